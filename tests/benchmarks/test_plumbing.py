@@ -115,6 +115,7 @@ def test_a_failed_benchmark_is_named_and_the_others_stay(tmp_path, monkeypatch, 
     assert "| finetune (quick) | ours / theirs | 2 x |" in printed
 
 
+@pytest.mark.long
 def test_a_side_without_choices_trains_as_a_plain_loop_and_leaves_nothing_behind():
     before = (batches.POOL_BATCHES, batches.STEP)
     with options_speed.only(()):

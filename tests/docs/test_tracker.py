@@ -56,6 +56,7 @@ def test_only_the_server_is_reached_from_outside_and_by_default_from_this_machin
     assert services["tracker"]["ports"] == ["${BIND:-127.0.0.1}:5000:5000"]
 
 
+@pytest.mark.long
 def test_options_and_variables_of_the_server_exist(services):
     known = subprocess.run([sys.executable, "-m", "mlflow", "server", "--help"], capture_output=True, text=True, check=True)
     command = services["tracker"]["command"][-1].partition("mlflow server")[2]

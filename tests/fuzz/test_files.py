@@ -24,6 +24,8 @@ from harness.data import tokenizer
 from harness.errors import InputError
 from harness.tasks.rows import load_table
 
+pytestmark = pytest.mark.long
+
 PIECES = [*tokenizer.SPECIAL, *"abcdefghij", *(f"##{letter}" for letter in "abcdefghij")]
 BERT = {"model_type": "bert", "vocab_size": 25, "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2}
 BERT |= {

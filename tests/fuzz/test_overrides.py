@@ -97,6 +97,7 @@ def test_what_was_found_is_one_line(answer, drawn):
     answer(drawn)
 
 
+@pytest.mark.long
 def test_a_few_drawn_commands(answer):
     tried(answer, 12, commands, shrinks=False)
 

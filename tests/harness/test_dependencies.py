@@ -10,6 +10,8 @@ import pytest
 
 from harness.commands import COMMANDS
 
+pytestmark = pytest.mark.long
+
 ROOT = Path(__file__).resolve().parents[2]
 PROJECT = ("harness", "models", "reports")
 

@@ -16,6 +16,8 @@ from child_processes import PATIENCE_S, wait_for
 from harness import processes
 from harness.processes.ending import last_lines
 
+pytestmark = pytest.mark.long
+
 WORKER = """
 import json, os, sys, time
 from pathlib import Path

@@ -70,6 +70,7 @@ def published(tmp_path: Path) -> Path:
     return folder
 
 
+@pytest.mark.long
 def test_pickles_and_code_beside_weights_are_ignored(published, compose):
     from harness.checkpoints import huggingface
     from harness.study.execute import _build
@@ -269,6 +270,7 @@ HOSTILE = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", HOSTILE)
 def test_a_hostile_name_is_one_line(tell, name):
     setting, fragment = HOSTILE[name]

@@ -27,6 +27,7 @@ def test_a_wrapped_command_is_one_command():
     assert shlex.split("\n".join(lines).replace("\\\n", "")) == shlex.split(command)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("arguments", "code"),
     [
@@ -50,6 +51,7 @@ def test_output_that_is_read_is_whole(run_python):
     assert (done.returncode, done.stderr, done.stdout.count("\n")) == (0, "", 1)
 
 
+@pytest.mark.long
 def test_wrong_input_is_still_said(start_process):
     read, write = os.pipe()
     os.close(read)

@@ -85,6 +85,7 @@ def test_gradients_reach_every_parameter(name):
         assert parameter.grad.any(), key
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("name", "backward", "length"),
     [

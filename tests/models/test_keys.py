@@ -71,6 +71,7 @@ def reads_of(config: EncoderConfig) -> set[str]:
     return set(Recorder.reads)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", VARIANTS)
 def test_every_variant_reads_what_its_keys_say(name):
     config = merged(OmegaConf.load(ROOT / "conf" / "scale" / "tiny.yaml"), OmegaConf.load(ROOT / f"conf/model/{name}.yaml"))

@@ -137,6 +137,7 @@ def test_its_table_alone_is_added_and_counts_as_a_head(kind):
     assert size.count(Encoder(SHAPE)) == size.count(Encoder(replace(SHAPE, mask_decoder=False)))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", MASKING)
 @pytest.mark.parametrize("shape", [SHAPE, FIRST], ids=["v3", "first"])
 def test_formula_is_what_is_counted(kind, shape):

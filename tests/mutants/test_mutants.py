@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.long
+
 CODE = "def double(x):\n    return 2 * x\n\n\ndef half(x):\n    return x / 2\n"
 TEST = "from code_of_mine import double\n\n\ndef test_double():\n    assert double(3) == 6\n"
 ENTRY = "- {{name: {name}, file: {file}, old: {old}, new: {new}, tests: [tests/test_mine.py]}}\n"

@@ -26,6 +26,7 @@ def refused(capsys: pytest.CaptureFixture, *arguments: str) -> str:
     return err
 
 
+@pytest.mark.long
 def test_report_pictures_and_summary_are_written(tracking, typical, capsys):
     for seed in (0, 1):
         tracking.log("base", seed, typical(1, 0.8 + seed / 100))
@@ -59,6 +60,7 @@ def test_report_pictures_and_summary_are_written(tracking, typical, capsys):
     assert all(f"]({name})" in text for name in names if name.endswith(".svg"))
 
 
+@pytest.mark.long
 def test_summary_is_read_back_as_it_was(tracking):
     for seed, score in enumerate((0.80, 0.84)):
         tracking.log("base", seed, {"eval/score": score, "model/params_total": 100.0})
@@ -78,6 +80,7 @@ def test_summary_is_read_back_as_it_was(tracking):
     }
 
 
+@pytest.mark.long
 def test_newest_study_is_the_default(tracking, capsys):
     tracking.log("base", study="older")
     tracking.log("base", study="newer")
@@ -85,6 +88,7 @@ def test_newest_study_is_the_default(tracking, capsys):
     assert "reports/newer/report.md" in capsys.readouterr().out
 
 
+@pytest.mark.long
 def test_a_newer_study_without_a_finished_run_is_passed_over_in_one_line(tracking, capsys):
     tracking.log("base", study="older")
     tracking.log("base", study="wrong", status="invalid")
@@ -144,6 +148,7 @@ def test_empty_studies_are_refused(tracking, capsys):
     assert "no finished run (1 diverged)" in refused(capsys)
 
 
+@pytest.mark.long
 def test_of_several_baselines_the_first_that_fits_is_taken(tracking, capsys):
     for arm in ("gpt", "albert"):
         tracking.log(arm)
@@ -158,6 +163,7 @@ def test_unknown_baseline_lists_the_arms(tracking, capsys):
     assert "unknown baseline 'albrt' (did you mean 'albert'?); choices: base, albert" in refused(capsys, "--baseline", "albrt")
 
 
+@pytest.mark.long
 def test_folder_that_cannot_be_written_is_refused(tracking, capsys):
     tracking.log("base")
     Path("taken").touch()
@@ -178,6 +184,7 @@ def test_a_wrong_command_line_is_one_line(tracking, capsys, arguments, message):
     assert message in refused(capsys, *arguments)
 
 
+@pytest.mark.long
 def test_the_folder_of_the_runs_is_read_and_written_to(tracking, capsys):
     tracking.log("base")
     Path("multirun").rename("elsewhere")
@@ -201,6 +208,7 @@ print({path.name: path.read_bytes() for path in out.iterdir()} == {"report.md": 
 """
 
 
+@pytest.mark.long
 def test_a_disk_that_is_full_leaves_the_report_before_whole(run_python):
     done = run_python("-c", FULL_DISK)
     assert done.stdout.splitlines() == [
@@ -214,6 +222,7 @@ def test_study_name_stays_inside_the_reports_folder(study: str, folder: str):
     assert default_out(study) == Path("multirun", "reports", folder)
 
 
+@pytest.mark.long
 def test_command_ends_with_2_and_one_line(run_python):
     done = run_python("-m", "reports")
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
@@ -257,6 +266,7 @@ def test_reports_know_the_contract_alone_and_mlflow_in_one_file():
     assert all(names <= shared for names in named)
 
 
+@pytest.mark.long
 def test_launches_are_read_from_the_store_and_the_aa_replicate_is_no_arm(tracking, capsys):
     tracking.log_timed("base", [10.0, 10.1, 9.9])
     tracking.log_timed("base", [10.1, 10.0, 10.0], replicate="true")

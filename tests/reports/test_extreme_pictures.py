@@ -13,6 +13,8 @@ from reports.chapters import components, effects, overview, pictures
 from reports.comparison.compare import Comparison, compare
 from reports.writing import plots
 
+pytestmark = pytest.mark.long
+
 SCORE, TOTAL, LATENCY, MEMORY = "eval/score", "model/params_total", "inference/latency_ms_p50", "inference/peak_memory_bytes"
 PARTS = ("token_embedding", "position_embedding", "layers", "head")
 

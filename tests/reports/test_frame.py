@@ -57,6 +57,7 @@ def test_study_without_base_and_without_a_finished_run(tracking):
     assert reports.load(["A", "B"], where="status = 'failed'")["study"].tolist() == ["B"]
 
 
+@pytest.mark.long
 def test_settings_that_differ_are_columns_with_numbers(tracking):
     for size, gated, window in (("64", "True", "None"), ("128", "False", "8")):
         settings = {"model.hidden_size": size, "model.gated": gated, "model.attention_window": window}

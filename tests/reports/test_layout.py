@@ -12,10 +12,11 @@ from reports.comparison.compare import Study, compare
 from reports.writing.formats import Chapter
 
 FOLDER = Path(__file__).parents[2] / "reports"
-LAZY = {"__init__.py", "__main__.py", "read.py", "report.py", "tables.py"}
+LAZY = {"__init__.py", "__main__.py", "after_sweep.py", "read.py", "tables.py"}
 """Files that import inside a function, to save start-up time; each place says so in a comment."""
 
 
+@pytest.mark.long
 def test_imports_are_at_the_top_but_for_start_up_time():
     inside = set()
     for path in FOLDER.rglob("*.py"):

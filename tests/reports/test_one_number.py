@@ -7,6 +7,8 @@ import pytest
 from reports import render
 from reports.comparison.compare import compare
 
+pytestmark = pytest.mark.long
+
 TIMES = {"base": [2.0, 2.2, 2.9], "new": [3.0, 3.1, 4.2]}
 
 

@@ -15,6 +15,8 @@ from harness.data import tokenizer
 from harness.errors import InputError
 from harness.paths import conf_directory
 
+pytestmark = pytest.mark.long
+
 DATA = Path(__file__).resolve().parents[4] / "shared" / "data"
 REFERENCE, VOCABULARY = DATA / "bert_reference", DATA / "vocab" / "bert-base-uncased" / "vocab.txt"
 

@@ -7,6 +7,8 @@ import pytest
 
 from harness.__main__ import main
 
+pytestmark = pytest.mark.long
+
 CLAIMS = """
 source: made up
 claims:

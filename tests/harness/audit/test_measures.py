@@ -18,6 +18,7 @@ def values(reading: claims.Reading, tools: Instruments) -> list:
     return [point.value for point in measure(reading, tools).points]
 
 
+@pytest.mark.long
 def test_parts_of_a_model_are_those_of_its_shapes(tools):
     def count(*parts: str, of: str = "model=base scale=larger_bert pretrain=mlm", **more) -> float:
         return values(claims.Parameters(of=of, parts=list(parts), **more), tools)[0]
@@ -37,6 +38,7 @@ def test_parts_of_a_model_are_those_of_its_shapes(tools):
         count("encodr")
 
 
+@pytest.mark.long
 def test_flops_of_parts_are_the_products_of_their_shapes(tools):
     def flops(part: str, of: str = TINY, length: int = 32, **more) -> float:
         return values(claims.Flops(of=of, part=claims.ModelPart[part], lengths=[length], **more), tools)[0]
@@ -67,6 +69,7 @@ def test_training_memory_has_four_parts(tools):
     assert large.where == {"length": 16, "batch": 8}
 
 
+@pytest.mark.long
 def test_outputs_and_functions_are_compared_by_their_values(tools):
     assert values(claims.OutputBytes(of=TINY, lengths=[3, 5]), tools) == [3 * 128 * 4, 5 * 128 * 4]
     (gap,) = values(claims.ActivationDifference(of="gelu", against="gelu_tanh"), tools)
@@ -109,6 +112,7 @@ def test_days_of_pretraining_are_flops_over_rate(tools):
     assert 0 < here < 1000
 
 
+@pytest.mark.long
 def test_a_speed_is_timed_on_request_alone(tools):
     shallow = claims.Speed(of=f"{TINY} model.num_hidden_layers=1", against=f"{TINY} model.num_hidden_layers=6", lengths=[64])
     untimed = Instruments(tools.shapes, False, None, list)
@@ -120,6 +124,7 @@ def test_a_speed_is_timed_on_request_alone(tools):
         measure(claims.Speed(of="model=bilstm scale=tiny", against=TINY, part=claims.ModelPart.attention), tools)
 
 
+@pytest.mark.long
 def test_equal_models_are_within_the_noise(tools):
     for more in ({"part": claims.ModelPart.attention, "training": True}, {"rate": True}):
         (point,) = measure(claims.Speed(of=TINY, against=TINY, lengths=[64], **more), tools).points

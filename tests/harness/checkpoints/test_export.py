@@ -30,6 +30,8 @@ from models.encoder import Encoder
 from models.heads import MaskedLMHead, Pooler, SequenceClassifier
 from models.huggingface import config_of, load
 
+pytestmark = pytest.mark.long
+
 CONF = Path(__file__).resolve().parents[3] / "conf" / "model"
 TEXTS = ["the cat sat on the mat", "A dog", "cats and dogs and mats sat still on a log", "log"]
 TINY = {

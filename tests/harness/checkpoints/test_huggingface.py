@@ -57,6 +57,7 @@ def print_of(config) -> str:
     return Identity(config, Inputs(data="key", content=content_of(config, None, None, None, None))).fingerprint
 
 
+@pytest.mark.long
 def test_shape_and_tokenizer_are_the_checkpoints(compose, published):
     adopted = resolved(config_of(compose, published))
     assert (adopted.model.hidden_size, adopted.model.num_hidden_layers, adopted.model.vocab_size) == (32, 2, len(PIECES))
@@ -65,11 +66,13 @@ def test_shape_and_tokenizer_are_the_checkpoints(compose, published):
     assert adopted.tokenizer.lowercase
 
 
+@pytest.mark.long
 def test_without_a_checkpoint_nothing_changes(compose):
     (composed,) = compose("task=bag")
     assert resolved(composed).model == composed.model
 
 
+@pytest.mark.long
 def test_weights_are_loaded_and_fresh_ones_named(compose, published):
     from harness.study.execute import _build
 
@@ -82,6 +85,7 @@ def test_weights_are_loaded_and_fresh_ones_named(compose, published):
     assert {name.split(".")[0] for name in fresh} == {"pooler", "head"}
 
 
+@pytest.mark.long
 def test_a_run_trains_from_a_checkpoint(published, tmp_path, run_harness, small, output):
     more = ["task.max_length=64", f"model.init_from={published}", "measure=none", f"output={output}"]
     done = run_harness(*(setting for setting in small if not setting.startswith("scale=")), *more)

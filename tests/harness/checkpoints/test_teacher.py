@@ -14,6 +14,8 @@ from harness.errors import InputError
 from models.batch import Batch
 from models.objectives.config import ObjectiveName
 
+pytestmark = pytest.mark.long
+
 SMALL = [
     "scale=tiny",
     "task=none",

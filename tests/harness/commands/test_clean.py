@@ -14,6 +14,8 @@ from harness import checksums, paths
 from harness.study import leftovers
 from harness.tracking import run_log
 
+pytestmark = pytest.mark.long
+
 
 def file(path: Path, size: int = 1000) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -56,6 +56,7 @@ def parameters(of: Architecture) -> int:
 # The command
 
 
+@pytest.mark.long
 def test_albert_is_told_by_its_difference_from_base(capsys, tmp_path):
     code, out, _ = said(capsys, "model=albert", "scale=base", f"to={tmp_path}")
     assert code == 0
@@ -127,6 +128,7 @@ def test_tables_are_aligned(capsys, tmp_path):
     assert all(len(one) == len(other) for one, other in pairwise(rows))
 
 
+@pytest.mark.long
 def test_base_has_no_difference(capsys, tmp_path):
     _, out, _ = said(capsys, "scale=tiny", f"to={tmp_path}")
     assert "no difference from base" in out
@@ -140,6 +142,7 @@ def test_difference_is_from_base_at_the_same_scale(capsys, tmp_path):
     assert not any(row[:1] == ["hidden_size"] for row in rows)
 
 
+@pytest.mark.long
 def test_sweep_describes_every_variant(capsys, tmp_path, monkeypatch):
     monkeypatch.setattr(describe, "write_pictures", lambda *_: [])
     code, out, _ = said(capsys, "-m", "model=base,swiglu", "scale=tiny", f"to={tmp_path}")
@@ -147,6 +150,7 @@ def test_sweep_describes_every_variant(capsys, tmp_path, monkeypatch):
     assert [line for line in out.splitlines() if " at scale " in line] == ["base at scale tiny", "swiglu at scale tiny"]
 
 
+@pytest.mark.long
 def test_own_models_and_scales_are_found(capsys, tmp_path):
     for folder, text in (("model", "gated_feed_forward: true"), ("scale", "# @package model\nhidden_size: 96")):
         (tmp_path / folder).mkdir()
@@ -181,6 +185,7 @@ def test_folder_that_cannot_be_written_is_one_line(capsys, tmp_path):
     assert "to=" in err
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", MODELS)
 def test_every_model_can_be_described_to_the_last_parameter(tmp_path, monkeypatch, name):
     seen = []
@@ -196,6 +201,7 @@ def test_every_model_can_be_described_to_the_last_parameter(tmp_path, monkeypatc
     draw(seen[0])
 
 
+@pytest.mark.long
 def test_weights_to_start_from_are_described_with_their_own_shape(capsys, tmp_path):
     shape = {"vocab_size": 500, "hidden_size": 64, "num_hidden_layers": 3, "num_attention_heads": 2, "intermediate_size": 96}
     BertModel(BertConfig(**shape, max_position_embeddings=40)).save_pretrained(tmp_path / "weights")
@@ -276,6 +282,7 @@ def test_norm_stands_where_the_config_puts_it():
 # The picture
 
 
+@pytest.mark.long
 def test_same_architecture_is_the_same_file_byte_by_byte():
     with mpl.rc_context(STYLE):
         figures = [describe_picture.draw(drawn(attention_window=window)) for window in (4, 4, 6)]

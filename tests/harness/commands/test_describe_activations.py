@@ -2,6 +2,7 @@
 
 import matplotlib as mpl
 import numpy as np
+import pytest
 import torch
 
 from harness.__main__ import main
@@ -32,6 +33,7 @@ def test_gates_are_told_with_the_models_that_have_them():
     assert not any("bilstm" in models for models in used["gelu"].values())  # nothing in it reads hidden_act
 
 
+@pytest.mark.long
 def test_the_picture_has_every_curve_and_is_the_same_again():
     figure = draw(curves(), ["silu"])
     for axes, values in zip(figure.axes, ("values", "slopes"), strict=True):
@@ -44,6 +46,7 @@ def test_the_picture_has_every_curve_and_is_the_same_again():
         assert content(draw(curves(), ["silu"]), "svg") == content(draw(curves(), ["silu"]), "svg")
 
 
+@pytest.mark.long
 def test_command_writes_the_picture_and_says_so(capsys, tmp_path):
     assert main(["describe", "activations", f"to={tmp_path}"]) == 0
     lines = capsys.readouterr().out.splitlines()

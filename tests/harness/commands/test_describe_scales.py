@@ -53,6 +53,7 @@ def test_every_scale_has_its_counts_and_factors_against_the_current_one(capsys, 
     assert totals == sorted(totals)
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("_few")
 def test_scale_that_takes_fewer_tokens_has_a_dash(capsys):
     _, out, _ = said(capsys, "scale=tiny", "measure.length=100")
@@ -60,6 +61,7 @@ def test_scale_that_takes_fewer_tokens_has_a_dash(capsys):
     assert "-: models of that scale take no text of 100 tokens" in out.splitlines()
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("_few")
 def test_scale_that_does_not_fit_the_model_is_told_and_the_others_are_shown(capsys):
     code, out, _ = said(capsys, "scale=tiny", "model.num_attention_heads=128", "measure.length=16")

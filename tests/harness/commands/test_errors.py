@@ -135,6 +135,7 @@ TYPED = [
 ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("arguments", "fragments"), TYPED, ids=[" ".join(arguments) for arguments, _ in TYPED])
 def test_wrong_input_is_one_line(tell, arguments, fragments):
     assert_refused(tell(*arguments), *fragments)
@@ -228,6 +229,7 @@ def test_variables_of_the_user_are_left_alone(monkeypatch, capsys, value):
     assert "Traceback" not in capsys.readouterr().err
 
 
+@pytest.mark.long
 def test_one_bad_value_in_a_sweep_stops_all_of_it_in_a_process_too(run_module, tmp_path):
     """The same as in this process, and nothing of Hydra's own is printed or left."""
     done = run_module("harness", "-m", "model=base,nope", "task=bag")

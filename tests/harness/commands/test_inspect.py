@@ -330,6 +330,7 @@ def test_no_text_leaves_the_picture_or_covers_its_neighbour(style, count):
         assert all(one[1] <= other[0] + 1 for one, other in pairwise(spans))
 
 
+@pytest.mark.long
 def test_picture_wraps_after_so_many_pieces(style):
     one, two, three = (inspect_pictures.draw(long_sequence(count)).get_size_inches() for count in (24, 25, 49))
     assert one[0] == two[0] == three[0]
@@ -337,6 +338,7 @@ def test_picture_wraps_after_so_many_pieces(style):
     assert two[1] > one[1]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("count", "heads"), [(9, 2), (9, 12), (44, 4), (130, 8)])
 def test_no_text_leaves_the_attention_picture(style, count, heads):
     maps = [
@@ -379,6 +381,7 @@ def shown(config: RunConfig, *arguments: str) -> str:
     return out.getvalue()
 
 
+@pytest.mark.long
 def test_pictures_are_written_and_the_same_again(config_of, checkpoint):
     arguments = ("item=0", str(checkpoint), "attention=true", "png=true")
     out = shown(config_of("pairs"), *arguments, "to=one")

@@ -83,6 +83,7 @@ def test_fine_tuned_run_shows_inputs_and_the_probabilities_of_its_model(capsys, 
     assert list(shares.values()) == sorted(shares.values(), reverse=True)
 
 
+@pytest.mark.long
 def test_two_texts_have_two_pictures(capsys, tokenizer):
     run_of("base-mine-0-abc", tokenizer, TaskKind.classification)
     texts = ("the bank was robbed by a dog", "the bank was robbed by the dog", "the bank")
@@ -144,6 +145,7 @@ def test_pretraining_predicts_masked_pieces(capsys, tokenizer):
     assert "prediction" not in said(capsys, "text=the bank", "pretrained")
 
 
+@pytest.mark.long
 def test_randomly_initialised_model_is_called_so_and_has_attention(capsys, monkeypatch):
     seen = []
     maps_of = inspect.maps_of

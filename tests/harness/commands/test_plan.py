@@ -11,6 +11,7 @@ SMALL = ["scale=tiny", "task=bag", "task.grammar.train_examples=60", "task.gramm
 SMALL += ["finetune.max_steps=2", "hardware.threads=1"]
 
 
+@pytest.mark.long
 def test_done_and_open_runs_are_told_apart_and_nothing_runs(run_harness, output):
     assert run_harness(*SMALL, "measure=none", f"output={output}", "report=false").returncode == 0
     before = sorted(output.glob("default/*/*"))
@@ -107,6 +108,7 @@ def test_times_add_up(monkeypatch):
     ]
 
 
+@pytest.mark.long
 def test_resized_shapes_are_shown_beside_those_as_published(run_harness, output):
     sweep = ["-m", *SMALL, "measure=none", "model=base,albert", "match=none,params", f"output={output}"]
     shown = run_harness("plan", "--no-probe", *sweep)

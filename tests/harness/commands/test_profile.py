@@ -42,6 +42,7 @@ def test_profile_prints_a_table_and_writes_values_and_a_trace(capsys, tmp_path, 
     assert sorted(path.name for path in tmp_path.iterdir()) == ["out"]
 
 
+@pytest.mark.long
 def test_what_a_process_says_at_last_is_why_a_value_is_missing(compose, monkeypatch):
     torch = pytest.importorskip("torch")
     if torch.cuda.is_available():

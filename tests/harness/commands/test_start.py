@@ -47,6 +47,7 @@ def test_without_pythonpath_the_checkout_is_searched_and_not_the_working_directo
     assert done.stdout.split() == [str(ROOT), "0"], done.stderr
 
 
+@pytest.mark.long
 def test_console_script_ignores_even_a_folder_named_harness(foreign):
     (foreign / "harness").mkdir()
     (foreign / "harness" / "__init__.py").write_text("raise RuntimeError('a foreign package')")
@@ -58,6 +59,7 @@ def test_console_script_ignores_even_a_folder_named_harness(foreign):
     assert done.stderr.startswith("harness: unknown key 'modle'; did you mean 'model'?")
 
 
+@pytest.mark.long
 def test_reports_ignore_a_folder_named_harness(foreign):
     (foreign / "harness").mkdir()
     (foreign / "harness" / "__init__.py").write_text("raise RuntimeError('a foreign package')")

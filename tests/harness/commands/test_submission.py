@@ -42,6 +42,7 @@ def answered(folder: Path, task: TaskConfig, value: float, name: str | None = No
     return glue_submission.write(folder, task, range(count), [value] * count, name)
 
 
+@pytest.mark.long
 def test_every_task_of_glue_has_its_files(task):
     assert {name: list(glue_submission.splits(task(name))) for name in ENTRIES} == ENTRIES
     assert set(OmegaConf.load(conf_directory() / "task" / "glue.yaml").members) == set(ENTRIES)

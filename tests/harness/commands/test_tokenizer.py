@@ -91,6 +91,7 @@ def test_text_ends_after_so_many_characters():
     assert text_of(["   ", "a"], 9).texts == ["a"]
 
 
+@pytest.mark.long
 def test_kinds_are_trained_to_one_size_and_compared_on_held_out_text(capsys, task):
     lines = said(capsys, *task, "to=made")
     assert lines[0] == "tokenizers on the held-out text of task own: 88 words and punctuation marks in 21 texts"
@@ -106,6 +107,7 @@ def test_kinds_are_trained_to_one_size_and_compared_on_held_out_text(capsys, tas
     assert all(Path(line).is_file() for line in lines[-2:])
 
 
+@pytest.mark.long
 def test_one_that_exists_is_shown_alone_or_beside_those_that_are_named(capsys, task):
     build(TokenizerConfig(vocab_size=50, min_frequency=1), [text for text, _ in ROWS]).save("mine.json")
     assert list(rows(said(capsys, *task, "tokenizer.file=mine.json"))) == ["this"]
@@ -117,6 +119,7 @@ def test_one_that_exists_is_shown_alone_or_beside_those_that_are_named(capsys, t
     assert "kinds: bpe needs more than the 50 pieces of this one" in capsys.readouterr().err
 
 
+@pytest.mark.long
 def test_corpus_is_a_text_too(capsys):
     lines = said(capsys, "corpus=builtin", "corpus.documents=60", "kinds=[wordpiece]", "tokenizer.vocab_size=300")
     assert lines[0].startswith("tokenizers on the held-out text of corpus builtin: ")
@@ -135,6 +138,7 @@ def test_groups_of_the_picture_hold_every_text_once():
     assert [lengths[part].max() for part in parts] == sorted(lengths[part].max() for part in parts)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [

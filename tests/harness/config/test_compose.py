@@ -103,6 +103,7 @@ def test_enhancements_are_tried_in_every_combination(compose):
     assert len(runs) == 16
 
 
+@pytest.mark.long
 def test_length_scaling_compares_base_as_it_is_with_windows_and_trains_nothing(compose):
     runs = compose("+experiment=length_scaling")
     windows = {run.label: run.model.attention_window for run in runs}
@@ -111,6 +112,7 @@ def test_length_scaling_compares_base_as_it_is_with_windows_and_trains_nothing(c
     assert all(max(run.measure.lengths) == 4096 <= run.model.longest_text for run in runs)
 
 
+@pytest.mark.long
 def test_no_arm_of_the_comparison_of_positions_begins_with_a_head_start(compose):
     runs = compose("+experiment=positions", "data.root=nowhere", "seed=0")
     scales = {run.model.position.value: run.model.token_scale for run in runs}
@@ -225,6 +227,7 @@ def test_an_enhancement_on_base_is_the_model_of_its_name(compose, name):
     assert stacked.published == named.published
 
 
+@pytest.mark.long
 def test_all_four_enhancements_are_the_enhanced_model_in_any_order(compose):
     (enhanced,) = compose("task=bag", "model=enhanced")
     for order in (SINGLE, SINGLE[::-1]):
@@ -232,6 +235,7 @@ def test_all_four_enhancements_are_the_enhanced_model_in_any_order(compose):
         assert stacked.model == enhanced.model
 
 
+@pytest.mark.long
 def test_published_twin_is_the_variant_at_bert_base_dimensions(compose):
     models = sorted(path.stem for path in FILES["model"])
     for model, full in zip(models, compose("-m", "task=bag", "scale=base", f"model={','.join(models)}"), strict=True):
@@ -275,6 +279,7 @@ def test_hardware_gpu_is_bf16_on_cuda(compose):
     assert (run.hardware.device, run.hardware.dtype) == (Device.cuda, Dtype.bf16)
 
 
+@pytest.mark.long
 def test_a_saved_config_loads_equal(compose, tmp_path: Path):
     (run,) = compose(
         "task=order", "model=albert", "enhancement=[windowed]", "hardware.dtype=bf16", "data=local", "data.root=/data"

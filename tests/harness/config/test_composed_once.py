@@ -10,6 +10,8 @@ import pytest
 from harness.config import compose as composition
 from harness.paths import conf_directory
 
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture
 def counted(monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[list[str], int]]:

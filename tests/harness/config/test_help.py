@@ -66,6 +66,7 @@ def keys_of(schema: type, prefix: str = "") -> list[str]:
 KEYS = [key for key in keys_of(RunConfig) if key.partition(".")[0] not in DERIVED]
 
 
+@pytest.mark.long
 def test_every_key_is_explained():
     for key in KEYS:
         _, _, *meaning = page_of(key).splitlines()
@@ -86,6 +87,7 @@ def test_every_key_is_in_the_page_of_its_section():
         assert listed == [key.rpartition(".")[2] for key in KEYS if key.rpartition(".")[0] == section]
 
 
+@pytest.mark.long
 def test_defaults_are_those_that_a_command_without_arguments_composes(compose):
     """Of a task that is no set; what composition computes from other keys is null before it."""
     resolved = {"measure.length", "pretrain.length", "pretrain.tokens", "pretrain.seed", "tokenizer.trained_on"}

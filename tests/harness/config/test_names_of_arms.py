@@ -155,12 +155,14 @@ def test_a_choice_with_a_key_that_nothing_reads_is_refused(compose, chosen):
     assert str(error.value).endswith("is read by nothing in this model: it needs model.embedding_size=null (now 128)")
 
 
+@pytest.mark.long
 def test_two_arms_that_are_one_run_are_refused(compose, tmp_path):
     small = ("task=bag", "scale=tiny", "data.train_examples=40", f"output={tmp_path}")
     with pytest.raises(InputError, match=r"^'base' and 'base recipe=bert' are one run: what they differ in has no effect here"):
         plan(compose("-m", *small, "recipe=small,bert"))
 
 
+@pytest.mark.long
 def test_one_model_under_two_names_is_said(compose, tmp_path):
     (tmp_path / "conf" / "model").mkdir(parents=True)
     (tmp_path / "conf" / "model" / "same.yaml").write_text("attention_window: null\n")

@@ -32,6 +32,7 @@ def test_positions_are_not_compared_where_some_have_a_head_start(compose):
         compose(*POSITIONS)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("more", ["pretrain.neighbour_heads=false", "pretrain.neighbour_heads=true", "recipe=bert"])
 def test_positions_are_compared_where_the_start_is_chosen(compose, more):
     learned, sinusoidal = compose(*POSITIONS, more)

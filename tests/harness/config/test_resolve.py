@@ -22,6 +22,7 @@ def test_resolving_the_result_again_changes_nothing(compose, more):
     assert resolve(resolved, FOUND) == resolved
 
 
+@pytest.mark.long
 def test_run_without_pretraining_does_not_depend_on_keys_of_one(compose):
     (plain,) = compose("task=bag", "scale=tiny")
     other, _ = compose(
@@ -33,6 +34,7 @@ def test_run_without_pretraining_does_not_depend_on_keys_of_one(compose):
     assert resolve(pretrained[0], FOUND) != resolve(pretrained[1], FOUND)
 
 
+@pytest.mark.long
 def test_a_teacher_belongs_to_the_runs_of_a_sweep_that_it_teaches(compose):
     plain, _ = compose("-m", "pretrain=mlm,rtd", "task=none", "scale=tiny")
     untaught, taught = compose("-m", "pretrain=mlm,distillation", "pretrain.teacher=RUN", "task=none", "scale=tiny")

@@ -58,6 +58,7 @@ def test_what_cannot_be_swept_is_refused(compose, words, line):
         compose("-m", "task=bag", *words)
 
 
+@pytest.mark.long
 def test_seeds_of_an_experiment_are_replicates(compose):
     runs = compose("+experiment=positions", "model.position=learned,rotary", "data.root=nowhere")
     assert [(run.model.position.value, run.seed) for run in runs] == [
@@ -65,6 +66,7 @@ def test_seeds_of_an_experiment_are_replicates(compose):
     ]
 
 
+@pytest.mark.long
 def test_a_setting_of_swept_choices_alone_may_stand_beside_them(compose, tmp_path):
     """The default task has no grammar; those of the sweep have one, on the command line or in a file."""
     (tmp_path / "experiment").mkdir()

@@ -223,6 +223,7 @@ def test_a_corpus_that_was_not_prepared_is_not_found(tmp_path: Path):
         sequences.read(str(tmp_path), "nothing")
 
 
+@pytest.mark.long
 def test_a_real_corpus_gives_the_same_batches_for_every_variant_of_one_vocabulary(compose, shared_data, tmp_path):
     batches = []
     for model in ("model=base", "model=albert"):

@@ -69,6 +69,7 @@ FAMILIES = {
 """Kind, case and separators of a pair -> models with such a vocabulary; all others have BERT's."""
 
 
+@pytest.mark.long
 def test_each_variant_has_the_vocabulary_of_its_family_unless_the_command_chooses_one_for_all(compose):
     models = sorted(path.stem for path in STATING if path.parent.name == "model")
     for run in compose("-m", "task=sst2", f"model={','.join(models)}"):
@@ -88,6 +89,7 @@ def test_words_of_generated_text_are_whole_for_every_variant(compose, arguments)
     assert asked.tokenizer.kind == BPE
 
 
+@pytest.mark.long
 def test_stated_file_is_read_unless_file_kind_or_size_is_typed(compose, tmp_path):
     (tmp_path / "model").mkdir()
     (tmp_path / "model" / "mine.yaml").write_text("# mine\ntokenizer: {vocab_file: mine.txt, lowercase: false}\n")
@@ -137,6 +139,7 @@ def own_text(words: Path, tmp_path: Path) -> list[str]:
     return ["task=own", *files, "task.fields=[text]", "task.label=y", "task.labels=[no,yes]", f"output={tmp_path / 'out'}"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("lowercase", ["true", "false"])
 def test_each_kind_of_vocabulary_has_prepared_data_of_its_own(compose, own_text, lowercase):
     """Prepared for one after the other, none takes that of another."""
@@ -149,6 +152,7 @@ def test_each_kind_of_vocabulary_has_prepared_data_of_its_own(compose, own_text,
     assert kinds == {kind.name: kind.name for kind in TokenizerKind}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("model", "shares"), [("shared", True), ("electra", True), ("albert", False), ("gpt", False)])
 def test_variants_of_one_vocabulary_share_their_prepared_data(compose, own_text, model, shares):
     base, other = plan(compose("-m", *own_text, "task.max_length=64", f"model=base,{model}"))
@@ -156,6 +160,7 @@ def test_variants_of_one_vocabulary_share_their_prepared_data(compose, own_text,
     assert base.inputs.content["rows"] == other.inputs.content["rows"]
 
 
+@pytest.mark.long
 def test_size_that_a_scale_states_is_trained_for(compose, own_text):
     arguments = [*own_text, "task.max_length=64"]
     (base,), (larger,) = plan(compose(*arguments)), plan(compose(*arguments, "scale=larger_bert"))
@@ -169,6 +174,7 @@ def test_size_that_a_scale_states_is_trained_for(compose, own_text):
     ]
 
 
+@pytest.mark.long
 def test_nothing_is_said_of_a_size_that_is_reached_or_that_the_user_chose(compose, own_text):
     arguments = [*own_text, "task.max_length=64"]
     for more in (
@@ -255,6 +261,7 @@ def vocabulary(item: PlannedRun) -> dict[str, int]:
     return Tokenizer.from_file(str(folder / "tokenizer.json")).get_vocab()
 
 
+@pytest.mark.long
 def test_mbert_has_a_cased_vocabulary_of_all_languages_and_base_has_not(languages):
     base, mbert = plan([languages(), languages("model=mbert")])
     assert base.inputs.data != mbert.inputs.data
@@ -271,6 +278,7 @@ def test_no_scored_text_is_in_the_vocabulary(languages):
     assert not {"Tänzer", "dancer", "舞", "鲍", "勃"} & set(vocabulary(mbert))
 
 
+@pytest.mark.long
 def test_multilingual_is_a_key_for_any_model(languages):
     (base,) = plan([languages("tokenizer.multilingual=true")])
     assert {"sangerin", "歌"} <= set(vocabulary(base))
@@ -288,6 +296,7 @@ def test_labels_of_the_text_of_a_vocabulary_are_not_read(languages, root, tmp_pa
     assert prepared.prepare(config) == before
 
 
+@pytest.mark.long
 def test_text_of_a_vocabulary_is_part_of_the_key_where_it_is_read(languages, root, tmp_path):
     own = f"data.root={shutil.copytree(root, tmp_path / 'root')}"
     configs = [languages("model=mbert", own), languages(own)]
@@ -379,6 +388,7 @@ def test_xquad_scores_the_same_questions_in_each_language_on_other_articles(xqua
     assert not contexts["validation"] & contexts["german"]
 
 
+@pytest.mark.long
 def test_mbert_reads_and_scores_three_languages(xquad):
     few = ["data.train_examples=100", "data.validation_examples=5"]
     base, mbert = plan([xquad(*few), xquad(*few, "model=mbert")])

@@ -53,12 +53,14 @@ def test_a_stated_one_is_kept_without_measuring(measured):
     assert not asked
 
 
+@pytest.mark.long
 def test_products_of_both_are_measured_in_a_process_of_its_own():
     found = facts.product_rates(Device.cpu, 1)
     assert 1e8 < found.fp32 < 1e14
     assert 1e8 < found.bf16 < 1e15
 
 
+@pytest.mark.long
 def test_a_device_that_is_missing_is_one_line():
     with pytest.raises(InputError, match=r"hardware\.dtype=auto cannot be decided: .*set hardware\.dtype=fp32 or bf16"):
         facts.product_rates(Device.cuda, 1)

@@ -66,6 +66,7 @@ def test_planted_disagreement_is_an_error_with_both_numbers(monkeypatch, wrong):
         flops.counted(ONE_LAYER, 2, 1, 16, backward=False)
 
 
+@pytest.mark.long
 def test_windowed_attention_grows_with_length_and_full_attention_with_its_square():
     def attention(config: EncoderConfig, length: int) -> int:
         rest = flops.counted(replace(config, attention_window=2), 2, 1, 16, backward=False)
@@ -90,6 +91,7 @@ UNLIKE = ["base", "deberta_v3", "encoder_decoder", "longformer", "static", "xlne
 GRID = [*((name, 64) for name in MODELS), *((name, length) for name in UNLIKE for length in (16, 512)), ("bilstm", 16)]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("name", "length"), GRID)
 def test_count_and_formula_agree(name, length):
     """Backwards at one length of each; for the LSTM, which is counted step by step, at the short one."""
@@ -99,6 +101,7 @@ def test_count_and_formula_agree(name, length):
         assert count == pytest.approx(flops.formula(shape, 2, 1, length, backward), rel=flops.TOLERANCE)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", UNLIKE)
 def test_count_and_formula_agree_for_a_head_on_every_token(name):
     shape = variant(name)
@@ -111,6 +114,7 @@ def test_count_and_formula_agree_for_a_head_on_every_token(name):
 WINDOWED = [name for name in MODELS if "attention_window" in (conf_directory() / "model" / f"{name}.yaml").read_text()]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", WINDOWED)
 def test_count_and_formula_agree_under_and_over_the_window(name):
     shape = replace(variant(name), max_position_embeddings=4098)

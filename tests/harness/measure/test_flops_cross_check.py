@@ -18,6 +18,8 @@ from models.batch import Batch
 from models.config import EncoderConfig
 from models.heads import SequenceClassifier
 
+pytestmark = pytest.mark.long
+
 PRODUCTS = ("aten::addmm", "aten::mm", "aten::bmm", "aten::baddbmm")
 LENGTHS = (128, 512)
 OUTPUTS = 2

@@ -25,6 +25,7 @@ def population() -> np.ndarray:
     return simulated(1, 40_000, seed=1).ravel()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("launches", [5, 20])
 @pytest.mark.parametrize(
     ("rank", "least", "most"), [(50, 0.93, 0.975), (90, 0.89, 0.975), (99, 0.85, 0.97)], ids=["p50", "p90", "p99"]

@@ -9,6 +9,8 @@ from harness.measure.launch import launch
 from harness.measure.memory import SLACK
 from harness.measure.records import Request
 
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture
 def config(compose):

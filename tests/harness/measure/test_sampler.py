@@ -30,6 +30,7 @@ print(sampler.peak - before)
 """
 
 
+@pytest.mark.long
 def test_what_is_held_for_a_while_is_seen_after_it_is_free():
     """In a process of its own: of a long one that holds much else, the system may take pages back meanwhile."""
     if resident_bytes() is None:

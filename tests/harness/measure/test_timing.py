@@ -25,6 +25,7 @@ def test_padded_tokens_are_all_places_of_a_batch_and_tokens_the_real_ones(machin
     assert work.tokens_per_s == pytest.approx(passes * 25 / work.seconds)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("size", "length", "texts"), [(1, 8, 16), (1, 128, 1), (4, 32, 4)])
 def test_rate_of_a_point_counts_the_tokens_of_all_texts_of_a_call(compose, machine, monkeypatch, size, length, texts):
     """A short text is timed in a batch of about measure.batch_size * measure.length tokens, a longer one alone."""

@@ -197,6 +197,7 @@ def false_families(ran: list[Item], tasks: int, arms: int) -> list[bool]:
     return found
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("tasks", "arms", "studies"), [(2, 2, 600), (3, 4, 250)])
 @pytest.mark.parametrize("last", [0.02, 0.06])
 def test_equal_arms_are_seldom_told_apart_within_a_budget(tasks: int, arms: int, studies: int, last: float):
@@ -208,6 +209,7 @@ def test_equal_arms_are_seldom_told_apart_within_a_budget(tasks: int, arms: int,
     assert np.mean(families) <= 0.05 + 2 * math.sqrt(0.05 * 0.95 / len(families))
 
 
+@pytest.mark.long
 def test_the_arm_with_the_widest_difference_would_be_no_honest_choice():
     """What the rule is for: arms whose scatter is small by chance keep few seeds, and are told apart too often."""
     rng, alarms = np.random.default_rng(1), []

@@ -87,6 +87,7 @@ def test_zero_never_stops_a_sweep(ended):
     assert len(ended([BROKEN] * 7, "sweep.same_failures=0")[1]) == 7
 
 
+@pytest.mark.long
 def test_runs_without_their_pretraining_are_skipped_and_counted(ended):
     text = ["pretrain=mlm", "pretrain.tokens=1e4", "corpus.documents=50"]
     code, started, _, said = ended([BROKEN, *[FINISHED] * 4], "seed=1,2,3", *text)

@@ -11,6 +11,8 @@ from harness.study.plan import plan
 from harness.study.timing import session
 from harness.tracking import run_log
 
+pytestmark = pytest.mark.long
+
 SMALL = ["scale=tiny", "hardware.threads=1"]
 BAG = ["task=bag", "task.grammar.train_examples=90", "task.grammar.validation_examples=20"]
 TEXT = ["corpus.documents=40", "tokenizer.vocab_size=300", "pretrain.length=16", "pretrain.batch_size=4"]

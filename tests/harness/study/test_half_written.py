@@ -1,8 +1,11 @@
 """What a killed worker left half-written in the folder of its run."""
 
+import pytest
+
 from harness.study import leftovers
 
 
+@pytest.mark.long
 def test_a_run_that_starts_again_removes_it(run_harness, small, output):
     command = [*small, "finetune.max_steps=2", "measure=none", "study=torn", "output=out"]
     assert run_harness(*command).returncode == 0

@@ -42,6 +42,7 @@ def first_of_two(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     return monkeypatch
 
 
+@pytest.mark.long
 def test_the_other_commands_end_with_the_first_one(first_of_two: pytest.MonkeyPatch):
     with ThreadPoolExecutor(1) as beside:
         following = []

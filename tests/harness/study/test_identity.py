@@ -177,6 +177,7 @@ def shares(one: tuple[RunConfig, Inputs], two: tuple[RunConfig, Inputs], lifted:
     return labels["1"] == labels["2"] and one[0].task.name == two[0].task.name and seeds[0] == seeds[1]
 
 
+@pytest.mark.long
 def test_two_runs_that_differ_never_share_arm_task_seeds_and_conditions(config):
     stream = random.Random(0)
     keys = [
@@ -196,6 +197,7 @@ def test_two_runs_that_differ_never_share_arm_task_seeds_and_conditions(config):
         assert shares(one, two, lifted) == (first == second), arms.varying([Identity(*one).facts, Identity(*two).facts])
 
 
+@pytest.mark.long
 def test_what_one_command_sweeps_is_lifted_with_what_follows_and_measuring_is_not(compose):
     runs = compose("-m", "task=bag", "scale=tiny", "model=base,albert", "hardware.dtype=fp32,bf16", "seed=1,2")
     lifted = identity.lifted(Identity(one, INPUTS) for one in runs)

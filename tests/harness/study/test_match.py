@@ -93,6 +93,7 @@ def test_a_matched_shape_can_be_built_and_heads_divide_its_width(runs, name):
     build_classifier(resolved(config).model, 2, 0)
 
 
+@pytest.mark.long
 def test_the_recorded_overrides_compose_the_same_model_without_a_search(compose):
     config = matched(compose("-m", *COMMAND, "model=base,albert"))["albert"]
     assert config.label == "albert (params as base)"

@@ -20,6 +20,7 @@ def test_the_option_may_stand_anywhere(option, place):
     assert sorted(found[3:]) == ["model=base,albert", "seed=1", QUIET_KEY]
 
 
+@pytest.mark.long
 def test_a_sweep_shows_problems_and_where_its_results_are(run_harness, small, output):
     done = run_harness("-m", *small, "-q", *SHORT, "hardware=cpu,gpu", f"output={output}")
     assert (done.returncode, done.stderr) == (1, "")

@@ -68,6 +68,7 @@ def test_every_variant_on_a_task(compose, shared_output, tmp_path):
         assert config.model.vocab_size == prepared.facts(config.output, item.inputs.data).vocab_size
 
 
+@pytest.mark.long
 def test_pretraining_and_what_starts_from_it(compose, shared_output, tmp_path):
     items = planned(compose, shared_output, "-m", "model=base,albert,modern,t5", *TEXT)
     pretrainings = [item for item in items if item.inputs.data is None]

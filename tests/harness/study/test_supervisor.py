@@ -101,6 +101,7 @@ def test_commands_side_by_side_on_a_fresh_folder_both_succeed_and_repeat_the_swe
     assert len(first) == 12
 
 
+@pytest.mark.long
 def test_worker_that_dies_fails_its_run_and_no_other(run_harness, small, output, runs_of):
     with ThreadPoolExecutor(1) as beside:
         killed = beside.submit(lambda: wait_for(lambda: workers(os.getpid()))[0].kill())
@@ -144,6 +145,7 @@ def test_worker_that_stands_still_is_ended_and_the_next_run_goes_on(start_harnes
     }
 
 
+@pytest.mark.long
 def test_device_that_is_not_there_fails_its_run_with_the_reason(run_harness, small, output, runs_of):
     import torch
 
@@ -199,6 +201,7 @@ def test_a_second_interrupt_ends_the_command_at_once(start_harness, small, outpu
     assert "run the same command again" not in out
 
 
+@pytest.mark.long
 def test_polite_end_of_the_command_ends_the_worker_and_closes_the_run(run_harness, small, output, runs_of, monkeypatch):
     monkeypatch.setattr(trackers, "ENDED_S", PATIENCE_S)  # a database on a busy machine is slow
 
@@ -277,6 +280,7 @@ def test_killed_command_leaves_no_worker_and_its_run_is_ended_by_the_next(start_
     assert alive == []
 
 
+@pytest.mark.long
 def test_store_that_is_away_does_not_stop_a_run_and_sync_tells_it_later(run_harness, small, output, runs_of, curve_of):
     done = run_harness(*small, "study=s", "measure=none", "tracking.uri=http://127.0.0.1:9", f"output={output}")
     assert done.returncode == 0, done.stdout + done.stderr

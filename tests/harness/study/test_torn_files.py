@@ -11,6 +11,8 @@ from small_study import STUDY, results, runs
 from harness import checksums, paths
 from harness.tracking import run_log
 
+pytestmark = pytest.mark.long
+
 NEVER_READ = {paths.LOCK, paths.WORKER_LOCK, paths.TRACKING_LOCK, "log.txt"}
 """Files of a run's folder that no command reads again."""
 

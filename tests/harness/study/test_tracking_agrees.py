@@ -18,6 +18,8 @@ from harness.study.plan import plan
 from harness.tracking import run_log
 from harness.tracking.mlflow_store import MlflowClient
 
+pytestmark = pytest.mark.long
+
 SHORT = ["finetune.max_steps=2", "measure=none", "study=s"]
 GONE = f"{os.uname().nodename}:{2**22 + 1}:1"
 

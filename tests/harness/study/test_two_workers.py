@@ -13,6 +13,8 @@ from filelock import FileLock, Timeout
 from harness import paths, processes
 from harness.study import process
 
+pytestmark = pytest.mark.long
+
 ENDLESS = ["finetune.epochs=1000000", "finetune.max_steps=1000000", "measure=none", "tracking=none"]
 
 

@@ -99,6 +99,7 @@ def test_what_is_read_is_what_was_prepared(config_of, kind):
         assert split.texts["tags"] == [tagged(row)["tags"] for row in range(40)]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", MADE)
 def test_a_small_model_learns_more_than_the_constant_answer(config_of, kind, tmp_path):
     config = config_of(kind)
@@ -166,6 +167,7 @@ def test_every_entry_can_be_used_by_some_run(path):
         assert tasks.num_outputs(task) >= 1
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("name", "items"),
     [("wnut17", (3394, 1009)), ("squad_small", (2575, 1190)), ("xquad_en", (952, 238)), ("squad_v2_part", (4862, 1216))],

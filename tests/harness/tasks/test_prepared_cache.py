@@ -184,6 +184,7 @@ def test_prepared_data_is_not_made_twice(small_config, monkeypatch):
     assert cache.prepare(small_config) == key
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("name", "train", "validation"),
     [("sst2", 67349, 872), ("cola", 8551, 1043), ("mrpc", 3668, 408), ("rte", 2490, 277), ("stsb", 5749, 1500)],
@@ -193,6 +194,7 @@ def test_real_tasks_load_whole(compose, shared_data, name, train, validation):
     assert [len(load_table(config, split).items) for split in ("train", "validation")] == [train, validation]
 
 
+@pytest.mark.long
 def test_a_real_regression_task_has_numbers_for_labels(compose, shared_data, tmp_path):
     (config,) = compose("task=stsb", "data=local", f"data.root={shared_data}", "data.train_examples=50", f"output={tmp_path}")
     prepared = cache.read(config, cache.prepare(config))

@@ -271,6 +271,7 @@ def test_run_of_an_older_version_gets_its_role(tracker):
     assert roles == [tags.ROLE_RUN, tags.ROLE_REPLICATE]
 
 
+@pytest.mark.long
 def test_logging_one_curve_twice_is_one_curve(tracker, output, curve_of):
     run_id = tracker.open(a_run())
     points = [{"key": "finetune/loss", "value": 1 / step, "time": step, "step": step, "tokens": 1} for step in range(1, 2501)]
@@ -328,6 +329,7 @@ def test_store_that_is_away_is_told_by_its_own_error(tmp_path):
         Tracker("http://127.0.0.1:9", str(tmp_path), "s")
 
 
+@pytest.mark.long
 def test_files_of_runs_in_a_database_of_the_user_are_in_the_output(run_harness, small, output, tmp_path):
     output.joinpath("mlflow.db").rename(tmp_path / "mine.db")
     more = ["finetune.max_steps=2", "measure=none", "study=mine", "output=out"]

@@ -48,6 +48,7 @@ def test_missing_package_is_named_before_anything_runs(key, library, run_harness
     assert not list(output.glob("s/*/run.json"))
 
 
+@pytest.mark.long
 def test_nothing_is_tracked_where_nothing_is_chosen_and_sync_sends_it_later(run_harness, small, tmp_path):
     output = tmp_path / "new"
     done = run_harness(*small, *SHORT, "tracking=none", f"output={output}")
@@ -71,6 +72,7 @@ def the_run(output) -> tuple[dict[str, float], list[dict]]:
     return run_log.result(folder)["metrics"], points
 
 
+@pytest.mark.long
 def test_tensorboard_has_every_point_and_result(run_harness, small, output):
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
@@ -118,6 +120,7 @@ def test_wandb_offline_has_every_point_and_result(run_harness, small, output, mo
     assert float(summary["eval/score"]) == values["eval/score"]
 
 
+@pytest.mark.long
 def test_wandb_without_a_login_is_unreachable_and_stops_nothing(run_harness, small, output, monkeypatch, tmp_path):
     for name in ("WANDB_MODE", "WANDB_API_KEY"):
         monkeypatch.delenv(name, raising=False)

@@ -24,6 +24,8 @@ from harness.training import evaluation, loop
 from harness.training import finetune as finetuning
 from models.heads import build_classifier
 
+pytestmark = pytest.mark.long
+
 BATCH = 32
 COSTS = ("finetune/tokens", "finetune/flops", "finetune/duration_s")
 

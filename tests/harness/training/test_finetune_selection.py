@@ -183,6 +183,7 @@ def test_undefined_scores_choose_nothing(trained, config, prepared):
     assert same(weights(model), weights(trained(KeepBest.none, replace(prepared, **flat), changed)[0]))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("keep_best", "evaluations"), [(KeepBest.none, 0), (KeepBest.tune, 2), (KeepBest.validation, 0)])
 def test_score_of_the_tuning_rows_is_written_however_weights_are_kept(config, machine, tmp_path, keep_best, evaluations):
     """So that learning rates can be chosen by it; once at the end where nothing evaluates these rows before."""

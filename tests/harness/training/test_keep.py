@@ -43,6 +43,7 @@ def evaluated(folder: Path) -> np.ndarray:
     return np.stack([table[name].to_numpy() for name in ("logit_0", "logit_1")], axis=1)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("keep", "keep_best"),
     [(Keep.last, KeepBest.none), (Keep.last, KeepBest.tune), (Keep.best, KeepBest.tune)],
@@ -69,6 +70,7 @@ def test_nothing_is_kept_by_default_and_the_error_says_how(small_config, tmp_pat
         find_run.weights_folder(str(tmp_path / "run"), "run", str(tmp_path), None)
 
 
+@pytest.mark.long
 def test_an_earlier_checkpoint_is_replaced_and_nothing_half_written_stays(small_config, tmp_path):
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / paths.WEIGHTS).mkdir()
@@ -110,6 +112,7 @@ def test_torn_or_missing_facts_are_one_line(tmp_path, content, message):
         read_task(tmp_path)
 
 
+@pytest.mark.long
 def test_a_head_that_does_not_fit_its_facts_is_one_line(small_config, tmp_path):
     trained(small_config, tmp_path / "run", keep=Keep.last, max_steps=1)
     checkpoint = tmp_path / "run" / paths.WEIGHTS

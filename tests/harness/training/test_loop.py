@@ -269,12 +269,14 @@ def test_random_numbers_of_a_step_depend_on_seed_and_step_alone(curve):
     assert not set(samples(curve, more=0, seed=2)) & set(first)
 
 
+@pytest.mark.long
 def test_loss_falls_on_a_task_that_can_be_learned(curve):
     losses = curve(training(classifier(), 120))
     assert sum(losses[:5]) / 5 > 0.6
     assert sum(losses[-10:]) / 10 < 0.3
 
 
+@pytest.mark.long
 def test_same_seed_gives_the_same_curve_bit_by_bit(curve):
     first = curve(training(classifier(dropout=0.1), 12, seed=1))
     torch.rand(7)

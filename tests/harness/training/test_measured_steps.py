@@ -86,6 +86,7 @@ PARTS += [(name, 3, True) for name in VARIANTS if not name.startswith("gated")] 
 PARTS += [(name, 1, False) for name in ("bert", "blocked window")]  # what a batch shares, and what each text has of its own
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("name", "batch_size", "checkpointing"), PARTS)
 def test_every_part_is_what_the_formula_says(name, batch_size, checkpointing):
     request = StepRequest(batch_size, checkpointing)
@@ -187,6 +188,7 @@ def test_timed_steps_alternate_with_plain_ones():
 # Activation checkpointing
 
 
+@pytest.mark.long
 def test_hardware_does_what_the_model_needs_and_its_layers_once_more():
     shape = config().model
     plain, again = (flops.of_step(shape, 2, 3, 16, checkpointing) for checkpointing in (False, True))

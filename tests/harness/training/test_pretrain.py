@@ -22,6 +22,8 @@ from harness.tracking import run_log
 from harness.training.loop import Position
 from harness.training.pretrain_steps import BatchSizes
 
+pytestmark = pytest.mark.long
+
 TEXT = [
     "scale=tiny",
     "corpus.documents=120",

@@ -93,6 +93,7 @@ def kill_at(step: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(resume, "save", save_until)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("step", [2, 4, 6], ids=["at the first", "between", "at the second"])
 def test_resumed_between_two_kept_points_the_second_equals_that_of_an_uninterrupted_run(
     pretrained, monkeypatch, capsys, step: int

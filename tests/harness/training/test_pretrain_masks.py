@@ -21,6 +21,8 @@ from models.losses import IGNORED
 from models.objectives.base import Objective, PretrainBatch
 from models.objectives.config import ObjectiveName
 
+pytestmark = pytest.mark.long
+
 LENGTH, ROWS = 32, 4
 SHAPE = ModelConfig(
     hidden_size=16,

@@ -53,6 +53,7 @@ def built(options, shape):
     return build(options, shape, VOCABULARY, 0, teacher)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("model", MODELS)
 def test_every_variant_takes_a_step_by_its_own_objective(compose, model):
     options, shape = shape_of(compose, model, "own")
@@ -87,6 +88,7 @@ def test_in_half_precision_every_variant_learns_almost_as_in_single_precision(co
     assert (half_gradient - gradient).norm() <= 0.1 * gradient.norm()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("model", MODELS)
 def test_every_variant_can_be_trained_by_masked_tokens(compose, model):
     options, shape = shape_of(compose, model, "mlm")

@@ -59,6 +59,7 @@ def spent_on(config: RunConfig) -> dict[str, trace.Spent]:
         return trace.undisturbed({trace.PASS: infer, trace.STEP: lambda: steps.run(1)})[1]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", MODELS)
 def test_components_of_every_model_add_up(name):
     for spent in spent_on(config_of(name)).values():

@@ -237,6 +237,7 @@ def test_published_dimensions_give_the_published_model_to_the_last_weight(name):
         assert count == json.loads(COUNTS.read_text())["counts"][name]["encoder"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("file", "length", "changes"),
     [

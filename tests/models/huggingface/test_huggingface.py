@@ -142,6 +142,7 @@ def test_family_equals_transformers(name):
     torch.testing.assert_close(gradient[real], wanted[real], rtol=0, atol=1e-4)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("changes", [{}, {"d_kv": 6, "num_heads": 3, "feed_forward_proj": "gated-gelu"}], ids=["", "gated"])
 def test_t5_encoder_and_decoder_equal_transformers_where_both_read_the_same_text(changes):
     family = Family("T5", T5 | {"num_decoder_layers": 3} | changes, lengths=(300, 37, 13, 1), suffix="Model", spread=0.15)

@@ -180,6 +180,7 @@ def test_every_parameter_learns_under_dropout(keys: dict):
     assert {name for name, _ in objective.named_parameters()} == {name for name in found if found[name].any()}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("keys", VARIANTS.values(), ids=VARIANTS)
 def test_formula_is_what_is_counted(keys: dict):
     objective = student(replace(SHAPE, **keys))

@@ -190,6 +190,7 @@ def test_micro_batches_add_up_to_the_whole(kind):
         torch.testing.assert_close(b.grad, a.grad, rtol=1e-4, atol=1e-8, msg=name)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_parameter_is_trained_and_the_loss_falls(kind):
     model = objective(kind, SHAPE).train()

@@ -172,6 +172,7 @@ def test_upper_lstm_layers_keep_the_columns_that_read_the_other_direction():
         assert own.abs().amax(dim=0).min() > 0
 
 
+@pytest.mark.long
 @each(MAIN)
 def test_the_loss_falls(case):
     objective = case.build(hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0).train()
@@ -191,6 +192,7 @@ def test_the_loss_falls(case):
 # What it costs
 
 
+@pytest.mark.long
 @each([*MAIN, CAUSAL[5], Case(CausalLM, {"sharing": Sharing.all, "num_hidden_groups": 1})])
 def test_flops_are_those_that_torch_counts(case):
     """On the meta device, but for relative attention with given positions, which reads their extent."""

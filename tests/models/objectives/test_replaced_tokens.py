@@ -181,6 +181,7 @@ def has_no_say(name: str, shape: EncoderConfig) -> bool:
     return shape.global_tokens > 0 and name.startswith(last)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("keys", VARIANTS.values(), ids=VARIANTS)
 def test_formula_is_what_is_counted(keys: dict):
     objective = detection(replace(SHAPE, **keys))
@@ -213,6 +214,7 @@ def test_generator_is_a_narrow_variant_of_the_same_kind(name: str, fraction: flo
     assert (small.depth, small.groups, small.embedding_width) == (shape.depth, shape.groups, shape.embedding_width)
 
 
+@pytest.mark.long
 def test_loss_falls():
     objective = detection(spread=0.05)
     data = example(objective, rows=8)

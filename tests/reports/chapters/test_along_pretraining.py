@@ -1,5 +1,7 @@
 """The score along pretraining: one line an arm, through the points that fine-tuning started from."""
 
+import pytest
+
 from reports import render
 from reports.chapters import scales
 from reports.comparison import compare as comparing
@@ -28,6 +30,7 @@ def test_a_line_goes_through_the_scores_of_all_points_and_seeds(make_run):
     assert list(lines["base+mlm"]) == sorted(lines["base+mlm"])
 
 
+@pytest.mark.long
 def test_the_chapter_has_the_picture_only_where_there_are_several_points(make_run):
     runs = fine_tuned(make_run)
     files = render.render(Study(comparing.compare("s", runs)))

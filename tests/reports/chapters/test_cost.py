@@ -217,6 +217,7 @@ def test_right_targets_are_read():
     assert parse(["pretrain/masked_loss=6.5", "tune/score=-0.1"]) == [Target(LOSS, 6.5), Target("tune/score", -0.1)]
 
 
+@pytest.mark.long
 def test_report_of_a_real_store_shows_the_targets_of_the_command(tracking):
     tracking.log_pretraining()
     tracking.log_pretraining("albert+mlm_sop", fingerprint="f1")
@@ -228,6 +229,7 @@ def test_report_of_a_real_store_shows_the_targets_of_the_command(tracking):
     assert "to a held-out masked accuracy of 0.200" in text
 
 
+@pytest.mark.long
 def test_report_without_targets_takes_the_end_of_the_baseline(tracking):
     tracking.log_pretraining()
     assert main(["--out", "here"]) == 0

@@ -63,6 +63,7 @@ def study(make_run) -> Callable[..., Comparison]:
     return made
 
 
+@pytest.mark.long
 def test_table_holds_tasks_and_their_average_with_its_rule(tracking):
     log(tracking, "base", BASE)
     log(tracking, "new", BETTER)
@@ -78,6 +79,7 @@ def test_table_holds_tasks_and_their_average_with_its_rule(tracking):
     assert "Left out" not in text
 
 
+@pytest.mark.long
 def test_average_is_compared_in_pairs_of_seeds(tracking):
     log(tracking, "base", BASE)
     log(tracking, "new", BETTER)
@@ -126,6 +128,7 @@ def test_undefined_score_is_a_dash_and_so_is_its_average(study):
     assert line(table, "new")[3] == "–"
 
 
+@pytest.mark.long
 def test_wnli_is_left_out_and_said_unless_it_is_counted(tracking):
     log(tracking, "base", {"cola": (0.2,), "sst2": (0.6,), "wnli": (0.1,)})
     text, _ = reported()
@@ -174,6 +177,7 @@ def test_constant_answer_stands_in_the_table_and_says_which_score_it_is(study):
     ]  # fmt: skip
 
 
+@pytest.mark.long
 def test_slice_is_said_to_be_no_glue_score(tracking):
     log(
         tracking,
@@ -204,6 +208,7 @@ def test_first_examples_of_a_split_are_no_glue_score(study):
     ]
 
 
+@pytest.mark.long
 def test_run_that_selected_on_what_it_reports_is_marked(tracking):
     log(tracking, "base", BASE)
     log(tracking, "new", {"cola": BETTER["cola"]}, finetune__keep_best="validation")

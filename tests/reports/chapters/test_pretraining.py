@@ -78,6 +78,7 @@ def test_training_losses_of_objectives_are_never_compared(pretrained, ended):
     assert "Training losses of different objectives (mlm, rtd) are not compared" in sentences(result)
 
 
+@pytest.mark.long
 def test_between_probes_the_own_loss_of_the_objective_stands_beside_the_masked_one(pretrained, ended):
     """The probe may rank two causal models otherwise than what they were trained on."""
     runs = []
@@ -94,6 +95,7 @@ def test_between_probes_the_own_loss_of_the_objective_stands_beside_the_masked_o
     assert "perplexity is e to them" in report
 
 
+@pytest.mark.long
 def test_the_masked_loss_of_a_probe_has_no_verdict_against_that_of_a_trained_head(pretrained, ended):
     """Nor does it say that a model has not learned: an objective without masked tokens has learned something else."""
     probe = {"pretrain/probe_steps": 200.0}
@@ -298,6 +300,7 @@ def test_conditions_that_differ_in_pretraining_say_it_in_words(make_run):
     assert "| x | 1 | 2 | `--along x` |" in text
 
 
+@pytest.mark.long
 def test_summary_has_the_ends_and_no_training_loss(tracking):
     tracking.log_pretraining()
     assert main(["--out", "here"]) == 0
@@ -307,6 +310,7 @@ def test_summary_has_the_ends_and_no_training_loss(tracking):
     assert not {"pretrain/loss", "finetune/loss"} & set(table.index)
 
 
+@pytest.mark.long
 def test_report_of_a_real_store_shows_both_pictures(tracking):
     tracking.log_pretraining()
     tracking.log_pretraining("albert+mlm_sop", fingerprint="f1")

@@ -52,6 +52,7 @@ def test_exponent_and_interval_are_those_of_a_regression_through_the_scales(pret
     assert found.line.interval[0] < -0.13 < found.line.interval[1]
 
 
+@pytest.mark.long
 def test_the_chapter_says_the_exponent_with_its_interval_and_draws_it(pretrained, ended):
     files = render.render(Study(studied(pretrained, ended, noise=0.02)))
     report = files["report.md"].decode()

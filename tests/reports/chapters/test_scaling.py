@@ -65,6 +65,7 @@ def test_what_cannot_be_fitted_has_no_fit():
     assert fit(line(1, 2, 5), counted=True).interval is None
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("own", [0.0, 0.05], ids=["launches_alone", "lengths_too"])
 def test_interval_covers_the_exponent_as_often_as_it_says(own: float):
     """Log-normal noise of every launch, and one that all launches of a length share."""
@@ -151,6 +152,7 @@ def test_crossings_of_one_unclear_stretch_are_said_to_be():
     assert "; unclear which between " in race_text(result)
 
 
+@pytest.mark.long
 def test_interval_of_a_crossover_covers_it():
     """Pointwise intervals of a difference; between two measured lengths they are a little too wide."""
     stream, count, covered = np.random.default_rng(0), 1000, 0
@@ -178,6 +180,7 @@ def study(make_run, study_of) -> Study:
     return study_of(compare("s", runs), {LATENCY: latency, MEMORY: {"run1": {128: [1.0]}}})
 
 
+@pytest.mark.long
 def test_devices_are_never_mixed(study):
     first, second = growth.groups(study)
     assert (first.hardware, first.labels, second.hardware, second.labels) == ("1 CPU", ["base", "cheap"], "GPU", ["base"])
@@ -252,6 +255,7 @@ def test_all_launches_of_a_length_are_read_oldest_first(tracking):
     assert store.read_history(reader, runs, LATENCY) == {number: {128: [9.0, 7.0, 7.0], 256: [3.0]}}
 
 
+@pytest.mark.long
 def test_study_of_lengths_alone_has_a_whole_report(tracking):
     sizes = {"model/params_total": 4e6, "model/flops_forward": 1e9}
     log_lengths(tracking, tracking.log("base", values=sizes), 1.5)

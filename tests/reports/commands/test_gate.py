@@ -26,6 +26,7 @@ def gate(capsys, *arguments: str) -> tuple[int, str]:
     return code, out + err
 
 
+@pytest.mark.long
 def test_equal_arm_passes_and_a_worse_one_fails(log, capsys):
     log("base", BEFORE, "old")
     log("base", [score + 0.001 * (-1) ** at for at, score in enumerate(BEFORE)])
@@ -39,6 +40,7 @@ def test_equal_arm_passes_and_a_worse_one_fails(log, capsys):
     assert max(map(len, text.splitlines())) <= WIDTH
 
 
+@pytest.mark.long
 def test_items_that_leave_the_limit_open_pass_nobody(log, capsys):
     log("base", BEFORE, "old", items=872.0)
     log("base", BEFORE, items=872.0)
@@ -79,6 +81,7 @@ def test_runs_of_the_old_study_are_not_superseded_by_the_new(log, capsys):
     assert "inferior" in text
 
 
+@pytest.mark.long
 def test_an_arm_is_held_against_another_of_the_same_study(log, capsys):
     log("base", BEFORE)
     log("albert", [score - 0.001 * at for at, score in enumerate(BEFORE)])
@@ -93,6 +96,7 @@ def test_an_arm_is_held_against_another_of_the_same_study(log, capsys):
     )
 
 
+@pytest.mark.long
 def test_arms_without_a_counterpart_are_named_and_not_judged(log, capsys):
     log("base", BEFORE, "old")
     log("base", BEFORE)
@@ -108,6 +112,7 @@ def test_arms_without_a_counterpart_are_named_and_not_judged(log, capsys):
     assert code == 0
 
 
+@pytest.mark.long
 def test_a_lost_arm_fails(log, capsys):
     for arm in ("base", "albert"):
         log(arm, BEFORE, "old")
@@ -125,6 +130,7 @@ def test_two_studies_without_a_common_arm_fail(log, capsys):
     assert (code, "Not in 'old', so not judged: other." in text, "failed: 1 of 1 test" in text) == (1, True, True)
 
 
+@pytest.mark.long
 def test_a_lost_task_fails(log, capsys):
     for task in ("sst2", "rte"):
         log("base", BEFORE, "old", task=task)
@@ -153,6 +159,7 @@ def test_timings_of_one_session_are_judged_by_round(tracking, capsys):
     assert (code, "failed: 1 of 2 tests" in text, "inferior" in text) == (1, True, True)
 
 
+@pytest.mark.long
 def test_memory_is_judged_by_seed(tracking, typical, capsys):
     for seed, noise in enumerate((1.0, 1.001, 0.999)):
         for arm, more in (("base", 1.0), ("lean", 0.5), ("fat", 1.2)):

@@ -35,6 +35,7 @@ def log(tracking, typical):
     return logged
 
 
+@pytest.mark.long
 def test_arms_are_sorted_into_three_kinds_by_score(log, capsys):
     log("big", 0.9)
     log("small", 0.82, 2.0)
@@ -65,6 +66,7 @@ def test_a_limit_of_nothing_is_missed_by_the_value_itself(log, capsys):
     assert "parameters: 1.43 M above the limit (sst2)" in text
 
 
+@pytest.mark.long
 def test_the_worst_task_counts_and_missing_ones_are_said(log, capsys):
     log("base", 0.9)
     log("base", 0.6, task="rte")

@@ -118,6 +118,7 @@ def test_latency_is_contrasted_by_round_of_one_session(timed):
     assert effect_of(found, "stacking", "all together", "inference/latency_ms_p50").percent == pytest.approx(0, abs=0.5)
 
 
+@pytest.mark.long
 def test_effects_of_noise_alone_are_seldom_called_real(section_of):
     """Families of 13 effects in 200 studies of three seeds: at most one in twenty holds a false verdict."""
     rng, false, studies = np.random.default_rng(0), 0, 200

@@ -247,6 +247,7 @@ def random_along(rng: random.Random, runs: list[Run]) -> list[str]:
     return rng.sample(known, min(len(known), rng.choice((0, 0, 1, 2))))
 
 
+@pytest.mark.long
 def test_two_random_runs_share_arm_task_seeds_and_conditions_only_if_their_facts_agree(make_run):
     """Of half of the pairs one is the other with at most one setting changed, or hardly any two would agree."""
     rng = random.Random(1)

@@ -84,6 +84,7 @@ def timed_change(factor: float, rng: np.random.Generator, floor: float | None, r
     return replace(of_evidence(launches.evidence(LATENCY, ratio, floor), 10.0), by_round=True)
 
 
+@pytest.mark.long
 def test_slower_arms_seldom_pass_and_equal_ones_mostly():
     rng = np.random.default_rng(0)
     passed = {

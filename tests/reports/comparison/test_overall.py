@@ -166,6 +166,7 @@ def test_pretrainings_have_no_change_where_the_baseline_was_not_pretrained(make_
     assert over.change("base+mlm", "pretrain/masked_loss") is None
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("arms", "seeds", "studies"), [(1, 3, 400), (6, 3, 100), (2, 5, 200)])
 def test_equal_arms_are_seldom_told_apart_over_several_tasks(make_run, arms: int, seeds: int, studies: int):
     rng = np.random.default_rng([arms, seeds])

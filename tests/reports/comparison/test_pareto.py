@@ -90,6 +90,7 @@ def test_fronts_of_draws_are_those_of_the_definition():
         assert found[:, draw].tolist() == [not one for one in beaten]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("n", "share"), [(2, 0.19), (3, 0.15), (5, 0.07), (10, 0.06)])
 def test_probabilities_of_equal_arms_mislead_as_often_as_the_report_says(n, share):
     """Two equal arms; the dearer one is on the front where its score is higher. Numbers of the chapter."""

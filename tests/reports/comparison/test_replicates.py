@@ -141,6 +141,7 @@ def test_unpaired_replicates_are_said_by_both_seeds(section):
     )
 
 
+@pytest.mark.long
 def test_both_counts_in_a_real_store(tracking):
     for arm, gain in (("base+mlm", 0.0), ("albert+mlm", 0.02)):
         for pretrain_seed in "12":

@@ -16,6 +16,8 @@ from harness.paired import Difference, Replicate, compare_paired
 from reports.comparison import launches
 from reports.comparison.statistics import Verdict
 
+pytestmark = pytest.mark.long
+
 ROUNDS, CALLS = 5, 25
 FACTORS = {"base": 1.0, "again": 1.0, "same": 1.0, "slower": 1.05}
 STUDIES = 4000

@@ -14,6 +14,8 @@ from harness import metrics
 from harness.paired import Replicate
 from reports.comparison.statistics import Change, Verdict, change, corrected
 
+pytestmark = pytest.mark.long
+
 SCORE = metrics.get("eval/score")
 ALARM = (Verdict.BETTER, Verdict.WORSE)
 ITEMS = 56

@@ -120,6 +120,7 @@ def test_a_tenth_is_found_in_few_rounds_beside_a_scatter_of_two_and_a_half_perce
     assert taken <= rounds
 
 
+@pytest.mark.long
 def test_looks_that_do_not_share_the_level_would_not_be_honest():
     """What the shared level is for: to stop as soon as one interval leaves 0 out names a difference far too often."""
     logs = normal(np.random.default_rng(7), (SESSIONS, LOOKS[-1], 3))

@@ -10,6 +10,8 @@ from reports.comparison.compare import compare
 from reports.html import page as page_of
 from reports.render import render
 
+pytestmark = pytest.mark.long
+
 WIDTHS = (400, 1000, 1600)
 A4 = 1047
 """Pixels across a sheet in landscape, without its margins of 1 cm."""

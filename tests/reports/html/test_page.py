@@ -13,6 +13,8 @@ from reports.html.picture import dark_rules, inline
 from reports.render import render
 from reports.writing import formats
 
+pytestmark = pytest.mark.long
+
 VALUES = {"eval/score": 0.8, "model/params_total": 1e6, "inference/latency_ms_p50": 3.0, "eval/majority_score": 0.5}
 VALUES |= {"model/params_component_layers": 6e5, "model/params_component_token_embedding": 4e5}
 HOSTILE = ("<script>alert(1)</script>", "a\"b'c|d", "=1+1", "x\ny", "</style><b>", "{policy}{0}", "x" * 30)

@@ -12,6 +12,8 @@ from reports.reading.mlflow_reader import MlflowReader
 from reports.reading.sqlite_reader import SqliteReader
 from reports.reading.store import Reader, follow, newest_study, read_history, read_study, with_launches
 
+pytestmark = pytest.mark.long
+
 HISTORIES = ("finetune/loss", "eval/score", "timing/latency_ms", "scaling/latency_ms", "pretrain/masked_loss", "no/such")
 
 

@@ -85,6 +85,7 @@ def test_aa_replicates_and_pretrainings_of_what_fits_stay(make_run, timed, pretr
     assert {run.run_id for run in kept} == {run.run_id for run in (source, fitting, again, tuned)}
 
 
+@pytest.mark.long
 def test_report_is_on_what_fits_alone(tracking, typical, capsys):
     for arm in ("base", "albert"):
         for task in ("sst2", "rte"):

@@ -113,6 +113,7 @@ def test_axis_in_percent_has_values_in_percent(panel):
     assert titles(drawn(panel.figure))[0].endswith("latency (ms): −12.3 %")
 
 
+@pytest.mark.long
 def test_every_picture_of_a_study_says_the_values_of_every_arm(make_run, study_of):
     values = {"eval/score": 0.8, "model/params_total": 1e6, "inference/latency_ms_p50": 3.0}
     values |= {"model/params_component_layers": 6e5, "model/params_component_token_embedding": 4e5}

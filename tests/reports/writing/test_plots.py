@@ -87,6 +87,7 @@ def test_dollar_signs_in_names_are_no_formula(make_run):
     assert render(Study(compare("s", [make_run("a$_{$b", values=VALUES)], "a$_{$b")))["score_parameters.svg"]
 
 
+@pytest.mark.long
 def test_pictures_of_many_arms_show_the_best_and_say_so(make_run, study_of):
     """The baseline is the worst of 40; the tables keep all."""
     runs = [

@@ -44,6 +44,7 @@ def test_parquet_has_the_declared_types(files):
     assert schema.field("pairs").type == pyarrow.int64()
 
 
+@pytest.mark.long
 def test_formats_are_chosen(tracking, typical, capsys):
     from reports.__main__ import main
 

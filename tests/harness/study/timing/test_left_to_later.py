@@ -5,6 +5,8 @@ import pytest
 from harness import tags
 from harness.tracking import run_log
 
+pytestmark = pytest.mark.long
+
 
 @pytest.mark.long
 def test_the_same_command_without_it_times_all_finished_runs_and_trains_none(run_harness, small, output):

@@ -111,6 +111,7 @@ def test_a_variant_that_failed_stays_out_of_its_session(planned, launches):
     assert failed.failed.startswith("RuntimeError: no such device")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("change", ["machine", "code", "more_shapes", "done", "held", "torn", "torn_launch"])
 def test_another_session_is_begun_where_that_one_cannot_go_on(interrupted, planned, launches, monkeypatch, change):
     items, before = interrupted

@@ -37,6 +37,7 @@ def launches_of(session: Session, item: PlannedRun) -> list[Launch]:
     return of(session, item).launches[item.inputs.data]
 
 
+@pytest.mark.long
 def test_every_round_launches_every_variant_once_and_the_baseline_twice_in_an_order_of_its_own(planned, launches):
     items = planned("model=base,albert,windowed,static", "measure.rounds=6", "measure.min_rounds=6")
     launches.milliseconds = lambda title, number: 1 + 0.1 * number * len(title)
@@ -80,6 +81,7 @@ def test_a_floor_that_supports_no_verdict_is_said_when_the_session_ends(planned,
     assert "is above 25 %: no verdict on it; the same command with sweep.retime=true" in last
 
 
+@pytest.mark.long
 def test_what_is_not_decided_is_said_with_the_rounds_and_minutes_that_it_takes(planned, launches, capsys):
     launches.milliseconds = jumping
     run(planned("model=base,albert", "measure.rounds=9"))
@@ -93,6 +95,7 @@ def jumping(title: str, number: int) -> float:
     return 1.3 ** (number % 2) if "albert" in title else 1.0
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("milliseconds", "settings", "rounds"),
     [
@@ -144,6 +147,7 @@ def test_seeds_share_the_launches_of_their_network(planned, launches):
     assert seen["base"][0] is not seen["albert"][0]
 
 
+@pytest.mark.long
 def test_tasks_of_one_shape_share_launches_that_measure_throughput_on_each(planned, launches):
     items = planned("model=base,albert", "task=bag,order", "measure.rounds=1")
     session = run(items)
@@ -174,6 +178,7 @@ def test_the_fastest_product_is_measured_once_a_session(planned, launches):
     assert {launch.peak_flops_per_s for item in items for launch in launches_of(session, item)} == {1e9}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("chosen", "replicates"),
     [
@@ -234,6 +239,7 @@ def test_a_launch_beside_other_work_is_repeated_and_the_quietest_counts(planned,
     assert (kept.foreign_cpus, kept.repeated) == (0.9, 2)
 
 
+@pytest.mark.long
 def test_where_others_stay_launches_are_soon_repeated_no_more(planned, launches):
     launches.foreign = lambda title, number, attempt: 2.0
     run(planned("model=base,albert,static", "measure.rounds=3", "measure.retries=1"))

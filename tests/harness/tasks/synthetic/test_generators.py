@@ -137,6 +137,7 @@ def generated(compose, tmp_path) -> Callable[..., RunConfig]:
     return config_of
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("rule", Rule)
 def test_every_word_is_one_piece_of_the_trained_tokenizer(generated, rule):
     config = generated(rule, train_examples=100)

@@ -27,6 +27,7 @@ def verdict(compose):
     return of
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("model", "expected"),
     [
@@ -45,11 +46,13 @@ def test_the_experiment_states_who_must_win(compose, model, expected):
     assert {task: verdicts[task] for task in expected} == expected
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("task", ["order", "distance", "left_context", "pairs", "induction", "brackets", "bag"])
 def test_a_causal_model_pooled_at_its_first_token_cannot(verdict, task):
     assert verdict("model=gpt", "model.pooling=cls", f"task={task}").verdict is Verdict.cannot
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
@@ -79,11 +82,13 @@ def test_a_global_token_or_layer_carries_over_any_distance(verdict, model):
     assert verdict(*arguments).verdict is Verdict.solves
 
 
+@pytest.mark.long
 def test_attention_without_positions_is_a_bag(verdict):
     assert verdict("model.position=none", "task=order").verdict is Verdict.cannot
     assert verdict("model.position=none", "task=pairs").verdict is Verdict.solves
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [
