@@ -1,0 +1,334 @@
+"""How the weights of one encoder become those of another: the published one made smaller, faster or longer.
+
+`derived` carries out the changes of a shape in one order: layers, sharing, heads, feed-forward, positions, types, embeddings.
+Each step takes the tensors that the steps before it left. What cannot derive is refused by the name of its key. E embedding
+size, D hidden size.
+"""
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from models.config import Activation, Body, EncoderConfig, Norm, Sharing
+
+State = dict[str, Tensor]
+
+OF_HEAD = (
+    *("pooling", "pooler", "pooler_norm", "pooler_bias", "classifier_bias", "classifier_dropout"),
+    *("hidden_dropout_prob", "attention_probs_dropout_prob"),
+)
+"""Keys of the head, which is new, and of what has no weights."""
+
+UNSHAPED = ("vocab_size", "pad_token_id", "initializer_range", "init")
+"""Keys that no tensor depends on here: those of the tokenizer, and initial values."""
+
+SEEN = ("attention_window", "global_tokens", "global_layer_every", "causal")
+"""Keys that say which tokens a token sees: the tensors are the same."""
+
+SIGMOID_OF_GELU = 1.702
+"""silu(1.702 x) / 1.702 is GELU within 0.021 (arXiv:1606.08415, section 2)."""
+
+TABLES = ("token_embedding.weight", "position_embedding.weight", "type_embedding.weight")
+EMBEDDINGS, LAYERS = "encoder.embeddings.", "encoder.layers."
+ATTENTIONS, FEED_FORWARDS = "attentions", "feed_forwards"
+
+
+class Origin(NamedTuple):
+    """Where a tensor comes from: `kept`, `derived` (`how`, with the relative error where there is one), or `random`."""
+
+    kind: str
+    how: str = ""
+    error: float | None = None
+
+
+KEPT, RANDOM = Origin("kept"), Origin("random")
+
+
+@dataclass
+class Weights:
+    """Tensors on their way from one shape to another, and where each comes from."""
+
+    state: State
+    origins: dict[str, Origin]
+
+    def put(self, tensors: State, origin: Origin) -> None:
+        """Adds or replaces tensors."""
+        self.state |= {name: tensor.contiguous() for name, tensor in tensors.items()}
+        self.origins |= dict.fromkeys(tensors, origin)
+
+    def drop(self, names: Iterable[str]) -> None:
+        """Leaves tensors out."""
+        for name in list(names):
+            del self.state[name], self.origins[name]
+
+
+class Step(NamedTuple):
+    """One change: the keys it carries out, and what it does to the weights."""
+
+    keys: tuple[str, ...]
+    apply: Callable[[Weights, EncoderConfig, EncoderConfig], None]
+
+
+def derived(
+    state: State, source: EncoderConfig, target: EncoderConfig, layers: Sequence[int] | None = None
+) -> tuple[State, dict[str, Origin]]:
+    """Tensors of `source` under our names as those of `target`, and where each comes from; other tensors are passed on.
+
+    `layers`: those that are kept, by default evenly spaced from the first to the last (arXiv:1910.01108). Tensors that only
+    `target` has are absent. ValueError naming the keys that cannot derive.
+    """
+    refuse_underived(source, target, layers)
+    weights = Weights(dict(state), dict.fromkeys(state, KEPT))
+    _keep_layers(weights, source, target, layers)
+    for step in STEPS:
+        if any(getattr(source, key) != getattr(target, key) for key in step.keys):
+            step.apply(weights, source, target)
+    return weights.state, weights.origins
+
+
+def refuse_underived(source: EncoderConfig, target: EncoderConfig, layers: Sequence[int] | None = None) -> None:
+    """ValueError naming the keys in which the shapes differ and that cannot derive."""
+    different = changed_keys(source, target)
+    known = {*SEEN, "num_hidden_layers", "depth_fraction", *(key for step in STEPS for key in step.keys)}
+    problems = [f"model.{key}" for key in different if key not in known]
+    smaller = {
+        "num_hidden_layers": (target.depth, source.depth),
+        "num_attention_heads": (target.num_attention_heads, source.num_attention_heads),
+        "intermediate_size": (target.feed_forward_width, source.feed_forward_width),
+        "embedding_size": (target.embedding_width, source.embedding_width),
+        "type_vocab_size": (target.type_vocab_size, source.type_vocab_size),
+    }
+    problems += [
+        f"model.{key} above that of the weights ({here} > {there})" for key, (here, there) in smaller.items() if here > there
+    ]
+    if different and source.body is not Body.transformer:
+        problems.append(f"model.body={source.body.value}")
+    if target.head_width != source.head_width:
+        problems.append(f"model.head_size={target.head_width} (that of the weights is {source.head_width})")
+    if target.embedding_width != source.embedding_width and source.embedding_width != source.hidden_size:
+        problems.append("model.embedding_size of a table that is factorised already")
+    if target.embedding_width != source.embedding_width and (source.token_scale, target.token_scale) != (1, 1):
+        problems.append("model.embedding_size where token vectors are scaled (position=sinusoidal, embedding_scale)")
+    if target.gated_feed_forward and not source.gated_feed_forward and not target.feed_forward_bias:
+        problems.append("model.gated_feed_forward without feed_forward_bias")
+    if source.gated_feed_forward and not target.gated_feed_forward:
+        problems.append("model.gated_feed_forward=false")
+    if target.type_vocab_size not in (0, source.type_vocab_size):
+        problems.append(f"model.type_vocab_size={target.type_vocab_size}")
+    if layers is not None and not (
+        len(layers) == target.depth and list(layers) == sorted(set(layers)) and set(layers) <= {*range(source.depth)}
+    ):
+        problems.append(f"model.keep_layers={list(layers)}: expected {target.depth} of 0 to {source.depth - 1}, in order")
+    if problems:
+        raise ValueError(f"cannot derive from these weights: {'; '.join(problems)}")
+
+
+def changed_keys(source: EncoderConfig, target: EncoderConfig) -> list[str]:
+    """Keys of the encoder in which two shapes differ."""
+    keys = [field.name for field in fields(EncoderConfig) if field.name not in (*OF_HEAD, *UNSHAPED)]
+    return [key for key in keys if getattr(source, key) != getattr(target, key)]
+
+
+def spaced(depth: int, number: int) -> list[int]:
+    """So many layers, evenly spaced from the first to the last."""
+    return [round(place * (depth - 1) / max(1, number - 1)) for place in range(number)]
+
+
+def _keep_layers(weights: Weights, source: EncoderConfig, target: EncoderConfig, layers: Sequence[int] | None) -> None:
+    """One module for each layer of the target, whatever the source shares."""
+    chosen = spaced(source.depth, target.depth) if layers is None else list(layers)
+    keys = (source.num_hidden_groups, source.sharing) == (target.num_hidden_groups, target.sharing)
+    if chosen == list(range(source.depth)) and keys:
+        return
+    before, origins = dict(weights.state), dict(weights.origins)
+    weights.drop(name for name in before if name.startswith((f"{LAYERS}{ATTENTIONS}.", f"{LAYERS}{FEED_FORWARDS}.")))
+    for kind in (ATTENTIONS, FEED_FORWARDS):
+        number = _modules(source, kind)
+        for layer, old in enumerate(chosen):
+            module = old if number == source.depth else source.group_of(old)
+            for name in [name for name in before if name.startswith(f"{LAYERS}{kind}.{module}.")]:
+                new = f"{LAYERS}{kind}.{layer}.{name.removeprefix(f'{LAYERS}{kind}.{module}.')}"
+                how = Origin("derived", f"layer {old} of {source.depth}") if old != layer else origins[name]
+                weights.put({new: before[name]}, how)
+    _share(weights, target)
+
+
+def _modules(config: EncoderConfig, kind: str) -> int:
+    """Distinct modules of a kind in the stack."""
+    alone = Sharing.feed_forward if kind == ATTENTIONS else Sharing.attention
+    return config.depth if config.num_hidden_groups is not None and config.sharing is alone else config.groups
+
+
+def _share(weights: Weights, target: EncoderConfig) -> None:
+    """The mean of the layers of a group."""
+    for kind in (ATTENTIONS, FEED_FORWARDS):
+        if _modules(target, kind) == target.depth:
+            continue
+        prefix = f"{LAYERS}{kind}."
+        parts = [name.removeprefix(f"{prefix}0.") for name in weights.state if name.startswith(f"{prefix}0.")]
+        layers = [[weights.state[f"{prefix}{layer}.{part}"] for part in parts] for layer in range(target.depth)]
+        weights.drop([name for name in weights.state if name.startswith(prefix)])
+        for group in range(target.groups):
+            members = [layer for layer in range(target.depth) if target.group_of(layer) == group]
+            for place, part in enumerate(parts):
+                each = torch.stack([layers[layer][place] for layer in members])
+                mean = each.mean(dim=0)
+                error = _relative(each - mean, each)
+                listed = ", ".join(map(str, members))
+                weights.put({f"{prefix}{group}.{part}": mean}, Origin("derived", f"mean of layers {listed}", error))
+
+
+def _modules_of(weights: Weights, ending: str) -> list[str]:
+    """Names of the modules whose weight ends so."""
+    return [
+        name.removesuffix(".weight") for name in weights.state if name.startswith(LAYERS) and name.endswith(f"{ending}.weight")
+    ]
+
+
+def _keep_heads(weights: Weights, source: EncoderConfig, target: EncoderConfig) -> None:
+    """The heads of the largest norm of values times outputs (compare arXiv:1905.10650), in their order."""
+    size, count = source.head_width, target.num_attention_heads
+    for name in _modules_of(weights, "attention.output"):
+        fused = name.removesuffix("output") + "query_key_value"
+        output, inputs = weights.state[f"{name}.weight"], weights.state[f"{fused}.weight"]
+        values = inputs.view(3, source.num_attention_heads, size, -1)[2]
+        norms = values.flatten(1).norm(dim=1) * output.view(len(output), -1, size).transpose(0, 1).flatten(1).norm(dim=1)
+        heads = norms.topk(count).indices.sort().values
+        columns = (heads[:, None] * size + torch.arange(size)).flatten()
+        rows = (torch.arange(3)[:, None] * source.attention_width + columns).flatten()
+        tensors = {f"{name}.weight": output[:, columns], f"{fused}.weight": inputs[rows]}
+        if f"{fused}.bias" in weights.state:
+            tensors[f"{fused}.bias"] = weights.state[f"{fused}.bias"][rows]
+        weights.put(
+            tensors, Origin("derived", f"{count} of {source.num_attention_heads} heads, the largest", _left(norms, heads))
+        )
+
+
+def _feed_forward(weights: Weights, source: EncoderConfig, target: EncoderConfig) -> None:
+    """Fewer units, those of the largest norm; a gate that is the old first matrix beside values of 1; GELU as scaled SiLU."""
+    width, gelu = target.feed_forward_width, (Activation.gelu, Activation.gelu_tanh)
+    gated = target.gated_feed_forward and not source.gated_feed_forward
+    scale = SIGMOID_OF_GELU if source.hidden_act in gelu and target.hidden_act is Activation.silu else 1.0
+    for output in _modules_of(weights, "feed_forward.output"):
+        first = output.removesuffix("output") + "input"
+        parts = weights.state[f"{first}.weight"].view(
+            -1, source.feed_forward_width, source.hidden_size
+        )  # one, or gate and value
+        biases = weights.state.get(f"{first}.bias")
+        biases = None if biases is None else biases.view(len(parts), -1)
+        last, how, error = weights.state[f"{output}.weight"], [], None
+        if width < source.feed_forward_width:
+            norms = parts.norm(dim=(0, 2)) * last.norm(dim=0)
+            units = norms.topk(width).indices.sort().values
+            parts, last, biases = parts[:, units], last[:, units], None if biases is None else biases[:, units]
+            error = _left(norms, units)
+            how.append(f"{width} of {source.feed_forward_width} units, the largest")
+        if scale != 1:
+            parts = torch.cat([scale * parts[:1], parts[1:]])
+            biases = None if biases is None else torch.cat([scale * biases[:1], biases[1:]])
+            last = last / scale
+            how.append("GELU as scaled SiLU")
+        if gated:
+            biases = torch.zeros_like(parts[:, :, 0]) if biases is None else biases
+            parts, biases = torch.cat([parts, torch.zeros_like(parts)]), torch.cat([biases, torch.ones_like(biases)])
+            how.append("the old first matrix as gate, values of 1")
+        tensors = {f"{first}.weight": parts.flatten(0, 1), f"{output}.weight": last}
+        tensors |= {} if biases is None else {f"{first}.bias": biases.flatten()}
+        weights.put(tensors, Origin("derived", "; ".join(how), error) if how else KEPT)
+
+
+def _positions(weights: Weights, source: EncoderConfig, target: EncoderConfig) -> None:
+    """A table of other length is cut, or repeated after its first one (arXiv:2004.05150); of another kind, it is dropped."""
+    name = f"{EMBEDDINGS}position_embedding.weight"
+    if target.position is not source.position:
+        weights.drop([one for one in (name, "encoder.layers.bias", "encoder.layers.relative") if one in weights.state])
+        weights.drop([one for one in weights.state if one.startswith(("encoder.layers.bias.", "encoder.layers.relative."))])
+        return
+    rows = target.max_position_embeddings
+    if name not in weights.state or rows == source.max_position_embeddings:
+        return
+    table, first = weights.state[name], source.position_offset
+    repeated = table[first:].repeat(math.ceil(rows / max(1, len(table) - first)), 1)
+    how = "the first rows" if rows < len(table) else "the table repeated"
+    weights.put({name: torch.cat([table[:first], repeated])[:rows]}, Origin("derived", how))
+
+
+def _drop_types(weights: Weights, source: EncoderConfig, target: EncoderConfig) -> None:
+    """The vector of type 0 goes into the tokens'."""
+    types, tokens = (f"{EMBEDDINGS}{table}_embedding.weight" for table in ("type", "token"))
+    first = weights.state[types][0] / source.token_scale
+    weights.put({tokens: weights.state[tokens] + first}, Origin("derived", "with the vector of type 0"))
+    weights.drop([types])
+
+
+def _factorise(weights: Weights, source: EncoderConfig, target: EncoderConfig) -> None:
+    """The best tables of E features a vector, by a truncated SVD of all of them; a norm over E is what one over D was.
+
+    Every table weighs the same, whatever its rows, as each vector is a sum of one row of each. A layer norm is of vectors whose
+    mean is 0: centred tables of rank E - 1 at most are exact.
+    """
+    names = [f"{EMBEDDINGS}{table}" for table in TABLES if f"{EMBEDDINGS}{table}" in weights.state]
+    tables = [weights.state[name].double() for name in names]
+    E, D = target.embedding_width, source.hidden_size
+    centred = source.embedding_norm and source.norm is Norm.layer
+    if centred:
+        tables = [table - table.mean(dim=1, keepdim=True) for table in tables]
+    gram = sum(table.T @ table / len(table) for table in tables)
+    _, vectors = torch.linalg.eigh(gram)  # ascending
+    rank = E - centred
+    basis = vectors[:, -rank:]  # (D, rank)
+    # E coordinates whose mean is 0, so that the layer norm over them only divides.
+    within = (
+        torch.linalg.qr(torch.cat([torch.ones(E, 1), torch.eye(E)[:, : E - 1]], dim=1).double()).Q[:, 1:]
+        if centred
+        else torch.eye(E).double()
+    )
+    for name, table in zip(names, tables, strict=True):
+        small = table @ basis @ within.T
+        error = _relative(table - table @ basis @ basis.T, table)
+        weights.put({name: small.float()}, Origin("derived", f"truncated SVD of rank {rank}", error))
+    projection, bias = basis @ within.T, torch.zeros(D)
+    if source.embedding_norm:
+        gain = weights.state[f"{EMBEDDINGS}norm.weight"].double()
+        bias = weights.state.get(f"{EMBEDDINGS}norm.bias", bias)
+        projection = gain[:, None] * projection * math.sqrt(D / E)
+        plain = {"weight": torch.ones(E), "bias": torch.zeros(E)}
+        here = {
+            f"{EMBEDDINGS}norm.{part}": value for part, value in plain.items() if f"{EMBEDDINGS}norm.{part}" in weights.state
+        }
+        weights.put(here, Origin("derived", "in the projection"))
+    tensors = {f"{EMBEDDINGS}projection.weight": projection.float(), f"{EMBEDDINGS}projection.bias": bias.clone()}
+    weights.put(tensors, Origin("derived", f"truncated SVD of rank {rank}"))
+
+
+def _relative(error: Tensor, of: Tensor) -> float:
+    """Frobenius norm of the error over that of the tensor."""
+    return (error.norm() / of.norm().clamp_min(1e-30)).item()
+
+
+def _left(norms: Tensor, kept: Tensor) -> float:
+    """Root of the share of squared norms that was left out."""
+    out = torch.ones_like(norms, dtype=torch.bool)
+    out[kept] = False
+    return _relative(norms[out], norms)
+
+
+STEPS = (
+    Step(("num_hidden_groups", "sharing"), lambda weights, source, target: None),  # with the layers
+    Step(("num_attention_heads", "head_size"), _keep_heads),
+    Step(("hidden_act", "gated_feed_forward", "intermediate_size", "feed_forward_size"), _feed_forward),
+    Step(("position", "max_position_embeddings", "rotary_theta", "position_buckets", "max_relative_distance"), _positions),
+    Step(("type_vocab_size",), _drop_types),
+    Step(("embedding_size", "embedding_fraction"), _factorise),
+)
+"""In the order in which they are carried out, after the layers."""
+
+
+def with_own_head_size(shape: EncoderConfig, changes: dict[str, object]) -> EncoderConfig:
+    """The shape with changes; fewer heads are as wide as they were."""
+    heads = changes.get("num_attention_heads", shape.num_attention_heads) != shape.num_attention_heads
+    return replace(shape, **({"head_size": shape.head_width} if heads else {}), **changes)
