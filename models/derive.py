@@ -6,28 +6,17 @@ size, D hidden size.
 """
 
 import math
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, fields, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from models.config import Activation, Body, EncoderConfig, Norm, Sharing
+from models.changes import KEYS, refuse_underived, spaced
+from models.config import Activation, EncoderConfig, Norm, Sharing
 
 State = dict[str, Tensor]
-
-OF_HEAD = (
-    *("pooling", "pooler", "pooler_norm", "pooler_bias", "classifier_bias", "classifier_dropout"),
-    *("hidden_dropout_prob", "attention_probs_dropout_prob"),
-)
-"""Keys of the head, which is new, and of what has no weights."""
-
-UNSHAPED = ("vocab_size", "pad_token_id", "initializer_range", "init")
-"""Keys that no tensor depends on here: those of the tokenizer, and initial values."""
-
-SEEN = ("attention_window", "global_tokens", "global_layer_every", "causal")
-"""Keys that say which tokens a token sees: the tensors are the same."""
 
 SIGMOID_OF_GELU = 1.702
 """silu(1.702 x) / 1.702 is GELU within 0.021 (arXiv:1606.08415, section 2)."""
@@ -66,13 +55,6 @@ class Weights:
             del self.state[name], self.origins[name]
 
 
-class Step(NamedTuple):
-    """One change: the keys it carries out, and what it does to the weights."""
-
-    keys: tuple[str, ...]
-    apply: Callable[[Weights, EncoderConfig, EncoderConfig], None]
-
-
 def derived(
     state: State, source: EncoderConfig, target: EncoderConfig, layers: Sequence[int] | None = None
 ) -> tuple[State, dict[str, Origin]]:
@@ -84,58 +66,10 @@ def derived(
     refuse_underived(source, target, layers)
     weights = Weights(dict(state), dict.fromkeys(state, KEPT))
     _keep_layers(weights, source, target, layers)
-    for step in STEPS:
-        if any(getattr(source, key) != getattr(target, key) for key in step.keys):
-            step.apply(weights, source, target)
+    for kind, apply in STEPS.items():
+        if any(getattr(source, key) != getattr(target, key) for key in KEYS[kind]):
+            apply(weights, source, target)
     return weights.state, weights.origins
-
-
-def refuse_underived(source: EncoderConfig, target: EncoderConfig, layers: Sequence[int] | None = None) -> None:
-    """ValueError naming the keys in which the shapes differ and that cannot derive."""
-    different = changed_keys(source, target)
-    known = {*SEEN, "num_hidden_layers", "depth_fraction", *(key for step in STEPS for key in step.keys)}
-    problems = [f"model.{key}" for key in different if key not in known]
-    smaller = {
-        "num_hidden_layers": (target.depth, source.depth),
-        "num_attention_heads": (target.num_attention_heads, source.num_attention_heads),
-        "intermediate_size": (target.feed_forward_width, source.feed_forward_width),
-        "embedding_size": (target.embedding_width, source.embedding_width),
-        "type_vocab_size": (target.type_vocab_size, source.type_vocab_size),
-    }
-    problems += [
-        f"model.{key} above that of the weights ({here} > {there})" for key, (here, there) in smaller.items() if here > there
-    ]
-    if different and source.body is not Body.transformer:
-        problems.append(f"model.body={source.body.value}")
-    if target.head_width != source.head_width:
-        problems.append(f"model.head_size={target.head_width} (that of the weights is {source.head_width})")
-    if target.embedding_width != source.embedding_width and source.embedding_width != source.hidden_size:
-        problems.append("model.embedding_size of a table that is factorised already")
-    if target.embedding_width != source.embedding_width and (source.token_scale, target.token_scale) != (1, 1):
-        problems.append("model.embedding_size where token vectors are scaled (position=sinusoidal, embedding_scale)")
-    if target.gated_feed_forward and not source.gated_feed_forward and not target.feed_forward_bias:
-        problems.append("model.gated_feed_forward without feed_forward_bias")
-    if source.gated_feed_forward and not target.gated_feed_forward:
-        problems.append("model.gated_feed_forward=false")
-    if target.type_vocab_size not in (0, source.type_vocab_size):
-        problems.append(f"model.type_vocab_size={target.type_vocab_size}")
-    if layers is not None and not (
-        len(layers) == target.depth and list(layers) == sorted(set(layers)) and set(layers) <= {*range(source.depth)}
-    ):
-        problems.append(f"model.keep_layers={list(layers)}: expected {target.depth} of 0 to {source.depth - 1}, in order")
-    if problems:
-        raise ValueError(f"cannot derive from these weights: {'; '.join(problems)}")
-
-
-def changed_keys(source: EncoderConfig, target: EncoderConfig) -> list[str]:
-    """Keys of the encoder in which two shapes differ."""
-    keys = [field.name for field in fields(EncoderConfig) if field.name not in (*OF_HEAD, *UNSHAPED)]
-    return [key for key in keys if getattr(source, key) != getattr(target, key)]
-
-
-def spaced(depth: int, number: int) -> list[int]:
-    """So many layers, evenly spaced from the first to the last."""
-    return [round(place * (depth - 1) / max(1, number - 1)) for place in range(number)]
 
 
 def _keep_layers(weights: Weights, source: EncoderConfig, target: EncoderConfig, layers: Sequence[int] | None) -> None:
@@ -305,6 +239,20 @@ def _factorise(weights: Weights, source: EncoderConfig, target: EncoderConfig) -
     weights.put(tensors, Origin("derived", f"truncated SVD of rank {rank}"))
 
 
+def summary(origins: Mapping[str, Origin]) -> list[str]:
+    """One line for each way that tensors came: how many, and the largest relative error."""
+    groups: dict[tuple[str, str], list[tuple[str, float | None]]] = {}
+    for name, origin in origins.items():
+        groups.setdefault((origin.kind, origin.how), []).append((name, origin.error))
+    lines = []
+    for (kind, how), tensors in groups.items():
+        errors = [error for _, error in tensors if error is not None]
+        most = f", relative error up to {max(errors):.3g}" if errors else ""
+        named = f": {', '.join(name for name, _ in tensors)}" if kind == RANDOM.kind else ""
+        lines.append(f"{len(tensors)} tensors {kind}{f' ({how}{most})' if how else ''}{named}")
+    return lines
+
+
 def _relative(error: Tensor, of: Tensor) -> float:
     """Frobenius norm of the error over that of the tensor."""
     return (error.norm() / of.norm().clamp_min(1e-30)).item()
@@ -317,18 +265,11 @@ def _left(norms: Tensor, kept: Tensor) -> float:
     return _relative(norms[out], norms)
 
 
-STEPS = (
-    Step(("num_hidden_groups", "sharing"), lambda weights, source, target: None),  # with the layers
-    Step(("num_attention_heads", "head_size"), _keep_heads),
-    Step(("hidden_act", "gated_feed_forward", "intermediate_size", "feed_forward_size"), _feed_forward),
-    Step(("position", "max_position_embeddings", "rotary_theta", "position_buckets", "max_relative_distance"), _positions),
-    Step(("type_vocab_size",), _drop_types),
-    Step(("embedding_size", "embedding_fraction"), _factorise),
-)
-"""In the order in which they are carried out, after the layers."""
-
-
-def with_own_head_size(shape: EncoderConfig, changes: dict[str, object]) -> EncoderConfig:
-    """The shape with changes; fewer heads are as wide as they were."""
-    heads = changes.get("num_attention_heads", shape.num_attention_heads) != shape.num_attention_heads
-    return replace(shape, **({"head_size": shape.head_width} if heads else {}), **changes)
+STEPS = {
+    "heads": _keep_heads,
+    "feed-forward": _feed_forward,
+    "positions": _positions,
+    "types": _drop_types,
+    "embeddings": _factorise,
+}
+"""Kind of change, as in models/changes.py -> what it does to weights of the first shape on the way to the second one."""

@@ -18,9 +18,11 @@ from harness.config.adopted import Checkpoint
 from harness.config.schema import RunConfig, TokenizerConfig
 from harness.errors import InputError
 from harness.tasks import kind_of
+from models.changes import OF_HEAD
 from models.config import EncoderConfig
-from models.heads import on_meta
-from models.huggingface import config_of, load, masked_head_of, translated
+from models.derive import RANDOM, Origin, derived
+from models.heads import Classifier, on_meta
+from models.huggingface import config_of, masked_head_of, translated
 from models.huggingface.families import module_of
 from models.ranges import refuse_out_of_range
 
@@ -124,15 +126,25 @@ def refuse_misfit(config: RunConfig) -> None:
         return
     folder, kind = folder_of(config.model.init_from), kind_of(config.task)
     try:
-        translated(on_meta(config.model, kind.num_outputs(config.task), kind.head()), _weights(folder), read_config(folder))
+        _as_published(config, folder, on_meta(config.model, kind.num_outputs(config.task), kind.head()))
     except ValueError as error:
         raise InputError(f"model.init_from={config.model.init_from!r}: {error}") from error
 
 
-def load_weights(config: RunConfig, model: Any) -> list[str]:
-    """Loads the checkpoint into a classifier; returns the names of tensors that stay randomly initialised."""
-    folder = folder_of(config.model.init_from)
-    return load(model, _weights(folder), read_config(folder))
+def load_weights(config: RunConfig, model: Classifier) -> dict[str, Origin]:
+    """Loads the weights into a classifier, changed to its shape; where each of its tensors comes from."""
+    state, source = _as_published(config, folder_of(config.model.init_from), model)
+    state, origins = derived(state, source, config.model, config.model.keep_layers)
+    model.load_state_dict(state, strict=False)
+    return dict.fromkeys(model.state_dict(), RANDOM) | origins
+
+
+def _as_published(config: RunConfig, folder: Path, model: Classifier) -> tuple[dict[str, Any], EncoderConfig]:
+    """The published tensors under our names, and their shape with the model's head. ValueError where they do not fit."""
+    published = read_config(folder)
+    own = {key: getattr(config.model, key) for key in OF_HEAD}
+    shape = replace(_shape(published, "model.init_from", str(folder)), **own)
+    return translated(on_meta(shape, len(model.head.weight), type(model)), _weights(folder), published)[0], shape
 
 
 def masked_lm(folder: Path, key: str) -> tuple[dict[str, Any], EncoderConfig]:

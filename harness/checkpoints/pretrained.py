@@ -14,6 +14,7 @@ from harness.config.schema import RunConfig
 from harness.errors import InputError
 from harness.tracking import run_log
 from harness.tracking.run_log import RECORD
+from models.derive import KEPT, RANDOM, Origin
 
 
 def checkpoint_of(config: RunConfig) -> Checkpoint:
@@ -53,8 +54,8 @@ def _record(folder: Path) -> dict[str, Any]:
     return run_log.read(folder / RECORD)
 
 
-def load_weights(folder: Path, model: nn.Module) -> list[str]:
-    """Loads the encoder and, if it was trained, the pooler; returns the names of tensors that stay randomly initialised.
+def load_weights(folder: Path, model: nn.Module) -> dict[str, Origin]:
+    """Loads the encoder and, if it was trained, the pooler; where each tensor of the model comes from.
 
     InputError if the encoder does not fit.
     """
@@ -67,4 +68,4 @@ def load_weights(folder: Path, model: nn.Module) -> list[str]:
     if misfit:
         raise InputError(f"the weights of {folder} do not fit the model: {', '.join(misfit[:8])}")
     model.load_state_dict(found, strict=False)
-    return missing
+    return dict.fromkeys(expected, KEPT) | dict.fromkeys(missing, RANDOM)

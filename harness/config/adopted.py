@@ -11,6 +11,7 @@ from harness.config.mistakes import default_choices
 from harness.config.schema import RunConfig, TokenizerConfig
 from harness.errors import InputError
 from harness.paths import conf_directory
+from models.changes import OF_HEAD, UNSHAPED, refuse_underived, with_own_head_size
 from models.config import EncoderConfig
 from models.keys import refuse_unread
 from models.objectives.config import ObjectiveName
@@ -20,17 +21,12 @@ CONF = conf_directory()
 MEASURED_LENGTH = 128
 """Default tokens of the measured text, and of a pretraining sequence."""
 
-OF_HEAD = (
-    *("pooling", "pooler", "pooler_norm", "pooler_bias", "classifier_bias", "classifier_dropout"),
-    *("hidden_dropout_prob", "attention_probs_dropout_prob"),
-)
-"""Keys of the model that a run may set beside weights: those of the new head, and what has no weights."""
-
-UNSHAPED = ("vocab_size", "pad_token_id", "initializer_range", "init")
-"""Keys in which the composed model may differ from the weights: those of the tokenizer, and initial values."""
-
 OF_TEXT = ("tokenizer.file", "tokenizer.vocab_file")
 """Keys of the tokenizer that are read beside published weights; with the second one its letter case is, too."""
+
+
+SIZES = {"embedding_fraction": "embedding_size", "intermediate_size": "feed_forward_size"}
+"""Key -> the one that stands in its place where it is set."""
 
 
 @dataclass(frozen=True)
@@ -55,8 +51,10 @@ def refuse_changes(config: RunConfig, checkpoint: Checkpoint, allowed: Iterable[
     A group that says what the weights are anyway may stand.
     """
     is_published, where = checkpoint.run is None, f"{checkpoint.key}={checkpoint.folder}"
-    different = _differing_keys(config, checkpoint.shape)
-    for group, choice in _chosen(config).items():
+    different, chosen = _differing_keys(config, checkpoint.shape), _chosen(config)
+    if is_published:
+        different |= {group: [] for group in chosen if _said_by(config, group)}  # these change the weights
+    for group, choice in chosen.items():
         if different[group] and group not in allowed:
             there = ", ".join(f"model.{key}={_typed(getattr(checkpoint.shape, key))}" for key in different[group][:3])
             raise InputError(f"{group}={choice} has no effect: the encoder is that of {where}, with {there}; leave it out")
@@ -111,7 +109,7 @@ def started_from(config: RunConfig, checkpoint: Checkpoint | None) -> RunConfig:
     """With the shape and tokenizer of the weights, and of a pretraining also its text and budget."""
     if checkpoint is None:
         return config
-    shape = _with_own_head(config, checkpoint)
+    shape = _shape_of(config, checkpoint)
     model = replace(config.model, **vars(shape))
     measured = config.measure.length or MEASURED_LENGTH
     adopted = replace(
@@ -142,18 +140,41 @@ def started_from(config: RunConfig, checkpoint: Checkpoint | None) -> RunConfig:
     )
 
 
-def _with_own_head(config: RunConfig, checkpoint: Checkpoint) -> EncoderConfig:
-    """The shape of the weights, with the head and the dropout that the command sets: they need no other weights.
+def _shape_of(config: RunConfig, checkpoint: Checkpoint) -> EncoderConfig:
+    """The shape of the weights, with the head and the dropout that the command sets; published weights also with other changes.
 
-    InputError for any other key of the encoder.
+    InputError for a key of the encoder that cannot change.
     """
-    own = [key for key in config.model_keys if key in {field.name for field in fields(EncoderConfig)}]
-    for key in own:
-        if key not in OF_HEAD:
-            raise InputError(
-                f"model.{key}={getattr(config.model, key)} has no effect: the encoder is that of "
-                f"{checkpoint.key}={checkpoint.folder}; leave it out, or set one of model.{', '.join(OF_HEAD)}"
-            )
-    shape = replace(checkpoint.shape, **{key: getattr(config.model, key) for key in own})
+    names = {field.name for field in fields(EncoderConfig)}
+    own = [key for key in config.model_keys if key in names]
+    if checkpoint.run is not None:
+        for key in own:
+            if key not in OF_HEAD:
+                raise InputError(
+                    f"model.{key}={getattr(config.model, key)} has no effect: the encoder is that of "
+                    f"{checkpoint.key}={checkpoint.folder}; leave it out, or set one of model.{', '.join(OF_HEAD)}"
+                )
+        said = own
+    else:
+        chosen = _chosen(config)
+        said = [*own, *(key for group in ("model", "enhancement") if group in chosen for key in _said_by(config, group))]
+    changes = {key: getattr(config.model, key) for key in said if key in names and key not in UNSHAPED}
+    for size, stated in SIZES.items():  # a size that the weights state is no longer one
+        if size in changes and stated not in changes:
+            changes[stated] = None
+    layers = config.model.keep_layers
+    if layers is not None:
+        changes |= {"num_hidden_layers": len(layers), "depth_fraction": 1.0}
+    try:
+        shape = with_own_head_size(checkpoint.shape, changes)
+        refuse_underived(checkpoint.shape, shape, layers)
+    except ValueError as error:
+        raise InputError(f"{checkpoint.key}={checkpoint.folder}: {error}") from error
     refuse_unread(shape, own)
     return shape
+
+
+def _said_by(config: RunConfig, group: str) -> set[str]:
+    """Keys of the encoder that the shipped files of a group's choices set."""
+    choices = {"enhancement": config.enhancements, "model": [config.model_name]}.get(group, [])
+    return _keys_in(CONF / group, choices) & {field.name for field in fields(EncoderConfig)} if choices else set()

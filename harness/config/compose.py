@@ -422,11 +422,16 @@ def named(config: RunConfig, source: Source, of_hydra: DictConfig, overrides: Se
         raise InputError(
             f"data.root={config.data.root!r} is read with data=local alone: add data=local, or leave data.root out"
         )
+    if config.model.keep_layers is not None and weights is None:
+        raise InputError(f"model.keep_layers={config.model.keep_layers} says what is kept of model.init_from, which is not set")
     if weights is None and config.pretrain.checkpoint is None:
         refuse_unread(config.model, model_keys)
         for group, name in (("model", choices["model"]), *(("enhancement", name) for name in config.enhancements)):
             _refuse_unread_choice(config.model, group, name, [one.path for one in of_hydra.runtime.config_sources])
-    parts = [choices["model"] if weights is None else Path(weights).name, *sorted(config.enhancements)]
+    parts = [choices["model"]]
+    if weights is not None:
+        parts = [Path(weights).name, *(parts if "model" in keys and parts != ["base"] else [])]
+    parts += sorted(config.enhancements)
     if config.pretrain.objective is not ObjectiveName.none:
         parts.append(config.pretrain.objective.value)
     from_run = config.pretrain.checkpoint is not None  # named after that run

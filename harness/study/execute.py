@@ -31,6 +31,8 @@ from harness.training.evaluation import evaluate_split, headline, submit, write_
 from harness.training.finetune import costs, finetune, rates, training_of
 from harness.training.loop import DivergedError, Position, compile_ahead
 from harness.training.pretrain import pretrain
+from models import derive
+from models.derive import Origin
 from models.heads import Classifier
 
 
@@ -138,13 +140,13 @@ def _write_memory(phase: str, peak: Peak, model: Classifier, run_log: RunLog) ->
 def _build(config: RunConfig, inputs: Inputs) -> Classifier:
     """The classifier on the CPU: randomly initialised, or with the weights of a pretraining or published weights."""
     model = classifier(config, config.seed)
-    untrained: list[str] | None = None
+    origins: dict[str, Origin] = {}
     if inputs.pretrained is not None:
-        untrained = pretrained.load_weights(paths.pretrained_weights(Path(inputs.pretrained), config.pretrain.at), model)
+        origins = pretrained.load_weights(paths.pretrained_weights(Path(inputs.pretrained), config.pretrain.at), model)
     elif config.model.init_from is not None:
-        untrained = huggingface.load_weights(config, model)
-    if untrained is not None:
-        print("randomly initialised:", ", ".join(untrained) or "none")
+        origins = huggingface.load_weights(config, model)
+    if origins:
+        print("\n".join(f"weights: {line}" for line in derive.summary(origins)), flush=True)
     return model
 
 

@@ -7,8 +7,9 @@ import pytest
 import torch
 
 from models.batch import Batch
+from models.changes import KEYS, refuse_underived, spaced, with_own_head_size
 from models.config import Activation, EncoderConfig, Norm, NormPlace, Position, Sharing
-from models.derive import derived, refuse_underived, spaced, with_own_head_size
+from models.derive import STEPS, derived
 from models.heads import build_classifier
 
 SHAPE = EncoderConfig(
@@ -198,3 +199,8 @@ def test_what_cannot_derive_is_named(name, changes):
     layers = changes.pop("layers", None)
     with pytest.raises(ValueError, match=name):
         refuse_underived(SHAPE, replace(SHAPE, **changes), layers)
+
+
+def test_every_kind_of_change_is_carried_out():
+    """Which tokens are seen changes no tensor, and layers come first."""
+    assert [*KEYS] == ["tokens that are seen", "layers", *STEPS]
