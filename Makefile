@@ -5,13 +5,16 @@ BIN := .venv/bin
 INSTALLED := .venv/.installed
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: demo test test-long test-slow chaos versions mutants lint bench bench-full bench-gpu clean
+.PHONY: demo published test test-long test-slow chaos versions mutants lint bench bench-full bench-gpu clean
 
 demo: $(INSTALLED)  ## a sweep on the built-in data, and its report
 	$(BIN)/python -m harness -m model=base,albert,windowed hardware.workers=2 hardware.dtype=auto
 	@echo
 	@echo "The report:       multirun/reports/default/report.html (and report.md, summary.csv)"
 	@echo "Look at the runs: $(BIN)/python -m harness ui"
+
+published: $(INSTALLED)  ## the encoder all-MiniLM-L6-v2, where the hub cannot be reached: model.init_from names it as on the hub
+	$(BIN)/python .ci/published
 
 # A file is run by one process, which makes its fixtures once; in the given order, for the last files are the shortest.
 test: $(INSTALLED)  ## the suite, but for what is marked long or slow

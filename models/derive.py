@@ -239,18 +239,25 @@ def _factorise(weights: Weights, source: EncoderConfig, target: EncoderConfig) -
     weights.put(tensors, Origin("derived", f"truncated SVD of rank {rank}"))
 
 
-def summary(origins: Mapping[str, Origin]) -> list[str]:
-    """One line for each way that tensors came: how many, and the largest relative error."""
-    groups: dict[tuple[str, str], list[tuple[str, float | None]]] = {}
+class Group(NamedTuple):
+    """Tensors that came in the same way."""
+
+    origin: Origin  # with the largest error of its tensors
+    names: tuple[str, ...]
+
+    @property
+    def text(self) -> str:
+        """`derived: truncated SVD of rank 63`."""
+        return f"{self.origin.kind}: {self.origin.how}" if self.origin.how else self.origin.kind
+
+
+def grouped(origins: Mapping[str, Origin]) -> list[Group]:
+    """The tensors by the way they came."""
+    groups: dict[tuple[str, str], list[str]] = {}
     for name, origin in origins.items():
-        groups.setdefault((origin.kind, origin.how), []).append((name, origin.error))
-    lines = []
-    for (kind, how), tensors in groups.items():
-        errors = [error for _, error in tensors if error is not None]
-        most = f", relative error up to {max(errors):.3g}" if errors else ""
-        named = f": {', '.join(name for name, _ in tensors)}" if kind == RANDOM.kind else ""
-        lines.append(f"{len(tensors)} tensors {kind}{f' ({how}{most})' if how else ''}{named}")
-    return lines
+        groups.setdefault((origin.kind, origin.how), []).append(name)
+    errors = {key: [origins[name].error for name in names if origins[name].error is not None] for key, names in groups.items()}
+    return [Group(Origin(*key, max(errors[key], default=None)), tuple(names)) for key, names in groups.items()]
 
 
 def _relative(error: Tensor, of: Tensor) -> float:

@@ -17,6 +17,7 @@ from safetensors.torch import load_file
 from harness.config.adopted import Checkpoint
 from harness.config.schema import RunConfig, TokenizerConfig
 from harness.errors import InputError
+from harness.paths import conf_directory
 from harness.tasks import kind_of
 from models.changes import OF_HEAD
 from models.config import EncoderConfig
@@ -29,12 +30,16 @@ from models.ranges import refuse_out_of_range
 WEIGHTS = "model.safetensors"
 FILES = ["config.json", WEIGHTS, "tokenizer.json", "tokenizer_config.json", "vocab.txt", "vocab.json", "merges.txt"]
 
+PUBLISHED = conf_directory().parent / ".cache" / "published"
+"""What `make published` fills: read in place of the hub's where it is there."""
+
 
 def folder_of(init_from: str, key: str = "model.init_from") -> Path:
     """The checkpoint's folder; InputError if it is neither a folder nor on the hub, or lacks a file."""
     folder = Path(init_from)
     if not folder.is_dir():
-        folder = _downloaded(init_from, key)
+        here = PUBLISHED / folder.name
+        folder = here if init_from.count("/") == 1 and here.is_dir() else _downloaded(init_from, key)
     for name in ("config.json", WEIGHTS):
         if not (folder / name).exists():
             raise InputError(f"{key}={init_from!r} lacks {name}; only config.json with {WEIGHTS} can be read")

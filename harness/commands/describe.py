@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 from omegaconf import OmegaConf
 
 from harness import tasks
-from harness.checkpoints import start
+from harness.checkpoints import huggingface, start
 from harness.commands import describe_picture, describe_shapes
 from harness.commands.options import Describe
 from harness.commands.pictures import STYLE, save
@@ -32,6 +32,7 @@ from harness.measure.memory_formula import Shape
 from harness.paths import conf_directory, file_name
 from harness.terminal import Row, table, wrapped
 from models.config import Activation, EncoderConfig
+from models.derive import grouped
 from models.heads import Classifier, on_meta
 from models.keys import keys_read
 from models.layers import ACTIVATIONS
@@ -90,7 +91,32 @@ def describe(config: RunConfig, base: ModelConfig, scale: str, out: Path) -> str
     beside = "" if config.scale_name == scale else f", beside base at scale {scale}"
     title = f"{config.label} at scale {config.scale_name}{beside}"
     tensors = [describe_shapes.of_model(config), *added_by_objective(config)]
-    return "\n\n".join([title, differences, parameters, pretraining_heads(config, base), *tensors, paths])
+    return "\n\n".join([title, differences, *weights(config), parameters, pretraining_heads(config, base), *tensors, paths])
+
+
+def weights(config: RunConfig) -> list[str]:
+    """How many tensors of published weights are kept, derived and random; nothing without them."""
+    if config.model.init_from is None:
+        return []
+    model = subject.classifier(config)
+    origins = huggingface.load_weights(config, model)
+    sizes = {name: tensor.numel() for name, tensor in model.state_dict().items()}
+    rows = [
+        (
+            group.text,
+            str(len(group.names)),
+            f"{sum(sizes[name] for name in group.names):,}",
+            DASH if group.origin.error is None else f"{100 * group.origin.error:.3g} %",
+        )
+        for group in grouped(origins)
+    ]
+    return [
+        table(
+            (f"weights of {huggingface.folder_of(config.model.init_from)}", "tensors", "numbers", "relative error"),
+            rows,
+            "lrrr",
+        )
+    ]
 
 
 def added_by_objective(config: RunConfig) -> list[str]:

@@ -145,8 +145,10 @@ def _build(config: RunConfig, inputs: Inputs) -> Classifier:
         origins = pretrained.load_weights(paths.pretrained_weights(Path(inputs.pretrained), config.pretrain.at), model)
     elif config.model.init_from is not None:
         origins = huggingface.load_weights(config, model)
-    if origins:
-        print("\n".join(f"weights: {line}" for line in derive.summary(origins)), flush=True)
+        print(f"weights: read from {huggingface.folder_of(config.model.init_from)}")
+    for group in derive.grouped(origins):
+        error = "" if group.origin.error is None else f", relative error up to {group.origin.error:.3g}"
+        print(f"weights: {len(group.names)} tensors {group.text}{error}", flush=True)
     return model
 
 

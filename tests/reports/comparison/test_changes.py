@@ -89,3 +89,12 @@ def test_intervals_are_corrected_for_the_arms_with_and_without_a_verdict(floor: 
     assert first.factor == 2.0
     assert first.p == pytest.approx(2 * alone.p)
     assert first.interval[0] < alone.interval[0] < alone.interval[1] < first.interval[1]
+
+
+@pytest.mark.parametrize(("items", "verdict"), [(500, Verdict.SAME), (50, Verdict.NOT_RESOLVED)])
+def test_scores_are_the_same_only_where_one_item_is_less_than_the_margin(items: int, verdict: Verdict):
+    """Five seeds that differ by a thousandth: of 50 items one is 2 points, and the margin is one."""
+    sides = [
+        {Replicate("", str(seed)): 0.8 + one / 1000 for seed, one in enumerate(each)} for each in ([0] * 5, [1, -1, 0, 1, 0])
+    ]
+    assert change(metrics.get("eval/accuracy"), *sides, floor=1 / items).verdict is verdict
