@@ -35,7 +35,7 @@ class Outcome:
 
 def prepare() -> None:
     """Starts importing what measuring processes need, in a process of its own. Again it does nothing."""
-    processes.serve(WORKER)
+    processes.serve(WORKER, "torch._dynamo")  # which the first optimiser imports: a launch need not
 
 
 def launch(config: RunConfig, request: Request, folder: Path) -> Outcome:

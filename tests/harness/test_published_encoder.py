@@ -57,8 +57,9 @@ def test_hidden_states_are_those_of_transformers(folder, compose):
     theirs, batch = transformers.BertModel.from_pretrained(folder).eval(), batch_of()
     with torch.inference_mode():
         expected = theirs(batch.input_ids, attention_mask=batch.attention_mask.long(), output_hidden_states=True).hidden_states
-        *_, last = model.encoder(batch)
-    torch.testing.assert_close(last[batch.attention_mask], expected[-1][batch.attention_mask], atol=1e-5, rtol=1e-5)
+        states = [*model.encoder.hidden_states(batch)]
+    for ours, one in zip(states, expected, strict=True):
+        torch.testing.assert_close(ours[batch.attention_mask], one[batch.attention_mask], atol=1e-5, rtol=1e-5)
     assert {origin.kind for name, origin in origins.items() if not name.startswith("head.")} == {"kept"}
 
 
@@ -68,8 +69,8 @@ def test_changed_weights_are_near_the_published_ones(folder, compose, overrides)
     (published, _), (changed, origins), batch = built(compose), built(compose, *overrides), batch_of()
     assert {name for name, origin in origins.items() if origin.kind == "random"} == {"head.weight", "head.bias"}
     with torch.inference_mode():
-        before, after = ([*model.encoder(batch)][-1][:, :20].mean(dim=1) for model in (published, changed))
-        scratch = [*build_classifier(changed.encoder.config, 2, 1).eval().encoder(batch)][-1][:, :20].mean(dim=1)
+        before, after = (model.encoder(batch)[:, :20].mean(dim=1) for model in (published, changed))
+        scratch = build_classifier(changed.encoder.config, 2, 1).eval().encoder(batch)[:, :20].mean(dim=1)
     near = torch.cosine_similarity(before, after).mean()
     assert near > torch.cosine_similarity(before, scratch).mean().abs() + 0.1
 

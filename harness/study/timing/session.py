@@ -303,7 +303,11 @@ class Session:
         return by_launch.looks(max(one.min_rounds for one in settings), max(one.rounds for one in settings))
 
     def _tables(self) -> Iterator[Table]:
-        """The comparisons of each baseline, on the texts of each task; what failed is left out."""
+        """The comparisons of each baseline, on the texts of each task; what failed is left out.
+
+        What tasks share, such as latency, stands once.
+        """
+        shared = []
         alive = {name: timed for name, timed in self._timed.items() if not timed.failed}
         for name, again in alive.items():
             first = alive.get(name.removesuffix("-again"))
@@ -313,7 +317,10 @@ class Session:
                 others = [one for one in alive.values() if key in one.launches and one is not first and one is not again]
                 histories = [one.history(key) for one in (first, again, *others)]
                 for metric in by_launch.headlines(histories[1]):
-                    yield Table(metric, histories[0], histories[1], tuple(histories[2:]))
+                    values = [history.get(metric) for history in histories]
+                    if values not in shared:
+                        shared.append(values)
+                        yield Table(metric, histories[0], histories[1], tuple(histories[2:]))
 
     def _is_done(self, rounds: int, seconds: float) -> bool:
         """Whether further rounds would add nothing that is needed, or measure.budget_minutes are spent."""
