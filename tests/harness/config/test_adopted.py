@@ -42,12 +42,17 @@ def test_a_head_set_back_to_the_default_leaves_the_label(compose):
     assert "pooling" not in again.label
 
 
-@pytest.mark.parametrize("published", [True, False])
-def test_no_other_key_of_the_encoder_is_set_in_vain(compose, published):
-    source = source_of(compose)
-    source = replace(source, run=None) if published else source
-    key = "model.init_from" if published else "pretrain.from"
-    with pytest.raises(InputError, match=rf"model\.num_hidden_layers=7 has no effect: the encoder is that of {key}=weights"):
+def test_no_other_key_of_an_earlier_run_is_set_in_vain(compose):
+    line = r"model\.num_hidden_layers=2 has no effect: the encoder is that of pretrain.from=weights"
+    with pytest.raises(InputError, match=line):
+        run_of(compose, source_of(compose), "model.num_hidden_layers=2")
+
+
+def test_a_key_of_published_weights_changes_them_or_is_refused(compose):
+    source = replace(source_of(compose), run=None)
+    assert run_of(compose, source, "model.num_hidden_layers=2").model.depth == 2
+    line = r"model.init_from=weights: cannot derive from these weights: model.num_hidden_layers above that of the weights \(7 > 4\)"
+    with pytest.raises(InputError, match=line):
         run_of(compose, source, "model.num_hidden_layers=7")
 
 
