@@ -5,7 +5,7 @@ pretraining adds (pretrain=rtd), and a picture of its architecture. `scales`: pa
 `activations`: the non-linearities that models know, and their derivatives. No data is read.
 """
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from enum import Enum
 from pathlib import Path
 
@@ -75,23 +75,27 @@ def main(options: Describe, configs: list[RunConfig]) -> int:
         print(scales(configs, options.overrides(), options.config_dir))
     else:
         for config in {(config.label, config.scale_name): config for config in configs}.values():
-            base = compose.base_model(config.scale_name, options.config_dir)
-            started = started_from(config, start.checkpoint_of(config, allowed=SCALE))
-            print(describe(started, base, config.scale_name, options.to))
+            checkpoint = start.checkpoint_of(config, allowed=SCALE)
+            started, base, name = started_from(config, checkpoint), config.scale_name, "base"
+            other = compose.base_model(config.scale_name, options.config_dir)
+            if config.model.init_from is not None and not {"scale"} & {key.partition("=")[0] for key in config.overrides}:
+                other, base, name = replace(started.model, **vars(checkpoint.shape)), started.scale_name, "published"
+            print(describe(started, other, base, options.to, name))
     return 0
 
 
-def describe(config: RunConfig, base: ModelConfig, scale: str, out: Path) -> str:
-    """What is printed of one variant beside base at this scale; writes its pictures to `out`."""
+def describe(config: RunConfig, base: ModelConfig, scale: str, out: Path, name: str = "base") -> str:
+    """What is printed of one variant beside `base`, which is of this scale and name; writes its pictures to `out`."""
     rows = difference(base, config.model)
-    differences = table(("key", "base", config.label), rows, "lrr") if rows else "no difference from base"
+    differences = table(("key", name, config.label), rows, "lrr") if rows else f"no difference from {name}"
     parts = parameter_table(base, config.model, config.task)
-    paths = "\n".join(map(str, write_pictures(config, parts, out)))
-    parameters = table(("parameters", "base", config.label, "change"), parts, "lrrr")
-    beside = "" if config.scale_name == scale else f", beside base at scale {scale}"
+    paths = "\n".join(map(str, write_pictures(config, parts, out, name)))
+    parameters = table(("parameters", name, config.label, "change"), parts, "lrrr")
+    beside = "" if config.scale_name == scale else f", beside {name} at scale {scale}"
     title = f"{config.label} at scale {config.scale_name}{beside}"
     tensors = [describe_shapes.of_model(config), *added_by_objective(config)]
-    return "\n\n".join([title, differences, *weights(config), parameters, pretraining_heads(config, base), *tensors, paths])
+    heads_text = pretraining_heads(config, base, name)
+    return "\n\n".join([title, differences, *weights(config), parameters, heads_text, *tensors, paths])
 
 
 def weights(config: RunConfig) -> list[str]:
@@ -158,7 +162,7 @@ def parameter_table(base: EncoderConfig, other: EncoderConfig, task: TaskConfig)
     return [(name, number(before[name]), number(after[name]), change(before[name], after[name])) for name in before]
 
 
-def pretraining_heads(run: RunConfig, base: ModelConfig) -> str:
+def pretraining_heads(run: RunConfig, base: ModelConfig, beside: str = "base") -> str:
     """The table of what the pretraining of each trains beside the encoder, or why the variant has no such pretraining."""
     try:
         ours = heads.components(heads.shapes(run.model, run.pretrain))
@@ -169,7 +173,7 @@ def pretraining_heads(run: RunConfig, base: ModelConfig) -> str:
     except ValueError:  # base cannot be trained by the objective of the variant
         plain = {}
     objectives = [heads.objective_of(model, run.pretrain).value for model in (base, run.model)]
-    titles = ("pretraining heads", f"base ({objectives[0]})", f"{run.label} ({objectives[1]})", "change")
+    titles = ("pretraining heads", f"{beside} ({objectives[0]})", f"{run.label} ({objectives[1]})", "change")
     rows = []
     for name in {**plain, **ours}:
         pair = plain.get(name, 0), ours.get(name, 0)
@@ -203,10 +207,10 @@ def change(before: int, after: int) -> str:
     return f"{100 * (after - before) / before:+.1f} %" if after != before else "="
 
 
-def write_pictures(config: RunConfig, parts: list[Row], out: Path) -> list[Path]:
+def write_pictures(config: RunConfig, parts: list[Row], out: Path, beside: str) -> list[Path]:
     """The PNG and SVG files; InputError where `out` cannot be written."""
     total, effective = parts[-2:]
-    subtitle = f"{total[2]} parameters ({total[3]} against base)" if total[3] != "=" else f"{total[2]} parameters"
+    subtitle = f"{total[2]} parameters ({total[3]} against {beside})" if total[3] != "=" else f"{total[2]} parameters"
     if effective[2] != total[2]:
         subtitle += f", {effective[2]} with every use of a shared layer"
     title = f"{config.label}, scale {config.scale_name}"

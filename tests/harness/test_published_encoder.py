@@ -1,6 +1,7 @@
 """A real published encoder: as transformers computes it, changed, fine-tuned, exported. `make published` fetches it."""
 
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -90,3 +91,12 @@ def test_a_changed_encoder_is_fine_tuned_and_exported_by_the_command(folder, tmp
     kept = load_file(folder / huggingface.WEIGHTS)["encoder.layer.5.output.dense.weight"]
     learned = theirs.bert.encoder.layer[1].output.dense.weight
     assert (learned - kept).abs().max() < 0.01  # two steps away
+
+
+def test_describe_is_beside_the_weights_as_published(folder, tmp_path, capsys):
+    given = [f"model.init_from={NAME}", "enhancement=[windowed]", "model.num_hidden_layers=3", f"to={tmp_path}"]
+    assert main(["describe", *given]) == 0
+    out = capsys.readouterr().out
+    assert re.search(r"^num_hidden_layers +6 +3$", out, re.MULTILINE)
+    assert f"weights of {folder}" in out
+    assert re.search(r"^derived: layer 5 of 6 +12 +1,774,464 +-$", out, re.MULTILINE)
