@@ -4,8 +4,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from torch import nn
-
 from harness import checksums, tags
 from harness.checkpoints import find_run, finetuned, native
 from harness.config import resolve
@@ -14,7 +12,9 @@ from harness.config.schema import RunConfig
 from harness.errors import InputError
 from harness.tracking import run_log
 from harness.tracking.run_log import RECORD
-from models.derive import KEPT, RANDOM, Origin
+from models.changes import OF_HEAD
+from models.derive import RANDOM, Origin, derived
+from models.heads import Classifier
 
 
 def checkpoint_of(config: RunConfig) -> Checkpoint:
@@ -54,13 +54,14 @@ def _record(folder: Path) -> dict[str, Any]:
     return run_log.read(folder / RECORD)
 
 
-def load_weights(folder: Path, model: nn.Module) -> dict[str, Origin]:
-    """Loads the encoder and, if it was trained, the pooler; where each tensor of the model comes from.
+def load_weights(folder: Path, model: Classifier, keep_layers: list[int] | None = None) -> dict[str, Origin]:
+    """Loads the encoder, changed to its shape, and, if it was trained, the pooler; where each tensor of the model comes from.
 
     InputError if the encoder does not fit.
     """
-    state, _ = native.read(folder)
-    expected = model.state_dict()
+    state, shape = native.read(folder)
+    expected, target = model.state_dict(), model.encoder.config
+    state, origins = derived(state, replace(shape, **{key: getattr(target, key) for key in OF_HEAD}), target, keep_layers)
     found = {name: tensor for name, tensor in state.items() if name in expected}
     missing = [name for name in expected if name not in found]
     misfit = [name for name, tensor in found.items() if tensor.shape != expected[name].shape]
@@ -68,4 +69,4 @@ def load_weights(folder: Path, model: nn.Module) -> dict[str, Origin]:
     if misfit:
         raise InputError(f"the weights of {folder} do not fit the model: {', '.join(misfit[:8])}")
     model.load_state_dict(found, strict=False)
-    return dict.fromkeys(expected, KEPT) | dict.fromkeys(missing, RANDOM)
+    return dict.fromkeys(expected, RANDOM) | {name: origins[name] for name in found}

@@ -11,7 +11,7 @@ from harness.config.mistakes import default_choices
 from harness.config.schema import RunConfig, TokenizerConfig
 from harness.errors import InputError
 from harness.paths import conf_directory
-from models.changes import OF_HEAD, UNSHAPED, refuse_underived, with_own_head_size
+from models.changes import UNSHAPED, refuse_underived, with_own_head_size
 from models.config import EncoderConfig
 from models.keys import refuse_unread
 from models.objectives.config import ObjectiveName
@@ -24,6 +24,11 @@ MEASURED_LENGTH = 128
 OF_TEXT = ("tokenizer.file", "tokenizer.vocab_file")
 """Keys of the tokenizer that are read beside published weights; with the second one its letter case is, too."""
 
+
+NAMES = {field.name for field in fields(EncoderConfig)}
+
+GROUPS = ("model", "enhancement")
+"""Those whose choices set keys of the encoder, at any scale."""
 
 SIZES = {"embedding_fraction": "embedding_size", "intermediate_size": "feed_forward_size"}
 """Key -> the one that stands in its place where it is set."""
@@ -46,14 +51,13 @@ class Checkpoint:
 
 
 def refuse_changes(config: RunConfig, checkpoint: Checkpoint, allowed: Iterable[str] = ()) -> None:
-    """InputError for groups and keys of a composed run, but those `allowed`, that would change what the weights fix.
+    """InputError for groups and keys of a composed run, but those `allowed`, that have no effect beside weights.
 
-    A group that says what the weights are anyway may stand.
+    A group that sets keys of the encoder says what the weights become; one that says what they are anyway may stand.
     """
     is_published, where = checkpoint.run is None, f"{checkpoint.key}={checkpoint.folder}"
     different, chosen = _differing_keys(config, checkpoint.shape), _chosen(config)
-    if is_published:
-        different |= {group: [] for group in chosen if _said_by(config, group)}  # these change the weights
+    different |= {group: [] for group in chosen if _said_by(group, _choices(config, group))}
     for group, choice in chosen.items():
         if different[group] and group not in allowed:
             there = ", ".join(f"model.{key}={_typed(getattr(checkpoint.shape, key))}" for key in different[group][:3])
@@ -124,16 +128,17 @@ def started_from(config: RunConfig, checkpoint: Checkpoint | None) -> RunConfig:
     source = checkpoint.run
     if source is None:
         return replace(adopted, scale_name=f"L{model.depth}-H{model.hidden_size}")
+    model_choice, enhancements = (_changing(config, checkpoint.shape, group) for group in GROUPS)
     replaced = {f"model.{key}" for key in config.model_keys}
     kept = {key: value for key, value in source.settings.items() if key not in replaced}
     return replace(
         adopted,
-        arm=config.arm or source.arm,
+        arm=config.arm or "+".join([source.arm, *model_choice, *enhancements]),
         settings=kept | config.settings,
         model_name=source.model_name,
         scale_name=source.scale_name,
-        enhancements=source.enhancements,
-        model=replace(source.model, **vars(shape)),
+        enhancements=sorted({*source.enhancements, *enhancements}),
+        model=replace(source.model, **vars(shape), keep_layers=config.model.keep_layers),
         published=source.published,
         pretrain=replace(source.pretrain, checkpoint=checkpoint.folder, at=config.pretrain.at),
         corpus=source.corpus,
@@ -141,24 +146,11 @@ def started_from(config: RunConfig, checkpoint: Checkpoint | None) -> RunConfig:
 
 
 def _shape_of(config: RunConfig, checkpoint: Checkpoint) -> EncoderConfig:
-    """The shape of the weights, with the head and the dropout that the command sets; published weights also with other changes.
-
-    InputError for a key of the encoder that cannot change.
-    """
-    names = {field.name for field in fields(EncoderConfig)}
-    own = [key for key in config.model_keys if key in names]
-    if checkpoint.run is not None:
-        for key in own:
-            if key not in OF_HEAD:
-                raise InputError(
-                    f"model.{key}={getattr(config.model, key)} has no effect: the encoder is that of "
-                    f"{checkpoint.key}={checkpoint.folder}; leave it out, or set one of model.{', '.join(OF_HEAD)}"
-                )
-        said = own
-    else:
-        chosen = _chosen(config)
-        said = [*own, *(key for group in ("model", "enhancement") if group in chosen for key in _said_by(config, group))]
-    changes = {key: getattr(config.model, key) for key in said if key in names and key not in UNSHAPED}
+    """The shape of the weights, with what the command says of the encoder; InputError for what cannot change."""
+    own = [key for key in config.model_keys if key in NAMES]
+    chosen = _chosen(config)
+    said = [*own, *(key for group in GROUPS if group in chosen for key in _said_by(group, _choices(config, group)))]
+    changes = {key: getattr(config.model, key) for key in said if key not in UNSHAPED}
     for size, stated in SIZES.items():  # a size that the weights state is no longer one
         if size in changes and stated not in changes:
             changes[stated] = None
@@ -174,7 +166,21 @@ def _shape_of(config: RunConfig, checkpoint: Checkpoint) -> EncoderConfig:
     return shape
 
 
-def _said_by(config: RunConfig, group: str) -> set[str]:
-    """Keys of the encoder that the shipped files of a group's choices set."""
-    choices = {"enhancement": config.enhancements, "model": [config.model_name]}.get(group, [])
-    return _keys_in(CONF / group, choices) & {field.name for field in fields(EncoderConfig)} if choices else set()
+def _choices(config: RunConfig, group: str) -> list[str]:
+    """What a group chooses that sets keys of the encoder: a variant, or enhancements; nothing for a scale."""
+    return {"enhancement": config.enhancements, "model": [config.model_name]}.get(group, [])
+
+
+def _said_by(group: str, choices: Iterable[str]) -> set[str]:
+    """Keys of the encoder that the shipped files of these choices set."""
+    return _keys_in(CONF / group, choices) & NAMES
+
+
+def _changing(config: RunConfig, shape: EncoderConfig, group: str) -> list[str]:
+    """Choices of a group, where the command makes one, that set a key to another value than weights of this shape have."""
+    choices = _choices(config, group) if group in _chosen(config) else []
+    return [
+        choice
+        for choice in sorted(choices)
+        if any(getattr(config.model, key) != getattr(shape, key) for key in _said_by(group, [choice]) - {*UNSHAPED})
+    ]

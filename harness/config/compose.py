@@ -422,8 +422,11 @@ def named(config: RunConfig, source: Source, of_hydra: DictConfig, overrides: Se
         raise InputError(
             f"data.root={config.data.root!r} is read with data=local alone: add data=local, or leave data.root out"
         )
-    if config.model.keep_layers is not None and weights is None:
-        raise InputError(f"model.keep_layers={config.model.keep_layers} says what is kept of model.init_from, which is not set")
+    if config.model.keep_layers is not None and weights is None and config.pretrain.checkpoint is None:
+        raise InputError(
+            f"model.keep_layers={config.model.keep_layers} says which layers of weights are kept: "
+            "expected model.init_from or pretrain.from beside it"
+        )
     if weights is None and config.pretrain.checkpoint is None:
         refuse_unread(config.model, model_keys)
         for group, name in (("model", choices["model"]), *(("enhancement", name) for name in config.enhancements)):

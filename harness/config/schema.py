@@ -227,7 +227,7 @@ class ModelConfig(EncoderConfig):
 
     objective: ObjectiveName = ObjectiveName.mlm_nsp  # what `pretrain=own` means
     init_from: str | None = None  # name on the hub or folder of weights; other keys say what changes in their shape
-    keep_layers: list[int] | None = None  # of init_from, counted from 0; None: evenly spaced
+    keep_layers: list[int] | None = None  # of the weights, counted from 0; None: evenly spaced
     tokenizer: StatedTokenizer = field(default_factory=StatedTokenizer)  # what `tokenizer=own` means
     recipe: StatedRecipe = field(default_factory=StatedRecipe)  # what differs from scale to scale in `recipe=small`
 

@@ -142,7 +142,8 @@ def _build(config: RunConfig, inputs: Inputs) -> Classifier:
     model = classifier(config, config.seed)
     origins: dict[str, Origin] = {}
     if inputs.pretrained is not None:
-        origins = pretrained.load_weights(paths.pretrained_weights(Path(inputs.pretrained), config.pretrain.at), model)
+        weights = paths.pretrained_weights(Path(inputs.pretrained), config.pretrain.at)
+        origins = pretrained.load_weights(weights, model, config.model.keep_layers)
     elif config.model.init_from is not None:
         origins = huggingface.load_weights(config, model)
         print(f"weights: read from {huggingface.folder_of(config.model.init_from)}")

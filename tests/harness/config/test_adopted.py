@@ -42,16 +42,15 @@ def test_a_head_set_back_to_the_default_leaves_the_label(compose):
     assert "pooling" not in again.label
 
 
-def test_no_other_key_of_an_earlier_run_is_set_in_vain(compose):
-    line = r"model\.num_hidden_layers=2 has no effect: the encoder is that of pretrain.from=weights"
-    with pytest.raises(InputError, match=line):
-        run_of(compose, source_of(compose), "model.num_hidden_layers=2")
-
-
-def test_a_key_of_published_weights_changes_them_or_is_refused(compose):
-    source = replace(source_of(compose), run=None)
-    assert run_of(compose, source, "model.num_hidden_layers=2").model.depth == 2
-    line = r"model.init_from=weights: cannot derive .* model.num_hidden_layers above that of the weights \(7 > 4\)"
+@pytest.mark.parametrize("published", [True, False])
+def test_a_key_of_the_encoder_changes_the_weights_or_is_refused(compose, published):
+    source = source_of(compose)
+    source = replace(source, run=None) if published else source
+    run = run_of(compose, source, "model.num_hidden_layers=2")
+    assert run.model.depth == 2
+    assert run.label.endswith("num_hidden_layers=2")
+    assert run_of(compose, source, "model.keep_layers=[0,3]").model.depth == 2
+    line = rf"{source.key}=weights: cannot derive .* model.num_hidden_layers above that of the weights \(7 > 4\)"
     with pytest.raises(InputError, match=line):
         run_of(compose, source, "model.num_hidden_layers=7")
 
