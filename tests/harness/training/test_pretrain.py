@@ -239,6 +239,19 @@ def test_a_run_is_picked_by_folder_or_id_with_all_that_belongs_to_it(finished, r
         assert found.data.params["model.hidden_size"] == "128"
 
 
+@pytest.mark.long
+def test_the_weights_of_a_run_are_changed_as_the_arm_says(finished, run_harness, runs_of):
+    more = ["task=bag", "task.grammar.train_examples=60", "task.grammar.validation_examples=40", "finetune.max_steps=2"]
+    changes = ["enhancement=[windowed]", "model.num_hidden_layers=1", "measure=none", "study=changed"]
+    done = run_harness(*more, f"pretrain.from={folder_of(finished)}", *changes, f"output={finished}")
+    assert done.returncode == 0, done.stdout + done.stderr
+    (run,) = runs_of(finished, "changed")
+    assert run.data.tags["arm"] == "base+mlm+windowed num_hidden_layers=1"
+    assert (run.data.params["model.num_hidden_layers"], run.data.params["model.attention_window"]) == ("1", "8")
+    (log,) = (finished / "changed").glob("*/log.txt")
+    assert "tensors kept" in log.read_text()
+
+
 def test_the_first_weights_of_an_objective_are_those_of_a_classifier_of_that_seed():
     from models.config import EncoderConfig
     from models.heads import build_classifier
