@@ -137,8 +137,8 @@ def started_from(config: RunConfig, checkpoint: Checkpoint | None) -> RunConfig:
         settings=kept | config.settings,
         model_name=source.model_name,
         scale_name=source.scale_name,
-        enhancements=sorted({*source.enhancements, *enhancements}),
-        model=replace(source.model, **vars(shape), keep_layers=config.model.keep_layers),
+        enhancements=source.enhancements | dict.fromkeys(enhancements, True),
+        model=replace(source.model, **vars(shape) | {"keep_layers": config.model.keep_layers}),
         published=source.published,
         pretrain=replace(source.pretrain, checkpoint=checkpoint.folder, at=config.pretrain.at),
         corpus=source.corpus,
@@ -168,7 +168,7 @@ def _shape_of(config: RunConfig, checkpoint: Checkpoint) -> EncoderConfig:
 
 def _choices(config: RunConfig, group: str) -> list[str]:
     """What a group chooses that sets keys of the encoder: a variant, or enhancements; nothing for a scale."""
-    return {"enhancement": config.enhancements, "model": [config.model_name]}.get(group, [])
+    return {"enhancement": list(config.enhancements), "model": [config.model_name]}.get(group, [])
 
 
 def _said_by(group: str, choices: Iterable[str]) -> set[str]:
