@@ -11,6 +11,8 @@ from harness.commands.sync import sync
 from reports.comparison.compare import compare as reports_compare
 from reports.read import read
 
+pytestmark = pytest.mark.long
+
 
 def test_folder_that_is_not_there_is_one_line(run_module):
     done = run_module("harness", "sync", "output=nowhere")
@@ -48,7 +50,6 @@ def test_folder_without_runs_tells_nothing(output):
     assert sync(str(output), None) == 0
 
 
-@pytest.mark.long
 def test_sweep_told_to_another_store_is_the_same_there(sweep, output, runs_of, curve_of):
     shutil.copytree(sweep.output / "sweep", output / "sweep")
     assert sync(str(output), None) == 3  # the A/A replicate is one of them
@@ -69,7 +70,6 @@ def test_sweep_told_to_its_own_store_changes_nothing(sweep, runs_of):
     assert [(run.info.run_id, run.data.metrics, run.info.end_time) for run in runs_of(sweep.output, "sweep")] == before
 
 
-@pytest.mark.long
 def test_runs_without_a_result_are_not_sent(sweep, output, runs_of):
     """One is running, one has failed: the store has neither, and the study has not finished before they have."""
     shutil.copytree(sweep.output / "sweep", output / "sweep")
@@ -99,7 +99,6 @@ def state_of_study(output) -> str:
     return run.info.status
 
 
-@pytest.mark.long
 def test_runs_of_a_colleague_are_added_once_and_other_hardware_is_kept_apart(sweep, output, runs_of, tmp_path):
     """Their folder has our study, run by the same commands on another machine; both stores stay theirs and ours."""
     ours, theirs = f"sqlite:///{output / 'mlflow.db'}", tmp_path / "theirs"
@@ -185,7 +184,6 @@ DAMAGED = {
 """A file of a run, what is done to it, and the line that says so."""
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("name", DAMAGED)
 def test_one_damaged_run_is_left_out_with_a_line_and_the_others_are_sent(run_harness, copied, name):
     file, damage, said = DAMAGED[name]
@@ -240,7 +238,6 @@ def test_a_plan_that_leads_elsewhere_is_one_line(run_harness, copied, key, place
     assert outside(copied) == before
 
 
-@pytest.mark.long
 @pytest.mark.parametrize(
     "name", ["log.txt", "config.yaml", "result.json", "run.json", "environment.json", "predictions.parquet"]
 )
@@ -271,7 +268,6 @@ def test_a_folder_behind_a_link_is_not_sent(run_harness, sweep, output, place):
     assert "is reached by a link, which is not followed: this run is left out" in done.stdout
 
 
-@pytest.mark.long
 def test_files_of_a_report_that_are_links_get_into_no_store(run_harness, copied):
     (copied / "reports" / "sweep").mkdir(parents=True)
     (copied.parent / "private.key").write_text("PRIVATE KEY")
