@@ -139,7 +139,6 @@ def loaded_after(code: str, *libraries: str) -> list[str]:
     return ast.literal_eval(done.stdout.splitlines()[-1])
 
 
-@pytest.mark.long
 def test_a_worker_loads_neither_hydra_nor_mlflow():
     assert loaded_after("import harness.study.worker", "torch", "hydra", "mlflow") == ["torch"]
 

@@ -112,7 +112,6 @@ def test_worker_has_its_own_environment_folder_threads_and_log(way, module, tmp_
     assert (found["parent"] == os.getpid()) == (way == "new")
 
 
-@pytest.mark.long
 def test_threads_sleep_where_that_is_asked_for_and_nothing_else_is_set(way, module, servers, tmp_path, monkeypatch):
     """The library of threads reads it when it is loaded, so before a fork."""
     monkeypatch.delenv("OMP_WAIT_POLICY", raising=False)
@@ -129,7 +128,6 @@ def test_threads_sleep_where_that_is_asked_for_and_nothing_else_is_set(way, modu
     assert facts(tmp_path)["waiting"] == "ACTIVE"
 
 
-@pytest.mark.long
 def test_no_worker_continues_the_random_numbers_of_another(module, servers, tmp_path):
     processes.serve(module)
     found = []
@@ -140,7 +138,6 @@ def test_no_worker_continues_the_random_numbers_of_another(module, servers, tmp_
     assert found[0]["random"] == found[1]["random"]
 
 
-@pytest.mark.long
 def test_exception_of_a_worker_is_the_last_line_of_its_log(way, module, tmp_path):
     (tmp_path / "fail").touch()
     assert processes.run(module, [str(tmp_path)], 1, tmp_path / "log.txt") == 1
@@ -148,7 +145,6 @@ def test_exception_of_a_worker_is_the_last_line_of_its_log(way, module, tmp_path
     assert last_lines(tmp_path / "log.txt")[-1] == "RuntimeError: no room"
 
 
-@pytest.mark.long
 def test_workers_run_at_a_time_and_have_no_code_until_they_are_ended(way, module, tmp_path):
     running = {"terminate": -signal.SIGTERM, "kill": -signal.SIGKILL, "end": -signal.SIGTERM}
     workers = []
@@ -168,7 +164,6 @@ def test_workers_run_at_a_time_and_have_no_code_until_they_are_ended(way, module
             assert (worker.wait(), worker.poll(), worker.returncode) == (code, code, code)
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("fork", ["1", "0"])
 def test_killed_parent_takes_its_workers_with_it(module, tmp_path, fork):
     (tmp_path / "wait").touch()
@@ -184,7 +179,6 @@ def test_killed_parent_takes_its_workers_with_it(module, tmp_path, fork):
     assert psutil.wait_procs(below, timeout=PATIENCE_S)[1] == []
 
 
-@pytest.mark.long
 def test_module_that_starts_a_thread_is_not_forked(module, servers, tmp_path, capsys):
     source = (tmp_path / "a_worker.py").read_text()
     thread = "import threading, time\nthreading.Thread(target=time.sleep, args=(1000,), daemon=True).start()\n"
@@ -199,7 +193,6 @@ def test_module_that_starts_a_thread_is_not_forked(module, servers, tmp_path, ca
     )
 
 
-@pytest.mark.long
 def test_what_workers_import_starts_no_thread(servers, tmp_path, capfd):
     """Otherwise all of them would start as new processes."""
     from harness.measure import launch
@@ -247,7 +240,6 @@ def test_process_whose_parent_has_ended_already_does_not_begin(tmp_path):
     assert done.stderr == f"process {ended.pid}, which started this one, has ended\n"
 
 
-@pytest.mark.long
 def test_a_server_whose_folder_goes_while_it_imports_forks_workers(module, servers, tmp_path, monkeypatch):
     """A command may end before what was imported for its next worker, and its folder with it."""
     gone = tmp_path / "gone"

@@ -113,7 +113,6 @@ def test_a_wrong_file_is_one_line(tmp_path, capsys, name):
     assert all(fragment in err for fragment in fragments), err
 
 
-@pytest.mark.long
 def test_claims_are_found_by_file_and_by_name_and_in_the_folder_of_the_user(tmp_path):
     (tmp_path / "claims").mkdir()
     written(tmp_path / "claims", GOOD)
@@ -130,7 +129,6 @@ def shipped() -> list[tuple[Claim, Reading]]:
     return [(claim, reading) for claim in read_all([], None) for reading in claim.readings.values()]
 
 
-@pytest.mark.long
 def test_what_the_shipped_claims_speak_of_exists(shipped):
     shapes = Shapes()
     for claim, reading in shipped:

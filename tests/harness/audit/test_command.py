@@ -133,7 +133,6 @@ def test_a_file_from_anywhere_is_read_by_one_key(tmp_path, monkeypatch, capsys):
     assert capsys.readouterr().out.startswith(BLOCKS[: BLOCKS.index("holds only where")])
 
 
-@pytest.mark.long
 def test_an_audit_of_some_claims_keeps_the_others_in_the_record(audit, tmp_path):
     for name in ("true-one", "nowhere", "true-one"):
         assert audit(f"claims={name}")[0] == 0
@@ -141,7 +140,6 @@ def test_an_audit_of_some_claims_keeps_the_others_in_the_record(audit, tmp_path)
     assert [claim["name"] for claim in record["claims"]] == ["true-one", "nowhere"]
 
 
-@pytest.mark.long
 def test_runs_of_a_finished_sweep_are_compared(audit, sweep, tmp_path):
     path = tmp_path / "my_conf" / "claims" / "made_up.yaml"
     path.write_text(CLAIMS.replace("model=gpt,", "model=enhanced,").replace("tasks: [sst2]", "metric: eval/loss"))

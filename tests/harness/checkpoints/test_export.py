@@ -313,7 +313,6 @@ def test_what_does_not_run_as_the_model_leaves_nothing(tokenizer, tmp_path, caps
 # The command
 
 
-@pytest.mark.long
 def test_command_writes_beside_the_weights_and_refuses_to_again(tokenizer, tmp_path, capsys):
     shape = shape_of("base", tokenizer)
     lay_out(tmp_path, shape, tokenizer, Trained(shape).state_dict())

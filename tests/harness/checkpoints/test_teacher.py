@@ -61,7 +61,6 @@ def published(tmp_path: Path) -> Path:
     return tmp_path / "published"
 
 
-@pytest.mark.long
 def test_a_student_learns_from_a_pretraining_of_ours_with_its_tokenizer(run_harness, output):
     assert run_harness(*SMALL, "pretrain=mlm", f"output={output}").returncode == 0
     teacher = folder_of(output, "mlm")
@@ -74,7 +73,6 @@ def test_a_student_learns_from_a_pretraining_of_ours_with_its_tokenizer(run_harn
     assert shapes[1]["depth_fraction"] == 0.5
 
 
-@pytest.mark.long
 def test_a_published_model_teaches_and_is_gone_on_from(run_harness, output, published):
     given = ["pretrain=distillation", f"pretrain.teacher={published}", "pretrain.cosine_weight=0"]
     done = run_harness(*SMALL, *given, f"output={output}")

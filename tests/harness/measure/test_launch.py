@@ -23,7 +23,6 @@ def _fork(request, monkeypatch):
     monkeypatch.setenv(processes.FORK, request.param)
 
 
-@pytest.mark.long
 @pytest.mark.usefixtures("_fork")
 def test_an_instrument_that_fails_loses_none_before_it(config, tmp_path):
     outcome = launch(config, Request(("sizes", "flops", "training_step", "trace")), tmp_path)  # without a step
@@ -37,7 +36,6 @@ def test_an_instrument_that_fails_loses_none_before_it(config, tmp_path):
     assert measured.training_step is measured.trace is measured.timing is None
 
 
-@pytest.mark.long
 @pytest.mark.usefixtures("_fork")
 def test_results_of_an_earlier_process_in_the_folder_are_not_those_of_one_that_fails(config, tmp_path):
     (tmp_path / "measured.json").write_text('{"sizes": {"model/params_total": 1}}')
@@ -50,7 +48,6 @@ def test_results_of_an_earlier_process_in_the_folder_are_not_those_of_one_that_f
     assert "torch sees no CUDA device" in outcome.ending.reason
 
 
-@pytest.mark.long
 def test_forked_process_measures_the_memory_of_a_new_one(config, tmp_path, monkeypatch):
     """What the process that forked it holds is shared, and in no peak: its libraries alone are 80 MB.
 

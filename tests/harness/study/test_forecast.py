@@ -38,7 +38,6 @@ def test_counts_are_those_that_the_run_reaches(compose, run_harness, output):
     assert expected.steps == 9
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("budget", ["pretrain.tokens=800", "pretrain.steps=5", "pretrain.flops=1e8"])
 def test_counts_of_a_pretraining_are_those_that_it_reaches(compose, run_harness, output, budget):
     arguments = [*TEXT, "pretrain=mlm", "task=none", budget]
@@ -55,7 +54,6 @@ def test_a_budget_of_seconds_has_no_flops(compose, output):
     assert (expected.flops, expected.steps, expected.seconds) == (None, 0, 7.0)
 
 
-@pytest.mark.long
 def test_a_finished_replicate_tells_the_pace_and_nothing_is_probed(compose, run_harness, output):
     arguments = [*BAG, "finetune.max_steps=2", "measure=none"]
     assert run_harness(*SMALL, *arguments, "seed=1", f"output={output}", "report=false").returncode == 0
@@ -96,7 +94,6 @@ def test_neither_a_second_timing_nor_a_run_that_was_killed_once_tells_a_pace(com
     assert pace == Pace(60.0, None, "1 earlier run")
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("name", ["run.json", "result.json"])
 def test_a_torn_file_of_another_study_stops_no_sweep(compose, run_harness, output, name):
     arguments = [*BAG, "finetune.max_steps=2", "measure=none", "report=false"]

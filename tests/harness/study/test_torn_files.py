@@ -62,7 +62,6 @@ def damaged(path: Path) -> Iterator[str]:
     path.write_bytes(content)
 
 
-@pytest.mark.long
 def test_a_whole_study_has_no_fault(whole):
     assert [run_log.torn(folder, weights=True) for folder in runs(whole)] == [{}] * 8
     entries = [path for path in (whole / "cache").iterdir() if path.is_dir()]
@@ -99,7 +98,6 @@ def test_a_damaged_entry_of_an_unfinished_log_is_found(study):
             assert run_log.torn(folder) == {"metrics.jsonl": run_log.CHANGED}, (line, place)
 
 
-@pytest.mark.long
 def test_damaged_runs_and_data_are_made_again_and_the_others_are_skipped(study, whole, run_harness):
     base, second = sorted((study / "torn").glob("base-*"))
     albert, untouched = sorted((study / "torn").glob("albert-*"))

@@ -44,7 +44,6 @@ def agrees(output: Path, runs: list) -> None:
     assert len(client.get_metric_history(run.info.run_id, "finetune/loss")) == len(points) > 0
 
 
-@pytest.mark.long
 def test_killed_as_the_result_appears_and_run_again_is_one_finished_run(start_harness, run_harness, small, output, runs_of):
     """The command skips the run; before, the store kept it as running or killed, and the report lacked it."""
     process = start_harness(*small, *SHORT, f"output={output}")
@@ -73,7 +72,6 @@ def test_whatever_the_store_says_of_a_finished_run_is_mended(run_harness, small,
         agrees(output, runs_of(output, "s"))
 
 
-@pytest.mark.long
 def test_another_command_of_the_study_ends_what_a_killed_one_had_finished(run_harness, small, output, runs_of):
     assert run_harness(*small, *SHORT, f"output={output}").returncode == 0
     (run,) = runs_of(output, "s")
@@ -110,7 +108,6 @@ def unreachable(done, said: str = "is unreachable") -> str:
     return line
 
 
-@pytest.mark.long
 def test_torn_database_stops_no_run_and_sync_makes_it_anew(run_harness, run_module, small, output):
     assert run_harness(*small, *SHORT, f"output={output}").returncode == 0
     path = output / "mlflow.db"
@@ -140,7 +137,6 @@ def test_database_without_its_driver_stops_no_run(run_harness, small, output):
     assert "secret" not in unreachable(done, "does not take this")
 
 
-@pytest.mark.long
 def test_server_that_never_answers_delays_nothing_but_the_end(run_harness, small, output, monkeypatch):
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_TIMEOUT", "2")
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
@@ -152,7 +148,6 @@ def test_server_that_never_answers_delays_nothing_but_the_end(run_harness, small
         assert run_log.result(folder)["status"] == "finished"
 
 
-@pytest.mark.long
 def test_nothing_that_a_run_leaves_holds_the_password(run_harness, small, output):
     """Config, record, log, database and console; and what Hydra writes of a sweep."""
     uri = "tracking.uri=http://ada:geheim@127.0.0.1:9"
@@ -169,7 +164,6 @@ def test_nothing_that_a_run_leaves_holds_the_password(run_harness, small, output
     assert json.loads(next((output / "s").glob("*/run.json")).read_text())["parameters"]["tracking.uri"].count("***") == 1
 
 
-@pytest.mark.long
 def test_password_of_a_config_file_is_in_nothing_that_a_run_leaves(run_harness, small, output, tmp_path):
     (tmp_path / "mine" / "tracking").mkdir(parents=True)
     (tmp_path / "mine" / "tracking" / "server.yaml").write_text("mlflow: true\nuri: http://ada:geheim@127.0.0.1:9\n")

@@ -26,7 +26,6 @@ def alive(found: list[psutil.Process]) -> list[psutil.Process]:
     return [one for one in found if one.is_running() and one.status() != psutil.STATUS_ZOMBIE]
 
 
-@pytest.mark.long
 @pytest.mark.parametrize(
     ("fork", "seconds"),
     [
@@ -60,7 +59,6 @@ def test_killed_command_and_the_next_one_never_have_two_workers(fork, seconds, s
                 one.kill()
 
 
-@pytest.mark.long
 def test_worker_holds_the_lock_of_its_folder_while_it_runs(start_process, small, tmp_path):
     output = tmp_path / "out"
     command = start_process("-m", "harness", *small, *ENDLESS, "study=s", f"output={output}")

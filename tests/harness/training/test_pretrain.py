@@ -189,7 +189,6 @@ def test_killed_at_random_steps_it_resumes_and_equals_the_uninterrupted_run(
     assert all(torch.equal(ours[name], theirs[name]) for name in theirs)
 
 
-@pytest.mark.long
 def test_runs_share_a_pretraining_and_point_to_its_run(quick, run_harness, output, runs_of):
     more = ["task=bag", "task.grammar.train_examples=60", "task.grammar.validation_examples=40", "finetune.max_steps=3"]
     arguments = ["-m", *quick, *more, "measure=none", f"output={output}", "pretrain.seed=5"]
@@ -225,7 +224,6 @@ def test_two_commands_at_once_train_once_and_both_go_on(quick, start_harness, ou
     assert sorted(run.data.tags["task"] for run in runs_of(output, "s")) == ["bag", "bag", "pretraining"]
 
 
-@pytest.mark.long
 def test_a_run_is_picked_by_folder_or_id_with_all_that_belongs_to_it(finished, run_harness, runs_of):
     (run,) = runs_of(finished, "s")
     folder = folder_of(finished)
@@ -239,7 +237,6 @@ def test_a_run_is_picked_by_folder_or_id_with_all_that_belongs_to_it(finished, r
         assert found.data.params["model.hidden_size"] == "128"
 
 
-@pytest.mark.long
 def test_the_weights_of_a_run_are_changed_as_the_arm_says(finished, run_harness, runs_of):
     more = ["task=bag", "task.grammar.train_examples=60", "task.grammar.validation_examples=40", "finetune.max_steps=2"]
     changes = ["enhancement=[windowed]", "model.num_hidden_layers=1", "measure=none", "study=changed"]
@@ -296,7 +293,6 @@ def test_wrong_input_is_one_line_and_no_run(run_harness, output, arguments, mess
     assert not list(output.glob("*/*/run.json"))
 
 
-@pytest.mark.long
 def test_a_budget_of_seconds_is_kept_and_evaluation_is_not_part_of_it(quick, run_harness, output):
     given = [argument for argument in quick if not argument.startswith("pretrain.steps")]
     done = run_harness(*given, "pretrain.seconds=1.5", f"output={output}")

@@ -99,7 +99,6 @@ def write(folder: Path, text: str) -> str:
     return path.as_uri()
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", WIDTHS)
 def test_nothing_is_cut_and_nothing_fails(page: Page, report: Path, width: int, scheme: str):
@@ -127,7 +126,6 @@ def test_no_picture_is_higher_than_a_sheet_and_none_is_torn(page: Page):
     assert set(kept) == {"avoid"}
 
 
-@pytest.mark.long
 @pytest.mark.parametrize(("width", "scheme"), [(WIDTHS[0], "dark"), (WIDTHS[-1], "light")])
 def test_axe_finds_nothing_serious(page: Page, report: Path, width: int, scheme: str):
     page.show(width, scheme=scheme)

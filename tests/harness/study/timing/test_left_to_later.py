@@ -8,7 +8,6 @@ from harness.tracking import run_log
 pytestmark = pytest.mark.long
 
 
-@pytest.mark.long
 def test_the_same_command_without_it_times_all_finished_runs_and_trains_none(run_harness, small, output):
     command = ["-m", *small, "finetune.max_steps=2", "model=base,albert", "study=s", f"output={output}"]
     first = run_harness(*command, "sweep.timing=false")
