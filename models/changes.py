@@ -6,7 +6,7 @@ models/derive.py carries the changes out.
 from collections.abc import Sequence
 from dataclasses import fields, replace
 
-from models.config import Body, EncoderConfig
+from models.config import Body, EncoderConfig, Position
 
 OF_HEAD = (
     *("pooling", "pooler", "pooler_norm", "pooler_bias", "classifier_bias", "classifier_dropout"),
@@ -16,6 +16,10 @@ OF_HEAD = (
 
 UNSHAPED = ("vocab_size", "pad_token_id", "initializer_range", "init")
 """Keys that no tensor depends on here: those of the tokenizer, and initial values."""
+
+OWN_ATTENTION = (Position.disentangled, Position.relative)
+BY_HEAD = (*OWN_ATTENTION, Position.alibi, Position.bucketed)
+"""Positions whose layers have tensors of their own, and those that differ from head to head."""
 
 KEYS = {
     "tokens that are seen": ("attention_window", "global_tokens", "global_layer_every", "causal"),
@@ -52,6 +56,12 @@ def refuse_underived(source: EncoderConfig, target: EncoderConfig, layers: Seque
         problems.append("model.embedding_size of a table that is factorised already")
     if target.embedding_width != source.embedding_width and (source.token_scale, target.token_scale) != (1, 1):
         problems.append("model.embedding_size where token vectors are scaled (position=sinusoidal, embedding_scale)")
+    if target.embedding_width != source.embedding_width and source.position is Position.relative:
+        problems.append("model.embedding_size with position=relative, whose queries are embedded, too")
+    if target.num_attention_heads != source.num_attention_heads and target.position in BY_HEAD:
+        problems.append(f"model.num_attention_heads with position={target.position.value}, which differs from head to head")
+    if target.position is not source.position and {target.position, source.position} & {*OWN_ATTENTION}:
+        problems.append(f"model.position={target.position.value} from {source.position.value}: their layers have other tensors")
     if target.gated_feed_forward and not source.gated_feed_forward and not target.feed_forward_bias:
         problems.append("model.gated_feed_forward without feed_forward_bias")
     if source.gated_feed_forward and not target.gated_feed_forward:

@@ -181,6 +181,11 @@ class EncoderConfig:
         return round_to(self.intermediate_size * 2 / 3, 8) if self.gated_feed_forward else self.intermediate_size
 
     @property
+    def norms_first_layer(self) -> bool:
+        """False where it would norm again what the embeddings have normed, before a pre-norm stack (arXiv:2412.13663)."""
+        return not (self.norm_place is NormPlace.pre and self.embedding_norm and self.groups == self.depth)
+
+    @property
     def groups(self) -> int:
         """Number of distinct layers."""
         return self.depth if self.num_hidden_groups is None else self.num_hidden_groups

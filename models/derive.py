@@ -88,6 +88,8 @@ def _keep_layers(weights: Weights, source: EncoderConfig, target: EncoderConfig,
                 new = f"{LAYERS}{kind}.{layer}.{name.removeprefix(f'{LAYERS}{kind}.{module}.')}"
                 how = Origin("derived", f"layer {old} of {source.depth}") if old != layer else origins[name]
                 weights.put({new: before[name]}, how)
+    if not target.norms_first_layer:
+        weights.drop([name for name in weights.state if name.startswith(f"{LAYERS}{ATTENTIONS}.0.norm.")])
     _share(weights, target)
 
 
@@ -98,22 +100,21 @@ def _modules(config: EncoderConfig, kind: str) -> int:
 
 
 def _share(weights: Weights, target: EncoderConfig) -> None:
-    """The mean of the layers of a group."""
+    """The mean of the layers of a group, of what they have: a first layer may lack a norm."""
     for kind in (ATTENTIONS, FEED_FORWARDS):
         if _modules(target, kind) == target.depth:
             continue
         prefix = f"{LAYERS}{kind}."
-        parts = [name.removeprefix(f"{prefix}0.") for name in weights.state if name.startswith(f"{prefix}0.")]
-        layers = [[weights.state[f"{prefix}{layer}.{part}"] for part in parts] for layer in range(target.depth)]
-        weights.drop([name for name in weights.state if name.startswith(prefix)])
-        for group in range(target.groups):
-            members = [layer for layer in range(target.depth) if target.group_of(layer) == group]
-            for place, part in enumerate(parts):
-                each = torch.stack([layers[layer][place] for layer in members])
-                mean = each.mean(dim=0)
-                error = _relative(each - mean, each)
-                listed = ", ".join(map(str, members))
-                weights.put({f"{prefix}{group}.{part}": mean}, Origin("derived", f"mean of layers {listed}", error))
+        groups: dict[str, dict[int, Tensor]] = {}
+        for name in [name for name in weights.state if name.startswith(prefix)]:
+            layer, _, part = name.removeprefix(prefix).partition(".")
+            groups.setdefault(f"{prefix}{target.group_of(int(layer))}.{part}", {})[int(layer)] = weights.state[name]
+            weights.drop([name])
+        for name, members in groups.items():
+            each = torch.stack(list(members.values()))
+            mean = each.mean(dim=0)
+            how = f"mean of layers {', '.join(map(str, members))}"
+            weights.put({name: mean}, Origin("derived", how, _relative(each - mean, each)))
 
 
 def _modules_of(weights: Weights, ending: str) -> list[str]:

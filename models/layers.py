@@ -69,9 +69,7 @@ class AttentionBlock(nn.Module):
         super().__init__()
         self.hidden_size, self.pre_norm = config.hidden_size, config.norm_place is NormPlace.pre
         self.attention = make_attention(config, layer)
-        # The first norm of a pre-norm stack would norm again what the embeddings have normed already (arXiv:2412.13663).
-        twice = self.pre_norm and layer == 0 and config.embedding_norm and config.groups == config.depth
-        self.norm = nn.Identity() if twice else make_norm(config, config.hidden_size)
+        self.norm = make_norm(config, config.hidden_size) if layer or config.norms_first_layer else nn.Identity()
         self.dropout = Dropout(config.hidden_dropout_prob)
 
     def forward(self, hidden: Tensor, context: Context, query: Tensor | None = None) -> Tensor:

@@ -204,3 +204,34 @@ def test_what_cannot_derive_is_named(name, changes):
 def test_every_kind_of_change_is_carried_out():
     """Which tokens are seen changes no tensor, and layers come first."""
     assert [*KEYS] == ["tokens that are seen", "layers", *STEPS]
+
+
+CHANGES = {
+    "layers": {"num_hidden_layers": 2},
+    "sharing": {"num_hidden_groups": 2},
+    "heads": {"num_attention_heads": 2},
+    "units": {"feed_forward_size": 12},
+    "gate": {"gated_feed_forward": True, "hidden_act": Activation.silu},
+    "rows": {"max_position_embeddings": 30},
+    "types": {"type_vocab_size": 0},
+    "embeddings": {"embedding_size": 8},
+    "window": {"attention_window": 4},
+    **{f"to {position.value}": {"position": position} for position in Position},
+}
+
+
+@pytest.mark.parametrize("changes", CHANGES.values(), ids=CHANGES)
+@pytest.mark.parametrize("position", Position)
+@pytest.mark.parametrize("more", [{}, {"num_hidden_groups": 2}, {"gated_feed_forward": True}, {"norm_place": NormPlace.pre}])
+def test_a_change_is_refused_or_fits_the_model_of_its_shape(position, more, changes):
+    source = replace(SHAPE, position=position, **more)
+    try:
+        target = with_own_head_size(source, changes)
+        refuse_underived(source, target)
+    except ValueError as error:
+        assert str(error).startswith(("cannot derive from these weights: model.", "model."))  # noqa: PT017
+        return
+    state, _ = derived(build_classifier(source, 2, 0).state_dict(), source, target)
+    report = build_classifier(target, 2, 0).load_state_dict(state, strict=False)
+    assert not report.unexpected_keys
+    assert all("position_embedding" in name or name.startswith("encoder.layers.bias") for name in report.missing_keys)
