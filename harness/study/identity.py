@@ -55,6 +55,10 @@ def content_of(
     }
 
 
+ADDED = ("model.keep_layers",)
+"""Keys that finished runs may lack: null, they are left out, so that such a run is still the one that the config names."""
+
+
 @dataclass(frozen=True, eq=False)
 class Identity:
     """What names a run and says whether another one is the same: its parameters are read once."""
@@ -67,6 +71,7 @@ class Identity:
         """The tracked parameters: the whole resolved config, and under `facts.` what no config key states."""
         flat = flatten(to_dict(self.config))
         left_out = arms.members(tuple(flat), ("settings.", "published.", "overrides"))
+        left_out |= {key for key in ADDED if flat[key] is None}
         flat = {key: value for key, value in flat.items() if key not in left_out}
         content = {f"facts.{name}": value for name, value in self.inputs.content.items()}
         others = {"facts.device_name": machine.device_name(self.config.hardware)} | versions.facts()

@@ -135,7 +135,7 @@ BASELINE = "base"
 FUTILE_REPEATS = 3
 """Consecutive repeats above the allowed load after which a session stops repeating launches: the load persists."""
 
-NOT_OF_SHAPE = ("model.objective", "model.init_from", "model.tokenizer.", "model.recipe.")
+NOT_OF_SHAPE = ("model.objective", "model.init_from", "model.keep_layers", "model.tokenizer.", "model.recipe.")
 """Keys of a model, or groups that end in a dot, without effect on its shape."""
 
 
@@ -275,10 +275,12 @@ class Session:
         tries = 1 + (variant.config.measure.retries if self._futile < FUTILE_REPEATS else 0)
         hardware, folder = _hardware(variant), variant.folder / f"launch-{number}"
         request = Request(TIMING, number, tuple(variant.tasks), with_peak_flops=hardware not in self._peaks)
-        started = time.monotonic()
+        seconds = 0.0
         while not tried or (_foreign(tried[-1]) > allowed and len(tried) < tries):
             with FileLock(paths.timing_lock(variant.config.output)):
+                started = time.monotonic()
                 outcome = launch(variant.config, request, folder)
+            seconds += time.monotonic() - started
             if outcome.code != 0:
                 variant.failed = f"{outcome.ending.reason} (see {outcome.log})"
                 return
@@ -288,9 +290,7 @@ class Session:
         best = min(tried, key=_foreign)
         peak = self._peaks.setdefault(hardware, best[0].peak_flops_per_s)
         launches = {
-            key: replace(
-                measured, round=number, repeated=len(tried) - 1, peak_flops_per_s=peak, seconds=time.monotonic() - started
-            )
+            key: replace(measured, round=number, repeated=len(tried) - 1, peak_flops_per_s=peak, seconds=seconds)
             for key, measured in zip(variant.tasks, best, strict=True)
         }
         run_log.write_json(folder / COUNTED, {key: to_json(one) for key, one in launches.items()})

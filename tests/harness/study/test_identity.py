@@ -125,6 +125,14 @@ def test_every_key_is_in_the_arm_or_in_the_conditions_unless_it_is_listed(config
         assert key in arms.of_arm(facts, [])
 
 
+def test_a_key_that_finished_runs_lack_is_theirs_while_it_is_null(config):
+    """A run from before the key is found by the same command, and compared."""
+    (key,) = identity.ADDED
+    assert key not in Identity(config, Inputs()).parameters
+    kept = replace(config, model=replace(config.model, keep_layers=[0]))
+    assert Identity(kept, Inputs()).parameters[key] == "[0]"
+
+
 @pytest.mark.parametrize("inputs", [{"data": "other"}, {"corpus": "c"}, {"pretraining": "p"}, {"content": {"rows": "other"}}])
 def test_content_changes_the_fingerprint(config, inputs):
     assert Identity(config, replace(INPUTS, **inputs)).fingerprint != Identity(config, INPUTS).fingerprint
@@ -256,5 +264,5 @@ def test_tags_hold_arm_lifted_keys_and_both_seeds(config):
     assert json.loads(named["lifted"]) == ["hardware.dtype"]
     assert described["parameters"]["facts.rows"] == "r"
     assert set(flatten(to_dict(config))) - set(described["parameters"]) == {
-        key for key in flatten(to_dict(config)) if key.startswith("published.") or key == "overrides"
+        key for key in flatten(to_dict(config)) if key.startswith("published.") or key == "overrides" or key in identity.ADDED
     }
