@@ -32,7 +32,7 @@ CODE = ("reports", "harness")
 
 def update(arguments: list[str], stamp: Path) -> bool:
     """Whether the report was written: it is left as it is where the stamp fits the runs and the files. ReportError as there."""
-    from reports.report import read, rendered, writable, write  # takes seconds: after the garbage collector is told
+    from reports.report import read, rendered, writable, write  # takes seconds: __main__ sets the garbage collector before
 
     options = parse(arguments)
     with writable(options.out):

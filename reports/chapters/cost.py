@@ -48,6 +48,10 @@ class Target:
         """-1 where less is better: `sign * value` grows with quality."""
         return -1 if metrics.get(self.metric).direction is Direction.LOWER else 1
 
+    def met(self, value: float) -> bool:
+        """Whether this value is as good or better."""
+        return self.sign * value >= self.sign * self.value
+
 
 @dataclass(frozen=True)
 class Reach:
@@ -92,7 +96,7 @@ def evaluations(curve: dict[int, float]) -> dict[int, float]:
 def reach(curve: dict[int, float], costs: dict[str, dict[int, float]], target: Target) -> Reach | None:
     """Between the first evaluation that meets the target and the one before it; None where none does."""
     steps = sorted(curve)
-    index = next((index for index, step in enumerate(steps) if (target.sign * curve[step] >= target.sign * target.value)), None)
+    index = next((index for index, step in enumerate(steps) if target.met(curve[step])), None)
     if index is None:
         return None
     curves = {STEPS: {step: float(step) for step in steps}} | costs

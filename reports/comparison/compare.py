@@ -57,16 +57,7 @@ class Comparison:
         tasks = [max(group, key=_weight) for group in by_task.values() if not group[0].is_pretraining]
         origins = {run.origin for section in tasks for run in section.runs} - {None}
         pretrainings = [group for group in by_task.values() if group[0].is_pretraining]
-        first = [
-            max(
-                group,
-                key=lambda section: (
-                    sum(run.tags.get(tags.FINGERPRINT) in origins for run in section.runs),
-                    *_weight(section),
-                ),
-            )
-            for group in pretrainings
-        ]
+        first = [max(group, key=lambda section: (_used(section, origins), *_weight(section))) for group in pretrainings]
         return tuple(section for section in self.sections if section in (*first, *tasks))
 
     @functools.cached_property
@@ -126,6 +117,11 @@ def differing_settings(runs: Iterable[Run]) -> dict[str, list[str]]:
 
 def _weight(section: Section) -> tuple[bool, int, int]:
     return section.before is not None, len(section.rows), max(run.started for run in section.runs)
+
+
+def _used(section: Section, origins: set[str]) -> int:
+    """How many of its pretrainings are among these fingerprints."""
+    return sum(run.tags.get(tags.FINGERPRINT) in origins for run in section.runs)
 
 
 Curve = dict[str, dict[int, float]]

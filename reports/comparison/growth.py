@@ -71,16 +71,16 @@ def centres(points: Replicates) -> dict[int, float]:
 
 def fit(points: Replicates, counted: bool = False) -> PowerLaw | None:
     """Least squares through the logs, one point a length, with Student's t interval; None below two lengths."""
-    centred = centres(points)
-    if len(centred) < 2:
+    by_length = centres(points)
+    if len(by_length) < 2:
         return None
-    lengths = list(centred)
-    x, y = np.log(lengths), np.log(list(centred.values()))
+    lengths = list(by_length)
+    x, y = np.log(lengths), np.log(list(by_length.values()))
     spread = x - x.mean()
     exponent = float(spread @ y / (spread @ spread))
     left = y - y.mean() - exponent * spread
     begin = max((length for length in lengths if 2 * length <= lengths[-1]), default=lengths[-2])
-    last = math.log(centred[lengths[-1]] / centred[begin]) / math.log(lengths[-1] / begin)
+    last = math.log(by_length[lengths[-1]] / by_length[begin]) / math.log(lengths[-1] / begin)
     interval = None if counted else _interval(exponent, left, float(spread @ spread))
     return PowerLaw(exponent, interval, float(np.abs(np.expm1(left)).max()), last, (begin, lengths[-1]))
 

@@ -320,7 +320,8 @@ def _change_by_launch(timed: Sessions, sides: list[Rows], metric: Metric) -> Cha
     base = bases[0] if len(bases) == 1 else geometric_mean(bases)
     looks = max(after.looks for side in sides for after in side.after.values())
     judged = launches.evidence(metric, difference, None if None in floors else max(floors), looks)
-    return replace(of_evidence(judged, base), by_round=True, seconds=timed.round_seconds(after.session))
+    *_, newest = (session for session in timed.names if by_session.get(session))
+    return replace(of_evidence(judged, base), by_round=True, seconds=timed.round_seconds(newest))
 
 
 def are_comparable(name: str, before: Iterable[Run], after: Iterable[Run]) -> bool:

@@ -1,5 +1,6 @@
 """Verdicts by the clock of the device where it was measured: what neighbours do is in the wall clock alone."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -8,6 +9,7 @@ from harness import tags
 from reports.chapters import overview
 from reports.commands import gate, pick
 from reports.comparison.compare import compare
+from reports.comparison.section import change_over
 from reports.comparison.statistics import Verdict
 from reports.writing import findings, tables
 
@@ -74,6 +76,22 @@ def test_what_is_not_resolved_says_how_many_rounds_and_minutes_it_takes(study):
     assert unresolved.minutes == pytest.approx(unresolved.needed - 6)
     assert f"needs {unresolved.needed} rounds, {unresolved.minutes:.0f} min more" in tables.lacking(unresolved, "ms")
     assert change(study(1.04, 1.04, steady=wide), DEVICE).minutes is None
+
+
+def test_minutes_are_those_of_the_session_that_timed_both(timed):
+    """On order the arm was not timed."""
+    runs = [
+        timed("base", STEADY, device=STEADY, seconds=20.0, task="bag"),
+        timed("base", scaled(STEADY, 1.0, 1), device=scaled(STEADY, 1.001, 2), replicate="true", seconds=20.0, task="bag"),
+        timed("albert", scaled(STEADY, 1.0, 2), device=scaled(STEADY, 1.1, 3), seconds=20.0, task="bag"),
+    ]
+    untimed = [
+        replace(run, launches={}, tags=run.tags | {tags.TASK: "order"}, run_id=f"{run.run_id}-order") for run in runs[::2]
+    ]
+    comparison = compare("s", [*runs, *untimed], "base")
+    tasks = [(section, section.row_of("albert")) for section in sorted(comparison.sections, key=lambda one: one.task)]
+    assert [section.task for section, _ in tasks] == ["bag", "order"]
+    assert change_over(tasks, DEVICE).seconds == pytest.approx(60.0)
 
 
 @pytest.mark.parametrize(("wall", "device", "said"), [(1.5, 1.0, True), (1.3, 1.3, False), (1.0, 1.0, False)])
