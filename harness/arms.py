@@ -132,10 +132,10 @@ def distinguish(labels: Mapping[str, str], arms: Mapping[str, Facts]) -> dict[st
 
 def _by_label(labels: Mapping[str, str]) -> list[list[str]]:
     """Run ids that have the same label, together."""
-    values: dict[str, list[str]] = {}
+    runs: dict[str, list[str]] = {}
     for run, label in labels.items():
-        values.setdefault(label, []).append(run)
-    return list(values.values())
+        runs.setdefault(label, []).append(run)
+    return list(runs.values())
 
 
 def setting_texts(some_facts: Facts, keys: Iterable[str]) -> list[str]:

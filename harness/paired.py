@@ -207,8 +207,8 @@ def grouped(pairs: Iterable[tuple[Key, Value]]) -> dict[Key, list[Value]]:
 
 def by_pretraining(values: Mapping[Replicate, float]) -> list[float]:
     """The mean of every pretraining where there are several, else the values of the seeds."""
-    pretrained = len({one.pretrain_seed for one in values}) > 1
-    return group_means([one.pretrain_seed for one in values], list(values.values())) if pretrained else list(values.values())
+    seeds = [one.pretrain_seed for one in values]
+    return group_means(seeds, list(values.values())) if len(set(seeds)) > 1 else list(values.values())
 
 
 def _crossed_error(of_pretrainings: list[float], of_seeds: list[float]) -> tuple[float | None, float | None]:

@@ -56,6 +56,8 @@ def refuse_underived(source: EncoderConfig, target: EncoderConfig, layers: Seque
         problems.append("model.embedding_size of a table that is factorised already")
     if target.embedding_width != source.embedding_width and (source.token_scale, target.token_scale) != (1, 1):
         problems.append("model.embedding_size where token vectors are scaled (position=sinusoidal, embedding_scale)")
+    if target.embedding_width < min(2, source.embedding_width):
+        problems.append("model.embedding_size=1, of which a norm leaves nothing")
     if target.embedding_width != source.embedding_width and source.position is Position.relative:
         problems.append("model.embedding_size with position=relative, whose queries are embedded, too")
     if target.num_attention_heads != source.num_attention_heads and target.position in BY_HEAD:

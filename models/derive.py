@@ -150,9 +150,8 @@ def _feed_forward(weights: Weights, source: EncoderConfig, target: EncoderConfig
     scale = SIGMOID_OF_GELU if source.hidden_act in gelu and target.hidden_act is Activation.silu else 1.0
     for output in _modules_of(weights, "feed_forward.output"):
         first = output.removesuffix("output") + "input"
-        parts = weights.state[f"{first}.weight"].view(
-            -1, source.feed_forward_width, source.hidden_size
-        )  # one, or gate and value
+        # One matrix, or gate and value: (1 or 2, units, D).
+        parts = weights.state[f"{first}.weight"].view(-1, source.feed_forward_width, source.hidden_size)
         biases = weights.state.get(f"{first}.bias")
         biases = None if biases is None else biases.view(len(parts), -1)
         last, how, error = weights.state[f"{output}.weight"], [], None
@@ -217,11 +216,9 @@ def _factorise(weights: Weights, source: EncoderConfig, target: EncoderConfig) -
     rank = E - centred
     basis = vectors[:, -rank:]  # (D, rank)
     # E coordinates whose mean is 0, so that the layer norm over them only divides.
-    within = (
-        torch.linalg.qr(torch.cat([torch.ones(E, 1), torch.eye(E)[:, : E - 1]], dim=1).double()).Q[:, 1:]
-        if centred
-        else torch.eye(E).double()
-    )
+    within = torch.eye(E, dtype=torch.double)
+    if centred:
+        within = torch.linalg.qr(torch.cat([torch.ones(E, 1), within[:, : E - 1]], dim=1)).Q[:, 1:]
     for name, table in zip(names, tables, strict=True):
         small = table @ basis @ within.T
         error = _relative(table - table @ basis @ basis.T, table)

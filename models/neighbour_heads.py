@@ -44,9 +44,8 @@ def look_at_neighbours(encoder: Encoder, seed: int) -> bool:
     angles = torch.arange(len(table.weight))[:, None] * frequencies.flatten()  # (positions, S P)
     rest = math.sqrt(width / len(directions))  # features that carry no sine or cosine
     longer = math.sqrt(size // 2 / pairs)  # fewer pairs stand out less among the features of tokens
-    table.weight.copy_(
-        longer * rest * math.sqrt(2) * deviation * torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1) @ directions
-    )
+    waves = torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1)  # (positions, 2 pairs), sine beside cosine
+    table.weight.copy_(longer * rest * math.sqrt(2) * deviation * waves @ directions)
 
     scale = size**-0.5 if attention.scale is None else attention.scale
     gain = math.sqrt(STRENGTH / (pairs * scale)) / rest

@@ -5,6 +5,7 @@ Only safetensors are read: a pickle could run anything.
 
 import hashlib
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,9 @@ from models.ranges import refuse_out_of_range
 WEIGHTS = "model.safetensors"
 FILES = ["config.json", WEIGHTS, "tokenizer.json", "tokenizer_config.json", "vocab.txt", "vocab.json", "merges.txt"]
 
+NAME = re.compile(r"\w[\w.-]*/\w[\w.-]*")
+"""A name on the hub: its owner and its own."""
+
 PUBLISHED = conf_directory().parent / ".cache" / "published"
 """What `make published` fills: read in place of the hub's where it is there."""
 
@@ -38,8 +42,8 @@ def folder_of(init_from: str, key: str = "model.init_from") -> Path:
     """The checkpoint's folder; InputError if it is neither a folder nor on the hub, or lacks a file."""
     folder = Path(init_from)
     if not folder.is_dir():
-        here = PUBLISHED / folder.name
-        folder = here if init_from.count("/") == 1 and here.is_dir() else _downloaded(init_from, key)
+        here = PUBLISHED / init_from
+        folder = here if NAME.fullmatch(init_from) and here.is_dir() else _downloaded(init_from, key)
     for name in ("config.json", WEIGHTS):
         if not (folder / name).exists():
             raise InputError(f"{key}={init_from!r} lacks {name}; only config.json with {WEIGHTS} can be read")

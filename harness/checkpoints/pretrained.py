@@ -61,7 +61,11 @@ def load_weights(folder: Path, model: Classifier, keep_layers: list[int] | None 
     """
     state, shape = native.read(folder)
     expected, target = model.state_dict(), model.encoder.config
-    state, origins = derived(state, replace(shape, **{key: getattr(target, key) for key in OF_HEAD}), target, keep_layers)
+    source = replace(shape, **{key: getattr(target, key) for key in OF_HEAD})
+    try:
+        state, origins = derived(state, source, target, keep_layers)
+    except ValueError as error:
+        raise InputError(f"the weights of {folder} do not fit the model: {error}") from error
     found = {name: tensor for name, tensor in state.items() if name in expected}
     missing = [name for name in expected if name not in found]
     misfit = [name for name, tensor in found.items() if tensor.shape != expected[name].shape]

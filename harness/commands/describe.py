@@ -78,7 +78,8 @@ def main(options: Describe, configs: list[RunConfig]) -> int:
             checkpoint = start.checkpoint_of(config, allowed=SCALE)
             started, base, name = started_from(config, checkpoint), config.scale_name, "base"
             other = compose.base_model(config.scale_name, options.config_dir)
-            if config.model.init_from is not None and not {"scale"} & {key.partition("=")[0] for key in config.overrides}:
+            typed = {override.partition("=")[0] for override in config.overrides}
+            if config.model.init_from is not None and "scale" not in typed:
                 other, base, name = replace(started.model, **vars(checkpoint.shape)), started.scale_name, "published"
             print(describe(started, other, base, options.to, name))
     return 0

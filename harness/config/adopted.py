@@ -156,7 +156,7 @@ def _shape_of(config: RunConfig, checkpoint: Checkpoint) -> EncoderConfig:
             changes[stated] = None
     layers = config.model.keep_layers
     if layers is not None:
-        changes |= {"num_hidden_layers": len(layers), "depth_fraction": 1.0}
+        changes = {"num_hidden_layers": len(layers), "depth_fraction": 1.0} | changes
     try:
         shape = with_own_head_size(checkpoint.shape, changes)
         refuse_underived(checkpoint.shape, shape, layers)

@@ -433,7 +433,7 @@ def named(config: RunConfig, source: Source, of_hydra: DictConfig, overrides: Se
             _refuse_unread_choice(config.model, group, name, [one.path for one in of_hydra.runtime.config_sources])
     parts = [choices["model"]]
     if weights is not None:
-        parts = [Path(weights).name, *(parts if "model" in keys and parts != ["base"] else [])]
+        parts = [Path(weights).name, *(parts if parts != [mistakes.default_choices()["model"]] else [])]
     parts += sorted(config.enhancements)
     if config.pretrain.objective is not ObjectiveName.none:
         parts.append(config.pretrain.objective.value)

@@ -81,9 +81,8 @@ class ReplacedTokenDetection(Objective):
     def _detect(self, batch: PretrainBatch, generated: Tensor) -> tuple[Tensor, Tensor]:
         """(B, K, V) logits of the generator -> (B, T) logits of the detector, and (B, T) bool, which tokens were replaced."""
         sampled = sample(generated, self._vocabulary.special)
-        ids, labels = replaced(
-            _put(batch.inputs.input_ids, batch.positions, batch.targets, batch.targets), batch.positions, batch.targets, sampled
-        )
+        original = _put(batch.inputs.input_ids, batch.positions, batch.targets, batch.targets)
+        ids, labels = replaced(original, batch.positions, batch.targets, sampled)
         return self.detection_head(self.encoder(replace(batch.inputs, input_ids=ids))).float(), labels
 
     def evaluate_parts(self, batch: PretrainBatch) -> dict[str, Evaluation]:

@@ -83,7 +83,7 @@ def _resolved(weights: str, dtype: str, output: str) -> tuple[RunConfig, Prepare
 
 
 def _tokenised(config: RunConfig) -> datasets.Dataset:
-    """The same rows, as a GLUE script prepares them."""
+    """Rows and token ids as a GLUE script prepares them."""
     datasets.disable_progress_bars()
     tokenizer, length = peers.tokenizer(), config.task.max_length
     rows = datasets.load_dataset(str(ours.data_root() / "glue"), "mrpc", split="train")

@@ -31,7 +31,7 @@ CHANGES = {
 @pytest.fixture(scope="module")
 def folder() -> Path:
     """The folder of the weights."""
-    path = huggingface.PUBLISHED / "all-MiniLM-L6-v2"
+    path = huggingface.PUBLISHED / NAME
     if not (path / huggingface.WEIGHTS).is_file():
         reason = f"{path} is missing; `make published` fetches it"
         pytest.fail(reason) if os.environ.get("REQUIRE_PUBLISHED") else pytest.skip(reason)

@@ -36,7 +36,7 @@ def batch_of(types: bool = True) -> Batch:
 
 
 def changed(model, layers=None, **changes):
-    """The same weights as those of the shape with changes, and where each tensor comes from."""
+    """A model of the shape with changes, from the weights of this one, and where each tensor comes from."""
     target = with_own_head_size(model.encoder.config, changes)
     state, origins = derived(model.state_dict(), model.encoder.config, target, layers)
     other = build_classifier(target, 2, 7).eval()
@@ -85,7 +85,7 @@ def test_a_factorisation_of_full_rank_is_exact(norm, place):
 
 
 def test_a_truncated_factorisation_has_the_error_of_its_singular_values():
-    """Of the tokens alone: without positions and types the joint decomposition is that of one table."""
+    """Without positions and types there is one table to decompose."""
     model = model_of(replace(SHAPE, position=Position.none, type_vocab_size=0))
     table = model.encoder.embeddings.token_embedding.weight.detach().double()
     values = torch.linalg.svdvals(table - table.mean(dim=1, keepdim=True))
@@ -190,6 +190,7 @@ REFUSED = {
     "model.intermediate_size above": {"intermediate_size": 25},
     "model.type_vocab_size=1": {"type_vocab_size": 1},
     "model.head_size=2": {"head_size": 2},
+    "model.embedding_size=1": {"embedding_size": 1},
     "keep_layers": {"num_hidden_layers": 2, "layers": [0, 4]},
 }
 

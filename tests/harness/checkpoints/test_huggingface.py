@@ -98,6 +98,16 @@ def test_a_run_trains_from_a_checkpoint(published, tmp_path, run_harness, small,
     assert "tensors random" not in log
 
 
+def test_a_name_of_the_hub_is_read_where_its_weights_were_put_and_another_owners_is_not(published, tmp_path, monkeypatch):
+    monkeypatch.setattr(loading, "PUBLISHED", tmp_path / "put")
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    shutil.copytree(published, tmp_path / "put" / "owner" / "name")
+    assert loading.folder_of("owner/name") == tmp_path / "put" / "owner" / "name"
+    for name in ("other/name", "name", "../published"):
+        with pytest.raises(InputError, match="is not a folder and cannot be downloaded"):
+            loading.folder_of(name)
+
+
 def test_other_weights_are_another_run(compose, published):
     composed = config_of(compose, published)
     before = print_of(composed)

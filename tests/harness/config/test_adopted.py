@@ -50,6 +50,8 @@ def test_a_key_of_the_encoder_changes_the_weights_or_is_refused(compose, publish
     assert run.model.depth == 2
     assert run.label.endswith("num_hidden_layers=2")
     assert run_of(compose, source, "model.keep_layers=[0,3]").model.depth == 2
+    with pytest.raises(InputError, match=r"model.keep_layers=\[0, 3\]: expected 3 of 0 to 3, in order"):
+        run_of(compose, source, "model.keep_layers=[0,3]", "model.num_hidden_layers=3")
     line = rf"{source.key}=weights: cannot derive .* model.num_hidden_layers above that of the weights \(7 > 4\)"
     with pytest.raises(InputError, match=line):
         run_of(compose, source, "model.num_hidden_layers=7")

@@ -95,6 +95,16 @@ def test_a_group_beside_published_weights_changes_them_as_it_says_or_is_refused(
     assert config.label == "small-bert" + ("" if (group, choice) in {("model", "base"), ("scale", "tiny")} else f"+{choice}")
 
 
+def test_a_variant_that_a_file_of_the_user_chooses_is_in_the_name_of_the_changed_weights(compose, published, tmp_path):
+    (tmp_path / "conf" / "experiment").mkdir(parents=True)
+    chosen = "# @package _global_\ndefaults:\n  - override /model: windowed\n"
+    (tmp_path / "conf" / "experiment" / "mine.yaml").write_text(chosen)
+    given = ["--config-dir", str(tmp_path / "conf"), "+experiment=mine", "task=bag", f"model.init_from={published}"]
+    (run,) = compose(*given)
+    config = resolve(run, start.read(run))
+    assert (config.label, config.model.attention_window) == ("small-bert+windowed", 8)
+
+
 ENHANCED = [("model", "base"), ("model", "albert"), ("enhancement", "windowed"), ("enhancement", "shared")]
 
 

@@ -5,6 +5,7 @@ import math
 import re
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from launches import ARGUMENTS, finish
 
 from harness import by_launch, metrics, paths
 from harness.measure.records import Launch, Measured, from_json
+from harness.metrics import LATENCY, THROUGHPUT
 from harness.study.plan import PlannedRun, plan
 from harness.study.timing import results
 from harness.study.timing import session as sessions
@@ -157,6 +159,8 @@ def test_tasks_of_one_shape_share_launches_that_measure_throughput_on_each(plann
         (one,), (other,) = (launches_of(session, item) for item in items if item.config.label == label)
         assert one.latency is other.latency
         assert one.throughput != other.throughput
+    compared = [table.metric for table in session._tables()]
+    assert sorted(compared) == [LATENCY, *[THROUGHPUT] * 2]  # latency is measured once for both
     assert sorted(item.config.task.name for item, _ in session.replicates) == ["bag", "order"]
     assert session.replicates[0][1] is session.replicates[1][1]
 
@@ -237,6 +241,27 @@ def test_a_launch_beside_other_work_is_repeated_and_the_quietest_counts(planned,
     (kept,) = launches_of(run(items), items[0])
     assert launches.of_round(0).count("base bag") == 3
     assert (kept.foreign_cpus, kept.repeated) == (0.9, 2)
+
+
+def test_the_seconds_of_a_launch_are_those_of_its_tries_and_not_of_a_wait_for_another_session(planned, launches, monkeypatch):
+    clock = SimpleNamespace(now=0.0)
+    monkeypatch.setattr(sessions.time, "monotonic", lambda: clock.now)
+    launch, lock = sessions.launch, sessions.FileLock
+
+    def slow(*arguments):
+        clock.now += 3.0
+        return launch(*arguments)
+
+    def waiting(*arguments, **more):
+        clock.now += 100.0
+        return lock(*arguments, **more)
+
+    monkeypatch.setattr(sessions, "launch", slow)
+    monkeypatch.setattr(sessions, "FileLock", waiting)
+    launches.foreign = lambda title, number, attempt: 0.0 if attempt else 2.0
+    items = planned("model=base", "measure.rounds=1", "measure.retries=1")
+    (kept,) = launches_of(run(items), items[0])
+    assert kept.seconds == kept.values["timing/launch_s"] == 6.0
 
 
 @pytest.mark.long
