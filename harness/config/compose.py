@@ -380,16 +380,30 @@ def runs_of(source: Source, overrides: tuple[str, ...], swept: list[str]) -> tup
         follows = OmegaConf.select(node, "pretrain.seed") is None
         members = OmegaConf.select(node, "task.members")
         if not members:
-            return [named(from_node(node), source, of_hydra, overrides, swept)], follows
+            return [named(from_node(_beside_weights(node, overrides)), source, of_hydra, overrides, swept)], follows
     filled = overrides if any(override.startswith("task=") for override in overrides) else (*overrides, "task=")  # the default
     runs = []
     for member in members:
         own = [f"task={member}" if override.startswith("task=") else override for override in filled]
         node, of_hydra = source.compose(own)
         follows = OmegaConf.select(node, "pretrain.seed") is None
-        run = named(from_node(node), source, of_hydra, overrides, swept)
+        run = named(from_node(_beside_weights(node, overrides)), source, of_hydra, overrides, swept)
         runs.append(replace(run, overrides=overrides_to_reproduce(own)))
     return runs, follows
+
+
+def _beside_weights(node: DictConfig, overrides: Sequence[str]) -> DictConfig:
+    """The node; beside weights, whose sizes are read later, those of the default scale refuse no heads and no groups."""
+    weights = (OmegaConf.select(node, key) for key in ("model.init_from", "pretrain.checkpoint"))
+    typed = {override.lstrip("+").partition("=")[0] for override in overrides}
+    heads, groups = (OmegaConf.select(node, f"model.{key}") for key in ("num_attention_heads", "num_hidden_groups"))
+    sizes = {"hidden_size": 64 * heads if "model.num_attention_heads" in typed else None}
+    sizes |= {"num_hidden_layers": 2 * groups if groups and "model.num_hidden_groups" in typed else None}
+    if any(weights) and not {"scale", "model"} & typed:
+        for key, size in sizes.items():
+            if size is not None and f"model.{key}" not in typed:
+                OmegaConf.update(node, f"model.{key}", size)
+    return node
 
 
 def _members_of_shipped(source: Source, overrides: tuple[str, ...]) -> list[str] | None:
