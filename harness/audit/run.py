@@ -76,7 +76,7 @@ class Line:
         points = [
             {
                 "value": point.value,
-                "interval": [end if math.isfinite(end) else None for end in point.interval],
+                "interval": [None if isinstance(end, float) and not math.isfinite(end) else end for end in point.interval],
                 "where": dict(point.where),
             }
             for point in self.measured.points

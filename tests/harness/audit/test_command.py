@@ -133,6 +133,14 @@ def test_a_file_from_anywhere_is_read_by_one_key(tmp_path, monkeypatch, capsys):
     assert capsys.readouterr().out.startswith(BLOCKS[: BLOCKS.index("holds only where")])
 
 
+def test_ids_in_a_vocabulary_are_in_the_record(audit, tmp_path):
+    (tmp_path / "vocab.txt").write_text("[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nthe\nbank\nwas\nrobbed\n")
+    code, out, _ = audit("claims=tokens-the-bank-was-robbed", "vocab_file=vocab.txt")
+    assert (code, "2 5 6 7 8 3" in out) == (0, True)
+    readings = json.loads((tmp_path / "multirun" / "audit" / "audit.json").read_text())["claims"][0]["readings"]
+    assert [reading["points"][0]["value"] for reading in readings] == [6, "2 5 6 7 8 3"]
+
+
 def test_an_audit_of_some_claims_keeps_the_others_in_the_record(audit, tmp_path):
     for name in ("true-one", "nowhere", "true-one"):
         assert audit(f"claims={name}")[0] == 0
