@@ -38,6 +38,8 @@ NAMES = (
     "swept",
     "overrides",
     "model_keys",
+    "said_keys.",
+    "said_keys",
     "output",
     "rerun",
     "report",

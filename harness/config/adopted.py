@@ -57,7 +57,7 @@ def refuse_changes(config: RunConfig, checkpoint: Checkpoint, allowed: Iterable[
     """
     is_published, where = checkpoint.run is None, f"{checkpoint.key}={checkpoint.folder}"
     different, chosen = _differing_keys(config, checkpoint.shape), _chosen(config)
-    different |= {group: [] for group in chosen if _said_by(group, _choices(config, group))}
+    different |= {group: [] for group in chosen if said_by(config, group)}
     for group, choice in chosen.items():
         if different[group] and group not in allowed:
             there = ", ".join(f"model.{key}={_typed(getattr(checkpoint.shape, key))}" for key in different[group][:3])
@@ -80,7 +80,7 @@ def _differing_keys(config: RunConfig, shape: EncoderConfig) -> dict[str, list[s
     keys = [field.name for field in fields(EncoderConfig) if field.name not in (*UNSHAPED, *config.model_keys)]
     different = [key for key in keys if getattr(config.model, key) != getattr(shape, key)]
     of_scale = _keys_in(CONF / "scale", [config.scale_name or "base"]) or _keys_in(CONF / "scale", ["base"])
-    of_enhancement = _keys_in(CONF / "enhancement", config.enhancements)
+    of_enhancement = said_by(config, "enhancement")
     others = [key for key in different if key not in of_scale]
     return {
         "enhancement": [key for key in others if key in of_enhancement or not of_enhancement] if config.enhancements else [],
@@ -149,7 +149,7 @@ def _shape_of(config: RunConfig, checkpoint: Checkpoint) -> EncoderConfig:
     """The shape of the weights, with what the command says of the encoder; InputError for what cannot change."""
     own = [key for key in config.model_keys if key in NAMES]
     chosen = _chosen(config)
-    said = [*own, *(key for group in GROUPS if group in chosen for key in _said_by(group, _choices(config, group)))]
+    said = [*own, *(key for group in GROUPS if group in chosen for key in said_by(config, group) & NAMES)]
     changes = {key: getattr(config.model, key) for key in said if key not in UNSHAPED}
     for size, stated in SIZES.items():  # a size that the weights state is no longer one
         if size in changes and stated not in changes:
@@ -166,21 +166,18 @@ def _shape_of(config: RunConfig, checkpoint: Checkpoint) -> EncoderConfig:
     return shape
 
 
-def _choices(config: RunConfig, group: str) -> list[str]:
-    """What a group chooses that sets keys of the encoder: a variant, or enhancements; nothing for a scale."""
-    return {"enhancement": list(config.enhancements), "model": [config.model_name]}.get(group, [])
-
-
-def _said_by(group: str, choices: Iterable[str]) -> set[str]:
-    """Keys of the encoder that the shipped files of these choices set."""
-    return _keys_in(CONF / group, choices) & NAMES
+def said_by(config: RunConfig, group: str) -> set[str]:
+    """Keys of the model that the files of what a group chooses set, the user's own files included."""
+    return {key for choice, keys in config.said_keys.items() if choice.startswith(f"{group}=") for key in keys}
 
 
 def _changing(config: RunConfig, shape: EncoderConfig, group: str) -> list[str]:
     """Choices of a group, where the command makes one, that set a key to another value than weights of this shape have."""
-    choices = _choices(config, group) if group in _chosen(config) else []
+    said = {
+        choice.partition("=")[2]: NAMES & {*keys} for choice, keys in config.said_keys.items() if choice.startswith(f"{group}=")
+    }
     return [
         choice
-        for choice in sorted(choices)
-        if any(getattr(config.model, key) != getattr(shape, key) for key in _said_by(group, [choice]) - {*UNSHAPED})
+        for choice, keys in sorted(said.items())
+        if group in _chosen(config) and any(getattr(config.model, key) != getattr(shape, key) for key in keys - {*UNSHAPED})
     ]

@@ -9,6 +9,7 @@ DERIVED = (
     "model_name",
     "overrides",
     "published",
+    "said_keys",
     "scale_name",
     "settings",
     "swept",

@@ -399,7 +399,7 @@ def _beside_weights(node: DictConfig, overrides: Sequence[str]) -> DictConfig:
     heads, groups = (OmegaConf.select(node, f"model.{key}") for key in ("num_attention_heads", "num_hidden_groups"))
     sizes = {"hidden_size": 64 * heads if "model.num_attention_heads" in typed else None}
     sizes |= {"num_hidden_layers": 2 * groups if groups and "model.num_hidden_groups" in typed else None}
-    if any(weights) and not {"scale", "model"} & typed:
+    if any(weights) and "scale" not in typed:
         for key, size in sizes.items():
             if size is not None and f"model.{key}" not in typed:
                 OmegaConf.update(node, f"model.{key}", size)
@@ -441,12 +441,16 @@ def named(config: RunConfig, source: Source, of_hydra: DictConfig, overrides: Se
             f"model.keep_layers={config.model.keep_layers} says which layers of weights are kept: "
             "expected model.init_from or pretrain.from beside it"
         )
+    chosen = (("model", choices["model"]), *(("enhancement", name) for name in config.enhancements))
+    said = {f"{group}={name}": _keys_of(group, name, of_hydra.runtime.config_sources) for group, name in chosen}
     if weights is None and config.pretrain.checkpoint is None:
         refuse_unread(config.model, model_keys)
-        for group, name in (("model", choices["model"]), *(("enhancement", name) for name in config.enhancements)):
-            _refuse_unread_choice(config.model, group, name, [one.path for one in of_hydra.runtime.config_sources])
-    parts = [choices["model"]]
-    if weights is not None:
+        for choice, of_choice in said.items():
+            _refuse_unread_choice(config.model, choice, of_choice)
+    parts, is_weights = [choices["model"]], "init_from" in said[f"model={choices['model']}"]
+    if is_weights and "init_from" in model_keys:
+        raise InputError(f"model={choices['model']} and model.init_from={weights} both say what to start from: leave one out")
+    if weights is not None and not is_weights:
         parts = [Path(weights).name, *(parts if parts != [mistakes.default_choices()["model"]] else [])]
     parts += sorted(config.enhancements)
     if config.pretrain.objective is not ObjectiveName.none:
@@ -459,21 +463,26 @@ def named(config: RunConfig, source: Source, of_hydra: DictConfig, overrides: Se
         swept=swept,
         overrides=overrides_to_reproduce(overrides),
         model_keys=model_keys,
+        said_keys=said,
         model_name=choices["model"],
         scale_name=choices["scale"],
         published=published_model(source, overrides),
     )
 
 
-def _refuse_unread_choice(model: ModelConfig, group: str, name: str, folders: list[str]) -> None:
+def _keys_of(group: str, name: str, sources: Iterable[DictConfig]) -> list[str]:
+    """Keys of the model that the file of a choice sets, in whichever folder that is searched it is."""
+    files = (Path(source.path, group, f"{name}.yaml") for source in sources)
+    nodes = [OmegaConf.load(file) for file in files if file.is_file()]
+    return [str(key) for node in nodes for key in node.get("model", node)]
+
+
+def _refuse_unread_choice(model: ModelConfig, choice: str, keys: list[str]) -> None:
     """InputError for a choice with a key that the model does not read: it would be another model by name alone."""
-    files = (Path(folder, group, f"{name}.yaml") for folder in folders)
-    for file in (file for file in files if file.is_file()):
-        node = OmegaConf.load(file)
-        try:
-            refuse_unread(model, node.get("model", node))
-        except ValueError as error:
-            raise InputError(f"{group}={name}: {error}") from error
+    try:
+        refuse_unread(model, keys)
+    except ValueError as error:
+        raise InputError(f"{choice}: {error}") from error
 
 
 def settings(full: "Composed", source: Source, overrides: Sequence[str], swept: list[str]) -> dict[str, str]:

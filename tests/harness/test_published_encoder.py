@@ -43,7 +43,7 @@ def folder() -> Path:
 
 def built(compose, *overrides: str):
     """The classifier of a run on the weights, and where its tensors come from."""
-    (run,) = compose("task=bag", f"model.init_from={NAME}", *overrides)
+    (run,) = compose("task=bag", "model=minilm", *overrides)
     config = resolve(run, start.read(run))
     model = build_classifier(config.model, 2, 0).eval()
     return model, huggingface.load_weights(config, model)

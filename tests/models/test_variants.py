@@ -7,13 +7,13 @@ import pytest
 import torch
 from omegaconf import OmegaConf
 from variant_files import merged
+from variants import VARIANTS
 
 from models.batch import Batch
 from models.config import Body, EncoderConfig, Pooling, Position
 from models.heads import SequenceClassifier, build_classifier
 
 ROOT = Path(__file__).parents[2]
-VARIANTS = sorted(path.stem for path in (ROOT / "conf" / "model").glob("*.yaml"))
 SMALL = {"hidden_size": 48, "num_hidden_layers": 4, "num_attention_heads": 4, "intermediate_size": 96, "vocab_size": 60}
 LENGTHS = (40, 27, 9, 1)  # longer than what one block of the narrowest window covers
 

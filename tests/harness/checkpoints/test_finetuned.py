@@ -1,22 +1,19 @@
 """Checkpoints of fine-tunings: every variant is saved and loaded with all of its tensors."""
 
-from pathlib import Path
-
 import pytest
 import torch
 from variant_files import variant
+from variants import VARIANTS
 
 from harness.checkpoints import finetuned
 from harness.config.choices import TaskKind
 from harness.config.schema import TaskConfig
 from models.heads import SequenceClassifier, TokenClassifier, build_classifier
 
-MODELS = sorted(path.stem for path in (Path(__file__).parents[3] / "conf" / "model").glob("*.yaml"))
-
 
 @pytest.mark.parametrize(
     ("name", "head"),
-    [("base", TokenClassifier), *((name, SequenceClassifier) for name in MODELS)],
+    [("base", TokenClassifier), *((name, SequenceClassifier) for name in VARIANTS)],
     ids=lambda value: getattr(value, "__name__", value),
 )
 def test_every_variant_is_loaded_as_it_was_saved(name, head, tmp_path):

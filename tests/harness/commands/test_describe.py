@@ -9,6 +9,7 @@ import matplotlib as mpl
 import pytest
 from omegaconf import OmegaConf
 from transformers import BertConfig, BertModel
+from variants import VARIANTS
 
 from harness.__main__ import main
 from harness.commands import describe, describe_picture
@@ -22,7 +23,6 @@ from models.config import EncoderConfig, NormPlace, Position, Sharing
 from models.heads import on_meta
 
 CONF = Path(__file__).parents[3] / "conf"
-MODELS = sorted(path.stem for path in (CONF / "model").glob("*.yaml"))
 LONG = "num_hidden_layers=6 hidden_size=32 num_attention_heads=2 intermediate_size=64 vocab_size=90"
 SMALL = {key: int(value) for key, value in (pair.split("=") for pair in LONG.split())}
 
@@ -186,7 +186,7 @@ def test_folder_that_cannot_be_written_is_one_line(capsys, tmp_path):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", VARIANTS)
 def test_every_model_can_be_described_to_the_last_parameter(tmp_path, monkeypatch, name):
     seen = []
     draw = describe_picture.draw

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 from omegaconf import OmegaConf
+from variants import VARIANTS
 
 from harness.checkpoints import native
 from harness.commands import describe, describe_shapes
@@ -20,7 +21,6 @@ from models.heads import MaskedLMHead, on_meta
 from models.objectives.config import ObjectiveName
 
 CONF = Path(__file__).parents[3] / "conf"
-MODELS = sorted(path.stem for path in (CONF / "model").glob("*.yaml"))
 
 
 def composed(name: str, **changes: object) -> RunConfig:
@@ -46,7 +46,7 @@ def states(run: RunConfig) -> list[tuple[int, ...]]:
     return [tuple(state.shape) for state in encoder.hidden_states(Batch(torch.ones(3, 24, dtype=torch.int64)))]
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", VARIANTS)
 def test_every_model_shows_shapes_of_a_real_pass_by_symbols_and_numbers(name):
     run = composed(name)
     text = of_model(run)
@@ -66,7 +66,7 @@ def test_every_model_shows_shapes_of_a_real_pass_by_symbols_and_numbers(name):
     assert any("scores [B, H, T, T] 3 × 2 × 24 × 24" in line for line in shown) == attending
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", VARIANTS)
 def test_parameters_of_rows_are_those_of_the_model(name):
     run = composed(name)
     model = on_meta(run.model, 2)

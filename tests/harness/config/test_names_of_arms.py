@@ -6,6 +6,7 @@ import pytest
 import torch
 from omegaconf import OmegaConf
 from transformers import BertConfig, BertForSequenceClassification
+from variants import WEIGHTS
 
 from harness.checkpoints import huggingface, start
 from harness.config.adopted import Checkpoint, refuse_changes, started_from
@@ -23,6 +24,7 @@ GROUPS = [
     pytest.param(group, path.stem, id=f"{group}={path.stem}")
     for group in ("model", "enhancement", "scale")
     for path in sorted((CONF / group).glob("*.yaml"))
+    if (group, path.stem) not in {("model", name) for name in WEIGHTS}
 ]
 CANNOT_DERIVE = {
     ("model", name)
@@ -112,6 +114,27 @@ def test_a_variant_that_a_file_of_the_user_chooses_is_in_the_name_of_the_changed
     (run,) = compose(*given)
     config = resolve(run, start.read(run))
     assert (config.label, config.model.attention_window) == ("small-bert+windowed", 8)
+
+
+def test_a_variant_that_is_weights_names_the_arm_and_its_changes(compose, published, tmp_path):
+    """A file of conf/model with `init_from` is the published encoder itself; one without says what weights become."""
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model" / "ours.yaml").write_text(f"# our weights\ninit_from: {published}\n")
+    (tmp_path / "model" / "near.yaml").write_text("# looks at neighbours\nattention_window: 2\n")
+    given = ["--config-dir", str(tmp_path), "task=bag"]
+    names = {
+        "ours": ["model=ours"],
+        "ours+windowed": ["model=ours", "enhancement=[windowed]"],
+        "ours num_attention_heads=1": ["model=ours", "model.num_attention_heads=1"],
+        "small-bert+near": ["model=near", f"model.init_from={published}"],
+    }
+    for name, chosen in names.items():
+        (run,) = compose(*given, *chosen)
+        config = resolve(run, start.read(run))
+        assert (config.label, config.model.vocab_size, config.model.hidden_size) == (name, len(PIECES), 128)
+    assert config.model.attention_window == 2
+    with pytest.raises(InputError, match=r"^model=ours and model\.init_from=other both say what to start from: leave one out$"):
+        compose(*given, "model=ours", "model.init_from=other")
 
 
 ENHANCED = [("model", "base"), ("model", "albert"), ("enhancement", "windowed"), ("enhancement", "shared")]

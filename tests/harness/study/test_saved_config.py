@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 from transformers import BertConfig, BertForSequenceClassification
+from variants import VARIANTS
 
 from harness.config import resolve
 from harness.config.resolve import save
@@ -19,7 +20,6 @@ from models.config import EncoderConfig
 from models.encoder import Encoder
 
 ROOT = Path(__file__).resolve().parents[3]
-VARIANTS = sorted(path.stem for path in (ROOT / "conf" / "model").glob("*.yaml"))
 TEXT = ["pretrain=mlm", "pretrain.steps=2", "corpus.documents=30", "tokenizer.vocab_size=300", "pretrain.length=16"]
 PIECES = [
     "[PAD]",

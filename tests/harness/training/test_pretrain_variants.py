@@ -6,6 +6,7 @@ import pytest
 import torch
 from omegaconf import OmegaConf
 from variant_files import variant
+from variants import VARIANTS
 
 from harness.measure import flops, size
 from harness.paths import conf_directory
@@ -19,7 +20,6 @@ from models.objectives.config import ObjectiveName
 from models.objectives.distillation import Teacher
 
 CONF = conf_directory() / "model"
-MODELS = sorted(path.stem for path in CONF.glob("*.yaml"))
 V, T, B = 60, 40, 3
 VOCABULARY = Vocabulary(V, pad=0, cls=2, sep=3, mask=4, word_start=torch.ones(V, dtype=torch.bool))
 UNREACHED = {
@@ -54,7 +54,7 @@ def built(options, shape):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("model", VARIANTS)
 def test_every_variant_takes_a_step_by_its_own_objective(compose, model):
     options, shape = shape_of(compose, model, "own")
     objective = built(options, shape).train()
@@ -70,7 +70,7 @@ def test_every_variant_takes_a_step_by_its_own_objective(compose, model):
     assert all(torch.isfinite(p.grad).all() for p in objective.parameters() if p.grad is not None)
 
 
-@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("model", VARIANTS)
 def test_in_half_precision_every_variant_learns_almost_as_in_single_precision(compose, model):
     """Loss and gradients of its own objective, without dropout; on any processor, with bfloat16 instructions or not."""
     options, shape = shape_of(compose, model, "own")
@@ -89,7 +89,7 @@ def test_in_half_precision_every_variant_learns_almost_as_in_single_precision(co
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("model", VARIANTS)
 def test_every_variant_can_be_trained_by_masked_tokens(compose, model):
     options, shape = shape_of(compose, model, "mlm")
     objective = built(options, shape).train()

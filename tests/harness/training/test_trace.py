@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 from omegaconf import OmegaConf
+from variants import VARIANTS
 
 from harness.config.schema import HardwareConfig, MeasureConfig, ModelConfig, RunConfig, TaskConfig
 from harness.hardware.device import Machine
@@ -20,7 +21,7 @@ from models.heads import build_classifier
 CONF = Path(__file__).parents[3] / "conf"
 AS_BASE = {"distilbert", "electra", "enhanced_shallow", "mbert", "roberta"}
 """Variants with the parts of another one, of other sizes."""
-MODELS = sorted({path.stem for path in (CONF / "model").glob("*.yaml")} - AS_BASE)
+MODELS = sorted({*VARIANTS} - AS_BASE)
 OF_OPERATOR = {
     "EmbeddingBackward0": "embeddings",
     "NativeLayerNormBackward0": "norms",
