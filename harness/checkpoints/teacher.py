@@ -1,4 +1,4 @@
-"""The teacher of a distillation: a pretraining or a published model with a masked-LM head."""
+"""The teacher of a distillation: a run or a published model, with a masked-LM head or without one."""
 
 import hashlib
 from dataclasses import replace
@@ -7,13 +7,15 @@ from pathlib import Path
 from harness.checkpoints import find_run, huggingface, native
 from harness.config.schema import RunConfig, TokenizerConfig
 from harness.errors import InputError
+from models.config import EncoderConfig
 from models.encoder import Encoder
 from models.heads import MaskedLMHead
 from models.mask_decoder import make_mask_decoder
-from models.objectives.config import ObjectiveName
+from models.objectives.config import ObjectiveConfig, ObjectiveName
 from models.objectives.distillation import Teacher, refuse_unlike
 
 HEAD = "masked_head."
+WITHOUT = ": pretrain.soft_weight=0 needs no head, nor does recipe=heal"
 
 
 def read(config: RunConfig) -> tuple[str, TokenizerConfig] | None:
@@ -58,7 +60,8 @@ def refuse_misfit(config: RunConfig, vocab_size: int) -> None:
     """
     if config.pretrain.objective is not ObjectiveName.distillation:
         return
-    name, shape = f"pretrain.teacher={config.pretrain.teacher!r}", load(Path(config.pretrain.teacher)).encoder.config
+    name, loaded = f"pretrain.teacher={config.pretrain.teacher!r}", load(Path(config.pretrain.teacher), config.pretrain)
+    shape = loaded.encoder.config
     if shape.vocab_size != vocab_size:
         raise InputError(
             f"{name} has {shape.vocab_size} pieces, the tokenizer {vocab_size}: "
@@ -66,27 +69,34 @@ def refuse_misfit(config: RunConfig, vocab_size: int) -> None:
         )
     if shape.longest_text < config.pretrain.length:
         raise InputError(f"{name} reads {shape.longest_text} tokens at most, pretrain.length={config.pretrain.length} is more")
-    refuse_unlike(config.pretrain, config.model, shape)
+    refuse_unlike(config.pretrain, config.model, loaded)
 
 
-def load(folder: Path) -> Teacher:
-    """The teacher with its weights; InputError if it has no masked-LM head."""
-    if (folder / native.SHAPE).exists():
-        state, shape = native.read(folder)
-        if not any(name.startswith(HEAD) for name in state):
-            raise InputError(
-                f"pretrain.teacher={str(folder)!r} has no masked-LM head: expected a model that was pretrained with mlm"
-            )
-    else:
-        state, shape = huggingface.masked_lm(folder, "pretrain.teacher")
-    encoder = Encoder(shape)
+def load(folder: Path, options: ObjectiveConfig) -> Teacher:
+    """The teacher with its weights, and with its masked-LM head if its predictions are learned; InputError without one."""
+    ours = (folder / native.SHAPE).exists()
+    if not options.soft_weight:
+        state, shape = native.read(folder) if ours else huggingface.encoder_of(folder, "pretrain.teacher")
+        return Teacher(_encoder(state, shape), None)
+    try:
+        state, shape = native.read(folder) if ours else huggingface.masked_lm(folder, "pretrain.teacher")
+    except InputError as error:
+        raise InputError(f"{error}{WITHOUT}") from error
+    if not any(name.startswith(HEAD) for name in state):
+        raise InputError(f"pretrain.teacher={str(folder)!r} has no masked-LM head{WITHOUT}")
+    encoder = _encoder(state, shape)
     decoder = make_mask_decoder(shape) if any(name.startswith(f"{HEAD}decoder.") for name in state) else None
     head = MaskedLMHead(shape, encoder.embeddings.token_embedding, decoder)
-    encoder.load_state_dict(_part(state, "encoder."))
     missing = head.load_state_dict(_part(state, HEAD), strict=False).missing_keys
     if set(missing) - ({"output.weight"} if shape.tie_masked_lm_head else set()):
-        raise InputError(f"pretrain.teacher={str(folder)!r} lacks {', '.join(missing)} of its masked-LM head")
+        raise InputError(f"pretrain.teacher={str(folder)!r} lacks {', '.join(missing)} of its masked-LM head{WITHOUT}")
     return Teacher(encoder, head)
+
+
+def _encoder(state: dict, shape: EncoderConfig) -> Encoder:
+    encoder = Encoder(shape)
+    encoder.load_state_dict(_part(state, "encoder."))
+    return encoder
 
 
 def _part(state: dict, prefix: str) -> dict:

@@ -55,8 +55,13 @@ def content_of(
     }
 
 
-ADDED = ("model.keep_layers",)
-"""Keys that finished runs may lack: null, they are left out, so that such a run is still the one that the config names."""
+ADDED = {
+    "model.keep_layers": None,
+    "pretrain.hidden_weight": 0.0,
+    "pretrain.matched_layers": "all",
+    "pretrain.relation_weight": 0.0,
+}
+"""Keys that finished runs may lack -> the value that such a run has: with it they are left out, so that the run is the same."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,7 +76,7 @@ class Identity:
         """The tracked parameters: the whole resolved config, and under `facts.` what no config key states."""
         flat = flatten(to_dict(self.config))
         left_out = arms.members(tuple(flat), ("settings.", "published.", "overrides"))
-        left_out |= {key for key in ADDED if flat[key] is None}
+        left_out |= {key for key, value in ADDED.items() if flat[key] == value}
         flat = {key: value for key, value in flat.items() if key not in left_out}
         content = {f"facts.{name}": value for name, value in self.inputs.content.items()}
         others = {"facts.device_name": machine.device_name(self.config.hardware)} | versions.facts()

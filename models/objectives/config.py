@@ -30,6 +30,13 @@ class Masking(Enum):
     span = "span"
 
 
+class MatchedLayers(Enum):
+    """Whose hidden states a student imitates: of the last layer, or of every layer and the embeddings."""
+
+    last = "last"
+    all = "all"
+
+
 class PairKind(Enum):
     """How half of the pairs of consecutive segments are changed."""
 
@@ -60,12 +67,15 @@ class ObjectiveConfig:
     detection_weight: float = number(50.0, above=0)  # of its loss, where that of the generator has 1
     # Permutation
     predicted_share: float = number(1 / 6, above=0, below=1)  # last tokens of the order, which are predicted
-    # Distillation: weights of the three losses, and the temperature of the teacher's probabilities
+    # Distillation: weights of the losses, and the temperature of the teacher's probabilities
     teacher: str | None = None  # a run or its folder, or a published checkpoint
     temperature: float = number(2.0, above=0)  # by which the logits of both are divided
     soft_weight: float = number(5.0, at_least=0)  # of the distance to the teacher's probabilities
     masked_weight: float = number(2.0, at_least=0)  # of the masked tokens' own loss
     cosine_weight: float = number(1.0, at_least=0)  # of the angle between the hidden states of both; 0: their sizes may differ
+    hidden_weight: float = number(0.0, at_least=0)  # of the squared error of the hidden states (arXiv:1909.10351)
+    matched_layers: MatchedLayers = MatchedLayers.all  # whose hidden states these are
+    relation_weight: float = number(0.0, at_least=0)  # of the last layer's relations between tokens (arXiv:2012.15828)
     # Continuous bag of words
     context: int = number(5, at_least=1)  # tokens to each side
 

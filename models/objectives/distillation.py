@@ -1,55 +1,67 @@
-"""Masked language modelling with a teacher (arXiv:1910.01108).
+"""An encoder learns from a trained one (arXiv:1910.01108): from its predictions of masked tokens, its hidden states
+(arXiv:1909.10351), and the relations between tokens in its last layer (arXiv:2012.15828).
 
-B sequences, T tokens, D hidden, K predicted positions, V vocabulary.
+B sequences, T tokens, D hidden, K predicted positions, V vocabulary, H heads.
 """
 
 from collections.abc import Callable
+from dataclasses import replace
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from models.attention.full import SelfAttention
 from models.batch import Batch
 from models.config import EncoderConfig
-from models.encoder import Encoder
+from models.encoder import Encoder, without_values
 from models.heads import MaskedLMHead
 from models.losses import IGNORED
 from models.mask_decoder import make_mask_decoder
 from models.objectives.base import Objective, PretrainBatch, Vocabulary
-from models.objectives.config import ObjectiveConfig
+from models.objectives.config import MatchedLayers, ObjectiveConfig
 from models.objectives.masked_lm import at_positions
 from models.objectives.masking import masked_batch, num_predictions
 
 
 class Teacher(nn.Module):
-    """A trained encoder and its masked-LM head, frozen and without dropout."""
+    """A trained encoder, and its masked-LM head if it has one, frozen and without dropout."""
 
-    def __init__(self, encoder: Encoder, head: MaskedLMHead) -> None:
+    def __init__(self, encoder: Encoder, head: MaskedLMHead | None) -> None:
         super().__init__()
         self.encoder = encoder
         self.head = head
         self.requires_grad_(False)
         self.eval()
 
-    @torch.no_grad()
-    def forward(self, batch: PretrainBatch) -> tuple[Tensor, Tensor]:
-        """-> hidden states (B, T, D) and logits (B, K, V)."""
-        hidden, read = self.head.read(self.encoder, batch.inputs)
-        return hidden, self.head(at_positions(read, batch.positions))
+
+class Seen(NamedTuple):
+    """What a model makes of a batch."""
+
+    states: list[Tensor]  # the embeddings and the output of every layer, each (B, T, D)
+    projected: Tensor | None  # (B, T, 3 H K) queries, keys and values of the last layer, where relations are compared
+    logits: Tensor | None  # (B, K, V), where there is a masked-LM head
 
 
 class Distillation(Objective):
-    """The teacher's probabilities, the targets and the direction of the teacher's vectors (arXiv:1910.01108, section 3).
+    """A weighted sum of what the student takes over; losses without a weight are not computed.
 
-    The teacher is moved and copied with this module, but neither trained nor saved with it.
+    Inputs are masked where masked tokens are predicted, and plain text otherwise. The teacher is moved and copied with
+    this module, but neither trained nor saved with it.
     """
 
     def __init__(self, config: ObjectiveConfig, shape: EncoderConfig, vocabulary: Vocabulary, teacher: Teacher) -> None:
         super().__init__()
-        refuse_unlike(config, shape, teacher.encoder.config)
+        refuse_unlike(config, shape, teacher)
         self._config, self._vocabulary = config, vocabulary
         self.encoder = Encoder(shape)
-        self.masked_head = MaskedLMHead(shape, self.encoder.embeddings.token_embedding, make_mask_decoder(shape))
+        if config.soft_weight or config.masked_weight:
+            self.masked_head = MaskedLMHead(shape, self.encoder.embeddings.token_embedding, make_mask_decoder(shape))
+        theirs = teacher.encoder.config.hidden_size
+        projected = config.hidden_weight and shape.hidden_size != theirs
+        self.projection = nn.Linear(shape.hidden_size, theirs) if projected else None
+        teacher = teacher if config.soft_weight else Teacher(teacher.encoder, None)
         self._teacher = (teacher,)  # a tuple: an attribute that is a module would be registered, trained and saved
 
     @property
@@ -58,35 +70,105 @@ class Distillation(Objective):
         return self._teacher[0]
 
     def make_batch(self, batch: Batch, seeds: list[int]) -> PretrainBatch:
-        """Masked tokens as in masked language modelling."""
-        return masked_batch(batch, seeds, self._config, self._vocabulary)
+        """Masked tokens as in masked language modelling; without a head for them the text as it is."""
+        masked = masked_batch(batch, seeds, self._config, self._vocabulary)
+        return masked if self.masked_head is not None else replace(masked, inputs=batch)
 
     def forward(self, batch: PretrainBatch) -> Tensor:
-        """() weighted sum of the three losses, in nats but for the cosine."""
-        config = self._config
-        teacher_hidden, teacher_logits = self.teacher(batch)
-        hidden, read = self.masked_head.read(self.encoder, batch.inputs)
-        logits, targets = self.masked_head(at_positions(read, batch.positions)).float(), batch.targets
-        soft = soft_loss(logits, teacher_logits.float(), targets != IGNORED, config.temperature)
-        hard = F.cross_entropy(logits.flatten(0, 1), targets.flatten(), ignore_index=IGNORED, reduction="sum")
-        loss = (config.soft_weight * soft + config.masked_weight * hard) / batch.total_predictions
-        if config.cosine_weight == 0:  # hidden sizes may differ then
-            return loss
-        tokens = batch.total_sequences * hidden.shape[1]
-        return loss + config.cosine_weight * cosine_loss(hidden, teacher_hidden) / tokens
+        """() weighted sum of the losses, in nats but for the cosine and the squared error."""
+        config, T = self._config, batch.inputs.input_ids.shape[1]
+        with torch.no_grad():
+            taught = self._seen(self.teacher.encoder, self.teacher.head, batch)
+        ours = self._seen(self.encoder, self.masked_head, batch)
+        by_prediction, by_token = [], []
+        if config.soft_weight:
+            soft = soft_loss(ours.logits, taught.logits.float(), batch.targets != IGNORED, config.temperature)
+            by_prediction.append(config.soft_weight * soft)
+        if config.masked_weight:
+            logits, targets = ours.logits.flatten(0, 1), batch.targets.flatten()
+            hard = F.cross_entropy(logits, targets, ignore_index=IGNORED, reduction="sum")
+            by_prediction.append(config.masked_weight * hard)
+        if config.cosine_weight:
+            by_token.append(config.cosine_weight * cosine_loss(ours.states[-1], taught.states[-1]))
+        if config.hidden_weight:
+            by_token.append(config.hidden_weight * self._hidden_loss(ours.states, taught.states))
+        if config.relation_weight:
+            relations = relation_loss(ours.projected, taught.projected, self.teacher.encoder.config.num_attention_heads)
+            by_token.append(config.relation_weight * relations)
+        return sum(by_prediction) / batch.total_predictions + sum(by_token) / (batch.total_sequences * T)
+
+    def _seen(self, encoder: Encoder, head: MaskedLMHead | None, batch: PretrainBatch) -> Seen:
+        projected: list[Tensor] = []
+        if self._config.relation_weight:
+            noted = last_attention(encoder).query_key_value.register_forward_hook(lambda *given: projected.append(given[-1]))
+        states = encoder.hidden_states(batch.inputs)
+        if self._config.relation_weight:
+            noted.remove()
+        logits = None
+        if head is not None:
+            read = states[-1] if head.decoder is None else head.decoder(encoder, states[-2], batch.inputs)
+            logits = head(at_positions(read, batch.positions)).float()
+        return Seen(states, projected[-1] if projected else None, logits)
+
+    def _hidden_loss(self, states: list[Tensor], taught: list[Tensor]) -> Tensor:
+        """() squared error, averaged over features and matched layers, summed over tokens."""
+        pairs = matched(len(states), len(taught), self._config.matched_layers)
+        ours = [states[own] if self.projection is None else self.projection(states[own]) for own, _ in pairs]
+        errors = [F.mse_loss(one.float(), taught[other].float()) for one, (_, other) in zip(ours, pairs, strict=True)]
+        return sum(errors) / len(pairs) * states[-1][..., 0].numel()
 
     def flops(self, length: int) -> int:
         """FLOPs of the student and the teacher on one sequence."""
-        predictions = num_predictions(self._config.mask_rate, length)
-        pairs = ((self.encoder, self.masked_head), (self.teacher.encoder, self.teacher.head))
-        return sum(
-            encoder.flops(length) + head.flops_of_decoder(encoder, length) + predictions * head.flops()
-            for encoder, head in pairs
-        )
+        config, predictions = self._config, num_predictions(self._config.mask_rate, length)
+        heads = ((self.encoder, self.masked_head), (self.teacher.encoder, self.teacher.head))
+        total = sum(encoder.flops(length) for encoder, _ in heads)
+        used = [(encoder, head) for encoder, head in heads if head is not None]
+        total += sum(head.flops_of_decoder(encoder, length) + predictions * head.flops() for encoder, head in used)
+        if self.projection is not None:
+            layers = [encoder.config.depth + 1 for encoder, _ in heads]
+            total += len(matched(*layers, config.matched_layers)) * 2 * length * self.projection.weight.numel()
+        if config.relation_weight:
+            total += sum(3 * 2 * length * length * last_attention(encoder).output.in_features for encoder, _ in heads)
+        return total
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> "Distillation":
         self.teacher._apply(fn, recurse)
         return super()._apply(fn, recurse)
+
+
+def matched(states: int, taught: int, layers: MatchedLayers) -> list[tuple[int, int]]:
+    """Pairs of hidden states, counted from the embeddings: the student's and the teacher's at the same share of the depth."""
+    if layers is MatchedLayers.last:
+        return [(states - 1, taught - 1)]
+    return [(own, round(own * (taught - 1) / max(states - 1, 1))) for own in range(states)]
+
+
+def last_attention(encoder: Encoder) -> SelfAttention:
+    """That of the last layer; ValueError where it has not one projection of queries, keys and values."""
+    found = [module for module in encoder.modules() if isinstance(module, SelfAttention)]
+    if not found:
+        raise ValueError(
+            f"pretrain.relation_weight compares queries, keys and values, which model.body={encoder.config.body.value} "
+            f"with position={encoder.config.position.value} has not in one projection: set pretrain.relation_weight=0"
+        )
+    return found[-1]
+
+
+def relation_loss(projected: Tensor, taught: Tensor, heads: int) -> Tensor:
+    """(B, T, 3 W) of the student and the teacher -> () divergence in nats from the teacher, summed over tokens.
+
+    W features are cut into `heads`; of each the scaled products of queries with queries, keys with keys and values with values
+    are distributions over tokens (arXiv:2012.15828, section 3.1). The three and the heads are averaged.
+    """
+    ours, theirs = (relations(both, heads) for both in (projected, taught))
+    divergence = F.kl_div(ours, theirs, reduction="none", log_target=True).sum(dim=-1)  # (B, 3, H, T)
+    return divergence.mean(dim=(1, 2)).sum()
+
+
+def relations(projected: Tensor, heads: int) -> Tensor:
+    """(B, T, 3 W) -> (B, 3, H, T, T) logarithms of distributions over the last dimension."""
+    split = projected.float().unflatten(-1, (3, heads, -1)).permute(0, 2, 3, 1, 4)  # (B, 3, H, T, W / H)
+    return (split @ split.transpose(-1, -2) / split.shape[-1] ** 0.5).log_softmax(dim=-1)
 
 
 def soft_loss(logits: Tensor, teacher_logits: Tensor, used: Tensor, temperature: float) -> Tensor:
@@ -104,15 +186,29 @@ def cosine_loss(hidden: Tensor, teacher_hidden: Tensor) -> Tensor:
     return (1 - F.cosine_similarity(hidden.float(), teacher_hidden.float(), dim=-1)).sum()
 
 
-def refuse_unlike(config: ObjectiveConfig, shape: EncoderConfig, teacher: EncoderConfig) -> None:
-    """ValueError for a teacher with another vocabulary size, or with another hidden size where its vectors are compared."""
-    if shape.vocab_size != teacher.vocab_size:
+def refuse_unlike(config: ObjectiveConfig, shape: EncoderConfig, teacher: Teacher) -> None:
+    """ValueError for a student and a teacher that cannot be compared by a loss with a weight, or where none has one."""
+    theirs, named = teacher.encoder.config, f"pretrain.teacher={config.teacher}"
+    weights = ("soft_weight", "masked_weight", "cosine_weight", "hidden_weight", "relation_weight")
+    if not any(getattr(config, weight) for weight in weights):
+        raise ValueError(f"{', '.join(f'pretrain.{weight}' for weight in weights)} are all 0: nothing is learned")
+    if shape.vocab_size != theirs.vocab_size:
         raise ValueError(
-            f"pretrain.teacher={config.teacher} has a vocabulary of {teacher.vocab_size} tokens, "
+            f"{named} has a vocabulary of {theirs.vocab_size} tokens, "
             f"not model.vocab_size={shape.vocab_size}: give both one tokenizer"
         )
-    if shape.hidden_size != teacher.hidden_size and config.cosine_weight > 0:
+    if shape.hidden_size != theirs.hidden_size and config.cosine_weight > 0:
         raise ValueError(
-            f"pretrain.teacher={config.teacher} has vectors of {teacher.hidden_size} features, not of "
+            f"{named} has vectors of {theirs.hidden_size} features, not of "
             f"model.hidden_size={shape.hidden_size}: set pretrain.cosine_weight=0, or give both one size"
         )
+    if config.relation_weight:
+        with without_values():
+            ours = Encoder(shape)
+        for encoder in (ours, teacher.encoder):
+            last_attention(encoder)
+        if shape.attention_width % theirs.num_attention_heads:
+            raise ValueError(
+                f"{named} has {theirs.num_attention_heads} heads, into which the {shape.attention_width} features of "
+                "the student's queries cannot be cut: set pretrain.relation_weight=0"
+            )

@@ -12,7 +12,7 @@ from harness.checkpoints import teacher as teachers
 from harness.config.schema import RunConfig
 from harness.errors import InputError
 from models.batch import Batch
-from models.objectives.config import ObjectiveName
+from models.objectives.config import ObjectiveConfig, ObjectiveName
 
 pytestmark = pytest.mark.long
 
@@ -85,7 +85,7 @@ def test_a_published_model_teaches_and_is_gone_on_from(run_harness, output, publ
 
 
 def test_a_published_teacher_answers_as_its_makers_model(published):
-    teacher = teachers.load(published)
+    teacher = teachers.load(published, ObjectiveConfig())
     theirs = BertForMaskedLM.from_pretrained(published).eval()
     ids = torch.randint(5, len(PIECES), (2, 12), generator=torch.Generator().manual_seed(0))
     with torch.no_grad():
@@ -132,14 +132,16 @@ def test_a_teacher_without_a_head_for_masked_tokens_is_refused(tmp_path):
     shape = EncoderConfig(vocab_size=20, hidden_size=8, num_hidden_layers=1, num_attention_heads=1, intermediate_size=8)
     state = {f"encoder.{name}": tensor for name, tensor in Encoder(shape).state_dict().items()}
     native.save(tmp_path, state, shape)
-    with pytest.raises(InputError, match="has no masked-LM head"):
-        teachers.load(tmp_path)
+    with pytest.raises(InputError, match=r"has no masked-LM head: pretrain.soft_weight=0 needs no head, nor does recipe=heal"):
+        teachers.load(tmp_path, ObjectiveConfig())
+    taught = teachers.load(tmp_path, ObjectiveConfig(soft_weight=0.0))
+    assert taught.head is None
+    assert all(torch.equal(state[f"encoder.{name}"], tensor) for name, tensor in taught.encoder.state_dict().items())
 
 
 @pytest.mark.parametrize("decodes", [True, False])
 def test_a_teacher_predicts_through_the_mask_decoder_that_it_was_trained_with(tmp_path, decodes):
     from models.config import EncoderConfig, Position
-    from models.objectives.config import ObjectiveConfig
     from models.objectives.masked_lm import MaskedLM
 
     sizes = {"vocab_size": 60, "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 24}
@@ -147,7 +149,7 @@ def test_a_teacher_predicts_through_the_mask_decoder_that_it_was_trained_with(tm
     trained = MaskedLM(ObjectiveConfig(), shape, None).eval()
     state = {key: tensor for key, tensor in trained.state_dict().items() if decodes or ".decoder." not in key}
     native.save(tmp_path / "run", state, shape)
-    teacher = teachers.load(tmp_path / "run")
+    teacher = teachers.load(tmp_path / "run", ObjectiveConfig())
     batch = Batch(torch.randint(5, 60, (2, 12), generator=torch.Generator().manual_seed(0)))
     with torch.no_grad():
         hidden, read = teacher.head.read(teacher.encoder, batch)

@@ -17,7 +17,7 @@ from harness.study import identity
 from harness.study.identity import Identity, Inputs
 
 NOT_IN_FINGERPRINT = {
-    *("study", "arm", "settings", "swept", "overrides", "model_keys", "output", "rerun", "report"),
+    *("study", "arm", "settings", "swept", "overrides", "model_keys", "said_keys", "output", "rerun", "report"),
     *(f"tracking.{key}" for key in ("uri", "mlflow", "tensorboard", "wandb")),
     *("matched", "tuned", *(f"match.{key}" for key in ("by", "cost", "rounds", "to", "tolerance", "within"))),
     *(f"search.{key}" for key in ("reduction", "sampler", "seed", "space", "trials", "tune_share")),
@@ -125,12 +125,15 @@ def test_every_key_is_in_the_arm_or_in_the_conditions_unless_it_is_listed(config
         assert key in arms.of_arm(facts, [])
 
 
-def test_a_key_that_finished_runs_lack_is_theirs_while_it_is_null(config):
+def test_a_key_that_finished_runs_lack_is_theirs_while_it_has_its_default(config):
     """A run from before the key is found by the same command, and compared."""
-    (key,) = identity.ADDED
-    assert key not in Identity(config, Inputs()).parameters
-    kept = replace(config, model=replace(config.model, keep_layers=[0]))
-    assert Identity(kept, Inputs()).parameters[key] == "[0]"
+    assert not {*identity.ADDED} & {*Identity(config, Inputs()).parameters}
+    kept = replace(config, model=replace(config.model, keep_layers=[0]), pretrain=replace(config.pretrain, hidden_weight=2.0))
+    parameters = Identity(kept, Inputs()).parameters
+    assert {key: parameters.get(key) for key in identity.ADDED if key in parameters} == {
+        "model.keep_layers": "[0]",
+        "pretrain.hidden_weight": "2.0",
+    }
 
 
 @pytest.mark.parametrize("inputs", [{"data": "other"}, {"corpus": "c"}, {"pretraining": "p"}, {"content": {"rows": "other"}}])

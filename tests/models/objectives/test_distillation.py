@@ -12,12 +12,12 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from models.batch import Batch
 from models.config import Body, EncoderConfig, Position
-from models.encoder import Encoder, initialise
+from models.encoder import Encoder, initialise, set_activation_checkpointing
 from models.heads import MaskedLMHead, build_classifier
 from models.losses import IGNORED
 from models.objectives.base import PretrainBatch, Vocabulary
-from models.objectives.config import ObjectiveConfig, ObjectiveName
-from models.objectives.distillation import Distillation, Teacher, cosine_loss, soft_loss
+from models.objectives.config import MatchedLayers, ObjectiveConfig, ObjectiveName
+from models.objectives.distillation import Distillation, Teacher, cosine_loss, matched, relation_loss, soft_loss
 from models.objectives.masked_lm import MaskedLM
 
 V, T = 60, 24
@@ -33,6 +33,10 @@ VARIANTS = {
     "lstm": {"body": Body.lstm},
     "untied": {"tie_masked_lm_head": False},
 }
+
+
+LAYERS = {"soft_weight": 0.0, "masked_weight": 0.0, "cosine_weight": 0.0, "hidden_weight": 1.0, "relation_weight": 1.0}
+"""What is learned from a teacher without a masked-LM head."""
 
 
 def teacher(seed: int = 5, **keys) -> Teacher:
@@ -142,7 +146,7 @@ def test_cosine_part_is_the_mean_over_all_tokens():
     theirs = teacher()
     objective = student(taught_by=theirs, soft_weight=0.0, masked_weight=0.0, cosine_weight=3.0)
     data = example(objective)
-    hidden, taught = objective.encoder(data.inputs), theirs(data)[0]
+    hidden, taught = objective.encoder(data.inputs), theirs.encoder(data.inputs)
     expected = (1 - F.cosine_similarity(hidden, taught, dim=-1)).mean()
     assert objective(data).item() == pytest.approx(3 * expected.item(), rel=1e-5)
 
@@ -174,16 +178,19 @@ def test_micro_batches_add_up_to_the_whole():
 
 
 @pytest.mark.parametrize("keys", VARIANTS.values(), ids=VARIANTS)
-def test_every_parameter_learns_under_dropout(keys: dict):
-    objective = student(replace(SHAPE, **keys)).train()
+@pytest.mark.parametrize("weights", [{}, LAYERS | {"relation_weight": 0.0}], ids=["predictions", "layers"])
+def test_every_parameter_learns_under_dropout(keys: dict, weights: dict):
+    objective = student(replace(SHAPE, **keys), teacher(hidden_size=48 if weights else 32), **weights).train()
     found = gradients(objective, example(objective))
     assert {name for name, _ in objective.named_parameters()} == {name for name in found if found[name].any()}
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("keys", VARIANTS.values(), ids=VARIANTS)
-def test_formula_is_what_is_counted(keys: dict):
-    objective = student(replace(SHAPE, **keys))
+@pytest.mark.parametrize("weights", [{}, LAYERS], ids=["predictions", "layers"])
+def test_formula_is_what_is_counted(keys: dict, weights: dict):
+    relations = {} if "body" not in keys else {"relation_weight": 0.0}
+    objective = student(replace(SHAPE, **keys), teacher(hidden_size=48 if weights else 32), **weights | relations)
     shapes, data = copy.deepcopy(objective).to("meta").train(), example(objective).to("meta")
     with sdpa_kernel(SDPBackend.MATH), FlopCounterMode(display=False) as counter, torch.no_grad():
         shapes(data)
@@ -207,7 +214,7 @@ def test_neither_student_nor_teacher_reads_the_targets():
     data = example(objective)
     seen: list[Tensor] = []
     for encoder in (objective.encoder, objective.teacher.encoder):
-        encoder.register_forward_pre_hook(lambda _, given: seen.append(given[0].input_ids))
+        encoder.embeddings.register_forward_pre_hook(lambda _, given: seen.append(given[0].input_ids))
     objective(data)
     assert len(seen) == 2
     assert all((ids.gather(1, data.positions) == VOCABULARY.mask)[data.targets != IGNORED].all() for ids in seen)
@@ -230,3 +237,105 @@ def test_vectors_of_another_size_are_refused_unless_not_compared():
         student(taught_by=wide)
     objective = student(taught_by=wide, cosine_weight=0.0)
     assert objective(example(objective)).isfinite()
+
+
+@pytest.mark.parametrize("layers", MatchedLayers)
+def test_hidden_part_is_the_error_at_the_same_share_of_the_depth(layers: MatchedLayers):
+    theirs = teacher()
+    weights = LAYERS | {"relation_weight": 0.0, "hidden_weight": 3.0}
+    objective = student(replace(STILL, num_hidden_layers=1), theirs, **weights, matched_layers=layers)
+    data = example(objective)
+    ours, taught = objective.encoder.hidden_states(data.inputs), theirs.encoder.hidden_states(data.inputs)
+    pairs = [(ours[0], taught[0]), (ours[1], taught[2])][-1 if layers is MatchedLayers.last else 0 :]
+    expected = 3 * sum((one - other).square().mean() for one, other in pairs) / len(pairs)
+    assert objective(data).item() == pytest.approx(expected.item(), rel=1e-5)
+
+
+def test_layers_are_matched_from_the_embeddings_to_the_last():
+    assert matched(4, 7, MatchedLayers.all) == [(0, 0), (1, 2), (2, 4), (3, 6)]
+    assert matched(5, 7, MatchedLayers.all) == [(0, 0), (1, 2), (2, 3), (3, 4), (4, 6)]
+    assert matched(7, 4, MatchedLayers.last) == [(6, 3)]
+    assert matched(1, 4, MatchedLayers.all) == [(0, 0)]
+
+
+def test_relation_loss_is_the_divergence_of_three_attentions():
+    """Each element by itself: student of 6 features, teacher of 8, two heads."""
+    generator = torch.Generator().manual_seed(0)
+    ours, theirs = (torch.randn(2, 5, 3 * width, generator=generator) for width in (6, 8))
+    total = 0.0
+    for row in range(2):
+        for token in range(5):
+            for vectors in range(3):
+                for head in range(2):
+                    p, q = (distribution(made[row], token, vectors, head) for made in (theirs, ours))
+                    total += (p * (p / q).log()).sum().item() / 6
+    assert relation_loss(ours, theirs, 2).item() == pytest.approx(total, rel=1e-5)
+
+
+def distribution(projected: Tensor, token: int, vectors: int, head: int) -> Tensor:
+    width = projected.shape[-1] // 6
+    start = vectors * 2 * width + head * width
+    mine = projected[:, start : start + width]
+    return torch.stack([mine[token] @ other / width**0.5 for other in mine]).softmax(dim=0)
+
+
+def test_relations_are_those_of_the_queries_keys_and_values_of_the_last_layer():
+    theirs = teacher()
+    objective = student(replace(STILL, num_hidden_layers=3), theirs, **LAYERS | {"hidden_weight": 0.0, "relation_weight": 2.0})
+    data, projected = example(objective), []
+    for encoder in (objective.encoder, theirs.encoder):
+        *_, before, _ = encoder.hidden_states(data.inputs)
+        projected.append(encoder.layers.attentions[-1].attention.query_key_value(before))
+    expected = 2 * relation_loss(*projected, 2) / before[..., 0].numel()
+    assert objective(data).item() == pytest.approx(expected.item(), rel=1e-5)
+
+
+@pytest.mark.parametrize("weights", [LAYERS, LAYERS | {"relation_weight": 0.0}, LAYERS | {"hidden_weight": 0.0}])
+def test_a_copy_of_the_teacher_has_nothing_to_learn(weights: dict):
+    theirs = teacher()
+    objective = student(replace(STILL, num_hidden_layers=2), theirs, **weights)
+    objective.encoder.load_state_dict(theirs.encoder.state_dict())
+    assert objective(example(objective)).item() == pytest.approx(0, abs=1e-6)
+    with torch.no_grad():
+        objective.encoder.embeddings.token_embedding.weight.mul_(1.5).add_(torch.randn(V, 32) / 10)
+    assert objective(example(objective)).item() > 1e-4
+
+
+def test_layers_are_learned_from_plain_text_without_a_head():
+    objective = student(**LAYERS)
+    assert objective.masked_head is None
+    assert objective.teacher.head is None
+    assert torch.equal(example(objective).inputs.input_ids, batch().input_ids)
+    losses = trained(objective, 30)
+    assert losses[-1] < 0.7 * losses[0]
+
+
+def test_layers_that_are_computed_again_have_the_same_gradients():
+    objective = student(replace(SHAPE, num_hidden_layers=2), **LAYERS).train()
+    data, found = example(objective), []
+    for again in (False, True):
+        set_activation_checkpointing(objective, again)
+        torch.manual_seed(0)
+        found.append(gradients(objective, data))
+    assert all(torch.allclose(found[0][name], tensor, atol=1e-6) for name, tensor in found[1].items())
+
+
+def test_micro_batches_of_layers_add_up_to_the_whole():
+    objective = student(**LAYERS)
+    data = example(objective)
+    parts = [data.micro_batch(slice(0, 1)), data.micro_batch(slice(1, 4))]
+    assert sum(objective(part) for part in parts).item() == pytest.approx(objective(data).item(), rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("keys", "weights", "message"),
+    [
+        ({}, LAYERS | {"hidden_weight": 0.0, "relation_weight": 0.0}, r"are all 0: nothing is learned"),
+        ({"body": Body.lstm}, LAYERS, r"which model\.body=lstm with position=learned has not in one projection"),
+        ({"position": Position.disentangled}, LAYERS, r"position=disentangled has not in one projection"),
+        ({"hidden_size": 30, "num_attention_heads": 3}, LAYERS, r"4 heads, into which the 30 features .* cannot be cut"),
+    ],
+)
+def test_what_cannot_be_compared_is_refused(keys: dict, weights: dict, message: str):
+    with pytest.raises(ValueError, match=message):
+        student(replace(STILL, **keys), teacher(num_attention_heads=4), **weights)
