@@ -142,6 +142,8 @@ def refuse_misfit(config: RunConfig) -> None:
 
 def load_weights(config: RunConfig, model: Classifier) -> dict[str, Origin]:
     """Loads the weights into a classifier, changed to its shape; where each of its tensors comes from."""
+    if config.model.random_weights:
+        return dict.fromkeys(model.state_dict(), RANDOM)
     state, source = _as_published(config, folder_of(config.model.init_from), model)
     state, origins = derived(state, source, config.model, config.model.keep_layers)
     model.load_state_dict(state, strict=False)

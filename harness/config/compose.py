@@ -436,11 +436,11 @@ def named(config: RunConfig, source: Source, of_hydra: DictConfig, overrides: Se
         raise InputError(
             f"data.root={config.data.root!r} is read with data=local alone: add data=local, or leave data.root out"
         )
-    if config.model.keep_layers is not None and weights is None and config.pretrain.checkpoint is None:
-        raise InputError(
-            f"model.keep_layers={config.model.keep_layers} says which layers of weights are kept: "
-            "expected model.init_from or pretrain.from beside it"
-        )
+    of_weights = {"keep_layers": config.model.keep_layers, "random_weights": config.model.random_weights or None}
+    for key, value in of_weights.items():
+        if value is not None and weights is None and config.pretrain.checkpoint is None:
+            said = f"model.{key}={str(value).lower()} says what is taken from weights"
+            raise InputError(f"{said}: expected model.init_from or pretrain.from beside it")
     chosen = (("model", choices["model"]), *(("enhancement", name) for name in config.enhancements))
     said = {f"{group}={name}": _keys_of(group, name, of_hydra.runtime.config_sources) for group, name in chosen}
     if weights is None and config.pretrain.checkpoint is None:

@@ -228,6 +228,7 @@ class ModelConfig(EncoderConfig):
     objective: ObjectiveName = ObjectiveName.mlm_nsp  # what `pretrain=own` means
     init_from: str | None = None  # name on the hub or folder of weights; other keys say what changes in their shape
     keep_layers: list[int] | None = None  # of the weights, counted from 0; None: evenly spaced
+    random_weights: bool = False  # shape and tokenizer of the weights, values from the seed: the control
     tokenizer: StatedTokenizer = field(default_factory=StatedTokenizer)  # what `tokenizer=own` means
     recipe: StatedRecipe = field(default_factory=StatedRecipe)  # what differs from scale to scale in `recipe=small`
 

@@ -141,12 +141,13 @@ def _build(config: RunConfig, inputs: Inputs) -> Classifier:
     """The classifier on the CPU: randomly initialised, or with the weights of a pretraining or published weights."""
     model = classifier(config, config.seed)
     origins: dict[str, Origin] = {}
-    if inputs.pretrained is not None:
+    if inputs.pretrained is not None and not config.model.random_weights:
         weights = paths.pretrained_weights(Path(inputs.pretrained), config.pretrain.at)
         origins = pretrained.load_weights(weights, model, config.model.keep_layers)
     elif config.model.init_from is not None:
         origins = huggingface.load_weights(config, model)
-        print(f"weights: read from {huggingface.folder_of(config.model.init_from)}")
+        what = "shape and tokenizer" if config.model.random_weights else "weights"
+        print(f"{what}: read from {huggingface.folder_of(config.model.init_from)}")
     for group in derive.grouped(origins):
         error = "" if group.origin.error is None else f", relative error up to {group.origin.error:.3g}"
         print(f"weights: {len(group.names)} tensors {group.text}{error}", flush=True)

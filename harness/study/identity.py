@@ -57,6 +57,7 @@ def content_of(
 
 ADDED = {
     "model.keep_layers": None,
+    "model.random_weights": False,
     "pretrain.hidden_weight": 0.0,
     "pretrain.matched_layers": "all",
     "pretrain.relation_weight": 0.0,

@@ -117,7 +117,7 @@ def build(config: RunConfig, vocabulary: Vocabulary) -> Objective:
     objective = build_objective(options, pretrained_shape(options, config.model), vocabulary, seed, teacher)
     if options.neighbour_heads:
         look_at_neighbours(objective.encoder, seed)
-    if config.model.init_from is not None:
+    if config.model.init_from is not None and not config.model.random_weights:
         classifier = build_classifier(config.model, 1, seed_of(config))
         huggingface.load_weights(config, classifier)
         objective.encoder.load_state_dict(classifier.encoder.state_dict())

@@ -135,7 +135,14 @@ BASELINE = "base"
 FUTILE_REPEATS = 3
 """Consecutive repeats above the allowed load after which a session stops repeating launches: the load persists."""
 
-NOT_OF_SHAPE = ("model.objective", "model.init_from", "model.keep_layers", "model.tokenizer.", "model.recipe.")
+NOT_OF_SHAPE = (
+    "model.objective",
+    "model.init_from",
+    "model.keep_layers",
+    "model.random_weights",
+    "model.tokenizer.",
+    "model.recipe.",
+)
 """Keys of a model, or groups that end in a dot, without effect on its shape."""
 
 

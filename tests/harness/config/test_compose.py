@@ -86,8 +86,9 @@ def test_every_experiment_is_the_sweep_it_says(compose, path):
         for key, values in file.hydra.sweeper.params.items()
         if key not in ("task", "seed")
     }
-    chosen = next((one["override /pretrain"] for one in file.get("defaults", []) if "override /pretrain" in one), "none")
-    models, objectives = swept.pop("model", ["base"]), swept.pop("pretrain", [chosen])
+    chosen = {group: choice for one in file.get("defaults", []) for group, choice in one.items()}
+    models = swept.pop("model", [chosen.get("override /model", "base")])
+    objectives = swept.pop("pretrain", [chosen.get("override /pretrain", "none")])
     others = math.prod(len(values) for values in swept.values())
     found = [(run.model_name, run.pretrain.objective.value, run.seed, run.study, run.task.name) for run in runs]
     own = {model: OmegaConf.load(CONF / "model" / f"{model}.yaml").get("objective", "mlm_nsp") for model in models}
