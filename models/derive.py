@@ -125,7 +125,7 @@ def _modules_of(weights: Weights, ending: str) -> list[str]:
 
 
 def _keep_heads(weights: Weights, source: EncoderConfig, target: EncoderConfig) -> None:
-    """The heads of the largest norm of values times outputs (compare arXiv:1905.10650), in their order."""
+    """The heads of the largest norm of values times that of outputs (compare arXiv:1905.10650), in their order."""
     size, count = source.head_width, target.num_attention_heads
     for name in _modules_of(weights, "attention.output"):
         fused = name.removesuffix("output") + "query_key_value"

@@ -8,11 +8,13 @@ import pytest
 import torch
 import transformers
 from safetensors.torch import load_file
+from transformers.pytorch_utils import prune_linear_layer
 
 from harness.__main__ import main
-from harness.checkpoints import huggingface, start
+from harness.checkpoints import huggingface, native, start
 from harness.config.resolve import resolve
 from models.batch import Batch
+from models.encoder import Encoder
 from models.heads import build_classifier
 
 pytestmark = pytest.mark.long
@@ -79,10 +81,59 @@ def test_changed_weights_are_near_the_published_ones(folder, compose, overrides)
     assert near > torch.cosine_similarity(before, scratch).mean().abs() + 0.1
 
 
+def test_fewer_heads_are_what_transformers_makes_of_the_weights_without_the_others(folder, compose):
+    """Six of twelve heads: those of the largest norm of values times that of outputs, cut out of the published layers."""
+    theirs, batch = transformers.BertModel.from_pretrained(folder).eval(), batch_of()
+    for layer in theirs.encoder.layer:
+        inside, output = layer.attention.self, layer.attention.output
+        values, outputs = inside.value.weight.view(12, 32, 384), output.dense.weight.view(384, 12, 32)
+        norms = torch.stack([values[head].norm() * outputs[:, head].norm() for head in range(12)])
+        kept = torch.cat([torch.arange(32 * head, 32 * head + 32) for head in norms.topk(6).indices.sort().values.tolist()])
+        for name in ("query", "key", "value"):
+            setattr(inside, name, prune_linear_layer(getattr(inside, name), kept))
+        output.dense = prune_linear_layer(output.dense, kept, dim=1)
+        inside.num_attention_heads, inside.all_head_size = 6, 192
+    model, _ = built(compose, "model.num_attention_heads=6")
+    with torch.inference_mode():
+        expected = theirs(batch.input_ids, attention_mask=batch.attention_mask.long()).last_hidden_state
+        torch.testing.assert_close(
+            model.encoder(batch)[batch.attention_mask], expected[batch.attention_mask], atol=1e-5, rtol=1e-5
+        )
+
+
+def test_healing_brings_changed_weights_nearer_to_the_published_ones(folder, compose, tmp_path):
+    """Thirty steps on running text, by the command; on ids that are not of it, in the vectors of the last layer."""
+    output = tmp_path / "out"
+    heal = ["pretrain=distillation", f"pretrain.teacher={NAME}", "recipe=heal", "pretrain.steps=30", "pretrain.batch_size=4"]
+    small = ["pretrain.length=64", "pretrain.eval_sequences=4", "pretrain.probe_steps=1", "pretrain.evaluations=1"]
+    text = ["corpus=builtin", "corpus.documents=200", "task=none", "measure=none", "report=false", f"output={output}"]
+    given = ["model=minilm", "model.num_hidden_layers=3"]
+    assert main([*given, *heal, *small, *text]) == 0
+    (run,) = (path.parent for path in output.glob("pretrained/*/result.json"))
+    state, shape = native.read(run / "checkpoint")
+    healed = Encoder(shape).eval()
+    healed.load_state_dict({name.removeprefix("encoder."): one for name, one in state.items() if name.startswith("encoder.")})
+    assert not any(name.startswith("masked_head") for name in state)
+    published, changed = transformers.BertModel.from_pretrained(folder).eval(), built(compose, given[1])[0].encoder
+    batch = batch_of()
+    with torch.inference_mode():
+        target = published(batch.input_ids, attention_mask=batch.attention_mask.long()).last_hidden_state
+        errors = [(encoder(batch) - target)[batch.attention_mask].square().mean() for encoder in (changed, healed)]
+    assert errors[1] < 0.8 * errors[0]
+
+
+def test_a_teacher_without_the_head_that_a_loss_needs_is_refused_in_one_line(folder, tmp_path, capsys):
+    given = ["model=minilm", "pretrain=distillation", f"pretrain.teacher={NAME}", "recipe=bert", "corpus=builtin", "task=none"]
+    assert main([*given, f"output={tmp_path}"]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "lacks dense.weight" in line
+    assert line.endswith(": pretrain.soft_weight=0 needs no head, nor does recipe=heal")
+
+
 def test_a_changed_encoder_is_fine_tuned_and_exported_by_the_command(folder, tmp_path, capsys):
     small = ["data.train_examples=32", "data.validation_examples=32", "finetune.max_steps=2", "finetune.keep=last"]
     output = tmp_path / "out"
-    arguments = ["task=bag", f"model.init_from={NAME}", "model.num_hidden_layers=2", "measure=none", f"output={output}", *small]
+    arguments = ["task=bag", "model=minilm", "model.num_hidden_layers=2", "measure=none", f"output={output}", *small]
     assert main([*arguments, "report=false"]) == 0
     (run,) = (path.parent for path in output.glob("*/*/result.json"))
     log = (run / "log.txt").read_text()
@@ -97,7 +148,7 @@ def test_a_changed_encoder_is_fine_tuned_and_exported_by_the_command(folder, tmp
 
 
 def test_describe_is_beside_the_weights_as_published(folder, tmp_path, capsys):
-    given = [f"model.init_from={NAME}", "enhancement=[windowed]", "model.num_hidden_layers=3", f"to={tmp_path}"]
+    given = ["model=minilm", "enhancement=[windowed]", "model.num_hidden_layers=3", f"to={tmp_path}"]
     assert main(["describe", *given]) == 0
     out = capsys.readouterr().out
     assert re.search(r"^num_hidden_layers +6 +3$", out, re.MULTILINE)
