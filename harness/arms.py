@@ -54,6 +54,7 @@ PATH_KEYS = (
     *("data.source", "data.root", "task.hub", "task.folder", "task.subset", "corpus.hub", "corpus.folder", "corpus.subset"),
     *("task.train_file", "task.validation_file", "task.test_file", "corpus.files", "corpus.validation_files"),
     *("tokenizer.vocab_file", "tokenizer.file", "model.init_from", "pretrain.checkpoint", "pretrain.teacher"),
+    "finetune.teacher",
 )
 """Keys that say where content comes from. The content itself is a fact, under `facts.`: rows, text, weights, tokenizer."""
 

@@ -120,7 +120,11 @@ class SequenceClassifier(nn.Module):
     def forward(self, inputs: Batch | Tensor) -> Tensor:
         """Batch, or (B, T) ids without padding -> (B, C) logits or (B, 1) scores."""
         batch = as_batch(inputs)
-        return self.head(self.dropout(self.pooler(self.encoder(batch), batch.attention_mask)))
+        return self.of_hidden(self.encoder(batch), batch)
+
+    def of_hidden(self, hidden: Tensor, batch: Batch) -> Tensor:
+        """(B, T, D) of the last layer -> (B, C)."""
+        return self.head(self.dropout(self.pooler(hidden, batch.attention_mask)))
 
     def loss(self, logits: Tensor, labels: Tensor) -> Tensor:
         """Cross-entropy in nats over classes, squared error for a regression; mean over the batch."""
@@ -149,7 +153,11 @@ class TokenClassifier(nn.Module):
 
     def forward(self, inputs: Batch | Tensor) -> Tensor:
         """Batch, or (B, T) ids without padding -> (B, T, C) logits."""
-        return self.head(self.dropout(self.encoder(inputs)))
+        return self.of_hidden(self.encoder(inputs), as_batch(inputs))
+
+    def of_hidden(self, hidden: Tensor, batch: Batch) -> Tensor:
+        """(B, T, D) of the last layer -> (B, T, C)."""
+        return self.head(self.dropout(hidden))
 
     def loss(self, logits: Tensor, labels: Tensor) -> Tensor:
         """Cross-entropy in nats, mean over the tokens of the (B, T) labels that are not IGNORED; 0 where all are."""
@@ -177,8 +185,13 @@ def span_loss(logits: Tensor, labels: Tensor, mask: Tensor | None) -> Tensor:
 
     (B, T, 2) logits, (B, 2) places of start and end, (B, T) mask of real tokens -> ().
     """
+    return F.cross_entropy(span_scores(logits, mask), labels.flatten())
+
+
+def span_scores(logits: Tensor, mask: Tensor | None) -> Tensor:
+    """(B, T, 2) logits and the (B, T) mask of real tokens -> (2 B, T), minus infinity where a token is padding."""
     scores = logits.float() if mask is None else logits.float().masked_fill(~mask[..., None], float("-inf"))
-    return F.cross_entropy(scores.transpose(1, 2).flatten(0, 1), labels.flatten())  # (2B, T)
+    return scores.transpose(1, 2).flatten(0, 1)
 
 
 def _dropout(config: EncoderConfig) -> Dropout:

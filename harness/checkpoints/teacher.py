@@ -1,10 +1,11 @@
-"""The teacher of a distillation: a run or a published model, with a masked-LM head or without one."""
+"""The teacher of a distillation: a run or a published model, with a masked-LM head or without one; and of a fine-tuning."""
 
 import hashlib
 from dataclasses import replace
 from pathlib import Path
 
-from harness.checkpoints import find_run, huggingface, native
+from harness.checkpoints import find_run, finetuned, huggingface, native
+from harness.config.choices import DeviceSharding
 from harness.config.schema import RunConfig, TokenizerConfig
 from harness.errors import InputError
 from models.config import EncoderConfig
@@ -45,7 +46,11 @@ def content_hash(config: RunConfig) -> str | None:
     """Hash of the teacher's weights and of its shape, None without one."""
     if config.pretrain.objective is not ObjectiveName.distillation or config.pretrain.teacher is None:
         return None
-    folder = Path(config.pretrain.teacher)
+    return hash_of(Path(config.pretrain.teacher))
+
+
+def hash_of(folder: Path) -> str:
+    """Hash of the weights in a folder and of their shape."""
     shape = folder / native.SHAPE if (folder / native.SHAPE).exists() else folder / "config.json"
     with (folder / native.WEIGHTS).open("rb") as file:
         digest = hashlib.file_digest(file, "sha256")
@@ -97,6 +102,33 @@ def _encoder(state: dict, shape: EncoderConfig) -> Encoder:
     encoder = Encoder(shape)
     encoder.load_state_dict(_part(state, "encoder."))
     return encoder
+
+
+def with_finetuned(config: RunConfig, tokenizer: Path) -> RunConfig:
+    """With the folder of the fine-tuning that teaches; `tokenizer` is the student's.
+
+    InputError for a run that does not exist, that predicts something else, or whose texts or vectors do not fit.
+    """
+    given, task = config.finetune.teacher, config.task
+    if given is None or not config.finetune.enabled:
+        return replace(config, finetune=replace(config.finetune, teacher=None))
+    said = f"finetune.teacher={given}"
+    folder = find_run.weights_folder(given, "finetune.teacher", config.output, config.tracking.uri)
+    if not finetuned.is_finetuned(folder):
+        raise InputError(f"{said} is a pretraining: expected a fine-tuning, run with finetune.keep=last")
+    facts, (_, shape) = finetuned.read_task(folder), native.read(folder)
+    if (facts.kind, facts.labels, facts.fields) != (task.kind.name, list(task.labels), list(task.fields)):
+        raise InputError(f"{said} was fine-tuned on {facts.name}: expected a fine-tuning on {task.name}")
+    if (folder / native.TOKENIZER).read_bytes() != tokenizer.read_bytes():
+        raise InputError(f"{said} has another tokenizer than the student: set tokenizer.file to {folder / native.TOKENIZER}")
+    if shape.longest_text < task.max_length:
+        raise InputError(f"{said} reads {shape.longest_text} tokens at most, task.max_length={task.max_length} is more")
+    if config.finetune.hidden_weight and shape.hidden_size != config.model.hidden_size:
+        sizes = f"{shape.hidden_size} features, not of model.hidden_size={config.model.hidden_size}"
+        raise InputError(f"{said} has vectors of {sizes}: set finetune.hidden_weight=0")
+    if config.hardware.sharding is not DeviceSharding.none:
+        raise InputError(f"{said} is not divided among devices: set hardware.sharding=none")
+    return replace(config, finetune=replace(config.finetune, teacher=str(folder)))
 
 
 def _part(state: dict, prefix: str) -> dict:

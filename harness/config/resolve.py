@@ -272,11 +272,20 @@ def refuse_numbers(config: RunConfig) -> None:
         raise InputError(str(error)) from error
 
 
+def _differs(config: FinetuneConfig, key: str) -> bool:
+    """Whether a key has another value than its default."""
+    return getattr(config, key) != FinetuneConfig.__dataclass_fields__[key].default
+
+
 def _refuse_impossible_training(config: RunConfig) -> None:
     if config.finetune.keep is Keep.best and config.finetune.keep_best is KeepBest.none:
         raise InputError(
             "finetune.keep=best needs a split that chooses the best epoch: set finetune.keep_best=tune, or finetune.keep=last"
         )
+    taught = [key for key in ("soft_weight", "temperature", "hidden_weight") if _differs(config.finetune, key)]
+    if taught and config.finetune.teacher is None:
+        key = f"finetune.{taught[0]}={getattr(config.finetune, taught[0])}"
+        raise InputError(f"{key} is read with a teacher alone: set finetune.teacher to a fine-tuning, or leave it out")
     if config.finetune.batch_size % config.finetune.accumulation:
         raise InputError(
             f"finetune.batch_size={config.finetune.batch_size} must be a multiple of "

@@ -302,6 +302,10 @@ class FinetuneConfig(OptimiserConfig):
     max_steps: int | None = number(None, at_least=1)  # ends earlier than the epochs
     eval_batch_size: int = number(64, at_least=1)  # examples of one batch of evaluation
     keep_best: KeepBest = KeepBest.none  # which epoch's weights are evaluated
+    teacher: str | None = None  # a fine-tuning of the same task, or its folder, whose answers are learned beside the labels
+    soft_weight: float = number(1.0, at_least=0)  # of these answers, where the loss of the labels has 1
+    temperature: float = number(2.0, above=0)  # by which the logits of both are divided
+    hidden_weight: float = number(0.0, at_least=0)  # of the squared error of the hidden states
     keep: Keep | None = None  # weights left in the run's folder, for predict and export; None: last, or none in a sweep
     submit: bool = False  # write predictions of the test split in the benchmark's format
 

@@ -203,15 +203,23 @@ def of_model(model: Classifier, batch_size: int, length: int, backward: bool = F
     return 3 * forward - constant if backward else forward
 
 
-def of_training(model: Classifier) -> Callable[[int, int], int]:
+def of_training(model: Classifier, teacher: Classifier | None = None) -> Callable[[int, int], int]:
     """FLOPs of forward and backward over (texts, tokens of the longest): padding is computed like everything else.
+
+    Those of a teacher's forward pass are added.
 
     InputError for an operator without a formula.
     """
     with counting(), torch.no_grad():
         shapes = on_meta(model.encoder.config, model.head.out_features)
         shapes(Batch(input_ids=torch.zeros(1, 2, dtype=torch.int64, device="meta")))
-    return functools.cache(lambda texts, length: of_model(model, texts, length, backward=True))
+    taught = [] if teacher is None else [teacher]
+
+    def count(texts: int, length: int) -> int:
+        ours = of_model(model, texts, length, backward=True)
+        return ours + sum(of_model(other, texts, length, backward=False) for other in taught)
+
+    return functools.cache(count)
 
 
 def of_objective(objective: Objective, batch: PretrainBatch, length: int) -> int:

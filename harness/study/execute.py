@@ -171,13 +171,14 @@ def train_and_evaluate(
     ranks: Ranks = ALONE,
 ) -> None:
     """Fine-tunes, then evaluates every split that is not trained on; DivergedError if training diverges."""
-    cost = flops.of_training(model)
+    teacher = _teacher(config, machine)
+    cost = flops.of_training(model, teacher)
     if machine.compiles:
         with baseline.leave_out():
-            compile_ahead(training_of(config, model, prepared, cost), Position(), machine)
+            compile_ahead(training_of(config, model, prepared, cost, teacher=teacher), Position(), machine)
     meter = energy.EnergyMeter(energy.counters(cuda=machine.is_cuda) if ranks.count == 1 else [])  # counters of one device
     with peak_memory(machine, baseline) as peak, meter:
-        done = finetune(config, model, prepared, machine, run_log, cost, meter, ranks)
+        done = finetune(config, model, prepared, machine, run_log, cost, meter, ranks, teacher)
     largest = _gather(peak, ranks)
     if not ranks.first:
         return
@@ -197,6 +198,13 @@ def train_and_evaluate(
     if config.finetune.keep in (Keep.last, Keep.best):
         tokenizer = paths.data_folder(config.output, prepared.key) / native.TOKENIZER
         finetuned.save(run_log.folder / paths.WEIGHTS, model, config.task, tokenizer)
+
+
+def _teacher(config: RunConfig, machine: Machine) -> Classifier | None:
+    """The frozen model whose answers are learned beside the labels, None without one."""
+    if config.finetune.teacher is None:
+        return None
+    return finetuned.load_finetuned(Path(config.finetune.teacher))[0].requires_grad_(False).to(machine.device)
 
 
 def _gather(peak: Peak, ranks: Ranks) -> int | None:

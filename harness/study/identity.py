@@ -45,7 +45,8 @@ def content_of(
 
     `recipe` is the fingerprint, without the seed, of the pretraining that the run starts from.
     """
-    return {
+    taught = {} if config.finetune.teacher is None else {"finetune_teacher": teacher.hash_of(Path(config.finetune.teacher))}
+    return taught | {
         "rows": rows,
         "text": text,
         "tokenizer_file": tokenizer_file,
@@ -58,6 +59,9 @@ def content_of(
 ADDED = {
     "model.keep_layers": None,
     "model.random_weights": False,
+    "finetune.soft_weight": 1.0,
+    "finetune.temperature": 2.0,
+    "finetune.hidden_weight": 0.0,
     "pretrain.hidden_weight": 0.0,
     "pretrain.matched_layers": "all",
     "pretrain.relation_weight": 0.0,

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from harness import checksums, paths
-from harness.checkpoints import huggingface, pretrained, start, teacher
+from harness.checkpoints import huggingface, native, pretrained, start, teacher
 from harness.config.choices import Keep, TrainedOn
 from harness.config.resolve import (
     Found,
@@ -235,6 +235,7 @@ def _on_task(
     key = cache.task(config)
     data = prepared.facts(config.output, key)
     huggingface.refuse_other_vocabulary(config, data.vocab_size)
+    config = teacher.with_finetuned(config, paths.data_folder(config.output, key) / native.TOKENIZER)
     if prerequisites.checkpoint is None:
         config = with_vocabulary(config, data.vocab_size, data.pad_token_id)
     recipe = needed.identity.recipe if needed else None

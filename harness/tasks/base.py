@@ -12,12 +12,17 @@ from typing import Any
 
 import numpy as np
 import pyarrow
+import torch
 from tokenizers import Encoding, Tokenizer
+from torch import Tensor
+from torch.nn import functional as F
 
 from harness.config.schema import TaskConfig
 from harness.tasks.rows import Table
 from models.batch import Batch
 from models.heads import Classifier, SequenceClassifier, TokenClassifier
+from models.losses import IGNORED
+from models.objectives.distillation import soft_loss
 
 
 @dataclass
@@ -103,9 +108,23 @@ class Kind(ABC):
         """The head on the encoder."""
         return TokenClassifier if self.every_token else SequenceClassifier
 
-    def loss(self, model: "Classifier", batch: "Batch") -> Any:
+    def loss(self, model: "Classifier", batch: "Batch") -> Tensor:
         """() loss of a batch, the mean over `num_targets` labels."""
-        return model.loss(model(batch), batch.labels)
+        return self.loss_of(model, model(batch), batch)
+
+    def loss_of(self, model: "Classifier", logits: Tensor, batch: "Batch") -> Tensor:
+        """The same, from the logits of the model."""
+        return model.loss(logits, batch.labels)
+
+    def soft_loss(self, logits: Tensor, answers: Tensor, batch: "Batch", temperature: float) -> Tensor:
+        """() divergence in nats from a teacher's answers, the mean over `num_targets` labels; squared error for a regression.
+
+        `answers` are its logits, of the shape of `logits`; both are divided by the temperature (arXiv:1503.02531).
+        """
+        if logits.shape[-1] == 1:
+            return F.mse_loss(logits.float(), answers.float())
+        counted = batch.labels != IGNORED if self.labels_of_tokens else torch.ones(len(logits), device=logits.device)
+        return soft_loss(logits.float(), answers.float(), counted, temperature) / counted.sum().clamp(min=1)
 
     def num_targets(self, batch: "Batch") -> int:
         """Number of labels that count in the loss of a batch."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from tokenizers import Encoding, Tokenizer
-from torch import Tensor, from_numpy, tensor
+from torch import Tensor, from_numpy, ones, tensor
 
 from harness.config.choices import TaskKind
 from harness.config.schema import TaskConfig
@@ -20,7 +20,8 @@ from harness.tasks.base import Examples, Kind, Predictions, Split, joined
 from harness.tasks.classification import refuse_missing_texts
 from harness.tasks.rows import Table
 from models.batch import Batch
-from models.heads import Classifier, span_loss
+from models.heads import Classifier, span_loss, span_scores
+from models.objectives.distillation import soft_loss
 
 QUESTION_SHARE = 2
 """A question is truncated to `task.max_length` divided by this, to leave tokens for the context."""
@@ -28,6 +29,9 @@ QUESTION_SHARE = 2
 BASELINE_WORDS = (1, 2, 3, 5, 8, 12, 20, 30)
 BASELINE_ITEMS = 200
 """The baseline predicts the first words of the context; their number is selected on so many items of the training split."""
+
+NEVER = -1e4
+"""Least score of a token as start or end: of two distributions without such tokens no difference is left."""
 
 SHOWN = 100
 """Maximum number of characters of an invalid value in an error."""
@@ -88,9 +92,14 @@ class Spans(Kind):
 
         return max(counts, key=score)
 
-    def loss(self, model: "Classifier", batch: "Batch") -> "Tensor":
+    def loss_of(self, model: "Classifier", logits: "Tensor", batch: "Batch") -> "Tensor":
         """Mean of the cross-entropies of start and end over all windows."""
-        return span_loss(model(batch), batch.labels, batch.attention_mask)
+        return span_loss(logits, batch.labels, batch.attention_mask)
+
+    def soft_loss(self, logits: "Tensor", answers: "Tensor", batch: "Batch", temperature: float) -> "Tensor":
+        """Mean of the divergences of start and end, which are distributions over real tokens."""
+        ours, theirs = (span_scores(both, batch.attention_mask).clamp(min=NEVER) for both in (logits, answers))
+        return soft_loss(ours, theirs, ones(len(ours), device=ours.device), temperature) / len(ours)
 
     def predictions(self, task: TaskConfig, split: Split, logits: np.ndarray, majority: int) -> Predictions:
         """Columns, one row per item: id, prediction, its score and logits, the score of "no answer", and the gold answers."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import NamedTuple
 
 import torch
@@ -19,6 +20,7 @@ from harness.training.evaluation import evaluate_split, headline
 from harness.training.loop import Limit, OnFirstRank, Position, Step, Training, train
 from harness.training.optimiser import make_optimiser
 from harness.training.sharding import Collected, weights_of
+from harness.training.taught import Taught
 from models.batch import Batch
 from models.heads import Classifier
 
@@ -35,6 +37,7 @@ def finetune(
     cost: Cost,
     meter: EnergyMeter | None = None,
     ranks: Ranks = ALONE,
+    teacher: Classifier | None = None,
 ) -> Position:
     """Trains the model in place on the task's training split and returns the final position.
 
@@ -42,7 +45,7 @@ def finetune(
     the first one evaluates and has them. `meter` pauses during evaluation.
     """
     weights = weights_of(model, machine, ranks)
-    training, position = training_of(config, weights.trained, data, cost, ranks), Position()
+    training, position = training_of(config, weights.trained, data, cost, ranks, teacher), Position()
     optimiser = make_optimiser(weights.trained, config.finetune)
     if config.finetune.keep_best is KeepBest.none:
         train(training, optimiser, position, machine, run_log)
@@ -56,14 +59,21 @@ def finetune(
     return position
 
 
-def training_of(config: RunConfig, model: Classifier, data: Prepared, cost: Cost, ranks: Ranks = ALONE) -> Training:
-    """The training that `finetune` runs; its batches can be consumed once."""
+def training_of(
+    config: RunConfig,
+    model: Classifier,
+    data: Prepared,
+    cost: Cost,
+    ranks: Ranks = ALONE,
+    teacher: Classifier | None = None,
+) -> Training:
+    """The training that `finetune` runs, with or without a teacher; its batches can be consumed once."""
     budget, kind = config.finetune, tasks.kind_of(config.task)
     batches = training_batches(data.train, budget.batch_size, config.seed, data.pad_token_id)
     steps = budget.planned_steps(len(data.train))
     return Training(
         model=model,
-        loss=lambda batch: kind.loss(model, batch),
+        loss=partial(kind.loss, model) if teacher is None else Taught(budget, kind, model, teacher).loss,
         next_step=lambda position: step_of(next(batches), budget.accumulation, kind.num_targets, cost, ranks),
         limit=Limit("step", steps),
         planned_steps=steps,

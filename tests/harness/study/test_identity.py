@@ -26,6 +26,7 @@ NOT_IN_FINGERPRINT = {
     *("data.source", "data.root", "task.hub", "task.folder", "task.subset", "corpus.hub", "corpus.folder", "corpus.subset"),
     *("task.train_file", "task.validation_file", "task.test_file", "corpus.files", "corpus.validation_files"),
     *("tokenizer.vocab_file", "tokenizer.file", "model.init_from", "pretrain.checkpoint", "pretrain.teacher"),
+    "finetune.teacher",
     *("model.objective", "pretrain.checkpoint_every_s", "finetune.keep", "pretrain.keep"),
     *(
         f"model.tokenizer.{key}"

@@ -1,0 +1,50 @@
+"""Fine-tuning with a teacher: what a larger fine-tuned model answers, and its hidden states, beside the labels.
+
+B texts, T tokens, C outputs, D hidden.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from harness.config.schema import FinetuneConfig
+from harness.tasks.base import Kind
+from models.batch import Batch
+from models.heads import Classifier
+from models.objectives.config import MatchedLayers
+from models.objectives.distillation import matched
+
+
+@dataclass(frozen=True)
+class Taught:
+    """The loss of a student: of the labels, of the teacher's answers (arXiv:1503.02531), of its hidden states
+    (arXiv:1909.10351, section 3)."""
+
+    config: FinetuneConfig
+    kind: Kind
+    student: Classifier
+    teacher: Classifier  # frozen, in evaluation mode, on the same device
+
+    def loss(self, batch: Batch) -> Tensor:
+        """() weighted sum, each part the mean over the labels of the batch or over its real tokens."""
+        config = self.config
+        states = self.student.encoder.hidden_states(batch) if config.hidden_weight else None
+        logits = self.student(batch) if states is None else self.student.of_hidden(states[-1], batch)
+        with torch.no_grad():
+            taught = self.teacher.encoder.hidden_states(batch)
+            answers = self.teacher.of_hidden(taught[-1], batch)
+        loss = self.kind.loss_of(self.student, logits, batch)
+        loss = loss + config.soft_weight * self.kind.soft_loss(logits, answers, batch, config.temperature)
+        return loss if states is None else loss + config.hidden_weight * hidden_loss(states, taught, batch.attention_mask)
+
+
+def hidden_loss(states: list[Tensor], taught: list[Tensor], mask: Tensor | None) -> Tensor:
+    """Hidden states of both, each (B, T, D), and the (B, T) mask of real tokens -> () squared error.
+
+    The mean over real tokens, features, and layers at the same share of the depth, embeddings included.
+    """
+    real = torch.ones_like(states[0][..., 0], dtype=torch.bool) if mask is None else mask
+    pairs = matched(len(states), len(taught), MatchedLayers.all)
+    return sum(F.mse_loss(states[own][real].float(), taught[other][real].float()) for own, other in pairs) / len(pairs)

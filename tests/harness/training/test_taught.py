@@ -1,0 +1,155 @@
+"""A fine-tuned teacher: its answers and its hidden states in the loss, its cost in the FLOPs, what does not fit refused."""
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+
+from harness.__main__ import main
+from harness.config.schema import FinetuneConfig
+from harness.measure import flops
+from harness.tasks.base import Kind
+from harness.tasks.classification import Classification, Regression
+from harness.tasks.spans import Spans
+from harness.tasks.tagging import Tokens
+from harness.training.taught import Taught, hidden_loss
+from models.batch import Batch
+from models.config import EncoderConfig
+from models.heads import build_classifier
+from models.losses import IGNORED
+
+SHAPE = EncoderConfig(
+    vocab_size=40, hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=24, max_position_embeddings=12
+)
+B, T = 3, 8
+REAL = torch.arange(T) < torch.tensor([8, 5, 2])[:, None]
+TAGS = torch.randint(0, 3, (B, T), generator=torch.Generator().manual_seed(2)).where(REAL & (torch.arange(T) % 2 == 0), IGNORED)
+KINDS: dict[str, tuple[Kind, int, torch.Tensor]] = {
+    "classes": (Classification(), 3, torch.tensor([0, 2, 1])),
+    "regression": (Regression(), 1, torch.tensor([0.5, 2.0, 1.0])),
+    "tokens": (Tokens(), 3, TAGS),
+    "spans": (Spans(), 2, torch.tensor([[1, 2], [3, 3], [0, 1]])),
+}
+
+
+def models_of(kind: Kind, outputs: int, seed: int = 0):
+    """The student, and a teacher of two layers."""
+    deeper = EncoderConfig(**vars(SHAPE) | {"num_hidden_layers": 2, "initializer_range": 0.3})
+    student, teacher = (build_classifier(shape, outputs, seed, kind.head()) for shape in (SHAPE, deeper))
+    return student.eval(), teacher.eval().requires_grad_(False)
+
+
+def batch_of(labels: torch.Tensor) -> Batch:
+    ids = torch.randint(1, 40, (B, T), generator=torch.Generator().manual_seed(0)).where(REAL, 0)
+    return Batch(ids, attention_mask=REAL, labels=labels)
+
+
+def by_hand(name: str, ours: torch.Tensor, theirs: torch.Tensor, labels: torch.Tensor, temperature: float) -> float:
+    """Item by item; logits of a teacher and a student -> the mean over what has a label."""
+    if name == "regression":
+        return (ours - theirs).square().mean().item()
+    if name == "spans":  # start and end of each text, over its real tokens
+        pairs = [(ours[row, REAL[row], end], theirs[row, REAL[row], end]) for row in range(B) for end in (0, 1)]
+    elif name == "tokens":
+        pairs = [(ours[row, place], theirs[row, place]) for row, place in (labels != IGNORED).nonzero().tolist()]
+    else:
+        pairs = list(zip(ours, theirs, strict=True))
+    total = 0.0
+    for one, other in pairs:
+        p, q = (other / temperature).softmax(0), (one / temperature).softmax(0)
+        total += temperature**2 * (p * (p / q).log()).sum().item()
+    return total / len(pairs)
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_the_loss_is_that_of_labels_answers_and_hidden_states(name: str):
+    kind, outputs, labels = KINDS[name]
+    (student, teacher), batch = models_of(kind, outputs), batch_of(labels)
+    config = FinetuneConfig(soft_weight=3.0, temperature=2.5, hidden_weight=0.7)
+    with torch.no_grad():
+        states, taught = student.encoder.hidden_states(batch), teacher.encoder.hidden_states(batch)
+        hidden = [(states[own] - taught[other])[REAL].square().mean().item() for own, other in ((0, 0), (1, 2))]
+        soft = by_hand(name, student(batch), teacher(batch), labels, 2.5)
+        expected = kind.loss(student, batch).item() + 3.0 * soft + 0.7 * sum(hidden) / 2
+    assert soft > 1e-4
+    assert Taught(config, kind, student, teacher).loss(batch).item() == pytest.approx(expected, rel=1e-4)
+    alone = FinetuneConfig(soft_weight=0.0)
+    assert Taught(alone, kind, student, teacher).loss(batch).item() == pytest.approx(kind.loss(student, batch).item(), rel=1e-6)
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_the_student_alone_learns(name: str):
+    kind, outputs, labels = KINDS[name]
+    student, teacher = models_of(kind, outputs)
+    loss = Taught(FinetuneConfig(hidden_weight=1.0), kind, student.train(), teacher).loss(batch_of(labels))
+    loss.backward()
+    assert all(parameter.grad is not None and parameter.grad.isfinite().all() for parameter in student.parameters())
+    assert all(parameter.grad is None for parameter in teacher.parameters())
+
+
+def test_padding_has_no_part_in_hidden_states():
+    states = [torch.randn(B, T, 4), torch.randn(B, T, 4)]
+    other = [state.where(REAL[..., None], state + 5) for state in states]
+    assert hidden_loss(states, other, REAL).item() == 0
+    assert hidden_loss(states, other, None).item() > 1
+
+
+def test_the_forward_pass_of_the_teacher_is_counted():
+    student, teacher = models_of(*KINDS["classes"][:2])
+    more = flops.of_training(student, teacher)(B, T) - flops.of_training(student)(B, T)
+    assert more == flops.of_model(teacher, B, T)
+
+
+SMALL = [
+    *("scale=tiny", "task=bag", "data.train_examples=64", "data.validation_examples=32", "finetune.max_steps=3"),
+    *("measure=none", "report=false", "hardware.threads=1"),
+]
+
+
+def finetuning(output: Path, *given: str) -> Path:
+    assert main([*SMALL, f"output={output}", *given]) == 0
+    return max((path.parent for path in output.glob("*/*/result.json")), key=lambda path: path.stat().st_mtime)
+
+
+@pytest.fixture(scope="module")
+def teacher(tmp_path_factory) -> Path:
+    """A fine-tuning with its weights."""
+    return finetuning(tmp_path_factory.mktemp("teacher"), "finetune.keep=last")
+
+
+@pytest.mark.long
+def test_a_run_is_taught_by_another_one(teacher: Path):
+    given = ["model.num_hidden_layers=1", "seed=1"]
+    alone, taught = (
+        finetuning(teacher.parents[1], *given),
+        finetuning(teacher.parents[1], *given, f"finetune.teacher={teacher}"),
+    )
+    assert alone != taught
+    before, after = (json.loads((run / "result.json").read_text())["metrics"] for run in (alone, taught))
+    assert after["finetune/flops"] > 1.3 * before["finetune/flops"]
+    assert after["model/params_total"] == before["model/params_total"]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (["task=order"], "was fine-tuned on bag: expected a fine-tuning on order"),
+        (["finetune.hidden_weight=1", "scale=mini"], "has vectors of 128 features, not of model.hidden_size=256"),
+        (["task.max_length=600", "model.max_position_embeddings=600"], "reads 512 tokens at most"),
+    ],
+)
+def test_a_teacher_that_does_not_fit_is_refused_in_one_line(teacher: Path, capsys, tmp_path, given, message):
+    assert main([*SMALL, *given, f"finetune.teacher={teacher}", f"output={tmp_path}"]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"harness: finetune.teacher={teacher}")
+    assert message in line
+
+
+def test_settings_of_a_teacher_without_one_are_refused(capsys, tmp_path):
+    assert main([*SMALL, "finetune.temperature=3", f"output={tmp_path}"]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line == (
+        "harness: finetune.temperature=3.0 is read with a teacher alone: set finetune.teacher to a fine-tuning, or leave it out"
+    )
