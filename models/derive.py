@@ -35,6 +35,7 @@ class Origin(NamedTuple):
 
 
 KEPT, RANDOM = Origin("kept"), Origin("random")
+KINDS = ("kept", "derived", "random")
 
 
 @dataclass

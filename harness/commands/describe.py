@@ -32,7 +32,6 @@ from harness.measure.memory_formula import Shape
 from harness.paths import conf_directory, file_name
 from harness.terminal import Row, table, wrapped
 from models.config import Activation, EncoderConfig
-from models.derive import grouped
 from models.heads import Classifier, on_meta
 from models.keys import keys_read
 from models.layers import ACTIVATIONS
@@ -105,15 +104,14 @@ def weights(config: RunConfig) -> list[str]:
         return []
     model = subject.classifier(config)
     origins = huggingface.load_weights(config, model)
-    sizes = {name: tensor.numel() for name, tensor in model.state_dict().items()}
     rows = [
         (
             group.text,
             str(len(group.names)),
-            f"{sum(sizes[name] for name in group.names):,}",
+            f"{numbers:,}",
             DASH if group.origin.error is None else f"{100 * group.origin.error:.3g} %",
         )
-        for group in grouped(origins)
+        for group, numbers in size.by_origin(model, origins)
     ]
     return [
         table(

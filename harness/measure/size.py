@@ -1,8 +1,11 @@
 """Parameters of a model: each tensor once, and as used. Also for models on the meta device, which need no memory."""
 
+from collections.abc import Mapping
+
 from torch import nn
 
 from models.config import EncoderConfig
+from models.derive import KINDS, Group, Origin, grouped
 from models.encoder import Encoder
 from models.heads import Classifier, SequenceClassifier, on_meta
 from models.objectives.base import Objective
@@ -121,6 +124,20 @@ def of_objective(objective: Objective) -> dict[str, int]:
         "model/params_effective": total + extra_uses(objective.encoder),
         "model/weights_bytes": sum(bytes_by_dtype(objective).values()),
     }
+
+
+def by_origin(model: nn.Module, origins: Mapping[str, Origin]) -> list[tuple[Group, int]]:
+    """Tensors by the way they came, with their parameters."""
+    parameters = {name: tensor.numel() for name, tensor in model.state_dict().items()}
+    return [(group, sum(parameters[name] for name in group.names)) for group in grouped(origins)]
+
+
+def of_weights(model: nn.Module, origins: Mapping[str, Origin]) -> dict[str, float | None]:
+    """Metric name -> parameters that are those of the weights, derived from them and random, and the largest error."""
+    groups = by_origin(model, origins)
+    counts = {f"model/params_{kind}": sum(n for one, n in groups if one.origin.kind == kind) for kind in KINDS}
+    errors = [group.origin.error for group, _ in groups if group.origin.error is not None]
+    return counts | {"model/weights_error": max(errors, default=None)}
 
 
 def published_sizes(config: EncoderConfig, num_outputs: int, head: type[Classifier] = SequenceClassifier) -> dict[str, int]:

@@ -31,8 +31,7 @@ from harness.training.evaluation import evaluate_split, headline, submit, write_
 from harness.training.finetune import costs, finetune, rates, training_of
 from harness.training.loop import DivergedError, Position, compile_ahead
 from harness.training.pretrain import pretrain
-from models import derive
-from models.derive import Origin
+from harness.training.weights import write_origins
 from models.heads import Classifier
 
 
@@ -97,12 +96,12 @@ def measure_inference(
     run_log.stage("measure")
     measured = Subject(config, machine, prepared)
     if machine.compiles:
-        model = machine.prepare(_build(config, inputs).to(machine.device))
+        model = machine.prepare(_build(config, inputs, run_log).to(machine.device))
         with baseline.leave_out():
             _infer(model, measured)
     with peak_memory(machine, baseline) as peak:
         if not machine.compiles:
-            model = machine.prepare(_build(config, inputs).to(machine.device))
+            model = machine.prepare(_build(config, inputs, run_log).to(machine.device))
         _infer(model, measured)
     write_json(run_log.folder / "parameters.json", size.per_layer(model))
     for key, value in (size.sizes(model) | size.published_sizes(config.published, outputs, head)).items():
@@ -137,20 +136,21 @@ def _write_memory(phase: str, peak: Peak, model: Classifier, run_log: RunLog) ->
     run_log.value(f"{phase}/process_peak_memory_bytes", peak.process)
 
 
-def _build(config: RunConfig, inputs: Inputs) -> Classifier:
-    """The classifier on the CPU: randomly initialised, or with the weights of a pretraining or published weights."""
+def _build(config: RunConfig, inputs: Inputs, run_log: RunLog | None = None) -> Classifier:
+    """The classifier on the CPU: randomly initialised, or with the weights of a pretraining or published weights.
+
+    What became of weights that the command names is written to the log.
+    """
     model = classifier(config, config.seed)
-    origins: dict[str, Origin] = {}
     if inputs.pretrained is not None and not config.model.random_weights:
         weights = paths.pretrained_weights(Path(inputs.pretrained), config.pretrain.at)
         origins = pretrained.load_weights(weights, model, config.model.keep_layers)
     elif config.model.init_from is not None:
         origins = huggingface.load_weights(config, model)
-        what = "shape and tokenizer" if config.model.random_weights else "weights"
-        print(f"{what}: read from {huggingface.folder_of(config.model.init_from)}")
-    for group in derive.grouped(origins):
-        error = "" if group.origin.error is None else f", relative error up to {group.origin.error:.3g}"
-        print(f"weights: {len(group.names)} tensors {group.text}{error}", flush=True)
+    else:
+        return model
+    if config.model.init_from is not None or config.pretrain.checkpoint is not None:
+        write_origins(config, model, origins, run_log)
     return model
 
 

@@ -23,7 +23,9 @@ from harness.training.parts_eval import PartsEval
 from harness.training.pretrain_callbacks import CostCurves, Evaluation, Keeping, Saving
 from harness.training.pretrain_steps import seed_of, steps_of
 from harness.training.sharding import Collected, weights_of
+from harness.training.weights import write_origins
 from models.config import EncoderConfig
+from models.derive import RANDOM
 from models.heads import build_classifier
 from models.neighbour_heads import look_at_neighbours
 from models.objectives.base import Objective, Vocabulary
@@ -46,7 +48,7 @@ def pretrain(
     not finite. Of several ranks the first one evaluates and writes.
     """
     options, shape = config.pretrain, config.model
-    objective = build(config, corpus.vocabulary()).to(machine.device)
+    objective = build(config, corpus.vocabulary(), run_log if ranks.first else None).to(machine.device)
     steps = steps_of(config, corpus, objective, ranks)
     machine.prepare(objective)  # after Steps has counted FLOPs, for which operators run one by one
     weights = weights_of(objective, machine, ranks)
@@ -109,8 +111,11 @@ def _on_held_out_text(
     return lambda: masked_lm.measure(objective) | parts.measure(objective) if ranks.first else {}
 
 
-def build(config: RunConfig, vocabulary: Vocabulary) -> Objective:
-    """The objective, randomly initialised, or with the encoder of the published weights that `model.init_from` names."""
+def build(config: RunConfig, vocabulary: Vocabulary, run_log: RunLog | None = None) -> Objective:
+    """The objective, randomly initialised, or with the encoder of the published weights that `model.init_from` names.
+
+    What became of these is written to the log.
+    """
     options, seed = config.pretrain, seed_of(config)
     distilled = options.objective is ObjectiveName.distillation
     teacher = teachers.load(Path(options.teacher), options) if distilled else None
@@ -119,8 +124,9 @@ def build(config: RunConfig, vocabulary: Vocabulary) -> Objective:
         look_at_neighbours(objective.encoder, seed)
     if config.model.init_from is not None and not config.model.random_weights:
         classifier = build_classifier(config.model, 1, seed_of(config))
-        huggingface.load_weights(config, classifier)
+        origins = huggingface.load_weights(config, classifier)
         objective.encoder.load_state_dict(classifier.encoder.state_dict())
+        write_origins(config, objective, {name: origins.get(name, RANDOM) for name in objective.state_dict()}, run_log)
     return objective
 
 

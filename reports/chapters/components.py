@@ -132,6 +132,10 @@ def _number_beside(axes: Axes, end: float, place: int, text: str) -> None:
 COMPONENTS = """\
 The components add up to the total; *effective* counts a shared layer once for every use. Where several tasks share a table,
 head and total are those of the first."""
+WEIGHTS = """\
+Of arms that start from weights: parameters as in the weights, derived from them because the shape changed, and with random
+values. An error is that of a tensor against what it stands for, by the Frobenius norm; `weights.json` of a run names every
+tensor."""
 PHASES = {"model": "at the dimensions that were run", "published": "at the published dimensions (BERT-base)"}
 CAPTIONS = {
     "parameters.svg": "Parameters by component",
@@ -162,12 +166,29 @@ def chapter(study: Study) -> Chapter:
         changes = table_of_changes(section, phase)
         paragraphs += [f"### {title}: changes by component", *changes] if changes else []
     _, phase, section = tables_of_parts[0]
+    paragraphs += weights(section)
     pictures = {
         "parameters.svg": (parameter_bars, study.comparison, tables_of_parts),
         "waterfall.svg": (waterfall, section, phase),
     }
     files = plots.drawn(pictures)
     return Chapter([*paragraphs, *plots.drawn_note(study.comparison), *plots.pictured(CAPTIONS, files)], files)
+
+
+def weights(section: Section) -> list[str]:
+    """Where the parameters of arms on changed weights come from; empty where no arm has derived ones."""
+    kinds = {"model/params_kept": "kept", "model/params_derived": "derived", "model/params_random": "random"}
+    counted = [row for row in section.rows if row.mean("model/params_kept") is not None]
+    if not any(row.mean("model/params_derived") for row in counted):
+        return []
+    rows = []
+    for row in counted:
+        counts = [row.mean(name) for name in kinds]
+        cells = [f"{formats.value(count, 'parameters')} ({100 * count / sum(counts):.3g} %)" for count in counts]
+        error = row.mean("model/weights_error")
+        rows.append([escape(row.label), *cells, DASH if error is None else f"{100 * error:.3g} %"])
+    header = ["arm", *kinds.values(), "largest relative error"]
+    return ["### Where the weights come from", WEIGHTS, formats.table(header, rows)]
 
 
 def groups(comparison: Comparison) -> list[tuple[str, str, Section]]:

@@ -35,6 +35,8 @@ BY_UNIT = {
 NO_MERIT = {
     "model/params_head",  # belongs to the task
     "model/params_effective",  # counts shared layers at each use
+    *(f"model/params_{kind}" for kind in ("kept", "derived", "random")),  # where values come from
+    "model/weights_error",
     "setup/import_s",
     "inference/latency_ms_p50_low",  # ends of an interval
     "inference/latency_ms_p50_high",

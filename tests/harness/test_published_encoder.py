@@ -1,5 +1,6 @@
 """A real published encoder: as transformers computes it, changed, fine-tuned, exported. `make published` fetches it."""
 
+import json
 import os
 import re
 from pathlib import Path
@@ -114,6 +115,8 @@ def test_healing_brings_changed_weights_nearer_to_the_published_ones(folder, com
     healed = Encoder(shape).eval()
     healed.load_state_dict({name.removeprefix("encoder."): one for name, one in state.items() if name.startswith("encoder.")})
     assert not any(name.startswith("masked_head") for name in state)
+    metrics = json.loads((run / "result.json").read_text())["metrics"]
+    assert metrics["model/params_derived"] > 0 == metrics["model/params_random"]
     published, changed = transformers.BertModel.from_pretrained(folder).eval(), built(compose, given[1])[0].encoder
     batch = batch_of()
     with torch.inference_mode():
@@ -139,6 +142,10 @@ def test_a_changed_encoder_is_fine_tuned_and_exported_by_the_command(folder, tmp
     log = (run / "log.txt").read_text()
     assert f"weights: read from {folder}" in log
     assert "derived: layer 5 of 6" in log
+    groups = {row["how"]: row for row in json.loads((run / "weights.json").read_text())}
+    assert (groups["layer 5 of 6"]["kind"], groups["layer 5 of 6"]["parameters"]) == ("derived", 1_774_464)
+    metrics = json.loads((run / "result.json").read_text())["metrics"]
+    assert sum(metrics[f"model/params_{kind}"] for kind in ("kept", "derived", "random")) == metrics["model/params_total"]
     assert main(["export", str(run), f"to={tmp_path / 'exported'}"]) == 0
     theirs = transformers.AutoModelForSequenceClassification.from_pretrained(tmp_path / "exported")
     assert theirs.config.num_hidden_layers == 2

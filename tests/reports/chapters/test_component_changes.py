@@ -86,3 +86,27 @@ def test_chapter_shows_table_and_picture(section, make_run, study_of):
     made = components.chapter(study)
     assert "### At the dimensions that were run: changes by component" in made.paragraphs
     assert b"<title>layers, less, small" in made.files["waterfall.svg"]
+
+
+def test_arms_on_changed_weights_say_where_their_parameters_come_from(make_run, study_of):
+    """Only where some are derived; an arm without weights is left out."""
+
+    def origin(kept: float, derived: float) -> dict[str, float]:
+        return {"model/params_kept": kept, "model/params_derived": derived, "model/params_random": 770.0}
+
+    arms = {
+        "minilm": counted(BASE) | origin(6_016_384.0, 0.0),
+        "minilm+half": counted(BASE | {"layers": 1e6}) | origin(4e6, 1_016_384.0) | {"model/weights_error": 0.781},
+        "from scratch": counted(BASE),
+    }
+    paragraphs = components.chapter(
+        study_of(compare("s", [make_run(arm, values=of) for arm, of in arms.items()], "minilm"))
+    ).paragraphs
+    table = paragraphs[paragraphs.index("### Where the weights come from") + 2].splitlines()
+    assert table[0] == "| arm | kept | derived | random | largest relative error |"
+    assert table[2:] == [
+        "| minilm | 6.02 M (100 %) | 0 (0 %) | 770 (0.0128 %) | – |",
+        "| minilm+half | 4.00 M (79.7 %) | 1.02 M (20.3 %) | 770 (0.0153 %) | 78.1 % |",
+    ]
+    alone = study_of(compare("s", [make_run("minilm", values=arms["minilm"])], "minilm"))
+    assert "### Where the weights come from" not in components.chapter(alone).paragraphs

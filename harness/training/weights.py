@@ -1,0 +1,28 @@
+"""What became of the weights that a training starts from."""
+
+from collections.abc import Mapping
+
+from torch import nn
+
+from harness.checkpoints import huggingface
+from harness.config.schema import RunConfig
+from harness.measure import size
+from harness.tracking.run_log import RunLog, write_json
+from models.derive import Origin
+
+
+def write_origins(config: RunConfig, model: nn.Module, origins: Mapping[str, Origin], run_log: RunLog | None = None) -> None:
+    """Prints where the tensors of a model come from; of the first rank also as metrics and in `weights.json`."""
+    if config.model.init_from is not None:
+        what = "shape and tokenizer" if config.model.random_weights else "weights"
+        print(f"{what}: read from {huggingface.folder_of(config.model.init_from)}")
+    groups = size.by_origin(model, origins)
+    for group, _ in groups:
+        error = "" if group.origin.error is None else f", relative error up to {group.origin.error:.3g}"
+        print(f"weights: {len(group.names)} tensors {group.text}{error}", flush=True)
+    if run_log is None:
+        return
+    for key, value in size.of_weights(model, origins).items():
+        run_log.value(key, value)
+    rows = [group.origin._asdict() | {"parameters": numbers, "tensors": list(group.names)} for group, numbers in groups]
+    write_json(run_log.folder / "weights.json", rows)
