@@ -35,7 +35,9 @@ def read(config: RunConfig) -> tuple[str, TokenizerConfig] | None:
 
 
 def folder_of(config: RunConfig) -> Path:
-    """The folder of the teacher's weights."""
+    """The folder of the teacher's weights; without one that is named, of those that the student starts from."""
+    if config.pretrain.teacher is None:
+        return huggingface.folder_of(config.model.init_from)
     teacher, key = config.pretrain.teacher, "pretrain.teacher"
     if (Path(teacher) / "config.json").exists() or not (Path(teacher).is_dir() or find_run.is_id(teacher)):
         return huggingface.folder_of(teacher, key)

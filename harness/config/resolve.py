@@ -325,7 +325,7 @@ def _refuse_impossible_pretraining(config: RunConfig) -> None:
     if pretrain.ramp_from is not None and pretrain.ramp_from > pretrain.batch_size:
         raise InputError(f"pretrain.ramp_from={pretrain.ramp_from} must be at most pretrain.batch_size={pretrain.batch_size}")
     _refuse_unreached(pretrain)
-    if pretrain.objective is ObjectiveName.distillation and not pretrain.teacher:
+    if pretrain.objective is ObjectiveName.distillation and not (pretrain.teacher or config.model.init_from):
         raise InputError("pretrain.objective=distillation needs a teacher: set pretrain.teacher to a run or folder")
     if pretrain.objective is ObjectiveName.own:
         raise InputError("model.objective=own refers to itself: set an objective")

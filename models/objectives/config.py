@@ -68,7 +68,7 @@ class ObjectiveConfig:
     # Permutation
     predicted_share: float = number(1 / 6, above=0, below=1)  # last tokens of the order, which are predicted
     # Distillation: weights of the losses, and the temperature of the teacher's probabilities
-    teacher: str | None = None  # a run or its folder, or a published checkpoint
+    teacher: str | None = None  # a run or its folder, or a published checkpoint; None: the weights that the student is made of
     temperature: float = number(2.0, above=0)  # by which the logits of both are divided
     soft_weight: float = number(5.0, at_least=0)  # of the distance to the teacher's probabilities
     masked_weight: float = number(2.0, at_least=0)  # of the masked tokens' own loss

@@ -105,7 +105,7 @@ def test_fewer_heads_are_what_transformers_makes_of_the_weights_without_the_othe
 def test_healing_brings_changed_weights_nearer_to_the_published_ones(folder, compose, tmp_path):
     """Thirty steps on running text, by the command; on ids that are not of it, in the vectors of the last layer."""
     output = tmp_path / "out"
-    heal = ["pretrain=distillation", f"pretrain.teacher={NAME}", "recipe=heal", "pretrain.steps=30", "pretrain.batch_size=4"]
+    heal = ["pretrain=distillation", "recipe=heal", "pretrain.steps=30", "pretrain.batch_size=4"]
     small = ["pretrain.length=64", "pretrain.eval_sequences=4", "pretrain.probe_steps=1", "pretrain.evaluations=1"]
     text = ["corpus=builtin", "corpus.documents=200", "task=none", "measure=none", "report=false", f"output={output}"]
     given = ["model=minilm", "model.num_hidden_layers=3"]
@@ -126,7 +126,7 @@ def test_healing_brings_changed_weights_nearer_to_the_published_ones(folder, com
 
 
 def test_a_teacher_without_the_head_that_a_loss_needs_is_refused_in_one_line(folder, tmp_path, capsys):
-    given = ["model=minilm", "pretrain=distillation", f"pretrain.teacher={NAME}", "recipe=bert", "corpus=builtin", "task=none"]
+    given = ["model=minilm", "pretrain=distillation", "recipe=bert", "corpus=builtin", "task=none"]
     assert main([*given, f"output={tmp_path}"]) == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert "lacks dense.weight" in line
