@@ -1,8 +1,8 @@
 """How the weights of one encoder become those of another: the published one made smaller, faster or longer.
 
-`derived` carries out the changes of a shape in one order: layers, sharing, heads, feed-forward, positions, types, embeddings.
-Each step takes the tensors that the steps before it left. What cannot derive is refused by the name of its key. E embedding
-size, D hidden size.
+`derived` carries out the changes of a shape in one order: layers, sharing, pieces, heads, feed-forward, positions, types,
+embeddings. Each step takes the tensors that the steps before it left. What cannot derive is refused by the name of its key.
+E embedding size, D hidden size.
 """
 
 import math
@@ -57,16 +57,25 @@ class Weights:
 
 
 def derived(
-    state: State, source: EncoderConfig, target: EncoderConfig, layers: Sequence[int] | None = None
+    state: State,
+    source: EncoderConfig,
+    target: EncoderConfig,
+    layers: Sequence[int] | None = None,
+    pieces: Sequence[int] | None = None,
 ) -> tuple[State, dict[str, Origin]]:
     """Tensors of `source` under our names as those of `target`, and where each comes from; other tensors are passed on.
 
-    `layers`: those that are kept, by default evenly spaced from the first to the last (arXiv:1910.01108). Tensors that only
-    `target` has are absent. ValueError naming the keys that cannot derive.
+    `layers`: those that are kept, by default evenly spaced from the first to the last (arXiv:1910.01108). `pieces`: rows of the
+    token table that are kept, by default all. Tensors that only `target` has are absent. ValueError naming the keys that cannot
+    derive.
     """
     refuse_underived(source, target, layers)
     weights = Weights(dict(state), dict.fromkeys(state, KEPT))
     _keep_layers(weights, source, target, layers)
+    if pieces is not None:
+        table = f"{EMBEDDINGS}token_embedding.weight"
+        how = f"{len(pieces):,} of {len(weights.state[table]):,} pieces"
+        weights.put({table: weights.state[table][list(pieces)]}, Origin("derived", how))
     for kind, apply in STEPS.items():
         if any(getattr(source, key) != getattr(target, key) for key in KEYS[kind]):
             apply(weights, source, target)

@@ -17,6 +17,8 @@ from safetensors.torch import load_file
 
 from harness.config.adopted import Checkpoint
 from harness.config.schema import RunConfig, TokenizerConfig
+from harness.data import tokenizer as tokenizers
+from harness.data.tokenizer import pad_token_id
 from harness.errors import InputError
 from harness.paths import conf_directory
 from harness.tasks import kind_of
@@ -101,8 +103,25 @@ def checkpoint_of(config: RunConfig) -> Checkpoint:
     """
     folder = folder_of(config.model.init_from)
     shape = _shape(read_config(folder), "model.init_from", config.model.init_from)
-    name = Path(config.model.init_from).name
-    return Checkpoint(name, str(folder), shape, tokenizer_of(config, folder))
+    name, tokenizer = Path(config.model.init_from).name, tokenizer_of(config, folder)
+    rows = rows_of(tokenizer, folder)
+    part = {} if rows is None else {"vocab_size": len(rows), "pad_token_id": pad_token_id(tokenizers.build(tokenizer, ())) or 0}
+    return Checkpoint(name, str(folder), shape, tokenizer, vocabulary=part)
+
+
+def rows_of(tokenizer: TokenizerConfig, folder: Path) -> list[int] | None:
+    """Row of the published token table for each piece of a tokenizer in another file; None where pieces have their numbers.
+
+    InputError for a piece that the published tokenizer has not.
+    """
+    if not any((folder / name).exists() for name in ("tokenizer.json", "vocab.txt")):
+        return None  # nothing says what its numbers mean
+    own = tokenizer_of(RunConfig(), folder)
+    key = "file" if tokenizer.file else "vocab_file"
+    if getattr(tokenizer, key) == getattr(own, key):
+        return None
+    said = f"tokenizer.{key}={getattr(tokenizer, key)}"
+    return tokenizers.rows_in(tokenizers.build(tokenizer, ()), tokenizers.build(own, ()), said)
 
 
 def tokenizer_of(config: RunConfig, folder: Path) -> TokenizerConfig:
@@ -145,7 +164,8 @@ def load_weights(config: RunConfig, model: Classifier) -> dict[str, Origin]:
     if config.model.random_weights:
         return dict.fromkeys(model.state_dict(), RANDOM)
     state, source = _as_published(config, folder_of(config.model.init_from), model)
-    state, origins = derived(state, source, config.model, config.model.keep_layers)
+    rows = rows_of(config.tokenizer, folder_of(config.model.init_from))
+    state, origins = derived(state, source, config.model, config.model.keep_layers, rows)
     model.load_state_dict(state, strict=False)
     return dict.fromkeys(model.state_dict(), RANDOM) | origins
 

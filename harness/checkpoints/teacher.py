@@ -16,6 +16,7 @@ from models.objectives.config import ObjectiveConfig, ObjectiveName
 from models.objectives.distillation import Teacher, refuse_unlike
 
 HEAD = "masked_head."
+TABLE = "encoder.embeddings.token_embedding.weight"
 WITHOUT = ": pretrain.soft_weight=0 needs no head, nor does recipe=heal"
 
 
@@ -67,7 +68,10 @@ def refuse_misfit(config: RunConfig, vocab_size: int) -> None:
     """
     if config.pretrain.objective is not ObjectiveName.distillation:
         return
-    name, loaded = f"pretrain.teacher={config.pretrain.teacher!r}", load(Path(config.pretrain.teacher), config.pretrain)
+    name, loaded = (
+        f"pretrain.teacher={config.pretrain.teacher!r}",
+        load(Path(config.pretrain.teacher), config.pretrain, config.tokenizer),
+    )
     shape = loaded.encoder.config
     if shape.vocab_size != vocab_size:
         raise InputError(
@@ -79,11 +83,18 @@ def refuse_misfit(config: RunConfig, vocab_size: int) -> None:
     refuse_unlike(config.pretrain, config.model, loaded)
 
 
-def load(folder: Path, options: ObjectiveConfig) -> Teacher:
-    """The teacher with its weights, and with its masked-LM head if its predictions are learned; InputError without one."""
+def load(folder: Path, options: ObjectiveConfig, tokenizer: TokenizerConfig | None = None) -> Teacher:
+    """The teacher with its weights, and with its masked-LM head if its predictions are learned; InputError without one.
+
+    Of published weights without a head the rows of the token table are those of the pieces of the student's `tokenizer`.
+    """
     ours = (folder / native.SHAPE).exists()
     if not options.soft_weight:
         state, shape = native.read(folder) if ours else huggingface.encoder_of(folder, "pretrain.teacher")
+        pieces = None if ours or tokenizer is None else huggingface.rows_of(tokenizer, folder)
+        if pieces is not None:
+            shape = replace(shape, vocab_size=len(pieces))
+            state = state | {TABLE: state[TABLE][pieces]}
         return Teacher(_encoder(state, shape), None)
     try:
         state, shape = native.read(folder) if ours else huggingface.masked_lm(folder, "pretrain.teacher")

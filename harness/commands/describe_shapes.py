@@ -152,7 +152,7 @@ def _objective(run: RunConfig) -> Objective:
     """The objective on the meta device in evaluation mode, a distillation with its teacher."""
     if run.pretrain.objective is not ObjectiveName.distillation:
         return heads.shapes(run.model, run.pretrain).eval()
-    loaded = teacher.load(teacher.folder_of(run), run.pretrain)
+    loaded = teacher.load(teacher.folder_of(run), run.pretrain, run.tokenizer)
     size = loaded.encoder.config.vocab_size  # a run adopts the tokenizer of its teacher
     with torch.device("meta"):
         vocabulary = Vocabulary(size, 0, 0, 0, 0, torch.ones(size, dtype=torch.bool, device="cpu"))

@@ -257,11 +257,14 @@ class Tokenizer(Composed):
         None, f"what is trained and compared ({','.join(TOKENIZERS)})", choices=TOKENIZERS, called="kind"
     )
     characters: int = key(1_000_000, "of held-out text that is counted, at most", range=Range(at_least=1, limit=1e12))
-    to: Path = key(Path("multirun", "tokenizer"), "folder of the picture")
+    keep: str | None = key(
+        None, "used: writes the tokenizer with the pieces of these texts alone, for weights", choices=("used",), called="choice"
+    )
+    to: Path = key(Path("multirun", "tokenizer"), "folder of the picture, or of the tokenizer")
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if len(self.texts) != 1:
+        if len(self.texts) != 1 and not (self.keep and self.texts):
             problem = "both name a text" if self.texts else "are missing"
             raise InputError(f"task= and corpus= {problem}: expected one of them, such as task=sst2 or corpus=wikitext")
 

@@ -22,6 +22,7 @@ from tokenizers.trainers import WordLevelTrainer
 
 from harness import tasks
 from harness.checkpoints import find_run, native
+from harness.checkpoints.start import checkpoint_of
 from harness.commands.options import TOKENIZERS
 from harness.commands.options import Tokenizer as Options
 from harness.commands.pictures import STYLE, save
@@ -33,7 +34,7 @@ from harness.data import tokenizer as tokenizers
 from harness.data.tokenizer import SPECIAL, special_ids
 from harness.errors import InputError
 from harness.tasks.rows import load_table
-from harness.terminal import WIDTH, Row, live_line, table
+from harness.terminal import WIDTH, LiveLine, Row, live_line, table
 
 EXISTING = "this one"
 """Name of the tokenizer that is not trained here."""
@@ -66,6 +67,8 @@ Span = tuple[int, int]
 
 def main(options: Options, configs: list[RunConfig]) -> int:
     """Prints the tables and writes the picture; 0. InputError for several texts, and for what cannot be read or written."""
+    if options.keep:
+        return keep_used(options, configs)
     if len(configs) > 1:
         raise InputError(f"the command line names {len(configs)} runs: expected one text")
     config = replace(resolve(configs[0], Found()), corpus=configs[0].corpus)  # without a pretraining no corpus is kept
@@ -86,6 +89,38 @@ def main(options: Options, configs: list[RunConfig]) -> int:
     parts = [*_title(config, options.run, name, counts, text), "", *page(counts, text, longest), "", *map(str, paths)]
     print("\n".join(parts))
     return 0
+
+
+def keep_used(options: Options, configs: list[RunConfig]) -> int:
+    """Writes the tokenizer of the weights with the pieces of all texts that the runs read, and says what is left; 0."""
+    checkpoint = checkpoint_of(configs[0])
+    if checkpoint is None and not (configs[0].tokenizer.file or configs[0].tokenizer.vocab_file):
+        raise InputError(
+            "keep=used needs a tokenizer: set model=minilm, model.init_from, tokenizer.file or tokenizer.vocab_file"
+        )
+    whole = tokenizers.build(configs[0].tokenizer if checkpoint is None else checkpoint.tokenizer, ())
+    with live_line("reading texts") as line:
+        small = tokenizers.restricted(whole, _used(options, configs, line))
+    options.to.mkdir(parents=True, exist_ok=True)
+    path = options.to / native.TOKENIZER
+    small.save(str(path))
+    print(f"{small.get_vocab_size():,} of {whole.get_vocab_size():,} pieces are used: tokenizer.file={path} beside the weights")
+    return 0
+
+
+def _used(options: Options, configs: list[RunConfig], line: LiveLine) -> Iterator[str]:
+    """Every text of every split that the runs read."""
+    for config in configs:
+        config = replace(resolve(config, Found()), corpus=config.corpus)
+        if "task" in options.texts:
+            line.show(f"task {config.task.name}")
+            tests = ["test"] if config.task.test_split else []
+            for split in ("train", "validation", *config.task.more_validation, *tests):
+                yield from texts_of(config, False, split)
+    if "corpus" in options.texts:
+        for split in ("train", "validation"):
+            line.show(f"corpus {configs[0].corpus.name}, {split}")
+            yield from texts_of(configs[0], True, split)
 
 
 def texts_of(config: RunConfig, is_corpus: bool, split: str) -> Iterable[str]:

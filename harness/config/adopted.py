@@ -1,7 +1,7 @@
 """What a run adopts from the weights that it starts from: the shape of their encoder, their tokenizer, their text."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 
 from omegaconf import OmegaConf
@@ -43,6 +43,7 @@ class Checkpoint:
     shape: EncoderConfig
     tokenizer: TokenizerConfig
     run: RunConfig | None = None
+    vocabulary: dict[str, int] = field(default_factory=dict)  # keys of the shape, where the tokenizer has part of the pieces
 
     @property
     def key(self) -> str:
@@ -158,7 +159,7 @@ def _shape_of(config: RunConfig, checkpoint: Checkpoint) -> EncoderConfig:
     if layers is not None:
         changes = {"num_hidden_layers": len(layers), "depth_fraction": 1.0} | changes
     try:
-        shape = with_own_head_size(checkpoint.shape, changes)
+        shape = replace(with_own_head_size(checkpoint.shape, changes), **checkpoint.vocabulary)
         refuse_underived(checkpoint.shape, shape, layers)
     except ValueError as error:
         raise InputError(f"{checkpoint.key}={checkpoint.folder}: {error}") from error

@@ -94,6 +94,62 @@ def _read_tokenizer(config: TokenizerConfig) -> Tokenizer:
     return tokenizer
 
 
+def rows_in(tokenizer: Tokenizer, published: Tokenizer, said: str) -> list[int] | None:
+    """Of each piece its number in a published tokenizer, in the order of the pieces; None where all numbers are the same.
+
+    InputError, beginning with what was `said`, for a piece that the published one has not.
+    """
+    theirs, ours = published.get_vocab(), tokenizer.get_vocab()
+    foreign = sorted(piece for piece in ours if piece not in theirs)
+    if foreign:
+        some = ", ".join(map(repr, foreign[:3]))
+        raise InputError(
+            f"{said} has {len(foreign):,} pieces that the tokenizer of the weights has not, such as {some}: "
+            "expected some of theirs, as `harness tokenizer keep=used` writes them, or leave it out"
+        )
+    rows = [theirs[piece] for piece, _ in sorted(ours.items(), key=lambda item: item[1])]
+    return None if rows == list(range(len(rows))) else rows
+
+
+def restricted(tokenizer: Tokenizer, texts: Iterable[str]) -> Tokenizer:
+    """The tokenizer with the pieces of these texts alone, with special pieces and with single characters, in their order.
+
+    It cuts the texts as before: the longest piece that fits is still there, and no longer one is new. InputError for pieces
+    that are chosen in another way than WordPiece's.
+    """
+    content = json.loads(tokenizer.to_str())
+    if content["model"]["type"] != "WordPiece":
+        raise InputError(f"keep=used cuts WordPiece vocabularies alone: this one is of {content['model']['type']}")
+    inside, special = content["model"]["continuing_subword_prefix"], tokenizer.get_added_tokens_decoder()
+    kept = {piece.content for piece in special.values()} | {content["model"]["unk_token"]}
+    for text in texts:
+        kept.update(tokenizer.encode(text, add_special_tokens=False).tokens)
+    ordered = sorted(tokenizer.get_vocab().items(), key=lambda item: item[1])
+    pieces = [piece for piece, _ in ordered if piece in kept or len(piece.removeprefix(inside)) == 1]
+    numbers = {piece: number for number, piece in enumerate(pieces)}
+    content["model"]["vocab"] = {piece: number for piece, number in numbers.items() if piece in content["model"]["vocab"]}
+    for added in content["added_tokens"]:
+        added["id"] = numbers[added["content"]]
+    _renumber(content["post_processor"], numbers)
+    content["truncation"] = content["padding"] = None
+    return Tokenizer.from_str(json.dumps(content))
+
+
+def _renumber(part: object, numbers: dict[str, int]) -> None:
+    """In the template around texts, special pieces by name have new numbers; in both forms that the library writes."""
+    if isinstance(part, dict):
+        if "ids" in part and "tokens" in part:
+            part["ids"] = [numbers[piece] for piece in part["tokens"]]
+        for role in ("cls", "sep"):
+            if isinstance(part.get(role), list):
+                part[role] = [part[role][0], numbers[part[role][0]]]
+        for value in part.values():
+            _renumber(value, numbers)
+    elif isinstance(part, list):
+        for value in part:
+            _renumber(value, numbers)
+
+
 def special_ids(tokenizer: Tokenizer) -> dict[str, int | None]:
     """Ids of pad, unk, cls, sep and mask, None for a missing piece."""
     ids = {role: [tokenizer.token_to_id(name) for name in names] for role, names in NAMES.items()}

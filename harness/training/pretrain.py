@@ -118,7 +118,7 @@ def build(config: RunConfig, vocabulary: Vocabulary, run_log: RunLog | None = No
     """
     options, seed = config.pretrain, seed_of(config)
     distilled = options.objective is ObjectiveName.distillation
-    teacher = teachers.load(Path(options.teacher), options) if distilled else None
+    teacher = teachers.load(Path(options.teacher), options, config.tokenizer) if distilled else None
     objective = build_objective(options, pretrained_shape(options, config.model), vocabulary, seed, teacher)
     if options.neighbour_heads:
         look_at_neighbours(objective.encoder, seed)
