@@ -11,6 +11,7 @@ import json
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import fields
+from pathlib import PurePath
 
 from harness import versions
 from models.objectives.config import ObjectiveConfig
@@ -144,7 +145,7 @@ def _by_label(labels: Mapping[str, str]) -> list[list[str]]:
 def setting_texts(some_facts: Facts, keys: Iterable[str]) -> list[str]:
     """`dtype=bf16` for each key, by its short name unless two of the keys share that; `-` where the key is missing.
 
-    Of a hash the first eight digits are shown, of a large whole number no decimals: `at=500000`.
+    Of a hash the first eight digits are shown, of a path the last part, of a large whole number no decimals: `at=500000`.
     """
     named = list(keys)
     short = [short_name(key) for key in named]
@@ -155,6 +156,8 @@ def setting_texts(some_facts: Facts, keys: Iterable[str]) -> list[str]:
 def _value_text(key: str, value: str) -> str:
     if key.startswith("facts.") and re.fullmatch("[0-9a-f]{16,}", value):
         return value[:HASH_DIGITS]
+    if key in PATH_KEYS:
+        return PurePath(value).name or value
     return value.removesuffix(".0") if re.fullmatch(r"-?\d{4,}\.0", value) else value
 
 

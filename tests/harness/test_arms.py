@@ -58,6 +58,13 @@ def test_whole_numbers_are_shown_without_decimals():
     assert arms.setting_texts({"dropout": "1.0"}, ["dropout"]) == ["dropout=1.0"]
 
 
+def test_of_a_path_the_last_part_is_shown_and_two_that_share_it_stay_apart():
+    facts = {run: {"finetune.teacher": f"/runs/{run}/large-0-1", "facts.finetune_teacher": run} for run in ("a", "b")}
+    assert arms.setting_texts(facts["a"], ["finetune.teacher"]) == ["teacher=large-0-1"]
+    labels = arms.distinguish({"a": "base teacher=large-0-1", "b": "base teacher=large-0-1"}, facts)
+    assert len(set(labels.values())) == 2
+
+
 def test_distinguish_adds_the_scale_first():
     facts = {"r1": {"scale_name": "tiny", "model.hidden_size": "128"}, "r2": {"scale_name": "mini", "model.hidden_size": "256"}}
     assert arms.distinguish({"r1": "base", "r2": "base"}, facts) == {"r1": "base scale=tiny", "r2": "base scale=mini"}
