@@ -364,6 +364,21 @@ def refuse_misfit(config: RunConfig, recipe: str | None, keys: list[str], swept:
         )
 
 
+HIGHEST_PUBLISHED = 1e-4
+"""Rate from which on a fine-tuning of published weights may undo them."""
+
+
+def note_on_rate(config: RunConfig) -> str | None:
+    """One line on a fine-tuning of published weights at a rate that is for others; at 5e-4 all-MiniLM-L6-v2 learns nothing."""
+    rate, weights = config.finetune.learning_rate, config.model.init_from
+    if weights is None or config.model.random_weights or not config.finetune.enabled or rate <= HIGHEST_PUBLISHED:
+        return None
+    return (
+        f"finetune.learning_rate={rate:g} is high for published weights such as {weights}: they are fine-tuned at 2e-5 to 5e-5 "
+        f"(arXiv:1810.04805, appendix A.3), small ones at up to {HIGHEST_PUBLISHED:g}"
+    )
+
+
 def note_on_scale(config: RunConfig) -> str | None:
     """One line on a pretraining of a model that is deeper or wider than those that `recipe=small` of its scale was found at."""
     shape, stated = config.model, config.model.recipe

@@ -121,7 +121,9 @@ def _announce(planned: list[PlannedRun], heading: str) -> None:
     if heading:
         console.plain(heading)
     pretrainings = [run for run in planned if run.inputs.data is None]
-    notes = [*(note for run in planned for note in run.notes), *(resolve.note_on_scale(run.config) for run in pretrainings)]
+    notes = [note for run in planned for note in run.notes]
+    notes += [resolve.note_on_rate(run.config) for run in planned if run.inputs.data is not None]
+    notes += [resolve.note_on_scale(run.config) for run in pretrainings]
     for note in dict.fromkeys(filter(None, notes)):
         console.plain(note)
     if any(run.drops_weights and run_log.result(run.folder) is None for run in planned):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from harness.config.resolve import note_on_scale
+from harness.config.resolve import note_on_rate, note_on_scale
 from harness.errors import InputError
 
 GOES_ON = ("task=none", "scale=tiny", "pretrain=mlm", "model.init_from=published")
@@ -65,6 +65,24 @@ def test_models_that_the_recipe_was_not_seen_at_are_named(compose, given, is_sai
 def test_nothing_is_said_where_nothing_is_pretrained(compose):
     (run,) = compose("task=bag", "scale=base")
     assert note_on_scale(run) is None
+
+
+@pytest.mark.parametrize(
+    ("given", "is_said"),
+    [
+        (["model.init_from=published"], True),
+        (["model.init_from=published", "finetune.learning_rate=1e-4"], False),
+        (["model.init_from=published", "finetune=none"], False),
+        (["model.init_from=published", "model.random_weights=true"], False),
+        ([], False),
+    ],
+)
+def test_a_rate_that_undoes_published_weights_is_named(compose, given, is_said):
+    (run,) = compose("task=bag", *given)
+    said = note_on_rate(run)
+    assert (said is not None) == is_said
+    if is_said:
+        assert said.startswith("finetune.learning_rate=0.0003 is high for published weights such as published: they are fine-")
 
 
 @pytest.mark.parametrize(
