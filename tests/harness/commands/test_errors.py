@@ -26,6 +26,7 @@ configs:
 
 MODELS = ", ".join(sorted(path.stem for path in conf_directory().glob("model/*.yaml"))) + "\n"
 TASKS = ", ".join(sorted(path.stem for path in conf_directory().glob("task/*.yaml"))) + "\n"
+ENHANCEMENTS = ", ".join(sorted(path.stem for path in conf_directory().glob("enhancement/*.yaml"))) + "\n"
 EXPERIMENTS = ", ".join(sorted(path.stem for path in conf_directory().glob("experiment/*.yaml"))) + "\n"
 TYPED = [
     (["model=bse"], ["unknown model 'bse'", "did you mean 'base'", "choices for `model`: " + MODELS]),
@@ -40,7 +41,7 @@ TYPED = [
         ["task=nope"],
         ["unknown task 'nope'", f"choices for `task`: {TASKS}"],
     ),
-    (["enhancement=[swiglu,window]"], ["'window'", "did you mean 'windowed'", "factorized, shared, swiglu, windowed\n"]),
+    (["enhancement=[swiglu,window]"], ["'window'", "did you mean 'windowed'", f"choices for `enhancement`: {ENHANCEMENTS}"]),
     (["+experiment=all"], ["unknown experiment 'all'", EXPERIMENTS]),
     (["seeds=1"], ["unknown key 'seeds'", "did you mean 'seed'", "finetune"]),
     (["model.atention_window=8"], ["unknown key 'model.atention_window'", "did you mean 'model.attention_window'"]),
