@@ -4,7 +4,9 @@
 B sequences, T tokens, D hidden, K predicted positions, V vocabulary, H heads.
 """
 
+from collections import deque
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -39,7 +41,7 @@ class Teacher(nn.Module):
 class Seen(NamedTuple):
     """What a model makes of a batch."""
 
-    states: list[Tensor]  # the embeddings and the output of every layer, each (B, T, D)
+    states: list[Tensor]  # the embeddings and the output of every layer, or the last two of these, each (B, T, D)
     projected: Tensor | None  # (B, T, 3 H K) queries, keys and values of the last layer, where relations are compared
     logits: Tensor | None  # (B, K, V), where there is a masked-LM head
 
@@ -98,13 +100,12 @@ class Distillation(Objective):
         return sum(by_prediction) / batch.total_predictions + sum(by_token) / (batch.total_sequences * T)
 
     def _seen(self, encoder: Encoder, head: MaskedLMHead | None, batch: PretrainBatch) -> Seen:
-        projected: list[Tensor] = []
+        projected, note, logits = [], nullcontext(), None
         if self._config.relation_weight:
-            noted = last_attention(encoder).query_key_value.register_forward_hook(lambda *given: projected.append(given[-1]))
-        states = encoder.hidden_states(batch.inputs)
-        if self._config.relation_weight:
-            noted.remove()
-        logits = None
+            note = last_attention(encoder).query_key_value.register_forward_hook(lambda *given: projected.append(given[-1]))
+        with note:  # of states that nothing compares the last two are held
+            layers = encoder.layers(encoder.embeddings(batch.inputs), batch.inputs)
+            states = list(deque(layers, maxlen=None if self._config.hidden_weight else 2))
         if head is not None:
             read = states[-1] if head.decoder is None else head.decoder(encoder, states[-2], batch.inputs)
             logits = head(at_positions(read, batch.positions)).float()
