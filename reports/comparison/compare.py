@@ -21,6 +21,9 @@ from reports.reading.store import History, Run, first, latest, states_text
 
 FREE_SETTINGS = (*arms.NAMES, *arms.SEEDS)
 """Settings, or groups of them, that may differ between the runs of one arm and are not reported."""
+OF_OPTIMISER = ("pretrain.",)
+OF_PRETRAINING = (*OF_OPTIMISER, "corpus.", "facts.text", "tokenizer.trained_on")
+"""Settings, or groups of them, without effect on a run that was not pretrained here, if its tokenizer is read from a file."""
 
 
 @dataclass(frozen=True)
@@ -82,7 +85,7 @@ def compare(
     keys = naming.along_keys(finished, along)
     labels = naming.label_runs(done, keys)
     lifted = naming.lifted_keys(done, keys)
-    facts = {run.run_id: arms.conditions(run.facts, lifted[run.task]) for run in done}
+    facts = _conditions(done, lifted)
     places = {run.run_id: SectionKey(run.task, arms.short_hash(facts[run.run_id])) for run in done}
     timed = launches.gather(done, labels, places)
     chosen = choose_baseline(finished, labels, baseline, left_out)
@@ -94,6 +97,26 @@ def compare(
         rows = _rows(group, labels, own_baseline, timed)
         sections.append(Section(places[first], facts[first], own_baseline, rows, timed, output))
     return Comparison(study, chosen, tuple(sections), left_out, timed)
+
+
+def _conditions(runs: list[Run], lifted: dict[str, list[str]]) -> dict[str, arms.Facts]:
+    """Run id -> the facts that must agree for a comparison.
+
+    Settings of a pretraining are none of a run that had none: it takes those of the pretrained runs of its task with which it
+    agrees in all else, if these agree.
+    """
+    facts = {run.run_id: arms.conditions(run.facts, lifted[run.task]) for run in runs}
+    others = {key: arms.known(_without_pretraining(own)) for key, own in facts.items()}
+    pretrained = grouped(((run.task, others[run.run_id]), facts[run.run_id]) for run in runs if run.origin is not None)
+    one = {key: several[0] for key, several in pretrained.items() if len({arms.known(own) for own in several}) == 1}
+    alone = [run for run in runs if run.origin is None and not run.is_pretraining]
+    return facts | {run.run_id: one.get((run.task, others[run.run_id]), facts[run.run_id]) for run in alone}
+
+
+def _without_pretraining(facts: arms.Facts) -> arms.Facts:
+    reads_text = facts.get("facts.tokenizer_file", "None") == "None"  # a trained tokenizer does, with or without pretraining
+    left_out = arms.members(tuple(facts), OF_OPTIMISER if reads_text else OF_PRETRAINING)
+    return {key: value for key, value in facts.items() if key not in left_out}
 
 
 def _rows(runs: list[Run], labels: dict[str, str], baseline: str, timed: Sessions) -> tuple[Row, ...]:

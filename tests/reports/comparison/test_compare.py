@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from harness import metrics
+from harness import metrics, tags
 from harness.metrics import Direction
 from harness.paired import Replicate
 from reports.comparison.compare import compare
@@ -168,6 +168,33 @@ def test_different_conditions_never_share_a_section(make_run):
     ]
     assert result.sections[0].conditions != result.sections[1].conditions
     assert result.sections[1].change(result.sections[1].rows[0], SCORE) is None
+
+
+HEALED = {"pretrain.learning_rate": "0.001", "corpus.name": "wikitext", "facts.text": "a1", "tokenizer.trained_on": "corpus"}
+PUBLISHED = {"pretrain.learning_rate": "0.0003", "corpus.name": "none", "facts.text": "None", "tokenizer.trained_on": "task"}
+
+
+def places(runs):
+    """The arms of each section."""
+    return [[row.label for row in section.rows] for section in compare("s", runs).sections]
+
+
+@pytest.mark.parametrize("file", ["b2", "None"])
+def test_run_without_pretraining_meets_pretrained_ones_of_the_same_tokenizer(make_run, file):
+    """Settings of a pretraining are none of a run that had none; a tokenizer that is trained reads other text with it."""
+    tokenizer = {"facts.tokenizer_file": file}
+    healed = make_run("small", params=HEALED | tokenizer, **{tags.PRETRAINING: "f1"})
+    published = make_run(params=PUBLISHED | tokenizer)
+    assert places([published, healed]) == ([["base"], ["small"]] if file == "None" else [["base", "small"]])
+    assert len(places([make_run(params=PUBLISHED | tokenizer | {"finetune.epochs": "9"}), healed])) == 2
+
+
+def test_run_without_pretraining_chooses_none_of_two_kinds_of_pretrained_ones(make_run):
+    tokenizer = {"facts.tokenizer_file": "b2"}
+    published = make_run(params=PUBLISHED | tokenizer)
+    kinds = [HEALED, HEALED | {"pretrain.batch_size": "16"}]
+    runs = [make_run("small", params=kind | tokenizer, **{tags.PRETRAINING: "f1"}) for kind in kinds]
+    assert places([published, *runs]) == [["base"], ["small"], ["small"]]
 
 
 def test_sections_of_one_task_are_neighbours_and_pretraining_comes_first(make_run, pretrained):
