@@ -53,8 +53,11 @@ def _matthews(labels: np.ndarray, predicted: np.ndarray) -> float:
 
 def _correlation(name: str) -> Compute:
     def compute(labels: np.ndarray, predicted: np.ndarray) -> float | None:
-        if len(labels) < 2 or np.ptp(labels) == 0 or np.ptp(predicted) == 0:
-            return None  # undefined where one side is constant
+        """None where the labels are constant; 0 where the predictions are, which say nothing, as of Matthews and F1."""
+        if len(labels) < 2 or np.ptp(labels) == 0:
+            return None
+        if np.ptp(predicted) == 0:
+            return 0.0
         stats = load_library(TaskKind.regression)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", stats.NearConstantInputWarning)

@@ -34,9 +34,15 @@ def test_spearman_sees_order_alone():
 
 
 @pytest.mark.parametrize("name", ["pearson", "spearman"])
-@pytest.mark.parametrize(("truth", "predicted"), [(NUMBERS, np.ones(4)), (np.ones(4), NUMBERS), (NUMBERS[:1], NUMBERS[:1])])
-def test_correlation_with_a_constant_is_undefined(name, truth, predicted):
+@pytest.mark.parametrize(("truth", "predicted"), [(np.ones(4), NUMBERS), (np.ones(4), np.ones(4)), (NUMBERS[:1], NUMBERS[:1])])
+def test_correlation_with_constant_labels_is_undefined(name, truth, predicted):
     assert scores.compute(NUMERIC, name, truth, predicted) is None
+
+
+@pytest.mark.parametrize("name", ["pearson", "spearman"])
+def test_constant_predictions_correlate_with_nothing(name):
+    """A replicate without a score would leave the mean of its arm, which would be that of the better ones alone."""
+    assert scores.compute(NUMERIC, name, NUMBERS, np.ones(4)) == 0.0
 
 
 def test_constant_class_predictions_score_as_glue_counts_them():
