@@ -32,6 +32,7 @@ from harness.training.finetune import costs, finetune, rates, training_of
 from harness.training.loop import DivergedError, Position, compile_ahead
 from harness.training.pretrain import pretrain
 from harness.training.weights import write_origins
+from models.derive import RANDOM
 from models.heads import Classifier
 
 
@@ -137,19 +138,20 @@ def _write_memory(phase: str, peak: Peak, model: Classifier, run_log: RunLog) ->
 
 
 def _build(config: RunConfig, inputs: Inputs, run_log: RunLog | None = None) -> Classifier:
-    """The classifier on the CPU: randomly initialised, or with the weights of a pretraining or published weights.
+    """The classifier on the CPU: randomly initialised, or with published weights, a pretraining, or the one after the other.
 
-    What became of weights that the command names is written to the log.
+    A pretraining without a pooler leaves that of the published weights. What became of weights that the command names is
+    written to the log.
     """
-    model = classifier(config, config.seed)
-    if inputs.pretrained is not None and not config.model.random_weights:
-        weights = paths.pretrained_weights(Path(inputs.pretrained), config.pretrain.at)
-        origins = pretrained.load_weights(weights, model, config.model.keep_layers)
-    elif config.model.init_from is not None:
+    model, origins = classifier(config, config.seed), {}
+    if config.model.init_from is not None:
         origins = huggingface.load_weights(config, model)
-    else:
-        return model
-    if config.model.init_from is not None or config.pretrain.checkpoint is not None:
+    is_control = config.model.random_weights and config.pretrain.checkpoint is not None  # of what was pretrained before
+    if inputs.pretrained is not None and not is_control:
+        weights = paths.pretrained_weights(Path(inputs.pretrained), config.pretrain.at)
+        pretrained_ones = pretrained.load_weights(weights, model, config.model.keep_layers)
+        origins = {name: origins.get(name, origin) if origin == RANDOM else origin for name, origin in pretrained_ones.items()}
+    if origins and (config.model.init_from is not None or config.pretrain.checkpoint is not None):
         write_origins(config, model, origins, run_log)
     return model
 

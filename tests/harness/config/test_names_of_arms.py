@@ -8,7 +8,8 @@ from omegaconf import OmegaConf
 from transformers import BertConfig, BertForSequenceClassification
 from variants import WEIGHTS
 
-from harness.checkpoints import huggingface, start
+from harness import paths
+from harness.checkpoints import huggingface, native, start
 from harness.config.adopted import Checkpoint, refuse_changes, started_from
 from harness.config.resolve import Found, pretraining_of, resolve
 from harness.errors import InputError
@@ -156,6 +157,20 @@ def test_random_weights_are_the_control_of_published_ones(compose, published):
     assert all(torch.equal(expected.encoder.state_dict()[name], tensor) for name, tensor in encoder.state_dict().items())
     with pytest.raises(InputError, match=r"random_weights=true says what is taken from weights: expected model.init_from"):
         compose("task=bag", "model.random_weights=true")
+
+
+@pytest.mark.parametrize("control", [False, True])
+def test_after_a_pretraining_its_encoder_counts_and_the_pooler_of_the_weights(compose, published, tmp_path, control):
+    """Healing trains no pooler: it is that of the published weights, or of the seed in their control."""
+    given = ["task=bag", f"model.init_from={published}", f"model.random_weights={str(control).lower()}", "pretrain=mlm"]
+    (run,) = compose(*given, "recipe=bert")
+    config = resolve(run, start.read(run))
+    before, healed = execute._build(config, Inputs()).state_dict(), build_classifier(config.model, 2, 99)
+    encoder = {f"encoder.{name}": tensor for name, tensor in healed.encoder.state_dict().items()}
+    native.save(paths.pretrained_weights(tmp_path, None), encoder, config.model)
+    after = execute._build(config, Inputs(pretrained=str(tmp_path))).state_dict()
+    assert all(torch.equal(after[name], encoder.get(name, before[name])) for name in after)
+    assert not torch.equal(before["pooler.dense.weight"], healed.state_dict()["pooler.dense.weight"])
 
 
 ENHANCED = [("model", "base"), ("model", "albert"), ("enhancement", "windowed"), ("enhancement", "shared")]
