@@ -142,7 +142,8 @@ def refuse_impossible(configs: list[RunConfig]) -> None:
         return
     if config.hardware.device is not Device.cpu or config.hardware.devices > 1:
         raise InputError(
-            f"hardware.workers={count} divides the cores of a CPU: expected hardware.device=cpu hardware.devices=1"
+            f"hardware.workers={count} divides the cores of a CPU: expected hardware.device=cpu hardware.devices=1; "
+            "on a GPU start the same command several times, and they share the runs"
         )
     if config.sweep.budget_minutes is not None:
         raise InputError(f"hardware.workers={count} has no budget of time: leave it out, or sweep.budget_minutes")

@@ -176,9 +176,12 @@ def chapter(study: Study) -> Chapter:
 
 
 def weights(section: Section) -> list[str]:
-    """Where the parameters of arms on changed weights come from; empty where no arm has derived ones."""
+    """Where the parameters of arms on changed weights come from; empty where no arm has derived ones.
+
+    What a pretraining of the study made of changed weights is left out: all of it is trained.
+    """
     kinds = {"model/params_kept": "kept", "model/params_derived": "derived", "model/params_random": "random"}
-    counted = [row for row in section.rows if row.mean("model/params_kept") is not None]
+    counted = [row for row in section.rows if row.mean("model/params_kept") is not None and not _is_trained(row)]
     if not any(row.mean("model/params_derived") for row in counted):
         return []
     rows = []
@@ -189,6 +192,10 @@ def weights(section: Section) -> list[str]:
         rows.append([escape(row.label), *cells, DASH if error is None else f"{100 * error:.3g} %"])
     header = ["arm", *kinds.values(), "largest relative error"]
     return ["### Where the weights come from", WEIGHTS, formats.table(header, rows)]
+
+
+def _is_trained(row: Row) -> bool:
+    return not row.mean("model/params_derived") and any(run.origin is not None for run in row.runs.values())
 
 
 def groups(comparison: Comparison) -> list[tuple[str, str, Section]]:

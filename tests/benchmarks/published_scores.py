@@ -1,9 +1,9 @@
-"""Scores of published weights that transformers' Trainer fine-tunes on tasks of GLUE: one line of JSON for each task and seed.
+"""Scores of published weights that transformers' Trainer fine-tunes on tasks of GLUE: a line of JSON for each task and seed.
 
-    python tests/benchmarks/published_scores.py FOLDER ../shared/data/glue --task rte,mrpc --seed 0,1,2 [--epochs 3] [--rate 1e-4]
+    python tests/benchmarks/published_scores.py FOLDER ../shared/data/glue --task rte,mrpc --seed 0,1,2 --epochs 3 --rate 1e-4
 
-It imports nothing of this project. The settings are those of `finetune`: AdamW without decay of biases and norms, batches of 32,
-a linear schedule with a tenth of warm-up, gradients clipped at 1. To be read beside runs of the same settings.
+It imports nothing of this project. The settings are those of `finetune`: AdamW without decay of biases and norms, batches of
+32, a linear schedule with a tenth of warm-up, gradients clipped at 1. To be read beside runs of the same settings.
 """
 
 import argparse
@@ -44,7 +44,7 @@ def main() -> None:
         rows = {split: rows_of(options, task, split, tokenizer) for split in ("train", "validation")}
         for seed in map(int, options.seed.split(",")):
             score = fine_tuned(options, task, rows, tokenizer, seed)
-            print(json.dumps({"task": task, "seed": seed, "score": score, "steps_epochs": options.epochs}), flush=True)
+            print(json.dumps({"task": task, "seed": seed, "score": score, "epochs": options.epochs}), flush=True)
 
 
 def rows_of(

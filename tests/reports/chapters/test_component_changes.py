@@ -3,6 +3,7 @@
 import matplotlib as mpl
 import pytest
 
+from harness import tags
 from reports.chapters import components
 from reports.comparison.compare import compare
 from reports.comparison.section import Section
@@ -89,7 +90,7 @@ def test_chapter_shows_table_and_picture(section, make_run, study_of):
 
 
 def test_arms_on_changed_weights_say_where_their_parameters_come_from(make_run, study_of):
-    """Only where some are derived; an arm without weights is left out."""
+    """Only where some are derived; an arm without weights is left out, and one whose changed weights were trained since."""
 
     def origin(kept: float, derived: float) -> dict[str, float]:
         return {"model/params_kept": kept, "model/params_derived": derived, "model/params_random": 770.0}
@@ -99,9 +100,9 @@ def test_arms_on_changed_weights_say_where_their_parameters_come_from(make_run, 
         "minilm+half": counted(BASE | {"layers": 1e6}) | origin(4e6, 1_016_384.0) | {"model/weights_error": 0.781},
         "from scratch": counted(BASE),
     }
-    paragraphs = components.chapter(
-        study_of(compare("s", [make_run(arm, values=of) for arm, of in arms.items()], "minilm"))
-    ).paragraphs
+    runs = [make_run(arm, values=of) for arm, of in arms.items()]
+    runs.append(make_run("minilm+healed", values=counted(BASE) | origin(5e6, 0.0), **{tags.PRETRAINING: "f1"}))
+    paragraphs = components.chapter(study_of(compare("s", runs, "minilm"))).paragraphs
     table = paragraphs[paragraphs.index("### Where the weights come from") + 2].splitlines()
     assert table[0] == "| arm | kept | derived | random | largest relative error |"
     assert table[2:] == [
