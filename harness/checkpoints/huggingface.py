@@ -25,6 +25,7 @@ from harness.tasks import kind_of
 from models.changes import OF_HEAD
 from models.config import EncoderConfig
 from models.derive import RANDOM, Origin, derived
+from models.encoder import Encoder
 from models.heads import Classifier, on_meta
 from models.huggingface import config_of, masked_head_of, translated
 from models.huggingface.families import module_of
@@ -168,6 +169,17 @@ def load_weights(config: RunConfig, model: Classifier) -> dict[str, Origin]:
     state, origins = derived(state, source, config.model, config.model.keep_layers, rows)
     model.load_state_dict(state, strict=False)
     return dict.fromkeys(model.state_dict(), RANDOM) | origins
+
+
+def load_encoder(config: RunConfig, encoder: Encoder) -> dict[str, Origin]:
+    """Loads the weights into an encoder, changed to its shape, whatever head they have; where each tensor comes from."""
+    folder = folder_of(config.model.init_from)
+    state, shape = encoder_of(folder, "model.init_from")
+    state = {name: tensor for name, tensor in state.items() if name.startswith("encoder.")}
+    source = replace(shape, **{key: getattr(config.model, key) for key in OF_HEAD})
+    state, origins = derived(state, source, config.model, config.model.keep_layers, rows_of(config.tokenizer, folder))
+    encoder.load_state_dict({name.removeprefix("encoder."): tensor for name, tensor in state.items()}, strict=False)
+    return origins
 
 
 def _as_published(config: RunConfig, folder: Path, model: Classifier) -> tuple[dict[str, Any], EncoderConfig]:

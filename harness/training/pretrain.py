@@ -26,7 +26,6 @@ from harness.training.sharding import Collected, weights_of
 from harness.training.weights import write_origins
 from models.config import EncoderConfig
 from models.derive import RANDOM
-from models.heads import build_classifier
 from models.neighbour_heads import look_at_neighbours
 from models.objectives.base import Objective, Vocabulary
 from models.objectives.build import build as build_objective
@@ -123,9 +122,7 @@ def build(config: RunConfig, vocabulary: Vocabulary, run_log: RunLog | None = No
     if options.neighbour_heads:
         look_at_neighbours(objective.encoder, seed)
     if config.model.init_from is not None and not config.model.random_weights:
-        classifier = build_classifier(config.model, 1, seed_of(config))
-        origins = huggingface.load_weights(config, classifier)
-        objective.encoder.load_state_dict(classifier.encoder.state_dict())
+        origins = huggingface.load_encoder(config, objective.encoder)
         write_origins(config, objective, {name: origins.get(name, RANDOM) for name in objective.state_dict()}, run_log)
     return objective
 

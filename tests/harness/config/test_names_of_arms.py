@@ -9,6 +9,7 @@ from transformers import BertConfig, BertForSequenceClassification
 from variants import WEIGHTS
 
 from harness import paths
+from harness.__main__ import main
 from harness.checkpoints import huggingface, native, start
 from harness.config.adopted import Checkpoint, refuse_changes, started_from
 from harness.config.resolve import Found, pretraining_of, resolve
@@ -22,6 +23,7 @@ from models.config import EncoderConfig
 from models.heads import build_classifier, on_meta
 from models.objectives.base import Vocabulary
 from models.objectives.build import OBJECTIVES
+from reports.__main__ import main as report
 
 CONF = conf_directory()
 GROUPS = [
@@ -263,3 +265,22 @@ def test_one_model_under_two_names_is_said(compose, tmp_path):
     assert [note for item in items for note in item.notes] == [
         "'base' and 'same' are the same model and recipe under two names"
     ]
+
+
+@pytest.mark.long
+def test_weights_changed_and_healed_by_two_commands_stand_in_one_table(published, tmp_path, capsys):
+    """The commands of the README in small: as they are and changed, then healed; the report compares all three."""
+    given = ["-m", f"model.init_from={published}", "task=bag", "data.train_examples=64", "finetune.max_steps=1", "seed=0,1,2"]
+    output = ["study=half", f"output={tmp_path}", "measure=none", "report=false"]
+    heal = ["pretrain=distillation", "recipe=heal", "pretrain.steps=1", "pretrain.batch_size=2", "pretrain.length=32"]
+    small = ["pretrain.eval_sequences=2", "pretrain.probe_steps=1", "corpus=builtin", "corpus.documents=50"]
+    assert main([*given, "enhancement=[],[half_depth]", *output]) == 0
+    assert main([*given, "enhancement=[half_depth]", *heal, *small, *output]) == 0
+    assert report(["--output", str(tmp_path), "--study", "half", "--baseline", "small-bert"]) == 0
+    text = (tmp_path / "reports" / "half" / "report.md").read_text()
+    first = text[text.index("| arm |") :].split("\n\n")[0].splitlines()
+    assert [line.split(" | ")[0] for line in first[2:]] == [
+        "| small-bert", "| small-bert+half_depth", "| small-bert+half_depth+distillation",
+    ]  # fmt: skip
+    assert all(" points " in line for line in first[3:])
+    assert "sets of conditions" not in text
