@@ -97,13 +97,14 @@ def measure_inference(
     run_log.stage("measure")
     measured = Subject(config, machine, prepared)
     if machine.compiles:
-        model = machine.prepare(_build(config, inputs, run_log).to(machine.device))
+        model = machine.prepare(classifier(config, config.seed).to(machine.device))
         with baseline.leave_out():
             _infer(model, measured)
     with peak_memory(machine, baseline) as peak:
         if not machine.compiles:
-            model = machine.prepare(_build(config, inputs, run_log).to(machine.device))
+            model = machine.prepare(classifier(config, config.seed).to(machine.device))
         _infer(model, measured)
+    _load(config, inputs, model, run_log)  # after the peak, to which reading and changing weights would add
     write_json(run_log.folder / "parameters.json", size.per_layer(model))
     for key, value in (size.sizes(model) | size.published_sizes(config.published, outputs, head)).items():
         run_log.value(key, value)
@@ -137,13 +138,20 @@ def _write_memory(phase: str, peak: Peak, model: Classifier, run_log: RunLog) ->
     run_log.value(f"{phase}/process_peak_memory_bytes", peak.process)
 
 
-def _build(config: RunConfig, inputs: Inputs, run_log: RunLog | None = None) -> Classifier:
-    """The classifier on the CPU: randomly initialised, or with published weights, a pretraining, or the one after the other.
+def _build(config: RunConfig, inputs: Inputs) -> Classifier:
+    """The classifier on the CPU with the weights that it starts from."""
+    model = classifier(config, config.seed)
+    _load(config, inputs, model)
+    return model
+
+
+def _load(config: RunConfig, inputs: Inputs, model: Classifier, run_log: RunLog | None = None) -> None:
+    """Loads published weights, a pretraining, or the one after the other; without either, values stay those of the seed.
 
     A pretraining without a pooler leaves that of the published weights. What became of weights that the command names is
     written to the log.
     """
-    model, origins = classifier(config, config.seed), {}
+    origins = {}
     if config.model.init_from is not None:
         origins = huggingface.load_weights(config, model)
     is_control = config.model.random_weights and config.pretrain.checkpoint is not None  # of what was pretrained before
@@ -153,7 +161,6 @@ def _build(config: RunConfig, inputs: Inputs, run_log: RunLog | None = None) -> 
         origins = {name: origins.get(name, origin) if origin == RANDOM else origin for name, origin in pretrained_ones.items()}
     if origins and (config.model.init_from is not None or config.pretrain.checkpoint is not None):
         write_origins(config, model, origins, run_log)
-    return model
 
 
 def _write_lengths(config: RunConfig, outputs: int, head: type[Classifier], run_log: RunLog) -> None:

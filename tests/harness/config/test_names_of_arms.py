@@ -13,11 +13,15 @@ from harness.__main__ import main
 from harness.checkpoints import huggingface, native, start
 from harness.config.adopted import Checkpoint, refuse_changes, started_from
 from harness.config.resolve import Found, pretraining_of, resolve
+from harness.config.schema import HardwareConfig
 from harness.errors import InputError
+from harness.hardware.device import Machine
 from harness.paths import conf_directory
 from harness.study import execute
 from harness.study.identity import Inputs
 from harness.study.plan import plan
+from harness.tasks import prepared as cache
+from harness.tracking.run_log import RunLog
 from harness.training import pretrain
 from models.config import EncoderConfig
 from models.heads import build_classifier, on_meta
@@ -265,6 +269,25 @@ def test_one_model_under_two_names_is_said(compose, tmp_path):
     assert [note for item in items for note in item.notes] == [
         "'base' and 'same' are the same model and recipe under two names"
     ]
+
+
+def test_reading_and_changing_weights_is_no_memory_of_inference(compose, published, tmp_path, monkeypatch):
+    """They are loaded after the peak: a decomposition of a word table takes several times the model."""
+    (run,) = compose("task=bag", f"model.init_from={published}", "finetune=none", f"output={tmp_path}")
+    config, peaks, load = resolve(run, start.read(run)), {}, huggingface.load_weights
+    run_log = RunLog(tmp_path)
+
+    def loading(*arguments):
+        peaks["temporary"] = torch.ones(256 << 18).sum().item()  # 256 MiB
+        return load(*arguments)
+
+    monkeypatch.setattr(huggingface, "load_weights", loading)
+    monkeypatch.setattr(run_log, "value", peaks.__setitem__)
+    execute.run_task(config, Inputs(data=cache.prepare(config)), Machine(HardwareConfig(threads=1)), run_log)
+    run_log.finish("finished")
+    assert peaks["temporary"]
+    assert 0 < peaks["inference/peak_memory_bytes"] < 128 << 20
+    assert peaks["model/params_random"] == 0
 
 
 @pytest.mark.long
