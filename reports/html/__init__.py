@@ -38,7 +38,7 @@ def sort_value(text: str) -> float | None:
 FOLDED_CELLS = 60
 """A part of a chapter folds if it has a table of more cells."""
 FOLDED_ITEMS = 8
-"""A list of more items folds."""
+"""A list of more items folds, but for what the report opens with: its findings."""
 LONG_LINE = 32
 """A longer line of a cell is broken at any space; a number in a shorter one before its verdict alone."""
 VERDICTS = {"▲": "better", "▼": "worse"}
@@ -132,14 +132,14 @@ def _block(page: Page, title: str, block: SyntaxTreeNode, caption: SyntaxTreeNod
         return _figure(page, image, caption)
     if block.type == "table":
         return _table(page, title, markdown.table(block))
-    if block.type == "bullet_list" and len(block.children) > FOLDED_ITEMS:
+    if block.type == "bullet_list" and len(block.children) > FOLDED_ITEMS and page.chapters:
         return f"<details><summary>{_first_words(block)}</summary>\n{markdown.to_html([block])}</details>\n"
     return markdown.to_html([block])
 
 
 def _first_words(items: SyntaxTreeNode) -> str:
     """`12 items: study, newest run, baseline, ...`, as far as they begin with a word in bold."""
-    texts = (re.match(r"<li><strong>(.*?)</strong>", markdown.to_html([item])) for item in items.children)
+    texts = (re.match(r"<li>\s*(?:<p>)?<strong>(.*?)</strong>", markdown.to_html([item])) for item in items.children)
     names = [found[1] for found in texts if found]
     return f"{len(items.children)} items" + (f": {', '.join(names)}" if names else "")
 
