@@ -149,7 +149,7 @@ def test_splits_beside_the_validation_are_prepared_with_it(config_of):
 
 def test_an_undefined_score_is_said_and_left_out(tmp_path, capsys):
     task = TaskConfig(name="numbers", kind=TaskKind.regression, scores=["pearson"], headline="pearson")
-    given = Predictions(np.arange(3.0), np.ones(3), np.zeros(3), 0.5, {})
+    given = Predictions(np.ones(3), np.arange(3.0), np.zeros(3), 0.5, {})
     run_log = RunLog(tmp_path)
     write_scores(task, given, run_log)
     run_log.finish("finished")
