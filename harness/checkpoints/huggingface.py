@@ -54,11 +54,10 @@ def folder_of(init_from: str, key: str = "model.init_from") -> Path:
 
 
 def _downloaded(name: str, key: str) -> Path:
-    import huggingface_hub  # takes 0.5 s, and only names on the hub need it
+    from huggingface_hub import errors, snapshot_download  # takes 0.5 s, and only names on the hub need it
 
-    errors = huggingface_hub.errors
     try:
-        return Path(huggingface_hub.snapshot_download(name, allow_patterns=FILES))
+        return Path(snapshot_download(name, allow_patterns=FILES))
     except (errors.HfHubHTTPError, errors.HFValidationError, errors.OfflineModeIsEnabled, OSError) as error:
         raise InputError(
             f"{key}={name!r} is not a folder and cannot be downloaded from the hub ({type(error).__name__}); set it to a folder"

@@ -1,7 +1,10 @@
 """Published weights through the user's door: a folder as `save_pretrained` writes it, with its own tokenizer files."""
 
 import json
+import os
 import shutil
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -226,3 +229,13 @@ def test_a_file_that_is_no_object_is_refused(compose, published, name, content):
     with pytest.raises(InputError, match=name.replace(".", r"\.")) as refused:
         plan([config_of(compose, published)])
     assert "\n" not in str(refused.value)
+
+
+def test_a_name_that_no_hub_has_is_one_line_in_a_new_process(tmp_path):
+    """In this one, other libraries have imported what the answer needs."""
+    command = [sys.executable, "-m", "harness", "model.init_from=no/such", "task=bag", f"output={tmp_path}"]
+    done = subprocess.run(command, capture_output=True, text=True, env=os.environ | {"HF_HUB_OFFLINE": "1"})
+    (line,) = done.stderr.splitlines()
+    assert (done.returncode, line.partition(" (")[0]) == (
+        2, "harness: model.init_from='no/such' is not a folder and cannot be downloaded from the hub",
+    )  # fmt: skip

@@ -120,7 +120,9 @@ def test_long_detail_folds():
     few = formats.table(["arm", "x", "y"], [["a", "1", "2"]])
     facts = "\n".join(f"- **fact {number}**: {number}" for number in range(9))
     findings = facts.replace("\n", "\n\n", 1)  # a list in two parts
-    shown = page("r", f"# r\n\n{findings}\n\n## all\n\n{many}\n\n### large\n\n{many}\n\n### small\n\n{few}\n\n{findings}", {}).decode()
+    shown = page(
+        "r", f"# r\n\n{findings}\n\n## all\n\n{many}\n\n### large\n\n{many}\n\n### small\n\n{few}\n\n{findings}", {}
+    ).decode()
     assert shown.count("<details>") == 3  # with the contents
     assert '<details><summary><h3 id="large">large</h3></summary>' in shown
     assert "<summary>9 items: fact 0, fact 1" in shown
