@@ -115,9 +115,6 @@ MEMORY_OF_LAUNCHES = metrics.LENGTHS + "peak_memory_bytes"
 LAUNCH_SECONDS = "timing/launch_s"
 """Wall clock of every launch, with its process."""
 
-LAUNCHED_MEMORY = "timing/peak_memory_bytes"
-"""Peak of every launch, of building the model and its first call."""
-
 
 class SectionKey(NamedTuple):
     """Which section it is."""
@@ -224,17 +221,6 @@ class Sessions:
         both = [(pair.first.run.metrics, pair.second.run.metrics) for pair in self.pairs(session)]
         peaks = [[measured.get(MEMORY_OF_LAUNCHES) for measured in each] for each in both]
         return max((abs(math.log(again / first)) for first, again in peaks if first and again), default=None)
-
-    def memory_scatter(self, sides: Iterable["Rows"]) -> Spread | None:
-        """Log ratios of the memory of launches of an arm and its A/A replicate, in the newest session that has any."""
-        for session in reversed([name for side in sides for name in side.sessions]):
-            logs = []
-            for pair in self.pairs(session):
-                first, second = (logs_of(series.history, LAUNCHED_MEMORY) for series in (pair.first, pair.second))
-                logs += [second[step] - first[step] for step in first if step in second]
-            if logs:
-                return spread(logs)
-        return None
 
     def floor(self, session: str, place: SectionKey, launch: str) -> float | None:
         """Noise floor of a session: of the A/A replicate in the same section, else the highest; None without any."""

@@ -22,7 +22,6 @@ from reports.comparison.statistics import (
     counted_change,
     of_evidence,
     with_floor,
-    with_scatter,
 )
 from reports.reading.store import Run
 
@@ -277,8 +276,6 @@ def change_over(tasks: Sequence[tuple[Section, Row]], name: str) -> Change | Non
         result = Change(result.n, result.baseline_mean, result.absolute, None, Verdict.OPEN)
     elif metric.compared is Compared.ABOVE_FLOOR and result.verdict:
         result = with_floor(result, timed.gating_floor(sides))
-    elif metric.unit == "bytes" and name.startswith("inference/") and result.evidence.found.error is None:
-        result = with_scatter(result, timed.memory_scatter(sides))
     seconds = [section.seconds(row) for section, row in tasks]
     return replace(result, seconds=None if None in seconds else math.fsum(seconds))
 

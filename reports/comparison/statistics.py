@@ -20,7 +20,6 @@ from harness.paired import (
     ROUNDING,
     TRAINED_UNITS,
     Difference,
-    Spread,
     Tells,
     Values,
     compare_paired,
@@ -265,18 +264,6 @@ def _expm1(value: float) -> float:
         return math.expm1(value)
     except OverflowError:
         return math.inf
-
-
-def with_scatter(change: Change, scatter: Spread | None) -> Change:
-    """The change of one pair, judged by how much two of the same differ (log ratios), where that is known.
-
-    What is the same within the margin is asked first: a page more is shown to be one, and matters to nobody.
-    """
-    if scatter is None or scatter.sd is None:
-        return change
-    error = max(scatter.sd, PAGE_BYTES / change.baseline_mean)
-    pair = replace(change.evidence.found, error=error, freedom=scatter.n - 1, independent=1)
-    return of_evidence(replace(change.evidence, found=pair, counted=True), change.baseline_mean)
 
 
 def with_floor(change: Change, floor: float | None) -> Change:
