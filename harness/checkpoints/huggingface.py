@@ -171,11 +171,17 @@ def load_weights(config: RunConfig, model: Classifier) -> dict[str, Origin]:
 
 
 def load_encoder(config: RunConfig, encoder: Encoder) -> dict[str, Origin]:
-    """Loads the weights into an encoder, changed to its shape, whatever head they have; where each tensor comes from."""
+    """Loads the weights into an encoder, changed to its shape, whatever head they have; where each tensor comes from.
+
+    InputError naming tensors of the encoder that are missing, left over or of another shape.
+    """
     folder = folder_of(config.model.init_from)
     state, shape = encoder_of(folder, "model.init_from")
     state = {name: tensor for name, tensor in state.items() if name.startswith("encoder.")}
     source = replace(shape, **{key: getattr(config.model, key) for key in OF_HEAD})
+    expected = {f"encoder.{name}": tensor.shape for name, tensor in on_meta(source, 1).encoder.state_dict().items()}
+    if wrong := sorted(dict(expected.items() ^ {name: tensor.shape for name, tensor in state.items()}.items())):
+        raise InputError(f"model.init_from={config.model.init_from!r}: tensors do not fit the encoder: {', '.join(wrong[:8])}")
     state, origins = derived(state, source, config.model, config.model.keep_layers, rows_of(config.tokenizer, folder))
     encoder.load_state_dict({name.removeprefix("encoder."): tensor for name, tensor in state.items()}, strict=False)
     return origins

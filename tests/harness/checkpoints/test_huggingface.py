@@ -19,6 +19,7 @@ from harness.config.resolve import resolve
 from harness.errors import InputError
 from harness.study.identity import Identity, Inputs, content_of
 from harness.study.plan import plan
+from models.heads import build_classifier
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 PIECES = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *LETTERS, *(f"##{letter}" for letter in LETTERS)]
@@ -229,6 +230,18 @@ def test_a_file_that_is_no_object_is_refused(compose, published, name, content):
     with pytest.raises(InputError, match=name.replace(".", r"\.")) as refused:
         plan([config_of(compose, published)])
     assert "\n" not in str(refused.value)
+
+
+def test_an_encoder_that_lacks_a_tensor_is_refused_and_none_stays_random(compose, published):
+    config = resolved(config_of(compose, published))
+    encoder = build_classifier(config.model, 1, 0).encoder
+    loading.load_encoder(config, encoder)  # whatever head it has
+    path = published / "model.safetensors"
+    state = load_file(path)
+    assert torch.equal(encoder.embeddings.token_embedding.weight, state["bert.embeddings.word_embeddings.weight"])
+    save_file({name: tensor for name, tensor in state.items() if "1.output.dense.bias" not in name}, path, {"format": "pt"})
+    with pytest.raises(InputError, match=r"do not fit the encoder: encoder.*bias|missing"):
+        loading.load_encoder(config, encoder)
 
 
 def test_a_name_that_no_hub_has_is_one_line_in_a_new_process(tmp_path):
