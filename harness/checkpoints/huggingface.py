@@ -14,6 +14,7 @@ from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from safetensors import SafetensorError
 from safetensors.torch import load_file
+from torch import Tensor
 
 from harness.config.adopted import Checkpoint
 from harness.config.schema import RunConfig, TokenizerConfig
@@ -185,6 +186,14 @@ def load_encoder(config: RunConfig, encoder: Encoder) -> dict[str, Origin]:
     state, origins = derived(state, source, config.model, config.model.keep_layers, rows_of(config.tokenizer, folder))
     encoder.load_state_dict({name.removeprefix("encoder."): tensor for name, tensor in state.items()}, strict=False)
     return origins
+
+
+def pooler_of(config: RunConfig) -> dict[str, Tensor]:
+    """Tensors of the published pooler under our names, for what is fine-tuned after a pretraining that trains none."""
+    if config.model.init_from is None or config.model.random_weights:
+        return {}
+    state, _ = encoder_of(folder_of(config.model.init_from), "model.init_from")
+    return {name: tensor for name, tensor in state.items() if name.startswith("pooler.")}
 
 
 def _as_published(config: RunConfig, folder: Path, model: Classifier) -> tuple[dict[str, Any], EncoderConfig]:

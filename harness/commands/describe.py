@@ -99,27 +99,23 @@ def describe(config: RunConfig, base: ModelConfig, scale: str, out: Path, name: 
 
 
 def weights(config: RunConfig) -> list[str]:
-    """How many tensors of published weights are kept, derived and random; nothing without them."""
+    """What of each component is kept from published weights, derived and random; nothing without weights."""
     if config.model.init_from is None:
         return []
     model = subject.classifier(config)
     origins = huggingface.load_weights(config, model)
     rows = [
         (
+            part,
             group.text,
             str(len(group.names)),
             f"{numbers:,}",
             DASH if group.origin.error is None else f"{100 * group.origin.error:.3g} %",
         )
-        for group, numbers in size.by_origin(model, origins)
+        for part, group, numbers in size.by_origin(model, origins)
     ]
-    return [
-        table(
-            (f"weights of {huggingface.folder_of(config.model.init_from)}", "tensors", "numbers", "relative error"),
-            rows,
-            "lrrr",
-        )
-    ]
+    heading = f"weights of {huggingface.folder_of(config.model.init_from)}"
+    return [f"{heading}\n\n{table(('component', 'comes from', 'tensors', 'numbers', 'largest error'), rows, 'llrrr')}"]
 
 
 def added_by_objective(config: RunConfig) -> list[str]:

@@ -110,7 +110,9 @@ def _without_placeholders(config: RunConfig) -> RunConfig:
     )
     if all(getattr(pretrain, key) is None for key in BUDGETS):
         pretrain = replace(pretrain, tokens=DEFAULT_TOKENS)
-    measure = replace(config.measure, length=config.measure.length or longest)
+    length = config.measure.length or longest
+    lengths = dict.fromkeys([*config.measure.lengths, length]) if config.measure.lengths else ()
+    measure = replace(config.measure, length=length, lengths=list(lengths))
     config = replace(config, pretrain=pretrain, measure=measure)
     if config.tokenizer.trained_on is TrainedOn.auto:
         trained_on = TrainedOn.corpus if is_pretrained(config) else TrainedOn.task

@@ -338,7 +338,7 @@ class MeasureConfig:
     threads: int = number(1, at_least=1, limit=MOST_THREADS)  # CPU threads of latency, throughput and timed training steps
     lengths: list[int] = field(
         default_factory=list, metadata=numbers(different=True, at_least=1)
-    )  # further text lengths in tokens; those too long for the model are left out
+    )  # text lengths in tokens, to which measure.length is added; those too long for the model are left out
     batch_sizes: list[int] = field(
         default_factory=list, metadata=numbers(different=True, at_least=1)
     )  # further batch sizes, at measure.length

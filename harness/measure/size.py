@@ -126,17 +126,32 @@ def of_objective(objective: Objective) -> dict[str, int]:
     }
 
 
-def by_origin(model: nn.Module, origins: Mapping[str, Origin]) -> list[tuple[Group, int]]:
-    """Tensors by the way they came, with their parameters."""
+def by_origin(model: nn.Module, origins: Mapping[str, Origin]) -> list[tuple[str, Group, int]]:
+    """Component, tensors of it that came in the same way, and their parameters, in the order of the model."""
     parameters = {name: tensor.numel() for name, tensor in model.state_dict().items()}
-    return [(group, sum(parameters[name] for name in group.names)) for group in grouped(origins)]
+    parts: dict[str, dict[str, Origin]] = {}
+    for name, origin in origins.items():
+        parts.setdefault(component_of(name), {})[name] = origin
+    groups = [(part, group) for part, members in parts.items() for group in grouped(members)]
+    return [(part, group, sum(parameters[name] for name in group.names)) for part, group in groups]
+
+
+def component_of(name: str) -> str:
+    """The component of `components` that a tensor of this name belongs to; of a head of another kind its own name."""
+    first, *rest = name.split(".")
+    if first != "encoder":
+        return first
+    if rest[0] != "embeddings":
+        return rest[0]
+    part = rest[1].replace("mask_embedding", "token_embedding")
+    return f"embedding_{part}" if part in ("projection", "norm") else part
 
 
 def of_weights(model: nn.Module, origins: Mapping[str, Origin]) -> dict[str, float | None]:
     """Metric name -> parameters that are those of the weights, derived from them and random, and the largest error."""
     groups = by_origin(model, origins)
-    counts = {f"model/params_{kind}": sum(n for one, n in groups if one.origin.kind == kind) for kind in KINDS}
-    errors = [group.origin.error for group, _ in groups if group.origin.error is not None]
+    counts = {f"model/params_{kind}": sum(n for _, one, n in groups if one.origin.kind == kind) for kind in KINDS}
+    errors = [group.origin.error for _, group, _ in groups if group.origin.error is not None]
     return counts | {"model/weights_error": max(errors, default=None)}
 
 

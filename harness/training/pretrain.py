@@ -1,9 +1,11 @@
 """Pretraining on running text: objective, budget, evaluation on held-out text, and checkpoints to resume from."""
 
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
+
+from torch import Tensor
 
 from harness import checksums, paths
 from harness.checkpoints import huggingface, native
@@ -64,7 +66,10 @@ def pretrain(
         ranks,
     )
     tokenizer = prepare.folder_of(config.output, corpus.key) / native.TOKENIZER
-    keeping = Keeping(lambda folder: save_weights(folder, objective, shape, tokenizer), options.keep, run_log.folder, ranks)
+    pooler = huggingface.pooler_of(config)
+    keeping = Keeping(
+        lambda folder: save_weights(folder, objective, shape, tokenizer, pooler), options.keep, run_log.folder, ranks
+    )
     training = Training(
         model=weights.trained,
         loss=weights.trained,
@@ -97,7 +102,7 @@ def pretrain(
         for key, value in results.items():
             run_log.value(key, value)
         gradients.write_medians(run_log, training.phase)
-        save_weights(run_log.folder / paths.WEIGHTS, objective, shape, tokenizer)
+        save_weights(run_log.folder / paths.WEIGHTS, objective, shape, tokenizer, pooler)
     return objective
 
 
@@ -148,12 +153,15 @@ def costs(position: Position, peak_bytes: int | None) -> dict[str, float | None]
     }
 
 
-def save_weights(folder: Path, objective: Objective, shape: EncoderConfig, tokenizer: Path) -> None:
+def save_weights(
+    folder: Path, objective: Objective, shape: EncoderConfig, tokenizer: Path, pooler: Mapping[str, Tensor]
+) -> None:
     """All that was trained, with shape and tokenizer: every held-out loss can be computed again from it.
 
-    Fine-tuning and export use encoder, pooler and masked-LM head. A matrix that is the token embedding is there once.
+    Fine-tuning and export use encoder, pooler and masked-LM head; `pooler` is there where none was trained. A matrix that is
+    the token embedding is there once.
     """
-    state = {name: tensor.detach().cpu() for name, tensor in objective.named_parameters()}
+    state = dict(pooler) | {name: tensor.detach().cpu() for name, tensor in objective.named_parameters()}
     folder.mkdir(exist_ok=True)
     shutil.copyfile(tokenizer, folder / native.TOKENIZER)
     native.save(folder, state, shape)

@@ -17,12 +17,15 @@ def write_origins(config: RunConfig, model: nn.Module, origins: Mapping[str, Ori
         what = "shape and tokenizer" if config.model.random_weights else "weights"
         print(f"{what}: read from {huggingface.folder_of(config.model.init_from)}")
     groups = size.by_origin(model, origins)
-    for group, _ in groups:
+    for part, group, _ in groups:
         error = "" if group.origin.error is None else f", relative error up to {group.origin.error:.3g}"
-        print(f"weights: {len(group.names)} tensors {group.text}{error}", flush=True)
+        print(f"weights: {part}, {len(group.names)} tensors {group.text}{error}", flush=True)
     if run_log is None:
         return
     for key, value in size.of_weights(model, origins).items():
         run_log.value(key, value)
-    rows = [group.origin._asdict() | {"parameters": numbers, "tensors": list(group.names)} for group, numbers in groups]
+    rows = [
+        {"component": part, **group.origin._asdict(), "parameters": numbers, "tensors": list(group.names)}
+        for part, group, numbers in groups
+    ]
     write_json(run_log.folder / "weights.json", rows)

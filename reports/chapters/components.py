@@ -136,9 +136,12 @@ WEIGHTS = """\
 Of arms that start from weights: parameters as in the weights, derived from them because the shape changed, and with random
 values. An error is that of a tensor against what it stands for, by the Frobenius norm; `weights.json` of a run names every
 tensor."""
+ORIGINS = {"model/params_kept": "kept", "model/params_derived": "derived", "model/params_random": "random"}
+ORIGIN_COLOURS = {"kept": "#009E73", "derived": "#E69F00", "random": "#000000"}
 PHASES = {"model": "at the dimensions that were run", "published": "at the published dimensions (BERT-base)"}
 CAPTIONS = {
     "parameters.svg": "Parameters by component",
+    "weights.svg": "Parameters of arms on published weights: kept, derived because the shape changed, random",
     "waterfall.svg": "From the baseline's parameters to the variant's, component by component, of at most "
     f"{MOST} variants, those whose total changes most; components that change in none are left out",
 }
@@ -170,6 +173,7 @@ def chapter(study: Study) -> Chapter:
     pictures = {
         "parameters.svg": (parameter_bars, study.comparison, tables_of_parts),
         "waterfall.svg": (waterfall, section, phase),
+        "weights.svg": (weights_bars, section),
     }
     files = plots.drawn(pictures)
     return Chapter([*paragraphs, *plots.drawn_note(study.comparison), *plots.pictured(CAPTIONS, files)], files)
@@ -180,18 +184,20 @@ def weights(section: Section) -> list[str]:
 
     What a pretraining of the study made of changed weights is left out: all of it is trained.
     """
-    kinds = {"model/params_kept": "kept", "model/params_derived": "derived", "model/params_random": "random"}
-    counted = [row for row in section.rows if row.mean("model/params_kept") is not None and not _is_trained(row)]
-    if not any(row.mean("model/params_derived") for row in counted):
-        return []
     rows = []
-    for row in counted:
-        counts = [row.mean(name) for name in kinds]
+    for row in _on_weights(section):
+        counts = [row.mean(name) for name in ORIGINS]
         cells = [f"{formats.value(count, 'parameters')} ({100 * count / sum(counts):.3g} %)" for count in counts]
         error = row.mean("model/weights_error")
         rows.append([escape(row.label), *cells, DASH if error is None else f"{100 * error:.3g} %"])
-    header = ["arm", *kinds.values(), "largest relative error"]
-    return ["### Where the weights come from", WEIGHTS, formats.table(header, rows)]
+    header = ["arm", *ORIGINS.values(), "largest relative error"]
+    return ["### Where the weights come from", WEIGHTS, formats.table(header, rows)] if rows else []
+
+
+def _on_weights(section: Section) -> list[Row]:
+    """Arms on weights that are not trained yet; none where no arm has derived ones."""
+    counted = [row for row in section.rows if row.mean("model/params_kept") is not None and not _is_trained(row)]
+    return counted if any(row.mean("model/params_derived") for row in counted) else []
 
 
 def _is_trained(row: Row) -> bool:
@@ -268,7 +274,7 @@ def parameter_bars(comparison: Comparison, tables_of_parts: list[tuple[str, str,
     wide = 5.2 + plots.wider(name for arms in panels.values() for name in arms)
     figure, axes = grid(len(panels), wide=wide, high=1.5 + 0.27 * tallest, most=2, margin=0)
     for panel, (heading, arms) in zip(axes, panels.items(), strict=True):
-        _stack(panel, arms, large)
+        _stack(panel, arms, {part: PART_COLOURS[part] for part in large})
         panel.set_ylim(tallest - 0.4, -0.6)
         panel.set_title(heading)
     handles = [Patch(color=PART_COLOURS[part], label=metrics.PARAMETER_COMPONENTS[part]) for part in large]
@@ -278,16 +284,31 @@ def parameter_bars(comparison: Comparison, tables_of_parts: list[tuple[str, str,
     return figure
 
 
-def _stack(axes: Axes, arms: dict[str, dict[str, float]], large: list[str]) -> None:
+def weights_bars(section: Section) -> Figure | None:
+    """Parameters kept from weights, derived from them and random, an arm a bar; None where no arm has derived ones."""
+    rows = _on_weights(section)
+    if not rows:
+        return None
+    short = short_names(row.label for row in rows)
+    arms = {short[row.label]: {kind: row.mean(name) for name, kind in ORIGINS.items()} for row in rows}
+    figure, (axes,) = grid(1, wide=5.2 + plots.wider(arms), high=1.5 + 0.27 * len(arms), margin=0)
+    _stack(axes, arms, ORIGIN_COLOURS)
+    axes.invert_yaxis()
+    figure.legend(loc="outside lower center", ncols=3, frameon=False, fontsize=8)
+    return figure
+
+
+def _stack(axes: Axes, arms: dict[str, dict[str, float]], colours: dict[str, str]) -> None:
+    """Bars of parts that have a colour; what is left is grey."""
     totals = [sum(counts.values()) for counts in arms.values()]
     factor, letter = axis_unit("model/params_total", totals)
-    stacked = {part: [counts[part] for counts in arms.values()] for part in large}
-    stacked[""] = np.array(totals) - sum(map(np.array, stacked.values()))
+    stacked = {part: [counts[part] for counts in arms.values()] for part in colours}
+    stacked["others"] = np.array(totals) - sum(map(np.array, stacked.values()))
     start = np.zeros(len(arms))
     for part, counts in stacked.items():
         widths = np.array(counts) / factor
-        style = {"color": PART_COLOURS.get(part, SMALL_COLOUR), "edgecolor": "white", "linewidth": 0.4, "height": 0.75}
-        axes.barh(list(arms), widths, left=start, label=metrics.PARAMETER_COMPONENTS.get(part, "others"), **style)
+        style = {"color": colours.get(part, SMALL_COLOUR), "edgecolor": "white", "linewidth": 0.4, "height": 0.75}
+        axes.barh(list(arms), widths, left=start, label=part if widths.any() else "_", **style)
         start += widths
     for place, total in enumerate(start):
         _number_beside(axes, total, place, f"{total:.3g}")

@@ -3,10 +3,11 @@
 import argparse
 import enum
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from harness import metrics
+from harness.paired import grouped
 from harness.terminal import table, wrapped
 from reports.commands import Parser, add_where
 from reports.comparison.compare import Comparison
@@ -118,10 +119,8 @@ def candidates(comparison: Comparison, bounds: list[Bound]) -> list[Candidate]:
 
     A bound holds for an arm where it holds in each of its sections.
     """
-    sections = [section for section in comparison.selected if not section.is_pretraining] or list(comparison.selected)
-    every = [
-        _candidate(label, [section for section in sections if section.row_of(label)], bounds) for label in comparison.labels
-    ]
+    sections = [section for section in comparison.sections if not section.is_pretraining] or list(comparison.sections)
+    every = [_candidate(label, sections, comparison.selected, bounds) for label in comparison.labels]
     return sorted(
         (candidate for candidate in every if candidate),
         key=lambda candidate: -math.inf if candidate.score is None else candidate.score,
@@ -129,13 +128,30 @@ def candidates(comparison: Comparison, bounds: list[Bound]) -> list[Candidate]:
     )
 
 
-def _candidate(label: str, sections: list[Section], bounds: Iterable[Bound]) -> Candidate | None:
-    if not sections:
+def _candidate(
+    label: str, sections: list[Section], selected: Sequence[Section], bounds: Iterable[Bound]
+) -> Candidate | None:
+    """None for an arm of none of the sections.
+
+    A metric is that of a task's selected section, or where this one has not measured it, of those under other conditions: one
+    study may train on a GPU and another time on a CPU.
+    """
+    by_task = grouped((section.task, section) for section in sections if section.row_of(label))
+    if not by_task:
         return None
-    scores = [section.row_of(label).mean(headline(section)) for section in sections]
-    measured = [score for score in scores if score is not None]
-    checked = tuple(_worst(label, sections, bound) for bound in bounds)
-    return Candidate(label, math.fsum(measured) / len(measured) if measured else None, len(measured), checked)
+
+    def measured(metric_of: Callable[[Section], str]) -> list[Section]:
+        found = []
+        for of_task in by_task.values():
+            having = [section for section in of_task if section.row_of(label).values(metric_of(section))]
+            found += [section for section in having if section in selected] or having
+        return found
+
+    scores = [section.row_of(label).mean(headline(section)) for section in measured(headline)]
+    checked = tuple(
+        _worst(label, measured(lambda _, name=bound.metric: name) or next(iter(by_task.values())), bound) for bound in bounds
+    )
+    return Candidate(label, math.fsum(scores) / len(scores) if scores else None, len(scores), checked)
 
 
 def _worst(label: str, sections: list[Section], bound: Bound) -> Checked:

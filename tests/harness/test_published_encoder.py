@@ -14,6 +14,8 @@ from transformers.pytorch_utils import prune_linear_layer
 from harness.__main__ import main
 from harness.checkpoints import huggingface, native, start
 from harness.config.resolve import resolve
+from harness.study import execute
+from harness.study.identity import Inputs
 from models.batch import Batch
 from models.encoder import Encoder
 from models.heads import build_classifier
@@ -112,6 +114,13 @@ def test_healing_brings_changed_weights_nearer_to_the_published_ones(folder, com
     assert main([*given, *heal, *small, *text]) == 0
     (run,) = (path.parent for path in output.glob("pretrained/*/result.json"))
     state, shape = native.read(run / "checkpoint")
+    pooler = transformers.BertModel.from_pretrained(folder).pooler.dense
+    (again,) = compose("task=bag", f"pretrain.from={run}")
+    config = resolve(again, start.read(again))
+    later = execute._build(config, Inputs(pretrained=str(run))).state_dict()
+    for kind in ("weight", "bias"):  # healing trains no pooler: the published one stays, also for a later command
+        assert torch.equal(state[f"pooler.dense.{kind}"], getattr(pooler, kind))
+        assert torch.equal(later[f"pooler.dense.{kind}"], getattr(pooler, kind))
     healed = Encoder(shape).eval()
     healed.load_state_dict({name.removeprefix("encoder."): one for name, one in state.items() if name.startswith("encoder.")})
     assert not any(name.startswith("masked_head") for name in state)

@@ -108,7 +108,7 @@ def test_held_out_losses_are_computed_again_from_the_checkpoint(made, tmp_path, 
     with torch.no_grad():
         for parameter in model.parameters():  # as if trained: no tensor has its initial value
             parameter.add_(0.05 * torch.randn(parameter.shape, generator=torch.Generator().manual_seed(3)))
-    save_weights(tmp_path / "checkpoint", model, model.encoder.config, tmp_path / "vocab.txt")
+    save_weights(tmp_path / "checkpoint", model, model.encoder.config, tmp_path / "vocab.txt", {})
     again, _ = made(name, shape=shape, seed=9)
     state, _ = native.read(tmp_path / "checkpoint")
     missing, unexpected = again.load_state_dict(state, strict=False)

@@ -95,6 +95,21 @@ def test_latency_is_judged_by_its_launches(tracking, capsys):
     assert "9.04 [8.91, 9.18] ms" in text
 
 
+def test_scores_of_one_study_meet_times_of_another_under_other_conditions(tracking, typical, capsys):
+    scores = {name: value for name, value in typical(1.0, 0.9).items() if name.startswith("eval/")}
+    for arm in ("fast", "slow", "untimed"):
+        for seed in range(3):
+            tracking.log(arm, seed, scores | {"eval/score": 0.9 + seed / 1000}, study="scores", params={"hardware.dtype": "bf16"})
+    for arm, times in (("fast", [9.0, 9.1, 9.05, 9.02]), ("slow", [11.0, 11.1, 11.05, 11.02])):
+        for replicate in ("false", "true"):
+            more = {"replicate": replicate} if replicate == "true" else {}
+            tracking.log_timed(arm, times, study="times", params={"hardware.dtype": "fp32"}, **more)
+    both = ("--study", "scores", "--study", "times")
+    code, text = pick(capsys, *both, "--max-latency-ms", "10", "--at-least", "eval/score=0.8")
+    assert (code, groups(text)) == (0, {"Fits": ["fast"], "Unsure": ["untimed"], "Does not fit": ["slow"]})
+    assert "0.901" in text
+
+
 def test_a_time_fits_for_certain_only_beside_a_noise_floor_that_supports_it(tracking, capsys):
     tracking.log_timed("fast", [9.0, 9.1, 9.05, 9.02])
     code, text = pick(capsys, "--max-latency-ms", "10")
