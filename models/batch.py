@@ -17,6 +17,7 @@ class Batch:
     labels: Tensor | None = None  # (B,) int64 classes or float32 scores, (B, T) classes of tokens, (B, 2) start and end
     tokens: int = 0  # real tokens, padding not counted
     position_limit: int | None = None  # all position_ids are below it; None: unknown, computed where it is needed
+    answers: Tensor | None = None  # (B, C) or (B, T, C) logits of a teacher
     queries: Tensor | None = None  # (B, T) bool, True where the learned query vector replaces the token
 
     def to(self, device: torch.device | str) -> "Batch":

@@ -181,7 +181,7 @@ def train_and_evaluate(
 ) -> None:
     """Fine-tunes, then evaluates every split that is not trained on; DivergedError if training diverges."""
     teacher = _teacher(config, machine)
-    cost = flops.of_training(model, teacher)
+    cost = flops.of_training(model, teacher if config.finetune.hidden_weight else None)  # answers are computed once
     if machine.compiles:
         with baseline.leave_out():
             compile_ahead(training_of(config, model, prepared, cost, teacher=teacher), Position(), machine)

@@ -47,6 +47,7 @@ class Split:
     numbers: dict[str, np.ndarray] = field(default_factory=dict)  # additional arrays of this kind of task
     texts: dict[str, list] = field(default_factory=dict)  # additional values of this kind, one per item
     labels_of_tokens: bool = False  # the labels are (N,)
+    answers: np.ndarray | None = None  # (S, C) or (N, C) float32 logits of a teacher
 
     def __len__(self) -> int:
         return len(self.starts) - 1

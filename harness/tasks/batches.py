@@ -29,12 +29,16 @@ def collate(split: Split, rows: np.ndarray, pad_token_id: int, step: int = 1) ->
     real = columns < lengths[:, None]  # (B, T)
     positions = np.where(real, split.starts[rows][:, None] + columns, 0)
     labels = np.where(real, split.labels[positions], IGNORED) if split.labels_of_tokens else split.labels[rows]
+    answers = None
+    if split.answers is not None:
+        answers = torch.from_numpy(split.answers[positions if len(split.answers) == len(split.ids) else rows])
     return Batch(
         input_ids=torch.from_numpy(np.where(real, split.ids[positions], pad_token_id).astype(np.int64)),
         token_type_ids=torch.from_numpy(np.where(real, split.types[positions], 0).astype(np.int64)),
         attention_mask=None if real.all() else torch.from_numpy(real),
         labels=torch.from_numpy(labels),
         tokens=int(lengths.sum()),
+        answers=answers,
     )
 
 
@@ -90,4 +94,5 @@ def part(batch: Batch, rows: slice) -> Batch:
     mask = None if batch.attention_mask is None else batch.attention_mask[rows]
     labels = None if batch.labels is None else batch.labels[rows]
     types = None if batch.token_type_ids is None else batch.token_type_ids[rows]
-    return Batch(batch.input_ids[rows], types, mask, labels=labels)
+    answers = None if batch.answers is None else batch.answers[rows]
+    return Batch(batch.input_ids[rows], types, mask, labels=labels, answers=answers)

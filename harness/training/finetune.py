@@ -20,7 +20,7 @@ from harness.training.evaluation import evaluate_split, headline
 from harness.training.loop import Limit, OnFirstRank, Position, Step, Training, train
 from harness.training.optimiser import make_optimiser
 from harness.training.sharding import Collected, weights_of
-from harness.training.taught import Taught
+from harness.training.taught import Taught, with_answers
 from models.batch import Batch
 from models.heads import Classifier
 
@@ -45,7 +45,10 @@ def finetune(
     the first one evaluates and has them. `meter` pauses during evaluation.
     """
     weights = weights_of(model, machine, ranks)
-    training, position = training_of(config, weights.trained, data, cost, ranks, teacher), Position()
+    position = Position()
+    if teacher is not None and not config.finetune.hidden_weight:
+        data = with_answers(data, teacher, config.finetune.eval_batch_size, machine, position)
+    training = training_of(config, weights.trained, data, cost, ranks, teacher)
     optimiser = make_optimiser(weights.trained, config.finetune)
     if config.finetune.keep_best is KeepBest.none:
         train(training, optimiser, position, machine, run_log)

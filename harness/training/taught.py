@@ -3,14 +3,21 @@
 B texts, T tokens, C outputs, D hidden.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from time import perf_counter
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
 from harness.config.schema import FinetuneConfig
+from harness.hardware.device import Machine
+from harness.measure import flops
 from harness.tasks.base import Kind
+from harness.tasks.batches import evaluation_order
+from harness.tasks.prepared import Prepared
+from harness.training.evaluation import predict
+from harness.training.loop import Position
 from models.batch import Batch
 from models.heads import Classifier
 from models.objectives.config import MatchedLayers
@@ -32,12 +39,28 @@ class Taught:
         config = self.config
         states = self.student.encoder.hidden_states(batch) if config.hidden_weight else None
         logits = self.student(batch) if states is None else self.student.of_hidden(states[-1], batch)
-        with torch.no_grad():
-            taught = self.teacher.encoder.hidden_states(batch)
-            answers = self.teacher.of_hidden(taught[-1], batch)
+        taught, answers = [], batch.answers
+        if answers is None:
+            with torch.no_grad():
+                taught = self.teacher.encoder.hidden_states(batch)
+                answers = self.teacher.of_hidden(taught[-1], batch)
         loss = self.kind.loss_of(self.student, logits, batch)
         loss = loss + config.soft_weight * self.kind.soft_loss(logits, answers, batch, config.temperature)
         return loss if states is None else loss + config.hidden_weight * hidden_loss(states, taught, batch.attention_mask)
+
+
+def with_answers(data: Prepared, teacher: Classifier, batch_size: int, machine: Machine, position: Position) -> Prepared:
+    """The data with the teacher's answers to its training rows, computed once for all epochs.
+
+    Time and FLOPs of the pass are added to the position; the bytes that the answers take are printed.
+    """
+    started, train = perf_counter(), data.train
+    answers = predict(teacher, train, batch_size, data.pad_token_id, machine)
+    print(f"teacher: its answers to {len(train):,} rows are kept for all epochs, {answers.nbytes / 1e6:.3g} MB", flush=True)
+    shapes = [(len(rows), int(train.lengths[rows].max())) for rows in evaluation_order(train, batch_size)]
+    position.flops += sum(flops.of_model(teacher, *shape) for shape in shapes)
+    position.seconds += perf_counter() - started
+    return replace(data, train=replace(train, answers=answers))
 
 
 def hidden_loss(states: list[Tensor], taught: list[Tensor], mask: Tensor | None) -> Tensor:

@@ -3,17 +3,22 @@
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
 from harness.__main__ import main
-from harness.config.schema import FinetuneConfig
+from harness.config.schema import FinetuneConfig, HardwareConfig
+from harness.hardware.device import Machine
 from harness.measure import flops
-from harness.tasks.base import Kind
+from harness.tasks.base import Kind, Split
+from harness.tasks.batches import collate, part
 from harness.tasks.classification import Classification, Regression
+from harness.tasks.prepared import Prepared
 from harness.tasks.spans import Spans
 from harness.tasks.tagging import Tokens
-from harness.training.taught import Taught, hidden_loss
+from harness.training.loop import Position
+from harness.training.taught import Taught, hidden_loss, with_answers
 from models.batch import Batch
 from models.config import EncoderConfig
 from models.heads import build_classifier
@@ -86,6 +91,31 @@ def test_the_student_alone_learns(name: str):
     loss.backward()
     assert all(parameter.grad is not None and parameter.grad.isfinite().all() for parameter in student.parameters())
     assert all(parameter.grad is None for parameter in teacher.parameters())
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_answers_that_are_computed_once_give_the_same_loss(name: str, capsys):
+    """Batches carry them, so that the teacher runs once for all epochs: one that answers otherwise has no part in it."""
+    kind, outputs, labels = KINDS[name]
+    (student, teacher), batch = models_of(kind, outputs), batch_of(labels)
+    ids, by_token = batch.input_ids[REAL].numpy(), kind.labels_of_tokens
+    starts = np.concatenate([[0], REAL.sum(1).cumsum(0).numpy()])
+    given = (labels[REAL] if by_token else labels).numpy()
+    train = Split(ids, np.zeros(len(ids), np.uint8), starts, given, range(B), labels_of_tokens=by_token)
+    position, machine = Position(), Machine(HardwareConfig(threads=1))
+    data = with_answers(Prepared("key", 40, 0, "rows", 0, train, train), teacher, 2, machine, position)
+    config = FinetuneConfig(soft_weight=3.0, temperature=2.5)
+    expected = Taught(config, kind, student, teacher).loss(batch).item()
+    _, other = models_of(kind, outputs, seed=5)
+    whole = collate(data.train, np.arange(B), 0)
+    assert Taught(config, kind, student, other).loss(whole).item() == pytest.approx(expected, rel=1e-5)
+    weighed = [Taught(config, kind, student, other).loss(part(whole, slice(row, row + 1))).item() for row in range(B)]
+    if not by_token:
+        assert sum(weighed) / B == pytest.approx(expected, rel=1e-5)
+    assert position.flops == flops.of_model(teacher, 2, 5) + flops.of_model(teacher, 1, 8)
+    assert position.seconds > 0
+    size = outputs * 4 * (len(ids) if kind.every_token else B)
+    assert capsys.readouterr().out.endswith(f"{B} rows are kept for all epochs, {size / 1e6:.3g} MB\n")
 
 
 def test_padding_has_no_part_in_hidden_states():
