@@ -5,10 +5,13 @@ import os
 import re
 from pathlib import Path
 
+import pyarrow.parquet
 import pytest
 import torch
 import transformers
 from safetensors.torch import load_file
+from scipy.stats import pearsonr, spearmanr
+from tokenizers import Tokenizer
 from transformers.pytorch_utils import prune_linear_layer
 
 from harness.__main__ import main
@@ -70,6 +73,34 @@ def test_hidden_states_are_those_of_transformers(folder, compose):
     for ours, one in zip(states, expected, strict=True):
         torch.testing.assert_close(ours[batch.attention_mask], one[batch.attention_mask], atol=1e-5, rtol=1e-5)
     assert {origin.kind for name, origin in origins.items() if not name.startswith("head.")} == {"kept"}
+
+
+def test_similarity_of_sentences_is_the_published_one(folder, compose, shared_data):
+    """Cosine of mean vectors against the labels of STS-B's validation pairs, without training.
+
+    Alammar and Grootendorst, Hands-On Large Language Models, notebook of chapter 10: Pearson 0.869619, Spearman 0.867164.
+    """
+    model, _ = built(compose)
+    tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+    tokenizer.enable_truncation(128)
+    tokenizer.enable_padding()
+    (file,) = (shared_data / "glue" / "stsb").glob("validation-*.parquet")
+    pairs = pyarrow.parquet.read_table(file).to_pydict()
+    vectors = []
+    for field in ("sentence1", "sentence2"):
+        order = sorted(range(len(pairs[field])), key=lambda row: len(pairs[field][row]))
+        of_field = torch.empty(len(order), 384)
+        for rows in (order[first : first + 100] for first in range(0, len(order), 100)):
+            encodings = tokenizer.encode_batch([pairs[field][row] for row in rows])
+            ids, mask = (torch.tensor([getattr(one, name) for one in encodings]) for name in ("ids", "attention_mask"))
+            with torch.inference_mode():
+                states = model.encoder(Batch(ids, attention_mask=mask.bool())) * mask[..., None]
+            of_field[rows] = states.sum(1) / mask.sum(1, keepdim=True)
+        vectors.append(of_field)
+    cosines = torch.cosine_similarity(*vectors).numpy()
+    assert len(cosines) == 1500
+    assert pearsonr(cosines, pairs["label"]).statistic == pytest.approx(0.8696194608752055, abs=1e-5)
+    assert spearmanr(cosines, pairs["label"]).statistic == pytest.approx(0.8671637433378804, abs=1e-5)
 
 
 @pytest.mark.parametrize("overrides", CHANGES.values(), ids=CHANGES)
