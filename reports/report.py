@@ -26,9 +26,10 @@ def default_out(study: str, output: str = "multirun") -> Path:
     return Path(output, "reports", re.sub(r"[^\w.-]|^\.+", "_", study))
 
 
-def _last_audit(output: str) -> Path | None:
-    path = Path(output, "audit", "audit.json")
-    return path if path.is_file() else None
+def audit_of(options: argparse.Namespace, runs: StudyRuns) -> Path | None:
+    """The audit that the options name, else the last one beside the runs; None without one."""
+    path = options.audit or Path(runs.reader.output or options.output, "audit", "audit.json")
+    return path if options.audit or path.is_file() else None
 
 
 def write(files: dict[str, bytes], out: Path) -> None:
@@ -73,7 +74,7 @@ def rendered(options: argparse.Namespace, runs: StudyRuns) -> Files:
     study = Study(
         compare_with_first(runs, options.baseline, options.along),
         lambda metric, some: store.read_history(runs.reader, some, metric),
-        Options(tuple(options.target), options.with_wnli, options.audit or _last_audit(options.output)),
+        Options(tuple(options.target), options.with_wnli, audit_of(options, runs)),
         output=runs.reader.output,
         forkable=runs.reader.forkable,
     )
