@@ -78,11 +78,11 @@ def verify(folder: Path) -> Checks:
         if name.startswith(PREDICTIONS):
             for run_id, table in of_runs(folder / name):
                 suffix = name.partition("-")[0].removeprefix(PREDICTIONS)
-                _compare_predictions(checks, f"{rows[run_id]['name']}, {name}", rows[run_id], table, suffix)
+                compare_predictions(checks, f"{rows[run_id]['name']}, {name}", rows[run_id], table, suffix)
     computed = report_of(folder)
     for name in computed:
         if name.endswith((".md", ".csv")) and (folder / name).is_file():
-            pairs = _parts(name, (folder / name).read_text()), _parts(name, computed[name].decode())
+            pairs = parts_of(name, (folder / name).read_text()), parts_of(name, computed[name].decode())
             checks.compare("texts", f"{name}, numbers and cells", *map(len, pairs))
             for (line, archived), (_, anew) in zip(*pairs, strict=False):
                 checks.compare("numbers and marks of the report", f"{name}, line {line}", archived, anew)
@@ -90,7 +90,7 @@ def verify(folder: Path) -> Checks:
     return checks
 
 
-def _compare_predictions(checks: Checks, where: str, row: Mapping[str, Any], table: pyarrow.Table, suffix: str) -> None:
+def compare_predictions(checks: Checks, where: str, row: Mapping[str, Any], table: pyarrow.Table, suffix: str) -> None:
     """Predictions with their logits; scores of the task, and for the main split the headline and the number of labels."""
     params, columns = row["params"], {name: table[name].to_numpy(zero_copy_only=False) for name in table.column_names}
     kind = TaskKind(params["task.kind"])
@@ -123,7 +123,7 @@ def answers(kind: TaskKind, columns: Mapping[str, np.ndarray], names: list[str])
     return labels, predicted
 
 
-def _parts(name: str, text: str) -> list[tuple[int, float | str]]:
+def parts_of(name: str, text: str) -> list[tuple[int, float | str]]:
     """Line, and number or mark of a report or number or text of a cell."""
     is_csv = name.endswith(".csv")
     rows: Iterable[list[str]] = csv.reader(io.StringIO(text)) if is_csv else map(PARTS.findall, text.splitlines())
