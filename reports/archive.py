@@ -170,6 +170,8 @@ def _texts(run: Run, output: Path | None) -> dict[str, pyarrow.Table]:
 
 
 def _parquet(table: pyarrow.Table) -> bytes:
-    content = io.BytesIO()
-    parquet.write_table(table, content, compression="zstd", compression_level=19)
+    content, numbers = io.BytesIO(), [field.name for field in table.schema if pyarrow.types.is_floating(field.type)]
+    other = [name for name in table.column_names if name not in numbers]
+    split = {"use_byte_stream_split": numbers, "use_dictionary": other} if numbers else {}  # logits take a quarter less
+    parquet.write_table(table, content, compression="zstd", compression_level=19, **split)
     return content.getvalue()
