@@ -61,6 +61,8 @@ def faults(folder: Path, sums: Mapping[str, list[int | str]]) -> list[str]:
 class ArchiveReader(Reader):
     """Reads an archive; ReportError for one that is not as it was written. Files of runs are unpacked into a folder."""
 
+    is_unpacked = True
+
     def __init__(self, folder: Path) -> None:
         self.manifest = manifest(folder)
         if wrong := faults(folder, self.manifest["data"]):

@@ -163,6 +163,21 @@ def test_changed_and_missing_data_is_found_and_not_read(copy, capsys):
 
 
 @pytest.mark.long
+def test_an_archive_is_read_as_a_store_is(demo, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    runs = reports.load(uri=str(demo))
+    assert (runs.attrs["study"], {*runs["arm"]}) == ("demo", {"base", "albert", "windowed"})
+    assert runs["eval/score"].notna().all()
+    assert runs["folder"].isna().all()
+    assert main(["compare", runs["run_id"][0], runs["run_id"][1], "--uri", str(demo)]) == 0
+    assert "Settings that differ" in capsys.readouterr().out
+
+
+def test_shipped_examples_are_small():
+    assert sum(path.stat().st_size for path in EXAMPLES.rglob("*") if path.is_file()) <= 1.5e6
+
+
+@pytest.mark.long
 def test_an_archive_names_neither_user_nor_machine_nor_folder_and_stays_small(copy):
     table = parquet.read_table(copy / "runs.parquet")
     tags = {key for row in table["tags"].to_pylist() for key, _ in row}
