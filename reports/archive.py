@@ -65,7 +65,8 @@ def replaced(folder: Path) -> set[str]:
 def archive(options: argparse.Namespace) -> Files:
     """Content of all files of an archive."""
     runs = read_store(options.uri, [options.study])
-    data, thinned = pack(runs, audit_of(options, runs)) if not isinstance(runs.reader, ArchiveReader) else runs.reader.packed
+    data, thinned = runs.reader.packed if isinstance(runs.reader, ArchiveReader) else pack(runs)
+    data |= {AUDIT: audit.read_bytes()} if (audit := audit_of(options, runs)) else {}
     content = {"study": options.study, "options": words_of(options), "left_out": LEFT_OUT, "thinned": thinned}
     content |= {"data": hashes(data), "report": {}}
     with tempfile.TemporaryDirectory() as scratch:
@@ -89,7 +90,7 @@ def report_of(folder: Path) -> Files:
     return rendered(options, read(options))
 
 
-def pack(runs: StudyRuns, audit: Path | None) -> tuple[Files, dict[str, Any]]:
+def pack(runs: StudyRuns) -> tuple[Files, dict[str, Any]]:
     """The data of an archive; and what is kept of curves: metric -> most points of one of them, of those that were thinned."""
     rows, curves, predictions, texts, thinned = [], [], {}, {}, {}
     for run in runs.runs:
@@ -110,7 +111,7 @@ def pack(runs: StudyRuns, audit: Path | None) -> tuple[Files, dict[str, Any]]:
     if missing := folders.not_run(runs.study, runs.reader.output):
         plan = [{"title": title, "folder": f"{runs.study}/{number}"} for number, title in enumerate(missing)]
         files[paths.PLAN] = json.dumps({"": {"time": 0, "runs": plan}}).encode()
-    return files | ({AUDIT: audit.read_bytes()} if audit else {}), {THINNED: thinned}
+    return files, {THINNED: thinned}
 
 
 def _row(run: Run, study: str, output: Path | None) -> dict[str, Any]:

@@ -27,9 +27,11 @@ def default_out(study: str, output: str = "multirun") -> Path:
 
 
 def audit_of(options: argparse.Namespace, runs: StudyRuns) -> Path | None:
-    """The audit that the options name, else the last one beside the runs; None without one."""
+    """The audit that the options name, else the last one beside the runs; None without one. ReportError for a missing one."""
     path = options.audit or Path(runs.reader.output or options.output, "audit", "audit.json")
-    return path if options.audit or path.is_file() else None
+    if options.audit and not path.is_file():
+        raise ReportError(f"--audit {str(path)!r}: expected the file that `python -m harness audit` wrote")
+    return path if path.is_file() else None
 
 
 def write(files: dict[str, bytes], out: Path) -> None:
