@@ -23,7 +23,8 @@ from harness.terminal import console, ends_with_its_reader, live_line
 INTERRUPTED = 130
 """Exit code of a command that Ctrl-C ended: 128 + 2."""
 
-OF_REPORTS = {"report": "reports", "reports": "reports"} | {name: f"reports {name}" for name in ("compare", "gate", "pick")}
+OF_REPORTS = {"report": "reports", "reports": "reports"}
+OF_REPORTS |= {name: f"reports {name}" for name in ("archive", "compare", "gate", "pick", "verify")}
 """What is looked for here -> the module that has it."""
 
 HELP = {"-h", "--help"}

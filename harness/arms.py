@@ -27,6 +27,7 @@ SEEDS = ("seed", "pretrain.seed")
 
 NAMES = (
     "study",
+    "hypothesis",
     "arm",
     "match.",
     "matched.",

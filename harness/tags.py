@@ -10,6 +10,9 @@ import zlib
 from collections.abc import Mapping
 
 STUDY = "study"
+HYPOTHESIS, HYPOTHESIS_TIME = "hypothesis", "hypothesis_time"
+"""What the study expects, and when that was recorded, in ms since 1970; absent without one."""
+
 ARM = "arm"
 """Readable label of what is compared: `base`, `base dtype=bf16`, `albert+mlm mask_rate=0.4`."""
 

@@ -43,7 +43,7 @@ def load(
     used = [name for name in RESULTS if any(name in run.metrics for run in runs)]
     rows = [
         _identity(run, places.get(run.run_id))
-        | {"run_id": run.run_id, "folder": _folder(run, found.reader.output)}
+        | {"run_id": run.run_id, "folder": None if found.reader.is_unpacked else _folder(run, found.reader.output)}
         | {key: run.params.get(key) for key in differing}
         | {name: run.metrics.get(name) for name in used}
         for run in runs

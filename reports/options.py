@@ -3,7 +3,7 @@
 import argparse
 from pathlib import Path
 
-from reports.commands import COMMANDS, Parser
+from reports.commands import COMMANDS, Parser, add_where
 
 GC_THRESHOLDS = (100_000, 50, 50)
 """Thresholds of garbage collection: of what a report makes, nearly all is kept until it is written."""
@@ -20,17 +20,18 @@ def parse(arguments: list[str]) -> argparse.Namespace:
         default=[],
         help="MLflow experiment to report on; several are joined (default: the newest with a finished run)",
     )
-    parser.add_argument("--where", metavar="FILTER", help="which runs, as MLflow filters them: \"tags.task = 'sst2'\"")
+    parser.add_argument("--out", metavar="DIR", type=Path, help="where to write (default: reports/<study> in --output)")
+    add_comparison(parser)
+    formats = "what to write, of md, html, csv, latex, parquet, png (default: %(default)s)"
+    parser.add_argument("--format", metavar="NAMES", default="md,html,csv", help=formats)
+    return parser.parse(arguments)
+
+
+def add_comparison(parser: Parser) -> None:
+    """Options that say what the report compares."""
+    add_where(parser)
     of_baseline = "arm that the others are compared with; of several the first that there is (default: base)"
     parser.add_argument("--baseline", metavar="NAME", action="append", default=[], help=of_baseline)
-    parser.add_argument(
-        "--along",
-        metavar="KEY",
-        action="append",
-        default=[],
-        help="setting that arms may differ in, such as hardware.dtype or a group such as hardware; may be repeated",
-    )
-    parser.add_argument("--out", metavar="DIR", type=Path, help="where to write (default: reports/<study> in --output)")
     of_audit = "verdicts on claims (default: audit/audit.json in --output)"
     parser.add_argument("--audit", metavar="FILE", type=Path, help=of_audit)
     parser.add_argument("--with-wnli", action="store_true", help="count WNLI in the average over GLUE (default: left out)")
@@ -41,6 +42,3 @@ def parse(arguments: list[str]) -> argparse.Namespace:
         default=[],
         help="quality whose cost is shown, such as pretrain/masked_loss=6.5; may be repeated (default: the baseline's end)",
     )
-    formats = "what to write, of md, html, csv, latex, parquet, png (default: %(default)s)"
-    parser.add_argument("--format", metavar="NAMES", default="md,html,csv", help=formats)
-    return parser.parse(arguments)

@@ -11,7 +11,7 @@ from harness.redact import hidden, hide, whole
 from reports.comparison import labels
 from reports.comparison.compare import Comparison, compare
 from reports.errors import ReportError
-from reports.reading import default_uri, store, where
+from reports.reading import MANIFEST, default_uri, store, where
 from reports.reading.sqlite_reader import SqliteReader
 from reports.reading.store import Reader, Run
 
@@ -22,9 +22,14 @@ def connect(uri: str) -> Reader:
         hide(whole(uri))  # what MLflow says of it is printed without its secrets
     except ValueError as error:
         raise ReportError(str(error)) from error
+    if Path(uri, MANIFEST).is_file():
+        from reports.reading.archive import ArchiveReader  # pyarrow, which reading a store does without
+
+        return ArchiveReader(Path(uri))
     if "://" not in uri:
         raise ReportError(
-            f"--uri {hidden(uri)!r} has no scheme; expected an address such as sqlite:///multirun/mlflow.db or http://host:5000"
+            f"--uri {hidden(uri)!r} has no scheme; expected an address such as sqlite:///multirun/mlflow.db or "
+            "http://host:5000, or the folder of an archive"
         )
     try:
         _ = urlsplit(uri).port

@@ -26,8 +26,11 @@ def default_out(study: str, output: str = "multirun") -> Path:
     return Path(output, "reports", re.sub(r"[^\w.-]|^\.+", "_", study))
 
 
-def _last_audit(output: str) -> Path | None:
-    path = Path(output, "audit", "audit.json")
+def audit_of(options: argparse.Namespace, runs: StudyRuns) -> Path | None:
+    """The audit that the options name, else the last one beside the runs; None without one. ReportError for a missing one."""
+    path = options.audit or Path(runs.reader.output or options.output, "audit", "audit.json")
+    if options.audit and not path.is_file():
+        raise ReportError(f"--audit {str(path)!r}: expected the file that `python -m harness audit` wrote")
     return path if path.is_file() else None
 
 
@@ -73,7 +76,7 @@ def rendered(options: argparse.Namespace, runs: StudyRuns) -> Files:
     study = Study(
         compare_with_first(runs, options.baseline, options.along),
         lambda metric, some: store.read_history(runs.reader, some, metric),
-        Options(tuple(options.target), options.with_wnli, options.audit or _last_audit(options.output)),
+        Options(tuple(options.target), options.with_wnli, audit_of(options, runs)),
         output=runs.reader.output,
         forkable=runs.reader.forkable,
     )

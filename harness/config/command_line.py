@@ -71,6 +71,8 @@ def _override(argument: str) -> str:
     part_of_split = r"^(\+*task\.(?:\w+_split|more_validation\.\w+|languages\.\w+)=)([\w.:-]+\[.*\].*)$"
     if found := re.fullmatch(r"(\+*tracking\.uri=)(.*)", argument, re.DOTALL):
         argument = found[1] + _hidden(found[2])
+    if found := re.fullmatch(r"(\+*hypothesis=)([^'\"].*)", argument, re.DOTALL):
+        argument = found[1] + "'" + found[2].replace("'", r"\'") + "'"  # a text, whatever it holds
     return re.sub(part_of_split, r"\1'\2'", argument)  # quoted, or Hydra would read a list
 
 

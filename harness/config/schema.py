@@ -378,6 +378,7 @@ class RunConfig:
     """One run: one arm on one task with one seed."""
 
     study: str = "default"  # name of the MLflow experiment and of its folder in `output`
+    hypothesis: str = ""  # what the study expects; recorded with its time before the first run, and the head of the report
     arm: str = ""  # label of the arm; empty: from model, enhancements and objective
     settings: dict[str, str] = field(default_factory=dict)  # key: value, where the arm differs from its choices
     swept: list[str] = field(default_factory=list)  # keys and groups that the command sweeps

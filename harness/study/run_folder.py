@@ -20,6 +20,7 @@ from harness.config.resolve import load, save
 from harness.config.schema import RunConfig
 from harness.errors import InputError
 from harness.redact import words
+from harness.study import hypothesis
 from harness.study.identity import Identity, Inputs
 from harness.study.schedule import End
 from harness.terminal import console
@@ -35,7 +36,7 @@ def record(config: RunConfig, inputs: Inputs, lifted: list[str]) -> dict[str, An
     """A new attempt at the run."""
     identity = Identity(config, inputs)
     described = identity.described(lifted)
-    described["tags"] |= source(described["tags"][tags.GIT_COMMIT])
+    described["tags"] |= source(described["tags"][tags.GIT_COMMIT]) | hypothesis.tags_of(config)
     return {
         "attempt": uuid.uuid4().hex,
         "name": identity.title,

@@ -16,7 +16,7 @@ from harness.config.choices import Device
 from harness.config.schema import RunConfig
 from harness.errors import InputError
 from harness.hardware import device, facts
-from harness.study import forecast, prepare_workers, run_folder, status
+from harness.study import forecast, hypothesis, prepare_workers, run_folder, status
 from harness.study.budget import Queue
 from harness.study.plan import PlannedRun, plan, with_sizes
 from harness.study.process import Command, LoadCheck, SerialRunner, ThreadedRunner
@@ -46,6 +46,7 @@ def run_study(configs: list[RunConfig]) -> int:
     load, trackers = LoadCheck(), None
     with console.quiet(any(config.sweep.quiet for config in configs)):
         refuse_impossible(configs)
+        hypothesis.refuse_late(configs)
         if any(config.search.space for config in configs):
             searches = Searches(with_sizes(configs))
             for runs, heading in searches.rounds():
@@ -104,6 +105,8 @@ def _begun(planned: list[PlannedRun], trackers: Trackers, trials_of: str = "") -
     with console.logged(_studies(planned)):
         _announce(planned, trials_of)
         status.write_plan(planned)
+        for run in planned:
+            hypothesis.write(run.config)
         try:
             with _ended_as_interrupted(), tracked(planned, trackers, waits=not trials_of):
                 yield

@@ -64,6 +64,7 @@ SHAPES: dict[str, Any] = {
         f"{tags.PIECES}?": {...: int},
     },
     "result.json": {"status": State, "time?": int, "metrics": {...: float}, "steps?": {...: int}, "files?": SUMS},
+    "hypothesis.json": {"text": str, "time": int},
     paths.PLAN: {
         ...: {"time": int, "folder": str, "runs": [{"folder": str, "title": str, "timed": bool, "needs": str | None}]}
     },

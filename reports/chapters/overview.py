@@ -1,6 +1,7 @@
 """The first screen: one row an arm over all tasks, what was found in words, and a picture of all changes."""
 
 import math
+from datetime import UTC, datetime
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -46,8 +47,22 @@ def chapter(study: Study) -> Chapter:
         results = [compared, *table, *words, *tasks_table(comparison)]
     else:
         results = [compared, *words, *table, *tasks_table(comparison)]
-    before = [*_without_baseline(comparison), *pretraining.warnings(comparison)]
+    before = [*hypotheses(comparison), *_without_baseline(comparison), *pretraining.warnings(comparison)]
     return Chapter([*before, *results, *plots.drawn_note(comparison), *plots.pictured(CAPTIONS, files)], files)
+
+
+def hypotheses(comparison: Comparison) -> list[str]:
+    """A paragraph for each study that has one: its text, and by the recorded times whether it came before the first run."""
+    runs = [run for run in (*comparison.runs, *comparison.superseded, *comparison.left_out) if not run.elsewhere]
+    of_study = {run.tags.get(tags.STUDY): run.tags for run in runs if tags.HYPOTHESIS in run.tags}
+    paragraphs = []
+    for study, recorded in of_study.items():
+        time = int(recorded[tags.HYPOTHESIS_TIME])
+        earlier = sum(run.started < time for run in runs if run.tags.get(tags.STUDY) == study)
+        when = f"after {earlier} of its runs had begun" if earlier else "before the first run"
+        date = f"{datetime.fromtimestamp(time / 1000, UTC):%Y-%m-%d %H:%M} UTC"
+        paragraphs.append(f"**Hypothesis**, written {when}, on {date}: {escape(recorded[tags.HYPOTHESIS])}")
+    return paragraphs
 
 
 def _without_baseline(comparison: Comparison) -> list[str]:

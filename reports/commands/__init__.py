@@ -7,6 +7,8 @@ from reports.errors import ReportError, unknown
 from reports.reading import default_uri
 
 COMMANDS = {
+    "archive": ("reports.archive", "a folder with all that the report of a study reads, and the report, to be kept and shared"),
+    "verify": ("reports.verify", "recomputes the report of an archive; exit code 1 where a number is another one"),
     "compare": ("reports.commands.compare", "what differs between two runs: settings, environment, numbers"),
     "gate": ("reports.commands.gate", "exit code 1 where an arm is not shown to be at most so much worse, for CI"),
     "pick": ("reports.commands.pick", "the arms that satisfy limits on size, speed, memory and score"),
@@ -21,15 +23,15 @@ class Parser(argparse.ArgumentParser):
         prog = f"python -m reports {command}".rstrip()
         super().__init__(prog=prog, description=description, epilog=epilog, allow_abbrev=False)
         self.add_argument("--output", metavar="DIR", default="multirun", help="folder of the runs (default: %(default)s)")
-        self.add_argument("--uri", help="tracking store (default: the SQLite file mlflow.db of --output)")
+        self.add_argument("--uri", help="tracking store, or the folder of an archive (default: mlflow.db of --output)")
 
     def error(self, message: str) -> NoReturn:
         """One line."""
         raise ReportError(f"{message}; {self.prog} --help lists the options")
 
     def parse(self, arguments: list[str]) -> argparse.Namespace:
-        """The options, `uri` being that of the store that is read; `output=DIR` is `--output DIR`, as keys are written."""
-        given = [f"--{word}" if word.startswith("output=") else word for word in arguments]
+        """The options, `uri` being that of the store that is read; `output=DIR` and `to=DIR` are written as keys."""
+        given = [f"--{word}" if word.startswith(("output=", "to=")) else word for word in arguments]
         options, rest = self.parse_known_args(given)
         if rest:
             raise unknown("option", rest[0], [name for action in self._actions for name in action.option_strings])
@@ -42,5 +44,9 @@ def add_where(parser: Parser) -> None:
     """Options that say which runs are compared with which, as those of the report."""
     parser.add_argument("--where", metavar="FILTER", help="which runs, as MLflow filters them: \"tags.task = 'sst2'\"")
     parser.add_argument(
-        "--along", metavar="KEY", action="append", default=[], help="setting that runs may differ in; may be repeated"
+        "--along",
+        metavar="KEY",
+        action="append",
+        default=[],
+        help="setting that arms may differ in, such as hardware.dtype or a group such as hardware; may be repeated",
     )

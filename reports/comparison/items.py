@@ -8,7 +8,7 @@ as SQuAD does (arXiv:1606.05250, section 6.1), else 0.
 import math
 import re
 import string
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ from scipy.special import ndtr, ndtri
 from tokenizers import Tokenizer
 
 from harness import checksums, paired, paths
-from reports.reading import folders
+from reports.reading import archive, folders
 from reports.reading.store import Run
 
 FILE = "predictions.parquet"
@@ -177,20 +177,10 @@ def of_both(pairs: Iterable[tuple[Errors | None, Errors | None]]) -> Paired | No
 
 @dataclass(frozen=True)
 class Texts:
-    """The validation data as a model reads it: tokens of each item, and its text put together from them."""
+    """The validation data as a model reads it."""
 
-    ids: np.ndarray
-    starts: np.ndarray
-    tokenizer: Tokenizer
-
-    @property
-    def lengths(self) -> np.ndarray:
-        """(N,) tokens, markers of beginning and end among them."""
-        return np.diff(self.starts)
-
-    def of(self, index: int) -> str:
-        """The text of one item, without markers."""
-        return self.tokenizer.decode(self.ids[self.starts[index] : self.starts[index + 1]].tolist(), skip_special_tokens=True)
+    lengths: np.ndarray  # (N,) tokens, markers of beginning and end among them
+    of: Callable[[int], str]  # the text of one item, put together from its tokens without markers
 
 
 def torn(runs: Iterable[Run], output: Path | None) -> list[Path]:
@@ -215,6 +205,9 @@ def texts(run: Run, output: Path | None, items: int) -> Texts | None:
         cache = paths.data_folder(str(folder.parent.parent), key)
     except ValueError:  # a name that leads elsewhere
         return None
+    if (cache / archive.TEXTS).is_file():
+        table = parquet.read_table(cache / archive.TEXTS)
+        return Texts(table["tokens"].to_numpy(), table["text"].to_pylist().__getitem__)
     if not (cache / "validation.safetensors").is_file() or not (cache / "tokenizer.json").is_file():
         return None
     if (cache / checksums.FILE).exists() and checksums.broken_seal(cache):
@@ -222,4 +215,5 @@ def texts(run: Run, output: Path | None, items: int) -> Texts | None:
     arrays = load_file(cache / "validation.safetensors")
     if len(arrays["starts"]) != items + 1:
         return None
-    return Texts(arrays["ids"], arrays["starts"], Tokenizer.from_file(str(cache / "tokenizer.json")))
+    tokenizer, parts = Tokenizer.from_file(str(cache / "tokenizer.json")), np.split(arrays["ids"], arrays["starts"][1:-1])
+    return Texts(np.diff(arrays["starts"]), lambda index: tokenizer.decode(parts[index].tolist(), skip_special_tokens=True))

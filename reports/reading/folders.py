@@ -25,7 +25,7 @@ def name_of(run: Run) -> str | None:
 
 def folder_of(run: Run, output: Path | None) -> Path | None:
     """The folder that this very attempt wrote, below `output` or where the run says; None where there is none any more."""
-    return next((folder for folder in _candidates(run, output) if _is_of(run, folder)), None)
+    return next((folder for folder in candidates(run, output) if _is_of(run, folder)), None)
 
 
 def record_of(folder: Path) -> dict[str, Any]:
@@ -38,7 +38,7 @@ def record_of(folder: Path) -> dict[str, Any]:
 
 def torn(run: Run, output: Path | None, name: str) -> Path | None:
     """The record of a run, or the file of this name in its folder, where it is not as it was written; None where it is."""
-    for folder in _candidates(run, output):
+    for folder in candidates(run, output):
         if (folder / RECORD).is_file() and not record_of(folder):
             return folder / RECORD
         if _is_of(run, folder) and (folder / name).is_file():
@@ -46,7 +46,8 @@ def torn(run: Run, output: Path | None, name: str) -> Path | None:
     return None
 
 
-def _candidates(run: Run, output: Path | None) -> list[Path]:
+def candidates(run: Run, output: Path | None) -> list[Path]:
+    """Where the folder of the run would be, below `output` first; empty for a run without one."""
     name, study = name_of(run), run.tags.get(tags.STUDY)
     if name is None or study is None:
         return []

@@ -99,6 +99,7 @@ class Reader(abc.ABC):
     """Reads a tracking store; ReportError from any call where the store does not answer. Deleted runs are left out."""
 
     output: Path | None = None  # folder with the files of its runs, where that is known
+    is_unpacked = False  # whether that folder is removed with the reader
     forkable = False  # whether a forked process may go on reading with it
 
     @abc.abstractmethod

@@ -25,6 +25,7 @@ from reports.comparison.compare import Comparison
 from reports.comparison.section import headline
 from reports.writing import marks
 from reports.writing.formats import prefix
+from reports.writing.lean import lean
 
 LONGEST = 40
 """Letters of a name in a picture."""
@@ -61,7 +62,14 @@ def _last_words(text: str, most: int) -> str:
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 LINES = ("-", "--", ":", "-.")
-STYLE = {"svg.hashsalt": "reports", "font.size": 9, "axes.spines.top": False, "axes.spines.right": False, "axes.titlesize": 10}
+STYLE = {
+    "svg.hashsalt": "reports",
+    "svg.fonttype": "none",
+    "font.size": 9,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.titlesize": 10,
+}
 STYLE |= {"text.parse_math": False, "axes.grid": True, "grid.alpha": 0.25}
 STYLE |= {"axes.titley": 1.0}  # no ticks are above a panel: matplotlib need not measure them to place its title
 STYLE |= {"font.sans-serif": ["DejaVu Sans"]}  # matplotlib's own; every text looks up all that are listed
@@ -170,7 +178,7 @@ def svg(figure: Figure) -> bytes:
     lay_out(figure)
     buffer = io.BytesIO()
     figure.savefig(buffer, format="svg", metadata={"Date": None})
-    return marks.add(buffer.getvalue(), figure)
+    return marks.add(lean(buffer.getvalue()), figure)
 
 
 def lay_out(figure: Figure) -> None:

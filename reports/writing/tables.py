@@ -355,7 +355,9 @@ def parquet_file(lines: Iterable[Line]) -> bytes:
     types = {str: pyarrow.string(), int: pyarrow.int64(), float: pyarrow.float64()}
     schema = pyarrow.schema([(column, types[kind]) for column, kind in COLUMNS.items()])
     content = io.BytesIO()
-    pyarrow.parquet.write_table(pyarrow.Table.from_pylist(list(lines), schema), content)
+    pyarrow.parquet.write_table(
+        pyarrow.Table.from_pylist(list(lines), schema), content, compression="zstd", compression_level=19
+    )
     return content.getvalue()
 
 

@@ -6,14 +6,15 @@ up to the first expression, and reaches to the next blank line.
 """
 
 import argparse
-import csv
 import functools
 import json
 import re
 import sys
 from pathlib import Path
+from typing import Any
 
 import jinja2
+from pyarrow import parquet
 
 ROOT = Path(__file__).resolve().parents[2]
 TEMPLATE = Path(__file__).with_name("figures.md.jinja")
@@ -30,15 +31,14 @@ class MissingError(ValueError):
 
 
 @functools.cache
-def _summary(study: str) -> list[dict[str, str]]:
-    with (EXAMPLES / study / "summary.csv").open(newline="") as file:
-        return list(csv.DictReader(file))
+def _summary(study: str) -> list[dict[str, Any]]:
+    return parquet.read_table(EXAMPLES / study / "summary.parquet").to_pylist()
 
 
-def _row(study: str, arm: str, metric: str, task: str) -> dict[str, str]:
+def _row(study: str, arm: str, metric: str, task: str) -> dict[str, Any]:
     found = [one for one in _summary(study) if (one["arm"], one["metric"], one["task"]) == (arm, metric, task)]
     if len(found) != 1:
-        raise MissingError(f"{study}/summary.csv: expected one row of {arm}, {metric}, {task}, found {len(found)}")
+        raise MissingError(f"{study}/summary.parquet: expected one row of {arm}, {metric}, {task}, found {len(found)}")
     return found[0]
 
 
@@ -50,16 +50,16 @@ def signed(value: float, digits: int) -> str:
 def mean(study: str, arm: str, digits: int = 2, metric: str = LOSS, task: str = "pretraining", scale: float = 1.0) -> str:
     """`5.00 ± 0.11`; without the standard deviation where it is 0."""
     row = _row(study, arm, metric, task)
-    value, sd = float(row["mean"]) / scale, float(row["sd"] or 0) / scale
+    value, sd = row["mean"] / scale, (row["sd"] or 0) / scale
     return f"{value:.{digits}f} ± {sd:.{digits}f}" if sd else f"{value:.{digits}f}"
 
 
 def change(study: str, arm: str, digits: int = 2, metric: str = LOSS, task: str = "pretraining", sign: int = 1) -> str:
     """`+0.09 [+0.01, +0.17]`, against the baseline of the study; `sign`: -1 for the baseline against the arm."""
     row = _row(study, arm, metric, task)
-    ends = sorted(sign * float(row[name]) for name in ("ci_low", "ci_high") if row[name])
+    ends = sorted(sign * row[name] for name in ("ci_low", "ci_high") if row[name] is not None)
     between = f" [{', '.join(signed(end, digits) for end in ends)}]" if ends else ""
-    return signed(sign * float(row["change"]), digits) + between
+    return signed(sign * row["change"], digits) + between
 
 
 def unsigned(text: str) -> str:

@@ -61,7 +61,7 @@ def test_points_say_their_values_where_they_are_drawn(panel):
         "albert <b>, sst2\nlength (tokens): 10\nlatency (ms): 1,234",
         "albert <b>, sst2\nlength (tokens): 100\nlatency (ms): 0.500",
     ]
-    assert np.array(centres(root)) == pytest.approx(np.array(markers(root, "M -3.5 3.5")), abs=0.11)
+    assert np.array(centres(root)) == pytest.approx(np.array(markers(root, "M-3.5 3.5")), abs=0.11)
 
 
 def test_shifted_mark_says_its_value_where_it_is_drawn(panel):
@@ -70,7 +70,7 @@ def test_shifted_mark_says_its_value_where_it_is_drawn(panel):
     panel.plot(2, 3, "s", markersize=7, transform=shifted, label="albert\nscore: 0.3 ± 0.1")
     root = drawn(panel.figure)
     assert titles(root) == ["albert, sst2\nscore: 0.3 ± 0.1"]
-    assert np.array(centres(root)) == pytest.approx(np.array(markers(root, "M -3.5 3.5")), abs=0.11)
+    assert np.array(centres(root)) == pytest.approx(np.array(markers(root, "M-3.5 3.5")), abs=0.11)
 
 
 def test_error_bars_say_their_ends(panel):

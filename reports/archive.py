@@ -1,0 +1,178 @@
+"""`python -m reports archive STUDY to=FOLDER`: a study as `reports.reading.archive` reads it, and the report made from it."""
+
+import argparse
+import io
+import json
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow
+from pyarrow import parquet
+
+from harness import metrics, paths
+from reports.commands import Parser
+from reports.comparison import items
+from reports.errors import ReportError
+from reports.options import add_comparison, parse
+from reports.read import StudyRuns
+from reports.read import read as read_store
+from reports.reading import MANIFEST, folders
+from reports.reading.archive import AUDIT, CURVES, PREDICTIONS, RUNS, TEXTS, ArchiveReader, hashes, manifest
+from reports.reading.store import Reader, Run
+from reports.render import Files
+from reports.report import audit_of, read, rendered, write
+from reports.writing.plots import CURVE_POINTS
+
+TEXT, NUMBERS = pyarrow.map_(pyarrow.string(), pyarrow.string()), pyarrow.map_(pyarrow.string(), pyarrow.float64())
+COLUMNS = {"run_id": pyarrow.string(), "name": pyarrow.string(), "study": pyarrow.string(), "started": pyarrow.int64()}
+COLUMNS |= {"tags": TEXT, "params": TEXT, "metrics": NUMBERS}
+COLUMNS |= {"record": pyarrow.string(), "config": pyarrow.string(), "result": pyarrow.string()}
+CURVE = {"run_id": pyarrow.string(), "metric": pyarrow.string(), "step": pyarrow.int64(), "value": pyarrow.float64()}
+LEFT_OUT = "weights, checkpoints, logs, prepared data but its texts; tags with the names of machine and user"
+THINNED = f"of more than {CURVE_POINTS} points every n-th, the last, and those at steps of shorter curves"
+
+
+def main(given: list[str]) -> int:
+    """0, and the folder on stdout; ReportError, with nothing written, where the store has no answer."""
+    parser = Parser("archive", "Writes all that the report of a study reads, without weights, and the report made from that.")
+    parser.add_argument("study", metavar="STUDY", help="MLflow experiment")
+    parser.add_argument(
+        "--to", metavar="FOLDER", type=Path, required=True, help="new folder, or an archive to replace; to=FOLDER"
+    )
+    add_comparison(parser)
+    options = parser.parse(given)
+    before = replaced(options.to)
+    files = archive(options)
+    write(files, options.to)
+    for name in before - files.keys():
+        (options.to / name).unlink(missing_ok=True)
+    print(f"{options.to}: {len(files)} files, {sum(map(len, files.values())) / 1e6:.2f} MB")
+    return 0
+
+
+def replaced(folder: Path) -> set[str]:
+    """Files of the archive in this folder, none in an empty one; ReportError for a folder of anything else."""
+    if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
+        return set()
+    if not (folder / MANIFEST).is_file():
+        raise ReportError(f"to={str(folder)!r} has other files; expected a new folder, or an archive to replace")
+    content = manifest(folder)
+    return {name for name in (*content["data"], *content["report"]) if name == Path(name).name}
+
+
+def archive(options: argparse.Namespace) -> Files:
+    """Content of all files of an archive."""
+    runs = read_store(options.uri, [options.study])
+    data, thinned = runs.reader.packed if isinstance(runs.reader, ArchiveReader) else pack(runs)
+    data |= {AUDIT: audit.read_bytes()} if (audit := audit_of(options, runs)) else {}
+    content = {"study": options.study, "options": words_of(options), "left_out": LEFT_OUT, "thinned": thinned}
+    content |= {"data": hashes(data), "report": {}}
+    with tempfile.TemporaryDirectory() as scratch:
+        write(data | {MANIFEST: json.dumps(content).encode()}, Path(scratch))
+        report = report_of(Path(scratch))
+    return {MANIFEST: json.dumps(content | {"report": hashes(report)}, indent=1).encode()} | data | report
+
+
+def words_of(options: argparse.Namespace) -> list[str]:
+    """The options of the report, which `audit.json` and the data do not hold."""
+    lists = {name: getattr(options, name) for name in ("baseline", "along", "target")}
+    words = [f"--{name}={value}" for name, values in lists.items() for value in values]
+    words += ["--with-wnli"] if options.with_wnli else []
+    return words + ([f"--where={options.where}"] if options.where else [])
+
+
+def report_of(folder: Path) -> Files:
+    """The report of an archive, made from its data alone."""
+    content = manifest(folder)
+    options = parse(["--uri", str(folder), "--study", content["study"], "--format", "md,csv", *content["options"]])
+    return rendered(options, read(options))
+
+
+def pack(runs: StudyRuns) -> tuple[Files, dict[str, Any]]:
+    """The data of an archive; and what is kept of curves: metric -> most points of one of them, of those that were thinned."""
+    rows, curves, predictions, texts, thinned = [], [], {}, {}, {}
+    for run in runs.runs:
+        rows.append(_row(run, runs.study, runs.reader.output))
+        for metric, points, count in curves_of(runs.reader, run):
+            curves += [{"run_id": run.run_id, "metric": metric, "step": step, "value": value} for step, value in points]
+            if count > len(points):
+                thinned[metric] = max(count, thinned.get(metric, 0))
+        for name, table in _predictions(run, runs.reader.output):
+            predictions.setdefault(name, []).append(table)
+        texts |= _texts(run, runs.reader.output)
+    files = {RUNS: _parquet(pyarrow.Table.from_pylist(rows, pyarrow.schema(COLUMNS)))}
+    files[CURVES] = _parquet(pyarrow.Table.from_pylist(curves, pyarrow.schema(CURVE)))
+    files |= {
+        name: _parquet(pyarrow.concat_tables(tables, promote_options="permissive")) for name, tables in predictions.items()
+    }
+    files |= {TEXTS: _parquet(pyarrow.concat_tables(texts.values()))} if texts else {}
+    if missing := folders.not_run(runs.study, runs.reader.output):
+        plan = [{"title": title, "folder": f"{runs.study}/{number}"} for number, title in enumerate(missing)]
+        files[paths.PLAN] = json.dumps({"": {"time": 0, "runs": plan}}).encode()
+    return files, {THINNED: thinned}
+
+
+def _row(run: Run, study: str, output: Path | None) -> dict[str, Any]:
+    """Of COLUMNS, without what names the machine or the user that ran it, and the folder there."""
+    folder = folders.folder_of(run, output)
+    record = folders.record_of(folder) if folder else {}
+    texts = {name: folder / name if folder else None for name in ("config.yaml", folders.RESULT)}
+    kept = {key: value for key, value in record.items() if key not in ("tags", "parameters", "files")}
+    return {
+        "run_id": run.run_id,
+        "name": run.name,
+        "study": run.elsewhere or study,
+        "started": run.started,
+        "tags": {key: value for key, value in run.tags.items() if key != "process" and not key.startswith("mlflow.")},
+        "params": {key: value for key, value in run.params.items() if key != "output"},
+        "metrics": run.metrics,
+        "record": json.dumps(kept) if folder else None,
+    } | {Path(name).stem: path.read_text() if path and path.is_file() else None for name, path in texts.items()}
+
+
+def curves_of(reader: Reader, run: Run) -> Iterator[tuple[str, list[tuple[int, float]], int]]:
+    """Metric, the points that are kept of its history, and how many there are; launches and repeated steps are all kept."""
+    histories = {metric: reader.history(run.run_id, metric) for metric in run.metrics}
+    long = {
+        metric
+        for metric, points in histories.items()
+        if len(points) > CURVE_POINTS
+        and not metric.startswith(metrics.LAUNCHES)
+        and len({step for step, _ in points}) == len(points)
+    }
+    shared = {step for metric in histories.keys() - long for step, _ in histories[metric]}
+    for metric, points in histories.items():
+        every = -(-len(points) // CURVE_POINTS) if metric in long else 1
+        last = len(points) - 1
+        kept = [one for place, one in enumerate(points) if place % every == 0 or place == last or one[0] in shared]
+        yield metric, kept, len(points)
+
+
+def _predictions(run: Run, output: Path | None) -> Iterator[tuple[str, pyarrow.Table]]:
+    """Name in the archive and rows of each whole file of predictions."""
+    folder = folders.folder_of(run, output)
+    for path in sorted(folder.glob(f"{PREDICTIONS}*.parquet")) if folder else ():
+        if not folders.torn(run, output, path.name):
+            table = parquet.read_table(path).replace_schema_metadata()
+            ids = pyarrow.array([run.run_id] * len(table))
+            yield paths.file_name(f"{path.stem}-{run.task}.parquet"), table.add_column(0, "run_id", ids)
+
+
+def _texts(run: Run, output: Path | None) -> dict[str, pyarrow.Table]:
+    """Key of the prepared data -> tokens and text of its items; empty where they or the predictions are gone."""
+    folder, errors = folders.folder_of(run, output), items.errors(run, output)
+    texts = items.texts(run, output, len(errors.items)) if errors else None
+    if texts is None:
+        return {}
+    key, count = folders.record_of(folder)["inputs"]["data"], len(texts.lengths)
+    return {key: pyarrow.table({"data": [key] * count, "tokens": texts.lengths, "text": list(map(texts.of, range(count)))})}
+
+
+def _parquet(table: pyarrow.Table) -> bytes:
+    content, numbers = io.BytesIO(), [field.name for field in table.schema if pyarrow.types.is_floating(field.type)]
+    other = [name for name in table.column_names if name not in numbers]
+    split = {"use_byte_stream_split": numbers, "use_dictionary": other} if numbers else {}  # logits take a quarter less
+    parquet.write_table(table, content, compression="zstd", compression_level=19, **split)
+    return content.getvalue()

@@ -1,0 +1,138 @@
+"""`python -m reports verify FOLDER`: whether the report of an archive follows from its data.
+
+Files are compared with their hashes, predictions with their logits, scores with predictions, results with the tracked metrics;
+means, intervals and verdicts are computed anew with the whole report, whose numbers and marks are compared one by one.
+"""
+
+import ast
+import csv
+import io
+import json
+import math
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow
+from pyarrow import parquet
+
+from harness.config.choices import TaskKind
+from harness.tasks import scores
+from reports.archive import report_of
+from reports.commands import Parser
+from reports.reading.archive import PREDICTIONS, RUNS, faults, manifest, of_runs
+
+MOST = 5
+"""Differences that are printed."""
+CLOSE = {"rel_tol": 1e-6, "abs_tol": 1e-9}
+"""Numbers that differ by less were computed alike: sums of floats depend on the machine."""
+PARTS = re.compile(r"[-+−]?\d[\d,]*(?:\.\d+)?(?:e[-+]?\d+)?|[▲▼≈△▽‡]", re.IGNORECASE)
+"""Numbers and marks of verdicts in a report."""
+
+
+@dataclass
+class Checks:
+    """What was compared, and the differences."""
+
+    counts: dict[str, int] = field(default_factory=dict)
+    wrong: list[str] = field(default_factory=list)
+
+    def compare(self, what: str, where: str, archived: Any, computed: Any) -> None:
+        """Counts one comparison; numbers may differ by CLOSE."""
+        self.counts[what] = self.counts.get(what, 0) + 1
+        both = (archived, computed)
+        equal = math.isclose(*both, **CLOSE) if all(isinstance(one, (int, float)) for one in both) else archived == computed
+        if not equal:
+            self.wrong.append(f"{where}: {archived} in the archive, {computed} computed anew")
+
+
+def main(given: list[str]) -> int:
+    """0 where everything agrees, else 1, with the first differences on stdout; ReportError for a folder that is no archive."""
+    parser = Parser("verify", "Recomputes every number of an archived report.")
+    parser.add_argument("folder", metavar="FOLDER", type=Path, help="an archive, as `python -m reports archive` writes it")
+    folder = parser.parse(given).folder
+    checks = verify(folder)
+    listed = ", ".join(f"{count:,} {what}" for what, count in checks.counts.items())
+    print(f"{folder}: {listed} compared: {f'{len(checks.wrong)} differ' if checks.wrong else 'all agree'}")
+    for line in checks.wrong[:MOST]:
+        print(f"  {line}")
+    return 1 if checks.wrong else 0
+
+
+def verify(folder: Path) -> Checks:
+    """All comparisons; of an archive whose data has changed the hashes alone."""
+    content, checks = manifest(folder), Checks()
+    checks.counts["files"] = len(content["data"]) + len(content["report"])
+    checks.wrong += faults(folder, content["data"])
+    if checks.wrong:
+        return checks
+    rows = {row["run_id"]: row for row in parquet.read_table(folder / RUNS).to_pylist(maps_as_pydicts="strict")}
+    for row in rows.values():
+        for key, value in (json.loads(row["result"])["metrics"] if row["result"] else {}).items():
+            if key in row["metrics"]:
+                checks.compare("results", f"{row['name']}, {key}, {RUNS}", row["metrics"][key], value)
+    for name in content["data"]:
+        if name.startswith(PREDICTIONS):
+            for run_id, table in of_runs(folder / name):
+                suffix = name.partition("-")[0].removeprefix(PREDICTIONS)
+                compare_predictions(checks, f"{rows[run_id]['name']}, {name}", rows[run_id], table, suffix)
+    computed = report_of(folder)
+    for name in computed:
+        if name.endswith((".md", ".csv")) and (folder / name).is_file():
+            pairs = parts_of(name, (folder / name).read_text()), parts_of(name, computed[name].decode())
+            checks.compare("texts", f"{name}, numbers and cells", *map(len, pairs))
+            for (line, archived), (_, anew) in zip(*pairs, strict=False):
+                checks.compare("numbers and marks of the report", f"{name}, line {line}", archived, anew)
+    checks.wrong += faults(folder, content["report"])
+    return checks
+
+
+def compare_predictions(checks: Checks, where: str, row: Mapping[str, Any], table: pyarrow.Table, suffix: str) -> None:
+    """Predictions with their logits; scores of the task, and for the main split the headline and the number of labels."""
+    params, columns = row["params"], {name: table[name].to_numpy(zero_copy_only=False) for name in table.column_names}
+    kind = TaskKind(params["task.kind"])
+    logits = [columns[name] for name in columns if name.startswith("logit_")]
+    if logits:
+        of_logits = logits[0] if kind is TaskKind.regression else np.argmax(logits, axis=0)
+        given = ~np.isnan(logits[0])  # of truncated words there are none
+        wrong = np.flatnonzero(given & (columns["prediction"] != of_logits))
+        rows = f"{where}, predictions that are not by their logits, from row {wrong[:1].tolist()} on"
+        checks.compare("files of logits", rows, len(wrong), 0)
+    labels, predicted = answers(kind, columns, ast.literal_eval(params["task.labels"]))
+    names = {f"eval/{name}{suffix}": name for name in ast.literal_eval(params["task.scores"])}
+    names |= {} if suffix else {"eval/score": params["task.headline"]}
+    for metric, name in names.items():
+        archived = row["metrics"].get(metric)
+        checks.compare("scores", f"{where}, {metric}", archived, scores.compute(kind, name, labels, predicted))
+    if not suffix:
+        checks.compare("scores", f"{where}, eval/examples", row["metrics"].get("eval/examples"), len(labels))
+
+
+def answers(kind: TaskKind, columns: Mapping[str, np.ndarray], names: list[str]) -> tuple[Any, Any]:
+    """Labels and predictions as scores take them, from the columns of `predictions.parquet`; `names` are those of tags."""
+    if kind is TaskKind.spans:
+        return [list(texts) for texts in columns["answers"]], columns["prediction"].tolist()
+    both = columns["label"], columns["prediction"]
+    if kind is not TaskKind.tokens:
+        return both
+    starts = np.flatnonzero(columns["position"] == 0)[1:]
+    labels, predicted = ([part.tolist() for part in np.split(np.array(names, dtype=object)[one], starts)] for one in both)
+    return labels, predicted
+
+
+def parts_of(name: str, text: str) -> list[tuple[int, float | str]]:
+    """Line, and number or mark of a report or number or text of a cell."""
+    is_csv = name.endswith(".csv")
+    rows: Iterable[list[str]] = csv.reader(io.StringIO(text)) if is_csv else map(PARTS.findall, text.splitlines())
+    return [(line, _number(part)) for line, parts in enumerate(rows, 1) for part in parts]
+
+
+def _number(text: str) -> float | str:
+    try:
+        number = float(text.replace(",", "").replace("−", "-"))
+    except ValueError:
+        return text
+    return number if math.isfinite(number) else text

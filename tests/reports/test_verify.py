@@ -1,0 +1,61 @@
+"""Scores are computed anew from the predictions of every kind of task."""
+
+import pyarrow
+import pytest
+
+from harness.config.choices import TaskKind
+from reports.verify import Checks, compare_predictions, parts_of
+
+LOGITS = {"logit_0": [0.1, 2.0, 0.3], "logit_1": [1.0, 0.0, 0.4]}
+KINDS = {
+    "classification": ({"item": [0, 1, 2], "label": [1, 0, 0], "prediction": [1, 0, 1]} | LOGITS, [], "accuracy", 2 / 3),
+    "regression": ({"item": [0, 1, 2], "label": [1.0, 2.0, 3.0], "prediction": [2.0, 4.0, 6.0]}, [], "pearson", 1.0),
+    "tokens": (
+        {"item": [0, 0, 1], "position": [0, 1, 0], "label": [0, 1, 1], "prediction": [0, 1, 0]},
+        ["O", "B-a"],
+        "entity_f1",
+        2 / 3,
+    ),
+    "spans": ({"item": ["a", "b"], "prediction": ["the cat", ""], "answers": [["cat"], ["dog"]]}, [], "exact_match", 0.5),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_score_is_that_of_its_predictions(kind):
+    assert {*KINDS} == {kind.value for kind in TaskKind}
+    columns, labels, name, score = KINDS[kind]
+    params = {"task.kind": kind, "task.labels": str(labels), "task.scores": str([name]), "task.headline": name}
+    count = 2 if kind in ("tokens", "spans") else 3
+    for archived, wrong in ((score, 0), (score + 0.01, 2), (None, 2)):
+        checks = Checks()
+        metrics = {f"eval/{name}": archived, "eval/score": archived, "eval/examples": float(count)}
+        metrics = {key: value for key, value in metrics.items() if value is not None}
+        compare_predictions(checks, "run", {"params": params, "metrics": metrics}, pyarrow.table(columns), "")
+        assert (len(checks.wrong), checks.counts["scores"]) == (wrong, 3)
+
+
+def test_predictions_that_are_not_those_of_their_logits_are_found():
+    columns, *_ = KINDS["classification"]
+    params = {"task.kind": "classification", "task.labels": "[]", "task.scores": "[]", "task.headline": "accuracy"}
+    checks = Checks()
+    table = pyarrow.table(columns | {"prediction": [1, 0, 0]})
+    compare_predictions(checks, "run", {"params": params, "metrics": {}}, table, "_mismatched")
+    assert checks.wrong == ["run, predictions that are not by their logits, from row [2] on: 1 in the archive, 0 computed anew"]
+
+
+def test_numbers_and_marks_of_a_report_are_parts():
+    assert parts_of("report.md", "| albert | 1,234.5 ± 0.2<br>−50.9 points ▼ |\n1e-3") == [
+        (1, 1234.5),
+        (1, 0.2),
+        (1, -50.9),
+        (1, "▼"),
+        (2, 0.001),
+    ]
+    assert parts_of("summary.csv", 'arm,mean\n"a, b",0.25\nc,nan') == [
+        (1, "arm"),
+        (1, "mean"),
+        (2, "a, b"),
+        (2, 0.25),
+        (3, "c"),
+        (3, "nan"),
+    ]
