@@ -264,6 +264,8 @@ def _refuse_combinations(config: RunConfig) -> None:
     scored = config.task.kind is TaskKind.minimal_pairs
     if not (config.finetune.enabled or config.measure.enabled or scored) and has_task(config):
         raise InputError("finetune=none measure=none leave nothing to do: set one of them to another choice")
+    if scored and config.search.space:
+        raise InputError(f"task={config.task.name} trains nothing: leave out search")
     _refuse_impossible_pretraining(config)
     _refuse_impossible_training(config)
     trained = ["pretrain.length"] if is_pretrained(config) else []
