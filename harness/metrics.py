@@ -46,6 +46,7 @@ PER_TOKEN = tuple(
 SCORE_TITLES = {
     "score": "score",
     "accuracy": "accuracy",
+    "accuracy_by_piece": "accuracy, later pieces of a word in sight",
     "f1": "F1",
     "f1_macro": "macro F1",
     "matthews": "Matthews correlation",
@@ -349,6 +350,8 @@ def _of_tasks() -> list[Metric]:
         Metric("tune/score", "score", higher, "score on tuning rows"),
         Metric("eval/loss", "loss", lower, "validation loss"),
         Metric("eval/examples", "examples", neither, "validation examples"),
+        Metric("eval/pairs_per_s", "pairs/s", higher, "minimal pairs scored a second, with all their masks", Compared.SHOWN),
+        Metric("eval/unigram_score", "score", neither, "score of the corpus's word frequencies"),
         Metric(
             "eval/majority_score",
             "score",

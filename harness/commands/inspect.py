@@ -74,6 +74,7 @@ def main(options: Inspect, configs: list[RunConfig]) -> int:
         raise InputError(f"the command line names {len(configs)} runs: expected one task and one model")
     if not has_task(configs[0]):
         raise InputError("task=none has no items: expected the task whose item is shown, such as task=mrpc")
+    subject.refuse_scored(configs[0].task)
     config = resolve(configs[0], start.read(configs[0]))
     groups = {group_of(choice) for choice in options.choices}
     if options.text is None:

@@ -15,6 +15,7 @@ from harness.config import resolve
 from harness.config.schema import RunConfig
 from harness.errors import InputError
 from harness.hardware import device, facts
+from harness.measure import subject
 from harness.measure.launch import Outcome, launch
 from harness.measure.memory_formula import Parts
 from harness.measure.records import Request, StepRequest, TrainingStepMemory
@@ -118,6 +119,7 @@ def largest(limit: int, run: Callable[[int], Probe]) -> LargestBatch:
 
 def refuse_impossible(options: Memory, config: RunConfig, modes: tuple[bool, ...]) -> None:
     """InputError for a body without layers to recompute, a compiled model, an absent GPU, and more memory than is free."""
+    subject.refuse_scored(config.task)
     resolve.refuse_impossible(replace(config, finetune=replace(config.finetune, activation_checkpointing=any(modes))))
     if config.hardware.compile:
         raise InputError(

@@ -26,6 +26,7 @@ from harness.config.resolve import resolve
 from harness.config.schema import RunConfig, flatten, to_dict
 from harness.errors import InputError
 from harness.hardware import device, facts
+from harness.measure import subject
 from harness.measure.launch import TIMING, launch
 from harness.measure.records import TRACE, Launch, Measured, MemoryPeaks, ModelFlops, Request, Trace, TracedCall
 from harness.paired import CONFIDENCE, Difference, holm, of_differences
@@ -208,6 +209,7 @@ def columns_of(composed: list[RunConfig]) -> dict[str, RunConfig]:
 
 
 def _resolved(config: RunConfig) -> RunConfig:
+    subject.refuse_scored(config.task)
     return resolve(config, start.read(config))
 
 

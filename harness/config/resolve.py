@@ -14,7 +14,7 @@ from yaml import YAMLError
 from harness.arms import within
 from harness.config import command_line
 from harness.config.adopted import MEASURED_LENGTH, Checkpoint, started_from
-from harness.config.choices import CorpusSource, DeviceSharding, Dtype, Keep, KeepBest, MatchOn, TrainedOn
+from harness.config.choices import CorpusSource, DeviceSharding, Dtype, Keep, KeepBest, MatchOn, TaskKind, TrainedOn
 from harness.config.schema import (
     ON_FAILURE,
     REMOVED,
@@ -144,11 +144,13 @@ def _is_generated(config: RunConfig) -> bool:
     """Whether the text that the tokenizer is trained on is."""
     if config.tokenizer.trained_on is TrainedOn.corpus:
         return config.corpus.source is CorpusSource.builtin
-    return config.task.grammar is not None
+    return bool(config.task.grammar or config.task.pairs)
 
 
 def _without_unread(config: RunConfig) -> RunConfig:
     """Sets what a run does not read to its defaults, so that equal runs have equal configs."""
+    if config.task.kind is TaskKind.minimal_pairs:
+        config = _only_scored(config)
     if is_pretrained(config):
         return config if config.pretrain.objective is ObjectiveName.distillation else _without_teacher(config)
     plain = PretrainConfig(length=config.pretrain.length, tokens=DEFAULT_TOKENS, seed=config.seed)
@@ -157,6 +159,20 @@ def _without_unread(config: RunConfig) -> RunConfig:
     settings = {key: value for key, value in config.settings.items() if not within(key, unread)}
     corpus = config.corpus if reads_text else CorpusConfig(name="none")
     return replace(config, pretrain=plain, corpus=corpus, settings=settings)
+
+
+def _only_scored(config: RunConfig) -> RunConfig:
+    """Without fine-tuning and measuring: one run for each pretraining, with its seed, or for the published weights."""
+    is_control = config.model.random_weights and config.pretrain.checkpoint is not None
+    trains = config.pretrain.objective is not ObjectiveName.none and not is_control
+    published = config.model.init_from is not None and not config.model.random_weights
+    return replace(
+        config,
+        seed=config.pretrain.seed if trains else 0 if published else config.seed,
+        settings={key: value for key, value in config.settings.items() if not key.startswith(("finetune", "measure"))},
+        finetune=FinetuneConfig(enabled=False),
+        measure=MeasureConfig(enabled=False, length=config.measure.length),
+    )
 
 
 def _without_teacher(config: RunConfig) -> RunConfig:
@@ -247,8 +263,11 @@ def refuse_impossible(config: RunConfig) -> None:
 
 def _refuse_combinations(config: RunConfig) -> None:
     """InputError for values that are possible alone and not together, and for names that nothing could have."""
-    if not (config.finetune.enabled or config.measure.enabled) and has_task(config):
+    scored = config.task.kind is TaskKind.minimal_pairs
+    if not (config.finetune.enabled or config.measure.enabled or scored) and has_task(config):
         raise InputError("finetune=none measure=none leave nothing to do: set one of them to another choice")
+    if scored and config.search.space:
+        raise InputError(f"task={config.task.name} trains nothing: leave out search")
     _refuse_impossible_pretraining(config)
     _refuse_impossible_training(config)
     trained = ["pretrain.length"] if is_pretrained(config) else []

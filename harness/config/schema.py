@@ -60,7 +60,7 @@ class TaskConfig:
     grammar: GrammarConfig | None = None  # the rows are generated, whatever `data` says
     hub: str = ""  # data set on the hub
     folder: str = ""  # the same data set's folder below data.root
-    subset: str = ""  # configuration of the data set
+    subset: str = ""  # configuration of the data set; "*": all of them, one after the other
     train_split: str = "train"  # a split or a part of one: train[:80%]
     validation_split: str = "validation"  # a split or, in the notation of `datasets`, a part: train[80%:]
     more_validation: dict[str, str] = field(default_factory=dict)  # name: further split to evaluate, or SUBSET:SPLIT
@@ -84,6 +84,7 @@ class TaskConfig:
     stride: int = number(128, at_least=0)  # tokens that neighbouring windows have in common
     max_answer_length: int = number(30, at_least=1)  # longest predicted answer in tokens
     answerable_only: bool = False  # "no answer" is never predicted
+    pairs: int | None = number(None, at_least=2)  # of kind minimal_pairs: generated ones of each paradigm; None: they are read
 
 
 @dataclass
@@ -117,6 +118,9 @@ class CorpusConfig:
     files: list[str] = field(default_factory=list)  # plain text, a blank line between documents
     validation_files: list[str] = field(default_factory=list)  # empty: validation_share of the documents is held out
     train_documents: int | None = number(None, at_least=1)  # the first so many; None: all of them
+    shuffled_words: bool = (
+        False  # in the text that is trained on, the words of each sentence in a random order (arXiv:2104.06644)
+    )
     documents: int = number(2000, at_least=1)  # that the grammar generates
     seed: int = number(0, at_least=0, limit=LARGEST_SEED)  # of the generated text
 

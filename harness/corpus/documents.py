@@ -2,6 +2,8 @@
 
 import difflib
 import hashlib
+import random
+import re
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
@@ -16,16 +18,26 @@ def documents(config: RunConfig, split: str) -> Iterator[str]:
     """The non-empty documents of `train` or `validation`, in a fixed order.
 
     Without a validation split of its own, the corpus is split by a hash of each document's text, so that copies of a text are
-    in the same split. InputError for files that are missing or not text, and for a split without documents.
+    in the same split. Held-out text is never shuffled. InputError for files that are missing or not text, and for a split
+    without documents.
     """
     corpus = config.corpus
     refuse_impossible(corpus)
     limit = corpus.train_documents if split == "train" else None
     text = None
+    shuffles = corpus.shuffled_words and split == "train"
     for text in islice(_all_documents(config, split), limit):
-        yield text
+        yield "\n".join(map(_shuffled, text.splitlines())) if shuffles else text
     if text is None:
         raise _no_documents(corpus, split)
+
+
+def _shuffled(line: str) -> str:
+    """The words of each sentence in a random order that its text decides; punctuation stays with its word."""
+    sentences = [sentence.split() for sentence in re.split(r"(?<=[.!?])\s+", line)]
+    for words in sentences:
+        random.Random(" ".join(words)).shuffle(words)
+    return " ".join(word for words in sentences for word in words)
 
 
 def refuse_impossible(corpus: CorpusConfig) -> None:

@@ -13,11 +13,14 @@ from typing import Any
 
 from yaml import YAMLError
 
-from harness.config.choices import DataSource
+from harness.config.choices import DataSource, TaskKind
 from harness.config.schema import DataConfig, RunConfig, TaskConfig
 from harness.data import files as own_files
 from harness.data import hub
 from harness.errors import InputError, on_one_line, unknown
+
+EVERY = "*"
+"""Value of `task.subset`: all configurations of the data set, one after the other."""
 
 OWN_SPLITS = ("train", "validation", "test")
 """Splits with a key `task.SPLIT_file`."""
@@ -54,14 +57,18 @@ def load(config: RunConfig, split: str) -> Loaded:
     with tempfile.TemporaryDirectory() as empty:  # the library's cache does not notice changed local files
         cache = None if source.cached else empty
         try:
-            builder = datasets.load_dataset_builder(source.path, source.subset, cache_dir=cache, **source.options)
-            builder.download_and_prepare()
+            every = datasets.get_dataset_config_names(source.path) if source.subset == EVERY else [source.subset]
+            builders = [
+                datasets.load_dataset_builder(source.path, subset, cache_dir=cache, **source.options) for subset in every
+            ]
+            for builder in builders:
+                builder.download_and_prepare()
         except unloadable(datasets) as error:
             raise _load_error(config, source, error) from error
-        _refuse_bad_parts(
-            config.task, split, source.where, {name: split.num_examples for name, split in builder.info.splits.items()}
-        )
-        rows = builder.as_dataset(split=part)
+        for builder in builders:
+            sizes = {name: split.num_examples for name, split in builder.info.splits.items()}
+            _refuse_bad_parts(config.task, split, source.where, sizes)
+        rows = datasets.concatenate_datasets([builder.as_dataset(split=part) for builder in builders])
         return Loaded(rows.to_dict(), _class_names(rows.features.get(config.task.label)), source.where)
 
 
@@ -113,7 +120,8 @@ def _refuse_bad_parts(task: TaskConfig, split: str, where: str, sizes: dict[str,
         if name not in sizes:
             raise unknown(f"split of {where}:", name, sizes, _part_key(split))
     spans = {split: _spans(part, sizes, where, _part_key(split))}
-    splits = ("train", "validation", *(["test"] if task.test_split else []), *task.more_validation)
+    splits = ("validation", *(["test"] if task.test_split else []), *task.more_validation)
+    splits = splits if task.kind is TaskKind.minimal_pairs else ("train", *splits)  # nothing is trained on pairs
     for other in splits:
         other_subset, part = _cut_of(task, other)
         if other_subset == subset and set(_names(part)) <= set(sizes):

@@ -9,6 +9,7 @@ from torch import Tensor
 from harness import tasks
 from harness.config.choices import TaskKind
 from harness.config.schema import MeasureConfig, RunConfig, TaskConfig
+from harness.errors import InputError
 from harness.hardware.device import Machine
 from harness.measure.memory_formula import Shape
 from harness.tasks import prepared
@@ -23,6 +24,12 @@ OUTPUTS = 2
 
 BATCHES = 2
 """Throughput batches of random ids; all have the same length, so more of them would add nothing."""
+
+
+def refuse_scored(task: TaskConfig) -> None:
+    """InputError for a task that trains no head on the encoder: there is no classifier to look at."""
+    if task.kind is TaskKind.minimal_pairs:
+        raise InputError(f"task={task.name} is scored by the head of a pretraining, it trains none: choose another task")
 
 
 def outputs_of(task: TaskConfig) -> int:

@@ -8,7 +8,7 @@ from filelock import FileLock
 
 from harness import paths, tasks
 from harness.checkpoints import finetuned, huggingface, native, pretrained
-from harness.config.choices import Keep, KeepBest
+from harness.config.choices import Keep, KeepBest, TaskKind
 from harness.config.schema import RunConfig
 from harness.corpus import sequences
 from harness.errors import InputError
@@ -25,7 +25,7 @@ from harness.tasks import prepared as cache
 from harness.tasks import scores
 from harness.tasks.prepared import Prepared
 from harness.tracking.run_log import RunLog, now_ms, write_json
-from harness.training import distributed, gradients
+from harness.training import distributed, gradients, minimal_pairs
 from harness.training.distributed import ALONE, Ranks
 from harness.training.evaluation import evaluate_split, headline, submit, write_more_scores, write_predictions, write_scores
 from harness.training.finetune import costs, finetune, rates, training_of
@@ -77,6 +77,11 @@ def run_pretraining(
 def run_task(config: RunConfig, inputs: Inputs, machine: Machine, run_log: RunLog, ranks: Ranks = ALONE) -> None:
     """Measures, trains and evaluates on one task; of several ranks the first one measures and evaluates, all train."""
     prepared = cache.read(config, inputs.data)
+    if config.task.kind is TaskKind.minimal_pairs:
+        if ranks.first:
+            run_log.value("corpus/overlap", inputs.overlap)
+            minimal_pairs.evaluate(config, prepared, inputs.corpus, _pretrained(config, inputs), machine, run_log)
+        return
     if config.finetune.enabled:
         scores.load_library(config.task.kind)
     baseline = Baseline(machine)
@@ -154,13 +159,19 @@ def _load(config: RunConfig, inputs: Inputs, model: Classifier, run_log: RunLog 
     origins = {}
     if config.model.init_from is not None:
         origins = huggingface.load_weights(config, model)
-    is_control = config.model.random_weights and config.pretrain.checkpoint is not None  # of what was pretrained before
-    if inputs.pretrained is not None and not is_control:
-        weights = paths.pretrained_weights(Path(inputs.pretrained), config.pretrain.at)
+    if (weights := _pretrained(config, inputs)) is not None:
         pretrained_ones = pretrained.load_weights(weights, model, config.model.keep_layers)
         origins = {name: origins.get(name, origin) if origin == RANDOM else origin for name, origin in pretrained_ones.items()}
     if origins and (config.model.init_from is not None or config.pretrain.checkpoint is not None):
         write_origins(config, model, origins, run_log)
+
+
+def _pretrained(config: RunConfig, inputs: Inputs) -> Path | None:
+    """The weights of the pretraining that the run starts from; None for none, and for the control of an earlier one."""
+    is_control = config.model.random_weights and config.pretrain.checkpoint is not None
+    if inputs.pretrained is None or is_control:
+        return None
+    return paths.pretrained_weights(Path(inputs.pretrained), config.pretrain.at)
 
 
 def _write_lengths(config: RunConfig, outputs: int, head: type[Classifier], run_log: RunLog) -> None:

@@ -18,11 +18,12 @@ from pathlib import Path
 from typing import Any
 
 from harness import arms, processes, tags, tasks
+from harness.checkpoints import language_model
 from harness.checksums import TornError
-from harness.config.choices import Keep, KeepBest
+from harness.config.choices import Keep, KeepBest, TaskKind
 from harness.corpus import sequences
 from harness.hardware import facts
-from harness.measure import flops, size
+from harness.measure import flops, pretraining_heads, size
 from harness.measure.launch import TIMING, launch
 from harness.measure.records import Request
 from harness.study import WORKER, run_folder
@@ -160,6 +161,9 @@ def work(run: PlannedRun) -> Work:
 
 def _on_task(run: PlannedRun) -> Work:
     config, head = run.config, tasks.kind_of(run.config.task).head()
+    if config.task.kind is TaskKind.minimal_pairs:
+        shapes = pretraining_heads.shapes(config.model, language_model.objective_of(config))
+        return Work(size.of_objective(shapes)["model/params_total"], 0, 0)
     model = on_meta(config.model, tasks.num_outputs(config.task), head)
     parameters = size.sizes(model)["model/params_total"]
     if not config.finetune.enabled:
@@ -211,6 +215,8 @@ def _run_shortened(run: PlannedRun, folder: Path, steps: int, passive: bool) -> 
     elif config.finetune.enabled:
         short = replace(config.finetune, max_steps=steps, keep=Keep.none, keep_best=KeepBest.none, submit=False)
         config, last = replace(config, finetune=short), "finetune/samples_per_s"
+    elif config.task.kind is TaskKind.minimal_pairs:
+        last = "eval/score"
     run_folder.prepare(folder, config, run_folder.record(config, inputs, run.lifted))
     began, reader, results = time.monotonic(), run_log.Reader(folder), {}
     with (folder / "log.txt").open("w") as log:

@@ -62,6 +62,8 @@ ADDED = {
     "finetune.soft_weight": 1.0,
     "finetune.temperature": 2.0,
     "finetune.hidden_weight": 0.0,
+    "task.pairs": None,
+    "corpus.shuffled_words": False,
     "pretrain.hidden_weight": 0.0,
     "pretrain.matched_layers": "all",
     "pretrain.relation_weight": 0.0,

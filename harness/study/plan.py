@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 
 from harness import checksums, paths
-from harness.checkpoints import huggingface, native, pretrained, start, teacher
-from harness.config.choices import Keep, TrainedOn
+from harness.checkpoints import huggingface, language_model, native, pretrained, start, teacher
+from harness.config.choices import Keep, TaskKind, TrainedOn
 from harness.config.resolve import (
     Found,
     has_task,
@@ -231,7 +231,7 @@ def _on_task(
     """A fine-tuning, or only measurements on a task, from random or published weights or from a pretraining."""
     if not has_task(config):
         raise InputError("task=none leaves nothing to do without pretraining: choose a pretrain, such as pretrain=mlm")
-    huggingface.refuse_misfit(config)
+    (language_model if config.task.kind is TaskKind.minimal_pairs else huggingface).refuse_misfit(config)
     key = cache.task(config)
     data = prepared.facts(config.output, key)
     huggingface.refuse_other_vocabulary(config, data.vocab_size)

@@ -71,7 +71,7 @@ class Predictions:
     labels: Any
     predicted: Any
     baseline: Any  # predictions of the majority baseline
-    loss: float
+    loss: float | None  # None: it has none
     columns: dict[str, Any]  # column -> values
 
 

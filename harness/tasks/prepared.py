@@ -15,7 +15,7 @@ from pyarrow import parquet
 from safetensors.numpy import load_file, save_file
 
 from harness import paths, tasks
-from harness.config.choices import KeepBest
+from harness.config.choices import KeepBest, TaskKind
 from harness.config.schema import RunConfig
 from harness.data import sources
 from harness.data import tokenizer as tokenizers
@@ -26,6 +26,7 @@ from harness.tasks import glue_submission
 from harness.tasks.base import Examples, Split
 from harness.tasks.rows import Table, load_languages, load_table
 from harness.tasks.synthetic.families import FAMILIES
+from harness.tasks.synthetic.paradigms import WORDS
 
 PREPARE_VERSION = 7
 """Part of the cache key; increased when the same rows are prepared differently."""
@@ -45,7 +46,7 @@ class Prepared:
     pad_token_id: int
     rows: str  # hash of the rows, independent of the tokenizer
     majority: int  # parameter of the majority baseline, see Kind.majority
-    train: Split
+    train: Split | None  # None: nothing is trained
     validation: Split
     tune: Split | None = None  # rows held out from train
     more: dict[str, Split] = field(default_factory=dict)  # splits of task.more_validation, and test splits to submit
@@ -107,7 +108,7 @@ def read(config: RunConfig, key: str) -> Prepared:
     facts = json.loads((folder / "facts.json").read_text())
     of_tokens = tasks.kind_of(config.task).labels_of_tokens
     splits = {split: _read_split(folder, split, of_tokens) for split in split_names(config)}
-    train, validation, tune = splits.pop("train"), splits.pop("validation"), splits.pop("tune", None)
+    train, validation, tune = splits.pop("train", None), splits.pop("validation"), splits.pop("tune", None)
     return Prepared(key, **facts, train=train, validation=validation, tune=tune, more=splits)
 
 
@@ -119,6 +120,8 @@ def read_validation(config: RunConfig, key: str) -> Split:
 
 def split_names(config: RunConfig) -> list[str]:
     """Names of all splits that a run reads, train and validation first; InputError for finetune.submit without a GLUE task."""
+    if config.task.kind is TaskKind.minimal_pairs:
+        return ["validation"]
     tune = ["tune"] if config.task.tune_share else []
     return ["train", "validation", *tune, *config.task.more_validation, *_submitted(config).values()]
 
@@ -155,13 +158,14 @@ def _add_rows(digest: "hashlib._Hash", config: RunConfig, tables: dict[str, Tabl
 
 def _fill(config: RunConfig, splits: dict[str, Examples], more_text: list[str], folder: Path, rows: str) -> None:
     kind, task = tasks.kind_of(config.task), config.task
-    tokenizer = tokenizers.build(config.tokenizer, [*_vocabulary_texts(config, splits["train"]), *more_text])
+    first = next(iter(splits.values()))
+    tokenizer = tokenizers.build(config.tokenizer, [*_vocabulary_texts(config, first), *more_text])
     for split, examples in splits.items():
         _write_split(kind.encode(task, tokenizer, examples), folder, split)
     facts = {
         "vocab_size": tokenizer.get_vocab_size(),
         "pad_token_id": tokenizers.pad_token_id(tokenizer) or 0,
-        "majority": kind.majority(task, splits["train"]),
+        "majority": kind.majority(task, first),
         "rows": rows,
     }
     (folder / "facts.json").write_text(json.dumps(facts))
@@ -170,13 +174,15 @@ def _fill(config: RunConfig, splits: dict[str, Examples], more_text: list[str], 
 
 
 def _vocabulary_texts(config: RunConfig, train: Examples) -> list[str]:
-    """Texts of the training split, or the words of all generated tasks, so that a variant has one shape on each of them."""
+    """Texts of the first split, or the words of all generated tasks, so that a variant has one shape on each of them."""
     words = _words(config)
     return [text for texts in train.texts for text in texts] if words is None else words * config.tokenizer.min_frequency
 
 
 def _words(config: RunConfig) -> list[str] | None:
     """All words of a generated task, held-out ones included; None for any other task."""
+    if config.task.pairs:
+        return WORDS
     return None if config.task.grammar is None else [*FAMILIES[config.task.grammar.rule].words]
 
 

@@ -10,10 +10,13 @@ from harness.config.schema import RunConfig, TaskConfig
 from harness.data import sources
 from harness.data.sources import Loaded
 from harness.errors import InputError, Mistakes, unknown
-from harness.tasks.synthetic import families
+from harness.tasks.synthetic import families, paradigms
 
 NUMBERED = ("idx", "id")
 """Values of `task.item` for which the data set may lack the column: the rows are then numbered."""
+
+PARADIGM = "UID"
+"""BLiMP's value of `task.label`: pairs may lack the column, and are then of one paradigm."""
 
 HIDDEN = -1
 """Label of a test row that the benchmark does not publish."""
@@ -40,7 +43,7 @@ def load_table(config: RunConfig, split: str) -> Table:
     task = config.task
     if not 0 <= task.tune_share < 1:
         raise InputError(f"task.tune_share={task.tune_share} must be at least 0 and below 1")
-    loaded = _generated(task, split) if task.grammar else sources.load(config, split)
+    loaded = _generated(task, split) if task.grammar or task.pairs else sources.load(config, split)
     mistakes, columns, items = Mistakes(), {}, []
     for name in task.fields:
         with mistakes.collected():
@@ -78,7 +81,7 @@ def _generated(task: TaskConfig, split: str) -> Loaded:
     source = {"train": "train", "tune": "train", "validation": "validation"}.get(split)
     if source is None:
         raise InputError(f"task {task.name!r} has no split {split!r}: a generated task has train, tune and validation")
-    rows = families.generate(task.grammar, source)
+    rows = families.generate(task.grammar, source) if task.grammar else paradigms.generate(task.pairs, source)
     columns = {column: [row[column] for row in rows] for column in rows[0]}
     return Loaded(columns, None, f"task {task.name!r}, {split}")
 
@@ -94,7 +97,9 @@ def _column(loaded: Loaded, name: str, key: str) -> list:
 
 
 def _label_column(task: TaskConfig, loaded: Loaded, split: str) -> list:
-    """The column of labels; HIDDEN in every row of a test split without labels."""
+    """The column of labels; HIDDEN in every row of a test split without labels, the task where pairs have no paradigm."""
+    if task.kind is TaskKind.minimal_pairs and task.label == PARADIGM and PARADIGM not in loaded.columns:
+        return [task.name] * len(next(iter(loaded.columns.values())))
     if _is_hidden(task, split) and task.label not in loaded.columns:
         return [HIDDEN] * len(next(iter(loaded.columns.values())))
     return _column(loaded, task.label, "task.label")
@@ -103,7 +108,7 @@ def _label_column(task: TaskConfig, loaded: Loaded, split: str) -> list:
 def _items(task: TaskConfig, loaded: Loaded, split: str) -> list:
     """Unique ids of the rows; their numbers where the data set has no ids, or where parts of several splits are joined."""
     rows = range(len(next(iter(loaded.columns.values()))))
-    if task.grammar is None and "+" in sources.part_of(task, split):
+    if not (task.grammar or task.pairs) and "+" in sources.part_of(task, split):
         return list(rows)
     if task.item not in loaded.columns and task.item in NUMBERED:
         return list(rows)
@@ -161,6 +166,8 @@ def _labels(task: TaskConfig, labels: list, loaded: Loaded, split: str) -> list:
     """Labels as class numbers or numbers, as the kind of task needs them."""
     if task.kind is TaskKind.spans:
         return labels
+    if task.kind is TaskKind.minimal_pairs:
+        return [*map(str, labels)]
     if task.kind is TaskKind.regression:
         return [_number(task, label, f"{loaded.where}, row {row}") for row, label in enumerate(labels)]
     _refuse_other_names(task, labels, loaded)

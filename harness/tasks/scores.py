@@ -14,7 +14,7 @@ from harness.errors import unknown
 Compute = Callable[[Any, Any], float | None]
 """`compute(labels, predicted)`: two arrays of class numbers or of numbers. For kind tokens the names of the tags of each item's
 words. For kind spans the texts of each item's gold answers, an empty list for no answer, and its predicted text, empty for
-no answer.
+no answer. For kind minimal_pairs the paradigm of each pair, and (S, 2) whether each way of scoring is right.
 """
 
 
@@ -91,8 +91,22 @@ def _squad(name: str) -> Compute:
     return compute
 
 
+def _of_paradigms(way: int) -> Compute:
+    def compute(labels: list[str], right: np.ndarray) -> float:
+        """Mean over the paradigms of the share of right pairs."""
+        paradigms = np.unique(labels, return_inverse=True)[1]
+        return float(np.mean(np.bincount(paradigms, weights=right[:, way]) / np.bincount(paradigms)))
+
+    return compute
+
+
 SCORES: dict[str, dict[TaskKind, Compute]] = {
-    "accuracy": {TaskKind.classification: _accuracy, TaskKind.tokens: _token_accuracy},
+    "accuracy": {
+        TaskKind.classification: _accuracy,
+        TaskKind.tokens: _token_accuracy,
+        TaskKind.minimal_pairs: _of_paradigms(0),
+    },
+    "accuracy_by_piece": {TaskKind.minimal_pairs: _of_paradigms(1)},
     "f1": {TaskKind.classification: _f1, TaskKind.spans: _squad("f1")},
     "f1_macro": {TaskKind.classification: _f1_macro},
     "matthews": {TaskKind.classification: _matthews},

@@ -58,10 +58,11 @@ class PermutationLM(Objective):
         order = sample_order(batch.input_ids, seeds, num_predictions(self._share, T), self._vocabulary.special)
         targets = batch.input_ids.gather(1, order.last).masked_fill(~order.used, IGNORED)
         positions = torch.arange(T, T + targets.shape[1]).repeat(len(targets), 1)
-        inputs = self._with_queries(batch, order)
+        inputs = self.with_queries(batch, order)
         return PretrainBatch(inputs, positions, targets, max(1, int(order.used.sum())), len(targets))
 
-    def _with_queries(self, batch: Batch, order: "Order") -> Batch:
+    def with_queries(self, batch: Batch, order: "Order") -> Batch:
+        """T tokens and K queries in a row, each at the position of its target."""
         ids, types, (B, T) = batch.input_ids, batch.token_type_ids, batch.input_ids.shape
         queries = (torch.arange(T + order.last.shape[1]) >= T).repeat(B, 1)
         return replace(

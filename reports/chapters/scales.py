@@ -3,6 +3,7 @@
 import math
 import re
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -12,7 +13,7 @@ from harness import metrics, tags
 from harness.paired import CONFIDENCE
 from reports.comparison.compare import Study
 from reports.comparison.growth import PowerLaw, Replicates, centres, fit
-from reports.comparison.section import LOSS, Section
+from reports.comparison.section import LOSS, MAJORITY, Section
 from reports.writing import formats, plots
 from reports.writing.formats import DASH, Chapter, escape, listed, prefix
 from reports.writing.plots import ArmStyle, panels_of_lines
@@ -121,6 +122,18 @@ ALONG = (
     "Score along pretraining: fine-tuned from the weights kept after so many tokens, mean over seeds; bars reach from the "
     "least to the largest"
 )
+SCORED = ". Minimal pairs are scored by these weights as they are, and by word frequencies alone"
+
+
+class Reference(NamedTuple):
+    """A score without a model, which is a line at one height."""
+
+    metric: str
+    side: str  # vertical alignment of its name at the line
+
+
+REFERENCES = {"guessing": Reference(MAJORITY, "top"), "word frequencies": Reference("eval/unigram_score", "bottom")}
+"""Title -> reference."""
 
 Line = dict[float, list[float]]
 """Tokens of pretraining -> scores of the seeds, in the order of tokens."""
@@ -129,12 +142,17 @@ Line = dict[float, list[float]]
 def along_pretraining(study: Study) -> Chapter:
     """Empty where no arm was fine-tuned from several points of its pretraining."""
     comparison = study.comparison
-    panels = {section_name(comparison, section): lines for section in comparison.sections if (lines := lines_of(section))}
+    panels = {
+        section_name(comparison, section): lines | references(section)
+        for section in comparison.sections
+        if (lines := lines_of(section))
+    }
     if not panels:
         return Chapter()
     labels = list(dict.fromkeys(without_point(label) for label in comparison.labels))
     files = plots.drawn({"along_pretraining.svg": (panels_of_lines, labels, panels, _draw_lines, True, 3.6, 2.8)})
-    return Chapter(["## Score along pretraining", *plots.pictured({"along_pretraining.svg": ALONG}, files)], files)
+    caption = ALONG + SCORED * any(references(section) for section in comparison.sections)
+    return Chapter(["## Score along pretraining", *plots.pictured({"along_pretraining.svg": caption}, files)], files)
 
 
 def lines_of(section: Section) -> dict[str, Line]:
@@ -152,6 +170,15 @@ def lines_of(section: Section) -> dict[str, Line]:
     return {label: dict(sorted(line.items())) for label, line in lines.items() if len(line) > 1}
 
 
+def references(section: Section) -> dict[str, Line]:
+    """Title -> what needs no model: word frequencies, and guessing beside them; empty where these are not scored."""
+    found = {
+        title: [run.metrics[reference.metric] for run in section.runs if reference.metric in run.metrics]
+        for title, reference in REFERENCES.items()
+    }
+    return {title: {0.0: [sum(scores) / len(scores)]} for title, scores in found.items()} if all(found.values()) else {}
+
+
 def without_point(label: str) -> str:
     """`base+mlm at=500000 dtype=bf16` -> `base+mlm dtype=bf16`."""
     return re.sub(r" (pretrain\.)?at=\S+", "", label)
@@ -160,6 +187,12 @@ def without_point(label: str) -> str:
 def _draw_lines(axes: Axes, lines: dict[str, Line], styles: dict[str, ArmStyle]) -> None:
     factor, unit = plots.prefix(max(tokens for line in lines.values() for tokens in line))
     for label, line in lines.items():
+        if label in REFERENCES:
+            (height,), side = line[0.0], REFERENCES[label].side
+            axes.axhline(height, color="grey", linestyle=":", linewidth=1, zorder=1)
+            place = {"xytext": (0, 2 if side == "bottom" else -2), "textcoords": "offset points", "va": side, "ha": "right"}
+            axes.annotate(label, (1, height), xycoords=axes.get_yaxis_transform(), fontsize=8, color="dimgrey", **place)
+            continue
         means = [sum(scores) / len(scores) for scores in line.values()]
         bars = plots.reaching_bars(means, list(line.values()))
         style = styles[label].line_and_marker | {"capsize": 2, "elinewidth": 0.9, "linewidth": 1.3, "zorder": 3}

@@ -67,6 +67,38 @@ def _table(path: Path) -> pyarrow.Table | None:
         return None
 
 
+@dataclass(frozen=True)
+class Paradigm:
+    """What a run said of the minimal pairs of one kind."""
+
+    pairs: int
+    right: float  # share of them
+    unigram: float | None  # share that word frequencies alone decide
+    distance: int | None  # tokens between the differing words and what decides; None where that is not known
+    side: str | None  # of the differing words, on which that is
+
+
+def paradigms(run: Run, output: Path | None) -> dict[str, Paradigm]:
+    """Name -> paradigm, in the order of the data; empty where the run has no predictions of minimal pairs, or torn ones."""
+    folder = folders.folder_of(run, output)
+    table = None if folder is None or folders.torn(run, output, FILE) else _table(folder / FILE)
+    if table is None or not {"paradigm", "label", "prediction", "distance", "side"} <= {*table.column_names}:
+        return {}
+    rows: dict[str, list[dict[str, Any]]] = {}
+    for row in table.to_pylist():
+        rows.setdefault(row["paradigm"], []).append(row)
+    return {
+        name: Paradigm(
+            pairs=len(own),
+            right=float(np.mean([row["label"] == row["prediction"] for row in own])),
+            unigram=float(np.mean([row["unigram"] for row in own])) if "unigram" in own[0] else None,
+            distance=own[0]["distance"],
+            side=own[0]["side"],
+        )
+        for name, own in rows.items()
+    }
+
+
 def _of_tags(columns: dict[str, list[Any]]) -> Errors:
     """Words of an item stand together and count their positions from 0."""
     first = np.flatnonzero(np.asarray(columns["position"]) == 0)

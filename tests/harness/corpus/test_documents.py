@@ -246,3 +246,17 @@ def test_real_documents_are_whole_articles(compose, shared_data):
     )
     assert [len(text.splitlines()) > 500 for text in documents(config, "train")] == [True, True]
     assert sum(1 for _ in documents(config, "validation")) == 53
+
+
+def test_shuffled_words_stay_in_their_sentence_and_held_out_text_is_as_it_is(files):
+    """Every sentence keeps its words, at another place; the same text is always shuffled alike."""
+    text = b"one two three four five six. seven eight nine ten eleven!\ntwelve thirteen fourteen fifteen sixteen\n"
+    plain, shuffled = files(text, text), files(text, text, shuffled_words=True)
+    (before,), (after,) = documents(plain, "train"), documents(shuffled, "train")
+    assert [len(line.split()) for line in after.splitlines()] == [11, 5]
+    for first, last in ((0, 6), (6, 11), (11, 16)):
+        one, other = before.split()[first:last], after.split()[first:last]
+        assert one != other
+        assert sorted(one) == sorted(other)
+    assert [*documents(shuffled, "train")] == [after]
+    assert [*documents(shuffled, "validation")] == [before]

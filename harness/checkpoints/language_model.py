@@ -1,0 +1,76 @@
+"""A language model with its head, which scores texts without fine-tuning: of a pretraining, published, or random."""
+
+from dataclasses import replace
+from pathlib import Path
+
+from harness.checkpoints import huggingface, native
+from harness.config.schema import RunConfig
+from harness.errors import InputError
+from models.changes import OF_HEAD
+from models.derive import RANDOM, Origin, derived
+from models.objectives import build
+from models.objectives.base import Objective, Vocabulary
+from models.objectives.config import ObjectiveConfig, ObjectiveName
+from models.objectives.scoring import MASKED, can_score
+
+
+def objective_of(config: RunConfig) -> ObjectiveConfig:
+    """The objective whose head scores: that of the pretraining, and without one masked tokens, or what the model's paper says.
+
+    All heads for masked tokens are read as that of masked language modelling.
+    """
+    options = config.pretrain
+    if options.objective is ObjectiveName.none:
+        options = replace(options, objective=config.model.objective)
+        if config.model.init_from is not None or not can_score(options):
+            options = replace(options, objective=ObjectiveName.mlm)
+    return replace(options, objective=ObjectiveName.mlm) if options.objective in MASKED and can_score(options) else options
+
+
+def refuse_misfit(config: RunConfig) -> None:
+    """InputError, before anything is loaded into a model, for a pretraining or published weights without a head that scores."""
+    if not can_score(config.pretrain) and config.pretrain.objective is not ObjectiveName.none:
+        raise InputError(
+            f"task={config.task.name} scores texts by the head of a language model, which "
+            f"pretrain={config.pretrain.objective.value} does not train here: choose pretrain=mlm, clm, plm or bidirectional_lm"
+        )
+    if (
+        config.model.init_from is not None
+        and config.pretrain.objective is ObjectiveName.none
+        and not config.model.random_weights
+    ):
+        huggingface.masked_lm(huggingface.folder_of(config.model.init_from), "model.init_from")
+    try:
+        build.refuse_misfit(objective_of(config), config.model)
+    except ValueError as error:
+        raise InputError(str(error)) from error
+
+
+def load(config: RunConfig, vocabulary: Vocabulary, weights: Path | None) -> tuple[Objective, dict[str, Origin]]:
+    """The model on CPU, and where each of its tensors comes from.
+
+    `weights` is the folder of a pretraining; without it those of `model.init_from` are read, else all values are of the seed.
+    InputError naming the tensors that are missing or of another shape.
+    """
+    shape = config.model
+    objective = build.build(objective_of(config), shape, vocabulary, config.seed).eval()
+    expected = objective.state_dict()
+    if weights is None and (shape.init_from is None or shape.random_weights):
+        return objective, dict.fromkeys(expected, RANDOM)
+    pieces = None
+    if weights is not None:
+        state, source = native.read(weights)
+    else:
+        weights = huggingface.folder_of(shape.init_from)
+        state, source = huggingface.masked_lm(weights, "model.init_from")
+        pieces = huggingface.rows_of(config.tokenizer, weights)
+    source = replace(source, **{key: getattr(shape, key) for key in OF_HEAD})
+    state, origins = derived(state, source, shape, shape.keep_layers, pieces)
+    tied = {name for name in expected if name.endswith("_head.output.weight") and shape.tie_masked_lm_head}
+    wrong = [n for n, tensor in expected.items() if n not in tied and (n not in state or state[n].shape != tensor.shape)]
+    if wrong:
+        raise InputError(
+            f"the weights of {weights} lack tensors of this language model, or have others: {', '.join(wrong[:8])}"
+        )
+    objective.load_state_dict({name: state[name] for name in expected if name not in tied}, strict=False)
+    return objective, {name: origins[name] for name in expected if name not in tied}

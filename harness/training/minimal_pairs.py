@@ -1,0 +1,105 @@
+"""Minimal pairs scored by a language model as it is, and by word frequencies. S pairs, B sentences of one length, T tokens."""
+
+import time
+from pathlib import Path
+
+import numpy as np
+import torch
+from tokenizers import Tokenizer
+
+from harness import paths, tasks
+from harness.checkpoints import language_model, native
+from harness.config.schema import RunConfig
+from harness.corpus import sequences
+from harness.data import tokenizer as tokenizers
+from harness.hardware.device import Machine
+from harness.measure import size
+from harness.tasks.base import Split
+from harness.tasks.prepared import Prepared
+from harness.tasks.scores import compute
+from harness.tracking.run_log import RunLog
+from harness.training.evaluation import write_predictions, write_scores
+from harness.training.weights import write_origins
+from models.objectives.base import Objective, Vocabulary
+from models.objectives.scoring import log_likelihoods
+
+SENTENCES = 256
+"""Of one length at a time."""
+
+
+def evaluate(
+    config: RunConfig, data: Prepared, corpus: str | None, weights: Path | None, machine: Machine, run_log: RunLog
+) -> None:
+    """Scores all pairs and writes scores and predictions.
+
+    `corpus` is the key of the text that the model was pretrained on, and whose word frequencies are scored beside it.
+    """
+    vocabulary = vocabulary_of(Tokenizer.from_file(str(paths.data_folder(config.output, data.key) / native.TOKENIZER)))
+    objective, origins = language_model.load(config, vocabulary, weights)
+    print(f"scored as {language_model.objective_of(config).objective.value}, in float32", flush=True)
+    write_origins(config, objective, origins, run_log)
+    for key, value in size.of_objective(objective).items():
+        run_log.value(key, value)
+    run_log.stage("evaluate")
+    objective = machine.prepare(objective.to(machine.device))
+    started = time.perf_counter()
+    nats = score(objective, data.validation, vocabulary.mask, machine)
+    run_log.value("eval/pairs_per_s", len(nats) / (time.perf_counter() - started))
+    kind = tasks.kind_of(config.task)
+    answers = kind.predictions(config.task, data.validation, nats, data.majority)
+    frequencies = _frequencies(config, corpus)
+    if frequencies is not None:
+        differences = np.subtract(*_sums(data.validation, frequencies).T)
+        right = np.where(np.abs(differences) < 1e-9, 0.5, differences > 0)  # the same words: a tie
+        answers.columns["unigram"] = right
+        run_log.value("eval/unigram_score", compute(config.task.kind, "accuracy", answers.labels, right[:, None]))
+    write_scores(config.task, answers, run_log)
+    write_predictions(answers, run_log.folder / "predictions.parquet")
+
+
+def vocabulary_of(tokenizer: Tokenizer) -> Vocabulary:
+    """What objectives need of the tokenizer; -1 for a special piece that it lacks."""
+    ids = {role: -1 if number is None else number for role, number in tokenizers.special_ids(tokenizer).items()}
+    starts = torch.from_numpy(tokenizers.word_starts(tokenizer))
+    return Vocabulary(len(starts), ids["pad"], ids["cls"], ids["sep"], ids["mask"], starts)
+
+
+def score(objective: Objective, split: Split, mask: int, machine: Machine) -> np.ndarray:
+    """(S, 2, 2) nats of each pair, by way of scoring (`log_likelihoods`), of its right and of its wrong sentence.
+
+    Sentences of one length share a forward pass, so that nothing is padded.
+    """
+    nats = np.empty((len(split), 2, 2))
+    for side, (ids, starts, words) in enumerate(sides(split)):
+        lengths = np.diff(starts)
+        for length in np.unique(lengths):
+            same = np.flatnonzero(lengths == length)
+            for rows in np.array_split(same, -(-len(same) // SENTENCES)):
+                places = starts[rows][:, None] + np.arange(length)
+                batch = [torch.from_numpy(values[places].astype(np.int64)).to(machine.device) for values in (ids, words)]
+                nats[rows, :, side] = log_likelihoods(objective, *batch, mask).double().sum(dim=-1).cpu().numpy().T
+    return nats
+
+
+def sides(split: Split) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+    """Ids, starts and words of the right sentences, and of the wrong ones."""
+    good = split.ids, split.starts, split.numbers["good_words"]
+    return [good, tuple(split.numbers[f"bad_{name}"] for name in ("ids", "starts", "words"))]
+
+
+def _frequencies(config: RunConfig, corpus: str | None) -> np.ndarray | None:
+    """(V,) nats of each piece by its share of the training text, each counted once more; None where there is no text."""
+    try:
+        text = None if corpus is None else sequences.read(config.output, corpus)
+    except FileNotFoundError:
+        return None  # that of an earlier pretraining, whose cache is gone
+    if text is None:
+        return None
+    counts = np.bincount(text.stream("train"), minlength=config.model.vocab_size) + 1.0
+    return np.log(counts / counts.sum())
+
+
+def _sums(split: Split, nats: np.ndarray) -> np.ndarray:
+    """(S, 2) nats of the tokens of the right and of the wrong sentence, each by itself."""
+    summed = [np.add.reduceat(np.where(words >= 0, nats[ids], 0.0), starts[:-1]) for ids, starts, words in sides(split)]
+    return np.stack(summed, axis=1)
