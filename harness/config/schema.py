@@ -270,6 +270,9 @@ class PretrainConfig(ObjectiveConfig, OptimiserConfig):
     warmup_steps: int = number(
         0, at_least=0, limit=1e12
     )  # the rate rises at least so long, in the first half of the steps; not with a budget in seconds, whose steps nobody knows
+    decay_fraction: float | None = number(
+        None, above=0, at_most=1
+    )  # share of the budget, at its end, in which the rate falls to 0; it is constant before; None: the last phase
     ramp_from: int | None = number(None, at_least=1)  # sequences of the first step; None: no ramp
     ramp_fraction: float = number(0.1, above=0, at_most=1)  # share of the budget that the ramp takes
     weight_decay: float = number(0.01, at_least=0, limit=1000)  # of matrices; none of biases and norms

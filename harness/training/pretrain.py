@@ -21,7 +21,7 @@ from harness.training.masked_lm_eval import MaskedLMEval
 from harness.training.optimiser import make_optimiser
 from harness.training.parts_eval import PartsEval
 from harness.training.pretrain_callbacks import CostCurves, Evaluation, Keeping, Saving
-from harness.training.pretrain_steps import seed_of, steps_of
+from harness.training.pretrain_steps import Steps, seed_of, steps_of
 from harness.training.sharding import Collected, weights_of
 from harness.training.weights import write_origins
 from models.config import EncoderConfig
@@ -30,6 +30,7 @@ from models.neighbour_heads import look_at_neighbours
 from models.objectives.base import Objective, Vocabulary
 from models.objectives.build import build as build_objective
 from models.objectives.config import ObjectiveName
+from models.objectives.phases import Phases
 
 
 def pretrain(
@@ -40,7 +41,7 @@ def pretrain(
     identity: str,
     memory: Baseline,
     ranks: Ranks = ALONE,
-) -> Objective:
+) -> Objective | Phases:
     """Trains from the newest checkpoint, or from the start, to the end of the budget, and saves the weights.
 
     `identity` names the training that checkpoints belong to. Returns the trained objective. DivergedError at a loss that is
@@ -55,7 +56,7 @@ def pretrain(
 
     checkpoints = run_log.folder / paths.CHECKPOINTS
     position = resume.load(checkpoints, identity, weights.trained, optimiser)
-    measure = _on_held_out_text(config, objective, corpus, machine, ranks)
+    measure = _on_held_out_text(config, objective, steps, corpus, machine, ranks)
     evaluation = Evaluation(measure, options.evaluations, steps.limit, position, memory, run_log)
     saving = Saving(
         lambda at: resume.save(checkpoints, identity, at, weights.trained, optimiser, ranks),
@@ -64,7 +65,12 @@ def pretrain(
         ranks,
     )
     tokenizer = prepare.folder_of(config.output, corpus.key) / native.TOKENIZER
-    keeping = Keeping(lambda folder: save_weights(folder, objective, shape, tokenizer), options.keep, run_log.folder, ranks)
+    keeping = Keeping(
+        lambda folder: save_weights(folder, objective.phases[steps.phase], shape, tokenizer),
+        options.keep,
+        run_log.folder,
+        ranks,
+    )
     training = Training(
         model=weights.trained,
         loss=weights.trained,
@@ -97,20 +103,25 @@ def pretrain(
         for key, value in results.items():
             run_log.value(key, value)
         gradients.write_medians(run_log, training.phase)
-        save_weights(run_log.folder / paths.WEIGHTS, objective, shape, tokenizer)
+        save_weights(run_log.folder / paths.WEIGHTS, objective.phases[-1], shape, tokenizer)
     return objective
 
 
 def _on_held_out_text(
-    config: RunConfig, objective: Objective, corpus: Corpus, machine: Machine, ranks: Ranks
+    config: RunConfig, objective: Objective | Phases, steps: Steps, corpus: Corpus, machine: Machine, ranks: Ranks
 ) -> Callable[[], dict[str, float]]:
-    """Measures the objective on held-out text; of several ranks the first one does, and others give nothing."""
+    """Measures the objective of the phase on held-out text; of several ranks the first one does, and others give nothing."""
     masked_lm = MaskedLMEval(config.pretrain, config.model, corpus, machine)
-    parts = PartsEval(config.pretrain, corpus, machine)
-    return lambda: masked_lm.measure(objective) | parts.measure(objective) if ranks.first else {}
+    parts = [PartsEval(phase, corpus, machine) for phase in config.pretrain.of_phases]
+
+    def measure() -> dict[str, float]:
+        trained = objective.phases[steps.phase]
+        return masked_lm.measure(trained) | parts[steps.phase].measure(trained) if ranks.first else {}
+
+    return measure
 
 
-def build(config: RunConfig, vocabulary: Vocabulary, run_log: RunLog | None = None) -> Objective:
+def build(config: RunConfig, vocabulary: Vocabulary, run_log: RunLog | None = None) -> Objective | Phases:
     """The objective, randomly initialised, or with the encoder of the published weights that `model.init_from` names.
 
     What became of these is written to the log.
@@ -123,7 +134,8 @@ def build(config: RunConfig, vocabulary: Vocabulary, run_log: RunLog | None = No
         look_at_neighbours(objective.encoder, seed)
     if config.model.init_from is not None and not config.model.random_weights:
         origins = huggingface.load_encoder(config, objective.encoder)
-        write_origins(config, objective, {name: origins.get(name, RANDOM) for name in objective.state_dict()}, run_log)
+        last = objective.phases[-1]
+        write_origins(config, last, {name: origins.get(name, RANDOM) for name in last.state_dict()}, run_log)
     return objective
 
 
@@ -151,7 +163,8 @@ def costs(position: Position, peak_bytes: int | None) -> dict[str, float | None]
 def save_weights(folder: Path, objective: Objective, shape: EncoderConfig, tokenizer: Path) -> None:
     """All that was trained, with shape and tokenizer: every held-out loss can be computed again from it.
 
-    Fine-tuning and export use encoder, pooler and masked-LM head. A matrix that is the token embedding is there once.
+    Of several phases it is the objective of one. Fine-tuning and export use encoder, pooler and masked-LM head. A matrix that
+    is the token embedding is there once.
     """
     state = {name: tensor.detach().cpu() for name, tensor in objective.named_parameters()}
     folder.mkdir(exist_ok=True)

@@ -181,6 +181,14 @@ def test_schedule_equals_the_hand_worked_one():
     assert factors == pytest.approx([1 / 2, 1, 1, 7 / 8, 6 / 8, 5 / 8, 4 / 8, 3 / 8, 2 / 8, 1 / 8, 0])
 
 
+def test_a_decay_of_the_last_steps_follows_a_constant_rate():
+    factors = [learning_rate_factor(step, 10, 0.2, decay_fraction=0.4) for step in range(11)]
+    assert factors == pytest.approx([1 / 2, 1, 1, 1, 1, 1, 1, 3 / 4, 2 / 4, 1 / 4, 0])
+    assert [learning_rate_factor(step, 10, 0.5, decay_fraction=0.9) for step in range(11)] == [
+        learning_rate_factor(step, 10, 0.5) for step in range(11)
+    ]
+
+
 def test_schedule_without_warm_up_starts_at_the_full_rate():
     assert [learning_rate_factor(step, 4, 0.0) for step in range(4)] == [1, 3 / 4, 2 / 4, 1 / 4]
 
