@@ -387,9 +387,9 @@ def refuse_misfit(config: RunConfig, recipe: str | None, keys: list[str], swept:
             f"is swept: add {neighbours}=false for an equal start, or {neighbours}=true to keep this one"
         )
     starts_from_weights = config.model.init_from is not None and config.pretrain.objective is not ObjectiveName.none
-    if recipe == "small" and starts_from_weights and "pretrain.learning_rate" not in keys:
+    if recipe in ("small", "mup") and starts_from_weights and "pretrain.learning_rate" not in keys:
         raise InputError(
-            f"recipe=small is for randomly initialised models, not for model.init_from={config.model.init_from}: "
+            f"recipe={recipe} is for randomly initialised models, not for model.init_from={config.model.init_from}: "
             "add recipe=bert, or set pretrain.learning_rate"
         )
 
@@ -412,7 +412,7 @@ def note_on_rate(config: RunConfig) -> str | None:
 def note_on_scale(config: RunConfig) -> str | None:
     """One line on a pretraining of a model that is deeper or wider than those that `recipe=small` of its scale was found at."""
     shape, stated = config.model, config.model.recipe
-    is_small = config.pretrain.learning_rate == stated.learning_rate
+    is_small = config.pretrain.learning_rate == stated.learning_rate and config.pretrain.mup_base_width is None
     if config.pretrain.objective is ObjectiveName.none or shape.init_from is not None or not is_small:
         return None
     found = _shapes_that_learned(stated)

@@ -282,6 +282,9 @@ class PretrainConfig(ObjectiveConfig, OptimiserConfig):
     dropout: float | None = number(
         None, at_least=0, below=1
     )  # of layers and attention while pretraining; None: that of the model
+    mup_base_width: int | None = number(
+        None, at_least=1
+    )  # hidden size of learning_rate and initializer_range, from which others get theirs (arXiv:2203.03466); None: one for all
     neighbour_heads: bool = False  # where positions are learned, heads of the first layer begin by looking at neighbours
     evaluations: int = number(5, at_least=1)  # on held-out text, the last one at the end
     eval_sequences: int = number(256, at_least=1)  # of the held-out text

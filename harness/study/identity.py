@@ -65,6 +65,8 @@ ADDED = {
     "pretrain.hidden_weight": 0.0,
     "pretrain.matched_layers": "all",
     "pretrain.relation_weight": 0.0,
+    "model.base_head_size": None,
+    "pretrain.mup_base_width": None,
     "pretrain.phases": [],
     "pretrain.shares": [],
     "pretrain.decay_fraction": 1.0,

@@ -145,7 +145,7 @@ def train(training: Training, optimiser: ClippedAdamW, position: Position, machi
         factor = learning_rate_factor(limit.done(position), limit.total, warmup, limit.size(step), decay)
         rate = config.learning_rate * factor
         for group in optimiser.param_groups:
-            group["lr"] = rate
+            group["lr"] = rate * group["rate_factor"]
         torch.manual_seed(_dropout_seed(training, position.step + 1))
 
         step_loss = torch.zeros((), device=machine.device)  # stays on the device: reading it would wait

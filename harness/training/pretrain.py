@@ -24,6 +24,7 @@ from harness.training.pretrain_callbacks import CostCurves, Evaluation, Keeping,
 from harness.training.pretrain_steps import Steps, seed_of, steps_of
 from harness.training.sharding import Collected, weights_of
 from harness.training.weights import write_origins
+from models import mup
 from models.config import EncoderConfig
 from models.derive import RANDOM
 from models.neighbour_heads import look_at_neighbours
@@ -52,7 +53,7 @@ def pretrain(
     steps = steps_of(config, corpus, objective, ranks)
     machine.prepare(objective)  # after Steps has counted FLOPs, for which operators run one by one
     weights = weights_of(objective, machine, ranks)
-    optimiser = make_optimiser(weights.trained, options)
+    optimiser = make_optimiser(weights.trained, options, mup.rates(objective, times_wider(options, shape)))
 
     checkpoints = run_log.folder / paths.CHECKPOINTS
     position = resume.load(checkpoints, identity, weights.trained, optimiser)
@@ -130,6 +131,7 @@ def build(config: RunConfig, vocabulary: Vocabulary, run_log: RunLog | None = No
     distilled = options.objective is ObjectiveName.distillation
     teacher = teachers.load(Path(options.teacher), options, config.tokenizer) if distilled else None
     objective = build_objective(options, pretrained_shape(options, config.model), vocabulary, seed, teacher)
+    mup.scale_initial_values(objective, times_wider(options, config.model))
     if options.neighbour_heads:
         look_at_neighbours(objective.encoder, seed)
     if config.model.init_from is not None and not config.model.random_weights:
@@ -137,6 +139,11 @@ def build(config: RunConfig, vocabulary: Vocabulary, run_log: RunLog | None = No
         last = objective.phases[-1]
         write_origins(config, last, {name: origins.get(name, RANDOM) for name in last.state_dict()}, run_log)
     return objective
+
+
+def times_wider(options: PretrainConfig, shape: EncoderConfig) -> float:
+    """Hidden size over that which the recipe is for; 1 where it is for every one."""
+    return shape.hidden_size / (options.mup_base_width or shape.hidden_size)
 
 
 def pretrained_shape(options: PretrainConfig, shape: EncoderConfig) -> EncoderConfig:

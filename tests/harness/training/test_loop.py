@@ -233,11 +233,14 @@ def test_a_short_pretraining_has_the_warm_up_that_its_recipe_needs(config, plann
     assert warmup_fraction(config, planned) == share
 
 
-def test_the_rate_rises_over_as_many_steps_as_were_asked_for(machine, tmp_path):
+@pytest.mark.parametrize("factor", [1.0, 0.25])
+def test_the_rate_rises_over_as_many_steps_as_were_asked_for(machine, tmp_path, factor: float):
+    """A tensor with a factor of the rate decays by as much as the others."""
     model = Sampling(0)
-    config = PretrainConfig(learning_rate=1.0, warmup_fraction=0.1, warmup_steps=6)
+    config = PretrainConfig(learning_rate=1 / factor, warmup_fraction=0.1, warmup_steps=6, weight_decay=0.1)
     rates = []
-    optimiser = make_optimiser(model, config)
+    optimiser = make_optimiser(model, config, {"weight": factor})
+    assert [group["weight_decay"] for group in optimiser.param_groups] == [0.1 / factor]
     update = optimiser.update
     optimiser.update = lambda: (rates.append(optimiser.param_groups[0]["lr"]), update())[1]
     training = training_on(model, model.step_loss, repeat(next(batches())), 20, config, 0)
