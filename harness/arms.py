@@ -94,6 +94,11 @@ def conditions(all_facts: Facts, lifted: Iterable[str]) -> Facts:
     return {key: value for key, value in all_facts.items() if key not in arm}
 
 
+def objective(params: Mapping[str, str]) -> str | None:
+    """`mlm`, of phases `clm-mlm`, by the parameters of a run; None where they do not have it."""
+    return "-".join(re.findall(r"\w+", params.get("pretrain.phases", ""))) or params.get("pretrain.objective")
+
+
 def short_hash(some_facts: Facts) -> str:
     """Hexadecimal hash, equal for equal facts."""
     return _short_hash(known(some_facts))

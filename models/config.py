@@ -23,6 +23,7 @@ NOT_NULL = "not null"
 LAYERED = {"body": (Body.transformer, Body.encoder_decoder, Body.lstm)}
 ATTENDING = {"body": (Body.transformer, Body.encoder_decoder)}
 SELF_ATTENTION = ATTENDING | {"position": tuple(p for p in Position if p not in (Position.disentangled, Position.relative))}
+SCALED_ATTENTION = SELF_ATTENTION | {"body": (Body.transformer,), "attention_scale": (True,)}
 ROTARY = ATTENDING | {"position": (Position.rotary,)}
 BY_DISTANCE = ATTENDING | {"position": (Position.bucketed, Position.disentangled)}
 DISENTANGLED = {"body": (Body.transformer,), "position": (Position.disentangled,)}
@@ -95,6 +96,9 @@ class EncoderConfig:
     )  # features of one head; None: hidden_size / num_attention_heads
     attention_bias: bool = needs(True, ATTENDING)  # of the four projections
     attention_scale: bool = needs(True, ATTENDING)  # products divided by the root of the head size
+    base_head_size: int | None = number(
+        None, needs=SCALED_ATTENTION, at_least=1, limit=LARGEST_SIZE
+    )  # products divided by the head size over the root of this one (arXiv:2203.03466); None: by the root of the head size
     attention_window: int | None = number(
         None, needs=SELF_ATTENTION, at_least=1, limit=LARGEST_TABLE
     )  # total width, half to each side; None: full (arXiv:2004.05150)

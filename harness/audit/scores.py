@@ -246,7 +246,8 @@ def _set_keys(pair: Pair, sides: list[dict[str, str]]) -> list[str]:
 
 
 def _has(run: FinishedRun, facts: Mapping[str, str]) -> bool:
-    return all(key in run.params and plain(run.params[key]) == plain(value) for key, value in facts.items())
+    params = run.params | {"pretrain.objective": arms.objective(run.params)} if "pretrain.phases" in run.params else run.params
+    return all(key in params and plain(params[key]) == plain(value) for key, value in facts.items())
 
 
 def plain(value: str) -> str:

@@ -2,7 +2,8 @@
 
 Without a topic: its difference from base, its parameters beside base's, the shapes of all tensors of a forward pass, what a
 pretraining adds (pretrain=rtd), and a picture of its architecture. `scales`: parameters and FLOPs at every scale.
-`activations`: the non-linearities that models know, and their derivatives. No data is read.
+`activations`: the non-linearities that models know, and their derivatives. `coordinates`: sizes of activations over widths,
+with and without the maximal update parametrisation. No data is read.
 """
 
 from dataclasses import dataclass, fields, replace
@@ -17,7 +18,7 @@ from omegaconf import OmegaConf
 
 from harness import tasks
 from harness.checkpoints import huggingface, start
-from harness.commands import describe_picture, describe_shapes
+from harness.commands import describe_coordinates, describe_picture, describe_shapes
 from harness.commands.options import Describe
 from harness.commands.pictures import STYLE, save
 from harness.config import compose
@@ -70,6 +71,8 @@ def main(options: Describe, configs: list[RunConfig]) -> int:
     """Prints what the topic says of the variants; 0. InputError for what cannot be shown or written."""
     if options.topic == "activations":
         print(activations(options.to))
+    elif options.topic == "coordinates":
+        print(describe_coordinates.coordinates(configs, options.to))
     elif options.topic == "scales":
         print(scales(configs, options.overrides(), options.config_dir))
     else:

@@ -107,12 +107,13 @@ class Describe(Composed):
     """Shows what a variant is.
 
     TOPIC is `variant`: difference from base, parameters, shapes, a picture; `scales`: parameters, FLOPs and memory of the
-    variant at every scale, with factors; or `activations`: a picture of all non-linearities and their derivatives.
+    variant at every scale, with factors; `activations`: a picture of all non-linearities and their derivatives; or
+    `coordinates`: sizes of activations over widths after a few steps, with and without pretrain.mup_base_width.
 
     Everything else chooses the variant: model=albert scale=base 'enhancement=[swiglu]' pretrain=rtd model.KEY=VALUE
     """
 
-    topics: ClassVar[tuple[str, ...]] = ("variant", "scales", "activations")
+    topics: ClassVar[tuple[str, ...]] = ("variant", "scales", "activations", "coordinates")
     topic: str = word("TOPIC", "variant", "what is shown", choices=topics, called="topic")
     to: Path = key(Path("multirun", "describe"), "folder of the pictures")
 

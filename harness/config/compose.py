@@ -9,6 +9,7 @@ import functools
 import io
 import logging
 import pickle
+import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -128,7 +129,8 @@ def _refuse_typed(overrides: list[Override]) -> None:
         if group == "output" and isinstance(value, str) and "${" not in value:
             command_line.refuse_output(value)
         for choice in values if group in single else []:  # Hydra merges a list of choices, and the last one would win
-            if isinstance(choice, list) and all(isinstance(name, str) for name in choice):
+            is_list = isinstance(choice, list) and all(isinstance(name, str) for name in choice)
+            if is_list and not (group == "pretrain" and choice):  # which has phases
                 raise mistakes.several_choices(group, choice)
 
 
@@ -173,7 +175,8 @@ class Source:
 
     def compose(self, overrides: Iterable[str]) -> tuple[DictConfig, DictConfig]:
         """The composed config, and beside it that of Hydra; InputError for one that names code or a folder."""
-        node = hydra.compose(self.name, [*self.settings, *overrides], return_hydra_config=True)
+        words = (word for override in overrides for word in _phases(override))
+        node = hydra.compose(self.name, [*self.settings, *words], return_hydra_config=True)
         own_files.refuse_foreign_code(node)
         HydraConfig.instance().set_config(node)  # for `${hydra:...}`
         of_hydra = node.hydra
@@ -184,6 +187,12 @@ class Source:
     def names(self, group: str) -> list[str]:
         """The choices of a group, for `glob(...)`."""
         return GlobalHydra.instance().config_loader().get_group_options(group, overrides=list(self.settings))
+
+
+def _phases(override: str) -> list[str]:
+    """`pretrain=[clm,mlm]` -> `pretrain=mlm` and `pretrain.phases=[clm,mlm]`; any other override as it is."""
+    listed = re.fullmatch(r"(\+*pretrain)=(\[(?:.*,)?\s*(\w+)\s*\])", override)
+    return [f"{listed[1]}={listed[3]}", f"pretrain.phases={listed[2]}"] if listed else [override]
 
 
 @contextlib.contextmanager
@@ -454,7 +463,7 @@ def named(config: RunConfig, source: Source, of_hydra: DictConfig, overrides: Se
         parts = [Path(weights).name, *(parts if parts != [mistakes.default_choices()["model"]] else [])]
     parts += sorted(config.enhancements)
     if config.pretrain.objective is not ObjectiveName.none:
-        parts.append(config.pretrain.objective.value)
+        parts.append(config.pretrain.title)
     from_run = config.pretrain.checkpoint is not None  # named after that run
     return replace(
         config,

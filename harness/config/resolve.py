@@ -1,6 +1,7 @@
 """From a composed config to the one that runs: placeholders are replaced by values, impossible values are refused."""
 
 import functools
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, fields, is_dataclass, replace
 from operator import attrgetter
@@ -101,12 +102,20 @@ def pretraining_of(config: RunConfig) -> RunConfig:
 
 def _without_placeholders(config: RunConfig) -> RunConfig:
     """Replaces defaults that depend on other keys by values."""
-    longest = min(MEASURED_LENGTH, config.model.longest_text)
+    longest, pretrain = min(MEASURED_LENGTH, config.model.longest_text), config.pretrain
+    objective, *phases = (
+        config.model.objective if one is ObjectiveName.own else one for one in (pretrain.objective, *pretrain.phases)
+    )
+    phases = [] if phases == [objective] else phases
+    shares = pretrain.shares or [1 / len(phases) for _ in phases]
     pretrain = replace(
-        config.pretrain,
-        length=config.pretrain.length or longest,
-        objective=config.model.objective if config.pretrain.objective is ObjectiveName.own else config.pretrain.objective,
-        seed=config.seed if config.pretrain.seed is None else config.pretrain.seed,
+        pretrain,
+        length=pretrain.length or longest,
+        objective=objective,
+        phases=phases,
+        shares=shares,
+        decay_fraction=pretrain.decay_fraction or (shares[-1] if phases else 1.0),
+        seed=config.seed if pretrain.seed is None else pretrain.seed,
     )
     if all(getattr(pretrain, key) is None for key in BUDGETS):
         pretrain = replace(pretrain, tokens=DEFAULT_TOKENS)
@@ -152,8 +161,11 @@ def _without_unread(config: RunConfig) -> RunConfig:
     if config.task.kind is TaskKind.minimal_pairs:
         config = _only_scored(config)
     if is_pretrained(config):
-        return config if config.pretrain.objective is ObjectiveName.distillation else _without_teacher(config)
-    plain = PretrainConfig(length=config.pretrain.length, tokens=DEFAULT_TOKENS, seed=config.seed)
+        distilled = config.pretrain.objective is ObjectiveName.distillation
+        unread = ({} if distilled else {"teacher": None}) | ({} if config.pretrain.phases else {"shares": []})
+        settings = {key: value for key, value in config.settings.items() if key.removeprefix("pretrain.") not in unread}
+        return replace(config, pretrain=replace(config.pretrain, **unread), settings=settings)
+    plain = PretrainConfig(length=config.pretrain.length, tokens=DEFAULT_TOKENS, seed=config.seed, decay_fraction=1.0)
     reads_text = config.tokenizer.trained_on is TrainedOn.corpus
     unread = ("pretrain.",) if reads_text else ("pretrain.", "corpus", "corpus.")
     settings = {key: value for key, value in config.settings.items() if not within(key, unread)}
@@ -173,12 +185,6 @@ def _only_scored(config: RunConfig) -> RunConfig:
         finetune=FinetuneConfig(enabled=False),
         measure=MeasureConfig(enabled=False, length=config.measure.length),
     )
-
-
-def _without_teacher(config: RunConfig) -> RunConfig:
-    """Of a sweep over objectives, the runs that are not taught."""
-    settings = {key: value for key, value in config.settings.items() if key != "pretrain.teacher"}
-    return replace(config, pretrain=replace(config.pretrain, teacher=None), settings=settings)
 
 
 def save(config: RunConfig, path: Path) -> None:
@@ -346,10 +352,34 @@ def _refuse_impossible_pretraining(config: RunConfig) -> None:
     if pretrain.ramp_from is not None and pretrain.ramp_from > pretrain.batch_size:
         raise InputError(f"pretrain.ramp_from={pretrain.ramp_from} must be at most pretrain.batch_size={pretrain.batch_size}")
     _refuse_unreached(pretrain)
+    _refuse_phases(pretrain)
     if pretrain.objective is ObjectiveName.distillation and not (pretrain.teacher or config.model.init_from):
         raise InputError("pretrain.objective=distillation needs a teacher: set pretrain.teacher to a run or folder")
     if pretrain.objective is ObjectiveName.own:
         raise InputError("model.objective=own refers to itself: set an objective")
+
+
+def _refuse_phases(pretrain: PretrainConfig) -> None:
+    """InputError for phases that cannot train one encoder, or shares that do not divide the budget among them."""
+    if not pretrain.phases:
+        return
+    names, shares = [phase.value for phase in pretrain.phases], pretrain.shares
+    said = f"pretrain.phases=[{','.join(names)}]"
+    alone = {"none", "own", "distillation"} & {*names}
+    if alone:
+        raise InputError(f"{said}: {alone.pop()} is no phase; expected objectives without a teacher, such as [clm,mlm]")
+    if pretrain.phases[-1] is not pretrain.objective:
+        raise InputError(f"{said} must end with pretrain={pretrain.objective.value}: expected pretrain=[{','.join(names)}]")
+    if len(shares) != len(names) or not math.isclose(sum(shares), 1):
+        raise InputError(f"pretrain.shares={shares} must be {len(names)} shares with a sum of 1, one for each of {said}")
+    if pretrain.decay_fraction > shares[-1] * (1 + 1e-9):
+        raise InputError(
+            f"pretrain.decay_fraction={pretrain.decay_fraction} must be at most {shares[-1]}, the share of the last phase"
+        )
+    if pretrain.steps is not None and pretrain.steps * shares[-1] < 1:
+        raise InputError(
+            f"pretrain.steps={pretrain.steps} leaves no step to {names[-1]}, with pretrain.shares={shares}: raise it"
+        )
 
 
 def _refuse_unreached(pretrain: PretrainConfig) -> None:
@@ -378,9 +408,9 @@ def refuse_misfit(config: RunConfig, recipe: str | None, keys: list[str], swept:
             f"is swept: add {neighbours}=false for an equal start, or {neighbours}=true to keep this one"
         )
     starts_from_weights = config.model.init_from is not None and config.pretrain.objective is not ObjectiveName.none
-    if recipe == "small" and starts_from_weights and "pretrain.learning_rate" not in keys:
+    if recipe in ("small", "mup") and starts_from_weights and "pretrain.learning_rate" not in keys:
         raise InputError(
-            f"recipe=small is for randomly initialised models, not for model.init_from={config.model.init_from}: "
+            f"recipe={recipe} is for randomly initialised models, not for model.init_from={config.model.init_from}: "
             "add recipe=bert, or set pretrain.learning_rate"
         )
 
@@ -403,7 +433,7 @@ def note_on_rate(config: RunConfig) -> str | None:
 def note_on_scale(config: RunConfig) -> str | None:
     """One line on a pretraining of a model that is deeper or wider than those that `recipe=small` of its scale was found at."""
     shape, stated = config.model, config.model.recipe
-    is_small = config.pretrain.learning_rate == stated.learning_rate
+    is_small = config.pretrain.learning_rate == stated.learning_rate and config.pretrain.mup_base_width is None
     if config.pretrain.objective is ObjectiveName.none or shape.init_from is not None or not is_small:
         return None
     found = _shapes_that_learned(stated)
@@ -433,6 +463,7 @@ class Part(NamedTuple):
 
 PARTS = {
     "pretrain": Part(lambda run: run.pretrain.objective is not ObjectiveName.none, "pretrains", "pretrain=mlm"),
+    "pretrain.shares": Part(lambda run: bool(run.pretrain.phases), "has phases", "pretrain=[clm,mlm]"),
     "match": Part(lambda run: run.match.cost is not MatchOn.none, "is resized", "match=params"),
     "search": Part(lambda run: bool(run.search.space), "searches for settings", "search=rate"),
 }
@@ -445,8 +476,8 @@ def refuse_unread_parts(runs: list[RunConfig], overrides: list[str]) -> None:
     """InputError for a typed key of a part that none of the runs reads."""
     for override in overrides:
         key, _, value = override.lstrip("+").partition("=")
-        name, dot, _ = key.partition(".")
-        if not dot or name not in PARTS or key in READ_WITHOUT or any(PARTS[name].is_read(run) for run in runs):
+        name = key if key in PARTS else key.partition(".")[0]
+        if "." not in key or name not in PARTS or key in READ_WITHOUT or any(PARTS[name].is_read(run) for run in runs):
             continue
         raise InputError(f"{key}={value} has no effect, because {_reason(name, runs)}, or leave it out")
 

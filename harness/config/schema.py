@@ -274,6 +274,9 @@ class PretrainConfig(ObjectiveConfig, OptimiserConfig):
     warmup_steps: int = number(
         0, at_least=0, limit=1e12
     )  # the rate rises at least so long, in the first half of the steps; not with a budget in seconds, whose steps nobody knows
+    decay_fraction: float | None = number(
+        None, above=0, at_most=1
+    )  # share of the budget, at its end, in which the rate falls to 0; it is constant before; None: the last phase
     ramp_from: int | None = number(None, at_least=1)  # sequences of the first step; None: no ramp
     ramp_fraction: float = number(0.1, above=0, at_most=1)  # share of the budget that the ramp takes
     weight_decay: float = number(0.01, at_least=0, limit=1000)  # of matrices; none of biases and norms
@@ -283,6 +286,9 @@ class PretrainConfig(ObjectiveConfig, OptimiserConfig):
     dropout: float | None = number(
         None, at_least=0, below=1
     )  # of layers and attention while pretraining; None: that of the model
+    mup_base_width: int | None = number(
+        None, at_least=1
+    )  # hidden size of learning_rate and initializer_range, from which others get theirs (arXiv:2203.03466); None: one for all
     neighbour_heads: bool = False  # where positions are learned, heads of the first layer begin by looking at neighbours
     evaluations: int = number(5, at_least=1)  # on held-out text, the last one at the end
     eval_sequences: int = number(256, at_least=1)  # of the held-out text

@@ -184,7 +184,7 @@ def _of_pretraining(run: PlannedRun) -> Work:
     if options.seconds is not None:
         return Work(parameters, 0, None, options.seconds)
     end = steps.end(Position())
-    return Work(parameters, end.step, end.rows * steps.flops_per_sequence)
+    return Work(parameters, end.step, end.flops)
 
 
 def probe(run: PlannedRun, needed: Work, passive: bool = False) -> Pace | None:

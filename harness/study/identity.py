@@ -67,6 +67,11 @@ ADDED = {
     "pretrain.hidden_weight": 0.0,
     "pretrain.matched_layers": "all",
     "pretrain.relation_weight": 0.0,
+    "model.base_head_size": None,
+    "pretrain.mup_base_width": None,
+    "pretrain.phases": [],
+    "pretrain.shares": [],
+    "pretrain.decay_fraction": 1.0,
 }
 """Keys that finished runs may lack -> the value that such a run has: with it they are left out, so that the run is the same."""
 
@@ -146,7 +151,7 @@ class Identity:
     def folder(self) -> Path:
         """The run's folder, named after the run and not after the comparison; all studies share their pretrainings."""
         config = self.config
-        what = config.pretrain.objective.value if self.is_pretraining else config.task.name
+        what = config.pretrain.title if self.is_pretraining else config.task.name
         names = [config.model_name, *sorted(config.enhancements), config.scale_name, what, str(self.seed)]
         study = paths.PRETRAINED if self.is_pretraining else config.study
         return paths.run_folder(config.output, study, paths.run_name(names, self.fingerprint))

@@ -73,7 +73,7 @@ def _shape(run: "PlannedRun") -> str:
     options = getattr(config, phase)
     step = [phase, options.batch_size, options.accumulation, options.activation_checkpointing, to_dict(config.hardware)]
     if phase == "pretrain":
-        step += [options.length, options.objective.name]
+        step += [options.length, options.title]
     else:
         step += [config.task.max_length, config.task.kind.name, tasks.num_outputs(config.task)]
     return hashlib.sha256(json.dumps([step, asdict(config.model)], sort_keys=True, default=str).encode()).hexdigest()

@@ -29,6 +29,7 @@ from harness.study.identity import Identity, Inputs
 from harness.study.match import note, resized
 from harness.tasks import prepared
 from harness.tracking import run_log
+from models import mup
 from models.objectives.build import refuse_misfit
 
 
@@ -204,6 +205,8 @@ def _pretraining(config: RunConfig, prerequisites: Found, corpus: sequences.Corp
     try:
         teacher.refuse_misfit(config, corpus.vocab_size)
         refuse_misfit(config.pretrain, config.model)
+        if config.pretrain.mup_base_width is not None:
+            mup.refuse_misfit(config.model)
     except ValueError as error:
         raise InputError(str(error)) from error
     content = identity.content_of(config, None, corpus.text, tokenizer_file, None)

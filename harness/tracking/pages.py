@@ -18,7 +18,8 @@ MOST_PARAMETERS = 40
 OF_MODEL = ("hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size", "vocab_size")
 OF_TRAINING = ("learning_rate", "batch_size", "epochs", "tokens", "steps", "length")
 IDENTITY = (
-    *("model_name", "scale_name", "enhancements.", "task.name", "seed", "pretrain.objective", "pretrain.seed", "corpus.name"),
+    *("model_name", "scale_name", "enhancements.", "task.name", "seed"),
+    *("pretrain.objective", "pretrain.phases", "pretrain.seed", "corpus.name"),
     *(f"{phase}.{key}" for phase in ("pretrain", "finetune") for key in OF_TRAINING),
     *(
         "hardware.dtype",

@@ -139,12 +139,13 @@ def train(training: Training, optimiser: ClippedAdamW, position: Position, machi
     curves, clock = Curves(training.phase, run_log, ranks), Clock(machine, position.seconds, ranks)
     layers, loss_of = gradients.layers_of(model), ranks.parallel(model, training.loss)
     warmup = warmup_fraction(config, training.planned_steps)
+    decay = (config.decay_fraction if isinstance(config, PretrainConfig) else None) or 1.0
     while not limit.reached(position):
         step = training.next_step(position)
-        factor = learning_rate_factor(limit.done(position), limit.total, warmup, limit.size(step))
+        factor = learning_rate_factor(limit.done(position), limit.total, warmup, limit.size(step), decay)
         rate = config.learning_rate * factor
         for group in optimiser.param_groups:
-            group["lr"] = rate
+            group["lr"] = rate * group["rate_factor"]
         torch.manual_seed(_dropout_seed(training, position.step + 1))
 
         step_loss = torch.zeros((), device=machine.device)  # stays on the device: reading it would wait
@@ -211,15 +212,19 @@ def warmup_fraction(config: OptimiserConfig, planned_steps: int) -> float:
     return max(config.warmup_fraction, min(0.5, config.warmup_steps / planned_steps))
 
 
-def learning_rate_factor(done: float, total: float, warmup_fraction: float, size: float = 1) -> float:
+def learning_rate_factor(
+    done: float, total: float, warmup_fraction: float, size: float = 1, decay_fraction: float = 1.0
+) -> float:
     """Factor of the learning rate for a step of `size` after `done` of `total`: linear warm-up, linear decay to 0.
 
-    A warm-up of steps is a whole number of them; one of seconds, whose steps have no known size (0), is not rounded.
+    The decay takes the last `decay_fraction` of the total, or what the warm-up leaves; before it the rate is constant. A
+    warm-up of steps is a whole number of them; one of seconds, whose steps have no known size (0), is not rounded.
     """
     warmup = math.ceil(total * warmup_fraction) if size else total * warmup_fraction
     if done < warmup:
         return min(1.0, (done + size) / warmup)
-    return max(0.0, (total - done) / max(size, total - warmup))
+    decay = max(warmup, total * (1 - decay_fraction))
+    return 1.0 if done < decay else max(0.0, (total - done) / max(size, total - decay))
 
 
 class Curves:

@@ -1,5 +1,7 @@
 """AdamW with clipping. Gradients of large embeddings are those of the rows in the batch; the step itself is dense."""
 
+from collections.abc import Mapping
+
 import torch
 from torch import Tensor, nn
 
@@ -48,12 +50,18 @@ class ClippedAdamW(torch.optim.AdamW):
         return self._zeros[parameter]
 
 
-def make_optimiser(model: nn.Module, config: OptimiserConfig) -> ClippedAdamW:
-    """Matrices decay, biases and norms do not."""
-    parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
+def make_optimiser(model: nn.Module, config: OptimiserConfig, rates: Mapping[str, float] | None = None) -> ClippedAdamW:
+    """Matrices decay, biases and norms do not.
+
+    `rates`: name of a parameter -> factor of its rate, 1 by default. The share that decays in a step is the same for all.
+    """
+    tensors: dict[tuple[bool, float], list[Tensor]] = {}
+    for name, parameter in model.named_parameters():
+        if parameter.requires_grad:
+            tensors.setdefault((parameter.dim() >= 2, (rates or {}).get(name, 1.0)), []).append(parameter)
     groups = [
-        {"params": [p for p in parameters if p.dim() >= 2], "weight_decay": config.weight_decay},
-        {"params": [p for p in parameters if p.dim() < 2], "weight_decay": 0.0},
+        {"params": tensors[key], "weight_decay": config.weight_decay / key[1] if key[0] else 0.0, "rate_factor": key[1]}
+        for key in sorted(tensors, reverse=True)
     ]
     betas = (config.adam_betas[0], config.adam_betas[1])
     return ClippedAdamW(groups, config.max_grad_norm, lr=config.learning_rate, betas=betas, eps=config.adam_eps)

@@ -23,15 +23,17 @@ from harness.training.masked_lm_eval import MaskedLMEval
 from harness.training.optimiser import make_optimiser
 from harness.training.parts_eval import PartsEval
 from harness.training.pretrain_callbacks import CostCurves, Evaluation, Keeping, Saving
-from harness.training.pretrain_steps import seed_of, steps_of
+from harness.training.pretrain_steps import Steps, seed_of, steps_of
 from harness.training.sharding import Collected, weights_of
 from harness.training.weights import write_origins
+from models import mup
 from models.config import EncoderConfig
 from models.derive import RANDOM
 from models.neighbour_heads import look_at_neighbours
 from models.objectives.base import Objective, Vocabulary
 from models.objectives.build import build as build_objective
 from models.objectives.config import ObjectiveName
+from models.objectives.phases import Phases
 
 
 def pretrain(
@@ -42,7 +44,7 @@ def pretrain(
     identity: str,
     memory: Baseline,
     ranks: Ranks = ALONE,
-) -> Objective:
+) -> Objective | Phases:
     """Trains from the newest checkpoint, or from the start, to the end of the budget, and saves the weights.
 
     `identity` names the training that checkpoints belong to. Returns the trained objective. DivergedError at a loss that is
@@ -53,11 +55,11 @@ def pretrain(
     steps = steps_of(config, corpus, objective, ranks)
     machine.prepare(objective)  # after Steps has counted FLOPs, for which operators run one by one
     weights = weights_of(objective, machine, ranks)
-    optimiser = make_optimiser(weights.trained, options)
+    optimiser = make_optimiser(weights.trained, options, mup.rates(objective, times_wider(options, shape)))
 
     checkpoints = run_log.folder / paths.CHECKPOINTS
     position = resume.load(checkpoints, identity, weights.trained, optimiser)
-    measure = _on_held_out_text(config, objective, corpus, machine, ranks)
+    measure = _on_held_out_text(config, objective, steps, corpus, machine, ranks)
     evaluation = Evaluation(measure, options.evaluations, steps.limit, position, memory, run_log)
     saving = Saving(
         lambda at: resume.save(checkpoints, identity, at, weights.trained, optimiser, ranks),
@@ -68,7 +70,10 @@ def pretrain(
     tokenizer = prepare.folder_of(config.output, corpus.key) / native.TOKENIZER
     pooler = huggingface.pooler_of(config)
     keeping = Keeping(
-        lambda folder: save_weights(folder, objective, shape, tokenizer, pooler), options.keep, run_log.folder, ranks
+        lambda folder: save_weights(folder, objective.phases[steps.phase], shape, tokenizer, pooler),
+        options.keep,
+        run_log.folder,
+        ranks,
     )
     training = Training(
         model=weights.trained,
@@ -102,20 +107,25 @@ def pretrain(
         for key, value in results.items():
             run_log.value(key, value)
         gradients.write_medians(run_log, training.phase)
-        save_weights(run_log.folder / paths.WEIGHTS, objective, shape, tokenizer, pooler)
+        save_weights(run_log.folder / paths.WEIGHTS, objective.phases[-1], shape, tokenizer, pooler)
     return objective
 
 
 def _on_held_out_text(
-    config: RunConfig, objective: Objective, corpus: Corpus, machine: Machine, ranks: Ranks
+    config: RunConfig, objective: Objective | Phases, steps: Steps, corpus: Corpus, machine: Machine, ranks: Ranks
 ) -> Callable[[], dict[str, float]]:
-    """Measures the objective on held-out text; of several ranks the first one does, and others give nothing."""
+    """Measures the objective of the phase on held-out text; of several ranks the first one does, and others give nothing."""
     masked_lm = MaskedLMEval(config.pretrain, config.model, corpus, machine)
-    parts = PartsEval(config.pretrain, corpus, machine)
-    return lambda: masked_lm.measure(objective) | parts.measure(objective) if ranks.first else {}
+    parts = [PartsEval(phase, corpus, machine) for phase in config.pretrain.of_phases]
+
+    def measure() -> dict[str, float]:
+        trained = objective.phases[steps.phase]
+        return masked_lm.measure(trained) | parts[steps.phase].measure(trained) if ranks.first else {}
+
+    return measure
 
 
-def build(config: RunConfig, vocabulary: Vocabulary, run_log: RunLog | None = None) -> Objective:
+def build(config: RunConfig, vocabulary: Vocabulary, run_log: RunLog | None = None) -> Objective | Phases:
     """The objective, randomly initialised, or with the encoder of the published weights that `model.init_from` names.
 
     What became of these is written to the log.
@@ -124,12 +134,19 @@ def build(config: RunConfig, vocabulary: Vocabulary, run_log: RunLog | None = No
     distilled = options.objective is ObjectiveName.distillation
     teacher = teachers.load(Path(options.teacher), options, config.tokenizer) if distilled else None
     objective = build_objective(options, pretrained_shape(options, config.model), vocabulary, seed, teacher)
+    mup.scale_initial_values(objective, times_wider(options, config.model))
     if options.neighbour_heads:
         look_at_neighbours(objective.encoder, seed)
     if config.model.init_from is not None and not config.model.random_weights:
         origins = huggingface.load_encoder(config, objective.encoder)
-        write_origins(config, objective, {name: origins.get(name, RANDOM) for name in objective.state_dict()}, run_log)
+        last = objective.phases[-1]
+        write_origins(config, last, {name: origins.get(name, RANDOM) for name in last.state_dict()}, run_log)
     return objective
+
+
+def times_wider(options: PretrainConfig, shape: EncoderConfig) -> float:
+    """Hidden size over that which the recipe is for; 1 where it is for every one."""
+    return shape.hidden_size / (options.mup_base_width or shape.hidden_size)
 
 
 def pretrained_shape(options: PretrainConfig, shape: EncoderConfig) -> EncoderConfig:
@@ -158,8 +175,8 @@ def save_weights(
 ) -> None:
     """All that was trained, with shape and tokenizer: every held-out loss can be computed again from it.
 
-    Fine-tuning and export use encoder, pooler and masked-LM head; `pooler` is there where none was trained. A matrix that is
-    the token embedding is there once.
+    Of several phases it is the objective of one. Fine-tuning and export use encoder, pooler and masked-LM head; `pooler` is
+    there where none was trained. A matrix that is the token embedding is there once.
     """
     state = dict(pooler) | {name: tensor.detach().cpu() for name, tensor in objective.named_parameters()}
     folder.mkdir(exist_ok=True)

@@ -12,7 +12,7 @@ from harness.seeds import derive
 from harness.training.distributed import ALONE, Ranks, not_empty
 from harness.training.loop import Limit, Position, Step
 from models.objectives.base import Objective, PretrainBatch
-from models.objectives.build import OBJECTIVES
+from models.objectives.phases import Phases
 
 
 def seed_of(config: RunConfig) -> int:
@@ -20,11 +20,11 @@ def seed_of(config: RunConfig) -> int:
     return config.seed if config.pretrain.seed is None else config.pretrain.seed
 
 
-def steps_of(config: RunConfig, corpus: Corpus, objective: Objective, ranks: Ranks = ALONE) -> "Steps":
+def steps_of(config: RunConfig, corpus: Corpus, objective: Objective | Phases, ranks: Ranks = ALONE) -> "Steps":
     """The steps of the pretraining on the training part of the text."""
     options, seed = config.pretrain, seed_of(config)
-    pairs = OBJECTIVES[options.objective].segment_pairs
-    return Steps(options, objective, Sequences(corpus, "train", options.length, pairs, seed), seed, ranks)
+    sequences = [Sequences(corpus, "train", options.length, phase.segment_pairs, seed) for phase in objective.phases]
+    return Steps(options, objective, sequences, seed, ranks)
 
 
 def limit_of(options: PretrainConfig) -> Limit:
@@ -35,11 +35,20 @@ def limit_of(options: PretrainConfig) -> Limit:
 
 
 class BatchSizes:
-    """Sequences per step: the batch grows along the ramp, and the last one is cut to the rest of the budget."""
+    """Sequences per step: the batch grows along the ramp, and the last one of each phase is cut to the rest of its budget."""
 
-    def __init__(self, options: PretrainConfig, flops_per_sequence: float) -> None:
-        self._options, self.limit = options, limit_of(options)
-        self.per_sequence = {"tokens": options.length, "flops": flops_per_sequence}.get(self.limit.unit)
+    def __init__(self, options: PretrainConfig, *flops_per_sequence: float) -> None:
+        self._options, self.limit, self.flops_per_sequence = options, limit_of(options), flops_per_sequence
+        shares = itertools.accumulate(options.shares[:-1])
+        self._ends = [*(self.limit.total * share for share in shares), self.limit.total]  # of the phases
+
+    def phase(self, position: Position) -> int:
+        """Number of the phase of the next step."""
+        return sum(self.limit.done(position) >= end for end in self._ends[:-1])
+
+    def left(self, position: Position) -> float:
+        """What the phase still has of its budget."""
+        return self._ends[self.phase(position)] - self.limit.done(position)
 
     def rows(self, position: Position) -> int:
         """Sequences of the next step."""
@@ -48,9 +57,9 @@ class BatchSizes:
         if options.ramp_from is not None:
             share = min(1.0, done / self.limit.total / options.ramp_fraction)
             rows = round(options.ramp_from + (options.batch_size - options.ramp_from) * share)
-        if self.per_sequence is None:
-            return rows
-        return max(1, min(rows, -int(-(self.limit.total - done) // self.per_sequence)))
+        flops = self.flops_per_sequence[self.phase(position)]
+        per_sequence = {"tokens": options.length, "flops": flops}.get(self.limit.unit)
+        return rows if per_sequence is None else max(1, min(rows, -int(-self.left(position) // per_sequence)))
 
     def planned_steps(self, position: Position) -> int:
         """Number of the last step; 0 for a budget in seconds."""
@@ -66,43 +75,48 @@ class BatchSizes:
         while not self.limit.reached(ahead):
             rows = self.rows(ahead)
             tokens = rows * self._options.length
-            step = Step([], rows, tokens, tokens, rows * (self.per_sequence or 0))
+            step = Step([], rows, tokens, tokens, rows * self.flops_per_sequence[self.phase(ahead)])
             ahead.advance(step, self._equal_steps(ahead, step))
         return ahead
 
     def _equal_steps(self, position: Position, step: Step) -> int:
-        """Steps from this one on that are like it; at least one. All but the last ones are, after the ramp."""
+        """Steps from this one on that are like it; at least one. All but the last ones of a phase are, after the ramp."""
         done = self.limit.done(position)
         if self._options.ramp_from is not None and done < self.limit.total * self._options.ramp_fraction:
             return 1
-        return max(1, int((self.limit.total - done) / self.limit.size(step)) - 1)
+        return max(1, int(self.left(position) / self.limit.size(step)) - 1)
 
 
 class Steps:
-    """The data of every step. It depends only on the position, so a resumed training continues with the same data."""
+    """The data of every step. It depends only on the position, so a resumed training continues with the same data.
+
+    `phase` is the number of that phase whose step was last asked for.
+    """
 
     def __init__(
         self,
         options: PretrainConfig,
-        objective: Objective,
-        sequences: Sequences,
+        objective: Objective | Phases,
+        sequences: list[Sequences],
         seed: int,
         ranks: Ranks = ALONE,
     ) -> None:
-        self._options, self._objective, self._sequences, self._seed = options, objective, sequences, seed
-        self._ranks = ranks
-        first = self.batch(Position(), [range(options.batch_size)])
-        self.flops_per_sequence = flops.of_objective(objective, first, options.length) / len(first)
-        self._sizes = BatchSizes(options, self.flops_per_sequence)
+        self._options, self._objectives, self._sequences, self._seed = options, objective.phases, sequences, seed
+        self._ranks, per_sequence = ranks, []
+        for number, one in enumerate(self._objectives):
+            self.phase = number
+            first = self.batch(Position(), [range(options.batch_size)])
+            per_sequence.append(flops.of_objective(one, first, options.length) / len(first))
+        self._sizes = BatchSizes(options, *per_sequence)
         self.limit, self.planned, self.end = self._sizes.limit, self._sizes.planned_steps, self._sizes.end
 
     def next_step(self, position: Position) -> Step:
         """The next batch, as micro-batches; of several ranks each reads its rows of every one."""
-        options, rows = self._options, self._sizes.rows(position)
+        options, rows, self.phase = self._options, self._sizes.rows(position), self._sizes.phase(position)
         size = -(-options.batch_size // options.accumulation)
         micro_batches, weights = self._own(position, [range(rows)[start : start + size] for start in range(0, rows, size)])
         tokens = rows * options.length  # there is no padding
-        return Step(micro_batches, rows, tokens, tokens, rows * self.flops_per_sequence, weights)
+        return Step(micro_batches, rows, tokens, tokens, rows * self._sizes.flops_per_sequence[self.phase], weights)
 
     def _own(self, position: Position, pieces: list[range]) -> tuple[list[PretrainBatch], list[float]]:
         """The rows of each piece that this rank trains on, with the totals of all ranks; a weight of 0 where it has none."""
@@ -117,9 +131,9 @@ class Steps:
 
     def batch(self, position: Position, pieces: list[range]) -> PretrainBatch:
         """The next sequences, with their masks, the same for all variants of one seed."""
-        chosen = np.concatenate([np.asarray(piece) for piece in pieces])
-        ids, epochs = (numbers[chosen] for numbers in self._sequences.chosen(position.rows, pieces[-1].stop))
+        chosen, sequences = np.concatenate([np.asarray(piece) for piece in pieces]), self._sequences[self.phase]
+        ids, epochs = (numbers[chosen] for numbers in sequences.chosen(position.rows, pieces[-1].stop))
         mask_epochs = np.zeros_like(epochs) if self._options.static_masks else epochs
         numbers = zip(ids.tolist(), mask_epochs.tolist(), strict=True)
         seeds = [derive(self._seed, "mask", number, epoch) for number, epoch in numbers]
-        return self._objective.make_batch(self._sequences.batch(ids, epochs), seeds)
+        return replace(self._objectives[self.phase].make_batch(sequences.batch(ids, epochs), seeds), phase=self.phase)

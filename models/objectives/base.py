@@ -1,6 +1,7 @@
 """The abstract objective and the batch that it is trained on. B sequences, T tokens, K predicted positions, V vocabulary."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar, NamedTuple
 
@@ -40,6 +41,7 @@ class PretrainBatch:
     targets: Tensor  # (B, K) int64, the token of each; IGNORED in unused slots
     total_predictions: int
     total_sequences: int
+    phase: int = 0  # which of several objectives is trained on it
 
     def __len__(self) -> int:
         return len(self.targets)
@@ -81,6 +83,11 @@ class Objective(nn.Module, ABC):
         super().__init__()
         self.masked_head: MaskedLMHead | None = None  # where the objective predicts [MASK] tokens itself
         self.pooler: Pooler | None = None  # where the objective trains the vector of a text
+
+    @property
+    def phases(self) -> Sequence["Objective"]:
+        """What is trained one after the other: this objective alone."""
+        return (self,)
 
     @classmethod
     def refuse_misfit(cls, config: ObjectiveConfig, shape: EncoderConfig) -> None:

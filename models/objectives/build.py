@@ -10,6 +10,7 @@ from models.objectives.config import ObjectiveConfig, ObjectiveName
 from models.objectives.distillation import Distillation, Teacher
 from models.objectives.masked_lm import MaskedLM
 from models.objectives.permutation import PermutationLM
+from models.objectives.phases import Phases
 from models.objectives.replaced_tokens import ReplacedTokenDetection
 from models.objectives.segment_pairs import NextSentence, SentenceOrder
 
@@ -28,18 +29,22 @@ OBJECTIVES: dict[ObjectiveName, type[Objective]] = {
 
 def build(
     config: ObjectiveConfig, shape: EncoderConfig, vocabulary: Vocabulary, seed: int, teacher: Teacher | None = None
-) -> Objective:
+) -> Objective | Phases:
     """The objective on CPU, randomly initialised from `seed`; tensors that a classifier has too start with the same values.
 
-    ValueError as `refuse_misfit` raises it, or for a teacher that does not fit.
+    Several phases start with the values of the first one. ValueError as `refuse_misfit` raises it, or for a teacher that does
+    not fit.
     """
     refuse_misfit(config, shape)
     arguments = () if teacher is None else (teacher,)
-    objective = OBJECTIVES[config.objective](config, shape, vocabulary, *arguments)
-    initialise(objective, shape.initializer_range, seed, shape.init, shape.init_depth)
-    return objective
+    phases = [OBJECTIVES[phase.objective](phase, shape, vocabulary, *arguments) for phase in config.of_phases]
+    whole = phases[0] if len(phases) == 1 else Phases(phases)
+    for phase in reversed(phases):
+        initialise(phase, shape.initializer_range, seed, shape.init, shape.init_depth)
+    return whole
 
 
 def refuse_misfit(config: ObjectiveConfig, shape: EncoderConfig) -> None:
-    """ValueError, naming both keys, for an architecture that the objective cannot train."""
-    OBJECTIVES[config.objective].refuse_misfit(config, shape)
+    """ValueError, naming both keys, for an architecture that one of the objectives cannot train."""
+    for phase in config.of_phases:
+        OBJECTIVES[phase.objective].refuse_misfit(phase, shape)

@@ -1,9 +1,10 @@
 """Pretraining objectives as plain data; each field is read in one class of this package."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from enum import Enum
+from typing import Self
 
-from models.ranges import number, refuse_out_of_range
+from models.ranges import number, numbers, refuse_out_of_range
 
 
 class ObjectiveName(Enum):
@@ -49,6 +50,12 @@ class ObjectiveConfig:
     """Shares are fractions of 1. The defaults are those of the papers."""
 
     objective: ObjectiveName = ObjectiveName.none  # what is predicted
+    phases: list[ObjectiveName] = field(
+        default_factory=list
+    )  # several objectives one after the other, `objective` last; on the command line also pretrain=[clm,mlm]
+    shares: list[float] = field(
+        default_factory=list, metadata=numbers(above=0, at_most=1)
+    )  # of the budget, one for each phase, such as [0.25,0.75]; empty: equal ones
     # Masks
     mask_rate: float = number(0.15, above=0, below=1)  # share of a sequence's tokens that are predicted
     masking: Masking = Masking.token  # what is masked as one
@@ -84,6 +91,16 @@ class ObjectiveConfig:
         if self.mask_token_share + self.random_token_share > 1:
             shares = f"pretrain.masked_share={self.mask_token_share} and pretrain.random_share={self.random_token_share}"
             raise ValueError(f"{shares} exceed 1 together")
+
+    @property
+    def of_phases(self) -> list[Self]:
+        """The config of each phase; of one objective this one."""
+        return [replace(self, objective=name, phases=[], shares=[]) for name in self.phases] or [self]
+
+    @property
+    def title(self) -> str:
+        """`mlm`, of phases `clm-mlm`."""
+        return "-".join(phase.objective.value for phase in self.of_phases)
 
     @property
     def mask_token_share(self) -> float:

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
-from harness import metrics
+from harness import arms, metrics
 from reports.comparison.compare import Comparison, Study
 from reports.comparison.section import ACCURACY, LOSS, UNIGRAM, Row, Section, have_probes
 from reports.reading.store import Run
@@ -47,7 +47,7 @@ TIMES = ((7200.0, 3600.0, "h"), (300.0, 60.0, "min"))
 
 def objective(run: Run) -> str:
     """What was predicted; `own` means the objective of the model's configuration."""
-    name = run.params.get("pretrain.objective", "not recorded")
+    name = arms.objective(run.params) or "not recorded"
     return run.params.get("model.objective", name) if name == "own" else name
 
 

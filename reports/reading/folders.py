@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from harness import checksums, paths, tags
+from harness import arms, checksums, paths, tags
 from harness.checksums import TornError
 from reports.reading.store import Run
 
@@ -18,7 +18,7 @@ def name_of(run: Run) -> str | None:
     if None in values or run.is_aa_replicate:
         return None
     model, scale, task, seed, fingerprint = values
-    what = run.params.get("pretrain.objective", "") if run.is_pretraining else task
+    what = arms.objective(run.params) or "" if run.is_pretraining else task
     enhancements = [name for name in run.tags.get(tags.ENHANCEMENTS, "").split(",") if name]
     return paths.run_name([model, *enhancements, scale, what, seed], fingerprint)
 

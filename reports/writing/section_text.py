@@ -13,6 +13,7 @@ from reports.writing.tables import present, rates_by_the_wall, value_text
 
 FACT_WORDS = {
     "pretrain.objective": "objective of pretraining",
+    "pretrain.phases": "objectives of pretraining, in order",
     "pretrain.tokens": "pretraining budget in tokens",
     "pretrain.steps": "pretraining budget in steps",
     "pretrain.flops": "pretraining budget in FLOPs",

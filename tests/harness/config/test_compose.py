@@ -88,9 +88,10 @@ def test_every_experiment_is_the_sweep_it_says(compose, path):
     }
     chosen = {group: choice for one in file.get("defaults", []) for group, choice in one.items()}
     models = swept.pop("model", [chosen.get("override /model", "base")])
-    objectives = swept.pop("pretrain", [chosen.get("override /pretrain", "none")])
+    pretrained = swept.pop("pretrain", [chosen.get("override /pretrain", "none")])
+    objectives = [objective.strip("[]").replace(",", "-") for objective in pretrained]
     others = math.prod(len(values) for values in swept.values())
-    found = [(run.model_name, run.pretrain.objective.value, run.seed, run.study, run.task.name) for run in runs]
+    found = [(run.model_name, run.pretrain.title, run.seed, run.study, run.task.name) for run in runs]
     own = {model: OmegaConf.load(CONF / "model" / f"{model}.yaml").get("objective", "mlm_nsp") for model in models}
     pairs = [(model, own[model] if objective == "own" else objective) for model in models for objective in objectives]
     wanted = [pair for pair in pairs for _ in range(others)]

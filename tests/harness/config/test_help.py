@@ -92,6 +92,7 @@ def test_defaults_are_those_that_a_command_without_arguments_composes(compose):
     """Of a task that is no set; what composition computes from other keys is null before it."""
     resolved = {"measure.length", "pretrain.length", "pretrain.tokens", "pretrain.seed", "tokenizer.trained_on"}
     resolved |= {
+        "pretrain.decay_fraction",
         "tokenizer.kind",
         "tokenizer.vocab_size",
         "tokenizer.lowercase",

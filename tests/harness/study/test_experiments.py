@@ -39,6 +39,7 @@ def test_before_after_pretrains_each_variant_and_fine_tunes_it(run_harness, tmp_
     [
         ("before_after", BAG, 7),
         ("objectives", BAG, 6),
+        ("phases", (*BAG, "pretrain.steps=4"), 5),
         ("along_pretraining", (*BAG, *ALONG), 1),
         ("mask_rate", [], 8),
         ("mask_units", [], 6),

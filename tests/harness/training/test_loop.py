@@ -181,6 +181,14 @@ def test_schedule_equals_the_hand_worked_one():
     assert factors == pytest.approx([1 / 2, 1, 1, 7 / 8, 6 / 8, 5 / 8, 4 / 8, 3 / 8, 2 / 8, 1 / 8, 0])
 
 
+def test_a_decay_of_the_last_steps_follows_a_constant_rate():
+    factors = [learning_rate_factor(step, 10, 0.2, decay_fraction=0.4) for step in range(11)]
+    assert factors == pytest.approx([1 / 2, 1, 1, 1, 1, 1, 1, 3 / 4, 2 / 4, 1 / 4, 0])
+    assert [learning_rate_factor(step, 10, 0.5, decay_fraction=0.9) for step in range(11)] == [
+        learning_rate_factor(step, 10, 0.5) for step in range(11)
+    ]
+
+
 def test_schedule_without_warm_up_starts_at_the_full_rate():
     assert [learning_rate_factor(step, 4, 0.0) for step in range(4)] == [1, 3 / 4, 2 / 4, 1 / 4]
 
@@ -225,11 +233,14 @@ def test_a_short_pretraining_has_the_warm_up_that_its_recipe_needs(config, plann
     assert warmup_fraction(config, planned) == share
 
 
-def test_the_rate_rises_over_as_many_steps_as_were_asked_for(machine, tmp_path):
+@pytest.mark.parametrize("factor", [1.0, 0.25])
+def test_the_rate_rises_over_as_many_steps_as_were_asked_for(machine, tmp_path, factor: float):
+    """A tensor with a factor of the rate decays by as much as the others."""
     model = Sampling(0)
-    config = PretrainConfig(learning_rate=1.0, warmup_fraction=0.1, warmup_steps=6)
+    config = PretrainConfig(learning_rate=1 / factor, warmup_fraction=0.1, warmup_steps=6, weight_decay=0.1)
     rates = []
-    optimiser = make_optimiser(model, config)
+    optimiser = make_optimiser(model, config, {"weight": factor})
+    assert [group["weight_decay"] for group in optimiser.param_groups] == [0.1 / factor]
     update = optimiser.update
     optimiser.update = lambda: (rates.append(optimiser.param_groups[0]["lr"]), update())[1]
     training = training_on(model, model.step_loss, repeat(next(batches())), 20, config, 0)

@@ -19,7 +19,7 @@ from safetensors.torch import load_file
 
 from harness.config.schema import PretrainConfig
 from harness.tracking import run_log
-from harness.training.loop import Position
+from harness.training.loop import Position, Step
 from harness.training.pretrain_steps import BatchSizes
 
 pytestmark = pytest.mark.long
@@ -41,11 +41,11 @@ OFTEN = ["pretrain.checkpoint_every_s=0"]
 CLOCKED = {"pretrain/duration_s", "pretrain/evaluation_s", "pretrain/tokens_per_s", "pretrain/peak_memory_bytes"}
 
 
-def walk(plan: BatchSizes, budget: PretrainConfig, flops: float = 1.0) -> list[int]:
+def walk(plan: BatchSizes, budget: PretrainConfig) -> list[int]:
     """Sequences of every step to the end of the budget."""
     position, sizes = Position(), []
     while not plan.limit.reached(position):
-        rows = plan.rows(position)
+        rows, flops = plan.rows(position), plan.flops_per_sequence[plan.phase(position)]
         sizes.append(rows)
         position.step += 1
         position.tokens += rows * budget.length
@@ -64,8 +64,20 @@ def test_a_budget_of_tokens_is_met_to_the_sequence():
 def test_a_budget_of_flops_is_met_to_the_sequence():
     budget = PretrainConfig(flops=95.0, length=32, batch_size=4)
     plan = BatchSizes(budget, 10.0)
-    assert walk(plan, budget, 10.0) == [4, 4, 2]
+    assert walk(plan, budget) == [4, 4, 2]
     assert plan.planned_steps(Position()) == 3
+
+
+def test_every_phase_has_its_share_of_the_budget_to_the_sequence():
+    for unit, per_sequence in (("tokens", [32, 32]), ("flops", [10.0, 4.0])):
+        budget = PretrainConfig(**{unit: 1000}, shares=[0.25, 0.75], length=32, batch_size=4)
+        plan, position, used = BatchSizes(budget, 10.0, 4.0), Position(), [0.0, 0.0]
+        while not plan.limit.reached(position):
+            phase, rows = plan.phase(position), plan.rows(position)
+            used[phase] += rows * per_sequence[phase]
+            position.advance(Step([], rows, 32 * rows, 32 * rows, rows * plan.flops_per_sequence[phase]))
+        assert 0 <= used[0] - 250 < per_sequence[0]
+        assert 0 <= sum(used) - 1000 < per_sequence[1]
 
 
 def test_a_budget_of_steps_counts_steps():
@@ -89,12 +101,13 @@ def test_the_batch_grows_along_the_ramp_and_the_steps_are_known_before():
     st.integers(1, 20_000),
     st.integers(1, 9),
     st.sampled_from([None, 1, 5]),
-    st.integers(1, 50),
+    st.lists(st.integers(1, 50), min_size=1, max_size=3),
 )
 def test_the_end_is_where_the_steps_lead_one_after_the_other(unit, total, batch, ramp_from, flops):
-    budget = PretrainConfig(**{unit: total}, length=8, batch_size=batch, ramp_from=ramp_from, ramp_fraction=0.3)
-    plan = BatchSizes(budget, flops)
-    sizes = walk(plan, budget, flops)
+    shares = [1 / len(flops)] * len(flops)
+    budget = PretrainConfig(**{unit: total}, shares=shares, length=8, batch_size=batch, ramp_from=ramp_from, ramp_fraction=0.3)
+    plan = BatchSizes(budget, *flops)
+    sizes = walk(plan, budget)
     end = plan.end(Position())
     assert (end.step, end.rows, end.tokens) == (len(sizes), sum(sizes), 8 * sum(sizes))
 

@@ -30,9 +30,9 @@ class Killed(BaseException):
     """In place of a signal: nothing of the process runs after it."""
 
 
-@pytest.fixture
-def pretrained(tmp_path: Path) -> Callable[[str], Path]:
-    """Runs or resumes the pretraining of this folder, which keeps both points; dropout is on."""
+@pytest.fixture(params=[[], [ObjectiveName.clm, ObjectiveName.mlm]], ids=["mlm", "clm-mlm"])
+def pretrained(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[str], Path]:
+    """Runs or resumes the pretraining of this folder, which keeps both points, of phases one in each; dropout is on."""
     for name, words in (("a.txt", 300), ("b.txt", 100)):
         (tmp_path / name).write_text(" ".join(f"w{number}" for number in range(words)))
     pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *(f"w{number}" for number in range(300))]
@@ -52,6 +52,8 @@ def pretrained(tmp_path: Path) -> Callable[[str], Path]:
         tokenizer=TokenizerConfig(vocab_file=str(tmp_path / "vocab.txt")),
         pretrain=PretrainConfig(
             objective=ObjectiveName.mlm,
+            phases=request.param,
+            shares=[0.5, 0.5] if request.param else [],
             tokens=8 * LENGTH * ROWS,
             length=LENGTH,
             batch_size=ROWS,

@@ -67,7 +67,7 @@ def pretraining(tmp_path: Path) -> Callable[..., Pretraining]:
         objective = build(config, corpus.vocabulary())
         text = sequences.Sequences(corpus, "train", options.length, None, config.seed)
         masked_lm = MaskedLMEval(options, shape, corpus, Machine(HardwareConfig(threads=1)))
-        steps = Steps(options, objective, text, config.seed)
+        steps = Steps(options, objective, [text], config.seed)
         return Pretraining(options, objective, text, steps, masked_lm)
 
     return make
@@ -110,7 +110,7 @@ def test_static_masks_are_the_same_in_every_epoch_and_those_of_the_first(pretrai
 def test_each_rank_reads_its_rows_alone_and_together_they_are_the_batch(pretraining, monkeypatch):
     made = pretraining(accumulation=2)
     (first, second), read = made.steps.next_step(Position()).micro_batches, []
-    ranks = [Steps(made.options, made.objective, made.sequences, 0, Counting(rank, 2)) for rank in (0, 1)]
+    ranks = [Steps(made.options, made.objective, [made.sequences], 0, Counting(rank, 2)) for rank in (0, 1)]
     batch = made.sequences.batch
     monkeypatch.setattr(made.sequences, "batch", lambda ids, epochs: read.append(len(ids)) or batch(ids, epochs))
     for rank, steps in enumerate(ranks):
