@@ -72,6 +72,13 @@ class TaskKind(Enum):
     spans = "spans"  # start and end of the answer to a question in the text
 
 
+class Until(Enum):
+    """When a sweep ends."""
+
+    seeds = "seeds"  # once all its seeds have run
+    resolved = "resolved"  # once the headline of every arm is better, worse or the same: until then it adds seeds
+
+
 class KeepBest(Enum):
     """By which split the epoch is chosen whose weights are kept."""
 
