@@ -85,4 +85,7 @@ def beyond_budget(planned: list[PlannedRun], following: list[PlannedRun]) -> str
     used, expected = (sum(paces.get(forecast.kind_of(run), typical) for run in runs) for runs in (planned, following))
     if used + expected <= 60 * minutes:
         return None
-    return f"{duration(used)} of sweep.budget_minutes={minutes:g} are used, and the next look takes about {duration(expected)}"
+    return (
+        f"{duration(used)} of sweep.budget_minutes={minutes:g} are used, and the next look takes about {duration(expected)}; "
+        "a larger budget continues"
+    )

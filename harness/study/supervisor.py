@@ -16,7 +16,7 @@ from harness.config.choices import Device, Until
 from harness.config.schema import RunConfig
 from harness.errors import InputError
 from harness.hardware import device, facts
-from harness.paired import LEVEL
+from harness.redact import redacted
 from harness.study import enough, forecast, looks, prepare_workers, run_folder, status
 from harness.study.budget import Queue
 from harness.study.plan import PlannedRun, plan, with_sizes
@@ -169,29 +169,29 @@ def refuse_impossible(configs: list[RunConfig]) -> None:
 def run_in_looks(planned: list[PlannedRun], trackers: Trackers, load: LoadCheck) -> bool:
     """Runs the seeds of one look after the other until every arm is resolved, and times them; whether all of these finished."""
     parts, ran, all_finished = looks.parts(planned), [], True
-    numbers, level = ", ".join(map(str, parts)), 100 * LEVEL
-    console.plain(
-        f"adds seeds until every arm is resolved: looks after {numbers} seeds, which share the level of {level:.0f} %"
-    )
-    for seeds, runs in parts.items():
-        if ran and (reason := looks.beyond_budget(ran, runs)):
-            console.problem(f"{reason}; not resolved: {', '.join(look.unresolved)}; a larger budget continues")
-            break
-        ran = [*ran, *runs]
+    console.plain(*looks.announced(planned))
+    for number, (seeds, runs) in enumerate(parts.items(), 1):
+        ran += runs
         status.write_plan(ran)
         all_finished &= run_in_order(runs, trackers, load, times=False)
         if any(run_log.result(run.folder) is None for run in ran):
-            console.problem(f"the results after {counted(seeds, 'seed')} are not complete, and not judged")
+            console.problem(
+                f"not judged after {counted(seeds, 'seed')}: not all runs have a result; the same command continues"
+            )
             return False
-        look = looks.take(ran, len(parts), trackers)
-        texts = "; ".join(f"{arm} {text}" for arm, text in look.arms.items())
-        console.plain(f"after {counted(seeds, 'seed')}: {texts}")
+        try:
+            look = looks.take(ran, len(parts), trackers)
+        except RuntimeError as error:
+            console.problem(f"not judged after {counted(seeds, 'seed')}: {redacted(str(error))}")
+            return False
+        console.plain(f"after {counted(seeds, 'seed')}: {'; '.join(f'{arm} {text}' for arm, text in look.arms.items())}")
         if not look.unresolved:
             break
-    else:
-        console.problem(
-            f"not resolved after {counted(seeds, 'seed')}: {', '.join(look.unresolved)}; a larger sweep.most_seeds continues"
-        )
+        following = list(parts.values())[number : number + 1]
+        reason = looks.beyond_budget(ran, *following) if following else "a larger sweep.most_seeds continues"
+        if reason:
+            console.problem(f"not resolved after {counted(seeds, 'seed')}: {', '.join(look.unresolved)}; {reason}")
+            break
     if planned[0].config.sweep.timing:
         with Screen(len(ran)) as screen:
             timing.time_runs(ran, trackers, screen)
