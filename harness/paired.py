@@ -12,7 +12,7 @@ import bisect
 import enum
 import functools
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import NamedTuple, TypeVar
@@ -211,6 +211,11 @@ def by_pretraining(values: Mapping[Replicate, float]) -> list[float]:
     return group_means(seeds, list(values.values())) if len(set(seeds)) > 1 else list(values.values())
 
 
+def replicates(seeds: Iterable[Replicate]) -> int:
+    """How many independent replicates these are: pretrainings where there are several, else seeds."""
+    return len(by_pretraining(dict.fromkeys(seeds, 0.0)))
+
+
 def _crossed_error(of_pretrainings: list[float], of_seeds: list[float]) -> tuple[float | None, float | None]:
     """Error of a mean that varies with the pretraining, and with the fine-tuning that all pretrainings are compared with.
 
@@ -276,15 +281,36 @@ def pairs_to_decide(
 
     There the half intervals of both tests fit into the margin together.
     """
+    return _fewest(lambda n: sum(half_intervals(n, sd, factor, looks, items)) <= margin, fewest)
+
+
+def pairs_to_differ(
+    sd: float, difference: float, factor: float = 1.0, looks: float = 1.0, items: float = 0.0, fewest: int = 0
+) -> int:
+    """The fewest pairs, of this scatter and this mean, whose interval leaves 0 out; MOST_PAIRS + 1 where more."""
+    return _fewest(lambda n: half_intervals(n, sd, factor, looks, items)[0] < abs(difference), fewest)
+
+
+def _fewest(fits: Callable[[int], bool], fewest: int) -> int:
+    """The fewest pairs that fit, at least so many; true for more where for fewer."""
     fewest = max(FEWEST_PAIRS, fewest)
-    fits = functools.partial(_fits, factor=factor, looks=looks, sd=sd, items=items, margin=margin)
     return fewest + bisect.bisect_left(range(fewest, MOST_PAIRS + 1), True, key=fits)
 
 
-def _fits(n: int, factor: float, looks: float, sd: float, items: float, margin: float) -> bool:
-    """Whether the half intervals of both tests are together within the margin, for n pairs; true for more where for fewer."""
+def half_intervals(n: int, sd: float, factor: float = 1.0, looks: float = 1.0, items: float = 0.0) -> tuple[float, float]:
+    """Half intervals of the test of a difference and of that of equivalence, for n pairs of this scatter."""
     of_pairs, of_items = _pair_quantiles(n, factor, looks), items_quantiles(factor, looks)
-    return sum(math.hypot(t * sd, z * items) for t, z in zip(of_pairs, of_items, strict=True)) <= margin
+    return tuple(math.hypot(t * sd, z * items) for t, z in zip(of_pairs, of_items, strict=True))
+
+
+POWER = 0.8
+"""How often a difference shall be shown, or an equal arm pass, for what is advised."""
+
+
+def smallest_difference(n: int, sd: float, factor: float = 1.0, looks: float = 1.0, items: float = 0.0) -> float:
+    """The smallest true difference that the test of n pairs of this scatter shows with a power of POWER."""
+    scatter = math.hypot(sd / math.sqrt(n), items)
+    return half_intervals(n, sd, factor, looks, items)[0] + float(stdtrit(n - 1, POWER)) * scatter
 
 
 @functools.lru_cache(maxsize=65536)
@@ -301,6 +327,15 @@ def items_quantiles(factor: float, looks: float) -> tuple[float, float]:
 
 FEWEST_REPLICATES = 3
 """Pairs or clusters of pairs below which a score carries no verdict: of two differences any may be equal by chance."""
+
+
+def no_study(replicates: int) -> str:
+    """Why so few replicates are no study; empty for enough of them."""
+    if replicates >= FEWEST_REPLICATES:
+        return ""
+    return f"no study: {replicates} replicate{'s' * (replicates != 1)}, three are needed for a verdict"
+
+
 TRAINED_UNITS = ("score", "share", "nats", "bits/byte", "loss")
 """Units of what scatters from one training to the next."""
 CORRELATIONS = ("matthews", "pearson", "spearman")

@@ -50,6 +50,9 @@ SESSION = "session"
 LOOKS = "looks"
 """After how many numbers of rounds the session could have ended: each look at the comparisons has its part of the level."""
 
+SEED_LOOKS = "seed_looks"
+"""After how many numbers of seeds sweep.until=resolved could have ended, which share the level; absent without it."""
+
 REPLICATE = "replicate"
 """`true` for the A/A replicate: a second timing of the baseline in its session, which shows the noise."""
 

@@ -3,7 +3,7 @@
 python -m reports.after_sweep, with a JSON object on stdin, for a command line could be read by every user of the machine:
 `arguments` of `python -m reports`, and `stamp`, the file that says of which runs the report in the folder `--out` is.
 
-Prints `written` or `current`; exit codes are those of `python -m reports`. Of two processes at once the second one waits.
+Prints "written" or "current", as JSON; exit codes are those of `python -m reports`. Of two processes the second one waits.
 """
 
 import argparse
@@ -92,7 +92,7 @@ def main() -> int:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the sweep decides when Ctrl-C is pressed
     request = json.load(sys.stdin)
     try:
-        print("written" if update(request["arguments"], Path(request["stamp"])) else "current")
+        print(json.dumps("written" if update(request["arguments"], Path(request["stamp"])) else "current"))
         return 0
     except ReportError as error:
         print(f"python -m reports: {' '.join(str(error).split())}", file=sys.stderr)

@@ -84,13 +84,15 @@ def _newest(reader: Reader) -> str:
     return name
 
 
-def compare_with_first(found: StudyRuns, baselines: Sequence[str], along: Iterable[str] = ()) -> Comparison:
+def compare_with_first(
+    study: str, runs: list[Run], output: Path | None, baselines: Sequence[str], along: Iterable[str] = ()
+) -> Comparison:
     """With the first of the baselines that the study has, `base` without any; ReportError as of the last one."""
     keys = list(along)
     for name in baselines[:-1]:
         with contextlib.suppress(ReportError):
-            return compare(found.study, found.runs, name, keys, found.reader.output)
-    return compare(found.study, found.runs, baselines[-1] if baselines else None, keys, found.reader.output)
+            return compare(study, runs, name, keys, output)
+    return compare(study, runs, baselines[-1] if baselines else None, keys, output)
 
 
 def compare_with_any(study: str, runs: list[Run], along: Iterable[str] = (), output: Path | None = None) -> Comparison | None:

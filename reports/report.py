@@ -74,7 +74,7 @@ def read(options: argparse.Namespace) -> StudyRuns:
 def rendered(options: argparse.Namespace, runs: StudyRuns) -> Files:
     """Content of all files of the report, the one to open first."""
     study = Study(
-        compare_with_first(runs, options.baseline, options.along),
+        compare_with_first(runs.study, runs.runs, runs.reader.output, options.baseline, options.along),
         lambda metric, some: store.read_history(runs.reader, some, metric),
         Options(tuple(options.target), options.with_wnli, audit_of(options, runs)),
         output=runs.reader.output,

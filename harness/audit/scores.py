@@ -46,7 +46,7 @@ CONSTANT = {"eval/score": "eval/majority_score", "pretrain/masked_loss": "pretra
 
 EXAMPLES, HEADLINE = "eval/examples", "task.headline"
 
-POWER, MOST_SEEDS = 0.8, 1000
+MOST_SEEDS = 1000
 
 MOST_NAMED = 2
 """Settings that are named of sections which differ in nothing else; a resized model differs in more."""
@@ -295,7 +295,7 @@ def _seeds(reading: Score, point: Point) -> int:
 def seeds_needed(effect: float) -> int:
     """Fewest pairs with which a paired t test at 5 % finds an effect of so many standard deviations with a power of 80 %."""
     for n in range(paired.FEWEST_REPLICATES, MOST_SEEDS):
-        if 1 - nctdtr(n - 1, effect * math.sqrt(n), paired.t_quantile(n - 1)) >= POWER:
+        if 1 - nctdtr(n - 1, effect * math.sqrt(n), paired.t_quantile(n - 1)) >= paired.POWER:
             return n
     return MOST_SEEDS
 

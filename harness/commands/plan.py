@@ -6,7 +6,9 @@ memory are those of earlier runs on this machine, or of a probe of a few steps, 
 
 from harness.commands.options import Plan
 from harness.config.schema import RunConfig
-from harness.study import forecast, search, supervisor
+from harness.paired import POWER
+from harness.study import enough, forecast, looks, search, supervisor
+from harness.study.enough import Smallest
 from harness.study.forecast import Group, Pace, Timing, Work
 from harness.study.plan import PlannedRun
 from harness.study.process import LoadCheck
@@ -33,7 +35,7 @@ def main(options: Plan, configs: list[RunConfig]) -> int:
     announced = search.announced(configs)
     notes = dict.fromkeys([*(note for run in planned for note in run.notes), *([announced] if announced else [])])
     parts = [rows(groups), "", *(wrapped(note, 2) for note in notes), *([""] if notes else [])]
-    parts += [*summary(groups, timing, planned[0].config.hardware.workers), *extrapolated(groups, options)]
+    parts += [*summary(groups, timing, planned[0].config.hardware.workers), *extrapolated(groups, options), *shown(planned)]
     print("\n".join(parts))
     return 0
 
@@ -55,6 +57,24 @@ def extrapolated(groups: list[Group], options: Plan) -> list[str]:
     hours = sum(seconds) / 3600
     cost = "" if price is None else f", {hours * price:,.2f} at {price:g} an hour"
     return [wrapped(f"Extrapolated: about {hours:,.1f} h of one device{cost} ({how})", 0)]
+
+
+def shown(planned: list[PlannedRun]) -> list[str]:
+    """Whether the runs are a study, and the smallest difference that they can show."""
+    found, lines = enough.smallest(planned), [text for text in (enough.no_study(planned),) if text]
+    if not found:
+        return lines
+    numbers = list(found[0].by_replicates)
+    head = (f"shown {100 * POWER:.0f} % of the time", *(f"{number} replicates" for number in numbers), "known from")
+    cells = [(one.task, *(_size(one, size) for size in one.by_replicates.values()), one.source) for one in found]
+    note = "Smallest true differences that have a verdict; arms that err on the same items show smaller ones."
+    return [*lines, *looks.announced(planned), "", wrapped(note, 0), "", table(head, cells, "l" + "r" * len(numbers) + "l")]
+
+
+def _size(one: Smallest, size: float | None) -> str:
+    if size is None:
+        return DASH
+    return f"{100 * size:.2g} points" if one.unit == "score" else f"{size:.2g} {one.unit}"
 
 
 def rows(groups: list[Group]) -> str:

@@ -73,6 +73,13 @@ class TaskKind(Enum):
     minimal_pairs = "minimal_pairs"  # which of two sentences is likelier to a language model, without fine-tuning
 
 
+class Until(Enum):
+    """When a sweep ends."""
+
+    seeds = "seeds"  # once all its seeds have run
+    resolved = "resolved"  # once the headline of every arm is better, worse or the same: until then it adds seeds
+
+
 class KeepBest(Enum):
     """By which split the epoch is chosen whose weights are kept."""
 

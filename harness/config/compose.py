@@ -35,7 +35,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 from harness import arms
 from harness.config import command_line, mistakes, own_files
-from harness.config.choices import DataSource
+from harness.config.choices import DataSource, Until
 from harness.config.resolve import from_node, refuse_misfit, refuse_unread_parts, unchecked
 from harness.config.schema import ModelConfig, RunConfig, flatten, to_dict
 from harness.config.sweep import Replicate, jobs
@@ -291,6 +291,15 @@ class Sweep:
                 composed[replicate.others] = runs_of(self.source, replicate.others, self.swept)
             of_job, follows = composed[replicate.others]
             runs += [replicate.of_run(run, follows) for run in of_job]
+        if any(run.sweep.until is Until.resolved for run in runs):
+            if "pretrain.seed" in self.swept:
+                raise InputError(
+                    "sweep.until=resolved adds values of seed: leave the sweep of pretrain.seed out, which follows it"
+                )
+            seeds, most = {run.seed for run in runs}, max(run.sweep.most_seeds for run in runs)
+            for seed in range(max(seeds) + 1, max(seeds) + 1 + most - len(seeds)):
+                for others, (of_job, follows) in composed.items():
+                    runs += [Replicate({"seed": seed}, others).of_run(run, follows) for run in of_job]
         return runs
 
     def launched(self, words: list[str], run: Run, conclude: Run | None) -> int:

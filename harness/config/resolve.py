@@ -12,10 +12,11 @@ from omegaconf import Container, DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from yaml import YAMLError
 
+from harness import metrics
 from harness.arms import within
 from harness.config import command_line
 from harness.config.adopted import MEASURED_LENGTH, Checkpoint, started_from
-from harness.config.choices import CorpusSource, DeviceSharding, Dtype, Keep, KeepBest, MatchOn, TaskKind, TrainedOn
+from harness.config.choices import CorpusSource, DeviceSharding, Dtype, Keep, KeepBest, MatchOn, TaskKind, TrainedOn, Until
 from harness.config.schema import (
     ON_FAILURE,
     REMOVED,
@@ -25,10 +26,13 @@ from harness.config.schema import (
     PretrainConfig,
     RunConfig,
     StatedRecipe,
+    SweepConfig,
     TaskConfig,
     TokenizerConfig,
 )
 from harness.errors import InputError, unknown
+from harness.metrics import Compared, Direction
+from harness.paired import TRAINED_UNITS
 from harness.paths import conf_directory
 from harness.redact import hide
 from models.config import Body
@@ -285,10 +289,24 @@ def _refuse_combinations(config: RunConfig) -> None:
         raise InputError("sweep.retime=true times again: leave out sweep.timing=false and measure=none, or sweep.retime")
     if config.sweep.on_failure not in ON_FAILURE:
         raise unknown("value", config.sweep.on_failure, ON_FAILURE, "sweep.on_failure")
+    _refuse_no_headline(config.sweep)
     command_line.refuse_study(config.study)
     for key, text in {"arm": config.arm, "task.name": config.task.name, **config.settings}.items():
         command_line.refuse_label(key, text)
     command_line.refuse_address(config.tracking.uri)
+
+
+def _refuse_no_headline(sweep: SweepConfig) -> None:
+    """InputError for a metric that no verdict over seeds is about."""
+    judged = [
+        metric.name
+        for metric in metrics.METRICS.values()
+        if metric.compared is Compared.BY_SEED and metric.unit in TRAINED_UNITS and metric.direction is not Direction.NEITHER
+    ]
+    if sweep.headline is not None and sweep.headline not in judged:
+        raise unknown("metric", sweep.headline, judged, "sweep.headline")
+    if sweep.headline is not None and sweep.until is Until.seeds:
+        raise InputError(f"sweep.headline={sweep.headline} is read with sweep.until=resolved alone: add that, or leave it out")
 
 
 def refuse_numbers(config: RunConfig) -> None:

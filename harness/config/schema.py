@@ -25,7 +25,9 @@ from harness.config.choices import (
     TaskKind,
     TokenizerKind,
     TrainedOn,
+    Until,
 )
+from harness.paired import FEWEST_REPLICATES
 from models.config import LARGEST_TABLE, EncoderConfig
 from models.objectives.config import ObjectiveConfig, ObjectiveName
 from models.ranges import LARGEST_SEED, number, numbers
@@ -166,6 +168,9 @@ class SweepConfig:
     budget_minutes: float | None = number(
         None, above=0
     )  # of all runs together, finished ones included: seeds that do not fit are left out; null: no limit
+    until: Until = Until.seeds  # resolved: seeds are added in looks until every arm is better, worse or the same
+    most_seeds: int = number(12, at_least=FEWEST_REPLICATES, limit=1000)  # of until=resolved
+    headline: str | None = None  # metric of until=resolved; null: mean score over tasks, without a task held-out masked loss
     timing: bool = True  # times what has finished; false leaves that to a later command, as where several share a sweep
     retime: bool = False  # times again what an earlier session has timed, and trains nothing again
     retries: int = number(0, at_least=0)  # times that a run whose worker was killed from outside is run again at once

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from statistics import fmean, stdev
 
 from harness import metrics
+from harness.config.choices import Until
 from harness.paired import t_quantile
 from harness.study import forecast
 from harness.study.plan import PlannedRun
@@ -32,8 +33,9 @@ class Queue:
 
     def __init__(self, planned: list[PlannedRun], clock: Callable[[], float] = time.monotonic) -> None:
         self._planned, self._clock = planned, clock
-        minutes = planned[0].config.sweep.budget_minutes
-        self._budget_s = None if minutes is None else 60 * minutes
+        sweep = planned[0].config.sweep
+        is_whole = sweep.budget_minutes is None or sweep.until is Until.resolved  # which leaves out whole looks
+        self._budget_s = None if is_whole else 60 * sweep.budget_minutes
         self._used_s, self._paces = 0.0, {}
         self.left: list[PlannedRun] = []
 

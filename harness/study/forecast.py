@@ -12,7 +12,7 @@ import statistics
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,7 @@ from harness.hardware import facts
 from harness.measure import flops, pretraining_heads, size
 from harness.measure.launch import TIMING, launch
 from harness.measure.records import Request
+from harness.paired import Replicate
 from harness.study import WORKER, run_folder
 from harness.study.plan import PlannedRun
 from harness.study.timing import session
@@ -126,21 +127,43 @@ def kind_of(run: PlannedRun) -> tuple[str, ...]:
     return (*named, arms.short_hash(run.identity.facts), facts.description(config.hardware))
 
 
-def earlier(outputs: Iterable[str]) -> dict[tuple[str, ...], Pace]:
-    """Kind of a run -> the medians of its finished runs in these folders, each trained in one uninterrupted attempt."""
-    measured: dict[tuple[str, ...], list[tuple[float, float | None]]] = {}
+@dataclass(frozen=True)
+class Finished:
+    """A finished run in a folder, and its kind."""
+
+    folder: Path
+    kind: tuple[str, ...]
+    record: dict[str, Any]
+    result: dict[str, Any]
+
+    @property
+    def replicate(self) -> Replicate:
+        """Both of its seeds."""
+        run_tags = self.record["tags"]
+        return Replicate(run_tags.get(tags.PRETRAIN_SEED, ""), run_tags[tags.SEED])
+
+
+def finished(outputs: Iterable[str]) -> Iterator[Finished]:
+    """The finished runs in these folders, without A/A replicates, which train nothing: their records last milliseconds."""
     for folder in (path.parent for output in outputs for path in Path(output).glob(f"*/*/{run_log.RECORD}")):
         with contextlib.suppress(TornError):  # the command that ran it says so, and makes it again
             result, record = run_log.result(folder), run_folder.read(folder)
             run_tags = record["tags"]
-            if result is None or result["status"] != "finished" or run_tags.get(tags.REPLICATE) == "true":
-                continue  # an A/A replicate trains nothing: its record lasts milliseconds
-            stages = [entry["stage"] for entry in run_log.Reader(folder).new_entries() if "stage" in entry]
-            if len(stages) > len(set(stages)) or record.get(tags.RETRIES):
-                continue  # resumed by a second worker: nobody knows how long the run waited between the two
-            named = (run_tags[tags.ARM], run_tags[tags.SCALE], run_tags[tags.TASK])
-            kind = (*named, arms.short_hash(arms.facts(record["parameters"])), run_tags["hardware"])
-            measured.setdefault(kind, []).append(((result["time"] - record["started"]) / 1000, _memory(result["metrics"])))
+            if result is not None and result["status"] == "finished" and run_tags.get(tags.REPLICATE) != "true":
+                named = (run_tags[tags.ARM], run_tags[tags.SCALE], run_tags[tags.TASK])
+                kind = (*named, arms.short_hash(arms.facts(record["parameters"])), run_tags["hardware"])
+                yield Finished(folder, kind, record, result)
+
+
+def earlier(outputs: Iterable[str]) -> dict[tuple[str, ...], Pace]:
+    """Kind of a run -> the medians of its finished runs in these folders, each trained in one uninterrupted attempt."""
+    measured: dict[tuple[str, ...], list[tuple[float, float | None]]] = {}
+    for run in finished(outputs):
+        stages = [entry["stage"] for entry in run_log.Reader(run.folder).new_entries() if "stage" in entry]
+        if len(stages) > len(set(stages)) or run.record.get(tags.RETRIES):
+            continue  # resumed by a second worker: nobody knows how long the run waited between the two
+        seconds = (run.result["time"] - run.record["started"]) / 1000
+        measured.setdefault(run.kind, []).append((seconds, _memory(run.result["metrics"])))
     paces = {}
     for kind, runs in measured.items():
         seconds, memory = statistics.median(took for took, _ in runs), [value for _, value in runs if value is not None]

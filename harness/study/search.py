@@ -12,7 +12,7 @@ from types import ModuleType, UnionType
 from typing import Any, get_args, get_type_hints
 
 from harness import arms
-from harness.config.choices import Keep, KeepBest, Sampler
+from harness.config.choices import Keep, KeepBest, Sampler, Until
 from harness.config.resolve import refuse_impossible
 from harness.config.schema import FinetuneConfig, RunConfig, SearchConfig
 from harness.config.sweep import range_of
@@ -145,7 +145,7 @@ class Search:
             measure=replace(config.measure, enabled=False),
             task=replace(config.task, tune_share=config.task.tune_share or search.tune_share),
             search=replace(search, space=[]),
-            sweep=replace(config.sweep, budget_minutes=None),
+            sweep=replace(config.sweep, budget_minutes=None, until=Until.seeds),
             settings=config.settings | {key: value_text(value) for key, value in values.items()},
             overrides=_overrides(config, values),
         )

@@ -12,11 +12,12 @@ from pathlib import Path
 
 from harness import paths, plateau
 from harness.config import command_line, resolve
-from harness.config.choices import Device
+from harness.config.choices import Device, Until
 from harness.config.schema import RunConfig
 from harness.errors import InputError
 from harness.hardware import device, facts
-from harness.study import forecast, hypothesis, prepare_workers, run_folder, status
+from harness.redact import redacted
+from harness.study import enough, forecast, hypothesis, looks, prepare_workers, run_folder, status
 from harness.study.budget import Queue
 from harness.study.plan import PlannedRun, plan, with_sizes
 from harness.study.process import Command, LoadCheck, SerialRunner, ThreadedRunner
@@ -62,7 +63,8 @@ def run_study(configs: list[RunConfig]) -> int:
             planned = plan(configs)
         trackers = trackers or _opened(configs[0])
         with _begun(planned, trackers):
-            all_finished = run_in_order(planned, trackers, load)
+            runs = run_in_order if configs[0].sweep.until is Until.seeds else run_in_looks
+            all_finished = runs(planned, trackers, load)
         if console.is_quiet():
             for folder in _studies(planned):
                 console.result(f"results: {os.path.relpath(folder)} (what happened: {os.path.relpath(folder / console.LOG)})")
@@ -103,8 +105,9 @@ def _begun(planned: list[PlannedRun], trackers: Trackers, trials_of: str = "") -
     if any(run.inputs.data is None for run in planned):
         plateau.references()  # refuses a torn one before anything runs
     with console.logged(_studies(planned)):
-        _announce(planned, trials_of)
-        status.write_plan(planned)
+        first = next(iter(looks.parts(planned).values()))
+        _announce(first, trials_of)
+        status.write_plan(first)
         for run in planned:
             hypothesis.write(run.config)
         try:
@@ -133,6 +136,8 @@ def _announce(planned: list[PlannedRun], heading: str) -> None:
         console.plain("fine-tuned weights are not kept in a sweep; finetune.keep=last keeps them")
     if len(planned) > 1:
         console.plain(forecast.opening(planned))
+    if not heading and (text := enough.no_study(planned)):
+        console.plain(text)
 
 
 def refuse_impossible(configs: list[RunConfig]) -> None:
@@ -141,6 +146,14 @@ def refuse_impossible(configs: list[RunConfig]) -> None:
     if len(counts) > 1:
         raise InputError(f"hardware.workers={','.join(map(str, counts))} cannot be swept: a command has one number of workers")
     config, count, cores = configs[0], counts[0], facts.cores()
+    if len({run.sweep.until for run in configs}) > 1:
+        raise InputError("sweep.until cannot be swept: a command ends in one way")
+    if config.sweep.until is Until.resolved and len({run.label for run in configs}) < 2:
+        raise InputError(
+            f"sweep.until=resolved compares arms, and {config.label!r} is the only one: sweep a key, or leave it out"
+        )
+    if config.sweep.until is Until.resolved and command_line.sweep() is not None:
+        raise InputError("sweep.until=resolved decides which seeds run: leave hydra/launcher out")
     if count == 1:
         return
     if config.hardware.device is not Device.cpu or config.hardware.devices > 1:
@@ -156,7 +169,39 @@ def refuse_impossible(configs: list[RunConfig]) -> None:
         raise InputError(f"hardware.workers={count} with {each} need more than the {cores} cores that this process may use")
 
 
-def run_in_order(planned: list[PlannedRun], trackers: Trackers, load: LoadCheck) -> bool:
+def run_in_looks(planned: list[PlannedRun], trackers: Trackers, load: LoadCheck) -> bool:
+    """Runs the seeds of one look after the other until every arm is resolved, and times them; whether all of these finished."""
+    parts, ran, all_finished = looks.parts(planned), [], True
+    console.plain(*looks.announced(planned))
+    for number, (seeds, runs) in enumerate(parts.items(), 1):
+        ran += runs
+        status.write_plan(ran)
+        all_finished &= run_in_order(runs, trackers, load, times=False)
+        if any(run_log.result(run.folder) is None for run in ran):
+            console.problem(
+                f"not judged after {counted(seeds, 'seed')}: not all runs have a result; the same command continues"
+            )
+            return False
+        try:
+            look = looks.take(ran, len(parts), trackers)
+        except RuntimeError as error:
+            console.problem(f"not judged after {counted(seeds, 'seed')}: {redacted(str(error))}")
+            return False
+        console.plain(f"after {counted(seeds, 'seed')}: {'; '.join(f'{arm} {text}' for arm, text in look.arms.items())}")
+        if not look.unresolved:
+            break
+        following = list(parts.values())[number : number + 1]
+        reason = looks.beyond_budget(ran, *following) if following else "a larger sweep.most_seeds continues"
+        if reason:
+            console.problem(f"not resolved after {counted(seeds, 'seed')}: {', '.join(look.unresolved)}; {reason}")
+            break
+    if planned[0].config.sweep.timing:
+        with Screen(len(ran)) as screen:
+            timing.time_runs(ran, trackers, screen)
+    return all_finished
+
+
+def run_in_order(planned: list[PlannedRun], trackers: Trackers, load: LoadCheck, times: bool = True) -> bool:
     """Runs and times them; whether all finished. A sweep that stops before its end times nothing."""
     config, failures, queue = planned[0].config, Failures(planned[0].config.sweep), Queue(planned)
     order, screen, workers = Order(_labelled(queue, len(planned))), Screen(len(planned)), config.hardware.workers
@@ -177,7 +222,7 @@ def run_in_order(planned: list[PlannedRun], trackers: Trackers, load: LoadCheck)
                 elif ready is not None:
                     runner.start(ready.run, ready.again)
                 elif runner.running:
-                    if runner.running < workers and not is_free:  # its time is enough for the imports of timing
+                    if times and runner.running < workers and not is_free:  # its time is enough for the imports of timing
                         is_free = True
                         timing.prepare(planned)
                     run, outcome = runner.wait()
@@ -192,7 +237,7 @@ def run_in_order(planned: list[PlannedRun], trackers: Trackers, load: LoadCheck)
                     ended += 1
                 else:
                     break
-        if stop is None and config.sweep.timing:
+        if stop is None and times and config.sweep.timing:
             timing.time_runs(planned, trackers, screen)
     if left := queue.summary():
         console.problem(f"{left}; what is left: {_status(planned)}")

@@ -32,6 +32,12 @@ LONGEST_REPORT_S = 900.0
 REPORTER = "reports.after_sweep"
 
 
+def first_arm(planned: Sequence[PlannedRun]) -> str:
+    """The arm that the command names first; of pretrainings only where it runs nothing else."""
+    tasks = [run for run in planned if run.inputs.data is not None]
+    return min(tasks or planned, key=lambda run: run.place).config.label
+
+
 def write_report(config: RunConfig, first: str) -> Path | None:
     """Folder of the report on this study; None where it could not be written. Prints a line either way.
 
@@ -43,33 +49,38 @@ def write_report(config: RunConfig, first: str) -> Path | None:
     arguments = ["--study", config.study, "--out", str(folder), "--uri", whole(uri), "--baseline", "base", "--baseline", first]
     arguments += ["--audit", str(audit)] if audit.is_file() else []
     began = time.monotonic()
-    with live_line("writing the report"):
-        done = _report_in_child({"arguments": arguments, "stamp": str(paths.report_stamp(config.output, config.study))})
-    if done not in ("written", "current"):
-        console.problem(f"no report: {redacted(done)}")
+    try:
+        with live_line("writing the report"):
+            request = {"arguments": arguments, "stamp": str(paths.report_stamp(config.output, config.study))}
+            done = asked_of_reports(REPORTER, request)
+    except RuntimeError as error:
+        console.problem(f"no report: {redacted(str(error))}")
         return None
     how = f"{time.monotonic() - began:.0f} s, report=false skips it" if done == "written" else "nothing has changed"
     console.result(f"report: {os.path.relpath(folder / 'report.html')} (and report.md; {how})")
     return folder
 
 
-def _report_in_child(request: dict[str, Any]) -> str:
-    """`written`, `current`, or the reason of a failure. The process ends with this one.
+def asked_of_reports(module: str, request: dict[str, Any]) -> Any:
+    """What a module of the reports prints, as JSON; RuntimeError with its reason where it fails. It ends with this process.
 
     The request goes by stdin: a command line, with a password in an address, could be read by every user of the machine.
     """
     root = str(Path(__file__).resolve().parents[2])
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, [root, os.environ.get("PYTHONPATH")]))}
-    command = [sys.executable, "-P", "-m", "harness.processes.new_worker", str(os.getpid()), REPORTER]
+    command = [sys.executable, "-P", "-m", "harness.processes.new_worker", str(os.getpid()), module]
     streams = {"input": json.dumps(request), "capture_output": True, "text": True, "timeout": LONGEST_REPORT_S}
     try:
         done = subprocess.run(command, env=environment, check=False, **streams)
-    except subprocess.TimeoutExpired:
-        return f"python -m reports took longer than {LONGEST_REPORT_S:.0f} s"
+    except subprocess.TimeoutExpired as error:
+        raise RuntimeError(f"python -m reports took longer than {LONGEST_REPORT_S:.0f} s") from error
     if done.returncode == -signal.SIGINT:  # Ctrl-C reached that process alone
         raise KeyboardInterrupt
-    lines = done.stderr.strip().splitlines() or [f"python -m reports ended with exit code {done.returncode}"]
-    return done.stdout.strip() if done.returncode == 0 else lines[-1]
+    if done.returncode:
+        raise RuntimeError(
+            (done.stderr.strip().splitlines() or [f"python -m reports ended with exit code {done.returncode}"])[-1]
+        )
+    return json.loads(done.stdout)
 
 
 @dataclass(frozen=True)
@@ -88,18 +99,13 @@ class _Study:
     def write_report(self) -> bool:
         """Whether there is a report on the runs as the store has them."""
         writes = self.config.report and self.trackers.has_store
-        return writes and write_report(self.config, self._first_arm()) is not None
+        return writes and write_report(self.config, first_arm(self.planned)) is not None
 
     def close(self, status: str) -> None:
         """The study gets the report on disk, whichever command has written it."""
         plan, report = plan_of(self.planned), paths.report_folder(self.config.output, self.config.study)
         report_here = report if (report / "report.md").is_file() else None
         self.trackers.send(self.config, lambda backend: backend.close_study(plan, self.called, status, report_here))
-
-    def _first_arm(self) -> str:
-        """The arm that the command names first; of pretrainings only where it runs nothing else."""
-        tasks = [run for run in self.planned if run.inputs.data is not None]
-        return min(tasks or self.planned, key=lambda run: run.place).config.label
 
     def show_table(self) -> None:
         tables: list[str | None] = []

@@ -41,7 +41,7 @@ logging.getLogger("mlflow.store.db").setLevel(logging.WARNING)  # the first run 
 logging.getLogger("alembic").setLevel(logging.WARNING)
 logging.getLogger("urllib3.connectionpool").setLevel(logging.ERROR)  # its warnings name addresses with their queries
 
-SAME = (tags.STATUS, tags.SESSION)
+SAME = (tags.STATUS, tags.SESSION, tags.SEED_LOOKS)
 """Tags, set last, by which a run here agrees with its folder."""
 
 VIEWED = 500

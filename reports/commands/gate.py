@@ -17,7 +17,7 @@ from scipy.special import ndtri, stdtrit
 
 from harness import arms, metrics, tags
 from harness.metrics import Compared, Direction, Margin
-from harness.paired import LEVEL, MOST_PAIRS, Tells, grouped
+from harness.paired import LEVEL, MOST_PAIRS, POWER, Tells, grouped
 from harness.terminal import table, wrapped
 from reports.commands import Parser, add_where
 from reports.comparison import launches
@@ -33,8 +33,6 @@ from reports.writing import formats, tables
 from reports.writing.formats import DASH, SHARES
 
 UNSET = "not set"
-POWER = 0.8
-"""How often an equal arm shall pass, for the number of pairs that is advised."""
 ITEMS_APART = float(ndtri(1 - LEVEL) + ndtri(POWER))
 """How far apart loss and limit must be for that, in standard errors over the items."""
 PREFIX = "new "
@@ -74,7 +72,7 @@ class Test:
     def interval(self) -> tuple[float, float] | None:
         """The interval of both one-sided tests, in units of the metric; None for a single pair."""
         evidence = self.change.evidence if self.change else None
-        ends = evidence.found.interval_at(1 - 2 * LEVEL) if evidence else None
+        ends = evidence.found.interval_at(1 - 2 * LEVEL / evidence.looks) if evidence else None
         if ends is None:
             return None
         return tuple(self.change.baseline_mean * math.expm1(end) if evidence.ratio else end for end in ends)
@@ -150,12 +148,12 @@ def judge(change: Change, limit: Limit) -> tuple[Outcome, str]:
     reason = _untestable(change, limit, margin)
     if reason:
         return Outcome.NOT_JUDGED, reason
-    good = 1 if metric.direction is Direction.HIGHER else -1
-    if difference.t_test_p(-good * margin, -good) <= LEVEL:
+    good, level = 1 if metric.direction is Direction.HIGHER else -1, LEVEL / evidence.looks
+    if difference.t_test_p(-good * margin, -good) <= level:
         return Outcome.INFERIOR, f"shown to be worse by more than {limit.text}"
     if evidence.tells is not Tells.EVERYTHING:
         return Outcome.NOT_JUDGED, evidence.tells.value
-    if difference.t_test_p(-good * margin, good) <= LEVEL:
+    if difference.t_test_p(-good * margin, good) <= level:
         return Outcome.PASSED, ""
     return Outcome.NOT_SHOWN, f"not shown to be within {limit.text}" + _advice(change, margin)
 

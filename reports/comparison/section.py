@@ -268,10 +268,12 @@ def change_over(tasks: Sequence[tuple[Section, Row]], name: str) -> Change | Non
         floor = timed.memory_floor(sides)
     reached = tasks[0][0].runs[0].has_budget_of_time
     tells = paired.tells_of_tasks([section.tells(row, name) for section, row in tasks])
-    result = change(metric, *(over_tasks(of_side, logs) for of_side in each), floor, floor or 0.0, reached, of_items, tells)
+    runs = [[run for row in of_side for run in row.runs.values()] for of_side in rows]
+    looks = max(run.seed_looks for of_side in runs for run in of_side)
+    values = (over_tasks(of_side, logs) for of_side in each)
+    result = change(metric, *values, floor, floor or 0.0, reached, of_items, tells, looks)
     if result is None:
         return None
-    runs = [[run for row in of_side for run in row.runs.values()] for of_side in rows]
     if not are_comparable(name, *runs):
         result = Change(result.n, result.baseline_mean, result.absolute, None, Verdict.OPEN)
     elif metric.compared is Compared.ABOVE_FLOOR and result.verdict:

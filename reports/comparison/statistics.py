@@ -17,6 +17,7 @@ from harness.paired import (
     CONFIDENCE,
     FEWEST_REPLICATES,
     LEVEL,
+    MOST_PAIRS,
     ROUNDING,
     TRAINED_UNITS,
     Difference,
@@ -28,6 +29,7 @@ from harness.paired import (
     items_quantiles,
     pair,
     pairs_to_decide,
+    pairs_to_differ,
     scattered,
     spread,
 )
@@ -147,8 +149,18 @@ class Evidence:
         """
         if not self.found.error or self.found.independent is None:
             return None
-        sd, items = self.found.replicates_error * math.sqrt(self.found.independent), self.found.items
-        return pairs_to_decide(sd, self.margin, factor, self.looks, items, self.fewest)
+        return pairs_to_decide(self._sd, self.margin, factor, self.looks, self.found.items, self.fewest)
+
+    def needed_as_measured(self, factor: float = 1.0) -> int | None:
+        """The fewest pairs, of the scatter measured, that show the difference measured; None and MOST_PAIRS + 1 as above."""
+        if not self.found.error or self.found.independent is None:
+            return None
+        return pairs_to_differ(self._sd, self.found.mean, factor, self.looks, self.found.items, self.fewest)
+
+    @property
+    def _sd(self) -> float:
+        """Scatter of single pairs."""
+        return self.found.replicates_error * math.sqrt(self.found.independent)
 
     def items_reach(self, factor: float = 1.0) -> float:
         """What the items leave open with any number of replicates: of both tests together."""
@@ -216,6 +228,18 @@ class Change:
         number = self.evidence.needed(self.factor) if self.evidence and self.verdict is Verdict.NOT_RESOLVED else None
         never = self.is_below_floor or self.is_below_items or self.evidence.tells is not Tells.EVERYTHING if number else True
         return number if not never and number > self.evidence.found.independent else None
+
+    @functools.cached_property
+    def needed_as_measured(self) -> int | None:
+        """How many pairs would show a difference that is not resolved, if it is as measured; None where that is not known.
+
+        Neither where it is within the noise floor, which no number of pairs shows.
+        """
+        is_open = self.verdict is Verdict.NOT_RESOLVED and self.evidence is not None
+        if not is_open or abs(self.evidence.found.mean) <= self.evidence.least:
+            return None
+        number = self.evidence.needed_as_measured(self.factor)
+        return number if number is not None and self.evidence.found.independent < number <= MOST_PAIRS else None
 
     @property
     def is_below_floor(self) -> bool:
@@ -300,12 +324,14 @@ def change(
     reached: bool = False,
     items: float = 0.0,
     tells: Tells = Tells.EVERYTHING,
+    looks: int = 1,
 ) -> Change | None:
     """The change of one metric; None where no pair of replicates has both.
 
     `floor` and `step`, the smallest difference that the metric can show, are in the scale of the comparison. `reached`: what
     is counted is what a budget of time happened to reach, so that one pair says nothing of the next. `items`: the standard
-    error over the items of the validation data; `tells`: what the task can say of both.
+    error over the items of the validation data; `tells`: what the task can say of both; `looks`: numbers of seeds after which
+    the study could have ended. Each has an equal part of the level (Bonferroni), which holds whatever looks have in common.
     """
     pairs = pair(before, after)
     if not pairs:
@@ -327,7 +353,8 @@ def change(
     difference = scattered(difference, step).with_items(items)
     fewest = fewest_for(metric)
     return of_evidence(
-        Evidence(metric.direction, difference, margin, floor, ratio, counted=counted, fewest=fewest, tells=tells), base
+        Evidence(metric.direction, difference, margin, floor, ratio, counted=counted, fewest=fewest, tells=tells, looks=looks),
+        base,
     )
 
 

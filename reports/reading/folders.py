@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from harness import arms, checksums, paths, tags
+from harness import arms, checksums, metrics, paths, tags
 from harness.checksums import TornError
 from reports.reading.store import Run
 
@@ -34,6 +34,15 @@ def record_of(folder: Path) -> dict[str, Any]:
         return checksums.read(folder / RECORD)
     except (OSError, TornError):
         return {}
+
+
+def run_of(folder: Path) -> Run:
+    """The finished run in a folder, as the store has it; OSError or TornError where its files are not whole."""
+    record, result = checksums.read(folder / RECORD), checksums.read(folder / RESULT)
+    identity = {tags.STATUS: result["status"], tags.ATTEMPT: record["attempt"]}
+    values = {name: value for name, value in result["metrics"].items() if value is not None and name in metrics.METRICS}
+    run_tags = record["tags"] | identity
+    return Run(record["attempt"], record["name"], record["started"], run_tags, record["parameters"], values)
 
 
 def torn(run: Run, output: Path | None, name: str) -> Path | None:

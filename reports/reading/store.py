@@ -57,6 +57,11 @@ class Run:
         return int(self.tags.get(tags.LOOKS, 1))
 
     @property
+    def seed_looks(self) -> int:
+        """How often its command could have ended by the results of its seeds so far."""
+        return int(self.tags.get(tags.SEED_LOOKS, 1))
+
+    @property
     def is_aa_replicate(self) -> bool:
         """Whether it is only a second timing of an arm in its session."""
         return self.tags.get(tags.REPLICATE) == "true"

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from harness import arms, metrics, tags
+from harness import arms, metrics, paired, tags
 from harness.metrics import PER_BYTE, Compared, has_one_vocabulary
 from harness.paired import LEVEL, Tells, grouped
 from reports.comparison import overall
@@ -171,7 +171,30 @@ def paragraphs(comparison: Comparison) -> list[str]:
         *_unfinished(comparison),
     ]
     lists = ["\n".join(f"- {line}" for line in lines) for lines in (sentences, cautions) if lines]
-    return [" ".join([compared(comparison), *_selected(comparison)]), *lists]
+    return [" ".join([compared(comparison), *_looks(comparison), *_selected(comparison)]), *lists]
+
+
+def no_study(comparison: Comparison) -> list[str]:
+    """A sentence where arms are trained and none has replicates enough for a verdict against the baseline."""
+    of_tasks = [section for section in comparison.selected if not section.is_pretraining]
+    trained = [
+        [paired.replicates(row.values(name)), paired.replicates(section.before.values(name))]
+        for section in of_tasks or comparison.selected
+        for row in section.rows
+        for name in (HEADLINE, LOSS)
+        if section.before not in (None, row) and row.values(name) and section.before.values(name)
+    ]
+    text = paired.no_study(max(map(min, trained))) if trained else ""
+    return [f"**{text.capitalize()}** (`seed=0,1,2`)."] if text else []
+
+
+def _looks(comparison: Comparison) -> list[str]:
+    """How often the study could have ended by its results."""
+    looks = max((run.seed_looks for run in comparison.runs), default=1)
+    if looks == 1:
+        return []
+    share = f"each of them has a part of the level of {100 * LEVEL:.0f} %"
+    return [f"Seeds were added until every arm was resolved, in at most {looks} looks (`sweep.until=resolved`): {share}."]
 
 
 def _selected(comparison: Comparison) -> list[str]:
@@ -284,9 +307,9 @@ def _without_evidence(changes: list[Effect]) -> list[str]:
     sentences = []
     scores = [effect for effect in changes if effect.metric == HEADLINE]
     once = [effect.label for effect in scores if effect.said_with is Verdict.DIRECTION_BETTER]
-    if once:
-        of = f" of {listed(once, most=MOST)}" if len(once) < len(scores) else ""
-        sentences.append(f"Scores{of} are of one seed each and therefore no evidence; `seed=0,1,2` gives some.")
+    if 0 < len(once) < len(scores):
+        of = listed(once, most=MOST)
+        sentences.append(f"Scores of {of} are of one seed each and therefore no evidence; `seed=0,1,2` gives some.")
     timed = [effect for effect in changes if metrics.get(effect.metric).compared is not Compared.BY_SEED]
     undecided = [effect for effect in timed if effect.change.verdict is Verdict.OPEN]
     floors = [effect.change.floor for effect in undecided if effect.change.evidence and effect.change.evidence.is_too_noisy]

@@ -74,22 +74,24 @@ def lacking(change: Change, unit: str) -> str:
     """Why a change is not resolved: a solved task, floor or items beyond the margin, or too few pairs; empty where unknown."""
     evidence = change.evidence
     replicates = "rounds" if change.by_round else "pretrainings" if change.pretrainings > 1 else "seeds"
-    more = ""  # `needs 12 seeds, 30 min more`
+    more, as_measured = "", ""  # `needs 12 seeds, 30 min more`; `7 if as measured`
     if change.needed:
         number = f"over {MOST_PAIRS:,}" if change.needed > MOST_PAIRS else f"{change.needed:,}"
         more = f"needs {number} {replicates}"
         if change.minutes is not None and change.needed <= MOST_PAIRS:
             more += f", {formats.plain(change.minutes, 0 if change.minutes >= 10 else 1)} min more"
+    if change.needed_as_measured and not (change.needed and change.needed <= change.needed_as_measured):
+        as_measured = f"; {change.needed_as_measured:,} {'' if more else f'{replicates} '}would do if it is as measured"
     if not evidence.has_enough:
-        return more or f"needs {evidence.fewest} {replicates} or more"
+        return (more or f"needs {evidence.fewest} {replicates} or more") + as_measured
     if evidence.tells is Tells.NO_EQUALITY:
-        return "both solve the task"
+        return f"both solve the task{as_measured}"
     if change.is_below_floor:
         floor = amount(evidence, evidence.floor, unit)
-        return f"noise floor {floor}" if evidence.ratio else f"one item is {floor}"
+        return (f"noise floor {floor}" if evidence.ratio else f"one item is {floor}") + as_measured
     if change.is_below_items:
-        return f"the items leave ± {amount(evidence, evidence.items_reach(change.factor), unit)}"
-    return more
+        return f"the items leave ± {amount(evidence, evidence.items_reach(change.factor), unit)}{as_measured}"
+    return (more + as_measured).removeprefix("; ")
 
 
 def size_text(change: Change, unit: str) -> str:

@@ -129,3 +129,31 @@ def test_what_a_task_can_tell(before: tuple, after: tuple, constant: float | Non
 
 def test_an_arm_that_fails_on_one_seed_solves_no_task():
     assert paired.tells((1.0, 1.0, 0.5), (1.0, 0.99, 1.0), None, 0.01, 500) is Tells.EVERYTHING
+
+
+@pytest.mark.parametrize(("sd", "items"), [(0.02, 0.0), (0.02, 0.01)])
+def test_the_smallest_difference_is_found_four_times_of_five(sd: float, items: float):
+    """And a quarter of it seldom: the items of all seeds are the same sample."""
+    rng, effect = np.random.default_rng(0), paired.smallest_difference(5, sd, items=items)
+    found = []
+    for size in (effect, effect / 4):
+        drawn = size + rng.normal(0, sd, (2000, 5)) + rng.normal(0, items, (2000, 1))
+        judged = [of_differences(list(differences)).with_items(items) for differences in drawn]
+        found.append(np.mean([one.t_test_p() <= paired.LEVEL for one in judged]))
+    assert 0.78 < found[0] < 0.88
+    assert found[1] < 0.2
+
+
+def test_as_many_pairs_differ_as_their_interval_leaves_zero_out():
+    assert paired.pairs_to_differ(0.02, 0.03) == 5
+    assert paired.pairs_to_differ(0.02, 0.03, looks=4) == 7
+    assert paired.pairs_to_differ(0.02, 0.03, items=0.02) == paired.MOST_PAIRS + 1
+    for number, shows in ((4, False), (5, True)):
+        assert (paired.half_intervals(number, 0.02)[0] < 0.03) == shows
+
+
+@pytest.mark.parametrize(("count", "text"), [(0, "no study: 0 replicates"), (1, "no study: 1 replicate,"), (3, "")])
+def test_a_study_has_three_replicates(count: int, text: str):
+    said = paired.no_study(count)
+    assert said.startswith(text)
+    assert bool(said) == bool(text)

@@ -122,9 +122,19 @@ def test_scores_below_the_constant_answer_are_marked(result):
 
 def test_one_seed_is_no_evidence_and_the_report_says_how_to_get_some(make_run):
     runs = [*runs_of(make_run, "base", {"sst2": [0.8]}, total=10), *runs_of(make_run, "new", {"sst2": [0.9]}, total=10)]
-    _, arms, cautions = findings.paragraphs(compare("s", runs))
+    _, arms = findings.paragraphs(compare("s", runs))
     assert arms == "- **new**: measured once, which is no evidence: score (+10.0 points); the same in parameters."
-    assert cautions == "- Scores are of one seed each and therefore no evidence; `seed=0,1,2` gives some."
+    assert findings.no_study(compare("s", runs)) == [
+        "**No study: 1 replicate, three are needed for a verdict** (`seed=0,1,2`)."
+    ]
+
+
+@pytest.mark.parametrize(("seeds", "says"), [(2, True), (3, False)])
+def test_fewer_than_three_replicates_are_no_study(make_run, study_of, seeds, says):
+    scores = {"base": [0.8, 0.81, 0.79, 0.8], "new": [0.9, 0.89, 0.91][:seeds]}
+    runs = [run for arm, values in scores.items() for run in runs_of(make_run, arm, {"sst2": values})]
+    text = overview.chapter(study_of(compare("s", runs))).paragraphs[0]
+    assert text.startswith("**No study: 2 replicates, three are needed") == says
 
 
 @pytest.fixture
@@ -150,7 +160,7 @@ def predicting(make_run, tmp_path):
 
 def test_what_the_items_exclude_at_one_seed_is_said_and_cost_is_no_headline_then(predicting, tmp_path):
     runs = [predicting("base", 6, **{TOTAL: 100.0}), predicting("windowed", 130, **{TOTAL: 50.0})]
-    _, arms, _ = findings.paragraphs(compare("s", runs, output=tmp_path))
+    _, arms = findings.paragraphs(compare("s", runs, output=tmp_path))
     arm, of_items = arms.splitlines()
     assert arm.startswith("- **windowed**: measured once, which is no evidence: score (−24.8 points); better in parameters")
     assert "wrong on 124 more of 500 items than base (+24.8 [+21.0, +28.6] % of the items" in of_items.replace(
@@ -308,8 +318,8 @@ def test_chapter_begins_with_what_is_compared_and_the_table_then_words_then_the_
 def test_table_of_many_arms_comes_after_the_words(make_run):
     runs = [make_run(f"arm{index}" if index else "base", values={"eval/score": 0.8}) for index in range(findings.MOST + 2)]
     paragraphs = overview.chapter(Study(compare("s", runs))).paragraphs
-    assert paragraphs[1].startswith("- **score**")
-    assert kinds_of(paragraphs)[:3] == ["words", "words", "table"]
+    assert paragraphs[2].startswith("- **score**")
+    assert kinds_of(paragraphs)[:4] == ["words", "words", "words", "table"]
 
 
 def test_the_first_line_says_what_the_baseline_has_where_the_others_are_named_by_a_setting(make_run):

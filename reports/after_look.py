@@ -1,0 +1,73 @@
+"""What the finished runs of a sweep say so far, judged as in its report: `harness/study/looks.py` calls it at every look.
+
+python -m reports.after_look, with a JSON object on stdin: the `study`, the `folders` of its runs and its `output`, the
+`headline` metric or null, and `baselines`, of which the first that there is counts. Prints, as JSON, a text of every arm and
+which arms are not resolved.
+"""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from harness import metrics
+from harness.metrics import PER_BYTE, has_one_vocabulary
+from reports.comparison.compare import Comparison
+from reports.comparison.overall import Overall, of_pretrainings, of_tasks
+from reports.comparison.section import HEADLINE, LOSS
+from reports.comparison.statistics import Change, Verdict
+from reports.errors import ReportError
+from reports.read import compare_with_first
+from reports.reading import folders
+from reports.writing import tables
+from reports.writing.formats import DASH
+
+RESOLVED = (Verdict.BETTER, Verdict.WORSE, Verdict.SAME, Verdict.EQUAL)
+
+
+def judge(comparison: Comparison, headline: str | None = None) -> dict[str, Any]:
+    """Arm -> its change in the headline in words, and the arms that more seeds may still resolve; ReportError without a value.
+
+    The headline is the mean score over tasks; of pretrainings the held-out masked loss, by byte where vocabularies differ.
+    """
+    over, name = _headline(comparison, headline)
+    changes = {label: over.change(label, name) for label in comparison.labels if label != comparison.baseline}
+    unit = metrics.get(name).unit
+    texts = {
+        label: f"{tables.size_text(change, unit)} {tables.verdict_text(change, unit)}" if change else DASH
+        for label, change in changes.items()
+    }
+    return {"arms": texts, "unresolved": [label for label, change in changes.items() if is_open(change)]}
+
+
+def is_open(change: Change | None) -> bool:
+    """Whether more seeds may change what is said; not so of what is not comparable."""
+    return change is None or (change.verdict not in RESOLVED and change.evidence is not None)
+
+
+def _headline(comparison: Comparison, name: str | None) -> tuple[Overall, str]:
+    by_token = has_one_vocabulary(run.params for run in comparison.runs)
+    for metric in (name,) if name else (HEADLINE, LOSS if by_token else PER_BYTE[LOSS]):
+        for over in (of_tasks(comparison), of_pretrainings(comparison)):
+            if any(over.having(label, metric) for label in over.labels):
+                return over, metric
+    raise ReportError(f"no run has a value of {name or 'the headline'} (sweep.headline)")
+
+
+def main() -> int:
+    """0; 2 and one line on stderr for runs that cannot be judged."""
+    request = json.load(sys.stdin)
+    try:
+        runs = sorted(
+            (folders.run_of(Path(folder)) for folder in request["folders"]), key=lambda run: (run.started, run.run_id)
+        )
+        comparison = compare_with_first(request["study"], runs, Path(request["output"]), request["baselines"])
+        print(json.dumps(judge(comparison, request["headline"])))
+        return 0
+    except ReportError as error:
+        print(f"python -m reports: {' '.join(str(error).split())}", file=sys.stderr)
+        return 2
+
+
+if __name__ == "__main__":
+    sys.exit(main())
