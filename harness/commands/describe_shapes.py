@@ -459,7 +459,7 @@ def _folded(owner: str, seen: list[Seen], traced: Traced) -> list[tuple[str, lis
 def _titles(owner: str, layers: list[int], traced: Traced) -> list[str]:
     """A title for the layers of an encoder, and one for those of a decoder beside it."""
     if owner not in traced.order:
-        return [f"{owner} {_listed('pass', 'es', layers)}"]
+        return [f"{owner} {numbered('pass', 'es', layers)}"]
     order, config = traced.order[owner], traced.sizes.encoders[owner]
     prefix = "" if owner == "encoder" else f"{owner} "
     two = config.body is Body.encoder_decoder
@@ -470,11 +470,11 @@ def _titles(owner: str, layers: list[int], traced: Traced) -> list[str]:
         weights = len({order[layer] for layer in mine})
         shared = "" if weights == len(mine) else ", shared" if weights == 1 else f", {weights} sets"
         numbers = [layer - places.start for layer in mine]
-        titles += [f"{prefix}{part}{_listed('layer', 's', numbers)}{shared}"] if mine else []
+        titles += [f"{prefix}{part}{numbered('layer', 's', numbers)}{shared}"] if mine else []
     return titles
 
 
-def _listed(name: str, plural: str, places: list[int]) -> str:
+def numbered(name: str, plural: str, places: list[int]) -> str:
     """`layers 1-4`, `layers 1, 4, 7`: numbers from 1 on."""
     numbers = [place + 1 for place in places]
     if len(numbers) == 1:
