@@ -6,8 +6,8 @@ unit vectors for values the output of the module is its weights. That works for 
 and biases, and the training path has no branch for it. H heads, T tokens, K head size, D hidden.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from textwrap import wrap
 
@@ -152,7 +152,7 @@ def maps_of(encoder: Encoder, batch: Batch) -> list[AttentionMap]:
     with torch.inference_mode(), ExitStack() as stack:
         for module in encoder.modules():
             if isinstance(module, KINDS):
-                stack.enter_context(_hooked(module.register_forward_pre_hook, lambda *call: calls.append(call)))
+                stack.enter_context(module.register_forward_pre_hook(lambda *call: calls.append(call)))
         encoder(batch)
     heads, titles = encoder.config.num_attention_heads, _titles(encoder) if calls else []
     return [AttentionMap(title, weights(*call, heads)) for title, call in zip(titles, calls, strict=True)]
@@ -177,14 +177,11 @@ def weights(attention: nn.Module, inputs: tuple, heads: int) -> Tensor:
     """
     T, D = inputs[0].shape[1:]
     size = D // heads
-    parts = [_mixed(attention, inputs, _unit_vectors(T, first, size, heads)) for first in range(0, T, size)]
+    # in every head token `first + k` has a one in feature k alone
+    unit = (torch.eye(T, max(T, first + size))[:, first : first + size].repeat(1, heads) for first in range(0, T, size))
+    parts = [_mixed(attention, inputs, values) for values in unit]
     joined = torch.cat([part.view(T, heads, size) for part in parts], dim=-1)
     return joined[..., :T].transpose(0, 1).float().cpu()
-
-
-def _unit_vectors(length: int, first: int, size: int, heads: int) -> Tensor:
-    """(T, D): in every head token `first + k` has a one in feature k alone."""
-    return torch.eye(length, max(length, first + size))[:, first : first + size].repeat(1, heads)
 
 
 def _mixed(attention: nn.Module, inputs: tuple, values: Tensor) -> Tensor:
@@ -200,21 +197,11 @@ def _mixed(attention: nn.Module, inputs: tuple, values: Tensor) -> Tensor:
         for name, parts in OF_VALUES.items():
             projection = getattr(attention, name, None)
             if projection is not None:
-                stack.enter_context(_hooked(projection.register_forward_hook, replaced(parts)))
-        stack.enter_context(
-            _hooked(attention.output.register_forward_pre_hook, lambda module, projected: captured.append(projected[0]))
-        )
+                stack.enter_context(projection.register_forward_hook(replaced(parts)))
+        hook = attention.output.register_forward_pre_hook(lambda module, projected: captured.append(projected[0]))
+        stack.enter_context(hook)
         attention(*inputs)
     return captured[0][0]
-
-
-@contextmanager
-def _hooked(register: Callable[[Callable], torch.utils.hooks.RemovableHandle], hook: Callable) -> Iterator[None]:
-    handle = register(hook)
-    try:
-        yield
-    finally:
-        handle.remove()
 
 
 def draw_attention(maps: Sequence[AttentionMap], pieces: Sequence[str], title: str) -> Figure:
