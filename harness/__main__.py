@@ -101,7 +101,7 @@ def _run(name: str, arguments: list[str]) -> int:
     if name == "run" and arguments and re.fullmatch(r"\w[\w-]*", arguments[0]):
         near = [f"python -m {OF_REPORTS[arguments[0]]}"] if arguments[0] in OF_REPORTS else None
         raise unknown("command", arguments[0], COMMANDS, "python -m harness", near)
-    module = COMMANDS[name][0]
+    module = f"harness.commands.{name}"
     if name == "run":
         return importlib.import_module(module).main(arguments)
     from harness.commands import grammar, options  # the options of all commands, which a run does not need
@@ -130,7 +130,7 @@ def _help(topics: list[str]) -> int:
     from harness.config.help import page, page_of  # the parser of Python, which no run needs
 
     pages = [page_of(topic) for topic in topics if not topic.startswith("-") and topic != "run"]
-    print("\n\n".join(pages) if pages else page({name: line for name, (_, line) in COMMANDS.items()}))
+    print("\n\n".join(pages) if pages else page(COMMANDS))
     return 0
 
 

@@ -10,9 +10,8 @@ from harness import paths
 from harness.commands.options import Clean
 from harness.errors import InputError
 from harness.study import leftovers
-from harness.terminal import table
+from harness.terminal import scaled, table
 
-PREFIXES = ((1e9, "GB"), (1e6, "MB"), (1e3, "kB"))
 MOST = 40
 """Lines of the list; the others are summed up."""
 
@@ -33,7 +32,7 @@ def main(options: Clean) -> int:
         return 0
     total = sum(leftover.size for leftover in unused)
     print(_listed(unused, output))
-    print(f"{len(unused)} files and folders, {size_text(total)}")
+    print(f"{len(unused)} files and folders, {scaled(total, 'B')}")
     if options.dry_run:
         return 0
     if not options.yes:
@@ -43,7 +42,7 @@ def main(options: Clean) -> int:
             print("nothing was removed")
             return 1
     left = [leftover for leftover in unused if not leftovers.remove(leftover)]
-    print(f"removed {size_text(total - sum(leftover.size for leftover in left))}")
+    print(f"removed {scaled(total - sum(leftover.size for leftover in left), 'B')}")
     for leftover in left:
         print(f"could not be removed: {leftover.path}")
     return 1 if left else 0
@@ -51,12 +50,7 @@ def main(options: Clean) -> int:
 
 def _listed(unused: list[leftovers.Leftover], output: Path) -> str:
     largest = sorted(unused, key=lambda leftover: -leftover.size)
-    rows = [(str(it.path.relative_to(output.absolute())), size_text(it.size), it.why) for it in largest[:MOST]]
+    rows = [(str(it.path.relative_to(output.absolute())), scaled(it.size, "B"), it.why) for it in largest[:MOST]]
     if len(largest) > MOST:
-        rows.append((f"{len(largest) - MOST} smaller ones", size_text(sum(it.size for it in largest[MOST:])), ""))
+        rows.append((f"{len(largest) - MOST} smaller ones", scaled(sum(it.size for it in largest[MOST:]), "B"), ""))
     return table(("below the folder", "size", "why"), rows, "lrl")
-
-
-def size_text(size: float) -> str:
-    """`12.3 MB`."""
-    return next((f"{size / unit:.1f} {name}" for unit, name in PREFIXES if size >= unit), f"{size:.0f} B")

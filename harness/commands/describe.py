@@ -31,15 +31,13 @@ from harness.measure import flops, memory_formula, size, subject
 from harness.measure import pretraining_heads as heads
 from harness.measure.memory_formula import Shape
 from harness.paths import conf_directory, file_name
-from harness.terminal import Row, table, wrapped
+from harness.terminal import DASH, Row, table, wrapped
 from models.config import Activation, EncoderConfig
 from models.heads import Classifier, on_meta
 from models.keys import keys_read
 from models.layers import ACTIVATIONS
 from models.objectives.build import refuse_misfit
 from models.objectives.config import ObjectiveName
-
-DASH = "-"
 
 OUTPUTS = 2
 """Classes of the head where no task names them, as in the published counts."""

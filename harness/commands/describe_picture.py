@@ -9,9 +9,9 @@ from textwrap import wrap
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.patches import FancyBboxPatch
-from torch import nn
 
+from harness.commands.describe_shapes import numbered
+from harness.commands.pictures import fitted, rounded, sheet
 from models.describe import Column, Part
 from models.heads import Classifier
 
@@ -28,50 +28,39 @@ WIDTH, GAP, PADDING, LINE = 3.7, 0.17, 0.14, 0.17
 LEFT, RIGHT = 1.75, 1.65
 """Room beside a column: brackets to its left, parameters to its right."""
 ARROW = {"arrowstyle": "-|>", "color": "#444444", "linewidth": 0.8, "shrinkA": 0, "shrinkB": 0, "mutation_scale": 7}
-CHARACTERS = 58
-"""Characters of a detail that fit on one line of a box."""
-
-TITLE = 52
-"""Characters of a title in full size; a longer one is written smaller."""
+CHARACTERS, BESIDE = 58, 13
+"""Characters of a detail that fit on one line of a box, and of a note that fit on one line beside a bracket."""
 
 
 @dataclass(frozen=True)
 class Box(Part):
-    """A part in the picture; `copies` modules of `parameters` each do its work in `uses` layers."""
+    """A part in the picture; `copies` modules of `parameters` each do its work."""
 
     copies: int = 1
-    uses: int = 1
 
 
 @dataclass(frozen=True)
 class Group:
-    """Equal layers, drawn once."""
+    """Equal layers, drawn once: `layers` are their places, `alone` says that the column has no others."""
 
     boxes: tuple[Box, ...]
-    layers: int
+    layers: list[int]
+    alone: bool
 
     @property
     def note(self) -> str:
         """The text beside the bracket."""
-        uses, copies = self.boxes[0].uses, {box.copies for box in self.boxes if box.parameters}
+        uses, copies = len(self.layers), {box.copies for box in self.boxes if box.parameters}
+        which = f"× {uses}" if self.alone else "\n".join(wrap(numbered("layer", "s", self.layers), BESIDE))
         if copies == {uses}:
-            return f"× {self.layers}"
+            return which
         if len(copies) > 1:
-            return f"× {self.layers},\npartly\nshared"
-        shared = copies.pop()
+            return f"{which},\npartly\nshared"
+        (shared,) = copies
         return f"one layer,\nruns {uses} times" if shared == 1 else f"{shared} layers,\nrun {uses} times"
 
 
-@dataclass(frozen=True)
-class Pattern:
-    """Groups that follow each other again and again; the last time may end early."""
-
-    groups: tuple[Group, ...]
-    times: int
-    whole: bool = True
-
-
-Item = Box | Pattern
+Item = Box | Group
 
 
 @dataclass(frozen=True)
@@ -85,12 +74,12 @@ class Architecture:
     def boxes(self) -> Iterator[Box]:
         """All boxes; their parameters add up to those of the model."""
         for item in (item for column in self.columns for item in column):
-            yield from [item] if isinstance(item, Box) else (box for group in item.groups for box in group.boxes)
+            yield from [item] if isinstance(item, Box) else item.boxes
 
 
 def architecture_of(model: Classifier, title: str, subtitle: str) -> Architecture:
     """The columns of a model, whose modules state their parts."""
-    columns = [(*_boxes(column.below), *_layers(column), *_boxes(column.above)) for column in model.encoder.layers.columns()]
+    columns = [(*_boxes(column.below), *_groups(column), *_boxes(column.above)) for column in model.encoder.layers.columns()]
     columns[0] = (*_boxes(model.encoder.embeddings.parts()), *columns[0])
     columns[-1] = (*columns[-1], *_boxes(model.head_parts()))
     return Architecture(title, subtitle, tuple(columns))
@@ -100,49 +89,16 @@ def _boxes(parts: Sequence[Part]) -> tuple[Box, ...]:
     return tuple(Box(**vars(part)) for part in parts)
 
 
-def _layers(column: Column) -> list[Pattern]:
-    """The layers of a column, folded."""
-    order, layers = [layer.blocks for layer in column.layers], [_boxes(layer.parts) for layer in column.layers]
-    return [_pattern(part, layers, order) for part in fold(layers)]
-
-
-@dataclass(frozen=True)
-class Repeat:
-    """Layers from `first` on, each equal to the one `period` layers before it."""
-
-    first: int
-    period: int
-    layers: int
-
-
-def fold(items: Sequence[object]) -> list[Repeat]:
-    """All layers in order, cut where the next part is the longest that repeats itself; the shortest period of those."""
-    parts, first = [], 0
-    while first < len(items):
-        part = Repeat(first, 1, 1)
-        for period in range(1, (len(items) - first) // 2 + 1):
-            layers = period
-            while first + layers < len(items) and items[first + layers] == items[first + layers - period]:
-                layers += 1
-            if layers >= 2 * period and layers > part.layers:
-                part = Repeat(first, period, layers)
-        parts.append(part)
-        first += part.layers
-    return parts
-
-
-def _pattern(part: Repeat, boxes: Sequence[tuple[Box, ...]], order: Sequence[tuple[nn.Module, ...]]) -> Pattern:
-    groups, start = [], 0
-    while start < part.period:
-        first, end = boxes[part.first + start], start + 1
-        while end < part.period and boxes[part.first + end] == first:
-            end += 1
-        layers = [part.first + layer for layer in range(part.layers) if start <= layer % part.period < end]
-        copies = {place: len({order[layer][place] for layer in layers}) for place in range(len(order[layers[0]]))}
-        copied = tuple(replace(box, copies=copies[box.place], uses=len(layers)) for box in first)
-        groups.append(Group(copied, len(layers) if part.period == 1 else end - start))
-        start = end
-    return Pattern(tuple(groups), -(-part.layers // part.period) if part.period > 1 else 1, not part.layers % part.period)
+def _groups(column: Column) -> list[Group]:
+    """The layers of a column, those that look the same together."""
+    alike: dict[tuple[Box, ...], list[int]] = {}
+    for place, layer in enumerate(column.layers):
+        alike.setdefault(_boxes(layer.parts), []).append(place)
+    groups = []
+    for boxes, places in alike.items():
+        copies = [len(set(blocks)) for blocks in zip(*(column.layers[place].blocks for place in places), strict=True)]
+        groups.append(Group(tuple(replace(box, copies=copies[box.place]) for box in boxes), places, len(alike) == 1))
+    return groups
 
 
 # Drawing
@@ -152,12 +108,9 @@ def draw(architecture: Architecture) -> Figure:
     """Columns side by side, their bottoms on one line."""
     step = LEFT + WIDTH + RIGHT
     height = max(sum(_height(item) + GAP for item in column) for column in architecture.columns) + 1.45
-    figure = Figure(figsize=(step * len(architecture.columns), height))
-    axes = figure.add_axes((0, 0, 1, 1))
-    axes.set(xlim=(0, step * len(architecture.columns)), ylim=(0, height))
-    axes.set_axis_off()
-    size = min(13, 13 * TITLE / len(architecture.title))
-    axes.text(0.25, height - 0.3, architecture.title, fontsize=size, fontweight="bold", va="center")
+    figure, axes = sheet(step * len(architecture.columns), height)
+    title, size = fitted(architecture.title, step - 0.5, 13, bold=True)
+    axes.text(0.25, height - 0.3, title, fontsize=size, fontweight="bold", va="center")
     axes.text(0.25, height - 0.6, architecture.subtitle, va="center", color="#444444")
     painters = [ColumnPainter(axes, index * step + LEFT, 0.5) for index in range(len(architecture.columns))]
     for painter, column in zip(painters, architecture.columns, strict=True):
@@ -175,8 +128,7 @@ def _lines(box: Box) -> list[str]:
 def _height(item: Item) -> float:
     if isinstance(item, Box):
         return 0.15 + LINE * (1 + len(_lines(item)))
-    inner = sum(2 * PADDING + sum(_height(box) + GAP for box in group.boxes) for group in item.groups) - GAP
-    return inner + (2 * PADDING if item.times > 1 else 0)
+    return 2 * PADDING - GAP + sum(_height(box) + GAP for box in item.boxes)
 
 
 @dataclass
@@ -202,7 +154,7 @@ class ColumnPainter:
                 self.box(item)
             else:
                 self.split = self.split or self.y - GAP / 2
-                self.pattern(item)
+                self.group(item)
         end = self.y if last else self.y - GAP / 2
         self.axes.plot([self.middle, self.middle], [start, end], color="#444444", linewidth=0.8, zorder=1)
         if last:
@@ -221,7 +173,7 @@ class ColumnPainter:
         """Draws the box at `y`, moves `y` above it, and returns its bottom."""
         bottom = self.y
         self.arrow()
-        self.frame(self.x, bottom, WIDTH, _height(box), (COLOURS[box.kind], "#555555"), 3)
+        rounded(self.axes, self.x, bottom, WIDTH, _height(box), facecolor=COLOURS[box.kind], zorder=3)
         top = bottom + _height(box) - 0.075 - LINE / 2
         self.axes.text(self.middle, top, box.title, ha="center", va="center", fontweight="bold", fontsize=8.5)
         for number, line in enumerate(_lines(box), 1):
@@ -233,31 +185,11 @@ class ColumnPainter:
         self.y = bottom + _height(box) + GAP
         return bottom
 
-    def frame(self, x: float, y: float, width: float, height: float, colours: tuple[str, str], order: int) -> None:
-        """Draws a rounded rectangle."""
-        face, edge = colours
-        rounded = "round,pad=0,rounding_size=0.06"
-        self.axes.add_patch(
-            FancyBboxPatch((x, y), width, height, rounded, facecolor=face, edgecolor=edge, linewidth=0.8, zorder=order)
-        )
-
-    def pattern(self, pattern: Pattern) -> None:
-        """Draws the groups once, with a bracket that counts their repeats."""
-        repeated = pattern.times > 1
-        bottom = self.y
-        self.y += PADDING if repeated else 0
-        for group in pattern.groups:
-            self.group(group)
-        if repeated:
-            self.y += PADDING
-            repeats = f"{pattern.times} times" + ("" if pattern.whole else ",\nthe last\nends early")
-            self.bracket(self.x - 0.85, bottom, self.y - GAP, repeats)
-
     def group(self, group: Group) -> None:
         """Draws one layer in its frame."""
         bottom = self.y
-        height = sum(_height(box) + GAP for box in group.boxes) - GAP + 2 * PADDING
-        self.frame(self.x - 0.22, bottom, WIDTH + 0.36, height, ("#FAFAFA", "#AAAAAA"), 0)
+        height = _height(group)
+        rounded(self.axes, self.x - 0.22, bottom, WIDTH + 0.36, height, facecolor="#FAFAFA", edgecolor="#AAAAAA", zorder=0)
         self.y += PADDING
         bottoms: list[float] = []
         for number, box in enumerate(group.boxes):
@@ -267,7 +199,7 @@ class ColumnPainter:
             if box.kind == "cross":
                 self.crossing = bottoms[-1] + _height(box) / 2
         self.y = bottom + height + GAP
-        if group.layers > 1:
+        if len(group.layers) > 1 or not group.alone:
             self.bracket(self.x - 0.32, bottom, bottom + height, group.note)
 
     def residual(self, bottom: float, top: float) -> None:

@@ -12,9 +12,7 @@ from itertools import groupby
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
-from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.overrides import TorchFunctionMode
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from harness.checkpoints import teacher
 from harness.config.resolve import MEASURED_LENGTH
@@ -53,7 +51,8 @@ STAGES = {"attentions": "attention", "crosses": "attention over the encoder", "f
 LAST_NORM = ("layers.norm", "layers.encoder.norm", "stack.norm")
 """Norms after the last layer, where a stack norms before its blocks."""
 
-SOFTMAX = ("_softmax", "_safe_softmax")
+AGAIN = -1
+"""In place of the layer of an encoder that runs a second time."""
 
 ATTENDING = ("queries", "keys", "values", "context")
 """Tensors whose last dimension is that of a head."""
@@ -165,27 +164,9 @@ def _objective(run: RunConfig) -> Objective:
 def trace(roots: dict[str, nn.Module], run: Callable[[], object]) -> list[Seen]:
     """What `run` makes in the modules below `roots`, which belong to this call: they keep the hooks."""
     recorder = _Recorder(roots)
-    with torch.no_grad(), sdpa_kernel(SDPBackend.MATH), _Attention(recorder), _Softmax(recorder):
+    with torch.no_grad(), _Attention(recorder):
         run()
     return recorder.seen
-
-
-class _Pass:
-    """How far one encoder is: its blocks run in a known order, shared ones several times."""
-
-    def __init__(self, encoder: Encoder) -> None:
-        self._layers = [layer for layer, blocks in enumerate(encoder.layers.execution_order()) for _ in blocks]
-        self.calls = 0
-
-    @property
-    def layer(self) -> int | None:
-        """The layer of the last block that began; None before the first and in a second pass."""
-        return self._layers[self.calls - 1] if 0 < self.calls <= len(self._layers) else None
-
-    @property
-    def again(self) -> bool:
-        """Whether the encoder has run already."""
-        return self.calls > len(self._layers)
 
 
 class _Recorder:
@@ -199,7 +180,9 @@ class _Recorder:
         self._decoders: list[str] = []
         self._decoder_passes = 0
         named = [(name, module) for root, top in roots.items() for name, module in top.named_modules(prefix=root)]
-        self._passes = {name: _Pass(module) for name, module in named if isinstance(module, Encoder)}
+        encoders = {name: module.layers.execution_order() for name, module in named if isinstance(module, Encoder)}
+        self._order = {name: iter([n for n, blocks in enumerate(order) for _ in blocks]) for name, order in encoders.items()}
+        self._layer: dict[str, int] = {}  # of the block that runs, by encoder
         self._names: dict[nn.Module, list[str]] = {}
         for name, module in named:
             self._count(name, module)
@@ -233,9 +216,14 @@ class _Recorder:
         elif self._decoders and isinstance(module, AttentionBlock):
             self._decoder_passes += 1
         elif not self._decoders and ".layers." in name and isinstance(module, BLOCKS):
-            self._passes[_encoder_of(name)].calls += 1
+            self._next_layer(name)
         elif name.endswith(".feed_forward.output"):
             self.add(f"{name}.activated", "activated", inputs[0].shape)
+
+    def _next_layer(self, path: str) -> None:
+        """Blocks run in a known order, shared ones several times."""
+        encoder = _encoder_of(path)
+        self._layer[encoder] = next(self._order[encoder], AGAIN)
 
     def _end(self, module: nn.Module, output: object) -> None:
         name = self._open.pop()
@@ -256,7 +244,7 @@ class _Recorder:
         """A direction is asked for its states, not called."""
 
         def recorded(inputs: Tensor) -> Tensor:
-            self._passes[_encoder_of(name)].calls += 1
+            self._next_layer(name)
             output = states(inputs)
             self.add(name, "states", output.shape, *self._counted[name])
             return output
@@ -277,9 +265,9 @@ class _Recorder:
 
         return recorded
 
-    def inside(self, name: str, tensor: Tensor) -> None:
+    def inside(self, name: str, shape: Size) -> None:
         """A tensor that no module makes, in the module that runs now."""
-        self.add(f"{self._open[-1]}.{name}", name, tensor.shape)
+        self.add(f"{self._open[-1]}.{name}", name, shape)
 
     def add(self, path: str, name: str, shape: Size, parameters: int | None = None, tied: bool = False) -> None:
         """A tensor of the module at this path; nothing in the second pass of an encoder."""
@@ -287,11 +275,11 @@ class _Recorder:
         if self._decoders:
             layer = self._decoder_passes - 1 if self._decoder_passes else None
             self.seen.append(Seen(self._decoders[-1], layer, _stage(path), name, tuple(shape), parameters, tied))
-        elif encoder not in self._passes:
+        elif encoder not in self._order:
             owner, _, rest = path.rpartition(".")
             self.seen.append(Seen(owner or path, None, "", rest if owner else "output", tuple(shape), parameters, tied))
-        elif not (going := self._passes[encoder]).again:
-            layer = going.layer if ".layers." in path and not path.endswith(LAST_NORM) else None
+        elif (layer := self._layer.get(encoder)) != AGAIN:
+            layer = layer if ".layers." in path and not path.endswith(LAST_NORM) else None
             self.seen.append(Seen(encoder, layer, _stage(path), name, tuple(shape), parameters, tied))
 
 
@@ -313,7 +301,7 @@ def _stage(path: str) -> str:
 
 
 class _Attention(TorchFunctionMode):
-    """Sees each call of the attention function."""
+    """Sees each call of the attention function, and the shape of the scores between its queries and keys."""
 
     def __init__(self, recorder: _Recorder) -> None:
         super().__init__()
@@ -322,29 +310,14 @@ class _Attention(TorchFunctionMode):
     def __torch_function__(self, func: Callable, types: object, args: tuple = (), kwargs: dict | None = None) -> object:
         output = func(*args, **(kwargs or {}))
         if func is F.scaled_dot_product_attention:
-            bias = (kwargs or {}).get("attn_mask")
-            seen = self._recorder.seen
-            scores = [seen.pop()] if seen and seen[-1].name == "scores" else []  # of this call; their inputs come first
-            for name, tensor in zip(("queries", "keys", "values"), args, strict=True):
-                self._recorder.inside(name, tensor)
+            (query, key, value), bias = args, kwargs["attn_mask"]
+            shapes = {"queries": query.shape, "keys": key.shape, "values": value.shape}
             if bias is not None and bias.is_floating_point():
-                self._recorder.inside("bias of scores", bias)
-            seen += scores
-            self._recorder.inside("context", output)
+                shapes["bias of scores"] = bias.shape
+            shapes |= {"scores": (*query.shape[:-1], key.shape[-2]), "context": output.shape}
+            for name, shape in shapes.items():
+                self._recorder.inside(name, shape)
         return output
-
-
-class _Softmax(TorchDispatchMode):
-    """Sees each softmax inside of it."""
-
-    def __init__(self, recorder: _Recorder) -> None:
-        super().__init__()
-        self._recorder = recorder
-
-    def __torch_dispatch__(self, func: Callable, types: object, args: tuple = (), kwargs: dict | None = None) -> object:
-        if func.overloadpacket.__name__ in SOFTMAX:
-            self._recorder.inside("scores", args[0])
-        return func(*args, **(kwargs or {}))
 
 
 def merged(seen: list[Seen]) -> list[Seen]:
@@ -459,7 +432,7 @@ def _folded(owner: str, seen: list[Seen], traced: Traced) -> list[tuple[str, lis
 def _titles(owner: str, layers: list[int], traced: Traced) -> list[str]:
     """A title for the layers of an encoder, and one for those of a decoder beside it."""
     if owner not in traced.order:
-        return [f"{owner} {_listed('pass', 'es', layers)}"]
+        return [f"{owner} {numbered('pass', 'es', layers)}"]
     order, config = traced.order[owner], traced.sizes.encoders[owner]
     prefix = "" if owner == "encoder" else f"{owner} "
     two = config.body is Body.encoder_decoder
@@ -470,11 +443,11 @@ def _titles(owner: str, layers: list[int], traced: Traced) -> list[str]:
         weights = len({order[layer] for layer in mine})
         shared = "" if weights == len(mine) else ", shared" if weights == 1 else f", {weights} sets"
         numbers = [layer - places.start for layer in mine]
-        titles += [f"{prefix}{part}{_listed('layer', 's', numbers)}{shared}"] if mine else []
+        titles += [f"{prefix}{part}{numbered('layer', 's', numbers)}{shared}"] if mine else []
     return titles
 
 
-def _listed(name: str, plural: str, places: list[int]) -> str:
+def numbered(name: str, plural: str, places: list[int]) -> str:
     """`layers 1-4`, `layers 1, 4, 7`: numbers from 1 on."""
     numbers = [place + 1 for place in places]
     if len(numbers) == 1:

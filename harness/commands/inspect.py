@@ -37,6 +37,7 @@ from harness.measure import subject
 from harness.paths import file_name
 from harness.tasks.base import Examples, Split
 from harness.tasks.batches import collate
+from harness.tasks.prepared import vocabulary_texts
 from harness.tasks.rows import HIDDEN, load_table
 from harness.training.evaluation import predict
 from harness.training.predictor import classified, softmax
@@ -320,7 +321,7 @@ def trained_tokenizer(config: RunConfig, train: Examples | None) -> Tokenizer:
         )
     if train is None:
         train = tasks.kind_of(config.task).examples(config.task, load_table(config, "train"))
-    return build(config.tokenizer, [text for texts in train.texts for text in texts])
+    return build(config.tokenizer, vocabulary_texts(config, train))
 
 
 def sequence_of(

@@ -6,8 +6,8 @@ unit vectors for values the output of the module is its weights. That works for 
 and biases, and the training path has no branch for it. H heads, T tokens, K head size, D hidden.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from textwrap import wrap
 
@@ -16,10 +16,9 @@ import torch
 from matplotlib import colormaps
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.patches import FancyBboxPatch
 from torch import Tensor, nn
 
-from harness.commands.pictures import breadth, drawable, fitted
+from harness.commands.pictures import breadth, drawable, fitted, rounded, sheet
 from models.attention.disentangled import DisentangledAttention
 from models.attention.full import SelfAttention
 from models.attention.relative import RelativeAttention
@@ -33,17 +32,23 @@ NOTHING = "-"
 ACROSS = 24
 """Pieces side by side."""
 
-WIDTH, HEIGHT, STEP, PLUS, APART = 0.66, 0.3, 0.72, 0.2, 0.1
-"""A box; the step to the next; between rows that are summed; between the pieces and those."""
+WIDTH, HEIGHT, STEP, PLUS = 0.66, 0.3, 0.72, 0.2
+"""A box; the step to the next; between rows that are summed."""
 
-LEFT, MARGIN, LINE, LABELS, BETWEEN = 1.7, 0.3, 0.19, 0.26, 0.35
-"""Left of the boxes; around all; of a line of text; of the row of labels; between two bands of pieces."""
+LEFT, MARGIN, LINE, BETWEEN = 1.7, 0.3, 0.19, 0.35
+"""Left of the boxes; around all; of a line of text; between two bands of pieces."""
 
-INPUT = "#F1EFEA"
-COLOURS = {"id": "#F7F1C9", "position": "#E4E4E4"}
+ROWS = {
+    "piece": ("Input", HEIGHT),
+    "label": ("Label", 0.26),
+    "id": ("Token embeddings", HEIGHT + 0.1),
+    "segment": ("Segment embeddings", HEIGHT + PLUS),
+    "position": ("Position embeddings", HEIGHT + PLUS),
+}
+"""Names of the rows from the top down, and their heights with the space above them."""
+
+COLOURS = {"piece": "#F1EFEA", "id": "#F7F1C9", "position": "#E4E4E4"}
 SEGMENTS = ("#D3EBD3", "#D6E6F4")
-NAMES = {"id": "Token embeddings", "segment": "Segment embeddings", "position": "Position embeddings"}
-LETTERS = "AB"
 
 READABLE = 4.5
 """Points that a piece needs beside a map; of a text that leaves less the places are written."""
@@ -59,6 +64,8 @@ FEW = 4
 
 NEVER = "#DADADA"
 """Where the weight is zero: outside of a window, after a causal piece."""
+
+CAPTION = "a row is a piece, its columns how much it looks at each; darker is more, each map by its own largest; grey is never"
 
 KINDS = (SelfAttention, DisentangledAttention, RelativeAttention, CrossAttention)
 OF_VALUES = {"query_key_value": 3, "global_query_key_value": 3, "key_value": 2, "value": 1}
@@ -80,105 +87,49 @@ class InputSequence:
 def draw(sequence: InputSequence) -> Figure:
     """Rows of up to ACROSS pieces below each other, the notes above them."""
     count = len(sequence.rows["piece"])
+    rows = {name: ROWS[name] for name in ("piece", "label", *sequence.added) if name in sequence.rows}
+    band = BETWEEN + sum(height for _, height in rows.values())
     width = LEFT + STEP * max(12, min(ACROSS, count)) + MARGIN
     notes = [line for note in sequence.notes for line in wrap(drawable(note), int(width * 13))]
-    band = _band_height(sequence)
-    bands = -(-count // ACROSS)
-    height = 0.75 + LINE * len(notes) + bands * (band + BETWEEN)
-    figure = Figure(figsize=(width, height))
-    axes = figure.add_axes((0, 0, 1, 1))
-    axes.set(xlim=(0, width), ylim=(0, height))
-    axes.set_axis_off()
+    top = LINE * len(notes) + band * -(-count // ACROSS)
+    figure, axes = sheet(width, top + 0.75)
     title, size = fitted(sequence.title, width - 2 * MARGIN, 13, bold=True)
-    axes.text(MARGIN, height - 0.3, title, fontsize=size, fontweight="bold", va="center")
+    axes.text(MARGIN, top + 0.45, title, fontsize=size, fontweight="bold", va="center")
     for number, note in enumerate(notes):
-        axes.text(MARGIN, height - 0.6 - LINE * number, note, va="center", color="#444444")
-    top = height - 0.7 - LINE * len(notes)
-    for number in range(bands):
-        pieces = slice(number * ACROSS, (number + 1) * ACROSS)
-        Band(axes, sequence, pieces, top - number * (band + BETWEEN)).draw()
+        axes.text(MARGIN, top + 0.15 - LINE * number, note, va="center", color="#444444")
+    y = top + 0.05 - LINE * len(notes)
+    for first in range(0, count, ACROSS):
+        for name, (title, height) in rows.items():
+            y -= height
+            axes.text(MARGIN, y + HEIGHT / 2, title, va="center", fontsize=8, color="#444444")
+            for place, number in enumerate(range(first, min(first + ACROSS, count))):
+                _cell(axes, (LEFT + STEP * place, y), name, sequence.rows[name][number], sequence.rows["piece"][number])
+        y -= BETWEEN
     return figure
 
 
-def _band_height(sequence: InputSequence) -> float:
-    rows = 1 + len(sequence.added)
-    return rows * HEIGHT + (rows - 2) * PLUS + APART + ("label" in sequence.rows) * LABELS
-
-
-@dataclass
-class Band:
-    """Pieces side by side, drawn downward from `y`."""
-
-    axes: Axes
-    sequence: InputSequence
-    pieces: slice
-    y: float
-
-    def draw(self) -> None:
-        """The pieces, their labels, and the rows that are summed."""
-        self._row("Input", self._texts("piece"), [self._colour("piece", text) for text in self._texts("piece")], False)
-        if "label" in self.sequence.rows:
-            self._labels(self._texts("label"))
-        for number, name in enumerate(self.sequence.added):
-            if number:
-                self._plus()
-            else:
-                self.y -= APART
-            texts = self._texts(name)
-            label = self._texts("piece") if name == "id" else [_letter(text) for text in texts] if name == "segment" else texts
-            self._row(NAMES[name], label, [self._colour(name, text) for text in texts], True)
-
-    def _texts(self, name: str) -> Sequence[str]:
-        return self.sequence.rows[name][self.pieces]
-
-    def _colour(self, name: str, text: str) -> str:
-        if name == "segment":
-            return SEGMENTS[int(text) % len(SEGMENTS)]
-        return INPUT if name == "piece" else COLOURS[name]
-
-    def _row(self, name: str, texts: Sequence[str], colours: Sequence[str], vectors: bool) -> None:
-        """Boxes under one name; an E with the text as its index for vectors."""
-        middle = self.y - HEIGHT / 2
-        self.axes.text(MARGIN, middle, name, va="center", fontsize=8, color="#444444")
-        for place, (text, colour) in enumerate(zip(texts, colours, strict=True)):
-            x = LEFT + STEP * place
-            rounded = FancyBboxPatch((x, self.y - HEIGHT), WIDTH, HEIGHT, "round,pad=0,rounding_size=0.05")
-            rounded.set(facecolor=colour, edgecolor="#555555", linewidth=0.7)
-            self.axes.add_patch(rounded)
-            self._inside(x + WIDTH / 2, middle, text, vectors)
-        self.y -= HEIGHT
-
-    def _inside(self, x: float, y: float, text: str, vector: bool) -> None:
-        before = breadth("E", 9) if vector else 0.0
-        label, size = fitted(text, WIDTH - 0.08 - before, 7 if vector else 8.5)
-        if not vector:
-            self.axes.text(x, y, label, ha="center", va="center", fontsize=size)
-            return
-        left = x - (before + breadth(label, size)) / 2
-        self.axes.text(left, y + 0.005, "E", va="center_baseline", fontsize=9)
-        self.axes.text(left + before, y - 0.045, label, va="center_baseline", fontsize=size)
-
-    def _labels(self, texts: Sequence[str]) -> None:
-        """Below the pieces; a dash for a piece without label."""
-        middle = self.y - LABELS / 2
-        self.axes.text(MARGIN, middle, "Label", va="center", fontsize=8, color="#444444")
-        for place, text in enumerate(texts):
-            label, size = fitted(text, STEP - 0.04, 8, bold=True)
-            plain = text in (NOTHING, "O")
-            style = {"color": "#999999" if plain else "#A33B00", "fontweight": "normal" if plain else "bold"}
-            self.axes.text(LEFT + STEP * place + WIDTH / 2, middle, label, ha="center", va="center", fontsize=size, **style)
-        self.y -= LABELS
-
-    def _plus(self) -> None:
-        """Between two rows."""
-        for place in range(len(self._texts("piece"))):
-            x = LEFT + STEP * place + WIDTH / 2
-            self.axes.text(x, self.y - PLUS / 2, "+", ha="center", va="center", fontsize=9, color="#444444")
-        self.y -= PLUS
-
-
-def _letter(text: str) -> str:
-    return LETTERS[int(text)] if int(text) < len(LETTERS) else text
+def _cell(axes: Axes, corner: tuple[float, float], name: str, text: str, piece: str) -> None:
+    """A box with a piece, or with an E and the index of a vector, a plus above it; of a label its text alone."""
+    (x, y), middle = corner, corner[0] + WIDTH / 2
+    centred = {"x": middle, "y": y + HEIGHT / 2, "ha": "center", "va": "center"}
+    if name == "label":
+        label, size = fitted(text, STEP - 0.04, 8, bold=True)
+        style = {"color": "#999999"} if text in (NOTHING, "O") else {"color": "#A33B00", "fontweight": "bold"}
+        axes.text(s=label, fontsize=size, **centred, **style)
+        return
+    rounded(axes, x, y, WIDTH, HEIGHT, facecolor=SEGMENTS[int(text) % 2] if name == "segment" else COLOURS[name])
+    if name == "piece":
+        label, size = fitted(text, WIDTH - 0.08, 8.5)
+        axes.text(s=label, fontsize=size, **centred)
+        return
+    if name != "id":
+        axes.text(s="+", fontsize=9, color="#444444", **centred | {"y": y + HEIGHT + PLUS / 2})
+    index = piece if name == "id" else "AB"[int(text)] if name == "segment" and int(text) < 2 else text
+    before = breadth("E", 9)
+    label, size = fitted(index, WIDTH - 0.08 - before, 7)
+    left = middle - (before + breadth(label, size)) / 2
+    axes.text(left, y + HEIGHT / 2 + 0.005, "E", va="center_baseline", fontsize=9)
+    axes.text(left + before, y + HEIGHT / 2 - 0.045, label, va="center_baseline", fontsize=size)
 
 
 # Attention
@@ -201,7 +152,7 @@ def maps_of(encoder: Encoder, batch: Batch) -> list[AttentionMap]:
     with torch.inference_mode(), ExitStack() as stack:
         for module in encoder.modules():
             if isinstance(module, KINDS):
-                stack.enter_context(_hooked(module.register_forward_pre_hook, lambda *call: calls.append(call)))
+                stack.enter_context(module.register_forward_pre_hook(lambda *call: calls.append(call)))
         encoder(batch)
     heads, titles = encoder.config.num_attention_heads, _titles(encoder) if calls else []
     return [AttentionMap(title, weights(*call, heads)) for title, call in zip(titles, calls, strict=True)]
@@ -226,14 +177,11 @@ def weights(attention: nn.Module, inputs: tuple, heads: int) -> Tensor:
     """
     T, D = inputs[0].shape[1:]
     size = D // heads
-    parts = [_mixed(attention, inputs, _unit_vectors(T, first, size, heads)) for first in range(0, T, size)]
+    # in every head token `first + k` has a one in feature k alone
+    unit = (torch.eye(T, max(T, first + size))[:, first : first + size].repeat(1, heads) for first in range(0, T, size))
+    parts = [_mixed(attention, inputs, values) for values in unit]
     joined = torch.cat([part.view(T, heads, size) for part in parts], dim=-1)
     return joined[..., :T].transpose(0, 1).float().cpu()
-
-
-def _unit_vectors(length: int, first: int, size: int, heads: int) -> Tensor:
-    """(T, D): in every head token `first + k` has a one in feature k alone."""
-    return torch.eye(length, max(length, first + size))[:, first : first + size].repeat(1, heads)
 
 
 def _mixed(attention: nn.Module, inputs: tuple, values: Tensor) -> Tensor:
@@ -249,92 +197,42 @@ def _mixed(attention: nn.Module, inputs: tuple, values: Tensor) -> Tensor:
         for name, parts in OF_VALUES.items():
             projection = getattr(attention, name, None)
             if projection is not None:
-                stack.enter_context(_hooked(projection.register_forward_hook, replaced(parts)))
-        stack.enter_context(
-            _hooked(attention.output.register_forward_pre_hook, lambda module, projected: captured.append(projected[0]))
-        )
+                stack.enter_context(projection.register_forward_hook(replaced(parts)))
+        hook = attention.output.register_forward_pre_hook(lambda module, projected: captured.append(projected[0]))
+        stack.enter_context(hook)
         attention(*inputs)
     return captured[0][0]
 
 
-@contextmanager
-def _hooked(register: Callable[[Callable], torch.utils.hooks.RemovableHandle], hook: Callable) -> Iterator[None]:
-    handle = register(hook)
-    try:
-        yield
-    finally:
-        handle.remove()
-
-
 def draw_attention(maps: Sequence[AttentionMap], pieces: Sequence[str], title: str) -> Figure:
-    """Each map scaled by its own largest weight; queries go down, keys to the right."""
-    heads = len(maps[0].weights)
+    """Each map scaled by its own largest weight; queries go down, keys to the right. Pieces are named where letters fit."""
+    heads, count = len(maps[0].weights), len(pieces)
     side = LARGE if heads <= FEW else SIDE
-    width = max(8, AXIS + heads * (side + GAP) + MARGIN)
-    height = TOP + len(maps) * (side + GAP) + (BOTTOM if _are_named(pieces, side) else MARGIN)
-    figure = Figure(figsize=(width, height))
-    whole = figure.add_axes((0, 0, 1, 1))
-    whole.set(xlim=(0, width), ylim=(0, height))
-    whole.set_axis_off()
-    _head(whole, f"Attention: {title}", width, height)
-    for row, layer in enumerate(maps):
-        bottom = height - TOP - (row + 1) * side - row * GAP
-        _name(whole, layer.title, bottom + side / 2)
-        for head in range(heads):
-            left = AXIS + head * (side + GAP)
-            if row == 0:
-                whole.text(left + side / 2, height - TOP + 0.1, f"head {head + 1}", ha="center", va="center", fontsize=8)
-            axes = figure.add_axes((left / width, bottom / height, side / width, side / height))
-            _map(axes, layer.weights[head], pieces, (head == 0, row == len(maps) - 1), side)
-    return figure
-
-
-def _head(axes: Axes, title: str, width: float, height: float) -> None:
-    text, size = fitted(title, width - 2 * MARGIN, 13, bold=True)
-    axes.text(MARGIN, height - 0.28, text, fontsize=size, fontweight="bold", va="center")
-    caption = (
-        "a row is a piece, its columns how much it looks at each; darker is more, each map by its own largest; grey is never"
-    )
-    caption, size = fitted(caption, width - 2 * MARGIN, 9)
-    axes.text(MARGIN, height - 0.55, caption, fontsize=size, va="center", color="#444444")
-
-
-def _name(axes: Axes, title: str, middle: float) -> None:
-    axes.text(
-        MARGIN - 0.05,
-        middle,
-        title.replace(", ", ",\n"),
-        rotation=90,
-        ha="center",
-        va="center",
-        fontsize=8.5,
-        fontweight="bold",
-    )
-
-
-def _map(axes: Axes, weights: object, pieces: Sequence[str], sides: tuple[bool, bool], side: float) -> None:
-    """One heat map; `sides`: whether pieces are named at its left and below it."""
-    values = np.asarray(weights)
-    colours = colormaps["Blues"].with_extremes(bad=NEVER)
-    axes.imshow(np.ma.masked_equal(values, 0), cmap=colours, vmin=0, vmax=values.max(), interpolation="nearest", aspect="auto")
-    axes.set(xticks=[], yticks=[])
-    for spine in axes.spines.values():
-        spine.set(color="#999999", linewidth=0.6)
-    _ticks(axes, pieces, sides, side)
-
-
-def _are_named(pieces: Sequence[str], side: float) -> bool:
-    return 72 * side / len(pieces) >= READABLE
-
-
-def _ticks(axes: Axes, pieces: Sequence[str], sides: tuple[bool, bool], side: float) -> None:
-    """Pieces where each has room for its letters, else some places."""
-    named = _are_named(pieces, side)
-    places = range(0, len(pieces), 1 if named else -(-len(pieces) // 8))
-    size = min(7, 72 * side / len(pieces)) if named else 6
+    width, height = max(8, AXIS + heads * (side + GAP) + MARGIN), TOP + len(maps) * (side + GAP) + BOTTOM
+    figure, whole = sheet(width, height)
+    for text, size, y, style in (
+        (f"Attention: {title}", 13, 0.28, {"fontweight": "bold"}),
+        (CAPTION, 9, 0.55, {"color": "#444444"}),
+    ):
+        text, size = fitted(text, width - 2 * MARGIN, size, bold="fontweight" in style)
+        whole.text(MARGIN, height - y, text, fontsize=size, va="center", **style)
+    named = 72 * side / count >= READABLE
+    places, size = range(0, count, 1 if named else -(-count // 8)), min(7, 72 * side / count) if named else 6
     names = [fitted(pieces[place], NAME * READABLE / size, READABLE)[0] if named else str(place) for place in places]
-    axes.tick_params(length=0, labelsize=size, pad=2)
-    if sides[0]:
-        axes.set_yticks(places, names)
-    if sides[1]:
-        axes.set_xticks(places, names, rotation=90 if named else 0)
+    colours = colormaps["Blues"].with_extremes(bad=NEVER)
+    left, bottom = AXIS / width, BOTTOM / height
+    ends = {"left": left, "bottom": bottom, "right": left + (heads * (side + GAP) - GAP) / width, "top": 1 - TOP / height}
+    space = {"wspace": GAP / side, "hspace": GAP / side}
+    grid = figure.subplots(len(maps), heads, squeeze=False, gridspec_kw=ends | space)
+    for layer, row in zip(maps, grid, strict=True):
+        row[0].set_ylabel(layer.title.replace(", ", ",\n"), fontsize=8.5, fontweight="bold")
+        for axes, weights in zip(row, np.asarray(layer.weights), strict=True):
+            axes.imshow(np.ma.masked_equal(weights, 0), cmap=colours, vmin=0, interpolation="nearest", aspect="auto")
+            axes.set(xticks=[], yticks=[])
+            axes.tick_params(length=0, labelsize=size, pad=2)
+            axes.spines[:].set(color="#999999", linewidth=0.6)
+        row[0].set_yticks(places, names)
+    for head, (first, last) in enumerate(zip(grid[0], grid[-1], strict=True), 1):
+        first.set_title(f"head {head}", fontsize=8)
+        last.set_xticks(places, names, rotation=90 if named else 0)
+    return figure

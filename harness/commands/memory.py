@@ -19,9 +19,7 @@ from harness.measure import subject
 from harness.measure.launch import Outcome, launch
 from harness.measure.memory_formula import Parts
 from harness.measure.records import Request, StepRequest, TrainingStepMemory
-from harness.terminal import Row, table, wrapped
-
-DASH = "-"
+from harness.terminal import DASH, Row, table, wrapped
 
 LARGEST = 4096
 """Sequences of the largest batch that is tried."""

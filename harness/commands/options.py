@@ -405,22 +405,9 @@ class Submission:
     to: Path = key(Path("submission.zip"), "archive to write")
 
 
-OPTIONS = {
-    "plan": Plan,
-    "simulate": Simulate,
-    "describe": Describe,
-    "profile": Profile,
-    "memory": Memory,
-    "audit": Audit,
-    "inspect": Inspect,
-    "tokenizer": Tokenizer,
-    "features": Features,
-    "predict": Predict,
-    "export": Export,
-    "status": Status,
-    "clean": Clean,
-    "sync": Sync,
-    "ui": Ui,
-    "submission": Submission,
-}
+_ALL = (
+    *(Plan, Simulate, Describe, Profile, Memory, Audit, Inspect, Tokenizer, Features, Predict),
+    *(Export, Status, Clean, Sync, Ui, Submission),
+)
+OPTIONS = {options.__name__.lower(): options for options in _ALL}
 """Name of a command -> its options."""

@@ -4,9 +4,12 @@ import io
 from collections.abc import Iterable
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.font_manager import FontProperties, findfont, get_font
+from matplotlib.patches import FancyBboxPatch
 from matplotlib.textpath import TextPath
 
 from harness.errors import InputError
@@ -40,6 +43,20 @@ def save(figure: Figure, folder: Path, name: str, endings: Iterable[str] = ("png
     except OSError as error:
         raise InputError(f"to={str(folder)!r} cannot be written ({error.strerror}); expected a folder") from error
     return paths
+
+
+def sheet(width: float, height: float) -> tuple[Figure, Axes]:
+    """A figure with axes that count inches from its lower left corner and draw nothing of themselves."""
+    figure = Figure(figsize=(width, height))
+    axes = figure.add_axes((0, 0, 1, 1), xlim=(0, width), ylim=(0, height))
+    axes.set_axis_off()
+    return figure, axes
+
+
+def rounded(axes: Axes, x: float, y: float, width: float, height: float, edgecolor: str = "#555555", **style: Any) -> None:
+    """A rectangle with rounded corners."""
+    shape = "round,pad=0,rounding_size=0.06"
+    axes.add_patch(FancyBboxPatch((x, y), width, height, shape, edgecolor=edgecolor, linewidth=0.8, **style))
 
 
 def fitted(text: str, width: float, size: float, bold: bool = False) -> tuple[str, float]:

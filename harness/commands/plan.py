@@ -12,9 +12,7 @@ from harness.study.enough import Smallest
 from harness.study.forecast import Group, Pace, Timing, Work
 from harness.study.plan import PlannedRun
 from harness.study.process import LoadCheck
-from harness.terminal import counted, duration, live_line, scaled, table, wrapped
-
-DASH = "-"
+from harness.terminal import DASH, counted, duration, live_line, scaled, table, wrapped
 
 
 def main(options: Plan, configs: list[RunConfig]) -> int:

@@ -13,7 +13,7 @@ import random
 import tempfile
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, is_dataclass, replace
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -34,7 +34,7 @@ from harness.paths import file_name
 from harness.study.match import note as match_note
 from harness.study.match import resized
 from harness.study.timing import results
-from harness.terminal import live_line, table, wrapped
+from harness.terminal import DASH, PREFIXES, live_line, table, wrapped
 
 IN_LABEL = ("task.name", "hardware.", "measure.", "finetune.batch_size")
 """Keys that are added to the name of a column where variants are the same but for them."""
@@ -87,7 +87,6 @@ ROWS = {
 }
 """Instrument -> names of its metrics, in the order of the rows."""
 
-PREFIXES = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""))
 SHORT = {"bytes": "B", "FLOP": "FLOP"}
 """Units that take a prefix, and how they are written then."""
 
@@ -98,7 +97,6 @@ PHASES = ("forward", "backward", "optimiser", "other")
 PARTS = ("embeddings", "attention", "feed-forward", "norms", "head", "other")
 """Phases and components of time, as a trace names them, in the order of rows."""
 
-DASH = "-"
 MISSING = "not measured:"
 """Head of the reasons."""
 
@@ -139,7 +137,10 @@ class Column:
         rounds = {name: by_round.items() for name, by_round in self.records.items()}
         return {
             "metrics": {name: {number: metrics_of(record) for number, record in items} for name, items in rounds.items()},
-            "records": {name: {number: _plain(record) for number, record in items} for name, items in rounds.items()},
+            "records": {
+                name: {number: asdict(record) if is_dataclass(record) else record for number, record in items}
+                for name, items in rounds.items()
+            },
             "missing": self.missing,
         }
 
@@ -156,10 +157,6 @@ def metrics_of(record: Any) -> dict[str, float | None]:
     if isinstance(record, ModelFlops):
         return {"model/flops_forward": record.forward, "model/flops_train_step": record.train_step}
     return record if isinstance(record, dict) else {}
-
-
-def _plain(record: Any) -> dict[str, Any]:
-    return record if isinstance(record, dict) else asdict(record)
 
 
 def main(options: Profile, configs: list[RunConfig]) -> int:
@@ -205,12 +202,12 @@ def columns_of(composed: list[RunConfig]) -> dict[str, RunConfig]:
         raise InputError(
             "match=latency times the texts of a task: expected match=params, flops or memory here, or plan in place of profile"
         )
-    return labelled([_resolved(config) for config in resized(composed, _resolved)])
 
+    def resolved(config: RunConfig) -> RunConfig:
+        subject.refuse_scored(config.task)
+        return resolve(config, start.read(config))
 
-def _resolved(config: RunConfig) -> RunConfig:
-    subject.refuse_scored(config.task)
-    return resolve(config, start.read(config))
+    return labelled([resolved(config) for config in resized(composed, resolved)])
 
 
 def labelled(configs: list[RunConfig]) -> dict[str, RunConfig]:
@@ -346,12 +343,6 @@ def values_of(column: Column, instrument: str, name: str) -> Values:
     return Values({}, NO_MARK if launches else column.missing.get(instrument, "not measured"))
 
 
-def ratios(values: Values, first: Values) -> Values:
-    """To the first variant's value of the same round; where that is 0 or missing, there is none."""
-    shared = [number for number in values.rounds if first.rounds.get(number)]
-    return Values({number: values.rounds[number] / first.rounds[number] for number in shared})
-
-
 def render(measured: dict[str, Column]) -> str:
     """The table, and below it the reasons of its dashes."""
     labels = [label for label in measured if label != AGAIN]
@@ -379,8 +370,9 @@ def _row(name: str, values: list[Values], again: Values | None, beside: tuple[st
     texts = [spread([number / factor for number in value.rounds.values()]) for value in values]
     if again is not None:
         return (title, unit, *texts, *compared(values, again))
-    plain = [spread(list(ratios(value, values[0]).rounds.values()), ratio=True) for value in values[1:]]
-    return (title, unit, *texts, *(DASH for _ in beside), *plain)
+    first, *others = (value.rounds for value in values)  # counts and memory have one round
+    ratios = [f"{here[0] / first[0]:.3f}" if here.get(0) is not None and first.get(0) else DASH for here in others]
+    return (title, unit, *texts, *(DASH for _ in beside), *ratios)
 
 
 def compared(values: list[Values], again: Values) -> list[str]:
@@ -428,15 +420,15 @@ def scale(unit: str, values: Sequence[float]) -> tuple[float, str]:
     largest = max(values, default=0.0)
     if unit not in SHORT or not largest:
         return 1.0, unit
-    factor, prefix = next((factor, prefix) for factor, prefix in PREFIXES if largest >= factor or factor == 1)
+    factor, prefix = next((pair for pair in PREFIXES if largest >= pair[0]), (1.0, ""))
     return factor, f"{prefix}{SHORT[unit]}"
 
 
-def spread(values: list[float], ratio: bool = False) -> str:
+def spread(values: list[float]) -> str:
     """The median, and the range where values differ; a dash where there is none."""
     if not values:
         return DASH
-    middle, low, high = (f"{value:.3f}" if ratio else number(value) for value in (median(values), min(values), max(values)))
+    middle, low, high = map(number, (median(values), min(values), max(values)))
     return middle if min(values) == max(values) else f"{middle} ({low} to {high})"
 
 
@@ -458,7 +450,8 @@ def component_rows(measured: dict[str, Column]) -> str:
         for phase, component in [(phase, component) for phase in PHASES for component in PARTS]:
             times = [timed.parts_ms.get(phase, {}).get(component) for timed in calls]
             if any(times):
-                shares = [_share(time, timed.whole_ms) for time, timed in zip(times, calls, strict=True)]
+                pairs = [(time, timed.whole_ms) for time, timed in zip(times, calls, strict=True)]
+                shares = [DASH if ms is None else f"{number(ms)} ({100 * ms / whole:.0f} %)" for ms, whole in pairs]
                 rows.append((f"  {part_title(call, phase, component)}", "ms", *shares))
     rows.append(("forward pass, no profiler", "ms", *(number(trace.unprofiled_forward_ms) for trace in traced.values())))
     missing = [(label, it.missing["trace"], "time by component") for label, it in measured.items() if "trace" in it.missing]
@@ -471,7 +464,3 @@ def part_title(call: str, phase: str, component: str) -> str:
     if phase in ("optimiser", "other"):
         return "optimiser" if phase == "optimiser" else "between the phases"
     return component if call == "forward" else f"{phase}: {component}"
-
-
-def _share(value: float | None, whole: float) -> str:
-    return DASH if value is None else f"{number(value)} ({100 * value / whole:.0f} %)"

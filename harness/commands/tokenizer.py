@@ -12,6 +12,7 @@ from textwrap import wrap
 
 import matplotlib as mpl
 import numpy as np
+import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from tokenizers import Encoding, Tokenizer
@@ -56,7 +57,7 @@ GREYS = ("#F2F2F2", "#CFCFCF", "#A3A3A3", "#787878")
 """Colours of words in 1, 2, ... pieces."""
 
 POINTS = 12
-"""Groups of texts by their number of words, each with as many texts."""
+"""Groups of texts by their number of words, each with about as many texts."""
 
 ROOM = 0.05
 """Share of all words from which a part of a bar has room for its number."""
@@ -340,20 +341,19 @@ def _of_lengths(counts: list[Counts], text: Text, limit: int) -> str:
     """Mean pieces of texts by their number of words, and the share of texts that are longer than a run reads."""
     head = ("pieces of a text", "texts", *(it.name for it in counts))
     rows: list[Row] = []
-    for low, high in bins(text.lengths):
-        inside = (text.lengths >= low) & (text.lengths <= high)
-        rows.append((f"{low}-{high} words", f"{inside.sum():,}", *(f"{it.lengths[inside].mean():.1f}" for it in counts)))
+    for name, inside in bins(text.lengths).items():
+        rows.append((name, f"{inside.sum():,}", *(f"{it.lengths[inside].mean():.1f}" for it in counts)))
     rows.append(("longest", "", *(f"{it.lengths.max():,}" for it in counts)))
     rows.append((f"above {limit}", "", *(percent(float((it.lengths > limit).mean())) for it in counts)))
     return table(head, rows, "lr" + "r" * len(counts))
 
 
-def bins(lengths: np.ndarray) -> list[tuple[int, int]]:
-    """First and last number of words of each row that has texts."""
-    ranges, low, high = [], 1, FIRST_BIN
+def bins(lengths: np.ndarray) -> dict[str, np.ndarray]:
+    """`9-16 words` -> which texts have as many, of each range that has texts."""
+    ranges, low, high = {}, 1, FIRST_BIN
     while low <= lengths.max():
-        if ((lengths >= low) & (lengths <= high)).any():
-            ranges.append((low, high))
+        inside = (lengths >= low) & (lengths <= high)
+        ranges |= {f"{low}-{high} words": inside} if inside.any() else {}
         low, high = high + 1, high * 2
     return ranges
 
@@ -394,58 +394,34 @@ def draw(counts: Sequence[Counts], text: Text, source: str) -> Figure:
     return figure
 
 
-def groups(lengths: np.ndarray) -> list[np.ndarray]:
-    """Places of texts of similar numbers of words, the shortest first; texts of one length are in one group."""
-    edges = np.unique(np.quantile(lengths, np.linspace(0, 1, POINTS + 1)))
-    numbers = np.searchsorted(edges[1:-1], lengths, side="left")
-    return [np.flatnonzero(numbers == number) for number in np.unique(numbers)]
-
-
 def _draw_lengths(axes: Axes, counts: Sequence[Counts], text: Text) -> None:
     axes.set_title("pieces of a text by its words, means", loc="left", fontsize=10)
-    parts = groups(text.lengths)
-    x = [text.lengths[part].mean() for part in parts]
-    ends = []
+    edges = np.unique(np.quantile(text.lengths, np.linspace(0, 1, POINTS + 1)))[1:-1]
+    columns = {"words of a text": text.lengths, **{it.name: it.lengths for it in counts}}
+    means = pd.DataFrame(columns).groupby(np.searchsorted(edges, text.lengths)).mean()  # texts of one length are in one group
     for (colour, dashes), it in zip(LINES, counts, strict=False):
-        y = [it.lengths[part].mean() for part in parts]
-        axes.plot(x, y, color=colour, linestyle=dashes, marker="o", markersize=3, linewidth=1.4)
-        ends.append((y[-1], it.name, colour))
-    top = max(end for end, *_ in ends)
-    axes.set(xlabel="words and punctuation marks", ylabel="pieces", ylim=(0, 1.08 * top), xlim=(0, 1.3 * x[-1]))
-    lowest = -np.inf
-    for end, name, colour in sorted(ends):
-        place = max(end, lowest + 0.055 * top)  # labels below each other
-        lowest = place
-        link = {"arrowstyle": "-", "color": colour, "linewidth": 0.6}
-        where = (1.06 * x[-1], place)
-        axes.annotate(name, (x[-1], end), where, color=colour, va="center", fontsize=9, arrowprops=link)
+        style = {"color": colour, "linestyle": dashes, "marker": "o", "markersize": 3, "linewidth": 1.4, "label": it.name}
+        axes.plot(means["words of a text"], means[it.name], **style)
+    axes.set(xlabel="words and punctuation marks", ylabel="pieces", ylim=(0, None), xlim=(0, None))
+    axes.legend(loc="upper left", frameon=False, handlelength=4)
     axes.spines[["top", "right"]].set_visible(False)
 
 
 def _draw_words(axes: Axes, counts: Sequence[Counts]) -> None:
     axes.set_title("words by their number of pieces, share of all words", loc="left", fontsize=10)
-    for row, it in enumerate(counts):
-        start = 0.0
-        parts = [*zip(GREYS, it.shares, strict=True), ("white", it.unknown_words)]
-        for number, (colour, share) in enumerate(parts):
-            hatch = "////" if number == MOST else None
-            axes.barh(row, share, 0.62, left=start, color=colour, edgecolor="#444444", linewidth=0.6, hatch=hatch)
-            if share >= ROOM:
-                box = {"boxstyle": "round,pad=0.1", "facecolor": "white", "edgecolor": "none"} if hatch else None
-                dark = "white" if number == MOST - 1 else "black"
-                axes.text(
-                    start + share / 2, row, f"{100 * share:.0f}", ha="center", va="center", color=dark, fontsize=8, bbox=box
-                )
-            start += share
-    axes.set_yticks(range(len(counts)), [f"{it.name}\n{it.pieces_per_word:.2f} a word" for it in counts])
+    rows, names = range(len(counts)), [*map(str, range(1, MOST)), f"{MOST} or more", "unknown"]
+    shares = np.array([(*it.shares, it.unknown_words) for it in counts])  # (tokenizers, names)
+    starts = shares.cumsum(axis=1) - shares
+    for place, (name, colour) in enumerate(zip(names, (*GREYS, "white"), strict=True)):
+        style = {"color": colour, "edgecolor": "#444444", "linewidth": 0.6, "hatch": "////" if name == "unknown" else None}
+        bars = axes.barh(rows, shares[:, place], 0.62, left=starts[:, place], label=name, **style)
+        texts = [f"{100 * share:.0f}" if share >= ROOM else "" for share in shares[:, place]]
+        box = {"boxstyle": "round,pad=0.1", "facecolor": "white", "edgecolor": "none"} if name == "unknown" else None
+        dark = "white" if place == MOST - 1 else "black"
+        axes.bar_label(bars, texts, label_type="center", color=dark, fontsize=8, bbox=box)
+    axes.set_yticks(rows, [f"{it.name}\n{it.pieces_per_word:.2f} a word" for it in counts])
     axes.set(xlim=(0, 1), xlabel="share")
     axes.invert_yaxis()
     axes.tick_params(axis="y", length=0)
     axes.spines[["top", "right", "left"]].set_visible(False)
-    names = [*map(str, range(1, MOST)), f"{MOST} or more", "unknown"]
-    colours = [*GREYS, "white"]
-    patches = [
-        mpl.patches.Patch(facecolor=colour, edgecolor="#444444", hatch="////" if name == "unknown" else None, label=name)
-        for colour, name in zip(colours, names, strict=True)
-    ]
-    axes.legend(handles=patches, loc="upper center", bbox_to_anchor=(0.5, -0.14), ncols=len(patches), frameon=False, fontsize=8)
+    axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.14), ncols=len(names), frameon=False, fontsize=8)

@@ -1,6 +1,5 @@
 """Facts about the machine: names, versions, threads, the commit of this code, and the arithmetic that is faster here."""
 
-import contextlib
 import functools
 import importlib.metadata
 import json
@@ -17,6 +16,7 @@ from harness.config.choices import Device, Dtype
 from harness.config.schema import HardwareConfig
 from harness.errors import InputError
 from harness.hardware import energy, outer_launcher
+from harness.hardware.load import nvidia_smi
 
 PACKAGES = ("torch", "numpy", "tokenizers", "datasets", "safetensors", "scikit-learn", "scipy", "mlflow", "hydra-core")
 
@@ -35,10 +35,7 @@ def threads(config: HardwareConfig) -> int:
 def device_name(config: HardwareConfig) -> str:
     """The processor's or the GPU's own name."""
     if config.device is Device.cuda:
-        query = ["nvidia-smi", "--query-gpu=name", "--format=csv,noheader", "--id=0"]
-        with contextlib.suppress(OSError, subprocess.CalledProcessError):
-            return subprocess.run(query, capture_output=True, text=True, check=True).stdout.strip()
-        return "unknown GPU"
+        return next(iter(nvidia_smi("--query-gpu=name", "--id=0") or ["unknown GPU"]))
     lines = Path("/proc/cpuinfo").read_text().splitlines() if Path("/proc/cpuinfo").exists() else []
     names = (line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
     return next(names, platform.processor() or platform.machine())
@@ -76,11 +73,8 @@ def free_bytes(config: HardwareConfig) -> int | None:
     """Memory that a new process could take on the device; None for a GPU that does not report it."""
     if config.device is Device.cpu:
         return psutil.virtual_memory().available
-    query = ["nvidia-smi", "--query-gpu=memory.free", "--format=csv,noheader,nounits", "--id=0"]
-    try:
-        return int(subprocess.run(query, capture_output=True, text=True, check=True).stdout) << 20
-    except (OSError, subprocess.CalledProcessError, ValueError):
-        return None
+    free = nvidia_smi("--query-gpu=memory.free", "--id=0")
+    return int(free[0]) << 20 if free and free[0].isdigit() else None
 
 
 def git_state() -> dict[str, object]:
@@ -88,15 +82,15 @@ def git_state() -> dict[str, object]:
     folder = Path(__file__).resolve().parents[2]
     if not (folder / ".git").exists():
         return {"git_commit": None, "git_dirty": None}
+    git = ["git", "-C", str(folder)]
     try:
-        commit = _git(folder, "rev-parse", "HEAD")
-        return {"git_commit": commit, "git_dirty": bool(_git(folder, "status", "--porcelain"))}
+        commit, changes = (
+            subprocess.run([*git, *words], capture_output=True, text=True, check=True).stdout.strip()
+            for words in (["rev-parse", "HEAD"], ["status", "--porcelain"])
+        )
     except (OSError, subprocess.CalledProcessError):
         return {"git_commit": None, "git_dirty": None}
-
-
-def _git(folder: Path, *arguments: str) -> str:
-    return subprocess.run(["git", "-C", str(folder), *arguments], capture_output=True, text=True, check=True).stdout.strip()
+    return {"git_commit": commit, "git_dirty": bool(changes)}
 
 
 def _version(package: str) -> str | None:

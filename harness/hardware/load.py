@@ -71,6 +71,15 @@ class ForeignLoad:
         return max(0.0, now - self._busy - own) / seconds
 
 
+def nvidia_smi(*query: str) -> list[str] | None:
+    """The lines with which the GPU's driver answers, without heads and units; None without a driver."""
+    command = ["nvidia-smi", *query, "--format=csv,noheader,nounits"]
+    try:
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
+    except (OSError, subprocess.CalledProcessError):
+        return None
+
+
 def other_gpu_processes(machine: "Machine") -> int | None:
     """Processes outside this process tree on the GPUs of this machine; None without a GPU, or if own ones are not listed.
 
@@ -78,10 +87,8 @@ def other_gpu_processes(machine: "Machine") -> int | None:
     """
     if not machine.is_cuda:
         return None
-    query = ["nvidia-smi", "--query-compute-apps=pid", "--format=csv,noheader"]
-    try:
-        listed = subprocess.run(query, capture_output=True, text=True, check=True).stdout.split()
-    except (OSError, subprocess.CalledProcessError):
+    listed = nvidia_smi("--query-compute-apps=pid")
+    if listed is None:
         return None
     own = {psutil.Process().pid, *(child.pid for child in psutil.Process().children(recursive=True))}
     return others(listed, own)

@@ -1,5 +1,9 @@
 """The component that a module belongs to, and profiler ranges named after components."""
 
+import contextlib
+from collections.abc import Iterator
+from functools import partial
+
 from torch import nn
 from torch.autograd.profiler import record_function
 
@@ -51,31 +55,21 @@ def of_range(name: str) -> str | None:
     return component if separator and component in COMPONENTS else None
 
 
-class Ranges:
+@contextlib.contextmanager
+def ranges(model: Classifier) -> Iterator[None]:
     """Inside its block, every call of a module with a component is a profiler range `component | name`."""
+    running: list[record_function] = []
 
-    def __init__(self, model: Classifier) -> None:
-        self._named = [(name, module, component_of(name, module)) for name, module in model.named_modules()]
-        self._open: list[record_function] = []
-        self._hooks: list = []
+    def begin(title: str, *_: object) -> None:
+        running.append(record_function(title))
+        running[-1].__enter__()
 
-    def __enter__(self) -> None:
-        for name, module, component in self._named:
-            if component is not None:
-                self._hooks += self._around(module, f"{component}{SEPARATOR}{name}")
+    def end(*_: object) -> None:
+        running.pop().__exit__(None, None, None)
 
-    def __exit__(self, *error: object) -> None:
-        for hook in self._hooks:
-            hook.remove()
-        self._hooks.clear()
-
-    def _around(self, module: nn.Module, title: str) -> tuple:
-        def begin(*_: object) -> None:
-            opened = record_function(title)
-            opened.__enter__()
-            self._open.append(opened)
-
-        def end(*_: object) -> None:
-            self._open.pop().__exit__(None, None, None)
-
-        return module.register_forward_pre_hook(begin), module.register_forward_hook(end, always_call=True)
+    with contextlib.ExitStack() as hooks:
+        for name, module in model.named_modules():
+            if (component := component_of(name, module)) is not None:
+                hooks.enter_context(module.register_forward_pre_hook(partial(begin, f"{component}{SEPARATOR}{name}")))
+                hooks.enter_context(module.register_forward_hook(end, always_call=True))
+        yield

@@ -12,7 +12,6 @@ import contextlib
 import ctypes
 import gc
 import os
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,9 +19,9 @@ from pathlib import Path
 import torch
 
 from harness.hardware.device import Machine
-from harness.measure import sampler
+from harness.hardware.load import nvidia_smi
 from harness.measure.records import Peak
-from harness.measure.sampler import Sampler
+from harness.measure.sampler import Sampler, resident_bytes
 
 STATUS = Path("/proc/self/status")
 CLEAR = Path("/proc/self/clear_refs")
@@ -41,11 +40,6 @@ def release() -> None:
         ctypes.CDLL(None).malloc_trim(0)
 
 
-def resident_bytes() -> int | None:
-    """Resident memory now, None where the kernel does not report it."""
-    return _field("VmRSS")
-
-
 def _field(name: str) -> int | None:
     if not STATUS.exists():
         return None
@@ -56,12 +50,8 @@ def _field(name: str) -> int | None:
 
 def process_bytes_on_gpu() -> int | None:
     """What the driver counts for this process, context and libraries included; None where it does not, as in containers."""
-    query = ["nvidia-smi", "--query-compute-apps=pid,used_memory", "--format=csv,noheader,nounits"]
-    try:
-        listed = subprocess.run(query, capture_output=True, text=True, check=True).stdout
-    except (OSError, subprocess.CalledProcessError):
-        return None
-    rows = (line.split(",") for line in listed.splitlines() if line.count(",") == 1)
+    listed = nvidia_smi("--query-compute-apps=pid,used_memory") or []
+    rows = (line.split(",") for line in listed if line.count(",") == 1)
     own = [mebibytes.strip() for pid, mebibytes in rows if pid.strip() == str(os.getpid())]
     return int(own[0]) << 20 if own and own[0].isdigit() else None
 
@@ -121,7 +111,7 @@ def peak_memory(machine: Machine, baseline: Baseline | None = None) -> Iterator[
     """The peak of the block by both instruments, above the baseline, by default the process as it is now; filled at its end."""
     baseline, peak = baseline or Baseline(machine), Peak()
     baseline.start()
-    with Sampler(torch.cuda.memory_allocated if machine.is_cuda else sampler.resident_bytes) as beside:
+    with Sampler(torch.cuda.memory_allocated if machine.is_cuda else resident_bytes) as beside:
         yield peak
     peak.kernel, peak.sampled = baseline.peak(), baseline.sampled(beside)
     if machine.is_cuda:

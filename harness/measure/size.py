@@ -43,13 +43,9 @@ def extra_uses(encoder: Encoder) -> int:
     return sum(count(block) for block in uses) - sum(count(block) for block in set(uses))
 
 
-def bytes_by_dtype(model: nn.Module) -> dict[str, int]:
-    """Name of a dtype, such as float32 -> bytes of all parameters of it."""
-    counts: dict[str, int] = {}
-    for parameter in model.parameters():
-        name = _dtype(parameter)
-        counts[name] = counts.get(name, 0) + _bytes(parameter)
-    return counts
+def weights_bytes(model: nn.Module) -> int:
+    """Bytes of all parameters."""
+    return sum(parameter.nbytes for parameter in model.parameters())
 
 
 def per_layer(model: Classifier) -> list[dict[str, object]]:
@@ -57,7 +53,7 @@ def per_layer(model: Classifier) -> list[dict[str, object]]:
     used = _uses(model.encoder)
     rows = [_row(name, parameter, used.get(id(parameter), 1)) for name, parameter in model.named_parameters()]
     sums = [sum(row[key] for row in rows) for key in ("parameters", "parameters_as_used", "bytes")]
-    totals = [count(model), effective(model), sum(bytes_by_dtype(model).values())]
+    totals = [count(model), effective(model), weights_bytes(model)]
     if sums != totals:
         raise RuntimeError(f"tensors add up to {sums} parameters, parameters as used and bytes, the model has {totals}")
     return rows
@@ -70,8 +66,8 @@ def _row(name: str, parameter: nn.Parameter, uses: int) -> dict[str, object]:
         "parameters": parameter.numel(),
         "uses": uses,
         "parameters_as_used": uses * parameter.numel(),
-        "dtype": _dtype(parameter),
-        "bytes": _bytes(parameter),
+        "dtype": str(parameter.dtype).removeprefix("torch."),
+        "bytes": parameter.nbytes,
     }
 
 
@@ -82,14 +78,6 @@ def _uses(encoder: Encoder) -> dict[int, int]:
         for parameter in block.parameters():
             uses[id(parameter)] = uses.get(id(parameter), 0) + 1
     return uses
-
-
-def _dtype(parameter: nn.Parameter) -> str:
-    return str(parameter.dtype).removeprefix("torch.")
-
-
-def _bytes(parameter: nn.Parameter) -> int:
-    return parameter.numel() * parameter.element_size()
 
 
 def sizes(model: Classifier) -> dict[str, int]:
@@ -106,7 +94,7 @@ def sizes(model: Classifier) -> dict[str, int]:
         "model/params_encoder": parts["layers"],
         "model/params_head": in_head,
         "model/params_effective": effective(model),
-        "model/weights_bytes": sum(bytes_by_dtype(model).values()),
+        "model/weights_bytes": weights_bytes(model),
         **{f"model/params_component_{name}": value for name, value in parts.items()},
     }
 
@@ -122,7 +110,7 @@ def of_objective(objective: Objective) -> dict[str, int]:
         "model/params_encoder": layers,
         "model/params_head": total - embeddings - layers,
         "model/params_effective": total + extra_uses(objective.encoder),
-        "model/weights_bytes": sum(bytes_by_dtype(objective).values()),
+        "model/weights_bytes": weights_bytes(objective),
     }
 
 

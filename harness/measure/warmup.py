@@ -6,7 +6,7 @@ medians of log times instead of means and variances: one call that the scheduler
 
 import itertools
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from statistics import median
 
 from harness.hardware.device import Machine
@@ -38,23 +38,17 @@ OF_MEDIAN = math.sqrt(math.pi / 2)
 """Standard error of a median over that of a mean, of a normal distribution."""
 
 
-def warm_up(call: Callable[[], object], machine: Machine, minimum: int = MINIMUM, maximum: int = MAXIMUM) -> WarmUp:
-    """Calls until steady."""
-    return until_steady(times_ms(call, machine), minimum, maximum)
+def warm_up(call: Callable[[], object], machine: Machine) -> WarmUp:
+    """Synchronised calls until steady."""
+    return until_steady(time_ms(call, machine) for _ in range(MAXIMUM))
 
 
-def times_ms(call: Callable[[], object], machine: Machine) -> Iterator[float]:
-    """Milliseconds of one synchronised call after the other, without end."""
-    while True:
-        yield time_ms(call, machine)
-
-
-def until_steady(times: Iterable[float], minimum: int = MINIMUM, maximum: int = MAXIMUM) -> WarmUp:
-    """Takes times until `is_steady`, at least `minimum` and at most `maximum` of them."""
+def until_steady(times: Iterable[float]) -> WarmUp:
+    """Takes times until `is_steady`, at least MINIMUM and at most MAXIMUM of them."""
     values: list[float] = []
-    for value in itertools.islice(times, maximum):
+    for value in itertools.islice(times, MAXIMUM):
         values.append(value)
-        if len(values) >= minimum and is_steady(values):
+        if len(values) >= MINIMUM and is_steady(values):
             return WarmUp(len(values), True, values)
     return WarmUp(len(values), False, values)
 

@@ -159,7 +159,7 @@ def _add_rows(digest: "hashlib._Hash", config: RunConfig, tables: dict[str, Tabl
 def _fill(config: RunConfig, splits: dict[str, Examples], more_text: list[str], folder: Path, rows: str) -> None:
     kind, task = tasks.kind_of(config.task), config.task
     first = next(iter(splits.values()))
-    tokenizer = tokenizers.build(config.tokenizer, [*_vocabulary_texts(config, first), *more_text])
+    tokenizer = tokenizers.build(config.tokenizer, [*vocabulary_texts(config, first), *more_text])
     for split, examples in splits.items():
         _write_split(kind.encode(task, tokenizer, examples), folder, split)
     facts = {
@@ -173,7 +173,7 @@ def _fill(config: RunConfig, splits: dict[str, Examples], more_text: list[str], 
     tokenizer.save(str(folder / "tokenizer.json"))
 
 
-def _vocabulary_texts(config: RunConfig, train: Examples) -> list[str]:
+def vocabulary_texts(config: RunConfig, train: Examples) -> list[str]:
     """Texts of the first split, or the words of all generated tasks, so that a variant has one shape on each of them."""
     words = _words(config)
     return [text for texts in train.texts for text in texts] if words is None else words * config.tokenizer.min_frequency

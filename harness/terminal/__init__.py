@@ -26,6 +26,9 @@ READER_ENDED = 141
 Arguments = ParamSpec("Arguments")
 Row = tuple[str, ...]
 
+DASH = "-"
+"""In place of a value that is missing."""
+
 
 def table(head: Row, rows: list[Row], aligned: str) -> str:
     """Columns under their heads, `l` to the left and `r` to the right."""
@@ -91,9 +94,12 @@ def duration(seconds: float) -> str:
     return f"{whole} s"
 
 
+PREFIXES = ((1e18, "E"), (1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
+
+
 def scaled(value: float, unit: str) -> str:
     """`3.36 M`, `812 GFLOP`: three digits with a decimal prefix."""
-    for factor, prefix in ((1e18, "E"), (1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
+    for factor, prefix in PREFIXES:
         if abs(value) >= factor:
             return f"{value / factor:.3g} {prefix}{unit}" if value / factor < 999.5 else f"{value / factor:.0f} {prefix}{unit}"
     return f"{value:.3g} {unit}".rstrip()

@@ -89,7 +89,7 @@ class Tracker(Backend):
         """Address of the study's table in the UI: on the tracking server, or on a UI that is started for the file."""
         return pages.table_address(self.experiment, self.uri.rstrip("/") if self.uri.startswith("http") else pages.ADDRESS)
 
-    def open(self, record: dict[str, Any], folder: Path | None = None) -> str:
+    def begin(self, record: dict[str, Any], folder: Path | None = None) -> str:
         """Run id of this attempt, created with its tags and parameters unless it exists; sets its state to RUNNING.
 
         Another process that adds the run of the folder, too, is waited for.
@@ -106,40 +106,32 @@ class Tracker(Backend):
         if run_id is not None:
             self._set_tags(run_id, run_tags | {tags.REASON: ""})
             self._client.update_run(run_id, "RUNNING")
-            return run_id
-        run_id = run.info.run_id
-        self._client.log_batch(run_id, params=[Param(key, value) for key, value in pages.parameters(record).items()])
-        self._client.log_inputs(run_id, datasets=_data_sets(record["parameters"]))
+        else:
+            run_id = run.info.run_id
+            self._client.log_batch(run_id, params=[Param(key, value) for key, value in pages.parameters(record).items()])
+            self._client.log_inputs(run_id, datasets=_data_sets(record["parameters"]))
+        self._ids[record["attempt"]] = run_id
         return run_id
-
-    def log(self, run_id: str, entries: list[dict[str, Any]]) -> None:
-        """Adds points of curves, as the run's log has them."""
-        points = [Metric(e["key"], e["value"], e["time"], e["step"]) for e in entries if "key" in e]
-        for start in range(0, len(points), BATCH):
-            self._client.log_batch(run_id, metrics=points[start : start + BATCH])
-
-    def close(self, run_id: str, folder: Path, status: str) -> None:
-        """Adds results and files of the run's folder and ends it."""
-        result = self._add_result(run_id, folder, status)
-        self._set_tags(run_id, {"status": status})
-        self._client.set_terminated(run_id, END_STATES[status], result["time"])
 
     def add(self, record: dict[str, Any], folder: Path, entries: list[dict[str, Any]]) -> None:
         """Adds what a finished run got later: points of curves, results, files, then tags. A run that MLflow lacks stays so."""
         run_id = self.find(record["attempt"])
         if run_id is not None:
-            self.log(run_id, entries)
+            self._ids[record["attempt"]] = run_id
+            self.curves(record, entries)
             self._add_result(run_id, folder, "finished")
             self._set_tags(run_id, record["tags"])
 
-    def begin(self, record: dict[str, Any], folder: Path) -> None:
-        self._ids[record["attempt"]] = self.open(record, folder)
-
     def curves(self, record: dict[str, Any], entries: list[dict[str, Any]]) -> None:
-        self.log(self._ids[record["attempt"]], entries)
+        points = [Metric(e["key"], e["value"], e["time"], e["step"]) for e in entries if "key" in e]
+        for start in range(0, len(points), BATCH):
+            self._client.log_batch(self._ids[record["attempt"]], metrics=points[start : start + BATCH])
 
     def end(self, record: dict[str, Any], folder: Path, status: str) -> None:
-        self.close(self._ids[record["attempt"]], folder, status)
+        run_id = self._ids[record["attempt"]]
+        result = self._add_result(run_id, folder, status)
+        self._set_tags(run_id, {"status": status})
+        self._client.set_terminated(run_id, END_STATES[status], result["time"])
 
     def sync_if_stale(self, record: dict[str, Any], folder: Path) -> bool:
         """Sends a run again whose result in its folder is another than its state here; whether it was."""
@@ -157,12 +149,7 @@ class Tracker(Backend):
         return True
 
     def _runs(self, condition: str) -> list[Run]:
-        runs, token = [], None
-        while True:
-            page = self._client.search_runs([self.experiment], condition, page_token=token)
-            runs, token = runs + list(page), page.token
-            if not token:
-                return runs
+        return _every_run(self._client, [self.experiment], condition)
 
     def _add_result(self, run_id: str, folder: Path, status: str) -> dict[str, Any]:
         result = run_log.result(folder) or {"metrics": {}, "time": run_log.now_ms()}
@@ -174,15 +161,14 @@ class Tracker(Backend):
         run_tags |= tags.packed(tags.METRICS, details)  # a parameter could not change
         if record := run_log.read_json(folder / run_log.RECORD):
             warning = plateau.warning(result["metrics"], record["parameters"])
-            run_tags |= {tags.WARNING: warning} if warning else {}
-            links = pages.Links(self.experiment, self._study_run)
-            run_tags |= {tags.RETRIES: len(again)} if (again := record.get(tags.RETRIES)) else {}
-            run_tags |= {tags.REASON: end["reason"]} if (end := record.get(tags.END)) and end["reason"] else {}
-            run_tags |= (
-                {tags.PIECES: ", ".join(f"{phase} {count}" for phase, count in record[tags.PIECES].items())}
-                if record.get(tags.PIECES)
-                else {}
-            )
+            links, end = pages.Links(self.experiment, self._study_run), record.get(tags.END, {})
+            stated = {
+                tags.WARNING: warning,
+                tags.RETRIES: len(record.get(tags.RETRIES, ())),
+                tags.REASON: end.get("reason"),
+                tags.PIECES: ", ".join(f"{phase} {count}" for phase, count in record.get(tags.PIECES, {}).items()),
+            }
+            run_tags |= {key: value for key, value in stated.items() if value}
             run_tags[NOTE] = pages.of_run(record, result["metrics"], status, folder, links)
         self._set_tags(run_id, run_tags)
         for path in run_log.artifacts(folder):
@@ -300,12 +286,18 @@ def finished_runs(uri: str | None, output: str) -> list[run_log.FinishedRun]:
     uri = uri or paths.database_uri(output)
     if not database.exists(uri):
         return []
-    client, runs, token = MlflowClient(tracking_uri=whole(uri)), [], None
+    client = MlflowClient(tracking_uri=whole(uri))
     studies = [study.experiment_id for study in client.search_experiments()]
+    runs = _every_run(client, studies, "tags.status = 'finished'", ["attributes.start_time ASC"])
+    return [_finished(run) for run in runs if run.data.tags.get(tags.ROLE) != tags.ROLE_STUDY]
+
+
+def _every_run(client: MlflowClient, studies: list[str], condition: str, order: list[str] | None = None) -> list[Run]:
+    """All pages of a search."""
+    runs, token = [], None
     while True:
-        page = client.search_runs(studies, "tags.status = 'finished'", order_by=["attributes.start_time ASC"], page_token=token)
-        runs += [_finished(run) for run in page if run.data.tags.get(tags.ROLE) != tags.ROLE_STUDY]
-        token = page.token
+        page = client.search_runs(studies, condition, order_by=order, page_token=token)
+        runs, token = runs + list(page), page.token
         if not token:
             return runs
 

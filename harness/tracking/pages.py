@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from harness import arms, metrics, tags
+from harness.terminal import PREFIXES
 
 MOST_PARAMETERS = 40
 
@@ -133,7 +134,6 @@ COSTS = {
 }
 """In the first sentence of a run, which the page shows without unfolding the rest."""
 
-PREFIXES = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 PREFIXED = {"bytes": "B", "FLOP": "FLOP", "parameters": "", "tokens": "tokens", "tokens/s": "tokens/s"}
 """Units that get a prefix -> how they are written."""
 

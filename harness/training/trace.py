@@ -16,7 +16,7 @@ from torch.autograd.profiler_util import FunctionEvent
 from torch.profiler import ProfilerActivity, profile
 
 from harness.measure import latency, subject, warmup
-from harness.measure.components import OTHER, Ranges, of_range
+from harness.measure.components import OTHER, of_range, ranges
 from harness.measure.records import Trace, TracedCall
 from harness.measure.subject import Subject
 from harness.training.measured_steps import TrainingSteps
@@ -88,7 +88,7 @@ def measure(measured: Subject, path: Path) -> Trace:
         model.eval()
         call(text)
 
-    with Ranges(model):
+    with ranges(model):
         profiled, spent = undisturbed({PASS: infer, STEP: lambda: steps.run(1)})
     profiled.export_chrome_trace(str(path))
     forward, step = (TracedCall(spent[name].whole_ms, spent[name].parts_ms) for name in (PASS, STEP))

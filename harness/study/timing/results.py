@@ -64,7 +64,7 @@ def timing_values(launches: list[Launch], flops_forward: float | None = None) ->
     """Metric name -> value over all launches; there must be at least one."""
     raw = [launch.latency.raw_ms for launch in launches]
     ranked = percentiles(np.concatenate(raw))
-    low, high = intervals.percentile_interval(raw, 50) if len(raw) > 1 else (None, None)
+    low, high = intervals.median_interval(raw) if len(raw) > 1 else (None, None)
     work = [launch.throughput for launch in launches]
     seconds = sum(part.seconds for part in work)
     tokens, padded = sum(part.tokens for part in work), sum(part.padded_tokens for part in work)

@@ -13,7 +13,7 @@ from variants import VARIANTS
 
 from harness.__main__ import main
 from harness.commands import describe, describe_picture
-from harness.commands.describe_picture import Architecture, Box, Group, Pattern, Repeat, architecture_of, fold
+from harness.commands.describe_picture import Architecture, Box, Group, architecture_of
 from harness.commands.pictures import STYLE, content
 from harness.config.schema import ModelConfig, RunConfig
 from harness.measure import pretraining_heads as heads
@@ -45,8 +45,7 @@ def composed(name: str, scale: str = "tiny") -> ModelConfig:
 
 
 def groups(of: Architecture) -> list[Group]:
-    patterns = [item for column in of.columns for item in column if isinstance(item, Pattern)]
-    return [group for pattern in patterns for group in pattern.groups]
+    return [item for column in of.columns for item in column if isinstance(item, Group)]
 
 
 def parameters(of: Architecture) -> int:
@@ -245,32 +244,15 @@ def test_boxes_hold_all_parameters(changes):
 )
 def test_layers_that_look_the_same_are_one_group_that_says_how_often_it_runs(changes, note):
     (group,) = groups(drawn(**changes))
-    assert (group.layers, group.note) == (6, note)
+    assert (group.layers, group.note) == ([*range(6)], note)
 
 
-def test_layers_that_see_everything_come_again_between_windows():
-    of = drawn(attention_window=4, global_layer_every=3)
-    assert [(group.boxes[0].title, group.layers) for group in groups(of)] == [
-        ("Global self-attention", 1),
-        ("Windowed self-attention", 2),
+def test_layers_that_see_everything_are_drawn_apart_from_windows():
+    of = groups(drawn(attention_window=4, global_layer_every=3))
+    assert [(group.boxes[0].title, group.note, group.boxes[0].copies) for group in of] == [
+        ("Global self-attention", "layers 1, 4", 2),
+        ("Windowed self-attention", "layers 2, 3,\n5, 6", 4),
     ]
-    (pattern,) = (item for item in of.columns[0] if isinstance(item, Pattern))
-    assert (pattern.times, pattern.whole) == (2, True)
-    assert [group.boxes[0].copies for group in pattern.groups] == [2, 4]
-
-
-@pytest.mark.parametrize(
-    ("looks", "parts"),
-    [
-        ("aaaa", [Repeat(0, 1, 4)]),
-        ("baaa", [Repeat(0, 1, 1), Repeat(1, 1, 3)]),
-        ("abbabb", [Repeat(0, 3, 6)]),
-        ("xbbabbabb", [Repeat(0, 1, 1), Repeat(1, 3, 8)]),
-        ("ab", [Repeat(0, 1, 1), Repeat(1, 1, 1)]),
-    ],
-)
-def test_fold_cuts_where_most_repeats(looks, parts):
-    assert fold(looks) == parts
 
 
 def test_norm_stands_where_the_config_puts_it():

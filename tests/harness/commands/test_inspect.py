@@ -296,7 +296,7 @@ def extents(figure) -> list:
 
     canvas = FigureCanvasAgg(figure)
     canvas.draw()
-    texts = [text for axes in figure.axes for text in axes.findobj(lambda one: hasattr(one, "get_text"))]
+    texts = figure.findobj(lambda one: hasattr(one, "get_text"))
     return [text.get_window_extent(canvas.get_renderer()) for text in texts if text.get_text() and text.get_visible()]
 
 

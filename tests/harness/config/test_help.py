@@ -16,7 +16,7 @@ from harness.config.schema import RunConfig, flatten, to_dict
 from harness.errors import InputError
 from harness.paths import conf_directory
 
-HELP = page({name: line for name, (_, line) in COMMANDS.items()})
+HELP = page(COMMANDS)
 
 
 def test_every_group_is_explained():

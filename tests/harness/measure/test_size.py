@@ -6,7 +6,7 @@ from variant_files import variant
 
 from harness import metrics
 from harness.measure import size
-from harness.measure.size import bytes_by_dtype, components, effective, per_layer, published_sizes, sizes
+from harness.measure.size import components, effective, per_layer, published_sizes, sizes, weights_bytes
 from harness.paths import conf_directory
 from models.config import EncoderConfig
 from models.heads import TokenClassifier, build_classifier, on_meta
@@ -62,13 +62,13 @@ def test_weights_take_four_bytes_a_parameter():
     assert values["model/params_trainable"] == values["model/params_total"]
 
 
-def test_bytes_are_told_for_each_dtype():
+def test_bytes_are_those_of_each_dtype():
     model = build_classifier(EncoderConfig(vocab_size=50, hidden_size=24, num_hidden_layers=1), 2, seed=0)
     total = 4 * sum(parameter.numel() for parameter in model.parameters())
-    assert bytes_by_dtype(model) == {"float32": total}
+    assert weights_bytes(model) == total
     head = sum(parameter.numel() for parameter in model.head.parameters())
     model.head.to(torch.bfloat16)
-    assert bytes_by_dtype(model) == {"float32": total - 4 * head, "bfloat16": 2 * head}
+    assert weights_bytes(model) == total - 2 * head
     assert sizes(model)["model/weights_bytes"] == total - 2 * head
 
 

@@ -94,7 +94,7 @@ def torn_copy(path: Path, folder: Path) -> Path:
 
 
 def test_torn_store_is_named_and_never_replaced_unasked(output, tmp_path):
-    Tracker(None, str(output), "study").open({"attempt": "a", "name": "n", "started": 1, "tags": {}, "parameters": {}})
+    Tracker(None, str(output), "study").begin({"attempt": "a", "name": "n", "started": 1, "tags": {}, "parameters": {}})
     path = torn_copy(output / "mlflow.db", tmp_path / "torn")
     before = path.read_bytes()
     with pytest.raises(BrokenStoreError, match=rf"^{path} is torn: .*`python -m harness sync` keeps it aside"):
@@ -152,7 +152,7 @@ def test_files_of_a_moved_store_are_found_in_the_new_place(sweep, tmp_path):
         assert run.info.artifact_uri.startswith((second / "artifacts" / "sweep").as_uri() + "/")
         place = Path(unquote(run.info.artifact_uri.removeprefix("file://")))
         assert "model_name" in (place / "config.yaml").read_text()
-    new = Tracker(None, str(second), "another").open({"attempt": "a", "name": "n", "started": 1, "tags": {}, "parameters": {}})
+    new = Tracker(None, str(second), "another").begin({"attempt": "a", "name": "n", "started": 1, "tags": {}, "parameters": {}})
     assert str(tmp_path / "with%20space" / "second") in client.get_run(new).info.artifact_uri
 
 

@@ -259,24 +259,24 @@ def status_of(tracker: Tracker, run_id: str) -> tuple[str, str]:
 
 
 def test_opening_one_attempt_twice_is_one_run(tracker):
-    assert tracker.open(a_run()) == tracker.open(a_run())
-    assert tracker.open(a_run("a2")) != tracker.open(a_run())
+    assert tracker.begin(a_run()) == tracker.begin(a_run())
+    assert tracker.begin(a_run("a2")) != tracker.begin(a_run())
 
 
 def test_run_of_an_older_version_gets_its_role(tracker):
     """The table of a study shows runs by their role."""
     older, replicate = a_run("a1"), a_run("a2")
     replicate["tags"] = replicate["tags"] | {tags.REPLICATE: "true"}
-    roles = [tracker._client.get_run(tracker.open(record)).data.tags[tags.ROLE] for record in (older, replicate)]
+    roles = [tracker._client.get_run(tracker.begin(record)).data.tags[tags.ROLE] for record in (older, replicate)]
     assert roles == [tags.ROLE_RUN, tags.ROLE_REPLICATE]
 
 
 @pytest.mark.long
 def test_logging_one_curve_twice_is_one_curve(tracker, output, curve_of):
-    run_id = tracker.open(a_run())
+    run_id = tracker.begin(a_run())
     points = [{"key": "finetune/loss", "value": 1 / step, "time": step, "step": step, "tokens": 1} for step in range(1, 2501)]
     for _ in range(2):
-        tracker.log(run_id, [{"stage": "finetune", "steps": 2500, "time": 0}, *points])
+        tracker.curves(a_run(), [{"stage": "finetune", "steps": 2500, "time": 0}, *points])
     assert curve_of(output, run_id) == [(step, 1 / step) for step in range(1, 2501)]
 
 
@@ -284,16 +284,16 @@ def test_logging_one_curve_twice_is_one_curve(tracker, output, curve_of):
     ("status", "state"), [("finished", "FINISHED"), ("diverged", "FAILED"), ("failed", "FAILED"), ("killed", "KILLED")]
 )
 def test_every_end_has_its_state(tracker, tmp_path, status, state):
-    run_id = tracker.open(a_run())
-    tracker.close(run_id, tmp_path, status)
+    run_id = tracker.begin(a_run())
+    tracker.end(a_run(), tmp_path, status)
     assert status_of(tracker, run_id) == (state, status)
 
 
 def test_a_run_that_goes_on_under_another_load_ends_with_its_last_environment(tracker, tmp_path):
     for status, load in (("killed", 0.5), ("finished", 7.25)):
         (tmp_path / "environment.json").write_text(json.dumps({"load_average": load, "threads": 1}))
-        run_id = tracker.open(a_run())
-        tracker.close(run_id, tmp_path, status)
+        run_id = tracker.begin(a_run())
+        tracker.end(a_run(), tmp_path, status)
     assert status_of(tracker, run_id) == ("FINISHED", "finished")
     found = tracker._client.get_run(run_id).data
     assert (found.tags["environment.load_average"], found.tags["environment.threads"]) == ("7.25", "1")
@@ -309,7 +309,7 @@ def test_runs_of_processes_that_are_gone_are_ended_and_no_others(tracker):
         "alive": f"{host}:{me.pid}:{me.create_time():.0f}",
         "another machine": f"not-{host}:{2**22 + 1}:1",
     }
-    run_ids = {name: tracker.open(a_run(name)) for name in others}
+    run_ids = {name: tracker.begin(a_run(name)) for name in others}
     for name, process in others.items():
         tracker._client.set_tag(run_ids[name], "process", process)
     assert tracker.reap() == 2
@@ -321,7 +321,7 @@ def test_runs_of_processes_that_are_gone_are_ended_and_no_others(tracker):
 
 def test_deleted_study_comes_back(tracker, output):
     tracker._client.delete_experiment(tracker.experiment)
-    assert Tracker(None, str(output), "s").open(a_run())
+    assert Tracker(None, str(output), "s").begin(a_run())
 
 
 def test_store_that_is_away_is_told_by_its_own_error(tmp_path):

@@ -12,7 +12,7 @@ from variants import VARIANTS
 from harness.config.schema import HardwareConfig, MeasureConfig, ModelConfig, RunConfig, TaskConfig
 from harness.hardware.device import Machine
 from harness.measure import subject
-from harness.measure.components import COMPONENTS, Ranges, component_of, of_range
+from harness.measure.components import COMPONENTS, component_of, of_range, ranges
 from harness.measure.subject import Subject
 from harness.training import trace
 from harness.training.measured_steps import TrainingSteps
@@ -56,7 +56,7 @@ def spent_on(config: RunConfig) -> dict[str, trace.Spent]:
         with torch.inference_mode():
             model(batch)
 
-    with Ranges(model):
+    with ranges(model):
         return trace.undisturbed({trace.PASS: infer, trace.STEP: lambda: steps.run(1)})[1]
 
 
@@ -94,7 +94,7 @@ def test_nodes_of_the_graph_belong_to_the_component_that_made_them():
         with torch.autograd.profiler.record_function("forward"):
             graph.append(model.loss(model(batch), batch.labels).grad_fn)
 
-    with Ranges(model):
+    with ranges(model):
         profiled, _ = trace.session({trace.STEP: record})
     (root,) = (event for event in profiled.events() if event.name == trace.STEP)
     owners, seen = trace.owners_of_nodes(root), set()
@@ -153,7 +153,7 @@ def test_every_weight_outside_of_recurrent_layers_has_a_component():
 
 def test_ranges_are_gone_afterwards_and_name_their_module():
     model = subject.build(config_of("base"), Machine(HardwareConfig(threads=1)))
-    with Ranges(model):
+    with ranges(model):
         assert model.encoder.embeddings._forward_hooks
     assert not any(module._forward_hooks or module._forward_pre_hooks for module in model.modules())
     assert of_range("norms | encoder.embeddings.norm") == "norms"
