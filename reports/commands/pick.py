@@ -128,9 +128,7 @@ def candidates(comparison: Comparison, bounds: list[Bound]) -> list[Candidate]:
     )
 
 
-def _candidate(
-    label: str, sections: list[Section], selected: Sequence[Section], bounds: Iterable[Bound]
-) -> Candidate | None:
+def _candidate(label: str, sections: list[Section], selected: Sequence[Section], bounds: Iterable[Bound]) -> Candidate | None:
     """None for an arm of none of the sections.
 
     A metric is that of a task's selected section, or where this one has not measured it, of those under other conditions: one

@@ -99,7 +99,9 @@ def test_scores_of_one_study_meet_times_of_another_under_other_conditions(tracki
     scores = {name: value for name, value in typical(1.0, 0.9).items() if name.startswith("eval/")}
     for arm in ("fast", "slow", "untimed"):
         for seed in range(3):
-            tracking.log(arm, seed, scores | {"eval/score": 0.9 + seed / 1000}, study="scores", params={"hardware.dtype": "bf16"})
+            tracking.log(
+                arm, seed, scores | {"eval/score": 0.9 + seed / 1000}, study="scores", params={"hardware.dtype": "bf16"}
+            )
     for arm, times in (("fast", [9.0, 9.1, 9.05, 9.02]), ("slow", [11.0, 11.1, 11.05, 11.02])):
         for replicate in ("false", "true"):
             more = {"replicate": replicate} if replicate == "true" else {}
