@@ -19,7 +19,7 @@ def objective_of(config: RunConfig) -> ObjectiveConfig:
 
     All heads for masked tokens are read as that of masked language modelling.
     """
-    options = config.pretrain
+    options = config.pretrain.of_phases[-1]
     if options.objective is ObjectiveName.none:
         options = replace(options, objective=config.model.objective)
         if config.model.init_from is not None or not can_score(options):

@@ -162,7 +162,7 @@ def test_a_sweep_scores_what_it_has_pretrained_and_its_control_once_each(run_har
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("objective", ["clm", "plm", "bidirectional_lm"])
+@pytest.mark.parametrize("objective", ["clm", "plm", "bidirectional_lm", "[clm,mlm]"])
 def test_other_objectives_score_by_their_own_heads(run_harness, tmp_path, objective):
     done = run_harness(*SMALL, f"pretrain={objective}", "task=minimal_pairs", f"output={tmp_path}")
     assert done.returncode == 0, done.stdout + done.stderr
