@@ -198,10 +198,10 @@ class _Recorder:
             self._parameters |= mine.keys()
 
     def _hook(self, name: str, module: nn.Module) -> None:
-        if isinstance(module, Direction):
-            module.states = self._states(name, module.states)
-        if isinstance(module, Embeddings):
-            module._positions = self._positions(name, module)
+        if isinstance(module, Direction):  # it is asked for its states, not called
+            self._watch(module, "states", lambda states: self._of_direction(name, states))
+        if isinstance(module, Embeddings):  # a table of positions is cut, not called
+            self._watch(module, "_positions", lambda vectors: self._of_positions(f"{name}.position_embedding", vectors))
             module.register_forward_pre_hook(lambda _, inputs: self.add(f"{name}.ids", "input ids", inputs[0].input_ids.shape))
         module.register_forward_pre_hook(lambda _, inputs: self._begin(module, inputs))
         module.register_forward_hook(lambda _, inputs, output: self._end(module, output))
@@ -240,30 +240,24 @@ class _Recorder:
         elif isinstance(module, Embeddings | Pooler):
             self.add(f"{name}.output", "output", output.shape)
 
-    def _states(self, name: str, states: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:
-        """A direction is asked for its states, not called."""
+    def _watch(self, module: nn.Module, method: str, see: Callable[[Tensor | None], None]) -> None:
+        called = getattr(module, method)
 
-        def recorded(inputs: Tensor) -> Tensor:
-            self._next_layer(name)
-            output = states(inputs)
-            self.add(name, "states", output.shape, *self._counted[name])
+        def watched(*inputs: object) -> Tensor | None:
+            output = called(*inputs)
+            see(output)
             return output
 
-        return recorded
+        setattr(module, method, watched)
 
-    def _positions(self, name: str, embeddings: Embeddings) -> Callable[[Batch], Tensor | None]:
-        """A table of positions is cut, not called."""
-        positions, table = embeddings._positions, f"{name}.position_embedding"
+    def _of_direction(self, name: str, states: Tensor) -> None:
+        self._next_layer(name)
+        self.add(name, "states", states.shape, *self._counted[name])
 
-        def recorded(batch: Batch) -> Tensor | None:
-            vectors = positions(batch)
-            if vectors is not None:
-                counted = self._counted.get(table, (None, False))
-                title = "position_embedding" if table in self._counted else "sines and cosines"
-                self.add(table, title, vectors.shape, *counted)
-            return vectors
-
-        return recorded
+    def _of_positions(self, table: str, vectors: Tensor | None) -> None:
+        if vectors is not None:
+            title = "position_embedding" if table in self._counted else "sines and cosines"
+            self.add(table, title, vectors.shape, *self._counted.get(table, (None, False)))
 
     def inside(self, name: str, shape: Size) -> None:
         """A tensor that no module makes, in the module that runs now."""

@@ -10,7 +10,6 @@ import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -263,16 +262,6 @@ class Layout:
     pieces: list[str]
 
 
-class FeatureFile(Protocol):
-    """One open file."""
-
-    def write(self, vectors: Vectors) -> int:
-        """Adds a text; returns its bytes: of its line, or of its vectors."""
-
-    def close(self) -> None:
-        """Writes what is held back."""
-
-
 class JsonLines:
     """One object a text: `linex_index`, and `features` with the `layers` of every `token`, values with six decimals."""
 
@@ -371,4 +360,5 @@ class Safetensors:
         return room.to_bytes(8, "little") + json.dumps(header).encode().ljust(room)
 
 
-WRITERS: dict[str, Callable[[Path, Layout], FeatureFile]] = dict(zip(FEATURES, (JsonLines, Parquet, Safetensors), strict=True))
+WRITERS = dict(zip(FEATURES, (JsonLines, Parquet, Safetensors), strict=True))
+"""Format -> one open file: `write` adds a text and returns its bytes, of its line or of its vectors; `close` ends the file."""
