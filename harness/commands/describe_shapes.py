@@ -19,14 +19,13 @@ from harness.config.resolve import MEASURED_LENGTH
 from harness.config.schema import RunConfig
 from harness.measure import pretraining_heads as heads
 from harness.measure import subject
-from harness.tasks import kind_of
 from harness.terminal import Row, table, wrapped
 from models.batch import Batch
 from models.config import Body, EncoderConfig
 from models.decoder import CrossAttentionBlock
 from models.dropout import Dropout
 from models.encoder import Embeddings, Encoder
-from models.heads import Pooler, on_meta
+from models.heads import Pooler
 from models.layers import AttentionBlock, FeedForwardBlock
 from models.mask_decoder import MaskDecoder
 from models.objectives.base import Objective, PretrainBatch, Vocabulary
@@ -99,12 +98,11 @@ def of_model(config: RunConfig) -> str:
 
 
 def _classified(config: RunConfig, B: int, T: int) -> Traced:
-    outputs = subject.outputs_of(config.task)
-    model = on_meta(config.model, outputs, kind_of(config.task).head()).eval()
+    model = subject.shapes(config.model, config.task).eval()
     ids = Batch(torch.zeros(B, T, dtype=torch.int64, device="meta"))
     seen = trace(dict(model.named_children()), lambda: model(ids))
     order = {"encoder": model.encoder.layers.execution_order()}
-    return Traced(seen, Sizes({"B": B, "T": T}, {"encoder": config.model}, outputs), order)
+    return Traced(seen, Sizes({"B": B, "T": T}, {"encoder": config.model}, subject.outputs_of(config.task)), order)
 
 
 # The objective
