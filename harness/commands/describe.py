@@ -16,7 +16,6 @@ import torch
 from matplotlib.figure import Figure
 from omegaconf import OmegaConf
 
-from harness import tasks
 from harness.checkpoints import huggingface, start
 from harness.commands import describe_coordinates, describe_picture, describe_shapes
 from harness.commands.options import Describe
@@ -29,18 +28,13 @@ from harness.config.schema import ModelConfig, RunConfig, TaskConfig
 from harness.errors import InputError
 from harness.measure import flops, memory_formula, size, subject
 from harness.measure import pretraining_heads as heads
-from harness.measure.memory_formula import Shape
 from harness.paths import conf_directory, file_name
 from harness.terminal import DASH, Row, table, wrapped
 from models.config import Activation, EncoderConfig
-from models.heads import Classifier, on_meta
 from models.keys import keys_read
 from models.layers import ACTIVATIONS
 from models.objectives.build import refuse_misfit
 from models.objectives.config import ObjectiveName
-
-OUTPUTS = 2
-"""Classes of the head where no task names them, as in the published counts."""
 
 FOLLOWING = ("depth", "embedding_width", "feed_forward_width", "head_width")
 """Properties of a config that are listed where they differ, beside its keys."""
@@ -89,7 +83,7 @@ def describe(config: RunConfig, base: ModelConfig, scale: str, out: Path, name: 
     """What is printed of one variant beside `base`, which is of this scale and name; writes its pictures to `out`."""
     rows = difference(base, config.model)
     differences = table(("key", name, config.label), rows, "lrr") if rows else f"no difference from {name}"
-    parts = parameter_table(base, config.model, config.task)
+    parts = compared(counts(base, config.task), counts(config.model, config.task))
     paths = "\n".join(map(str, write_pictures(config, parts, out, name)))
     parameters = table(("parameters", name, config.label, "change"), parts, "lrrr")
     beside = "" if config.scale_name == scale else f", beside {name} at scale {scale}"
@@ -152,10 +146,15 @@ def as_typed(value: object) -> str:
     return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
-def parameter_table(base: EncoderConfig, other: EncoderConfig, task: TaskConfig) -> list[Row]:
-    """(component, base's parameters, its own, change) and the totals; a dash where neither has any."""
-    before, after = counts(base, task), counts(other, task)
-    return [(name, number(before[name]), number(after[name]), change(before[name], after[name])) for name in before]
+def compared(before: dict[str, int | str], after: dict[str, int | str]) -> list[Row]:
+    """(component, base's parameters, its own, change); a dash where there are none. A word in place of a number stays."""
+    rows = []
+    for name in {**before, **after}:
+        pair = before.get(name, 0), after.get(name, 0)
+        words = [value if isinstance(value, str) else f"{value:,}" if value else DASH for value in pair]
+        counted = [0 if isinstance(value, str) else value for value in pair]  # a word counts no parameters
+        rows.append((name, *words, "=" if pair[0] == pair[1] != 0 else change(*counted)))
+    return rows
 
 
 def pretraining_heads(run: RunConfig, base: ModelConfig, beside: str = "base") -> str:
@@ -170,37 +169,20 @@ def pretraining_heads(run: RunConfig, base: ModelConfig, beside: str = "base") -
         plain = {}
     objectives = [heads.objective_of(model, run.pretrain).value for model in (base, run.model)]
     titles = ("pretraining heads", f"{beside} ({objectives[0]})", f"{run.label} ({objectives[1]})", "change")
-    rows = []
-    for name in {**plain, **ours}:
-        pair = plain.get(name, 0), ours.get(name, 0)
-        words = [value if isinstance(value, str) else number(value) for value in pair]
-        counted = [0 if isinstance(value, str) else value for value in pair]  # a word counts no parameters
-        rows.append((name, *words, "=" if pair[0] == pair[1] else change(*counted)))
-    return table(titles, rows, "lrrr")
-
-
-def shapes(config: EncoderConfig, task: TaskConfig) -> Classifier:
-    """The model with the head of the task, without values."""
-    kind = tasks.kind_of(task)
-    return on_meta(config, kind.num_outputs(task) or OUTPUTS, kind.head())
+    return table(titles, compared(plain, ours), "lrrr")
 
 
 def counts(config: EncoderConfig, task: TaskConfig) -> dict[str, int]:
     """Component -> parameters, then their total, and the total with shared layers counted at each use."""
-    model = shapes(config, task)
+    model = subject.shapes(config, task)
     return {**size.components(model), "total": size.count(model), "effective": size.effective(model)}
-
-
-def number(value: int) -> str:
-    """With thousands separators; a dash for 0."""
-    return f"{value:,}" if value else "-"
 
 
 def change(before: int, after: int) -> str:
     """In percent of before; "new" where there was nothing."""
     if not before:
-        return "new" if after else "-"
-    return f"{100 * (after - before) / before:+.1f} %" if after != before else "="
+        return "new" if after else DASH
+    return f"{100 * (after - before) / before:+.1f} %"
 
 
 def write_pictures(config: RunConfig, parts: list[Row], out: Path, beside: str) -> list[Path]:
@@ -210,7 +192,7 @@ def write_pictures(config: RunConfig, parts: list[Row], out: Path, beside: str) 
     if effective[2] != total[2]:
         subtitle += f", {effective[2]} with every use of a shared layer"
     title = f"{config.label}, scale {config.scale_name}"
-    drawn = describe_picture.architecture_of(shapes(config.model, config.task), title, subtitle)
+    drawn = describe_picture.architecture_of(subject.shapes(config.model, config.task), title, subtitle)
     with mpl.rc_context(STYLE):
         name = file_name(f"{config.label}-{config.scale_name}")
         return save(describe_picture.draw(drawn), out, name)
@@ -272,14 +254,13 @@ def names(config_dir: str | None) -> list[str]:
 
 def counted(name: str, model: ModelConfig, config: RunConfig, length: int) -> AtScale:
     """Counts on the meta device; AdamW's memory as of a training step of measure.batch_size texts."""
-    outputs, head = subject.outputs_of(config.task), tasks.kind_of(config.task).head()
-    parts = size.components(on_meta(model, outputs, head))
+    parts = size.components(subject.shapes(model, config.task))
     total = sum(parts.values())
     embeddings = total - parts["layers"] - parts["pooler"] - parts["head"]
     forward = step_bytes = None
     if length <= model.longest_text:
-        forward = flops.counted(model, outputs, 1, length, False, head)
-        shape = Shape(model, outputs, config.measure.batch_size, length, head)
+        shape = replace(subject.step_shape(config, config.measure.batch_size), config=model, length=length)
+        forward = flops.counted(model, shape.num_outputs, 1, length, False, shape.head)
         step_bytes = memory_formula.parts(shape, config.hardware, config.finetune.activation_checkpointing).total
     return AtScale(name, model, total, embeddings, parts["layers"], forward, step_bytes)
 

@@ -19,14 +19,13 @@ from harness.config.resolve import MEASURED_LENGTH
 from harness.config.schema import RunConfig
 from harness.measure import pretraining_heads as heads
 from harness.measure import subject
-from harness.tasks import kind_of
 from harness.terminal import Row, table, wrapped
 from models.batch import Batch
 from models.config import Body, EncoderConfig
 from models.decoder import CrossAttentionBlock
 from models.dropout import Dropout
 from models.encoder import Embeddings, Encoder
-from models.heads import Pooler, on_meta
+from models.heads import Pooler
 from models.layers import AttentionBlock, FeedForwardBlock
 from models.mask_decoder import MaskDecoder
 from models.objectives.base import Objective, PretrainBatch, Vocabulary
@@ -99,12 +98,11 @@ def of_model(config: RunConfig) -> str:
 
 
 def _classified(config: RunConfig, B: int, T: int) -> Traced:
-    outputs = subject.outputs_of(config.task)
-    model = on_meta(config.model, outputs, kind_of(config.task).head()).eval()
+    model = subject.shapes(config.model, config.task).eval()
     ids = Batch(torch.zeros(B, T, dtype=torch.int64, device="meta"))
     seen = trace(dict(model.named_children()), lambda: model(ids))
     order = {"encoder": model.encoder.layers.execution_order()}
-    return Traced(seen, Sizes({"B": B, "T": T}, {"encoder": config.model}, outputs), order)
+    return Traced(seen, Sizes({"B": B, "T": T}, {"encoder": config.model}, subject.outputs_of(config.task)), order)
 
 
 # The objective
@@ -198,10 +196,10 @@ class _Recorder:
             self._parameters |= mine.keys()
 
     def _hook(self, name: str, module: nn.Module) -> None:
-        if isinstance(module, Direction):
-            module.states = self._states(name, module.states)
-        if isinstance(module, Embeddings):
-            module._positions = self._positions(name, module)
+        if isinstance(module, Direction):  # it is asked for its states, not called
+            self._watch(module, "states", lambda states: self._of_direction(name, states))
+        if isinstance(module, Embeddings):  # a table of positions is cut, not called
+            self._watch(module, "_positions", lambda vectors: self._of_positions(f"{name}.position_embedding", vectors))
             module.register_forward_pre_hook(lambda _, inputs: self.add(f"{name}.ids", "input ids", inputs[0].input_ids.shape))
         module.register_forward_pre_hook(lambda _, inputs: self._begin(module, inputs))
         module.register_forward_hook(lambda _, inputs, output: self._end(module, output))
@@ -240,30 +238,24 @@ class _Recorder:
         elif isinstance(module, Embeddings | Pooler):
             self.add(f"{name}.output", "output", output.shape)
 
-    def _states(self, name: str, states: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:
-        """A direction is asked for its states, not called."""
+    def _watch(self, module: nn.Module, method: str, see: Callable[[Tensor | None], None]) -> None:
+        called = getattr(module, method)
 
-        def recorded(inputs: Tensor) -> Tensor:
-            self._next_layer(name)
-            output = states(inputs)
-            self.add(name, "states", output.shape, *self._counted[name])
+        def watched(*inputs: object) -> Tensor | None:
+            output = called(*inputs)
+            see(output)
             return output
 
-        return recorded
+        setattr(module, method, watched)
 
-    def _positions(self, name: str, embeddings: Embeddings) -> Callable[[Batch], Tensor | None]:
-        """A table of positions is cut, not called."""
-        positions, table = embeddings._positions, f"{name}.position_embedding"
+    def _of_direction(self, name: str, states: Tensor) -> None:
+        self._next_layer(name)
+        self.add(name, "states", states.shape, *self._counted[name])
 
-        def recorded(batch: Batch) -> Tensor | None:
-            vectors = positions(batch)
-            if vectors is not None:
-                counted = self._counted.get(table, (None, False))
-                title = "position_embedding" if table in self._counted else "sines and cosines"
-                self.add(table, title, vectors.shape, *counted)
-            return vectors
-
-        return recorded
+    def _of_positions(self, table: str, vectors: Tensor | None) -> None:
+        if vectors is not None:
+            title = "position_embedding" if table in self._counted else "sines and cosines"
+            self.add(table, title, vectors.shape, *self._counted.get(table, (None, False)))
 
     def inside(self, name: str, shape: Size) -> None:
         """A tensor that no module makes, in the module that runs now."""

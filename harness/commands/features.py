@@ -10,7 +10,6 @@ import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -21,7 +20,7 @@ from tqdm import tqdm
 
 from harness.checkpoints import find_run, huggingface, native
 from harness.commands.grammar import group_of
-from harness.commands.options import FEATURES, OF_MODEL, TABLES, Features
+from harness.commands.options import FEATURES, OF_MODEL, TABLES, Features, Weights
 from harness.commands.predict import SEPARATOR, Columns, chunks, read_rows, replaced
 from harness.config.schema import HardwareConfig, RunConfig
 from harness.data import tokenizer
@@ -68,10 +67,7 @@ Text = str | tuple[str, str]
 def main(options: Features, configs: list[RunConfig]) -> int:
     """Writes the vectors whole or not at all, and prints their sizes; 0. InputError for what cannot be read or written."""
     (config,) = configs
-    source = source_of(*options.source, config)
-    if any(group_of(choice) in OF_MODEL for choice in options.choices):
-        refuse_other_model(source.encoder.config, config.model, "{}={!r}".format(*options.source))
-    print(extract(Extractor(source, config.hardware, options.layers, options.max_length), options))
+    print(extract(Extractor(source_of(options, config), config.hardware, options.layers, options.max_length), options))
     return 0
 
 
@@ -159,8 +155,12 @@ class Source:
     tokenizer: Tokenizer
 
 
-def source_of(key: str, name: str, config: RunConfig) -> Source:
-    """The encoder with its weights; InputError for weights or a tokenizer that are missing or do not fit each other."""
+def source_of(options: Weights, config: RunConfig) -> Source:
+    """The encoder with its weights.
+
+    InputError for weights or a tokenizer that are missing, do not fit each other, or are not of the model that is named.
+    """
+    key, name = options.source
     if key == "RUN" or (Path(name) / native.SHAPE).is_file():
         folder = find_run.weights_folder(name, key, config.output, config.tracking.uri)
         state, shape = native.read(folder)
@@ -179,6 +179,8 @@ def source_of(key: str, name: str, config: RunConfig) -> Source:
     pieces = reader.get_vocab_size()
     if pieces > shape.vocab_size:
         raise InputError(f"{key}={name!r}: the tokenizer has {pieces} pieces, the model {shape.vocab_size} token embeddings")
+    if any(group_of(choice) in OF_MODEL for choice in options.choices):
+        refuse_other_model(shape, config.model, f"{key}={name!r}")
     return Source(encoder.eval(), reader)
 
 
@@ -261,16 +263,6 @@ class Layout:
     layers: tuple[int, ...]
     hidden_size: int
     pieces: list[str]
-
-
-class FeatureFile(Protocol):
-    """One open file."""
-
-    def write(self, vectors: Vectors) -> int:
-        """Adds a text; returns its bytes: of its line, or of its vectors."""
-
-    def close(self) -> None:
-        """Writes what is held back."""
 
 
 class JsonLines:
@@ -371,4 +363,5 @@ class Safetensors:
         return room.to_bytes(8, "little") + json.dumps(header).encode().ljust(room)
 
 
-WRITERS: dict[str, Callable[[Path, Layout], FeatureFile]] = dict(zip(FEATURES, (JsonLines, Parquet, Safetensors), strict=True))
+WRITERS = dict(zip(FEATURES, (JsonLines, Parquet, Safetensors), strict=True))
+"""Format -> one open file: `write` adds a text and returns its bytes, of its line or of its vectors; `close` ends the file."""

@@ -20,10 +20,10 @@ from tokenizers import Tokenizer
 from harness import tasks
 from harness.checkpoints import find_run, finetuned, native, start
 from harness.commands import inspect_pictures as pictures
-from harness.commands.features import Source, refuse_other_model, source_of
+from harness.commands.features import Source, source_of
 from harness.commands.grammar import group_of
 from harness.commands.inspect_pictures import AttentionMap, InputSequence, maps_of
-from harness.commands.options import OF_MODEL, Inspect
+from harness.commands.options import Inspect
 from harness.commands.pictures import STYLE, save
 from harness.commands.predict import SEPARATOR
 from harness.config.choices import TaskKind, TrainedOn
@@ -77,14 +77,13 @@ def main(options: Inspect, configs: list[RunConfig]) -> int:
         raise InputError("task=none has no items: expected the task whose item is shown, such as task=mrpc")
     subject.refuse_scored(configs[0].task)
     config = resolve(configs[0], start.read(configs[0]))
-    groups = {group_of(choice) for choice in options.choices}
     if options.text is None:
-        source, config = with_weights(options, config, groups) if options.source else (None, config)
+        source, config = with_weights(options, config) if options.source else (None, config)
         sequences, predicted = sequences_of(config, options.split, options.item, source and source.tokenizer), []
     else:
         config = replace(config, corpus=configs[0].corpus)  # without a pretraining no corpus is kept
         weights = named(options, config)
-        source, config = with_weights(options, config, groups) if options.source else random_source(config, groups)
+        source, config = with_weights(options, config) if options.source else random_source(options, config)
         sequences = text_sequences(options, config, source, weights)
         predicted = predictions(options, config, source, weights, sequences)
     paths = [str(path) for sequence in sequences for path in _drawn(options, sequence, source)]
@@ -118,26 +117,22 @@ def _maps(options: Inspect, sequence: InputSequence, source: Source) -> list[Att
 # Weights
 
 
-def with_weights(options: Inspect, config: RunConfig, groups: set[str]) -> tuple[Source, RunConfig]:
-    """The weights of the command line, and the config with their model's shape; `groups` are those that it names."""
-    source = source_of(*options.source, config)
-    if groups & set(OF_MODEL):
-        refuse_other_model(source.encoder.config, config.model, "{}={!r}".format(*options.source))
+def with_weights(options: Inspect, config: RunConfig) -> tuple[Source, RunConfig]:
+    """The weights of the command line, and the config with their model's shape."""
+    source = source_of(options, config)
     shape = {field.name: getattr(source.encoder.config, field.name) for field in fields(source.encoder.config)}
     return source, replace(config, model=replace(config.model, **shape))
 
 
-def random_source(config: RunConfig, groups: set[str]) -> tuple[Source, RunConfig]:
+def random_source(options: Inspect, config: RunConfig) -> tuple[Source, RunConfig]:
     """The encoder of the config with values from its seed, and a tokenizer trained on the text that is named.
 
     InputError where the command line names neither a text nor a tokenizer.
     """
-    tokenizer = config.tokenizer
-    if tokenizer.file or tokenizer.vocab_file:
-        reader = build(tokenizer, ())
-    elif "corpus" in groups:
+    tokenizer, groups = config.tokenizer, {group_of(choice) for choice in options.choices}
+    if "corpus" in groups and not (tokenizer.file or tokenizer.vocab_file):
         reader = build(tokenizer, Lines(config, "train"))
-    elif "task" in groups:
+    elif "task" in groups or tokenizer.file or tokenizer.vocab_file:
         reader = trained_tokenizer(replace(config, tokenizer=replace(tokenizer, trained_on=TrainedOn.task)), None)
     else:
         raise InputError(
@@ -185,16 +180,8 @@ def text_sequences(options: Inspect, config: RunConfig, source: Source, weights:
     example = _example(task, texts)
     config = replace(config, task=task)
     encoded = tasks.kind_of(task).encode(task, source.tokenizer, example)
-    windows = [
-        sequence_of(config, source.tokenizer, example, encoded, window, f"text, {weights.title}")
-        for window in range(len(encoded))
-    ]
-    cut = _cut(task, source.tokenizer, example)
-    for number, sequence in enumerate(windows):  # a text of the user has no label
-        rows = {name: row for name, row in sequence.rows.items() if name != "label"}
-        notes = (*cut, *(note for note in sequence.notes if not note.startswith("label: ")))
-        windows[number] = replace(sequence, rows=rows, notes=notes)
-    return windows
+    title, cut = f"text, {weights.title}", _cut(task, source.tokenizer, example)
+    return [sequence_of(config, source.tokenizer, example, encoded, window, title, cut) for window in range(len(encoded))]
 
 
 def _example(task: TaskConfig, texts: list[str]) -> Examples:
@@ -325,9 +312,15 @@ def trained_tokenizer(config: RunConfig, train: Examples | None) -> Tokenizer:
 
 
 def sequence_of(
-    config: RunConfig, tokenizer: Tokenizer, example: Examples, split: Split, window: int, title: str
+    config: RunConfig,
+    tokenizer: Tokenizer,
+    example: Examples,
+    split: Split,
+    window: int,
+    title: str,
+    notes: list[str] | None = None,
 ) -> InputSequence:
-    """One encoded window with the labels of its row."""
+    """One encoded window with the labels of its row, or with notes in their place."""
     batch = collate(split, np.array([window]), pad_token_id(tokenizer) or 0)
     ids = batch.input_ids[0].tolist()
     rows = {"piece": tuple(tokenizer.id_to_token(number) for number in ids), "id": tuple(map(str, ids))}
@@ -341,10 +334,11 @@ def sequence_of(
         rows["position"] = places
         added.append("position")
     rows["mask"] = ("1",) * len(ids)
-    labels, of_labels = _labels(config.task, split, window)
-    if labels:
-        rows["label"] = labels
-    notes = [f"label: {of_labels}", of_segments, of_places, f"attention: {attention_note(config.model)}", _summed(config.model)]
+    if notes is None:
+        labels, of_labels = _labels(config.task, split, window)
+        rows |= {"label": labels} if labels else {}
+        notes = [f"label: {of_labels}"]
+    notes = [*notes, of_segments, of_places, f"attention: {attention_note(config.model)}", _summed(config.model)]
     names = [config.task.fields[0]] if config.task.kind is TaskKind.tokens else config.task.fields
     texts = [" ".join(example.texts[0])] if config.task.kind is TaskKind.tokens else example.texts[0]
     which = f", window {window + 1} of {len(split)}" if len(split) > 1 else ""

@@ -53,7 +53,7 @@ SEGMENTS = ("#D3EBD3", "#D6E6F4")
 READABLE = 4.5
 """Points that a piece needs beside a map; of a text that leaves less the places are written."""
 
-SIDE, GAP, AXIS, TOP, BOTTOM, NAME = 1.9, 0.14, 1.4, 0.95, 0.95, 0.8
+SIDE, GAP, AXIS, TOP, BOTTOM, NAME = 1.9, 0.14, 1.4, 0.7, 1.2, 0.8
 """A map; between two; left of, above and below all; the name of a piece."""
 
 LARGE = 3.4
@@ -209,13 +209,10 @@ def draw_attention(maps: Sequence[AttentionMap], pieces: Sequence[str], title: s
     heads, count = len(maps[0].weights), len(pieces)
     side = LARGE if heads <= FEW else SIDE
     width, height = max(8, AXIS + heads * (side + GAP) + MARGIN), TOP + len(maps) * (side + GAP) + BOTTOM
-    figure, whole = sheet(width, height)
-    for text, size, y, style in (
-        (f"Attention: {title}", 13, 0.28, {"fontweight": "bold"}),
-        (CAPTION, 9, 0.55, {"color": "#444444"}),
-    ):
-        text, size = fitted(text, width - 2 * MARGIN, size, bold="fontweight" in style)
-        whole.text(MARGIN, height - y, text, fontsize=size, va="center", **style)
+    figure = Figure(figsize=(width, height))
+    text, size = fitted(f"Attention: {title}", width - 2 * MARGIN, 13, bold=True)
+    figure.suptitle(text, y=1 - 0.15 / height, fontsize=size, fontweight="bold")
+    figure.supxlabel(CAPTION, y=0.15 / height, fontsize=9, color="#444444")
     named = 72 * side / count >= READABLE
     places, size = range(0, count, 1 if named else -(-count // 8)), min(7, 72 * side / count) if named else 6
     names = [fitted(pieces[place], NAME * READABLE / size, READABLE)[0] if named else str(place) for place in places]

@@ -51,23 +51,16 @@ def kind(*, cuda: bool) -> str | None:
 
 def rapl_counters(folder: Path = POWERCAP) -> list[Counter]:
     """Packages and their memory; other zones are parts of a package or duplicates."""
-    zones = [zone for zone in sorted(folder.glob("intel-rapl:*")) if _is_counted(zone)]
-    read = [_rapl_counter(zone) for zone in zones]
-    return [] if None in read else [counter for counter in read if counter is not None]
-
-
-def _is_counted(zone: Path) -> bool:
-    name = _read(zone / "name")
-    return name is not None and (name.startswith("package") or name == "dram")
-
-
-def _rapl_counter(zone: Path) -> Counter | None:
-    """None where the kernel refuses: since CVE-2020-8694 only root may read."""
-    file = zone / "energy_uj"
-    wraps_at = _read(zone / "max_energy_range_uj")
-    if wraps_at is None or _read(file) is None:
-        return None
-    return Counter(lambda: int(file.read_text()), 1e-6, int(wraps_at))
+    found = []
+    for zone in sorted(folder.glob("intel-rapl:*")):
+        name, wraps_at = _read(zone / "name") or "", _read(zone / "max_energy_range_uj")
+        if not name.startswith("package") and name != "dram":
+            continue
+        file = zone / "energy_uj"
+        if wraps_at is None or _read(file) is None:  # the kernel refuses: since CVE-2020-8694 only root may read
+            return []
+        found.append(Counter(lambda file=file: int(file.read_text()), 1e-6, int(wraps_at)))
+    return found
 
 
 def _read(path: Path) -> str | None:

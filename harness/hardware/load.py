@@ -75,9 +75,10 @@ def nvidia_smi(*query: str) -> list[str] | None:
     """The lines with which the GPU's driver answers, without heads and units; None without a driver."""
     command = ["nvidia-smi", *query, "--format=csv,noheader,nounits"]
     try:
-        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
+        lines = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
     except (OSError, subprocess.CalledProcessError):
         return None
+    return [line.strip() for line in lines if line.strip()]
 
 
 def other_gpu_processes(machine: "Machine") -> int | None:

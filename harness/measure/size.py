@@ -51,24 +51,23 @@ def weights_bytes(model: nn.Module) -> int:
 def per_layer(model: Classifier) -> list[dict[str, object]]:
     """One row per tensor, in the order of the model, with the layers that use it; RuntimeError if rows and totals differ."""
     used = _uses(model.encoder)
-    rows = [_row(name, parameter, used.get(id(parameter), 1)) for name, parameter in model.named_parameters()]
+    rows = [
+        {
+            "name": name,
+            "shape": list(parameter.shape),
+            "parameters": parameter.numel(),
+            "uses": (uses := used.get(id(parameter), 1)),
+            "parameters_as_used": uses * parameter.numel(),
+            "dtype": str(parameter.dtype).removeprefix("torch."),
+            "bytes": parameter.nbytes,
+        }
+        for name, parameter in model.named_parameters()
+    ]
     sums = [sum(row[key] for row in rows) for key in ("parameters", "parameters_as_used", "bytes")]
     totals = [count(model), effective(model), weights_bytes(model)]
     if sums != totals:
         raise RuntimeError(f"tensors add up to {sums} parameters, parameters as used and bytes, the model has {totals}")
     return rows
-
-
-def _row(name: str, parameter: nn.Parameter, uses: int) -> dict[str, object]:
-    return {
-        "name": name,
-        "shape": list(parameter.shape),
-        "parameters": parameter.numel(),
-        "uses": uses,
-        "parameters_as_used": uses * parameter.numel(),
-        "dtype": str(parameter.dtype).removeprefix("torch."),
-        "bytes": parameter.nbytes,
-    }
 
 
 def _uses(encoder: Encoder) -> dict[int, int]:

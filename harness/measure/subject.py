@@ -17,7 +17,8 @@ from harness.tasks.base import Split
 from harness.tasks.batches import collate, evaluation_order
 from harness.tasks.prepared import Prepared
 from models.batch import Batch
-from models.heads import Classifier, build_classifier
+from models.config import EncoderConfig
+from models.heads import Classifier, build_classifier, on_meta
 
 OUTPUTS = 2
 """Outputs of the head if the task does not determine them, as in published counts."""
@@ -35,6 +36,11 @@ def refuse_scored(task: TaskConfig) -> None:
 def outputs_of(task: TaskConfig) -> int:
     """Outputs of the task's head."""
     return tasks.num_outputs(task) or OUTPUTS
+
+
+def shapes(model: EncoderConfig, task: TaskConfig) -> Classifier:
+    """The variant with the head of the task, without values."""
+    return on_meta(model, outputs_of(task), tasks.kind_of(task).head())
 
 
 def classifier(config: RunConfig, seed: int = 0) -> Classifier:

@@ -166,7 +166,11 @@ class Links:
 def of_run(record: Mapping[str, Any], values: Mapping[str, float], status: str, folder: Path, links: Links) -> str:
     """What the run is, how it ended, its main numbers, and links to files and report."""
     run_tags = record["tags"]
-    lines = [f"{_what(run_tags)}. {status.capitalize().replace('_', ' ')}{_score_text(values)}{_cost_text(values)}.", ""]
+    kind = "A second timing of " if run_tags.get(tags.REPLICATE) == "true" else ""
+    place = ", ".join(f"{name} {run_tags[name]}" for name in (tags.SCALE, tags.SEED) if name in run_tags)
+    what = f"{kind}**{run_tags.get(tags.ARM, 'run')}** on *{run_tags.get(tags.TASK, 'no task')}*, {place}"
+    costs = ", ".join(f"{title} {value_text(key, values[key])}" for key, title in COSTS.items() if key in values)
+    lines = [f"{what}. {status.capitalize().replace('_', ' ')}{_score_text(values)}{'; ' * bool(costs)}{costs}.", ""]
     lines += [f"`{end['reason']}`", ""] if (end := record.get(tags.END)) and end["reason"] else []
     rows = [
         f"| {metrics.get(key).title} | {value_text(key, values[key])}{_interval(key, values)} |"
@@ -181,22 +185,11 @@ def of_run(record: Mapping[str, Any], values: Mapping[str, float], status: str, 
     return "\n".join(lines)
 
 
-def _what(run_tags: Mapping[str, str]) -> str:
-    kind = "A second timing of " if run_tags.get(tags.REPLICATE) == "true" else ""
-    place = ", ".join(f"{name} {run_tags[name]}" for name in (tags.SCALE, tags.SEED) if name in run_tags)
-    return f"{kind}**{run_tags.get(tags.ARM, 'run')}** on *{run_tags.get(tags.TASK, 'no task')}*, {place}"
-
-
 def _score_text(values: Mapping[str, float]) -> str:
     if "eval/score" not in values:
         return f": held-out masked loss {values[LOSS]:.3f} nats" if LOSS in values else ""
     constant = f" (constant answer {values['eval/majority_score']:.3f})" if "eval/majority_score" in values else ""
     return f": score {values['eval/score']:.3f}{constant}"
-
-
-def _cost_text(values: Mapping[str, float]) -> str:
-    texts = [f"{title} {value_text(key, values[key])}" for key, title in COSTS.items() if key in values]
-    return f"; {', '.join(texts)}" if texts else ""
 
 
 def _interval(key: str, values: Mapping[str, float]) -> str:
