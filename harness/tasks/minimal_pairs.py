@@ -58,16 +58,15 @@ class MinimalPairs(Kind):
         texts: dict[str, list] = {"paradigm": examples.labels}
         parts, numbers = {}, {}
         for side, first in (("good", 0), ("bad", 2)):
-            contexts = [row[first] for row in examples.texts]
-            texts[side] = [f"{row[first]} {row[first + 1]}".strip() for row in examples.texts]
+            contexts = [row[first].strip() for row in examples.texts]
+            texts[side] = [f"{context} {row[first + 1]}".strip() for context, row in zip(contexts, examples.texts, strict=True)]
             encodings = tokenizer.encode_batch(texts[side])
             longest = max(range(len(encodings)), key=lambda row: len(encodings[row].ids))
             if (length := len(encodings[longest].ids)) > task.max_length:
                 where = f"{examples.where}, item {examples.items[longest]}"
                 raise InputError(f"{where}: a sentence of {length} tokens, task.max_length={task.max_length} is less: raise it")
             parts[side] = joined(encodings)
-            words = map(_scored_words, encodings, contexts)
-            numbers |= {f"{side}_words": np.concatenate([*words])}
+            numbers[f"{side}_words"] = np.concatenate([*map(_scored_words, encodings, contexts)])
         numbers |= {"bad_ids": parts["bad"][0], "bad_starts": parts["bad"][2]}
         return Split(*parts["good"], np.asarray(labels), examples.items, numbers, texts)
 

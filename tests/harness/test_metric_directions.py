@@ -18,6 +18,7 @@ BY_UNIT = {
     "bits/byte": "lower",
     "tokens/s": "higher",
     "samples/s": "higher",
+    "pairs/s": "higher",
     "score": "higher",
     "share": "higher",
     "FLOP/s": "neither",
@@ -48,6 +49,7 @@ NO_MERIT = {
     "timing/launch_s",
     "corpus/overlap",
     "eval/majority_score",
+    "eval/unigram_score",
 }
 BY_NAME = {
     "inference/peak_memory_bytes": "lower",

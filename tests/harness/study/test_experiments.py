@@ -41,6 +41,7 @@ def test_before_after_pretrains_each_variant_and_fine_tunes_it(run_harness, tmp_
         ("objectives", BAG, 6),
         ("phases", (*BAG, "pretrain.steps=4"), 5),
         ("along_pretraining", (*BAG, *ALONG), 1),
+        ("minimal_pairs", ("task.pairs=2", *ALONG), 2),
         ("mask_rate", [], 8),
         ("mask_units", [], 6),
         ("positions", [], 5),

@@ -170,6 +170,15 @@ def test_other_objectives_score_by_their_own_heads(run_harness, tmp_path, object
     assert 0.3 < metrics["eval/score"] < 0.7
 
 
+@pytest.mark.parametrize("command", [["memory"], ["profile"], ["inspect", "item=0"]], ids=lambda command: command[0])
+def test_commands_that_look_at_a_classifier_say_that_there_is_none(run_harness, command):
+    done = run_harness(*command, "task=minimal_pairs", "scale=tiny")
+    assert done.returncode == 2
+    assert done.stderr.splitlines() == [
+        f"harness {command[0]}: task=minimal_pairs is scored by the head of a pretraining, it trains none: choose another task"
+    ]
+
+
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
