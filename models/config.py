@@ -23,7 +23,7 @@ NOT_NULL = "not null"
 LAYERED = {"body": (Body.transformer, Body.encoder_decoder, Body.lstm)}
 ATTENDING = {"body": (Body.transformer, Body.encoder_decoder)}
 SELF_ATTENTION = ATTENDING | {"position": tuple(p for p in Position if p not in (Position.disentangled, Position.relative))}
-SCALED_ATTENTION = SELF_ATTENTION | {"body": (Body.transformer,), "attention_scale": (True,)}
+SCALED_ATTENTION = SELF_ATTENTION | {"attention_scale": (True,)}
 ROTARY = ATTENDING | {"position": (Position.rotary,)}
 BY_DISTANCE = ATTENDING | {"position": (Position.bucketed, Position.disentangled)}
 DISENTANGLED = {"body": (Body.transformer,), "position": (Position.disentangled,)}
@@ -202,6 +202,13 @@ class EncoderConfig:
     def head_width(self) -> int:
         """Features of one attention head."""
         return self.hidden_size // self.num_attention_heads if self.head_size is None else self.head_size
+
+    @property
+    def product_scale(self) -> float | None:
+        """Factor of the products of queries and keys; None for one over the root of the head size."""
+        if not self.attention_scale:
+            return 1.0
+        return None if self.base_head_size in (None, self.head_width) else self.base_head_size**0.5 / self.head_width
 
     @property
     def attention_width(self) -> int:

@@ -28,7 +28,7 @@ class CrossAttention(nn.Module):
         super().__init__()
         size, width = config.hidden_size, config.attention_width
         self.num_heads, self.head_size = config.num_attention_heads, config.head_width
-        self.scale, self.dropout = None if config.attention_scale else 1.0, config.attention_probs_dropout_prob
+        self.scale, self.dropout = config.product_scale, config.attention_probs_dropout_prob
         self.query = nn.Linear(size, width, bias=config.attention_bias)
         self.key_value = nn.Linear(size, 2 * width, bias=config.attention_bias)
         self.output = nn.Linear(width, size, bias=config.attention_bias)

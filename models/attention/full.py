@@ -25,9 +25,7 @@ class SelfAttention(nn.Module):
         size, width, self.config = config.hidden_size, config.attention_width, config
         self.num_heads, self.head_size = config.num_attention_heads, config.head_width
         self.window = config.window_of(layer)
-        self.causal, self.scale = config.causal, None if config.attention_scale else 1.0
-        if config.attention_scale and config.base_head_size not in (None, self.head_size):
-            self.scale = config.base_head_size**0.5 / self.head_size
+        self.causal, self.scale = config.causal, config.product_scale
         self.dropout = config.attention_probs_dropout_prob
         self.query_key_value = nn.Linear(size, 3 * width, bias=config.attention_bias)
         self.output = nn.Linear(width, size, bias=config.attention_bias)

@@ -5,6 +5,7 @@ import random
 import pytest
 
 from harness import arms, versions
+from models.objectives.config import ObjectiveConfig, ObjectiveName
 
 CONFIG = {"model.attention_window": "None", "model_name": "base", "scale_name": "mini", "finetune.learning_rate": "3e-4"}
 CONFIG |= {"hardware.dtype": "fp32", "pretrain.mask_rate": "0.15", "facts.rows": "ab12", "seed": "1", "pretrain.seed": "2"}
@@ -108,3 +109,12 @@ def test_random_arms_share_a_label_only_if_their_facts_agree():
                 alike = (labels[one], facts[one]) == (labels[other], facts[other])
                 assert apart[one] != apart[other] or facts[one] == facts[other]
                 assert not alike or apart[one] == apart[other]
+
+
+def test_the_objective_of_a_run_is_that_of_its_phases_as_its_config_has_it():
+    phases = [ObjectiveName.clm, ObjectiveName.mlm]
+    config = ObjectiveConfig(ObjectiveName.mlm, phases=phases)
+    params = {"pretrain.objective": "mlm", "pretrain.phases": str([phase.name for phase in phases])}
+    assert arms.objective(params) == config.title == "clm-mlm"
+    assert arms.objective({"pretrain.objective": "mlm"}) == ObjectiveConfig(ObjectiveName.mlm).title == "mlm"
+    assert arms.objective({}) is None

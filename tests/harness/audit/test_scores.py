@@ -55,6 +55,15 @@ def test_only_runs_under_equal_conditions_meet():
     assert len(scores.compare(reading(), RUNS[:3] + follows).points) == 1
 
 
+def test_an_objective_after_another_one_is_not_that_objective_alone():
+    phases = {"pretrain__objective": "mlm", "pretrain__phases": "['clm', 'mlm']"}
+    plain = [run(model, seed, 0.7, pretrain__objective="mlm") for model in ("base", "gpt") for seed in (1, 2, 3)]
+    others = [run("gpt", seed, 0.9, arm="gpt+clm-mlm", **phases) for seed in (1, 2, 3)]
+    asked = reading(of="model=gpt pretrain=mlm", against="model=base pretrain=mlm")
+    assert scores.compare(asked, plain[:3] + others).points == ()
+    assert len(scores.compare(asked, plain + others).points) == 1
+
+
 def test_other_settings_of_the_model_are_another_arm():
     other = [run("gpt", seed, 0.5, arm="gpt hidden_act=relu", model__hidden_act="relu") for seed in (1, 2, 3)]
     (point,) = scores.compare(reading(), RUNS + other).points

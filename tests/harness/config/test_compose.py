@@ -62,14 +62,15 @@ def test_every_choice_is_what_its_file_says(compose, files):
     (run,) = compose(*line_of(files))
     flat = configs.flatten(configs.to_dict(run))
     for path in files:
-        section = {"scale": "model", "recipe": "pretrain"}.get(path.parent.name, path.parent.name)
+        section = {"scale": "model", "recipe": "pretrain"}.get(path.parent.name, path.parent.name) + "."
+        section = "" if "@package _global_" in path.read_text() else section
         said = configs.flatten(OmegaConf.to_container(OmegaConf.load(path)) or {})
-        said |= {"objective": "mlm_nsp"} if (section, path.stem) == ("pretrain", "own") else {}  # of the default model
-        if section == "tokenizer":  # the default model states none
+        said |= {"objective": "mlm_nsp"} if (section, path.stem) == ("pretrain.", "own") else {}  # of the default model
+        if section == "tokenizer.":  # the default model states none
             default = configs.to_dict(configs.TokenizerConfig())
             said |= {key: default[key] for key, value in said.items() if value is None}
         said = {key: flat[value[2:-1]] if str(value).startswith("${") else value for key, value in said.items()}
-        assert {key: flat[f"{section}.{key}"] for key in said} == said, path
+        assert {key: flat[f"{section}{key}"] for key in said} == said, path
 
 
 def test_a_set_of_tasks_names_tasks():

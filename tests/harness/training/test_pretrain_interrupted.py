@@ -2,6 +2,7 @@
 
 import errno
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -31,7 +32,7 @@ class Killed(BaseException):
 
 
 @pytest.fixture(params=[[], [ObjectiveName.clm, ObjectiveName.mlm]], ids=["mlm", "clm-mlm"])
-def pretrained(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[str], Path]:
+def pretrained(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[..., Path]:
     """Runs or resumes the pretraining of this folder, which keeps both points, of phases one in each; dropout is on."""
     for name, words in (("a.txt", 300), ("b.txt", 100)):
         (tmp_path / name).write_text(" ".join(f"w{number}" for number in range(words)))
@@ -66,12 +67,12 @@ def pretrained(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[str]
     )
     corpus, machine = sequences.read(config.output, prepare.prepare(config)), Machine(HardwareConfig(threads=1))
 
-    def run(name: str) -> Path:
-        folder = tmp_path / name
+    def run(name: str, **keys: object) -> Path:
+        folder, changed = tmp_path / name, replace(config, pretrain=replace(config.pretrain, **keys))
         folder.mkdir(exist_ok=True)
         run_log = RunLog(folder)
         try:
-            pretrain(config, corpus, machine, run_log, "identity", Baseline(machine))
+            pretrain(changed, corpus, machine, run_log, "identity", Baseline(machine))
         finally:
             run_log.close()
         return folder
@@ -120,6 +121,20 @@ def test_resumed_between_two_kept_points_the_second_equals_that_of_an_uninterrup
     assert sorted(path.name for path in (folder / paths.KEPT).iterdir()) == sorted(
         path.name for path in (whole / paths.KEPT).iterdir()
     )
+
+
+def test_a_parametrisation_by_width_changes_nothing_at_its_own_width_and_rates_at_another(pretrained, monkeypatch):
+    plain, same = (kept(pretrained(name, mup_base_width=width), SECOND) for name, width in (("plain", None), ("same", 16)))
+    assert all(torch.equal(same[name], plain[name]) for name in plain)
+    rates = {}
+
+    def note(*saved: object) -> None:
+        rates.update({group["rate_factor"]: group["lr"] for group in saved[4].param_groups})
+
+    monkeypatch.setattr(resume, "save", note)
+    other = kept(pretrained("other", mup_base_width=8), SECOND)
+    assert any(not torch.equal(other[name], plain[name]) for name in plain)
+    assert rates == {1.0: rates[1.0], 0.5: rates[1.0] / 2}
 
 
 def test_a_full_disk_leaves_no_half_of_a_kept_point_and_the_next_attempt_keeps_it(tmp_path):
