@@ -233,7 +233,7 @@ def _unswept(comparison: Comparison, runs: dict[str, Run]) -> dict[str, dict[str
     for key in sorted({key for run in runs.values() for key in run.facts if key in DROPOUTS or arms.within(key, OF_TRAINING)}):
         own = [label for label, run in runs.items() if run.origin is not None or not key.startswith("pretrain.")]
         values = grouped((_value(runs[label], key), escape(label)) for label in own)
-        is_named = key in swept or arms.within(key, swept) or (key not in DROPOUTS and arms.within(key, arms.OF_ARM))
+        is_named = arms.within(key, swept) or (key not in DROPOUTS and arms.within(key, arms.OF_ARM))
         if len(values) > 1 and not is_named:
             differing[key] = values
     return differing
