@@ -35,10 +35,10 @@ from omegaconf.errors import OmegaConfBaseException
 
 from harness import arms
 from harness.config import command_line, mistakes, own_files
-from harness.config.choices import DataSource, Until
-from harness.config.resolve import from_node, refuse_misfit, refuse_unread_parts, unchecked
+from harness.config.choices import DataSource, TrainedOn, Until
+from harness.config.resolve import from_node, has_task, refuse_misfit, refuse_unread_parts, unchecked
 from harness.config.schema import ModelConfig, RunConfig, flatten, to_dict
-from harness.config.sweep import Replicate, jobs
+from harness.config.sweep import Replicate, controls, jobs
 from harness.errors import InputError
 from harness.paths import conf_directory
 from harness.terminal import live_line
@@ -284,12 +284,14 @@ class Sweep:
     def runs(self) -> list[RunConfig]:
         """All runs, in the order of the sweep."""
         composed: dict[tuple[str, ...], tuple[list[RunConfig], bool]] = {}
-        runs = []
-        for job in self.jobs:
-            replicate = Replicate.of(job)
+        runs, waiting = [], list(self.jobs)
+        while waiting:
+            replicate = Replicate.of(waiting.pop(0))
             if replicate.others not in composed:
                 composed[replicate.others] = runs_of(self.source, replicate.others, self.swept)
             of_job, follows = composed[replicate.others]
+            if not runs:
+                waiting += self.controls(of_job[0])
             runs += [replicate.of_run(run, follows) for run in of_job]
         if any(run.sweep.until is Until.resolved for run in runs):
             if "pretrain.seed" in self.swept:
@@ -301,6 +303,19 @@ class Sweep:
                 for others, (of_job, follows) in composed.items():
                     runs += [Replicate({"seed": seed}, others).of_run(run, follows) for run in of_job]
         return runs
+
+    def controls(self, first: RunConfig | DictConfig) -> list[tuple[str, ...]]:
+        """Jobs that sweep.control adds, by what the first job composes; InputError where it is typed and has nothing to add."""
+        weights = (first.model.init_from, first.pretrain.checkpoint)
+        is_trained = first.pretrain.objective is not ObjectiveName.none or any(weights)
+        if first.sweep.control and is_trained and has_task(first) and not first.model.random_weights:
+            return controls(self.jobs, any(weights))
+        if "sweep.control=true" in self.typed:
+            raise InputError(
+                "sweep.control=true adds the first arm with random weights to arms that start from others: expected a task, "
+                "and pretrain=NAME, model.init_from or pretrain.from, beside it"
+            )
+        return []
 
     def launched(self, words: list[str], run: Run, conclude: Run | None) -> int:
         """Runs every job by the plug-in; returns the exit code of the command."""
@@ -321,7 +336,7 @@ class Sweep:
         first = hydra.compose(self.source.name, [*self.source.settings, *self.jobs[0]], return_hydra_config=True)
         if self.plugin.sweeper._target_.endswith(".BasicSweeper"):
             launcher = Plugins.instance().instantiate_launcher(context, job, first)
-            _Noting(launcher, count).launch(self.jobs, 0)
+            _Noting(launcher, count).launch([*self.jobs, *self.controls(first)], 0)
         else:
             sweeper = Plugins.instance().instantiate_sweeper(hydra_context=context, task_function=job, config=first)
             sweeper.launcher = _Noting(sweeper.launcher, count)
@@ -454,7 +469,9 @@ def named(config: RunConfig, source: Source, of_hydra: DictConfig, overrides: Se
         raise InputError(
             f"data.root={config.data.root!r} is read with data=local alone: add data=local, or leave data.root out"
         )
-    of_weights = {"keep_layers": config.model.keep_layers, "random_weights": config.model.random_weights or None}
+    is_control = config.tokenizer.trained_on is TrainedOn.corpus and config.pretrain.objective is ObjectiveName.none
+    of_weights = {"keep_layers": config.model.keep_layers}
+    of_weights |= {} if is_control else {"random_weights": config.model.random_weights or None}
     for key, value in of_weights.items():
         if value is not None and weights is None and config.pretrain.checkpoint is None:
             said = f"model.{key}={str(value).lower()} says what is taken from weights"

@@ -171,6 +171,7 @@ class SweepConfig:
     until: Until = Until.seeds  # resolved: seeds are added in looks until every arm is better, worse or the same
     most_seeds: int = number(12, at_least=FEWEST_REPLICATES, limit=1000)  # of until=resolved
     headline: str | None = None  # metric of until=resolved; null: mean score over tasks, without a task held-out masked loss
+    control: bool = False  # the first arm of the command with random weights, neither pretrained nor healed, joins its arms
     timing: bool = True  # times what has finished; false leaves that to a later command, as where several share a sweep
     retime: bool = False  # times again what an earlier session has timed, and trains nothing again
     retries: int = number(0, at_least=0)  # times that a run whose worker was killed from outside is run again at once

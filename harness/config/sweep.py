@@ -87,6 +87,27 @@ def jobs(overrides: Iterable[Override], names_of: Callable[[str], list[str]]) ->
     return product
 
 
+def controls(job_list: list[tuple[str, ...]], has_weights: bool) -> list[tuple[str, ...]]:
+    """The jobs of the first arm, on all tasks and with all seeds, with random weights in place of pretrained ones.
+
+    `has_weights`: it starts from weights, whose tokenizer the control has, too; else that of the text of the pretraining.
+    """
+    ways = ("task", *arms.SEEDS)
+    split = [({}, {}) for _ in job_list]
+    for (own, others), job in zip(split, job_list, strict=True):
+        for override in job:
+            key = override.lstrip("+").partition("=")[0]
+            (own if key in ways else others)[key] = override
+    replaced = {"pretrain": "pretrain=none", "model.random_weights": "model.random_weights=true"}
+    replaced |= {} if has_weights else {"tokenizer.trained_on": "tokenizer.trained_on=corpus"}
+    first = split[0][1]
+    kept = [
+        override for key, override in first.items() if key not in replaced and (has_weights or not key.startswith("pretrain."))
+    ]
+    found = [(*kept, *own.values(), *replaced.values()) for own, others in split if others == first]
+    return list(dict.fromkeys(found))
+
+
 def _count(swept: ChoiceSweep | RangeSweep) -> float:
     if isinstance(swept, ChoiceSweep):
         return len(swept.list)

@@ -47,8 +47,13 @@ def chapter(study: Study) -> Chapter:
         results = [compared, *table, *words, *tasks_table(comparison)]
     else:
         results = [compared, *words, *table, *tasks_table(comparison)]
-    before = [*hypotheses(comparison), *_without_baseline(comparison), *findings.no_study(comparison)]
-    before += pretraining.warnings(comparison)
+    before = [
+        *hypotheses(comparison),
+        *_without_baseline(comparison),
+        *findings.no_study(comparison),
+        *findings.controls(comparison),
+        *pretraining.warnings(comparison),
+    ]
     return Chapter([*before, *results, *plots.drawn_note(comparison), *plots.pictured(CAPTIONS, files)], files)
 
 

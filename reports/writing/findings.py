@@ -1,5 +1,7 @@
 """What a study found, in words: nothing that the tests of its overall changes, or of single items, do not carry."""
 
+import ast
+import json
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -186,6 +188,61 @@ def no_study(comparison: Comparison) -> list[str]:
     ]
     text = paired.no_study(max(map(min, trained))) if trained else ""
     return [f"**{text.capitalize()}** (`seed=0,1,2`)."] if text else []
+
+
+def controls(comparison: Comparison) -> list[str]:
+    """Of a study of pretraining: whether an arm has random weights, which settings differ beside the swept ones, and tuning."""
+    sections = [section for section in comparison.selected if not section.is_pretraining]
+    runs = {row.label: next(iter(row.runs.values())) for section in sections for row in section.rows}
+    pretrained = [run for run in runs.values() if run.origin is not None]
+    if not pretrained:
+        return []
+    sentences = []
+    if len(pretrained) == len(runs):
+        sentences.append("**No arm with random weights** says what pretraining gives: `sweep.control=true` adds it.")
+    texts = [
+        f"{key.rpartition('.')[2]} {'; '.join(f'{value} ({listed(labels, most=MOST)})' for value, labels in values.items())}"
+        for key, values in _unswept(comparison, runs).items()
+    ]
+    if texts:
+        sentences.append(f"**Arms differ in more than what is swept**: {', '.join(texts)}.")
+    trials = grouped((len(json.loads(run.params.get("tuned.scores", "[]"))), escape(label)) for label, run in runs.items())
+    if len(trials) > 1:
+        each = "; ".join(f"{number or 'no'} trials: {listed(labels, most=MOST)}" for number, labels in sorted(trials.items()))
+        sentences.append(f"**Arms were not tuned alike** ({each}).")
+    else:
+        (number,) = trials
+        sentences.append(f"All arms were tuned, with {number} trials each." if number else "No arm was tuned (`search=rate`).")
+    return [" ".join(sentences)]
+
+
+OF_TRAINING = ("pretrain.", "finetune.")
+DROPOUTS = ("model.hidden_dropout_prob", "model.attention_probs_dropout_prob", "model.classifier_dropout")
+NEIGHBOURS = "pretrain.neighbour_heads"
+
+
+def _unswept(comparison: Comparison, runs: dict[str, Run]) -> dict[str, dict[str, list[str]]]:
+    """Setting of training that no command sweeps -> value -> arms; of pretraining those that were pretrained.
+
+    Heads that look at neighbours are those that an arm gets: of the models with learned positions alone.
+    """
+    swept = {key for run in comparison.runs for key in ast.literal_eval(run.params.get("swept", "[]"))}
+    swept |= {key for run in runs.values() for key in json.loads(run.params.get("tuned.settings", "{}"))}
+    swept |= {part for group, part in (("recipe", "pretrain."), ("finetune", "finetune.")) if group in swept}
+    differing = {}
+    for key in sorted({key for run in runs.values() for key in run.facts if key in DROPOUTS or arms.within(key, OF_TRAINING)}):
+        own = [label for label, run in runs.items() if run.origin is not None or not key.startswith("pretrain.")]
+        values = grouped((_value(runs[label], key), escape(label)) for label in own)
+        is_named = arms.within(key, swept) or (key not in DROPOUTS and arms.within(key, arms.OF_ARM))
+        if len(values) > 1 and not is_named:
+            differing[key] = values
+    return differing
+
+
+def _value(run: Run, key: str) -> str:
+    if key == NEIGHBOURS and (run.params.get("model.position"), run.params.get("model.body")) != ("learned", "transformer"):
+        return "False"
+    return run.facts.get(key, "not set")
 
 
 def _looks(comparison: Comparison) -> list[str]:

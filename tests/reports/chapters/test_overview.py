@@ -137,6 +137,56 @@ def test_fewer_than_three_replicates_are_no_study(make_run, study_of, seeds, say
     assert text.startswith("**No study: 2 replicates, three are needed") == says
 
 
+STARTED = {"pretraining": "fingerprint", "pretrain_seed": "0"}
+LEARNED = {
+    "model.position": "learned",
+    "model.body": "transformer",
+    "pretrain.neighbour_heads": "True",
+    "swept": "['model', 'task']",
+}
+
+
+def opening_of(make_run, arms: dict[str, dict[str, str]]) -> str:
+    """What a report of arms with these settings opens with; those of an objective were pretrained."""
+    runs = [
+        make_run(arm, seed, {"eval/score": 0.8}, LEARNED | params, **(STARTED if "+" in arm else {}))
+        for arm, params in arms.items()
+        for seed in range(3)
+    ]
+    return " ".join(findings.controls(compare("s", runs, next(iter(arms)))))
+
+
+def test_a_study_of_pretraining_without_a_control_says_so(make_run):
+    missing = "**No arm with random weights** says what pretraining gives: `sweep.control=true` adds it."
+    arms = {"base+mlm": {}, "albert+mlm": {}}
+    assert opening_of(make_run, arms).startswith(missing)
+    assert missing not in opening_of(make_run, arms | {"base random_weights=true": {"pretrain.neighbour_heads": "False"}})
+    assert opening_of(make_run, {"base": {}, "albert": {}}) == ""
+
+
+def test_settings_that_only_some_arms_have_are_named(make_run):
+    """Of heads that look at neighbours the arms that get them: one setting of all is another thing for rotary positions."""
+    arms = {"base+mlm": {}, "modern+mlm": {"model.position": "rotary", "model.hidden_dropout_prob": "0.0"}}
+    text = opening_of(make_run, arms)
+    assert "neighbour_heads True (base+mlm); False (modern+mlm)" in text
+    assert "hidden_dropout_prob not set (base+mlm); 0.0 (modern+mlm)" in text
+    assert "position" not in text
+    swept = {"swept": "['pretrain.dropout']"}
+    arms = {"base+mlm": {"pretrain.dropout": "0.1"} | swept, "base+mlm dropout=0.0": {"pretrain.dropout": "0.0"} | swept}
+    assert "Arms differ" not in opening_of(make_run, arms)
+
+
+def test_trials_of_each_arm_are_counted(make_run):
+    tuned = {"tuned.scores": "[0.5, 0.6]", "tuned.settings": '{"finetune.learning_rate": 1e-4}'}
+    rates = [{"finetune.learning_rate": rate} for rate in ("0.1", "0.2")]
+    alike = opening_of(make_run, {"base+mlm": tuned | rates[0], "albert+mlm": tuned | rates[1]})
+    assert "All arms were tuned, with 2 trials each." in alike
+    assert "learning_rate" not in alike
+    one = opening_of(make_run, {"base+mlm": tuned, "albert+mlm": {}})
+    assert "**Arms were not tuned alike** (no trials: albert+mlm; 2 trials: base+mlm)" in one
+    assert opening_of(make_run, {"base+mlm": {}, "albert+mlm": {}}).endswith("No arm was tuned (`search=rate`).")
+
+
 @pytest.fixture
 def predicting(make_run, tmp_path):
     """Makes a run whose folder holds its predictions: right on all of 500 items but so many."""
