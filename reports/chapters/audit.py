@@ -34,7 +34,9 @@ def chapter(study: Study) -> Chapter:
     claims = _read(study.options.audit)
     intro = INTRO.format(
         count=len(claims),
-        days=formats.listed(datetime.fromtimestamp(claim["time"] / 1000, tz=UTC).date().isoformat() for claim in claims),
+        days=formats.listed(
+            sorted(datetime.fromtimestamp(claim["time"] / 1000, tz=UTC).date().isoformat() for claim in claims)
+        ),
         machines=formats.listed(claim["machine"] for claim in claims),
         verdicts=", ".join(f"{count} {text}" for text, count in Counter(claim["verdict"] for claim in claims).most_common()),
     )
