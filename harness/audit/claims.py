@@ -47,6 +47,13 @@ class ModelPart(Enum):
     visible_pairs = "visible_pairs"  # pairs of tokens that one layer lets see each other; no FLOPs, but what they grow with
 
 
+class MemoryPart(Enum):
+    """What of the memory of a training step is meant."""
+
+    total = "total"
+    activations = "activations"
+
+
 @dataclass
 class Reading:
     """One way to read a claim; keys that are null are those of the claim."""
@@ -65,7 +72,8 @@ class Parameters(Reading):
 
     of: str = MISSING
     against: str | None = None
-    parts: list[str] = field(default_factory=lambda: ["total"])  # they are added
+    parts: list[str] = field(default_factory=lambda: ["total"])
+    apart: bool = False  # a point for each part, in place of their sum
     bytes_each: int | None = number(None, at_least=1)  # null counts parameters, 4 the bytes of float32 weights
 
 
@@ -86,6 +94,7 @@ class TrainingMemory(Reading):
     """Bytes of weights, gradients, AdamW's moments and activations of one training step in float32, by formula."""
 
     of: str = MISSING
+    part: MemoryPart = MemoryPart.total
     lengths: list[int] = field(default_factory=lambda: [128], metadata=LENGTHS)
     batch_sizes: list[int] = field(default_factory=lambda: [1], metadata=numbers(at_least=1, limit=1e6))
 
@@ -100,10 +109,10 @@ class OutputBytes(Reading):
 
 @dataclass
 class Config(Reading):
-    """A key of the model, or what follows from its keys, such as `longest_text`."""
+    """Keys of the model, or what follows from them, such as `longest_text`: a point for each."""
 
     of: str = MISSING
-    key: str = MISSING
+    keys: list[str] = MISSING
 
 
 @dataclass
@@ -117,21 +126,18 @@ class ActivationDifference(Reading):
 
 
 @dataclass
-class OutputDifference(Reading):
-    """Largest absolute difference of the outputs of two models with the same weights, by length."""
+class Ids(Reading):
+    """Number of ids of each text with [CLS] and [SEP], the fewest there can be in any vocabulary."""
 
-    of: str = MISSING
-    against: str = MISSING
-    lengths: list[int] = field(default_factory=lambda: [16], metadata=LENGTHS)
+    texts: list[str] = MISSING
 
 
 @dataclass
-class Ids(Reading):
-    """Ids of a text with [CLS] and [SEP] by a vocabulary file, and their number; without a file the fewest there can be."""
+class Encoded(Reading):
+    """Each text by the WordPiece vocabulary of the command line, vocab_file=FILE."""
 
-    text: str = MISSING
-    vocab_file: bool = False  # the file is that of the command line: vocab_file=FILE
-    count: bool = False  # the number of ids in place of the ids
+    texts: list[str] = MISSING
+    pieces: bool = False  # its pieces, in place of the ids with [CLS] and [SEP]
 
 
 @dataclass
@@ -178,6 +184,18 @@ def arms_of(against: str | list[str]) -> list[str]:
 
 
 @dataclass
+class Published(Reading):
+    """What a paper states of itself, as a fact with its place: nothing is measured."""
+
+    stated: str = MISSING  # arXiv id, table or section, and page
+    values: dict[str, Any] = field(default_factory=dict)  # such as a split or a task: the figure, or a word
+    against: dict[str, float] = field(default_factory=dict)  # figures that are subtracted
+    rate: bool = False  # the relative change of speed, where both are times
+    by: str = ""  # what the names in `values` are; one alone needs none
+    unit: str = ""
+
+
+@dataclass
 class NotTestable(Reading):
     """What cannot be measured here."""
 
@@ -191,11 +209,12 @@ KINDS: dict[str, type[Reading]] = {
     "output_bytes": OutputBytes,
     "config": Config,
     "activation_difference": ActivationDifference,
-    "output_difference": OutputDifference,
     "ids": Ids,
+    "encoded": Encoded,
     "pretraining_days": PretrainingDays,
     "speed": Speed,
     "score": Score,
+    "published": Published,
     "not_testable": NotTestable,
 }
 """Name in `measure` -> the kind."""
@@ -204,7 +223,7 @@ KINDS: dict[str, type[Reading]] = {
 RELATIVE = (Relation.better, Relation.no_difference)
 """Relations to `against`, which need no claimed value."""
 
-WORDED = ("ids", "config")
+WORDED = ("encoded", "config", "published")
 """Kinds of measuring whose claimed value may be a text."""
 
 
@@ -324,19 +343,39 @@ def _refuse_unusable(path: Path, key: str, reading: Reading) -> None:
     if reading.measure == "not_testable":
         return
     against = getattr(reading, "against", None)
+    if isinstance(reading, Published):
+        words = () if against else str
+        if not reading.values or not all(_is_number(one) or isinstance(one, words) for one in reading.values.values()):
+            raise InputError(f"{path}: {key}.values: expected NAME: FIGURE, all finite, not {reading.values!r}")
+        if against and against.keys() != reading.values.keys():
+            raise InputError(
+                f"{path}: {key}.against: expected the names of values, {', '.join(reading.values)}, not {against!r}"
+            )
+        if len(reading.values) > 1 and not reading.by:
+            raise InputError(f"{path}: {key}.by: expected what the names in values are, such as split or task")
+    for name in {"keys", "texts"} & _names(type(reading)):
+        if not getattr(reading, name):
+            raise InputError(f"{path}: {key}.{name}: expected at least one")
     if reading.measure == "score" and not (against and all(isinstance(arm, str) for arm in arms_of(against))):
         raise InputError(f"{path}: {key}.against: expected an arm such as model=base, or a list of them, not {against!r}")
-    if reading.relation is Relation.better and not (reading.measure == "score" or getattr(reading, "rate", False)):
-        raise InputError(f"{path}: {key}.relation: better is of scores and of rates, expected `rate: true` or another relation")
+    signed = reading.measure == "score" or getattr(reading, "rate", False) or (reading.measure == "published" and against)
+    if reading.relation is Relation.better and not signed:
+        raise InputError(
+            f"{path}: {key}.relation: better is of scores, rates and published differences, expected `rate: true`, `against` "
+            "or another relation"
+        )
     if reading.relation in RELATIVE:
         return
     values = reading.claimed if isinstance(reading.claimed, list) else [reading.claimed]
-    if reading.measure in WORDED and isinstance(reading.claimed, str):
-        return
-    if not values or not all(type(value) in (int, float) and Range(limit=LARGEST).has(value) for value in values):
+    words = str if reading.measure in WORDED else ()
+    if not values or not all(_is_number(value) or isinstance(value, words) for value in values):
         raise InputError(f"{path}: {key}.claimed: expected a number, or a list of them, all finite, not {reading.claimed!r}")
     if reading.measure == "score":
         raise InputError(f"{path}: {key}.relation: expected better or no_difference for a score, not {reading.relation.value}")
+
+
+def _is_number(value: Any) -> bool:
+    return type(value) in (int, float) and Range(limit=LARGEST).has(value)
 
 
 def _names(kind: type) -> set[str]:

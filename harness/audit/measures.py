@@ -4,7 +4,7 @@ Models are composed once for each text of choices, and counted on the meta devic
 """
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -12,7 +12,7 @@ import torch
 
 from harness.audit import claims, scores, timing
 from harness.audit.claims import ModelPart, Reading
-from harness.audit.verdicts import Measured, Point, counted
+from harness.audit.verdicts import Measured, Point
 from harness.config import compose
 from harness.config.schema import HardwareConfig, RunConfig, TokenizerConfig
 from harness.data import tokenizer
@@ -25,7 +25,7 @@ from harness.tracking.run_log import FinishedRun
 from models.choices import Body
 from models.config import Activation, EncoderConfig
 from models.encoder import Encoder
-from models.heads import Classifier, MaskedLMHead, build_classifier, on_meta
+from models.heads import Classifier, MaskedLMHead, on_meta
 from models.layers import ACTIVATIONS
 from models.objectives.base import Objective
 from models.objectives.config import ObjectiveName
@@ -124,6 +124,9 @@ GRID = 100_001
 
 DAY = 86_400
 
+VOCABULARY = "../shared/data/vocab/bert-base-uncased/vocab.txt"
+"""That of BERT, where the data of the printed studies is."""
+
 BACKWARD = 2
 """FLOPs of a backward pass against its forward pass."""
 
@@ -151,14 +154,23 @@ def change(value: float, against: float) -> float:
     return value / against - 1
 
 
-def _parameters(reading: claims.Parameters, tools: Instruments) -> Measured:
-    def total(choices: str) -> int:
-        return sum(tools.shapes.parameters(choices, part) for part in reading.parts)
+def _each(by: str, names: list[str], values: Iterable[object], unit: str = "") -> Measured:
+    """A point for each name; one alone needs none."""
+    pairs = zip(names, values, strict=True)
+    return Measured(tuple(Point(value, {by: name} if len(names) > 1 else {}) for name, value in pairs), unit)
 
-    if reading.against is not None:
-        return counted(change(total(reading.of), total(reading.against)), "share")
-    each = reading.bytes_each
-    return counted(total(reading.of), "parameters") if each is None else counted(each * total(reading.of), "bytes")
+
+def _parameters(reading: claims.Parameters, tools: Instruments) -> Measured:
+    unit = "share" if reading.against else "bytes" if reading.bytes_each else "parameters"
+    values = []
+    for parts in [[part] for part in reading.parts] if reading.apart else [reading.parts]:
+        of, *against = (
+            sum(tools.shapes.parameters(choices, part) for part in parts)
+            for choices in (reading.of, reading.against)
+            if choices
+        )
+        values.append(change(of, *against) if against else of * (reading.bytes_each or 1))
+    return _each("part", reading.parts if reading.apart else [""], values, unit)
 
 
 def _flops(reading: claims.Flops, tools: Instruments) -> Measured:
@@ -183,12 +195,12 @@ def _training_memory(reading: claims.TrainingMemory, tools: Instruments) -> Meas
     for length in reading.lengths:
         for batch_size in reading.batch_sizes:
             shape = memory_formula.Shape(config, OUTPUTS, batch_size, length)
-            total = memory_formula.parts(shape, hardware, checkpointing=False).total
-            if total is None:
+            value = getattr(memory_formula.parts(shape, hardware, checkpointing=False), reading.part.value)
+            if value is None:
                 return Measured(
                     missing="its activations are not known without training: `python -m harness memory` measures them"
                 )
-            points.append(Point(total, {"length": length, "batch": batch_size}))
+            points.append(Point(value, {"length": length, "batch": batch_size}))
     return Measured(tuple(points), "bytes")
 
 
@@ -203,9 +215,11 @@ def _output_bytes(reading: claims.OutputBytes, tools: Instruments) -> Measured:
 
 def _config(reading: claims.Config, tools: Instruments) -> Measured:
     model = tools.shapes.config(reading.of).model
-    if not hasattr(model, reading.key) or reading.key.startswith("_"):
-        raise InputError(f"key: expected a key of the model or what follows from its keys, not {reading.key!r}")
-    return counted(getattr(model, reading.key), "")
+    for key in reading.keys:
+        if not hasattr(model, key) or key.startswith("_"):
+            raise InputError(f"keys: expected keys of the model or what follows from its keys, not {key!r}")
+    values = [getattr(model, key) for key in reading.keys]
+    return _each("key", reading.keys, [getattr(one, "value", one) for one in values])
 
 
 def _activation_difference(reading: claims.ActivationDifference, _: Instruments) -> Measured:
@@ -214,33 +228,30 @@ def _activation_difference(reading: claims.ActivationDifference, _: Instruments)
         if name not in names:
             raise InputError(f"of, against: expected one of {', '.join(names)}, not {name!r}")
     x = torch.linspace(reading.low, reading.high, GRID, dtype=torch.float64)
-    return counted((names[reading.of](x) - names[reading.against](x)).abs().max().item(), "1")
+    return Measured((Point((names[reading.of](x) - names[reading.against](x)).abs().max().item(), {}),), "1")
 
 
-def _output_difference(reading: claims.OutputDifference, tools: Instruments) -> Measured:
-    configs = [tools.shapes.config(choices).model for choices in (reading.of, reading.against)]
-    longest, points = min(config.longest_text for config in configs), []
-    if not 0 < max(reading.lengths, default=0) <= longest:
-        raise InputError(f"lengths: expected at most the {longest} tokens that both models take, not {reading.lengths}")
-    first, second = (build_classifier(config, OUTPUTS, seed=0).eval() for config in configs)
-    for length in reading.lengths:
-        stream = torch.Generator().manual_seed(length)
-        ids = torch.randint(0, min(config.vocab_size for config in configs), (4, length), generator=stream)  # (B, T)
-        with torch.inference_mode():
-            points.append(Point((first(ids) - second(ids)).abs().max().item(), {"length": length}))
-    return Measured(tuple(points), "1")
+def _ids(reading: claims.Ids, _: Instruments) -> Measured:
+    words = [len(tokenizer.BertPreTokenizer().pre_tokenize_str(text)) for text in reading.texts]
+    measured = _each("text", reading.texts, [count + 2 for count in words], "ids")
+    return replace(measured, note="each word has at least one id, and [CLS] and [SEP] have theirs")
 
 
-def _ids(reading: claims.Ids, tools: Instruments) -> Measured:
-    if reading.vocab_file and tools.vocab_file is None:
-        return Measured(missing="the vocabulary: vocab_file=FILE on the command line")
-    if not reading.vocab_file:
-        words = len(tokenizer.BertPreTokenizer().pre_tokenize_str(reading.text))
-        return Measured((Point(words + 2, {}),), "ids", note="each word has at least one id, and [CLS] and [SEP] have theirs")
-    ids = tokenizer.build(TokenizerConfig(vocab_file=tools.vocab_file), []).encode(reading.text).ids
-    if reading.count:
-        return counted(len(ids), "ids")
-    return counted(" ".join(map(str, ids)), "")
+def _encoded(reading: claims.Encoded, tools: Instruments) -> Measured:
+    if tools.vocab_file is None:
+        return Measured(missing="the vocabulary (vocab_file=FILE)", options=f"vocab_file={VOCABULARY}")
+    encodings = tokenizer.build(TokenizerConfig(vocab_file=tools.vocab_file), []).encode_batch(reading.texts)
+    values = [one.tokens[1:-1] if reading.pieces else map(str, one.ids) for one in encodings]
+    return _each("text", reading.texts, map(" ".join, values))
+
+
+def _published(reading: claims.Published, _: Instruments) -> Measured:
+    """A point for each figure; with `against` the difference, or the relative change of speed."""
+    values, against = reading.values, reading.against
+    if against:
+        values = {name: change(against[name], one) if reading.rate else one - against[name] for name, one in values.items()}
+    points = tuple(Point(one, {reading.by: name} if reading.by else {}) for name, one in values.items())
+    return Measured(points, "share" if reading.rate else reading.unit, origin=f"stated in {reading.stated}")
 
 
 def _pretraining_days(reading: claims.PretrainingDays, tools: Instruments) -> Measured:
@@ -257,13 +268,13 @@ def _pretraining_days(reading: claims.PretrainingDays, tools: Instruments) -> Me
         )
     points = tuple(Point(flops / (reading.devices * rate) / DAY, {"TFLOP/s of a device": rate / 1e12}) for rate in rates)
     return Measured(
-        points, "days", extrapolated=True, note=f"extrapolated: {flops:.3g} FLOPs counted, {reading.devices} devices, {how}"
+        points, "days", origin="extrapolated", note=f"extrapolated: {flops:.3g} FLOPs counted, {reading.devices} devices, {how}"
     )
 
 
 def _speed(reading: claims.Speed, tools: Instruments) -> Measured:
     if not tools.timed:
-        return Measured(missing="a timing (--measure)", unit="share")
+        return Measured(missing="a timing (--measure)", unit="share", options="--measure")
     key = (reading.of, reading.against, reading.part, reading.training, reading.rate, *reading.lengths, reading.batch_size)
     if key not in tools.speeds:  # readings of one speed differ in what they claim of it alone
         tools.speeds[key] = timing.compare(reading, tools.shapes.config(reading.of), tools.shapes.config(reading.against))
@@ -285,10 +296,11 @@ MEASURES: dict[type[Reading], Callable[[Any, Instruments], Measured]] = {
     claims.OutputBytes: _output_bytes,
     claims.Config: _config,
     claims.ActivationDifference: _activation_difference,
-    claims.OutputDifference: _output_difference,
     claims.Ids: _ids,
+    claims.Encoded: _encoded,
     claims.PretrainingDays: _pretraining_days,
     claims.Speed: _speed,
     claims.Score: _score,
+    claims.Published: _published,
     claims.NotTestable: _not_testable,
 }

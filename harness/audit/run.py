@@ -3,8 +3,9 @@
 import functools
 import json
 import math
+import shlex
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
@@ -16,7 +17,7 @@ from harness.audit.verdicts import SETTLED, Measured, Point, Settled, Verdict, c
 from harness.config.schema import HardwareConfig
 from harness.errors import InputError
 from harness.hardware import facts
-from harness.paths import audit_file
+from harness.paths import audit_file, conf_directory
 from harness.tracking.run_log import FinishedRun, now_ms, write_json
 from harness.tracking.trackers import complaint
 
@@ -54,7 +55,7 @@ class Line:
         if not points:
             return "-"
         values = ", ".join(point_text(point, points, self.measured.unit) for point in points)
-        return f"extrapolated: {values}" if self.measured.extrapolated else values
+        return f"{self.measured.origin}: {values}" if self.measured.origin else values
 
     @property
     def is_open(self) -> bool:
@@ -208,9 +209,15 @@ def _measured(claim: Claim, name: str, tools: Instruments) -> Measured:
     try:
         measured = measure(reading, tools)
         verdicts.with_claimed(reading, measured)
-        return measured
     except ValueError as error:
         raise InputError(f"{claim.file}: claims.{claim.name}.readings.{name}: {error}") from error
+    if not measured.options:
+        return measured
+    config_dir = tools.shapes.config_dir
+    found_by_name = any(claim.file.is_relative_to(folder) for folder in (conf_directory(), config_dir) if folder)
+    more = ["--config-dir", config_dir] if config_dir else []
+    claimed = f"claims={claim.name if found_by_name else claim.file}"
+    return replace(measured, command=shlex.join(["python", "-m", "harness", "audit", *more, claimed, measured.options]))
 
 
 def settle(claim: Claim, found: list[Measured]) -> Row:

@@ -111,7 +111,7 @@ def compare(reading: Score, runs: list[FinishedRun]) -> Measured:
     metric = metrics.get(reading.metric)
     if metric.direction is Direction.NEITHER and reading.relation is Relation.better:
         raise InputError(f"metric: of {reading.metric} neither a higher nor a lower value is better; relation: no_difference")
-    points, silent, absent = [], [], []
+    points, silent, absent, unlike = [], [], [], True
     for against in arms_of(reading.against):
         named = {"against": against} if isinstance(reading.against, list) else {}
         measured = len(points)
@@ -119,6 +119,7 @@ def compare(reading: Score, runs: list[FinishedRun]) -> Measured:
             difference, where = section.difference(metric, reading.margin), named | _conditions(section)
             if isinstance(difference, str):
                 silent.append(f"{conditions(named | {'task': section.run.tags[tags.TASK]})} ({difference})")
+                unlike &= _is_unlike(section.run, reading)
             elif difference is not None:
                 points.append(_point(difference, where | {PAIRS: difference.n}))
         there = {point.where["task"] for point in points[measured:]}
@@ -130,10 +131,16 @@ def compare(reading: Score, runs: list[FinishedRun]) -> Measured:
         tuple(points),
         metric.unit,
         missing=f"a study that can tell, unlike {', '.join(silent)}" if silent else missing,
-        command=study_command(reading, needed) if needed < MOST_SEEDS and not silent else "",
+        command=study_command(reading, needed) if needed < MOST_SEEDS and unlike else "",
         incomplete=", ".join(dict.fromkeys([*silent, *absent])) if points else "",
         scope="; ".join(conditions(point.where) for point in points),
     )
+
+
+def _is_unlike(run: FinishedRun, reading: Score) -> bool:
+    """Whether the study that the audit would print has another scale, data or budget than this run, which could not tell."""
+    held = arms.facts(run.params)
+    return any(key in held and plain(held[key]) != plain(value) for key, value in facts_of(reading.study).items())
 
 
 def _point(difference: Difference, where: Where) -> Point:

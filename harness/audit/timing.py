@@ -46,7 +46,7 @@ def compare(reading: Speed, first: RunConfig, second: RunConfig) -> Measured:
         gc.enable()
         torch.set_num_threads(before)
     note = f"{ROUNDS} interleaved rounds, 1 thread, CPU time, batch {reading.batch_size}"
-    return Measured(tuple(points), "share", missing="a quieter machine", note=note)
+    return Measured(tuple(points), "share", missing="a quieter machine", options="--measure", note=note)
 
 
 def _point(reading: Speed, models: list[Classifier], length: int) -> Point:

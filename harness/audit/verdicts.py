@@ -57,14 +57,10 @@ class Measured:
     incomplete: str = ""  # points that the claim speaks of and that are not there
     scope: str = ""  # conditions of all points that the claim does not name
     testable: bool = True
-    extrapolated: bool = False
+    origin: str = ""  # of values that are not counted, timed or trained here: extrapolated, stated in a paper
     command: str = ""
+    options: str = ""  # of the audit itself, with which it would measure what is missing
     note: str = ""  # what a reader must know of the numbers
-
-
-def counted(value: object, unit: str, **where: object) -> Measured:
-    """One exact value."""
-    return Measured((Point(value, where),), unit)
 
 
 def shown(value: object) -> str:
@@ -139,16 +135,16 @@ def with_claimed(reading: Reading, measured: Measured) -> list[tuple[Point, floa
     """Each point with the value that is claimed of it."""
     if not isinstance(reading.claimed, list):
         return [(point, reading.claimed) for point in measured.points]
-    if len(reading.claimed) != len(measured.points):
+    if measured.points and len(reading.claimed) != len(measured.points):
         raise ValueError(f"claimed: expected {len(measured.points)} values, one for each point, not {len(reading.claimed)}")
-    return list(zip(measured.points, reading.claimed, strict=True))
+    return list(zip(measured.points, reading.claimed, strict=bool(measured.points)))
 
 
 def holds(reading: Reading, point: Point, claimed: float) -> bool | None:
     """Whether the claim is true of the point; None where the interval leaves it open."""
     if reading.relation is Relation.better:
         return _better(point, reading.margin)
-    if not isinstance(point.value, int | float):
+    if not isinstance(point.value, int | float) or isinstance(claimed, str):
         return point.value == claimed
     low, high = accepted(reading, claimed)
     if low <= point.interval[0] and point.interval[1] <= high:

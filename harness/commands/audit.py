@@ -27,6 +27,8 @@ FAMILY = """\
 One reading decides a claim, and its tests are one family, whatever else is audited: intervals are of 95 % for one test, of
 more for several (Holm)."""
 
+COMMANDS = "Commands that would settle what is undecided:"
+
 CONTINUED = " \\"
 """At the end of a line of a command that continues."""
 
@@ -64,13 +66,13 @@ def _refuse_unmet(conditions: tuple[str, ...], claims: list[Claim]) -> None:
 
 
 def text(rows: list[Row]) -> str:
-    """Claims with their verdicts, the studies that are missing, how values were measured, and how many have each verdict."""
+    """Claims with their verdicts, commands that would settle the others, how values were measured, and a count of verdicts."""
     parts = [_block(row) for row in rows]
     deciding = {row.claim.name: row.deciding for row in rows}
-    studies = {name: line.measured.command for name, line in deciding.items() if line.is_open and line.measured.command}
-    if studies:
-        parts.append("\nStudies that would settle what is undecided:")
-    for name, command in studies.items():
+    commands = {name: line.measured.command for name, line in deciding.items() if line.is_open and line.measured.command}
+    if commands:
+        parts.append(f"\n{COMMANDS}")
+    for name, command in commands.items():
         parts += [name, wrapped(command, STEP, ending=CONTINUED)]
     notes = dict.fromkeys(f"{line.name}: {line.measured.note}" for row in rows for line in row.lines if line.measured.note)
     parts += ["", *(wrapped(note, STEP, "-") for note in notes)] if notes else []

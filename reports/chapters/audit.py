@@ -19,11 +19,12 @@ from reports.writing.formats import DASH, Chapter, escape
 from reports.writing.plots import arm_styles, grid, handle, legend
 
 HEADING = "## Claims and what is measured here"
-STUDIES = "Studies that would settle the undecided ones:"
+COMMANDS = "Commands that would settle the undecided ones:"
 INTRO = """\
 {count} claims, audited on {days} ({machines}): {verdicts}. Counts are those at the dimensions of each claim. A claim that can
-be read in several ways has a row for each reading: one decides, those in *italics* explain. The tests of one reading are one
-family: their intervals are of 95 % for one test, of more for several (Holm)."""
+be read in several ways has a row for each reading: one decides, those in *italics* explain. What is
+*stated* in a paper is a fact with its place, not measured here. The tests of one reading are one family: their intervals are of
+95 % for one test, of more for several (Holm)."""
 
 
 def chapter(study: Study) -> Chapter:
@@ -33,7 +34,9 @@ def chapter(study: Study) -> Chapter:
     claims = _read(study.options.audit)
     intro = INTRO.format(
         count=len(claims),
-        days=formats.listed(datetime.fromtimestamp(claim["time"] / 1000, tz=UTC).date().isoformat() for claim in claims),
+        days=formats.listed(
+            sorted(datetime.fromtimestamp(claim["time"] / 1000, tz=UTC).date().isoformat() for claim in claims)
+        ),
         machines=formats.listed(claim["machine"] for claim in claims),
         verdicts=", ".join(f"{count} {text}" for text, count in Counter(claim["verdict"] for claim in claims).most_common()),
     )
@@ -46,8 +49,8 @@ def chapter(study: Study) -> Chapter:
     paragraphs += plots.pictured(captions, files)
     readings = [reading for claim in claims for reading in claim["readings"]]
     notes = [escape(f"{reading['name']}: {reading['note']}") for reading in readings if reading["note"]]
-    studies = [f"`{reading['command']}`" for reading in readings if reading["command"]]
-    for heading, lines in (("How it was measured:", notes), (STUDIES, studies)):
+    commands = [f"`{reading['command']}`" for reading in readings if reading["command"]]
+    for heading, lines in (("How it was measured:", notes), (COMMANDS, commands)):
         listed = "\n".join(f"- {line}" for line in dict.fromkeys(lines))
         paragraphs += [f"{heading}\n\n{listed}"] if lines else []
     return Chapter(paragraphs, files)

@@ -1,18 +1,23 @@
 """Claims are read from files; a wrong file is one line with file, key and what was expected."""
 
+import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from omegaconf import OmegaConf
 
 from harness.__main__ import main
-from harness.audit.claims import Claim, ModelPart, Reading, Relation, Score, arms_of, read, read_all
+from harness.audit import run
+from harness.audit.claims import Claim, MemoryPart, ModelPart, Reading, Relation, Score, arms_of, read, read_all
 from harness.audit.measures import Shapes
 from harness.audit.scores import facts_of
+from harness.audit.verdicts import Measured, Point
 from harness.config.mistakes import groups
 from harness.config.schema import TokenizerConfig
 from harness.data import tokenizer
 from harness.errors import InputError
+from harness.paired import of_differences
 from harness.paths import conf_directory
 
 pytestmark = pytest.mark.long
@@ -57,6 +62,28 @@ WRONG = {
     "missing": (", of: model=base scale=tiny}", "}", "readings.whole.of", "expected a value, found none"),
     "type": ("tolerance: 0.1", "tolerance: much", "claims.tiny.tolerance", "'much'"),
     "choice": ("relation: at_most", "relation: below", "readings.layers.relation", "at_most"),
+    **{
+        name: (
+            "parameters, of: model=base scale=tiny}",
+            f"published, stated: a paper, {figures}}}",
+            f"readings.whole.{key}",
+            text,
+        )
+        for name, figures, key, text in (
+            ("no figures", "values: {}", "values", "expected NAME: FIGURE"),
+            ("no figure", "values: {test: [1]}", "values", "expected NAME: FIGURE, all finite, not {'test': [1]}"),
+            ("a word less a figure", "values: {test: x}, against: {test: 1}", "values", "not {'test': 'x'}"),
+            ("other names", "values: {test: 1}, against: {tests: 1}", "against", "expected the names of values, test, not"),
+            ("nameless", "values: {test: 1, validation: 2}", "by", "expected what the names in values are"),
+            ("no difference", "values: {test: 1}, relation: better", "relation", "expected `rate: true`, `against` or another"),
+        )
+    },
+    "no texts": (
+        "parameters, of: model=base scale=tiny}",
+        "ids, texts: []}",
+        "readings.whole.texts",
+        "expected at least one",
+    ),
     "no rate": ("relation: at_most", "relation: better", "readings.layers.relation", "expected `rate: true`"),
     "claimed": ("claimed: 100", "claimed: many", "readings.whole.claimed", "expected a number"),
     "key of the claim": ("claim: tiny is tiny", "clam: tiny is tiny", "key", "did you mean 'claim'?"),
@@ -117,7 +144,7 @@ def test_claims_are_found_by_file_and_by_name_and_in_the_folder_of_the_user(tmp_
     (tmp_path / "claims").mkdir()
     written(tmp_path / "claims", GOOD)
     everything = [claim.name for claim in read_all([], str(tmp_path))]
-    assert len(everything) == 63
+    assert len(everything) == 103
     assert everything[-1] == "tiny"
     assert [claim.name for claim in read_all(["x", "gpt-117m", "tiny"], str(tmp_path))] == ["tiny", "gpt-117m"]
     with pytest.raises(InputError, match="did you mean 'gpt-117m'"):
@@ -132,6 +159,8 @@ def shipped() -> list[tuple[Claim, Reading]]:
 def test_what_the_shipped_claims_speak_of_exists(shipped):
     shapes = Shapes()
     for claim, reading in shipped:
+        if reading.measure == "published":
+            continue
         texts = [getattr(reading, "of", None), *arms_of(getattr(reading, "against", None))]
         for text in filter(None, texts):
             if isinstance(reading, Score):
@@ -160,7 +189,40 @@ def test_groups_of_choices_do_not_include_claims():
 def test_every_shipped_name_is_used_once(shipped):
     names = [name for path in (conf_directory() / "claims").glob("*.yaml") for name in OmegaConf.load(path).claims]
     assert len(names) == len(set(names))
-    assert {reading.part for _, reading in shipped if hasattr(reading, "part")} == set(ModelPart)
+    assert {reading.part for _, reading in shipped if hasattr(reading, "part")} == {*ModelPart, *MemoryPart}
+
+
+def test_a_shipped_claim_is_decided_by_one_reading_and_by_no_other(shipped):
+    """Whatever the other readings have found, the verdict is that of the deciding one, and so are its intervals."""
+    claims = {claim.name: claim for claim, _ in shipped if len(claim.readings) > 1}
+    assert len(claims) > 30
+    tests = Point(1.0, {}, difference=of_differences([0.9, 1.0, 1.1])).at(0.95)
+    others = [
+        Measured(),
+        Measured((Point(1.0, {}),)),
+        Measured((Point(-1.0, {}),)),
+        Measured((tests,)),
+        Measured(testable=False),
+    ]
+    for claim in claims.values():
+        (decides,) = (name for name, reading in claim.readings.items() if not reading.beside)
+        for deciding in (Measured(missing="a study"), Measured((replace(tests, value=1.0),))):
+            if isinstance(claim.readings[decides].claimed, list) and deciding.points:
+                continue
+            found = [
+                run.settle(claim, [deciding if name == decides else other for name in claim.readings])
+                for other in others
+                if not other.points or not any(isinstance(one.claimed, list) for one in claim.readings.values() if one.beside)
+            ]
+            assert len({(str(row.settled), row.deciding.value, row.deciding.family) for row in found}) == 1, claim.name
+
+
+def test_what_a_paper_states_has_its_place(shipped):
+    """An arXiv id, or the name of what has none, and for tables the page as far as it was looked up."""
+    published = [(claim.name, reading.stated) for claim, reading in shipped if reading.measure == "published"]
+    assert len(published) > 20
+    assert all(re.search(r"arXiv:\d{4}\.\d{4,5}|Radford et al\. 2019|multilingual\.md", stated) for _, stated in published)
+    assert all("page" in stated for name, stated in published if name.startswith("bert-base-") and "dimensions" not in name)
 
 
 def test_every_shipped_claim_on_training_says_how_it_would_be_settled(shipped):
@@ -172,11 +234,16 @@ def test_every_shipped_claim_on_training_says_how_it_would_be_settled(shipped):
 def test_totals_of_the_notebook_are_explained_to_the_last_parameter():
     """What the notes of two claims say: matrices and biases that its formula has, and BERT has not, or the reverse."""
     shapes, width, inner = Shapes(), 768, 3072
+    matrix = width * inner + inner
     gated = "model.gated_feed_forward=true model.feed_forward_size=3072"
     assert shapes.parameters(f"model=base scale=base {gated}", "total") - width == 137_831_426
     full = shapes.parameters("model=enhanced scale=base model.feed_forward_size=3072", "total")
-    fourth_matrix, projection_bias, norm = width * inner + inner, width, 2 * 128
-    assert full + fourth_matrix - projection_bias - norm + width == 16_476_418
+    projection_bias, norm = width, 2 * 128
+    assert full + matrix - projection_bias - norm + width == 16_476_418
+    original = shapes.parameters(f"model=base scale=base {gated}", "layers")
+    enhanced = shapes.parameters("model=enhanced scale=base model.feed_forward_size=3072", "layers") + matrix
+    assert (original, enhanced) == (113_402_880, 11_812_608)
+    assert (round(1 - enhanced / original, 3), round(1 - 16_476_418 / 137_831_426, 3)) == (0.896, 0.880)
 
 
 @pytest.mark.skipif(not REFERENCE.is_dir(), reason=f"needs {REFERENCE}")

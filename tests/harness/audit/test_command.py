@@ -32,7 +32,7 @@ claims:
         against: model=base scale=tiny
         part: visible_pairs
         lengths: [8, 32, 64]
-      other: {measure: config, of: model=wide scale=tiny, key: attention_window, claimed: 32, relation: equal, beside: true}
+      other: {measure: config, of: model=wide scale=tiny, keys: [attention_window], claimed: 32, relation: equal, beside: true}
   open-one:
     claim: GPT is better
     relation: better
@@ -56,7 +56,7 @@ undecided          GPT is better · needs a study of 10 seeds
 not testable here  it needs what is not here · published weights
                      published weights
 
-Studies that would settle what is undecided:
+Commands that would settle what is undecided:
 open-one
   python -m harness -m model=gpt,base task=sst2 'seed=range(1,11)'
 
@@ -101,7 +101,7 @@ claims:
   wide-reaches-further:
     claim: it sees 32 tokens
     claimed: 32
-    readings: {window: {measure: config, key: attention_window}}
+    readings: {window: {measure: config, keys: [attention_window]}}
   wide-is-smaller:
     claim: it has fewer parameters than BERT
     claimed: -0.1

@@ -33,6 +33,11 @@ def test_parts_of_a_model_are_those_of_its_shapes(tools):
     assert count("pretraining") == count("encoder") + 50_000 * 385 + 384 * 385 + 2 * 384
     assert count("encoder", "pooler") == count("encoder_and_pooler")
     assert count("encoder", bytes_each=4) == 4 * count("encoder")
+    apart = claims.Parameters(of=TINY, parts=["pooler", "head"], apart=True)
+    assert [(one.value, one.where) for one in measure(apart, tools).points] == [
+        (128 * 129, {"part": "pooler"}),
+        (2 * 129, {"part": "head"}),
+    ]
     assert count("layers", of="model=shared scale=base", against="model=base scale=base") == pytest.approx(1 / 12 - 1)
     with pytest.raises(InputError, match="did you mean 'encoder'"):
         count("encodr")
@@ -67,37 +72,49 @@ def test_training_memory_has_four_parts(tools):
     assert small.value > 16 * parameters
     assert 3.9 < (large.value - 16 * parameters) / (small.value - 16 * parameters) < 4.1
     assert large.where == {"length": 16, "batch": 8}
+    activations = claims.TrainingMemory(of=TINY, part=claims.MemoryPart.activations, lengths=[16], batch_sizes=[2])
+    assert values(activations, tools) == [pytest.approx(small.value - 16 * parameters, rel=1e-3)]
 
 
 @pytest.mark.long
-def test_outputs_and_functions_are_compared_by_their_values(tools):
+def test_outputs_and_functions_have_their_values(tools):
     assert values(claims.OutputBytes(of=TINY, lengths=[3, 5]), tools) == [3 * 128 * 4, 5 * 128 * 4]
     (gap,) = values(claims.ActivationDifference(of="gelu", against="gelu_tanh"), tools)
     assert gap == pytest.approx(4.73e-4, rel=1e-2)
-    windowed = claims.OutputDifference(of=f"{TINY} model.attention_window=16", against=TINY, lengths=[8, 32])
-    near, far = values(windowed, tools)
-    assert near < 1e-5  # a window that sees everything
-    assert far > 1e-3
     with pytest.raises(InputError, match="expected one of gelu"):
         values(claims.ActivationDifference(of="gellu", against="relu"), tools)
 
 
 def test_keys_and_what_follows_from_them_are_read(tools):
-    assert values(claims.Config(of="model=roberta scale=base", key="longest_text"), tools) == [512]
-    with pytest.raises(InputError, match="expected a key of the model"):
-        values(claims.Config(of=TINY, key="longest"), tools)
+    assert values(claims.Config(of="model=roberta scale=base", keys=["longest_text"]), tools) == [512]
+    several = measure(claims.Config(of=TINY, keys=["depth", "body"]), tools).points
+    assert [(one.value, one.where) for one in several] == [(2, {"key": "depth"}), ("transformer", {"key": "body"})]
+    with pytest.raises(InputError, match="keys: expected keys of the model"):
+        values(claims.Config(of=TINY, keys=["longest"]), tools)
 
 
 def test_ids_are_at_least_words_and_two(tools, tmp_path):
-    assert values(claims.Ids(text="The bank was robbed"), tools) == [6]
-    without = measure(claims.Ids(text="The bank", vocab_file=True), tools)
+    assert values(claims.Ids(texts=["The bank was robbed"]), tools) == [6]
+    without = measure(claims.Encoded(texts=["The bank"]), tools)
     assert without.points == ()
     assert "vocab_file=FILE" in without.missing
     path = tmp_path / "vocab.txt"
     path.write_text("\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "ba", "##nk"]))
     known = Instruments(tools.shapes, False, str(path), list)
-    assert values(claims.Ids(text="The bank", vocab_file=True), known) == ["2 5 6 7 3"]
-    assert values(claims.Ids(text="The bank", vocab_file=True, count=True), known) == [5]
+    assert values(claims.Encoded(texts=["The bank"]), known) == ["2 5 6 7 3"]
+    pieces = measure(claims.Encoded(texts=["The bank", "the"], pieces=True), known).points
+    assert [(one.value, one.where) for one in pieces] == [("the ba ##nk", {"text": "The bank"}), ("the", {"text": "the"})]
+
+
+def test_what_a_paper_states_is_its_own_figure(tools):
+    found = measure(claims.Published(stated="arXiv:0", values={"validation": 96.4, "test": 92.4}, by="split", unit="%"), tools)
+    assert [(one.value, one.where) for one in found.points] == [(96.4, {"split": "validation"}), (92.4, {"split": "test"})]
+    assert (found.origin, found.unit) == ("stated in arXiv:0", "%")
+    assert values(claims.Published(stated="arXiv:0", values={"x": "none"}), tools) == ["none"]
+    assert values(claims.Published(stated="arXiv:0", values={"x": 5}, against={"x": 3}), tools) == [2]
+    assert values(claims.Published(stated="arXiv:0", values={"x": 410}, against={"x": 668}, rate=True), tools) == [
+        pytest.approx(668 / 410 - 1)
+    ]
 
 
 def test_days_of_pretraining_are_flops_over_rate(tools):

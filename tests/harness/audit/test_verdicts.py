@@ -31,6 +31,8 @@ def by_length(**values: float) -> Measured:
         ("at_least", 0.6, 0, 0.5, "refuted"),
         ("equal", "a b", 0, "a b", "confirmed"),
         ("equal", "a b", 0, "a c", "refuted"),
+        ("equal", "a b", 0, 100, "refuted"),
+        ("at_most", 100, 0, "a b", "refuted"),
     ],
 )
 def test_a_counted_value_settles(relation, claimed, tolerance, value, verdict):
@@ -70,6 +72,11 @@ def test_a_claim_that_names_no_length_holds_from_one_on():
     assert str(of_reading(at_most, gap)) == "holds only where length = 64, 256"
     assert of_reading(at_most, by_length(_64=-0.9, _128=-0.9)).verdict is Verdict.CONFIRMED
     assert of_reading(at_most, by_length(_64=-0.1, _128=-0.2)).verdict is Verdict.REFUTED
+
+
+def test_no_difference_needs_no_claimed_value():
+    for value, verdict in ((0.005, "confirmed"), (-0.02, "refuted")):
+        assert of_reading(reading("no_difference", None, margin=0.01), Measured((Point(value, {}),))).verdict.value == verdict
 
 
 def test_several_conditions_are_named_together():
