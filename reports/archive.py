@@ -120,6 +120,7 @@ def _row(run: Run, study: str, output: Path | None) -> dict[str, Any]:
     record = folders.record_of(folder) if folder else {}
     texts = {name: folder / name if folder else None for name in ("config.yaml", folders.RESULT)}
     kept = {key: value for key, value in record.items() if key not in ("tags", "parameters", "files")}
+    kept["inputs"] = {key: value for key, value in record.get("inputs", {}).items() if key != "pretrained"}  # a folder
     return {
         "run_id": run.run_id,
         "name": run.name,

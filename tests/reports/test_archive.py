@@ -148,6 +148,15 @@ def test_a_changed_verdict_and_other_words_of_the_report_are_found(copy, capsys)
 
 
 @pytest.mark.long
+def test_a_report_that_was_taken_away_is_found(copy, capsys):
+    manifest = json.loads((copy / "manifest.json").read_text())
+    (copy / "manifest.json").write_text(json.dumps(manifest | {"report": {}}))
+    (copy / "summary.csv").unlink()
+    assert main(["verify", str(copy)]) == 1
+    assert "summary.csv, how many numbers and cells: 0 in the archive, " in capsys.readouterr().out
+
+
+@pytest.mark.long
 def test_changed_and_missing_data_is_found_and_not_read(copy, capsys):
     content = bytearray((copy / "curves.parquet").read_bytes())
     content[100] ^= 1
