@@ -93,6 +93,8 @@ def extract(extractor: "Extractor", options: Features) -> str:
                     texts, pieces = texts + 1, pieces + length
         finally:
             file.close()
+        if not texts:
+            raise InputError(f"input={str(options.input)!r} has no rows")
     size = options.to.stat().st_size
     if texts > len(rows):
         rows.append((f"and {texts - len(rows):,} more", "", "", ""))
@@ -125,13 +127,9 @@ def lines_of(path: Path, advance: Callable[[int], object]) -> Iterator[Text]:
 
 
 def rows_of(options: Features) -> Iterator[Text]:
-    """A text or pair a row of a table; InputError for a row that cannot be read, and for a table without rows."""
-    has_row = False
-    for texts in read_rows(options.input, Columns(options.fields, f"fields=[{','.join(options.fields)}]")):
-        has_row = True
-        yield texts[0] if len(texts) == 1 else (texts[0], texts[1])
-    if not has_row:
-        raise InputError(f"input={str(options.input)!r} has no rows")
+    """A text or pair a row of a table; InputError for a row that cannot be read."""
+    columns = Columns(options.fields, f"fields=[{','.join(options.fields)}]")
+    return (texts[0] if len(texts) == 1 else (texts[0], texts[1]) for texts in read_rows(options.input, columns))
 
 
 # From texts to vectors

@@ -27,7 +27,6 @@ from harness.config.schema import RunConfig, flatten, to_dict
 from harness.errors import InputError
 from harness.hardware import device, facts
 from harness.measure import subject
-from harness.measure.components import COMPONENTS as COMPONENTS_OF_TIME
 from harness.measure.launch import TIMING, launch
 from harness.measure.records import TRACE, Launch, Measured, MemoryPeaks, ModelFlops, Request, Trace, TracedCall
 from harness.paired import CONFIDENCE, Difference, holm, of_differences
@@ -95,7 +94,8 @@ CALLS = ("forward", "training_step")
 """Fields of a trace."""
 
 PHASES = ("forward", "backward", "optimiser", "other")
-"""Phases of time, as a trace names them, in the order of rows."""
+PARTS = ("embeddings", "attention", "feed-forward", "norms", "head", "other")
+"""Phases and components of time, as a trace names them, in the order of rows."""
 
 MISSING = "not measured:"
 """Head of the reasons."""
@@ -447,7 +447,7 @@ def component_rows(measured: dict[str, Column]) -> str:
     for call in CALLS:
         calls: list[TracedCall] = [getattr(trace, call) for trace in traced.values()]
         rows.append((call.replace("_", " "), "ms", *(number(timed.whole_ms) for timed in calls)))
-        for phase, component in [(phase, component) for phase in PHASES for component in COMPONENTS_OF_TIME]:
+        for phase, component in [(phase, component) for phase in PHASES for component in PARTS]:
             times = [timed.parts_ms.get(phase, {}).get(component) for timed in calls]
             if any(times):
                 pairs = [(time, timed.whole_ms) for time, timed in zip(times, calls, strict=True)]

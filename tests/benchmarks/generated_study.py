@@ -192,12 +192,12 @@ def _of_training(rng: random.Random, shape: Shape, arm: int, started: int) -> li
 def send(run: Generated, output: Path) -> str:
     """Sends the run as the harness does; returns its id."""
     tracker = Tracker(None, str(output), STUDY)
-    run_id = tracker.open(run.record)
-    tracker.log(run_id, run.points)
+    run_id = tracker.begin(run.record)
+    tracker.curves(run.record, run.points)
     with tempfile.TemporaryDirectory() as folder:
         result = {"status": "finished", "time": run.ended, "metrics": run.results, "steps": run.steps}
         run_log.write_json(Path(folder, "result.json"), result)
-        tracker.close(run_id, Path(folder), "finished")
+        tracker.end(run.record, Path(folder), "finished")
     return run_id
 
 

@@ -368,7 +368,7 @@ def test_run_is_found_by_its_id_in_the_tracking_store(tokenizer, output, capsys)
 
     shape = shape_of("base", tokenizer)
     records = [{"attempt": letter * 32, "name": letter, "started": 1, "tags": {}, "parameters": {}} for letter in "ab"]
-    ids = [Tracker(None, str(output), "study").open(record) for record in records]
+    ids = [Tracker(None, str(output), "study").begin(record) for record in records]
     for record in records:
         lay_out(output / "study" / record["name"], shape, tokenizer, Trained(shape).state_dict())
         (output / "study" / record["name"] / "run.json").write_text(json.dumps(record))

@@ -17,13 +17,15 @@ from harness.__main__ import main
 from harness.checkpoints import native
 from harness.commands import inspect, inspect_pictures, pictures
 from harness.commands.grammar import parse
-from harness.commands.inspect import as_table, attention_note, sequences_of
+from harness.commands.inspect import as_table, attention_note, sequences_of, trained_tokenizer
 from harness.commands.inspect_pictures import AttentionMap, InputSequence, maps_of
 from harness.commands.options import Inspect
 from harness.config.choices import DataSource, TaskKind
+from harness.config.resolve import Found, resolve
 from harness.config.schema import DataConfig, ModelConfig, RunConfig, TaskConfig, TokenizerConfig
 from harness.data.tokenizer import SPECIAL, build
 from harness.errors import InputError
+from harness.tasks.synthetic.families import FAMILIES
 from models.batch import Batch
 from models.config import Body, EncoderConfig, Position
 from models.encoder import Encoder, initialise
@@ -183,6 +185,14 @@ def test_window_of_a_variant_is_told():
     assert attention_note(shape) == (
         "each piece sees 2 to each side, the first 1 see and are seen by all; "
         "in layer 1 and every 3 layers from there each sees all"
+    )
+
+
+def test_words_of_a_generated_task_are_whole_as_in_a_run(compose):
+    config = resolve(*compose("scale=tiny", "task=bag", "task.grammar.train_examples=8"), Found())
+    tokenizer = trained_tokenizer(config, None)
+    assert all(
+        len(tokenizer.encode(word, add_special_tokens=False).ids) == 1 for word in FAMILIES[config.task.grammar.rule].words
     )
 
 
