@@ -129,10 +129,10 @@ class Reference(NamedTuple):
     """A score without a model, which is a line at one height."""
 
     metric: str
-    side: str  # vertical alignment of its name at the line
+    end: str  # of the line, at which its name is: `left` or `right`
 
 
-REFERENCES = {"guessing": Reference(MAJORITY, "top"), "word frequencies": Reference("eval/unigram_score", "bottom")}
+REFERENCES = {"guessing": Reference(MAJORITY, "left"), "word frequencies": Reference("eval/unigram_score", "right")}
 """Title -> reference."""
 
 Line = dict[float, list[float]]
@@ -188,10 +188,10 @@ def _draw_lines(axes: Axes, lines: dict[str, Line], styles: dict[str, ArmStyle])
     factor, unit = plots.prefix(max(tokens for line in lines.values() for tokens in line))
     for label, line in lines.items():
         if label in REFERENCES:
-            (height,), side = line[0.0], REFERENCES[label].side
+            (height,), end = line[0.0], REFERENCES[label].end
             axes.axhline(height, color="grey", linestyle=":", linewidth=1, zorder=1)
-            place = {"xytext": (0, 2 if side == "bottom" else -2), "textcoords": "offset points", "va": side, "ha": "right"}
-            axes.annotate(label, (1, height), xycoords=axes.get_yaxis_transform(), fontsize=8, color="dimgrey", **place)
+            place = {"transform": axes.get_yaxis_transform(), "ha": end, "va": "bottom"}
+            axes.text(0.02 if end == "left" else 0.98, height, label, fontsize=8, color="dimgrey", **place)
             continue
         means = [sum(scores) / len(scores) for scores in line.values()]
         bars = plots.reaching_bars(means, list(line.values()))
