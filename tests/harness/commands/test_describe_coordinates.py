@@ -9,7 +9,10 @@ SMALL = ["model.hidden_size=32", "model.num_attention_heads=2", "model.intermedi
 
 @pytest.mark.long
 def test_both_tables_and_the_picture_are_there(capsys, tmp_path):
-    assert main(["describe", "coordinates", "recipe=mup", "pretrain.mup_base_width=32", *SMALL, f"to={tmp_path}"]) == 0
+    assert (
+        main(["describe", "coordinates", "recipe=mup", "pretrain=clm", "pretrain.mup_base_width=32", *SMALL, f"to={tmp_path}"])
+        == 0
+    )
     out = capsys.readouterr().out
     assert out.startswith("mean absolute activations of base")
     for width in ("null", "32"):
