@@ -201,11 +201,11 @@ def controls(comparison: Comparison) -> list[str]:
     if len(pretrained) == len(runs):
         sentences.append("**No arm with random weights** says what pretraining gives: `sweep.control=true` adds it.")
     texts = [
-        f"{key.rpartition('.')[2]} {'; '.join(f'{value} ({listed(labels, most=MOST)})' for value, labels in values.items())}"
+        f"{key.rpartition('.')[2]} {' and '.join(f'{value} ({listed(labels, most=MOST)})' for value, labels in values.items())}"
         for key, values in _unswept(comparison, runs).items()
     ]
     if texts:
-        sentences.append(f"**Arms differ in more than what is swept**: {', '.join(texts)}.")
+        sentences.append(f"**Arms differ in more than what is swept**: {'; '.join(texts)}.")
     trials = grouped((len(json.loads(run.params.get("tuned.scores", "[]"))), escape(label)) for label, run in runs.items())
     if len(trials) > 1:
         each = "; ".join(f"{number or 'no'} trials: {listed(labels, most=MOST)}" for number, labels in sorted(trials.items()))
