@@ -250,8 +250,8 @@ def _looks(comparison: Comparison) -> list[str]:
     looks = max((run.seed_looks for run in comparison.runs), default=1)
     if looks == 1:
         return []
-    share = f"each of them has a part of the level of {100 * LEVEL:.0f} %"
-    return [f"Seeds were added until every arm was resolved, in at most {looks} looks (`sweep.until=resolved`): {share}."]
+    ends = "until every arm was resolved or they ended (`sweep.until=resolved`)"
+    return [f"Seeds were added in at most {looks} looks, {ends}; each look has a part of the level of {100 * LEVEL:.0f} %."]
 
 
 def _selected(comparison: Comparison) -> list[str]:
