@@ -8,7 +8,7 @@ import math
 from dataclasses import dataclass
 from statistics import fmean
 
-from harness import metrics, paired
+from harness import metrics, paired, tags
 from harness.paired import Replicate, compare_paired, grouped
 from harness.study import forecast, looks, tracked_study
 from harness.study.budget import LOSS, SCORE
@@ -21,6 +21,8 @@ ASSUMED_SCORE = 0.8
 
 Arms = dict[str, list[PlannedRun]]
 """Label -> the runs of an arm on one task."""
+Values = dict[tuple[str, ...], dict[Replicate, dict[str, float]]]
+"""Kind of a run -> replicate -> results of the finished run."""
 
 
 def trained(planned: list[PlannedRun]) -> dict[str, Arms]:
@@ -64,63 +66,50 @@ def smallest(planned: list[PlannedRun]) -> list[Smallest]:
     baselines = [name for name in ("base", tracked_study.first_arm(planned)) if all(name in arms for arms in tasks.values())]
     if not tasks or not baselines:
         return []
-    values: dict[tuple[str, ...], dict[Replicate, dict[str, float]]] = {}
+    values: Values = {}
     for run in forecast.finished({run.config.output for run in planned}):
         values.setdefault(run.kind, {})[run.replicate] = run.result["metrics"]
     parts = looks.parts(planned)
     counts = list(parts) if len(parts) > 1 else [min(_replicates(runs) for arms in tasks.values() for runs in arms.values())]
-    families = [tasks] * (len(tasks) > 1) + [{task: arms} for task, arms in tasks.items()]
+    scored = {task: arms for task, arms in tasks.items() if task != tags.PRETRAINING_TASK}
+    families = [scored] * (len(scored) > 1) + [{task: arms} for task, arms in tasks.items()]
     return [_of_family(family, baselines[0], values, counts, len(parts)) for family in families]
 
 
-def _of_family(tasks: dict[str, Arms], baseline: str, values: dict, counts: list[int], number: int) -> Smallest:
-    """Over these tasks; `values`: kind of a run -> replicate -> results, `number`: of looks."""
-    (name,) = {LOSS if runs[0].inputs.data is None else SCORE for arms in tasks.values() for runs in arms.values()}
-    metric, others = metrics.get(name), [label for label in next(iter(tasks.values())) if label != baseline]
+def _of_family(tasks: dict[str, Arms], baseline: str, values: Values, counts: list[int], number: int) -> Smallest:
+    """Over these tasks; `number`: of looks."""
+    metric = metrics.get(LOSS if tags.PRETRAINING_TASK in tasks else SCORE)
+    others = dict.fromkeys(label for arms in tasks.values() for label in arms if label != baseline)
     variances, items, pairs = [], [], []
     for label in others:
-        sides = [
-            [
-                {
-                    replicate: found[name]
-                    for replicate, found in values.get(forecast.kind_of(arms[arm][0]), {}).items()
-                    if name in found
-                }
-                for arms in tasks.values()
-                if arm in arms
-            ]
-            for arm in (baseline, label)
-        ]
-        means = [
-            {one: fmean(task[one] for task in side) for one in side[0] if all(one in task for task in side)} for side in sides
-        ]
+        shared = [arms for arms in tasks.values() if label in arms]
+        sides = [[_found(arms[arm][0], metric.name, values) for arms in shared] for arm in (baseline, label)]
+        means = [{one: fmean(task[one] for task in side) for one in set(side[0]).intersection(*side)} for side in sides]
         difference = compare_paired(*means)
         if difference is not None and difference.error is not None and difference.independent:
             variances.append(difference.replicates_error**2 * difference.independent)
             pairs.append(difference.n)
         if metric.unit == "score":
-            scores = [[fmean(task.values()) if task else ASSUMED_SCORE for task in side] for side in sides]
-            items.append(
-                paired.over_tasks(
-                    [
-                        paired.items_error(before, after, _items(arms[baseline][0]), arms[baseline][0].config.task.headline)
-                        for before, after, arms in zip(*scores, tasks.values(), strict=False)
-                    ]
-                )
-            )
+            errors = [_items_error(arms[baseline][0], *both) for arms, *both in zip(shared, *sides, strict=True)]
+            items.append(paired.over_tasks(errors))
     sd, item = math.sqrt(fmean(variances)) if variances else 0.0, max(items, default=0.0)
-    is_known = bool(variances or item)
-    by_replicates = {
-        n: paired.smallest_difference(n, sd, len(others), number, item) if is_known and not paired.no_study(n) else None
-        for n in counts
-    }
+    sizes = {n: paired.smallest_difference(n, sd, len(others), number, item) for n in counts if not paired.no_study(n)}
+    by_replicates = {n: sizes.get(n) if variances or item else None for n in counts}
     source = f"spread of {counted(min(pairs), 'earlier replicate')}" if pairs else "no earlier replicate"
-    if item:
-        source += (
-            " and the items" if pairs else f": the items alone, at a score of {ASSUMED_SCORE:g}; seeds scatter beside them"
-        )
+    if item and pairs:
+        source += " and the items"
+    elif item:
+        source += f": the items alone, at a score of {ASSUMED_SCORE:g}; seeds scatter beside them"
     return Smallest(next(iter(tasks)) if len(tasks) == 1 else f"mean of {len(tasks)} tasks", metric.unit, by_replicates, source)
 
 
-def _items(run: PlannedRun) -> int:
-    return len(prepared.read(run.config, run.inputs.data).validation)
+def _found(run: PlannedRun, name: str, values: Values) -> dict[Replicate, float]:
+    """What finished replicates of the run have measured."""
+    return {one: results[name] for one, results in values.get(forecast.kind_of(run), {}).items() if name in results}
+
+
+def _items_error(run: PlannedRun, *sides: dict[Replicate, float]) -> float:
+    """Standard error of a difference over the validation items of the run, as of arms that err on different ones."""
+    scores = (fmean(side.values()) if side else ASSUMED_SCORE for side in sides)
+    items = len(prepared.read(run.config, run.inputs.data).validation)
+    return paired.items_error(*scores, items, run.config.task.headline)

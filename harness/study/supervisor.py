@@ -148,12 +148,12 @@ def refuse_impossible(configs: list[RunConfig]) -> None:
     config, count, cores = configs[0], counts[0], facts.cores()
     if len({run.sweep.until for run in configs}) > 1:
         raise InputError("sweep.until cannot be swept: a command ends in one way")
+    if config.sweep.until is Until.resolved and command_line.sweep() is not None:
+        raise InputError("sweep.until=resolved decides which seeds run: leave hydra/launcher out")
     if config.sweep.until is Until.resolved and len({run.label for run in configs}) < 2:
         raise InputError(
             f"sweep.until=resolved compares arms, and {config.label!r} is the only one: sweep a key, or leave it out"
         )
-    if config.sweep.until is Until.resolved and command_line.sweep() is not None:
-        raise InputError("sweep.until=resolved decides which seeds run: leave hydra/launcher out")
     if count == 1:
         return
     if config.hardware.device is not Device.cpu or config.hardware.devices > 1:

@@ -201,11 +201,11 @@ def controls(comparison: Comparison) -> list[str]:
     if len(pretrained) == len(runs):
         sentences.append("**No arm with random weights** says what pretraining gives: `sweep.control=true` adds it.")
     texts = [
-        f"{key.rpartition('.')[2]} {'; '.join(f'{value} ({listed(labels, most=MOST)})' for value, labels in values.items())}"
+        f"{key.rpartition('.')[2]} {' and '.join(f'{value} ({listed(labels, most=MOST)})' for value, labels in values.items())}"
         for key, values in _unswept(comparison, runs).items()
     ]
     if texts:
-        sentences.append(f"**Arms differ in more than what is swept**: {', '.join(texts)}.")
+        sentences.append(f"**Arms differ in more than what is swept**: {'; '.join(texts)}.")
     trials = grouped((len(json.loads(run.params.get("tuned.scores", "[]"))), escape(label)) for label, run in runs.items())
     if len(trials) > 1:
         each = "; ".join(f"{number or 'no'} trials: {listed(labels, most=MOST)}" for number, labels in sorted(trials.items()))
@@ -250,8 +250,8 @@ def _looks(comparison: Comparison) -> list[str]:
     looks = max((run.seed_looks for run in comparison.runs), default=1)
     if looks == 1:
         return []
-    share = f"each of them has a part of the level of {100 * LEVEL:.0f} %"
-    return [f"Seeds were added until every arm was resolved, in at most {looks} looks (`sweep.until=resolved`): {share}."]
+    ends = "until every arm was resolved or they ended (`sweep.until=resolved`)"
+    return [f"Seeds were added in at most {looks} looks, {ends}; each look has a part of the level of {100 * LEVEL:.0f} %."]
 
 
 def _selected(comparison: Comparison) -> list[str]:

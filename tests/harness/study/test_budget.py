@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from harness import metrics
+from harness.config.choices import Until
 from harness.paired import Replicate, t_quantile
 from harness.study import budget
 from harness.study.budget import Queue
@@ -40,7 +41,7 @@ class Item:
 
     def __post_init__(self) -> None:
         self.inputs = Inputs(data=None if self.task == "pretraining" else self.task)
-        sweep, task = SimpleNamespace(budget_minutes=self.minutes), SimpleNamespace(name=self.task)
+        sweep, task = SimpleNamespace(budget_minutes=self.minutes, until=Until.seeds), SimpleNamespace(name=self.task)
         pretrain = SimpleNamespace(seed=self.seed)
         self.config = SimpleNamespace(label=self.arm, sweep=sweep, task=task, seed=self.seed, pretrain=pretrain, output="out")
         self.identity = Identity(self.config, self.inputs)

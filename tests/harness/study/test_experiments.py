@@ -30,7 +30,7 @@ def test_before_after_pretrains_each_variant_and_fine_tunes_it(run_harness, tmp_
     done = run_harness("+experiment=before_after", *SMALL, *BAG, "model=base,enhanced", f"output={tmp_path}")
     assert done.returncode == 0, done.stdout + done.stderr
     assert pretrained_in(tmp_path) == 2
-    assert len(list((tmp_path / "before_after").glob("*-bag-*"))) == 2
+    assert len(list((tmp_path / "before_after").glob("*-bag-*"))) == 3  # with the control
 
 
 @pytest.mark.slow

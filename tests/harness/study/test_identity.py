@@ -22,7 +22,7 @@ NOT_IN_FINGERPRINT = {
     *("matched", "tuned", *(f"match.{key}" for key in ("by", "cost", "rounds", "to", "tolerance", "within"))),
     *(f"search.{key}" for key in ("reduction", "sampler", "seed", "space", "trials", "tune_share")),
     *(f"sweep.{key}" for key in ("budget_minutes", "on_failure", "same_failures", "timeout_minutes", "silent_minutes")),
-    *(f"sweep.{key}" for key in ("quiet", "retries", "timing", "retime")),
+    *(f"sweep.{key}" for key in ("quiet", "retries", "timing", "retime", "until", "most_seeds", "headline", "control")),
     *("data.source", "data.root", "task.hub", "task.folder", "task.subset", "corpus.hub", "corpus.folder", "corpus.subset"),
     *("task.train_file", "task.validation_file", "task.test_file", "corpus.files", "corpus.validation_files"),
     *("tokenizer.vocab_file", "tokenizer.file", "model.init_from", "pretrain.checkpoint", "pretrain.teacher"),

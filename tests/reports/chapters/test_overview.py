@@ -168,8 +168,8 @@ def test_settings_that_only_some_arms_have_are_named(make_run):
     """Of heads that look at neighbours the arms that get them: one setting of all is another thing for rotary positions."""
     arms = {"base+mlm": {}, "modern+mlm": {"model.position": "rotary", "model.hidden_dropout_prob": "0.0"}}
     text = opening_of(make_run, arms)
-    assert "neighbour_heads True (base+mlm); False (modern+mlm)" in text
-    assert "hidden_dropout_prob not set (base+mlm); 0.0 (modern+mlm)" in text
+    assert "neighbour_heads True (base+mlm) and False (modern+mlm)" in text
+    assert "hidden_dropout_prob not set (base+mlm) and 0.0 (modern+mlm)" in text
     assert "position" not in text
     swept = {"swept": "['pretrain.dropout']"}
     arms = {"base+mlm": {"pretrain.dropout": "0.1"} | swept, "base+mlm dropout=0.0": {"pretrain.dropout": "0.0"} | swept}
