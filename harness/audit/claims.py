@@ -223,9 +223,6 @@ KINDS: dict[str, type[Reading]] = {
 RELATIVE = (Relation.better, Relation.no_difference)
 """Relations to `against`, which need no claimed value."""
 
-WORDED = ("encoded", "config", "published")
-"""Kinds of measuring whose claimed value may be a text."""
-
 
 @dataclass
 class ClaimEntry:
@@ -367,7 +364,7 @@ def _refuse_unusable(path: Path, key: str, reading: Reading) -> None:
     if reading.relation in RELATIVE:
         return
     values = reading.claimed if isinstance(reading.claimed, list) else [reading.claimed]
-    words = str if reading.measure in WORDED else ()
+    words = str if isinstance(reading, Encoded | Config | Published) else ()
     if not values or not all(_is_number(value) or isinstance(value, words) for value in values):
         raise InputError(f"{path}: {key}.claimed: expected a number, or a list of them, all finite, not {reading.claimed!r}")
     if reading.measure == "score":

@@ -5,7 +5,7 @@ Models are composed once for each text of choices, and counted on the meta devic
 
 import functools
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -139,7 +139,6 @@ class Instruments:
     timed: bool  # whether speed is timed now
     vocab_file: str | None
     finished_runs: Callable[[], list[FinishedRun]]
-    speeds: dict[tuple, Measured] = field(default_factory=dict)  # what was timed
 
 
 def measure(reading: Reading, instruments: Instruments) -> Measured:
@@ -164,11 +163,8 @@ def _parameters(reading: claims.Parameters, tools: Instruments) -> Measured:
     unit = "share" if reading.against else "bytes" if reading.bytes_each else "parameters"
     values = []
     for parts in [[part] for part in reading.parts] if reading.apart else [reading.parts]:
-        of, *against = (
-            sum(tools.shapes.parameters(choices, part) for part in parts)
-            for choices in (reading.of, reading.against)
-            if choices
-        )
+        sides = [choices for choices in (reading.of, reading.against) if choices]
+        of, *against = (sum(tools.shapes.parameters(side, part) for part in parts) for side in sides)
         values.append(change(of, *against) if against else of * (reading.bytes_each or 1))
     return _each("part", reading.parts if reading.apart else [""], values, unit)
 
@@ -181,12 +177,10 @@ def _flops(reading: claims.Flops, tools: Instruments) -> Measured:
 
     points = []
     for length in reading.lengths:
-        value = of(reading.of, length)
-        if reading.against is not None:
-            pair = (of(reading.against, length), value) if reading.rate else (value, of(reading.against, length))
-            value = change(*pair)
+        values = [of(choices, length) for choices in (reading.of, reading.against) if choices]
+        value = change(*(values[::-1] if reading.rate else values)) if len(values) > 1 else values[0]
         points.append(Point(value, {"length": length}))
-    return Measured(tuple(points), "FLOP" if reading.against is None else "share")
+    return Measured(tuple(points), "share" if reading.against else "FLOP")
 
 
 def _training_memory(reading: claims.TrainingMemory, tools: Instruments) -> Measured:
@@ -215,9 +209,8 @@ def _output_bytes(reading: claims.OutputBytes, tools: Instruments) -> Measured:
 
 def _config(reading: claims.Config, tools: Instruments) -> Measured:
     model = tools.shapes.config(reading.of).model
-    for key in reading.keys:
-        if not hasattr(model, key) or key.startswith("_"):
-            raise InputError(f"keys: expected keys of the model or what follows from its keys, not {key!r}")
+    if unknown_keys := [key for key in reading.keys if not hasattr(model, key) or key.startswith("_")]:
+        raise InputError(f"keys: expected keys of the model or what follows from its keys, not {', '.join(unknown_keys)}")
     values = [getattr(model, key) for key in reading.keys]
     return _each("key", reading.keys, [getattr(one, "value", one) for one in values])
 
@@ -260,25 +253,21 @@ def _pretraining_days(reading: claims.PretrainingDays, tools: Instruments) -> Me
         reading.tokens * share / length * (1 + BACKWARD) * _objective(config).flops(length)
         for length, share in reading.shares.items()
     )
-    rates, how = reading.flops_per_s, "at stated rates"
-    if not rates:
-        rates, how = (
-            [peak_flops.peak_flops_per_s(Machine(HardwareConfig(threads=1)))],
-            "at the fastest matrix product measured here",
-        )
+    rates = reading.flops_per_s or [peak_flops.peak_flops_per_s(Machine(HardwareConfig(threads=1)))]
+    how = "stated rates" if reading.flops_per_s else "the fastest matrix product measured here"
     points = tuple(Point(flops / (reading.devices * rate) / DAY, {"TFLOP/s of a device": rate / 1e12}) for rate in rates)
     return Measured(
-        points, "days", origin="extrapolated", note=f"extrapolated: {flops:.3g} FLOPs counted, {reading.devices} devices, {how}"
+        points,
+        "days",
+        origin="extrapolated",
+        note=f"extrapolated: {flops:.3g} FLOPs counted, {reading.devices} devices, at {how}",
     )
 
 
 def _speed(reading: claims.Speed, tools: Instruments) -> Measured:
     if not tools.timed:
         return Measured(missing="a timing (--measure)", unit="share", options="--measure")
-    key = (reading.of, reading.against, reading.part, reading.training, reading.rate, *reading.lengths, reading.batch_size)
-    if key not in tools.speeds:  # readings of one speed differ in what they claim of it alone
-        tools.speeds[key] = timing.compare(reading, tools.shapes.config(reading.of), tools.shapes.config(reading.against))
-    return tools.speeds[key]
+    return timing.compare(reading, *map(tools.shapes.config, (reading.of, reading.against)))
 
 
 def _score(reading: claims.Score, tools: Instruments) -> Measured:

@@ -9,6 +9,7 @@ import pytest
 from harness import tags
 from harness.audit import claims, scores
 from harness.audit.claims import Relation
+from harness.audit.verdicts import Verdict, of_reading
 from harness.errors import InputError
 from harness.tracking.run_log import FinishedRun
 
@@ -267,6 +268,20 @@ def test_arms_that_both_solve_a_task_say_nothing_of_each_other():
     assert solved(1.0, 0.995).points == ()
     assert "unlike task sst2 (both arms solve the task, which cannot tell them apart)" in solved(1.0, 0.995).missing
     assert len(solved(1.0, 0.98).points) == 1
+
+
+@pytest.mark.parametrize("relation", [Relation.better, Relation.no_difference])
+@pytest.mark.parametrize(
+    ("score", "silent"), [(0.8, False), (0.998, True), (0.5, True)], ids=["between", "at the ceiling", "at the floor"]
+)
+def test_a_score_at_an_end_of_its_range_settles_nothing(score, silent, relation):
+    """Scores that hardly differ or scatter: between the ends `better` is refuted by them, and `no difference` confirmed."""
+    runs = [run(m, seed, score + 1e-4 * seed * (m == "gpt")) for m in ("gpt", "base") for seed in (1, 2, 3, 4, 5)]
+    runs = [replace(one, metrics=one.metrics | {"eval/majority_score": 0.51}) for one in runs]
+    claimed = reading(relation=relation)
+    settled = of_reading(claimed, scores.compare(claimed, runs)).verdict
+    sure = Verdict.REFUTED if relation is Relation.better else Verdict.CONFIRMED
+    assert settled is (Verdict.UNDECIDED if silent else sure)
 
 
 def test_a_metric_without_a_better_side_may_be_claimed_to_make_no_difference():
