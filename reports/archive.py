@@ -18,8 +18,8 @@ from reports.errors import ReportError
 from reports.options import add_comparison, parse
 from reports.read import StudyRuns
 from reports.read import read as read_store
-from reports.reading import MANIFEST, folders
-from reports.reading.archive import AUDIT, CURVES, PREDICTIONS, RUNS, TEXTS, ArchiveReader, hashes, manifest
+from reports.reading import folders
+from reports.reading.archive import AUDIT, CURVES, MANIFEST, PREDICTIONS, RUNS, TEXTS, ArchiveReader, hashes, manifest
 from reports.reading.store import Reader, Run
 from reports.render import Files
 from reports.report import audit_of, read, rendered, write

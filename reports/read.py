@@ -11,7 +11,8 @@ from harness.redact import hidden, hide, whole
 from reports.comparison import labels
 from reports.comparison.compare import Comparison, compare
 from reports.errors import ReportError
-from reports.reading import MANIFEST, default_uri, store, where
+from reports.reading import default_uri, store, where
+from reports.reading.archive import MANIFEST, ArchiveReader
 from reports.reading.sqlite_reader import SqliteReader
 from reports.reading.store import Reader, Run
 
@@ -23,8 +24,6 @@ def connect(uri: str) -> Reader:
     except ValueError as error:
         raise ReportError(str(error)) from error
     if Path(uri, MANIFEST).is_file():
-        from reports.reading.archive import ArchiveReader  # pyarrow, which reading a store does without
-
         return ArchiveReader(Path(uri))
     if "://" not in uri:
         raise ReportError(

@@ -5,9 +5,6 @@ Nothing heavy is imported here, so that --help is there at once.
 
 from pathlib import Path
 
-MANIFEST = "manifest.json"
-"""In the folder of an archive, which `python -m reports archive` makes: what it holds."""
-
 
 def default_uri(output: str = "multirun") -> str:
     """The store that `python -m harness` writes for runs in this folder."""

@@ -24,9 +24,10 @@ from pyarrow import parquet
 from harness import paths
 from harness.paired import grouped
 from reports.errors import ReportError
-from reports.reading import MANIFEST, folders
+from reports.reading import folders
 from reports.reading.store import Reader, Run
 
+MANIFEST = "manifest.json"
 RUNS, CURVES, TEXTS, AUDIT = "runs.parquet", "curves.parquet", "texts.parquet", "audit.json"
 PREDICTIONS = "predictions"
 """How names of files with predictions begin."""

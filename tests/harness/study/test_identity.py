@@ -17,7 +17,7 @@ from harness.study import identity
 from harness.study.identity import Identity, Inputs
 
 NOT_IN_FINGERPRINT = {
-    *("study", "arm", "settings", "swept", "overrides", "model_keys", "said_keys", "output", "rerun", "report"),
+    *("study", "hypothesis", "arm", "settings", "swept", "overrides", "model_keys", "said_keys", "output", "rerun", "report"),
     *(f"tracking.{key}" for key in ("uri", "mlflow", "tensorboard", "wandb")),
     *("matched", "tuned", *(f"match.{key}" for key in ("by", "cost", "rounds", "to", "tolerance", "within"))),
     *(f"search.{key}" for key in ("reduction", "sampler", "seed", "space", "trials", "tune_share")),
