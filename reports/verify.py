@@ -118,6 +118,9 @@ def answers(kind: TaskKind, columns: Mapping[str, np.ndarray], names: list[str])
     """Labels and predictions as scores take them, from the columns of `predictions.parquet`; `names` are those of tags."""
     if kind is TaskKind.spans:
         return [list(texts) for texts in columns["answers"]], columns["prediction"].tolist()
+    if kind is TaskKind.minimal_pairs:
+        right = columns["label"] == columns["prediction"], columns["right_by_piece"]
+        return columns["paradigm"].tolist(), np.stack(right, axis=1)
     both = columns["label"], columns["prediction"]
     if kind is not TaskKind.tokens:
         return both

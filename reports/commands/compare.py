@@ -26,7 +26,7 @@ KINDS = ("score", "speed", "memory", "size", "other")
 """In the order in which numbers are listed."""
 OF_UNITS = {
     "score": ("score", "loss", "nats", "bits/byte"),
-    "speed": ("s", "ms", "tokens/s", "samples/s", "J", "J/token"),
+    "speed": ("s", "ms", "tokens/s", "samples/s", "pairs/s", "J", "J/token"),
     "size": ("parameters", "FLOP"),
 }
 BY_POINTS = ("score", "share")

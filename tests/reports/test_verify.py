@@ -16,6 +16,13 @@ KINDS = {
         "entity_f1",
         2 / 3,
     ),
+    "minimal_pairs": (
+        {"label": [1, 0, 0], "prediction": [1, 0, 1], "paradigm": ["a", "a", "b"], "right_by_piece": [True, False, True]}
+        | LOGITS,
+        [],
+        "accuracy_by_piece",
+        0.75,
+    ),
     "spans": ({"item": ["a", "b"], "prediction": ["the cat", ""], "answers": [["cat"], ["dog"]]}, [], "exact_match", 0.5),
 }
 

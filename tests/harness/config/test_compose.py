@@ -37,9 +37,9 @@ def rows(*groups: str) -> list[tuple[Path, ...]]:
 
 
 TOGETHER = [
-    *rows("task", "model", "corpus", "data", "hardware", "measure", "search"),
+    *rows("task", "model", "corpus", "data", "hardware", "measure"),
     *rows("pretrain", "scale", "recipe", "match", "finetune", "tracking"),
-    *rows("tokenizer"),
+    *rows("tokenizer", "search"),
 ]
 
 
