@@ -7,7 +7,7 @@ by which every later report corrects, too. All is read from the folders of the r
 decides the same again.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import fmean
 
 from filelock import FileLock
@@ -63,7 +63,8 @@ def take(planned: list[PlannedRun], looks: int, trackers: Trackers) -> Look:
             if int(record["tags"].get(tags.SEED_LOOKS, 1)) < looks:
                 record["tags"][tags.SEED_LOOKS] = str(looks)
                 run_folder.write(run.folder, record)
-                trackers.send(run.config, lambda backend, run=run, record=record: backend.add(record, run.folder, []))
+                its_study = replace(run.config, study=record["tags"][tags.STUDY])  # that of the command that ran it
+                trackers.send(its_study, lambda backend, run=run, record=record: backend.add(record, run.folder, []))
     config = planned[0].config
     request = {
         "folders": [str(run.folder) for run in planned],

@@ -56,11 +56,12 @@ def test_wide_interval_that_includes_zero_resolves_nothing():
     sd, t = math.sqrt(7 / 3) / 100, stats.t  # differences 2, -1 and 1 points
     halves = {n: (t.ppf(0.975, n - 1) + t.ppf(0.95, n - 1)) * sd / math.sqrt(n) for n in (result.needed - 1, result.needed)}
     assert halves[result.needed] <= 0.01 < halves[result.needed - 1]
-    ends = [t.ppf(0.975, n - 1) * sd / math.sqrt(n) for n in (22, 23)]
-    assert ends[1] <= 0.02 / 3 < ends[0]
     assert tables.verdict_text(replace(result, seconds=30.0), "score") == (
-        f"~ not resolved: needs {result.needed} seeds, {(result.needed - 3) / 2:.0f} min more; 23 would do if it is as measured"
+        f"~ not resolved: needs {result.needed} seeds, {(result.needed - 3) / 2:.0f} min more; "
+        f"{result.needed_as_measured} would do if it is as measured"
     )
+    ends = {n: t.ppf(0.975, n - 1) * sd / math.sqrt(n) for n in (result.needed_as_measured - 1, result.needed_as_measured)}
+    assert ends[result.needed_as_measured] < 0.02 / 3 <= ends[result.needed_as_measured - 1]
 
 
 def test_interval_within_the_margin_is_the_same():
