@@ -81,7 +81,8 @@ class MinimalPairs(Kind):
         and whether the second way of scoring is right. A tie is the first sentence.
         """
         label = split.labels
-        ordered = np.where(label[:, None, None] == 0, logits, logits[:, :, ::-1])  # (S, 2, 2) of the first and the second one
+        nats = logits.astype(np.float32)
+        ordered = np.where(label[:, None, None] == 0, nats, nats[:, :, ::-1])  # (S, 2, 2) of the first and the second one
         predicted = ordered.argmax(axis=2)
         right = predicted == label[:, None]
         paradigms = split.texts["paradigm"]
