@@ -128,6 +128,11 @@ RELATIVE_MARGIN = Margin(0.05, relative=True)
 COUNTED_UNITS = ("FLOP", "tokens")
 """Units of what is counted in every run: equal runs have equal counts."""
 
+TRAINED_UNITS = ("score", "share", "nats", "bits/byte", "loss")
+"""Units of what scatters from one training to the next."""
+FEWEST_REPLICATES = 3
+"""Pairs or clusters of pairs below which a score carries no verdict: of two differences any may be equal by chance."""
+
 HIGHEST_FLOOR = math.log(1.25)
 """Noise floor of timings, as a log ratio, above which they support no verdict."""
 

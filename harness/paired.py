@@ -20,6 +20,8 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 from scipy.special import ndtri, stdtr, stdtrit
 
+from harness.metrics import FEWEST_REPLICATES
+
 Key, Value = TypeVar("Key"), TypeVar("Value")
 CONFIDENCE = 0.95
 EXACT_LIMIT = 14
@@ -325,10 +327,6 @@ def items_quantiles(factor: float, looks: float) -> tuple[float, float]:
     return float(ndtri(1 - LEVEL / looks / factor / 2)), float(ndtri(1 - LEVEL / looks))
 
 
-FEWEST_REPLICATES = 3
-"""Pairs or clusters of pairs below which a score carries no verdict: of two differences any may be equal by chance."""
-
-
 def no_study(replicates: int) -> str:
     """Why so few replicates are no study; empty for enough of them."""
     if replicates >= FEWEST_REPLICATES:
@@ -336,8 +334,6 @@ def no_study(replicates: int) -> str:
     return f"no study: {replicates} replicate{'s' * (replicates != 1)}, three are needed for a verdict"
 
 
-TRAINED_UNITS = ("score", "share", "nats", "bits/byte", "loss")
-"""Units of what scatters from one training to the next."""
 CORRELATIONS = ("matthews", "pearson", "spearman")
 """Scores from -1 to 1; all others are shares of items, from 0 to 1, or are taken for such."""
 

@@ -32,7 +32,6 @@ from harness.config.schema import (
 )
 from harness.errors import InputError, unknown
 from harness.metrics import Compared, Direction
-from harness.paired import TRAINED_UNITS
 from harness.paths import conf_directory
 from harness.redact import hide
 from models.config import Body
@@ -301,7 +300,9 @@ def _refuse_no_headline(sweep: SweepConfig) -> None:
     judged = [
         metric.name
         for metric in metrics.METRICS.values()
-        if metric.compared is Compared.BY_SEED and metric.unit in TRAINED_UNITS and metric.direction is not Direction.NEITHER
+        if metric.compared is Compared.BY_SEED
+        and metric.unit in metrics.TRAINED_UNITS
+        and metric.direction is not Direction.NEITHER
     ]
     if sweep.headline is not None and sweep.headline not in judged:
         raise unknown("metric", sweep.headline, judged, "sweep.headline")

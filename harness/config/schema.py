@@ -27,7 +27,7 @@ from harness.config.choices import (
     TrainedOn,
     Until,
 )
-from harness.paired import FEWEST_REPLICATES
+from harness.metrics import FEWEST_REPLICATES
 from models.config import LARGEST_TABLE, EncoderConfig
 from models.objectives.config import ObjectiveConfig, ObjectiveName
 from models.ranges import LARGEST_SEED, number, numbers
@@ -120,9 +120,7 @@ class CorpusConfig:
     files: list[str] = field(default_factory=list)  # plain text, a blank line between documents
     validation_files: list[str] = field(default_factory=list)  # empty: validation_share of the documents is held out
     train_documents: int | None = number(None, at_least=1)  # the first so many; None: all of them
-    shuffled_words: bool = (
-        False  # in the text that is trained on, the words of each sentence in a random order (arXiv:2104.06644)
-    )
+    shuffled_words: bool = False  # words of each sentence of the training text in random order (arXiv:2104.06644)
     documents: int = number(2000, at_least=1)  # that the grammar generates
     seed: int = number(0, at_least=0, limit=LARGEST_SEED)  # of the generated text
 

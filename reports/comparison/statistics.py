@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from harness.metrics import COUNTED_UNITS, HIGHEST_FLOOR, Compared, Direction, Margin, Metric
+from harness.metrics import COUNTED_UNITS, HIGHEST_FLOOR, TRAINED_UNITS, Compared, Direction, Margin, Metric
 from harness.paired import (
     CLOCK,
     CONFIDENCE,
@@ -19,7 +19,6 @@ from harness.paired import (
     LEVEL,
     MOST_PAIRS,
     ROUNDING,
-    TRAINED_UNITS,
     Difference,
     Tells,
     Values,

@@ -200,4 +200,4 @@ def test_describe_is_beside_the_weights_as_published(folder, tmp_path, capsys):
     out = capsys.readouterr().out
     assert re.search(r"^num_hidden_layers +6 +3$", out, re.MULTILINE)
     assert f"weights of {folder}" in out
-    assert re.search(r"^derived: layer 5 of 6 +12 +1,774,464 +-$", out, re.MULTILINE)
+    assert re.search(r"^layers +derived: layer 5 of 6 +12 +1,774,464 +-$", out, re.MULTILINE)

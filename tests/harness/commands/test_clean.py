@@ -119,7 +119,7 @@ def test_a_dry_run_lists_sizes_largest_first_and_removes_nothing(results, run_ha
     out, goes, _ = results
     done = run_harness("clean", f"output={out}", "--dry-run")
     lines = done.stdout.splitlines()
-    assert lines[2].split() == ["cache/eeee5555", "5.1", "kB", "data", "of", "no", "run"]
+    assert lines[2].split() == ["cache/eeee5555", "5.09", "kB", "data", "of", "no", "run"]
     assert lines[-1].startswith(f"{len(goes)} files and folders, 18.")
     assert all(path.exists() for path in goes)
 

@@ -96,6 +96,7 @@ def test_every_experiment_is_the_sweep_it_says(compose, path):
     own = {model: OmegaConf.load(CONF / "model" / f"{model}.yaml").get("objective", "mlm_nsp") for model in models}
     pairs = [(model, own[model] if objective == "own" else objective) for model in models for objective in objectives]
     wanted = [pair for pair in pairs for _ in range(others)]
+    wanted += [(models[0], "none")] if OmegaConf.select(file, "sweep.control") else []
     assert found == [(*dimensions, 4, path.stem, "bag") for dimensions in wanted]
 
 

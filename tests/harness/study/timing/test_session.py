@@ -304,7 +304,7 @@ def test_a_real_launch_leaves_times_of_each_pass(compose, output):
     assert (launch.latency, launch.points) == (other.latency, other.points)
     assert launch.throughput.tokens != other.throughput.tokens
     assert len(launch.latency.raw_ms) == 4
-    assert [point.length for point in launch.points] == [16]
+    assert [point.length for point in launch.points] == [16, 128]
     written = Path(of(session, items[0]).folder, "launch-0", "measured.json")
     assert from_json(Measured, json.loads(written.read_text())).timing[0].latency == launch.latency
     rates = results.timing_values([launch], 1e6)
