@@ -31,7 +31,7 @@ from harness.config.schema import (
     TokenizerConfig,
 )
 from harness.errors import InputError, unknown
-from harness.metrics import Compared, Direction
+from harness.metrics import TRAINED_UNITS, Compared, Direction
 from harness.paths import conf_directory
 from harness.redact import hide
 from models.config import Body
@@ -300,9 +300,7 @@ def _refuse_no_headline(sweep: SweepConfig) -> None:
     judged = [
         metric.name
         for metric in metrics.METRICS.values()
-        if metric.compared is Compared.BY_SEED
-        and metric.unit in metrics.TRAINED_UNITS
-        and metric.direction is not Direction.NEITHER
+        if metric.compared is Compared.BY_SEED and metric.unit in TRAINED_UNITS and metric.direction is not Direction.NEITHER
     ]
     if sweep.headline is not None and sweep.headline not in judged:
         raise unknown("metric", sweep.headline, judged, "sweep.headline")
