@@ -115,7 +115,7 @@ def pack(runs: StudyRuns) -> tuple[Files, dict[str, Any]]:
 
 
 def _row(run: Run, study: str, output: Path | None) -> dict[str, Any]:
-    """Of COLUMNS, without what names the machine or the user that ran it, and the folder there."""
+    """A row of COLUMNS, without what names the machine, the user or the folder of the run."""
     folder = folders.folder_of(run, output)
     record = folders.record_of(folder) if folder else {}
     texts = {name: folder / name if folder else None for name in ("config.yaml", folders.RESULT)}

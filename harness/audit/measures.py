@@ -125,7 +125,7 @@ GRID = 100_001
 DAY = 86_400
 
 VOCABULARY = "../shared/data/vocab/bert-base-uncased/vocab.txt"
-"""That of BERT, where the data of the printed studies is."""
+"""BERT's vocabulary, where the data of the printed studies is."""
 
 BACKWARD = 2
 """FLOPs of a backward pass against its forward pass."""

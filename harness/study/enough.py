@@ -61,7 +61,7 @@ class Smallest:
 
 
 def smallest(planned: list[PlannedRun]) -> list[Smallest]:
-    """Of the mean score over tasks where there are several, and of each task, or of the held-out masked loss."""
+    """The mean score over tasks where there are several, and each task; or the held-out masked loss."""
     tasks = trained(planned)
     baselines = [name for name in ("base", tracked_study.first_arm(planned)) if all(name in arms for arms in tasks.values())]
     if not tasks or not baselines:

@@ -24,7 +24,7 @@ from models.objectives.base import Objective, Vocabulary
 from models.objectives.scoring import log_likelihoods
 
 SENTENCES = 256
-"""Of one length at a time."""
+"""Sentences of one length that share a forward pass."""
 
 
 def evaluate(

@@ -191,7 +191,7 @@ def no_study(comparison: Comparison) -> list[str]:
 
 
 def controls(comparison: Comparison) -> list[str]:
-    """Of a study of pretraining: whether an arm has random weights, which settings differ beside the swept ones, and tuning."""
+    """For a study of pretraining: whether an arm has random weights, settings that differ beside the swept ones, tuning."""
     sections = [section for section in comparison.selected if not section.is_pretraining]
     runs = {row.label: next(iter(row.runs.values())) for section in sections for row in section.rows}
     pretrained = [run for run in runs.values() if run.origin is not None]

@@ -3,9 +3,9 @@
 import re
 
 FONTS = "DejaVu Sans, Verdana, sans-serif"
-"""Of all texts; the first two are equally wide."""
+"""Fonts of all texts; the first two are equally wide."""
 DECIMALS = 2
-"""Of coordinates, in 1/72 inch."""
+"""Digits of coordinates, in 1/72 inch."""
 
 
 def lean(svg: bytes) -> bytes:
