@@ -59,13 +59,16 @@ def chapter(study: Study) -> Chapter:
 
 def hypotheses(comparison: Comparison) -> list[str]:
     """A paragraph for each study that has one: its text, and by the recorded times whether it came before the first run."""
-    runs = [run for run in (*comparison.runs, *comparison.superseded, *comparison.left_out) if not run.elsewhere]
+    every = [*comparison.runs, *comparison.superseded, *comparison.left_out]
+    runs = [run for run in every if not run.elsewhere]
     of_study = {run.tags.get(tags.STUDY): run.tags for run in runs if tags.HYPOTHESIS in run.tags}
     paragraphs = []
     for study, recorded in of_study.items():
         time = int(recorded[tags.HYPOTHESIS_TIME])
         earlier = sum(run.started < time for run in runs if run.tags.get(tags.STUDY) == study)
         when = f"after {earlier} of its runs had begun" if earlier else "before the first run"
+        shared = sum(run.started < time for run in every if run.is_pretraining and run.tags.get(tags.STUDY) != study)
+        when += f" (after {shared} pretrainings of another study that it shares)" if shared else ""
         date = f"{datetime.fromtimestamp(time / 1000, UTC):%Y-%m-%d %H:%M} UTC"
         paragraphs.append(f"**Hypothesis**, written {when}, on {date}: {escape(recorded[tags.HYPOTHESIS])}")
     return paragraphs

@@ -2,13 +2,14 @@
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow
 import pytest
 from pyarrow import parquet
 
-from harness import paths
+from harness import paths, tags
 from reports.chapters import overview
 from reports.comparison.compare import Comparison, Study, compare
 from reports.writing import findings
@@ -392,3 +393,15 @@ def test_the_first_line_tells_seeds_from_pretrainings(make_run):
     assert "2 seeds to 3 seeds each." in findings.compared(
         compare("s", [*plain, *(make_run("albert", seed) for seed in range(3))])
     )
+
+
+@pytest.mark.parametrize(("begun", "beside"), [(5, " (after 2 pretrainings of another study that it shares)"), (20, "")])
+def test_a_hypothesis_names_pretrainings_that_another_study_had_begun(make_run, begun, beside):
+    """The study's own runs come after it; what it shares may have begun before."""
+    said = {tags.HYPOTHESIS: "no difference", tags.HYPOTHESIS_TIME: "10", tags.STUDY: "later"}
+    own = [make_run("base", seed, {SCORE: 0.8}) for seed in range(2)]
+    own = [replace(run, started=30, tags=run.tags | said) for run in own]
+    shared = [make_run("base", seed, {"pretrain/masked_loss": 3.0}, task=tags.PRETRAINING_TASK) for seed in range(2)]
+    shared = [replace(run, started=begun, tags=run.tags | {tags.STUDY: "earlier"}) for run in shared]
+    (text,) = overview.hypotheses(compare("later", [*shared, *own], "base"))
+    assert text.startswith(f"**Hypothesis**, written before the first run{beside}, on 1970-01-01")
