@@ -14,7 +14,7 @@ from pyarrow import parquet
 from harness import metrics, paths
 from reports.commands import Parser
 from reports.comparison import items
-from reports.errors import ReportError
+from reports.errors import ReportError, unknown
 from reports.options import add_comparison, parse
 from reports.read import StudyRuns
 from reports.read import read as read_store
@@ -31,7 +31,10 @@ COLUMNS |= {"tags": TEXT, "params": TEXT, "metrics": NUMBERS}
 COLUMNS |= {"record": pyarrow.string(), "config": pyarrow.string(), "result": pyarrow.string()}
 CURVE = {"run_id": pyarrow.string(), "metric": pyarrow.string(), "step": pyarrow.int64(), "value": pyarrow.float64()}
 LEFT_OUT = "weights, checkpoints, logs, prepared data but its texts; tags with the names of machine and user"
+SHORT = 20
+"""Most points of a curve that a lean archive keeps whole."""
 THINNED = f"of more than {CURVE_POINTS} points every n-th, the last, and those at steps of shorter curves"
+THINNED_LEAN = f"of more than {SHORT} points the last, and those at steps of shorter curves"
 
 
 def main(given: list[str]) -> int:
@@ -40,6 +43,11 @@ def main(given: list[str]) -> int:
     parser.add_argument("study", metavar="STUDY", help="MLflow experiment")
     parser.add_argument(
         "--to", metavar="FOLDER", type=Path, required=True, help="new folder, or an archive to replace; to=FOLDER"
+    )
+    of_lean = f"no logits, pairs of sentences and summary.csv; of curves of over {SHORT} points the steps of shorter ones"
+    parser.add_argument("--lean", action="store_true", help=of_lean)
+    parser.add_argument(
+        "--pictures", metavar="NAMES", help="which pictures to keep, such as changes.svg,loss.svg (default: all)"
     )
     add_comparison(parser)
     options = parser.parse(given)
@@ -65,9 +73,17 @@ def replaced(folder: Path) -> set[str]:
 def archive(options: argparse.Namespace) -> Files:
     """Content of all files of an archive."""
     runs = read_store(options.uri, [options.study])
-    data, thinned = runs.reader.packed if isinstance(runs.reader, ArchiveReader) else pack(runs)
+    lean, pictures = options.lean, options.pictures
+    if isinstance(runs.reader, ArchiveReader):
+        lean, pictures = (runs.reader.manifest[key] for key in ("lean", "pictures"))
+        if options.lean > lean or options.pictures not in (None, pictures):
+            raise ReportError("--lean and --pictures are for a study in a store; --uri is an archive, which stays as it is")
+        data, thinned = runs.reader.packed
+    else:
+        data, thinned = pack(runs, lean)
     data |= {AUDIT: audit.read_bytes()} if (audit := audit_of(options, runs)) else {}
-    content = {"study": options.study, "options": words_of(options), "left_out": LEFT_OUT, "thinned": thinned}
+    content = {"study": options.study, "options": words_of(options), "lean": lean, "pictures": pictures}
+    content |= {"left_out": LEFT_OUT, "thinned": thinned}
     content |= {"data": hashes(data), "report": {}}
     with tempfile.TemporaryDirectory() as scratch:
         write(data | {MANIFEST: json.dumps(content).encode()}, Path(scratch))
@@ -84,22 +100,35 @@ def words_of(options: argparse.Namespace) -> list[str]:
 
 
 def report_of(folder: Path) -> Files:
-    """The report of an archive, made from its data alone."""
+    """The report of an archive, made from its data alone; ReportError for a picture that it has not."""
     content = manifest(folder)
-    options = parse(["--uri", str(folder), "--study", content["study"], "--format", "md,csv", *content["options"]])
-    return rendered(options, read(options))
+    formats = "md" if content["lean"] else "md,csv"
+    options = parse(["--uri", str(folder), "--study", content["study"], "--format", formats, *content["options"]])
+    files = rendered(options, read(options))
+    drawn = {name for name in files if name.endswith(".svg")}
+    kept = drawn if content["pictures"] is None else {*content["pictures"].split(",")}
+    if wrong := kept - drawn:
+        raise unknown("picture", min(wrong), sorted(drawn))
+    paragraphs = files["report.md"].decode().split("\n\n")
+    for name in drawn - kept:
+        place = next(place for place, text in enumerate(paragraphs) if text.endswith(f"]({name})"))
+        del files[name], paragraphs[place : place + 2]  # the picture and its caption
+    return files | {"report.md": "\n\n".join(paragraphs).encode()}
 
 
-def pack(runs: StudyRuns) -> tuple[Files, dict[str, Any]]:
+def pack(runs: StudyRuns, lean: bool) -> tuple[Files, dict[str, Any]]:
     """The data of an archive; and what is kept of curves: metric -> most points of one of them, of those that were thinned."""
     rows, curves, predictions, texts, thinned = [], [], {}, {}, {}
     for run in runs.runs:
         rows.append(_row(run, runs.study, runs.reader.output))
-        for metric, points, count in curves_of(runs.reader, run):
+        for metric, points, count in curves_of(runs.reader, run, lean):
             curves += [{"run_id": run.run_id, "metric": metric, "step": step, "value": value} for step, value in points]
             if count > len(points):
                 thinned[metric] = max(count, thinned.get(metric, 0))
         for name, table in _predictions(run, runs.reader.output):
+            table = table.drop_columns(
+                [name for name in table.column_names if lean and name.startswith(("logit_", "sentence_"))]
+            )
             predictions.setdefault(name, []).append(table)
         texts |= _texts(run, runs.reader.output)
     files = {RUNS: _parquet(pyarrow.Table.from_pylist(rows, pyarrow.schema(COLUMNS)))}
@@ -111,7 +140,7 @@ def pack(runs: StudyRuns) -> tuple[Files, dict[str, Any]]:
     if missing := folders.not_run(runs.study, runs.reader.output):
         plan = [{"title": title, "folder": f"{runs.study}/{number}"} for number, title in enumerate(missing)]
         files[paths.PLAN] = json.dumps({"": {"time": 0, "runs": plan}}).encode()
-    return files, {THINNED: thinned}
+    return files, {THINNED_LEAN if lean else THINNED: thinned}
 
 
 def _row(run: Run, study: str, output: Path | None) -> dict[str, Any]:
@@ -133,20 +162,21 @@ def _row(run: Run, study: str, output: Path | None) -> dict[str, Any]:
     } | {Path(name).stem: path.read_text() if path and path.is_file() else None for name, path in texts.items()}
 
 
-def curves_of(reader: Reader, run: Run) -> Iterator[tuple[str, list[tuple[int, float]], int]]:
+def curves_of(reader: Reader, run: Run, lean: bool) -> Iterator[tuple[str, list[tuple[int, float]], int]]:
     """Metric, the points that are kept of its history, and how many there are; launches and repeated steps are all kept."""
     histories = {metric: reader.history(run.run_id, metric) for metric in run.metrics}
     long = {
         metric
         for metric, points in histories.items()
-        if len(points) > CURVE_POINTS
+        if len(points) > (SHORT if lean else CURVE_POINTS)
         and not metric.startswith(metrics.LAUNCHES)
-        and len({step for step, _ in points}) == len(points)
+        and len({step for step, _ in points}) >= len(points) - 1  # the end may be told twice
     }
-    shared = {step for metric in histories.keys() - long for step, _ in histories[metric]}
+    others = (metric for metric in histories.keys() - long if not metric.startswith(metrics.LAUNCHES))
+    shared = {step for metric in others for step, _ in histories[metric]}
     for metric, points in histories.items():
-        every = -(-len(points) // CURVE_POINTS) if metric in long else 1
         last = len(points) - 1
+        every = 1 if metric not in long else last if lean else -(-len(points) // CURVE_POINTS)
         kept = [one for place, one in enumerate(points) if place % every == 0 or place == last or one[0] in shared]
         yield metric, kept, len(points)
 

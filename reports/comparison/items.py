@@ -51,13 +51,13 @@ def read(path: Path) -> Errors | None:
         return _of_spans(columns)
     if {"item", "position", "label", "prediction"} <= names:
         return _of_tags(columns)
-    if {"item", "label", "prediction", "logit_0", "logit_1"} <= names:
+    if not {"item", "label", "prediction"} <= names:
+        return None
+    if pyarrow.types.is_integer(table.schema.field("label").type):
         wrong = np.asarray(columns["label"]) != np.asarray(columns["prediction"])
         return Errors(CLASSES, tuple(columns["item"]), wrong.astype(float), columns["label"])
-    if {"item", "label", "prediction", "logit_0"} <= names:
-        label, predicted = (np.asarray(columns[name], dtype=float) for name in ("label", "prediction"))
-        return Errors(REGRESSION, tuple(columns["item"]), np.abs(label - predicted))
-    return None
+    label, predicted = (np.asarray(columns[name], dtype=float) for name in ("label", "prediction"))
+    return Errors(REGRESSION, tuple(columns["item"]), np.abs(label - predicted))
 
 
 def _table(path: Path) -> pyarrow.Table | None:

@@ -42,7 +42,11 @@ def manifest(folder: Path) -> dict[str, Any]:
     """The manifest of an archive; ReportError for a folder that is none."""
     try:
         content = json.loads((folder / MANIFEST).read_bytes())
-        return content | {key: content[key] for key in ("study", "options", "thinned", "data", "report")}
+        return (
+            {"lean": False, "pictures": None}
+            | content
+            | {key: content[key] for key in ("study", "options", "thinned", "data", "report")}
+        )
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise ReportError(f"{str(folder)!r} is no archive ({MANIFEST}: {error!r}); expected one of reports archive") from error
 

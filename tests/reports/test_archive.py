@@ -87,6 +87,35 @@ def test_an_archive_of_an_archive_is_the_same(copy, tmp_path):
 
 
 @pytest.mark.long
+@pytest.mark.usefixtures("_studies")
+def test_a_lean_archive_has_the_same_report_without_some_pictures(demo, tmp_path, capsys):
+    """And none of the columns that take most of its bytes; its own archive is the same again."""
+    lean, again = tmp_path / "lean", tmp_path / "again"
+    assert main(["archive", "demo", f"to={lean}", "--lean", "--pictures", "changes.svg"]) == 0
+    assert main(["verify", str(lean)]) == 0
+    assert main(["archive", "demo", "--uri", str(lean), f"to={again}"]) == 0
+    assert {path.name: path.read_bytes() for path in again.iterdir()} == {
+        path.name: path.read_bytes() for path in lean.iterdir()
+    }
+    assert not {path.name for path in lean.iterdir()} & {"summary.csv", "loss.svg"}
+    whole, part = ((folder / "report.md").read_text().split("\n\n") for folder in (demo, lean))
+    left_out = [text for text in whole if text not in part]
+    assert [text for text in whole if text in part] == part
+    assert {text[0] for text in left_out} == {"!", "*"}
+    assert not any("(changes.svg)" in text for text in left_out)
+    (path,) = lean.glob("predictions-*.parquet")
+    assert {"label", "prediction"} < {*parquet.read_schema(path).names}
+    assert not any(name.startswith("logit_") for name in parquet.read_schema(path).names)
+    capsys.readouterr()
+    assert main(["archive", "demo", "--uri", str(demo), f"to={tmp_path / 'new'}", "--lean"]) == 2
+    assert main(["archive", "demo", f"to={tmp_path / 'new'}", "--pictures", "change.svg"]) == 2
+    said = capsys.readouterr().err
+    assert "--uri is an archive, which stays as it is" in said
+    assert "unknown picture 'change.svg' (did you mean 'changes.svg'?)" in said
+    assert not (tmp_path / "new").exists()
+
+
+@pytest.mark.long
 def test_a_changed_prediction_is_found(copy, capsys):
     """Whether it changes the score, or only what the logits say."""
     (path,) = copy.glob("predictions-*.parquet")
@@ -208,7 +237,8 @@ def test_long_curves_are_thinned_at_the_steps_that_others_share(make_run):
         def history(self, run_id: str, key: str) -> list[tuple[int, float]]:
             return histories[key]
 
-    kept = {metric: points for metric, points, _ in curves_of(Histories(), make_run(values=dict.fromkeys(histories, 0.0)))}
+    run = make_run(values=dict.fromkeys(histories, 0.0))
+    kept = {metric: points for metric, points, _ in curves_of(Histories(), run, lean=False)}
     steps = [step for step, _ in kept["finetune/loss"]]
     assert {1, 7, 501, 1001} <= {*steps}
     assert len(steps) <= 200 + 300
@@ -216,6 +246,9 @@ def test_long_curves_are_thinned_at_the_steps_that_others_share(make_run):
     assert {key: kept[key] for key in histories if key != "finetune/loss"} == {
         key: points for key, points in histories.items() if key != "finetune/loss"
     }
+    lean = {metric: [step for step, _ in points] for metric, points, _ in curves_of(Histories(), run, lean=True)}
+    assert {*lean["finetune/loss"]} == {1, 7, 501, 1001, *range(1, 150)}
+    assert len(lean["timing/latency_ms"]) == len(lean["scaling/latency_ms"]) == 300
 
 
 def test_a_folder_of_anything_else_is_neither_read_nor_replaced(tmp_path, capsys):
