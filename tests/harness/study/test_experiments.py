@@ -44,7 +44,7 @@ def test_before_after_pretrains_each_variant_and_fine_tunes_it(run_harness, tmp_
         ("minimal_pairs", ("task.pairs=2", *ALONG), 2),
         ("mask_rate", [], 8),
         ("mask_units", [], 6),
-        ("positions", [], 5),
+        ("positions", ["task.pairs=2"], 5),
         ("from_scratch", BAG, 1),
         ("activations", [], 8),
         ("context", (*BAG, "scale=tiny"), 4),  # not all of its models have heads and feed-forwards
