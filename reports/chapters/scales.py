@@ -13,7 +13,7 @@ from harness import metrics, tags
 from harness.paired import CONFIDENCE
 from reports.comparison.compare import Study
 from reports.comparison.growth import PowerLaw, Replicates, centres, fit
-from reports.comparison.section import LOSS, MAJORITY, Section
+from reports.comparison.section import FREQUENCIES, LOSS, MAJORITY, Section
 from reports.writing import formats, plots
 from reports.writing.formats import DASH, Chapter, escape, listed, prefix
 from reports.writing.plots import ArmStyle, panels_of_lines
@@ -132,7 +132,7 @@ class Reference(NamedTuple):
     end: str  # of the line, at which its name is: `left` or `right`
 
 
-REFERENCES = {"guessing": Reference(MAJORITY, "left"), "word frequencies": Reference("eval/unigram_score", "right")}
+REFERENCES = {"guessing": Reference(MAJORITY, "left"), "word frequencies": Reference(FREQUENCIES, "right")}
 """Title -> reference."""
 
 Line = dict[float, list[float]]

@@ -27,6 +27,8 @@ from reports.reading.store import Run
 
 HEADLINE, MAJORITY = "eval/score", "eval/majority_score"
 """The headline score of a task, and that of the constant answer."""
+FREQUENCIES = "eval/unigram_score"
+"""Score of the corpus's word frequencies alone."""
 ACCURACY, UNIGRAM = "pretrain/masked_accuracy", "pretrain/unigram_entropy"
 EXAMPLES = "eval/examples"
 CONSTANTS = {HEADLINE: MAJORITY, LOSS: UNIGRAM}

@@ -12,7 +12,7 @@ from harness import metrics, tags
 from harness.metrics import COUNTED_UNITS, PER_BYTE, RELATIVE_MARGIN, Direction, Metric, has_one_vocabulary
 from harness.paired import CONFIDENCE, MOST_PAIRS, Replicate, Spread, Tells, pair
 from reports.comparison.compare import Comparison
-from reports.comparison.section import ACCURACY, HEADLINE, LOSS, MAJORITY, RESULTS, UNIGRAM, Row, Section
+from reports.comparison.section import ACCURACY, FREQUENCIES, HEADLINE, LOSS, MAJORITY, RESULTS, UNIGRAM, Row, Section
 from reports.comparison.statistics import Change, Evidence, Verdict
 from reports.writing import formats
 from reports.writing.formats import DASH, SHARES, escape
@@ -162,7 +162,7 @@ def columns(section: Section) -> list[str]:
         by_byte = () if has_one_vocabulary(run.params for run in section.runs) else PER_BYTE.values()
         return present(section, (name for name in OF_PRETRAINING if name not in PER_BYTE.values() or name in by_byte))
     scores = [name for name, metric in metrics.METRICS.items() if name.startswith("eval/") and metric.unit == "score"]
-    hidden = {HEADLINE, MAJORITY, f"eval/{section.headline}", *rates_by_the_wall(section)}
+    hidden = {HEADLINE, MAJORITY, FREQUENCIES, f"eval/{section.headline}", *rates_by_the_wall(section)}
     others = [name for name in scores if name not in hidden]
     return present(section, (*(name for name in MEASURES if name not in hidden), HEADLINE, *others))
 
@@ -221,9 +221,9 @@ def before_after(section: Section) -> str:
         [escape(row.label), replicates_text(row), *(value_and_change(section, row, name) for name in names)]
         for row in section.rows
     ]
-    below, of, text = constant(section)
-    if text and of in names:
-        rows.append([below, DASH, *(text if name == of else DASH for name in names)])
+    for below, of, text in references(section):
+        if text and of in names:
+            rows.append([below, DASH, *(text if name == of else DASH for name in names)])
     return formats.readable(["arm", "replicates", *(title(section, name) for name in names)], rows)
 
 
@@ -246,11 +246,12 @@ def _counted_noun(count: int | str, noun: str) -> str:
     return f"{count} {noun}{'s' * (str(count) != '1')}"
 
 
-def constant(section: Section) -> tuple[str, str, str | None]:
-    """(name, metric, value) of the answer that ignores the text; no value where no run has it."""
+def references(section: Section) -> list[tuple[str, str, str | None]]:
+    """(name, metric, value) of each answer that reads no order of words; no value where no run has it."""
     if section.is_pretraining:
-        return "*unigram entropy*", LOSS, _range(section, UNIGRAM, metrics.get(UNIGRAM).unit)
-    return "*constant answer*", HEADLINE, majority(section)
+        return [("*unigram entropy*", LOSS, _range(section, UNIGRAM, metrics.get(UNIGRAM).unit))]
+    frequencies = _range(section, FREQUENCIES, "score")
+    return [("*constant answer*", HEADLINE, majority(section)), ("*word frequencies*", HEADLINE, frequencies)]
 
 
 def majority(section: Section) -> str | None:

@@ -11,6 +11,7 @@ from harness import paths
 from reports.chapters import minimal_pairs, scales
 from reports.comparison import items
 from reports.comparison.compare import Study, compare
+from reports.writing import tables
 
 PARADIGMS = {"far": ([1, 1, 0, 0], 9, "left"), "own": ([1, 1, 1, 1], None, None)}
 """Paradigm -> which of its pairs are right, and what is known of it."""
@@ -80,6 +81,8 @@ def test_word_frequencies_are_a_line_along_pretraining(make_run):
     ]
     (section,) = compare("s", runs).sections
     assert scales.references(section) == {"guessing": {0.0: [0.5]}, "word frequencies": {0.0: [0.51]}}
+    below = tables.before_after(section).splitlines()[-2:]
+    assert [line.replace(" ", "") for line in below] == ["|*constantanswer*|–|0.500|", "|*wordfrequencies*|–|0.510|"]
     chapter = scales.along_pretraining(Study(compare("s", runs)))
     assert b"word frequencies" in chapter.files["along_pretraining.svg"]
     assert any("by word frequencies alone" in paragraph for paragraph in chapter.paragraphs)
