@@ -8,6 +8,7 @@ import functools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 from statistics import fmean
 
 import numpy as np
@@ -70,11 +71,16 @@ def front(sections: Sequence[Section], labels: Sequence[str], cost: str) -> Fron
 
 
 def _scores(section: Section, rows: Sequence[Row]) -> list[list[float]]:
-    """Scores of each row by what all have: pretrainings where there are several, else seeds; its mean where they share none."""
+    """Scores of each row by what all have: pretrainings where there are several, else seeds; its mean where they share none.
+
+    An arm that was not pretrained shares the seeds of fine-tuning with the others.
+    """
     values = [row.values(headline(section)) for row in rows]
     shared = sorted(set.intersection(*map(set, values)))
     if not shared:
-        return [[fmean(of_row.values())] for of_row in values]
+        by_seed = [grouped((replicate.seed, value) for replicate, value in of_row.items()) for of_row in values]
+        seeds = sorted(set.intersection(*map(set, by_seed)))
+        return [[fmean(of_row[seed]) for seed in seeds] or [fmean(chain(*of_row.values()))] for of_row in by_seed]
     return [by_pretraining({replicate: of_row[replicate] for replicate in shared}) for of_row in values]
 
 

@@ -60,3 +60,13 @@ def test_one_arm_or_no_score_gives_no_chapter(chapter, make_run, study_of):
     assert trade_offs.chapter(study_of(compare("s", runs))).paragraphs == []
     runs = [make_run(arm, 0, {"eval/score": 0.5}) for arm in ("base", "small")]
     assert trade_offs.chapter(study_of(compare("s", runs))).paragraphs == []
+
+
+def test_an_arm_that_was_not_pretrained_takes_no_probability_from_the_others(make_run, study_of, typical):
+    runs = [make_run("base", seed, typical(1, 0.8 + seed / 100), pretrain_seed=str(seed)) for seed in range(5)]
+    runs += [make_run("small", seed, typical(2, 0.7 + seed / 100), pretrain_seed=str(seed)) for seed in range(5)]
+    runs += [make_run("random", seed, typical(1, 0.5 + seed / 100)) for seed in range(5)]
+    text = "\n".join(trade_offs.chapter(study_of(compare("s", runs))).paragraphs)
+    assert line(text, "base")[2] == line(text, "small")[2] == "**front**<br>> 99 %"
+    assert line(text, "random")[2] == "behind base<br>< 1 %"
+    assert trade_offs.ALONE not in text
