@@ -32,6 +32,7 @@ from harness.training.finetune import costs, finetune, rates, training_of
 from harness.training.loop import DivergedError, Position, compile_ahead
 from harness.training.pretrain import pretrain
 from harness.training.weights import write_origins
+from models.adapt import adapt, merge
 from models.derive import RANDOM
 from models.heads import Classifier
 
@@ -120,7 +121,7 @@ def measure_inference(
         moved = bytes_moved.bytes_forward(model, measured.text(settings.length), machine)
         run_log.value("model/bytes_forward", moved)
         run_log.value("model/arithmetic_intensity", forward / moved)
-        step = flops.counted(config.model, outputs, config.finetune.batch_size, settings.length, True, head)
+        step = flops.counted(config.model, outputs, config.finetune.batch_size, settings.length, True, head, config.finetune)
         run_log.value("model/flops_train_step", step)
         _write_lengths(config, outputs, head, run_log)
     return model
@@ -176,7 +177,7 @@ def _pretrained(config: RunConfig, inputs: Inputs) -> Path | None:
 
 def _write_lengths(config: RunConfig, outputs: int, head: type[Classifier], run_log: RunLog) -> None:
     lengths = sorted(length for length in config.measure.lengths if length <= config.model.longest_text)
-    for length, counts in flops.by_length(config.model, outputs, lengths, head).items():
+    for length, counts in flops.by_length(config.model, outputs, lengths, head, config.finetune).items():
         run_log.sample("scaling/flops_forward", length, counts.forward, now_ms())
         run_log.sample("scaling/flops_train_step", length, counts.train_step, now_ms())
 
@@ -191,14 +192,19 @@ def train_and_evaluate(
     ranks: Ranks = ALONE,
 ) -> None:
     """Fine-tunes, then evaluates every split that is not trained on; DivergedError if training diverges."""
+    adapt(model, config.finetune, config.seed)
+    run_log.value("model/params_trainable", size.trainable(model))
     teacher = _teacher(config, machine)
     cost = flops.of_training(model, teacher if config.finetune.hidden_weight else None)  # answers are computed once
     if machine.compiles:
         with baseline.leave_out():
             compile_ahead(training_of(config, model, prepared, cost, teacher=teacher), Position(), machine)
+    for length in {*prepared.train.lengths.tolist()}:  # what has to be counted is counted before the clock starts
+        cost(1, length)
     meter = energy.EnergyMeter(energy.counters(cuda=machine.is_cuda) if ranks.count == 1 else [])  # counters of one device
     with peak_memory(machine, baseline) as peak, meter:
         done = finetune(config, model, prepared, machine, run_log, cost, meter, ranks, teacher)
+    merge(model)
     largest = _gather(peak, ranks)
     if not ranks.first:
         return
