@@ -54,7 +54,6 @@ def test_costs_are_of_what_is_trained_and_the_weights_load_like_any_other(done):
     for name, keys in KINDS.items():
         config, found[name], folder = done(**{"trains": Trains[name] if name in Trains.__members__ else Trains.all} | keys)
         model, _, _ = load_finetuned(folder / "checkpoint")
-        data = cache.read(config, cache.prepare(config))
         start = subject.classifier(replace(config, model=model.encoder.config), config.seed)
         changed = {n for n, p in model.named_parameters() if not torch.equal(p, start.get_parameter(n))}
         above = {n for n, _ in model.named_parameters() if not n.startswith("encoder.")}
@@ -66,7 +65,6 @@ def test_costs_are_of_what_is_trained_and_the_weights_load_like_any_other(done):
         }.get(name)
         if expected:
             assert changed == above | {n for n, _ in model.encoder.named_parameters(prefix="encoder") if expected(n)}
-        assert len(data.train) > 0
     size, state = "model/params_trainable", "finetune/optimizer_state_bytes"
     assert found["all"][size] == found["all"]["model/params_total"] == found["lora"]["model/params_total"]
     for name, values in found.items():
@@ -74,7 +72,7 @@ def test_costs_are_of_what_is_trained_and_the_weights_load_like_any_other(done):
         assert tensors == int(tensors)
         assert 0 < tensors < 60, name
     order = sorted(KINDS, key=lambda name: found[name]["finetune/flops"])
-    assert order == ["head", "frozen", "bitfit", "lora", "all"]
+    assert order == ["head", "frozen", "lora", "bitfit", "all"]  # no gradient goes below the first matrices of low rank
 
 
 SHAPE = {"hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 128, "vocab_size": 40}
@@ -130,23 +128,15 @@ def test_keys_that_would_have_no_effect_are_refused(small_config, keys, message)
 @pytest.mark.parametrize("keys", [{"trains": Trains.lora}, {"optimizer": Optimizer.sgd}], ids=str)
 def test_a_sharded_model_is_trained_whole_and_by_adamw(small_config, keys):
     hardware = replace(small_config.hardware, devices=2, sharding=DeviceSharding.full)
-    with pytest.raises(InputError, match="set hardware.sharding=none"):
+    with pytest.raises(InputError, match=r"set hardware\.sharding=none"):
         refuse_impossible(replace(small_config, hardware=hardware, finetune=replace(small_config.finetune, **keys)))
 
 
 def test_runs_that_set_none_of_these_keys_are_the_runs_that_they_were(small_config):
     parameters = Identity(small_config, Inputs()).parameters
-    new = (
-        "trains",
-        "lora_rank",
-        "freeze_layers",
-        "layer_decay",
-        "optimizer",
-        "schedule",
-        "momentum",
-        "finetune.decay_fraction",
-    )
-    assert not [key for key in parameters if key.endswith(new)]
+    new = ("trains", "lora_rank", "freeze_layers", "layer_decay", "optimizer", "schedule", "momentum")
+    assert not {f"{phase}.{key}" for phase in ("finetune", "pretrain") for key in new} & {*parameters}
+    assert "finetune.decay_fraction" not in parameters
 
 
 def test_arms_are_told_apart_by_what_they_train(compose):
