@@ -310,7 +310,7 @@ class PretrainConfig(ObjectiveConfig, OptimiserConfig):
     at: float | None = number(
         None, above=0, limit=1e15
     )  # fine-tuning starts from the weights kept after so many tokens; None: from those of the end
-    checkpoint: str | None = None  # run id or folder of a pretraining to start from; on the command line also `pretrain.from`
+    checkpoint: str | None = None  # id or folder of a run, a fine-tuning too, to start from; also typed `pretrain.from`
 
 
 @dataclass

@@ -161,7 +161,7 @@ def _load(config: RunConfig, inputs: Inputs, model: Classifier, run_log: RunLog 
     if config.model.init_from is not None:
         origins = huggingface.load_weights(config, model)
     if (weights := _pretrained(config, inputs)) is not None:
-        pretrained_ones = pretrained.load_weights(weights, model, config.model.keep_layers)
+        pretrained_ones = pretrained.load_weights(weights, model, config.model.keep_layers, config.task)
         origins = {name: origins.get(name, origin) if origin == RANDOM else origin for name, origin in pretrained_ones.items()}
     if origins and (config.model.init_from is not None or config.pretrain.checkpoint is not None):
         write_origins(config, model, origins, run_log)
