@@ -23,6 +23,7 @@ from harness.study import micro_batches, run_folder
 from harness.study.identity import Inputs
 from harness.tasks import prepared as cache
 from harness.tasks import scores
+from harness.tasks.batches import padded_shapes
 from harness.tasks.prepared import Prepared
 from harness.tracking.run_log import RunLog, now_ms, write_json
 from harness.training import distributed, gradients, minimal_pairs
@@ -199,8 +200,9 @@ def train_and_evaluate(
     if machine.compiles:
         with baseline.leave_out():
             compile_ahead(training_of(config, model, prepared, cost, teacher=teacher), Position(), machine)
-    for length in {*prepared.train.lengths.tolist()}:  # what has to be counted is counted before the clock starts
-        cost(1, length)
+    budget, train = config.finetune, prepared.train
+    for shape in {*padded_shapes(train, budget.batch_size, config.seed, budget.planned_steps(len(train)))}:
+        cost(*shape)  # what has to be counted is counted before the clock starts
     meter = energy.EnergyMeter(energy.counters(cuda=machine.is_cuda) if ranks.count == 1 else [])  # counters of one device
     with peak_memory(machine, baseline) as peak, meter:
         done = finetune(config, model, prepared, machine, run_log, cost, meter, ranks, teacher)

@@ -33,7 +33,7 @@ class MuonWithAdamW(torch.optim.Optimizer):
 
 
 class Clipped(torch.optim.Optimizer):
-    """A part of an optimizer of torch that comes before it: the gradients are scaled down to a norm.
+    """Comes before an optimizer of torch among the bases of a class: the gradients are scaled down to a norm first.
 
     Gradients of tables may be sparse: the rows of the batch. They are put into a table of zeros that is kept from step to
     step, so that no pass over the vocabulary is spent on clearing it or on its norm. The step itself is the dense one.
@@ -95,10 +95,9 @@ def make_optimiser(model: nn.Module, config: OptimiserConfig, rates: Mapping[str
             tensors.setdefault(key, []).append(parameter)
     groups = [
         {"params": tensors[key], "weight_decay": config.weight_decay / key[1] if key[0] else 0.0, "rate_factor": key[1]}
+        | ({"muon": key[2]} if is_muon else {})
         for key in sorted(tensors, reverse=True)
     ]
-    if is_muon:
-        groups = [group | {"muon": key[2]} for group, key in zip(groups, sorted(tensors, reverse=True), strict=True)]
     kind = KINDS[config.optimizer.value]
     options = {"betas": (config.adam_betas[0], config.adam_betas[1]), "eps": config.adam_eps, "momentum": config.momentum}
     if config.optimizer is Optimizer.adafactor:  # its eps are other bounds
