@@ -351,6 +351,7 @@ def _of_tasks() -> list[Metric]:
         Metric("finetune/flops", "FLOP", lower, "training FLOPs"),
         Metric("finetune/duration_s", "s", lower, "training time", Compared.ABOVE_FLOOR, LATENCY),
         Metric("finetune/peak_memory_bytes", "bytes", lower, "training peak memory"),
+        Metric("finetune/optimizer_state_bytes", "bytes", lower, "optimizer state", Compared.COUNTED),
         Metric("finetune/best_epoch", "epochs", neither, "epoch whose weights were kept"),
         Metric("tune/score", "score", higher, "score on tuning rows"),
         Metric("eval/loss", "loss", lower, "validation loss"),

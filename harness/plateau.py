@@ -1,4 +1,4 @@
-"""Whether a pretraining learned: its held-out masked loss against word frequencies, and against curves of reference.
+"""Whether a training learned: a held-out masked loss against word frequencies, a loss or score against curves of reference.
 
 Masked language models stay near the unigram entropy for thousands of steps before their loss falls suddenly
 (arXiv:2309.07311). A comparison of models of which some have left this plateau measures who left it.
@@ -20,7 +20,13 @@ SHARE = 0.93
 """Share of the unigram entropy above which a masked loss is on the plateau. A bag of the words around reaches about 0.98."""
 
 KEYS = ("seeds", "torch", "curve", "of")
-"""Keys of a reference: seeds, version of torch, tokens -> [low, high] in nats, parameters of the runs that it is for."""
+"""Keys of a reference: seeds, version of torch, tokens -> [low, high] in nats, parameters of the runs that it is for.
+
+That of a fine-tuning has `metric`, a score, and epochs -> [low, high].
+"""
+
+LATER = ("trains", "lora_rank", "freeze_layers", "layer_decay", "optimizer", "schedule", "momentum", "decay_fraction", "phases")
+"""Last parts of keys that runs lack at their defaults: a run with one that the reference lacks is another training."""
 
 
 def is_on(metrics: dict[str, float]) -> bool:
@@ -29,7 +35,7 @@ def is_on(metrics: dict[str, float]) -> bool:
 
 
 def warning(metrics: dict[str, float], parameters: Mapping[str, str], folder: Path | None = None) -> str | None:
-    """One sentence with the figures about a finished pretraining that has not learned as it should; None for any other.
+    """One sentence with the figures about a finished training that has not learned as it should; None for any other.
 
     `parameters` are the tracked ones of the run; `folder` holds the curves of reference, by default conf/reference.
     """
@@ -38,7 +44,7 @@ def warning(metrics: dict[str, float], parameters: Mapping[str, str], folder: Pa
             f"still on the unigram plateau: held-out masked loss {metrics[LOSS]:.2f} nats, "
             f"unigram entropy {metrics[ENTROPY]:.2f}; comparisons after this pretraining measure who left it"
         )
-    return _outside(metrics[LOSS], parameters, folder) if LOSS in metrics else None
+    return _outside(metrics, parameters, folder)
 
 
 def references(folder: Path | None = None) -> dict[str, dict[str, Any]]:
@@ -46,15 +52,20 @@ def references(folder: Path | None = None) -> dict[str, dict[str, Any]]:
     return {path.stem: _read(path) for path in sorted((folder or conf_directory() / REFERENCE).glob("*.yaml"))}
 
 
-def _outside(loss: float, parameters: Mapping[str, str], folder: Path | None) -> str | None:
+def _outside(metrics: dict[str, float], parameters: Mapping[str, str], folder: Path | None) -> str | None:
+    later = {key for key in parameters if key.rpartition(".")[2] in LATER}
     for name, reference in references(folder).items():
-        if not all(parameters.get(key) == str(value) for key, value in reference["of"].items()):
+        value, of = metrics.get(reference.get("metric", LOSS)), reference["of"]
+        if value is None or later - {*of} or not all(parameters.get(key) == str(expected) for key, expected in of.items()):
             continue
-        tokens, (low, high) = list(reference["curve"].items())[-1]
-        if not low <= loss <= high:
+        at, (low, high) = list(reference["curve"].items())[-1]
+        if not low <= value <= high:
+            is_score = "metric" in reference
+            what, digits, unit = ("score", 3, "") if is_score else ("held-out masked loss", 2, " nats")
             return (
-                f"held-out masked loss {loss:.2f} nats is outside the reference {name}: {low:.2f} to {high:.2f} nats "
-                f"after {tokens / 1e6:g} M tokens ({reference['seeds']} seeds, torch {reference['torch']})"
+                f"{what} {value:.{digits}f}{unit} is outside the reference {name}: {low:.{digits}f} to {high:.{digits}f}{unit} "
+                f"after {f'{at:g} epochs' if is_score else f'{at / 1e6:g} M tokens'} "
+                f"({reference['seeds']} seeds, torch {reference['torch']})"
             )
     return None
 

@@ -31,6 +31,15 @@ class Init(Enum):
     small_embeddings = "small_embeddings"  # of embeddings the root of 2 / (5 E) (arXiv:2212.14034, after arXiv:1910.05895)
 
 
+class Trains(Enum):
+    """Which parameters a fine-tuning changes; what is above the encoder is always trained."""
+
+    all = "all"
+    head = "head"  # nothing else: a probe on the frozen encoder
+    bitfit = "bitfit"  # and the biases of the encoder (arXiv:2106.10199)
+    lora = "lora"  # and matrices of low rank, added to those of queries and values (arXiv:2106.09685)
+
+
 class Position(Enum):
     """How a model knows the position of a token."""
 

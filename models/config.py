@@ -8,7 +8,7 @@ stays the same at every scale; an explicit value switches the rule off. A field 
 from dataclasses import dataclass, field
 from typing import Any
 
-from models.choices import Activation, Body, Init, Norm, NormPlace, Pooling, Position, PositionTerms, Sharing
+from models.choices import Activation, Body, Init, Norm, NormPlace, Pooling, Position, PositionTerms, Sharing, Trains
 from models.ranges import number, refuse_out_of_range
 
 
@@ -294,3 +294,14 @@ class EncoderConfig:
         for pair, impossible in pairs.items():
             if impossible:
                 raise ValueError(f"model.{pair.replace(' and ', ' cannot be combined with model.')}")
+
+
+@dataclass
+class AdaptationConfig:
+    """Which parameters a fine-tuning trains; read in `models/adapt.py`."""
+
+    trains: Trains = Trains.all  # which parameters change
+    lora_rank: int = number(8, at_least=1, limit=LARGEST_SIZE)  # of the matrices of trains=lora
+    freeze_layers: int | None = number(
+        None, at_least=0, limit=MOST_LAYERS
+    )  # so many layers from below stay as they are, with the embeddings; None: none, and the embeddings are trained

@@ -1,15 +1,18 @@
-"""Weights of a pretraining for fine-tuning: of the same command, or of the run that pretrain.from names."""
+"""Weights to fine-tune: of a pretraining of this command, or of the run that pretrain.from names, a fine-tuning too."""
 
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from harness import checksums, tags
+from harness import arms, checksums, tags
 from harness.checkpoints import find_run, finetuned, native
 from harness.config import resolve
 from harness.config.adopted import Checkpoint
-from harness.config.schema import RunConfig
+from harness.config.choices import TaskKind
+from harness.config.resolve import pretraining_of
+from harness.config.schema import RunConfig, TaskConfig
 from harness.errors import InputError
+from harness.paths import WEIGHTS
 from harness.tracking import run_log
 from harness.tracking.run_log import RECORD
 from models.changes import OF_HEAD
@@ -18,12 +21,14 @@ from models.heads import Classifier
 
 
 def checkpoint_of(config: RunConfig) -> Checkpoint:
-    """The pretraining that pretrain.from names: its weights, its tokenizer and its config.
+    """The run that pretrain.from names: its weights, its tokenizer and its config as that of a pretraining.
 
-    InputError for a run that does not exist or saved no weights.
+    A fine-tuning is one whose seed is that of the run, before another task (arXiv:1811.01088). InputError for a run that does
+    not exist or saved no weights, and for a fine-tuning where a language model is expected.
     """
     folder = find_run.weights_folder(config.pretrain.checkpoint, "pretrain.from", config.output, config.tracking.uri)
-    if finetuned.is_finetuned(folder):
+    is_finetuned = finetuned.is_finetuned(folder)
+    if is_finetuned and config.task.kind is TaskKind.minimal_pairs:
         raise InputError(f"pretrain.from={config.pretrain.checkpoint!r} is a fine-tuning: expected a pretraining to start from")
     saved = folder.parent / "config.yaml"
     if not saved.exists():
@@ -31,20 +36,27 @@ def checkpoint_of(config: RunConfig) -> Checkpoint:
     if torn := checksums.fault(folder.parent, _record(folder.parent).get("files", {})):
         raise checksums.TornError(f"{folder.parent / torn} is torn or has changed since it was written")
     pretraining, (_, shape) = resolve.load(saved), native.read(folder)
+    if is_finetuned:
+        arm, model = f"{pretraining.arm}+{pretraining.task.name}", replace(pretraining.model, init_from=None)
+        seeded = replace(pretraining, pretrain=replace(pretraining.pretrain, seed=pretraining.seed))
+        pretraining = replace(pretraining_of(seeded), arm=arm, model=model)
     tokenizer = replace(pretraining.tokenizer, vocab_file=None, file=str(folder / native.TOKENIZER))
     return Checkpoint(pretraining.arm, str(folder), shape, tokenizer, pretraining)
 
 
 def identity_of(folder: Path) -> dict[str, str | None]:
-    """Key and hash of the text of a pretraining, its fingerprint, and its recipe: the fingerprint without the seed."""
-    run = _record(folder)
+    """Key and hash of the text of a pretraining, its fingerprint, and its recipe: the fingerprint without the seed.
+
+    The recipe of a fine-tuning is the hash of its facts, which have no seeds.
+    """
+    run, is_finetuned = _record(folder), finetuned.is_finetuned(folder / WEIGHTS)
     try:
         inputs, named = run["inputs"], run["tags"]
         return {
             "corpus": inputs["corpus"],
             "text": inputs["content"]["text"],
             "pretraining": named[tags.FINGERPRINT],
-            "recipe": named[tags.RECIPE],
+            "recipe": arms.short_hash(arms.facts(run["parameters"])) if is_finetuned else named[tags.RECIPE],
         }
     except (KeyError, TypeError) as error:
         raise checksums.TornError(f"{folder / RECORD} is torn: it lacks what says how these weights were pretrained") from error
@@ -54,12 +66,18 @@ def _record(folder: Path) -> dict[str, Any]:
     return run_log.read(folder / RECORD)
 
 
-def load_weights(folder: Path, model: Classifier, keep_layers: list[int] | None = None) -> dict[str, Origin]:
+def load_weights(
+    folder: Path, model: Classifier, keep_layers: list[int] | None = None, task: TaskConfig | None = None
+) -> dict[str, Origin]:
     """Loads the encoder, changed to its shape, and, if it was trained, the pooler; where each tensor of the model comes from.
 
-    InputError if the encoder does not fit.
+    A fine-tuned head is loaded where the task has the same labels. InputError if the encoder does not fit.
     """
     state, shape = native.read(folder)
+    if finetuned.is_finetuned(folder):
+        facts = finetuned.read_task(folder)
+        if task is None or (facts.kind, facts.labels) != (task.kind.name, list(task.labels)):
+            state = {name: tensor for name, tensor in state.items() if not name.startswith("head.")}
     expected, target = model.state_dict(), model.encoder.config
     source = replace(shape, **{key: getattr(target, key) for key in OF_HEAD})
     try:

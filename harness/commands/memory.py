@@ -12,6 +12,7 @@ from pathlib import Path
 from harness.checkpoints import start
 from harness.commands.options import Memory
 from harness.config import resolve
+from harness.config.choices import Optimizer
 from harness.config.schema import RunConfig
 from harness.errors import InputError
 from harness.hardware import device, facts
@@ -119,6 +120,9 @@ def refuse_impossible(options: Memory, config: RunConfig, modes: tuple[bool, ...
     """InputError for a body without layers to recompute, a compiled model, an absent GPU, and more memory than is free."""
     subject.refuse_scored(config.task)
     resolve.refuse_impossible(replace(config, finetune=replace(config.finetune, activation_checkpointing=any(modes))))
+    if config.finetune.optimizer is not Optimizer.adamw:
+        name = config.finetune.optimizer.value
+        raise InputError(f"the formula of `memory` is that of adamw, not of finetune.optimizer={name}: leave the key out")
     if config.hardware.compile:
         raise InputError(
             "hardware.compile=true: what autograd keeps is measured of uncompiled models alone, expected hardware.compile=false"

@@ -88,6 +88,31 @@ class KeepBest(Enum):
     validation = "validation"  # the rows that are reported, which makes their score too optimistic
 
 
+class Optimizer(Enum):
+    """An optimizer of torch.optim, with its own defaults where no key of the same name is set."""
+
+    adamw = "adamw"  # arXiv:1711.05101
+    adam = "adam"  # arXiv:1412.6980
+    nadam = "nadam"
+    radam = "radam"  # arXiv:1908.03265
+    adamax = "adamax"  # arXiv:1412.6980
+    adagrad = "adagrad"
+    adadelta = "adadelta"  # arXiv:1212.5701
+    adafactor = "adafactor"  # arXiv:1804.04235; its rate is that of the config, relative to the size of the parameters
+    rmsprop = "rmsprop"
+    sgd = "sgd"
+    muon = "muon"  # for matrices of layers, with rates that match AdamW's (arXiv:2502.16982), and adamw for all others
+
+
+class Schedule(Enum):
+    """How the rate goes on after its warm-up."""
+
+    linear = "linear"  # falls to 0 in a straight line, over decay_fraction of the budget
+    cosine = "cosine"  # falls to 0 as half a cosine (arXiv:1608.03983), over decay_fraction of the budget
+    constant = "constant"  # stays
+    wsd = "wsd"  # stays, and falls to 0 in a straight line in the last fifth, or decay_fraction (arXiv:2405.18392)
+
+
 class DeviceSharding(Enum):
     """What several devices of one run divide among them."""
 

@@ -16,7 +16,19 @@ from harness import metrics
 from harness.arms import within
 from harness.config import command_line
 from harness.config.adopted import MEASURED_LENGTH, Checkpoint, started_from
-from harness.config.choices import CorpusSource, DeviceSharding, Dtype, Keep, KeepBest, MatchOn, TaskKind, TrainedOn, Until
+from harness.config.choices import (
+    CorpusSource,
+    DeviceSharding,
+    Dtype,
+    Keep,
+    KeepBest,
+    MatchOn,
+    Optimizer,
+    Schedule,
+    TaskKind,
+    TrainedOn,
+    Until,
+)
 from harness.config.schema import (
     ON_FAILURE,
     REMOVED,
@@ -34,6 +46,7 @@ from harness.errors import InputError, unknown
 from harness.metrics import TRAINED_UNITS, Compared, Direction
 from harness.paths import conf_directory
 from harness.redact import hide
+from models.choices import Trains
 from models.config import Body
 from models.objectives.config import ObjectiveName
 from models.ranges import refuse_out_of_range
@@ -43,6 +56,9 @@ BUDGETS = ("tokens", "steps", "flops", "seconds")
 
 DEFAULT_TOKENS = 1e6
 """Default budget of pretraining in tokens."""
+
+DECAY = {schedule: 0.2 if schedule is Schedule.wsd else 1.0 for schedule in Schedule}
+"""Default of decay_fraction by schedule."""
 
 NO_TASK = "none"
 """Name of the task of a pretraining."""
@@ -117,7 +133,7 @@ def _without_placeholders(config: RunConfig) -> RunConfig:
         objective=objective,
         phases=phases,
         shares=shares,
-        decay_fraction=pretrain.decay_fraction or (shares[-1] if phases else 1.0),
+        decay_fraction=pretrain.decay_fraction or (shares[-1] if phases else DECAY[pretrain.schedule]),
         seed=config.seed if pretrain.seed is None else pretrain.seed,
     )
     if all(getattr(pretrain, key) is None for key in BUDGETS):
@@ -321,6 +337,9 @@ def _differs(config: FinetuneConfig, key: str) -> bool:
     return getattr(config, key) != FinetuneConfig.__dataclass_fields__[key].default
 
 
+WITH_MOMENTUM = (Optimizer.sgd, Optimizer.rmsprop, Optimizer.muon)
+
+
 def _refuse_impossible_training(config: RunConfig) -> None:
     if config.finetune.keep is Keep.best and config.finetune.keep_best is KeepBest.none:
         raise InputError(
@@ -330,6 +349,8 @@ def _refuse_impossible_training(config: RunConfig) -> None:
     if taught and config.finetune.teacher is None:
         key = f"finetune.{taught[0]}={getattr(config.finetune, taught[0])}"
         raise InputError(f"{key} is read with a teacher alone: set finetune.teacher to a fine-tuning, or leave it out")
+    _refuse_idle_adaptation(config)
+    _refuse_idle_optimiser(config)
     if config.finetune.batch_size % config.finetune.accumulation:
         raise InputError(
             f"finetune.batch_size={config.finetune.batch_size} must be a multiple of "
@@ -342,6 +363,46 @@ def _refuse_impossible_training(config: RunConfig) -> None:
                 f"{key}=true needs layers to compute again, but model.body={config.model.body.value} has none: "
                 "set model.body=transformer, or leave the key out"
             )
+
+
+def _refuse_idle_adaptation(config: RunConfig) -> None:
+    """InputError for keys of what is trained that have no effect, or that several devices with parts of a model do not have."""
+    finetune = config.finetune
+    if finetune.trains is not Trains.lora and _differs(finetune, "lora_rank"):
+        raise InputError(
+            f"finetune.lora_rank={finetune.lora_rank} is read with finetune.trains=lora alone: add it, or leave it out"
+        )
+    for key in ("freeze_layers", "layer_decay"):
+        if finetune.trains is Trains.head and _differs(finetune, key):
+            value = getattr(finetune, key)
+            raise InputError(
+                f"finetune.{key}={value} has no effect: finetune.trains=head trains no layer; leave one of them out"
+            )
+    partial = [key for key in ("trains", "freeze_layers") if _differs(finetune, key)]
+    if partial and config.hardware.sharding is not DeviceSharding.none:
+        raise InputError(
+            f"finetune.{partial[0]} trains a part of a model that is whole on each device: set hardware.sharding=none"
+        )
+
+
+def _refuse_idle_optimiser(config: RunConfig) -> None:
+    """InputError for keys of an optimizer or schedule that it does not read, and for what it cannot train."""
+    for phase, options in (("finetune", config.finetune), ("pretrain", config.pretrain)):
+        name = f"{phase}.optimizer={options.optimizer.value}"
+        if options.momentum is not None and options.optimizer not in WITH_MOMENTUM:
+            listed = ", ".join(optimizer.value for optimizer in WITH_MOMENTUM)
+            raise InputError(f"{phase}.momentum={options.momentum} is read by {listed} alone, not with {name}: leave it out")
+        if options.schedule is Schedule.constant and (options.decay_fraction or 1.0) != 1.0:
+            raise InputError(f"{phase}.decay_fraction={options.decay_fraction} is not read with {phase}.schedule=constant")
+        if options.optimizer is Optimizer.adamw:
+            continue
+        if config.hardware.sharding is not DeviceSharding.none:
+            raise InputError(f"{name} is not divided among devices: set hardware.sharding=none, or {phase}.optimizer=adamw")
+        if config.match.cost is MatchOn.memory:
+            raise InputError(f"match=memory is by a formula for {phase}.optimizer=adamw, not for {options.optimizer.value}")
+    partial = config.finetune.trains is not Trains.all or config.model.body is Body.static
+    if config.finetune.optimizer is Optimizer.muon and partial:
+        raise InputError("finetune.optimizer=muon trains the matrices of layers: expected finetune.trains=all, and layers")
 
 
 def _refuse_idle_devices(config: RunConfig) -> None:
@@ -439,7 +500,8 @@ HIGHEST_PUBLISHED = 1e-4
 def note_on_rate(config: RunConfig) -> str | None:
     """One line on a fine-tuning of published weights at a rate that is for others; at 5e-4 all-MiniLM-L6-v2 learns nothing."""
     rate, weights = config.finetune.learning_rate, config.model.init_from
-    if weights is None or config.model.random_weights or not config.finetune.enabled or rate <= HIGHEST_PUBLISHED:
+    is_whole = config.finetune.enabled and config.finetune.trains is Trains.all
+    if weights is None or config.model.random_weights or not is_whole or rate <= HIGHEST_PUBLISHED:
         return None
     return (
         f"finetune.learning_rate={rate:g} is high for published weights such as {weights}: they are fine-tuned at 2e-5 to 5e-5 "

@@ -19,16 +19,18 @@ from harness.config.choices import (
     KeepBest,
     MatchBy,
     MatchOn,
+    Optimizer,
     Products,
     Rule,
     Sampler,
+    Schedule,
     TaskKind,
     TokenizerKind,
     TrainedOn,
     Until,
 )
 from harness.metrics import FEWEST_REPLICATES
-from models.config import LARGEST_TABLE, EncoderConfig
+from models.config import LARGEST_TABLE, AdaptationConfig, EncoderConfig
 from models.objectives.config import ObjectiveConfig, ObjectiveName
 from models.ranges import LARGEST_SEED, number, numbers
 
@@ -243,19 +245,23 @@ class ModelConfig(EncoderConfig):
 
 @dataclass
 class OptimiserConfig:
-    """AdamW and its schedule; read in `harness/training/loop.py`."""
+    """The optimizer and its schedule; read in `harness/training/optimiser.py` and `loop.py` beside it."""
 
     batch_size: int = number(32, at_least=1)  # examples of one optimiser step
     accumulation: int = number(1, at_least=1)  # pieces that a batch is cut into
+    optimizer: Optimizer = Optimizer.adamw  # what makes a step of the gradients
     learning_rate: float = number(3e-4, above=0, limit=1000)  # peak, after the warm-up
-    warmup_fraction: float = number(
-        0.1, at_least=0, at_most=1
-    )  # share of the steps in which the rate rises; it falls to 0 in the others
+    schedule: Schedule = Schedule.linear  # how the rate goes on after the warm-up
+    warmup_fraction: float = number(0.1, at_least=0, at_most=1)  # share of the steps in which the rate rises
+    decay_fraction: float | None = number(
+        None, above=0, at_most=1
+    )  # share of the budget, at its end, in which the rate falls to 0; None: all that the warm-up leaves, of wsd 0.2
     weight_decay: float = number(0.01, at_least=0, limit=1000)  # of matrices; none of biases and norms
     adam_betas: list[float] = field(
         default_factory=lambda: [0.9, 0.999], metadata=numbers(count=2, at_least=0, below=1)
     )  # decay of the means of gradient and its square
     adam_eps: float = number(1e-8, above=0, limit=1)  # added to the divisor
+    momentum: float | None = number(None, at_least=0, below=1)  # of sgd, rmsprop and muon; None: torch's own, 0, 0 and 0.95
     max_grad_norm: float = number(1.0, above=0)  # gradients are scaled down to this norm
     activation_checkpointing: bool = False  # layers are computed again in the backward pass, not kept (arXiv:1604.06174)
 
@@ -280,7 +286,7 @@ class PretrainConfig(ObjectiveConfig, OptimiserConfig):
     )  # the rate rises at least so long, in the first half of the steps; not with a budget in seconds, whose steps nobody knows
     decay_fraction: float | None = number(
         None, above=0, at_most=1
-    )  # share of the budget, at its end, in which the rate falls to 0; it is constant before; None: the last phase
+    )  # share of the budget, at its end, in which the rate falls to 0; it is constant before; None: the last phase, of wsd 0.2
     ramp_from: int | None = number(None, at_least=1)  # sequences of the first step; None: no ramp
     ramp_fraction: float = number(0.1, above=0, at_most=1)  # share of the budget that the ramp takes
     weight_decay: float = number(0.01, at_least=0, limit=1000)  # of matrices; none of biases and norms
@@ -304,17 +310,20 @@ class PretrainConfig(ObjectiveConfig, OptimiserConfig):
     at: float | None = number(
         None, above=0, limit=1e15
     )  # fine-tuning starts from the weights kept after so many tokens; None: from those of the end
-    checkpoint: str | None = None  # run id or folder of a pretraining to start from; on the command line also `pretrain.from`
+    checkpoint: str | None = None  # id or folder of a run, a fine-tuning too, to start from; also typed `pretrain.from`
 
 
 @dataclass
-class FinetuneConfig(OptimiserConfig):
-    """Budget and optimiser of fine-tuning; read in `harness/training/loop.py` and `harness/training/finetune.py`."""
+class FinetuneConfig(AdaptationConfig, OptimiserConfig):
+    """Trained parameters, budget and optimiser of fine-tuning; read in `harness/training/finetune.py`, `loop.py` beside it."""
 
     enabled: bool = True  # false: the model is only measured
     epochs: float = number(2.0, above=0)  # passes over the rows of train; fractions are possible
     max_steps: int | None = number(None, at_least=1)  # ends earlier than the epochs
     eval_batch_size: int = number(64, at_least=1)  # examples of one batch of evaluation
+    layer_decay: float = number(
+        1.0, above=0, at_most=1
+    )  # factor of the rate from one layer to the one below, to the embeddings at last (arXiv:2003.10555, appendix A)
     keep_best: KeepBest = KeepBest.none  # which epoch's weights are evaluated
     teacher: str | None = None  # a fine-tuning of the same task, or its folder, whose answers are learned beside the labels
     soft_weight: float = number(1.0, at_least=0)  # of these answers, where the loss of the labels has 1

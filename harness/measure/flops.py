@@ -14,13 +14,15 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import torch
+from torch import nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import FlopCounterMode, flop_registry
 
 from harness.errors import InputError
+from models.adapt import adapt
 from models.batch import Batch
-from models.config import EncoderConfig
+from models.config import AdaptationConfig, EncoderConfig
 from models.decoder import CrossAttentionBlock
 from models.encoder import set_activation_checkpointing
 from models.heads import Classifier, SequenceClassifier, on_meta
@@ -39,7 +41,13 @@ PRODUCTS = re.compile(
 )
 """Names of torch's operators that multiply matrices or transform; all others do the same work for every element."""
 
+COUNTED_TEXTS = 32
+"""Texts of a batch whose training step is counted: what is done once for a batch is a small part, as while training."""
+
 Head = type[Classifier]
+
+EVERYTHING = AdaptationConfig()
+"""All parameters are trained."""
 
 
 class _Operators(TorchDispatchMode):
@@ -73,13 +81,31 @@ def counting() -> Iterator[FlopCounterMode]:
 
 
 def counted(
-    config: EncoderConfig, num_outputs: int, batch_size: int, length: int, backward: bool, head: Head = SequenceClassifier
+    config: EncoderConfig,
+    num_outputs: int,
+    batch_size: int,
+    length: int,
+    backward: bool,
+    head: Head = SequenceClassifier,
+    adaptation: AdaptationConfig = EVERYTHING,
 ) -> int:
     """FLOPs of one forward pass, or of forward and backward, over `batch_size` texts of `length` tokens.
 
-    RuntimeError if count and formula differ by more than TOLERANCE, or if layers count as 0; InputError as `counting`.
+    A backward pass that no trained parameter needs is not computed and does not count. RuntimeError if count and formula
+    differ by more than TOLERANCE where all parameters are trained, or if layers count as 0; InputError as `counting`.
     """
+    if backward and (adaptation.trains, adaptation.freeze_layers) != (EVERYTHING.trains, None):
+        model = on_meta(config, num_outputs, head)
+        adapt(model, adaptation)
+        return _of_step(model.train(), batch_size, length)
     _, counter = _run(config, num_outputs, batch_size, length, backward, head)
+    return counter.get_total_flops()
+
+
+def _of_step(model: Classifier, batch_size: int, length: int) -> int:
+    """Counted FLOPs of forward and backward of a model on the meta device."""
+    with counting() as counter:
+        model(Batch(input_ids=torch.zeros(batch_size, length, dtype=torch.int64, device="meta"))).sum().backward()
     return counter.get_total_flops()
 
 
@@ -132,11 +158,18 @@ class Counts(NamedTuple):
 
 
 def by_length(
-    config: EncoderConfig, num_outputs: int, lengths: Sequence[int], head: Head = SequenceClassifier
+    config: EncoderConfig,
+    num_outputs: int,
+    lengths: Sequence[int],
+    head: Head = SequenceClassifier,
+    adaptation: AdaptationConfig = EVERYTHING,
 ) -> dict[int, Counts]:
     """Length -> FLOPs over one text; ValueError for a text too long for the model, RuntimeError as `counted`."""
     passes = (False, True)
-    return {length: Counts(*(counted(config, num_outputs, 1, length, step, head) for step in passes)) for length in lengths}
+    return {
+        length: Counts(*(counted(config, num_outputs, 1, length, step, head, adaptation) for step in passes))
+        for length in lengths
+    }
 
 
 def _refuse_unseen_layers(model: Classifier, counter: FlopCounterMode) -> None:
@@ -165,18 +198,22 @@ class StepFlops:
 
 
 def of_step(
-    config: EncoderConfig, num_outputs: int, batch_size: int, length: int, checkpointing: bool, head: Head = SequenceClassifier
+    config: EncoderConfig,
+    num_outputs: int,
+    batch_size: int,
+    length: int,
+    checkpointing: bool,
+    head: Head = SequenceClassifier,
+    adaptation: AdaptationConfig = EVERYTHING,
 ) -> StepFlops:
     """Both counts, over `batch_size` texts of `length` tokens; RuntimeError as `counted` raises it."""
-    needed = counted(config, num_outputs, batch_size, length, True, head)
+    needed = counted(config, num_outputs, batch_size, length, True, head, adaptation)
     if not checkpointing:
         return StepFlops(needed, needed)
     model = on_meta(config, num_outputs, head).train()
+    adapt(model, adaptation)
     set_activation_checkpointing(model, True)
-    batch = Batch(input_ids=torch.zeros(batch_size, length, dtype=torch.int64, device="meta"))
-    with counting() as counter:
-        model(batch).sum().backward()
-    return StepFlops(needed, counter.get_total_flops())
+    return StepFlops(needed, _of_step(model, batch_size, length))
 
 
 def formula(
@@ -206,7 +243,8 @@ def of_model(model: Classifier, batch_size: int, length: int, backward: bool = F
 def of_training(model: Classifier, teacher: Classifier | None = None) -> Callable[[int, int], int]:
     """FLOPs of forward and backward over (texts, tokens of the longest): padding is computed like everything else.
 
-    Those of a teacher's forward pass are added.
+    By the formula; where a part of the parameters is trained, times the share of it that is counted at powers of two, and
+    straight between them. Those of a teacher's forward pass are added.
 
     InputError for an operator without a formula.
     """
@@ -214,9 +252,21 @@ def of_training(model: Classifier, teacher: Classifier | None = None) -> Callabl
         shapes = on_meta(model.encoder.config, model.head.out_features)
         shapes(Batch(input_ids=torch.zeros(1, 2, dtype=torch.int64, device="meta")))
     taught = [] if teacher is None else [teacher]
+    is_whole = all(parameter.requires_grad for parameter in model.parameters())
+    without_data = {id(one): nn.Parameter(one.detach().to("meta"), one.requires_grad) for one in model.parameters()}
+    partly = None if is_whole else copy.deepcopy(model, without_data).to("meta").train()
+
+    @functools.cache
+    def share(length: int) -> float:
+        return _of_step(partly, COUNTED_TEXTS, length) / of_model(model, COUNTED_TEXTS, length, backward=True)
 
     def count(texts: int, length: int) -> int:
         ours = of_model(model, texts, length, backward=True)
+        if partly is not None:
+            low = 2 ** max(2, length.bit_length() - 1)
+            low, high = (min(one, model.encoder.config.longest_text) for one in (low, 2 * low))
+            further = (length - low) / max(1, high - low)
+            ours = round(ours * ((1 - further) * share(low) + further * share(high)))
         return ours + sum(of_model(other, texts, length, backward=False) for other in taught)
 
     return functools.cache(count)

@@ -1,7 +1,7 @@
 """Memory of a training step without training: what autograd saves of a forward pass is counted on the meta device."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -10,8 +10,9 @@ from torch.nn import functional as F
 
 from harness.config.choices import Device, Dtype
 from harness.config.schema import HardwareConfig
+from models.adapt import adapt
 from models.batch import Batch
-from models.config import Body, EncoderConfig
+from models.config import AdaptationConfig, Body, EncoderConfig
 from models.encoder import set_activation_checkpointing
 from models.heads import Classifier, SequenceClassifier, on_meta
 from models.stack import Stack, one_layer
@@ -49,6 +50,7 @@ class Shape:
     batch_size: int
     length: int
     head: type[Classifier] = SequenceClassifier
+    adaptation: AdaptationConfig = field(default_factory=AdaptationConfig)
 
     @property
     def tokens(self) -> int:
@@ -87,18 +89,20 @@ class _AttentionOfCPU(torch.overrides.TorchFunctionMode):
 
 
 def parts(shape: Shape, hardware: HardwareConfig, checkpointing: bool) -> Parts:
-    """By shapes. AdamW keeps two float32 moments of each parameter, and a float32 step count of each tensor.
+    """By shapes. AdamW keeps two float32 moments of each trained parameter, and a float32 step count of each such tensor.
 
     Activations are None for bf16 and on CUDA, whose kernels save other tensors, and for a LSTM, whose kernel has a work space
     of its own. Parameters that a text does not use, such as the segment vectors of relative attention, count with gradient
     and moments too.
     """
     model = on_meta(shape.config, shape.num_outputs, shape.head)
-    sizes = [parameter.numel() for parameter in model.parameters()]
-    weights = FLOAT * sum(sizes)
+    adapt(model, shape.adaptation)
+    weights = FLOAT * sum(parameter.numel() for parameter in model.parameters())
+    sizes = [parameter.numel() for parameter in model.parameters() if parameter.requires_grad]
+    gradients = FLOAT * sum(sizes)
     known = hardware.device is Device.cpu and hardware.dtype is Dtype.fp32 and shape.config.body is not Body.lstm
     activations = _activations(model, shape, checkpointing) if known else None
-    return Parts(weights, weights, 2 * weights + FLOAT * len(sizes), activations)
+    return Parts(weights, gradients, 2 * gradients + FLOAT * len(sizes), activations)
 
 
 def _activations(model: Classifier, shape: Shape, checkpointing: bool) -> int | None:

@@ -16,6 +16,11 @@ def count(module: nn.Module | None) -> int:
     return 0 if module is None else sum(parameter.numel() for parameter in module.parameters())
 
 
+def trainable(module: nn.Module) -> int:
+    """Parameters that a training changes."""
+    return sum(parameter.numel() for parameter in module.parameters() if parameter.requires_grad)
+
+
 def components(model: Classifier) -> dict[str, int]:
     """Component -> parameters, in the order of the component table; they add up to the total."""
     embeddings = model.encoder.embeddings
@@ -88,7 +93,7 @@ def sizes(model: Classifier) -> dict[str, int]:
     in_head = parts["pooler"] + parts["head"]
     return {
         "model/params_total": total,
-        "model/params_trainable": sum(p.numel() for p in model.parameters() if p.requires_grad),
+        "model/params_trainable": trainable(model),
         "model/params_embedding": total - in_head - parts["layers"],
         "model/params_encoder": parts["layers"],
         "model/params_head": in_head,
@@ -104,7 +109,7 @@ def of_objective(objective: Objective) -> dict[str, int]:
     total = count(objective)
     return {
         "model/params_total": total,
-        "model/params_trainable": sum(p.numel() for p in objective.parameters() if p.requires_grad),
+        "model/params_trainable": trainable(objective),
         "model/params_embedding": embeddings,
         "model/params_encoder": layers,
         "model/params_head": total - embeddings - layers,

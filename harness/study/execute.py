@@ -23,6 +23,7 @@ from harness.study import micro_batches, run_folder
 from harness.study.identity import Inputs
 from harness.tasks import prepared as cache
 from harness.tasks import scores
+from harness.tasks.batches import padded_shapes
 from harness.tasks.prepared import Prepared
 from harness.tracking.run_log import RunLog, now_ms, write_json
 from harness.training import distributed, gradients, minimal_pairs
@@ -32,6 +33,7 @@ from harness.training.finetune import costs, finetune, rates, training_of
 from harness.training.loop import DivergedError, Position, compile_ahead
 from harness.training.pretrain import pretrain
 from harness.training.weights import write_origins
+from models.adapt import adapt, merge
 from models.derive import RANDOM
 from models.heads import Classifier
 
@@ -120,7 +122,7 @@ def measure_inference(
         moved = bytes_moved.bytes_forward(model, measured.text(settings.length), machine)
         run_log.value("model/bytes_forward", moved)
         run_log.value("model/arithmetic_intensity", forward / moved)
-        step = flops.counted(config.model, outputs, config.finetune.batch_size, settings.length, True, head)
+        step = flops.counted(config.model, outputs, config.finetune.batch_size, settings.length, True, head, config.finetune)
         run_log.value("model/flops_train_step", step)
         _write_lengths(config, outputs, head, run_log)
     return model
@@ -160,7 +162,7 @@ def _load(config: RunConfig, inputs: Inputs, model: Classifier, run_log: RunLog 
     if config.model.init_from is not None:
         origins = huggingface.load_weights(config, model)
     if (weights := _pretrained(config, inputs)) is not None:
-        pretrained_ones = pretrained.load_weights(weights, model, config.model.keep_layers)
+        pretrained_ones = pretrained.load_weights(weights, model, config.model.keep_layers, config.task)
         origins = {name: origins.get(name, origin) if origin == RANDOM else origin for name, origin in pretrained_ones.items()}
     if origins and (config.model.init_from is not None or config.pretrain.checkpoint is not None):
         write_origins(config, model, origins, run_log)
@@ -176,7 +178,7 @@ def _pretrained(config: RunConfig, inputs: Inputs) -> Path | None:
 
 def _write_lengths(config: RunConfig, outputs: int, head: type[Classifier], run_log: RunLog) -> None:
     lengths = sorted(length for length in config.measure.lengths if length <= config.model.longest_text)
-    for length, counts in flops.by_length(config.model, outputs, lengths, head).items():
+    for length, counts in flops.by_length(config.model, outputs, lengths, head, config.finetune).items():
         run_log.sample("scaling/flops_forward", length, counts.forward, now_ms())
         run_log.sample("scaling/flops_train_step", length, counts.train_step, now_ms())
 
@@ -191,14 +193,20 @@ def train_and_evaluate(
     ranks: Ranks = ALONE,
 ) -> None:
     """Fine-tunes, then evaluates every split that is not trained on; DivergedError if training diverges."""
+    adapt(model, config.finetune, config.seed)
+    run_log.value("model/params_trainable", size.trainable(model))
     teacher = _teacher(config, machine)
     cost = flops.of_training(model, teacher if config.finetune.hidden_weight else None)  # answers are computed once
     if machine.compiles:
         with baseline.leave_out():
             compile_ahead(training_of(config, model, prepared, cost, teacher=teacher), Position(), machine)
+    budget, train = config.finetune, prepared.train
+    for shape in {*padded_shapes(train, budget.batch_size, config.seed, budget.planned_steps(len(train)))}:
+        cost(*shape)  # what has to be counted is counted before the clock starts
     meter = energy.EnergyMeter(energy.counters(cuda=machine.is_cuda) if ranks.count == 1 else [])  # counters of one device
     with peak_memory(machine, baseline) as peak, meter:
         done = finetune(config, model, prepared, machine, run_log, cost, meter, ranks, teacher)
+    merge(model)
     largest = _gather(peak, ranks)
     if not ranks.first:
         return

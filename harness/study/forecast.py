@@ -36,6 +36,7 @@ from harness.terminal import counted, duration
 from harness.tracking import run_log
 from harness.training import pretrain, pretrain_steps
 from harness.training.loop import Position
+from models.adapt import adapt
 from models.heads import on_meta
 
 PROBED_FLOPS = 1e11
@@ -193,6 +194,7 @@ def _on_task(run: PlannedRun) -> Work:
         return Work(parameters, 0, 0)
     split = prepared.read(config, run.inputs.data).train
     steps = config.finetune.planned_steps(len(split))
+    adapt(model, config.finetune)
     cost = flops.of_training(model)
     shapes = padded_shapes(split, config.finetune.batch_size, config.seed, steps)
     return Work(parameters, steps, sum(cost(*shape) for shape in shapes))

@@ -56,12 +56,20 @@ def content_of(
     }
 
 
+OPTIMISER = {"optimizer": "adamw", "schedule": "linear", "momentum": None}
+
 ADDED = {
     "model.keep_layers": None,
     "model.random_weights": False,
     "finetune.soft_weight": 1.0,
     "finetune.temperature": 2.0,
     "finetune.hidden_weight": 0.0,
+    "finetune.trains": "all",
+    "finetune.lora_rank": 8,
+    "finetune.freeze_layers": None,
+    "finetune.layer_decay": 1.0,
+    "finetune.decay_fraction": None,
+    **{f"{phase}.{key}": value for phase in ("finetune", "pretrain") for key, value in OPTIMISER.items()},
     "task.pairs": None,
     "corpus.shuffled_words": False,
     "pretrain.hidden_weight": 0.0,

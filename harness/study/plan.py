@@ -24,12 +24,15 @@ from harness.config.schema import RunConfig
 from harness.corpus import overlap, prepare, sequences
 from harness.data.tokenizer import vocabulary_bytes
 from harness.errors import InputError
+from harness.measure import subject
 from harness.study import identity
 from harness.study.identity import Identity, Inputs
 from harness.study.match import note, resized
 from harness.tasks import prepared
 from harness.tracking import run_log
 from models import mup
+from models.adapt import adapt
+from models.choices import Trains
 from models.objectives.build import refuse_misfit
 
 
@@ -235,6 +238,11 @@ def _on_task(
     if not has_task(config):
         raise InputError("task=none leaves nothing to do without pretraining: choose a pretrain, such as pretrain=mlm")
     (language_model if config.task.kind is TaskKind.minimal_pairs else huggingface).refuse_misfit(config)
+    if config.finetune.trains is not Trains.all or config.finetune.freeze_layers is not None:
+        try:
+            adapt(subject.shapes(config.model, config.task), config.finetune)
+        except ValueError as error:
+            raise InputError(str(error)) from error
     key = cache.task(config)
     data = prepared.facts(config.output, key)
     huggingface.refuse_other_vocabulary(config, data.vocab_size)

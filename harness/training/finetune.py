@@ -18,7 +18,7 @@ from harness.tracking.run_log import RunLog
 from harness.training.distributed import ALONE, Ranks, not_empty
 from harness.training.evaluation import evaluate_split, headline
 from harness.training.loop import Limit, OnFirstRank, Position, Step, Training, train
-from harness.training.optimiser import make_optimiser
+from harness.training.optimiser import make_optimiser, rates_by_layer
 from harness.training.sharding import Collected, weights_of
 from harness.training.taught import Taught, with_answers
 from models.batch import Batch
@@ -49,16 +49,18 @@ def finetune(
     if teacher is not None and not config.finetune.hidden_weight:
         data = with_answers(data, teacher, config.finetune.eval_batch_size, machine, position)
     training = training_of(config, weights.trained, data, cost, ranks, teacher)
-    optimiser = make_optimiser(weights.trained, config.finetune)
+    rates = rates_by_layer(model, config.finetune.layer_decay)
+    optimiser = make_optimiser(weights.trained, config.finetune, rates)
     if config.finetune.keep_best is KeepBest.none:
         train(training, optimiser, position, machine, run_log)
         weights.collect()
-        return position
-    best = BestCheckpoint(config, model, data, machine, run_log, meter)
-    evaluated = Collected(OnFirstRank(best, ranks), weights)
-    train(replace(training, callbacks=(evaluated,)), optimiser, position, machine, run_log)
-    weights.collect()
-    best.restore()
+    else:
+        best = BestCheckpoint(config, model, data, machine, run_log, meter)
+        evaluated = Collected(OnFirstRank(best, ranks), weights)
+        train(replace(training, callbacks=(evaluated,)), optimiser, position, machine, run_log)
+        weights.collect()
+        best.restore()
+    run_log.value("finetune/optimizer_state_bytes", optimiser.state_bytes)
     return position
 
 

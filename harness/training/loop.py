@@ -1,4 +1,4 @@
-"""The training loop of fine-tuning and pretraining: linear warm-up and decay, gradient accumulation."""
+"""The training loop of fine-tuning and pretraining: warm-up and schedule of the rate, gradient accumulation."""
 
 import contextlib
 import math
@@ -10,13 +10,15 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor, nn
 
+from harness.config.choices import Schedule
+from harness.config.resolve import DECAY
 from harness.config.schema import OptimiserConfig, PretrainConfig
 from harness.hardware.device import Machine
 from harness.seeds import derive
 from harness.tracking.run_log import RunLog, now_ms
 from harness.training import gradients
 from harness.training.distributed import ALONE, Ranks, kept_apart
-from harness.training.optimiser import ClippedAdamW, use_sparse_gradients
+from harness.training.optimiser import Clipped, use_sparse_gradients
 from models.encoder import set_activation_checkpointing
 
 LOG_EVERY = 10
@@ -128,7 +130,7 @@ class Training:
     ranks: Ranks = ALONE
 
 
-def train(training: Training, optimiser: ClippedAdamW, position: Position, machine: Machine, run_log: RunLog) -> None:
+def train(training: Training, optimiser: Clipped, position: Position, machine: Machine, run_log: RunLog) -> None:
     """Trains from the position to the limit and updates the position; DivergedError at a loss that is not finite."""
     model, config, limit, ranks = training.model, training.config, training.limit, training.ranks
     model.train()
@@ -139,10 +141,10 @@ def train(training: Training, optimiser: ClippedAdamW, position: Position, machi
     curves, clock = Curves(training.phase, run_log, ranks), Clock(machine, position.seconds, ranks)
     layers, loss_of = gradients.layers_of(model), ranks.parallel(model, training.loss)
     warmup = warmup_fraction(config, training.planned_steps)
-    decay = (config.decay_fraction if isinstance(config, PretrainConfig) else None) or 1.0
+    decay = config.decay_fraction or DECAY[config.schedule]
     while not limit.reached(position):
         step = training.next_step(position)
-        factor = learning_rate_factor(limit.done(position), limit.total, warmup, limit.size(step), decay)
+        factor = learning_rate_factor(limit.done(position), limit.total, warmup, limit.size(step), decay, config.schedule)
         rate = config.learning_rate * factor
         for group in optimiser.param_groups:
             group["lr"] = rate * group["rate_factor"]
@@ -213,9 +215,14 @@ def warmup_fraction(config: OptimiserConfig, planned_steps: int) -> float:
 
 
 def learning_rate_factor(
-    done: float, total: float, warmup_fraction: float, size: float = 1, decay_fraction: float = 1.0
+    done: float,
+    total: float,
+    warmup_fraction: float,
+    size: float = 1,
+    decay_fraction: float = 1.0,
+    schedule: Schedule = Schedule.linear,
 ) -> float:
-    """Factor of the learning rate for a step of `size` after `done` of `total`: linear warm-up, linear decay to 0.
+    """Factor of the learning rate for a step of `size` after `done` of `total`: linear warm-up, and decay to 0 by the schedule.
 
     The decay takes the last `decay_fraction` of the total, or what the warm-up leaves; before it the rate is constant. A
     warm-up of steps is a whole number of them; one of seconds, whose steps have no known size (0), is not rounded.
@@ -224,7 +231,10 @@ def learning_rate_factor(
     if done < warmup:
         return min(1.0, (done + size) / warmup)
     decay = max(warmup, total * (1 - decay_fraction))
-    return 1.0 if done < decay else max(0.0, (total - done) / max(size, total - decay))
+    if done < decay or schedule is Schedule.constant:
+        return 1.0
+    left = max(0.0, (total - done) / max(size, total - decay))
+    return (1 - math.cos(math.pi * left)) / 2 if schedule is Schedule.cosine else left
 
 
 class Curves:

@@ -103,7 +103,7 @@ def _flops(subject: Subject, request: Request, folder: Path) -> ModelFlops:
     """RuntimeError if count and formula disagree."""
     shape = subjects.step_shape(subject.config, subject.config.finetune.batch_size)
     forward = flops.counted(shape.config, shape.num_outputs, 1, shape.length, False, shape.head)
-    step = flops.counted(shape.config, shape.num_outputs, shape.batch_size, shape.length, True, shape.head)
+    step = flops.counted(shape.config, shape.num_outputs, shape.batch_size, shape.length, True, shape.head, shape.adaptation)
     return ModelFlops(forward, step)
 
 

@@ -7,7 +7,6 @@ of it with MALLOC_MMAP_THRESHOLD_=65536 in the environment. oneDNN keeps 3 to 7 
 """
 
 import contextlib
-from collections.abc import Iterable
 from dataclasses import replace
 from statistics import median
 
@@ -25,7 +24,8 @@ from harness.measure.records import StepRequest, TrainingStepMemory, TrainingTim
 from harness.measure.reference import Clocks, Reference
 from harness.training.finetune import step_of
 from harness.training.loop import Limit, Position, Training, compile_ahead, train
-from harness.training.optimiser import make_optimiser
+from harness.training.optimiser import held, make_optimiser
+from models.adapt import adapt
 from models.batch import Batch
 from models.heads import Classifier
 
@@ -47,10 +47,11 @@ class NoLog:
 
 
 class TrainingSteps:
-    """One model under training: loss, gradients, clipping and AdamW over the same finetune.batch_size texts."""
+    """One model under training: loss, gradients, clipping and optimiser over the same finetune.batch_size texts."""
 
     def __init__(self, config: RunConfig, model: Classifier, machine: Machine) -> None:
         self.config, self.model, self.machine = config, model, machine
+        adapt(model, config.finetune)
         self.batch = subject.labelled_texts(config, config.finetune.batch_size, machine)
         self.optimiser = make_optimiser(model, config.finetune)
         self._kind, self._position = tasks.kind_of(config.task), Position()
@@ -125,13 +126,14 @@ def measure(config: RunConfig, request: StepRequest, machine: Machine) -> Traini
         steps.run(STEPS)
     own, plain = step_times(steps, request)
     found, shape = parts(steps), subject.step_shape(config, request.batch_size)
+    passes = (shape.config, shape.num_outputs, shape.batch_size, shape.length, request.checkpointing, shape.head)
     return TrainingStepMemory(
         step=request,
         parts=found,
         formula=memory_formula.parts(shape, config.hardware, request.checkpointing),
         peak=refuse_less_than(found.lasting, peak),
         step_s=median(own) if own else None,
-        flops=flops.of_step(shape.config, shape.num_outputs, shape.batch_size, shape.length, request.checkpointing, shape.head),
+        flops=flops.of_step(*passes, shape.adaptation),
         plain_step_s=median(plain) if plain else None,
         peak_flops_per_s=peak_flops_per_s(machine) if own else None,
     )
@@ -193,14 +195,8 @@ def parts(steps: TrainingSteps) -> Parts:
     hook = steps.optimiser.register_step_pre_hook(gradients)
     steps.run_with(saved)
     hook.remove()
-    state = held(value for values in steps.optimiser.state.values() for value in values.values())
+    state = steps.optimiser.state_bytes
     with steps.machine.autocast():
         again = recomputed(model, steps.batch, batch) if steps.config.finetune.activation_checkpointing else 0
     activations = None if again is None else saved.bytes + again
     return Parts(held(model.parameters()), gradients.bytes, state, activations)
-
-
-def held(tensors: Iterable[Tensor | None]) -> int:
-    """Bytes of all storages, each once."""
-    storages = (tensor.untyped_storage() for tensor in tensors if tensor is not None)
-    return sum({storage.data_ptr(): storage.nbytes() for storage in storages}.values())

@@ -1,25 +1,46 @@
-"""AdamW with clipping. Gradients of large embeddings are those of the rows in the batch; the step itself is dense."""
+"""Optimizers with clipping. Gradients of large embeddings are those of the rows in the batch; the step itself is dense."""
 
-from collections.abc import Mapping
+import inspect
+from collections.abc import Iterable, Mapping
 
 import torch
 from torch import Tensor, nn
 
+from harness.config.choices import Optimizer
 from harness.config.schema import OptimiserConfig
+from models.encoder import Encoder
+from models.heads import Classifier
 
 LEAST_ROWS = 1024
 """Rows of a table below which its whole gradient is as fast."""
 
 
-class ClippedAdamW(torch.optim.AdamW):
-    """AdamW (arXiv:1711.05101) after the gradients are scaled down to a norm.
+class MuonWithAdamW(torch.optim.Optimizer):
+    """Muon for the groups with `muon`, which are matrices, at the rates of AdamW (arXiv:2502.16982); AdamW for the others."""
+
+    def __init__(self, groups: list[dict], lr: float, betas: tuple[float, float], eps: float, momentum: float = 0.95) -> None:
+        super().__init__(groups, {"lr": lr})
+        chosen = [[group for group in self.param_groups if group["muon"] is is_muon] for is_muon in (True, False)]
+        muon = torch.optim.Muon(chosen[0], lr=lr, momentum=momentum, adjust_lr_fn="match_rms_adamw")
+        self._parts = (muon, torch.optim.AdamW(chosen[1], lr=lr, betas=betas, eps=eps, fused=True))
+
+    @torch.no_grad()
+    def step(self) -> None:
+        """One step of both, on groups and state that a checkpoint may have replaced."""
+        for part, is_muon in zip(self._parts, (True, False), strict=True):
+            part.param_groups, part.state = [group for group in self.param_groups if group["muon"] is is_muon], self.state
+            part.step()
+
+
+class Clipped(torch.optim.Optimizer):
+    """Comes before an optimizer of torch among the bases of a class: the gradients are scaled down to a norm first.
 
     Gradients of tables may be sparse: the rows of the batch. They are put into a table of zeros that is kept from step to
     step, so that no pass over the vocabulary is spent on clearing it or on its norm. The step itself is the dense one.
     """
 
     def __init__(self, groups: list[dict], max_norm: float, **options: object) -> None:
-        super().__init__(groups, fused=True, **options)
+        super().__init__(groups, **options)
         self._max_norm = max_norm
         self._zeros: dict[Tensor, Tensor] = {}
 
@@ -36,6 +57,11 @@ class ClippedAdamW(torch.optim.AdamW):
         self.zero_grad(set_to_none=True)
         return norm.full_tensor() if hasattr(norm, "full_tensor") else norm  # of a sharded model
 
+    @property
+    def state_bytes(self) -> int:
+        """What the optimiser keeps from step to step: moments and counts of steps, nothing before the first one."""
+        return held(value for values in self.state.values() for value in values.values())
+
     def _clip(self, gradients: list[Tensor]) -> Tensor:
         """As torch's own clipping, but a CPU multiplies only where the norm is too large; the norm before."""
         norm = nn.utils.get_total_norm(gradients)
@@ -50,21 +76,53 @@ class ClippedAdamW(torch.optim.AdamW):
         return self._zeros[parameter]
 
 
-def make_optimiser(model: nn.Module, config: OptimiserConfig, rates: Mapping[str, float] | None = None) -> ClippedAdamW:
+KINDS = {name.lower(): kind for name, kind in vars(torch.optim).items() if isinstance(kind, type)} | {"muon": MuonWithAdamW}
+"""Name of an optimizer -> its class."""
+
+
+def make_optimiser(model: nn.Module, config: OptimiserConfig, rates: Mapping[str, float] | None = None) -> Clipped:
     """Matrices decay, biases and norms do not.
 
     `rates`: name of a parameter -> factor of its rate, 1 by default. The share that decays in a step is the same for all.
     """
-    tensors: dict[tuple[bool, float], list[Tensor]] = {}
+    tensors: dict[tuple[bool, float, bool], list[Tensor]] = {}
+    is_muon = config.optimizer is Optimizer.muon
+    encoders = [module for module in model.modules() if isinstance(module, Encoder)] if is_muon else []
+    matrices = {parameter for encoder in encoders for parameter in encoder.layers.parameters() if parameter.dim() == 2}
     for name, parameter in model.named_parameters():
         if parameter.requires_grad:
-            tensors.setdefault((parameter.dim() >= 2, (rates or {}).get(name, 1.0)), []).append(parameter)
+            key = (parameter.dim() >= 2, (rates or {}).get(name, 1.0), parameter in matrices)
+            tensors.setdefault(key, []).append(parameter)
     groups = [
         {"params": tensors[key], "weight_decay": config.weight_decay / key[1] if key[0] else 0.0, "rate_factor": key[1]}
+        | ({"muon": key[2]} if is_muon else {})
         for key in sorted(tensors, reverse=True)
     ]
-    betas = (config.adam_betas[0], config.adam_betas[1])
-    return ClippedAdamW(groups, config.max_grad_norm, lr=config.learning_rate, betas=betas, eps=config.adam_eps)
+    kind = KINDS[config.optimizer.value]
+    options = {"betas": (config.adam_betas[0], config.adam_betas[1]), "eps": config.adam_eps, "momentum": config.momentum}
+    if config.optimizer is Optimizer.adafactor:  # its eps are other bounds
+        del options["eps"]
+    taken = {name: value for name, value in options.items() if name in inspect.signature(kind).parameters and value is not None}
+    if config.optimizer is Optimizer.adamw:
+        taken["fused"] = True
+    return type(f"Clipped{kind.__name__}", (Clipped, kind), {})(groups, config.max_grad_norm, lr=config.learning_rate, **taken)
+
+
+def rates_by_layer(model: Classifier, decay: float) -> dict[str, float]:
+    """Name of a parameter -> factor of its rate: `decay` in the last layer, its square in the one below, and so on to the
+    embeddings (arXiv:2003.10555, appendix A); 1 above the encoder. A layer that is used several times has the highest one."""
+    order, names = model.encoder.layers.execution_order(), {p: name for name, p in model.named_parameters()}
+    rates = {names[parameter]: decay ** (len(order) + 1) for parameter in model.encoder.embeddings.parameters()}
+    for place, blocks in enumerate(order):
+        for parameter in (parameter for block in blocks for parameter in block.parameters()):
+            rates[names[parameter]] = decay ** (len(order) - place)
+    return rates
+
+
+def held(tensors: Iterable[Tensor | None]) -> int:
+    """Bytes of all storages, each once."""
+    storages = (tensor.untyped_storage() for tensor in tensors if isinstance(tensor, Tensor))
+    return sum({storage.data_ptr(): storage.nbytes() for storage in storages}.values())
 
 
 def use_sparse_gradients(model: nn.Module) -> None:

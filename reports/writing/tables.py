@@ -8,7 +8,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable
 
-from harness import metrics, tags
+from harness import arms, metrics, tags
 from harness.metrics import COUNTED_UNITS, PER_BYTE, RELATIVE_MARGIN, Direction, Metric, has_one_vocabulary
 from harness.paired import CONFIDENCE, MOST_PAIRS, Replicate, Spread, Tells, pair
 from reports.comparison.compare import Comparison
@@ -134,6 +134,9 @@ MEASURES = (
     "finetune/duration_s",
     "finetune/peak_memory_bytes",
 )
+OF_ADAPTATION = ("model/params_trainable", "finetune/optimizer_state_bytes", "finetune/flops")
+ADAPTING = ("finetune.trains", "finetune.lora_rank", "finetune.freeze_layers", "finetune.optimizer")
+"""Columns that are shown where arms differ in one of these settings: what they train, and by which optimizer."""
 OF_PRETRAINING = ("model/params_total", "pretrain/tokens", "pretrain/flops", "pretrain/duration_s", "pretrain/tokens_per_s")
 PARTS = ("pretrain/pair_accuracy", "pretrain/detection_accuracy", "pretrain/replaced_accuracy")
 OWN = ("pretrain/next_token_loss", "pretrain/permuted_loss", "pretrain/two_sided_loss", "pretrain/centre_loss")
@@ -164,7 +167,8 @@ def columns(section: Section) -> list[str]:
     scores = [name for name, metric in metrics.METRICS.items() if name.startswith("eval/") and metric.unit == "score"]
     hidden = {HEADLINE, MAJORITY, FREQUENCIES, f"eval/{section.headline}", *rates_by_the_wall(section)}
     others = [name for name in scores if name not in hidden]
-    return present(section, (*(name for name in MEASURES if name not in hidden), HEADLINE, *others))
+    adapted = OF_ADAPTATION if {*ADAPTING} & {*arms.varying(run.facts for run in section.runs)} else ()
+    return present(section, (*(name for name in MEASURES if name not in hidden), *adapted, HEADLINE, *others))
 
 
 def rates_by_the_wall(section: Section) -> list[str]:

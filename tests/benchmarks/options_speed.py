@@ -22,7 +22,7 @@ from harness.hardware.device import Machine
 from harness.tasks import batches
 from harness.tasks.prepared import Prepared
 from harness.training import finetune, loop
-from harness.training.optimiser import ClippedAdamW, make_optimiser
+from harness.training.optimiser import Clipped, make_optimiser
 from models import dropout
 from models.attention import products
 from models.batch import Batch
@@ -39,7 +39,7 @@ def _torch_dropout(x: Any, probability: float) -> Any:
     return F.dropout(x, probability)
 
 
-def _looped(model: Any, config: OptimiserConfig) -> ClippedAdamW:
+def _looped(model: Any, config: OptimiserConfig) -> Clipped:
     optimiser = make_optimiser(model, config)
     for group in optimiser.param_groups:
         group["fused"] = False

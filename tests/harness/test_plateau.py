@@ -92,3 +92,18 @@ def test_a_shipped_reference_is_of_keys_that_runs_have(compose, path):
     assert reference["of"].keys() <= Identity(composed, inputs).parameters.keys()
     assert list(reference["curve"]) == sorted(reference["curve"])
     assert all(low < high for low, high in reference["curve"].values())
+
+
+SCORED = {"metric": "eval/score", "of": {"task.name": "stsb", "finetune.epochs": "3.0"}, "seeds": 3, "torch": "2.13.0"}
+SCORED |= {"curve": {3.0: [0.7, 0.8]}}
+OF_TASK = {"task.name": "stsb", "finetune.epochs": "3.0"}
+
+
+def test_a_fine_tuning_with_the_settings_of_a_reference_is_held_against_its_scores(tmp_path):
+    (tmp_path / "glue.yaml").write_text(yaml.safe_dump(SCORED))
+    assert plateau.warning({"eval/score": 0.75}, OF_TASK, tmp_path) is None
+    assert plateau.warning({"eval/score": 0.6512}, OF_TASK, tmp_path) == (
+        "score 0.651 is outside the reference glue: 0.700 to 0.800 after 3 epochs (3 seeds, torch 2.13.0)"
+    )
+    for other in ({"finetune.trains": "lora"}, {"finetune.epochs": "2.0"}, {"finetune.optimizer": "sgd"}):
+        assert plateau.warning({"eval/score": 0.6}, OF_TASK | other, tmp_path) is None

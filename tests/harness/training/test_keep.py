@@ -13,7 +13,7 @@ from harness.checkpoints import find_run, native, pretrained
 from harness.checkpoints.finetuned import load_finetuned, read_task
 from harness.commands.features import source_of
 from harness.commands.options import Weights
-from harness.config.choices import Keep, KeepBest
+from harness.config.choices import Keep, KeepBest, TaskKind
 from harness.config.schema import FinetuneConfig, HardwareConfig, RunConfig
 from harness.errors import InputError
 from harness.hardware.device import Machine
@@ -89,6 +89,7 @@ def test_an_earlier_checkpoint_is_replaced_and_nothing_half_written_stays(small_
         assert (source.encoder.state_dict()[name] == tensor).all(), name
     (tmp_path / "run" / "config.yaml").write_text("")
     started = replace(config, pretrain=replace(config.pretrain, checkpoint=str(tmp_path / "run")))
+    started.task.kind = TaskKind.minimal_pairs
     with pytest.raises(InputError, match="is a fine-tuning: expected a pretraining to start from"):
         pretrained.checkpoint_of(started)
 

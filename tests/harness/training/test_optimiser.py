@@ -4,9 +4,15 @@ import pytest
 import torch
 from torch import nn
 
+from harness.config.choices import Optimizer
 from harness.config.schema import OptimiserConfig
-from harness.training.optimiser import LEAST_ROWS, make_optimiser, use_sparse_gradients
+from harness.training import resume
+from harness.training.loop import Position
+from harness.training.optimiser import KINDS, LEAST_ROWS, Clipped, make_optimiser, rates_by_layer, use_sparse_gradients
+from models.config import EncoderConfig
+from models.heads import SequenceClassifier, build_classifier
 
+BLOCKS = ("attentions", "feed_forwards")
 ROWS, WIDTH = LEAST_ROWS + 76, 3
 
 
@@ -68,3 +74,66 @@ def test_a_frozen_table_and_a_parameter_without_gradient_are_left_alone():
     one[1].bias.grad = None
     optimiser.update()
     assert torch.equal(one[0].weight, before)
+
+
+def layered() -> SequenceClassifier:
+    return build_classifier(
+        EncoderConfig(hidden_size=8, num_hidden_layers=2, num_attention_heads=2, intermediate_size=16, vocab_size=20), 2, 0
+    )
+
+
+def stepped(one: SequenceClassifier, optimiser: Clipped, steps: int) -> None:
+    ids = torch.arange(1, 13).view(2, 6)
+    for _ in range(steps):
+        one.eval()(ids).square().sum().backward()
+        optimiser.update()
+
+
+@pytest.mark.parametrize("kind", Optimizer, ids=lambda kind: kind.value)
+def test_every_optimizer_trains_and_resumes_as_if_it_had_not_stopped(kind, tmp_path):
+    config, whole, parted = OptimiserConfig(optimizer=kind, learning_rate=0.01), layered(), layered()
+    optimiser = make_optimiser(whole, config)
+    assert isinstance(optimiser, KINDS[kind.value])
+    stepped(whole, optimiser, 4)
+    assert all(not torch.equal(p, start) for p, start in zip(whole.head.parameters(), layered().head.parameters(), strict=True))
+    first, after = make_optimiser(parted, config), layered()
+    stepped(parted, first, 2)
+    resume.save(tmp_path, "one", Position(step=2), parted, first)
+    second = make_optimiser(after, config)
+    assert resume.load(tmp_path, "one", after, second).step == 2
+    stepped(after, second, 2)
+    for name, parameter in after.named_parameters():
+        assert torch.equal(parameter, whole.get_parameter(name)), name
+
+
+@pytest.mark.parametrize(("kind", "moments"), [("adamw", 2), ("sgd", 0), ("adagrad", 1)])
+def test_bytes_of_the_state_are_those_of_its_moments_and_counts(kind, moments):
+    one = layered()
+    optimiser = make_optimiser(one, OptimiserConfig(optimizer=Optimizer[kind]))
+    assert optimiser.state_bytes == 0 or kind == "adagrad"  # which begins with a state
+    stepped(one, optimiser, 1)
+    tensors = [p for p in one.parameters() if p.grad is not None or p in optimiser.state]
+    assert optimiser.state_bytes == (4 * moments * sum(p.numel() for p in tensors) + 4 * len(tensors) if moments else 0)
+
+
+def test_muon_has_the_matrices_of_layers_and_adamw_the_rest():
+    one = layered()
+    optimiser = make_optimiser(one, OptimiserConfig(optimizer=Optimizer.muon, momentum=0.9))
+    names = {parameter: name for name, parameter in one.named_parameters()}
+    of_muon = {names[p] for group in optimiser.param_groups if group["muon"] for p in group["params"]}
+    assert of_muon == {name for name in names.values() if ".layers." in name and one.get_parameter(name).dim() == 2}
+    stepped(one, optimiser, 1)
+    assert {tuple(sorted(optimiser.state[p])) for p, name in names.items() if name in of_muon} == {("momentum_buffer",)}
+    assert {group["momentum"] for group in optimiser.param_groups if group["muon"]} == {0.9}
+
+
+def test_rates_fall_from_layer_to_layer_down_to_the_embeddings():
+    one = layered()
+    rates = rates_by_layer(one, 0.5)
+    groups = make_optimiser(one, OptimiserConfig(weight_decay=0.0), rates).param_groups
+    factors = {names: group["rate_factor"] for group in groups for names in group["params"]}
+    assert {name: factors[p] for name, p in one.named_parameters() if name.endswith("norm.weight")} == {
+        "encoder.embeddings.norm.weight": 0.125,
+        **{f"encoder.layers.{block}.{layer}.norm.weight": 0.5 ** (2 - layer) for block in BLOCKS for layer in (0, 1)},
+    }
+    assert {factors[p] for p in (*one.pooler.parameters(), *one.head.parameters())} == {1.0}

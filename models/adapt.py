@@ -1,0 +1,117 @@
+"""Which parameters a fine-tuning trains: all, those above the encoder, biases, or matrices of low rank.
+
+B sequences, T tokens, D features of the input, W features of a query or value, R rank, N adapted parts of a projection.
+"""
+
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from models.choices import Trains
+from models.config import AdaptationConfig
+from models.encoder import generator_of
+from models.heads import Classifier
+
+ALPHA = 8
+"""What is added is multiplied by ALPHA / R: the value of arXiv:2106.09685, table 9, for RoBERTa, at which the factor is 1."""
+
+PARTS = {
+    "query": (0, 1),
+    "value": (0, 1),
+    "key_value": (1, 2),
+    "query_key_value": (0, 2, 3),
+    "global_query_key_value": (0, 2, 3),
+}
+"""Name of a projection -> places of queries and values among its parts, and the number of these."""
+
+
+class LowRank(nn.Module):
+    """Adds up (N, W, R) times down (N, R, D) to the queries and values of a projection; nothing at first, as `up` is 0
+    (arXiv:2106.09685, section 4.1)."""
+
+    def __init__(self, linear: nn.Linear, places: tuple[int, ...], count: int, rank: int) -> None:
+        super().__init__()
+        self.places, self.count, self.scale = places, count, ALPHA / rank
+        new = {"device": linear.weight.device, "dtype": linear.weight.dtype}
+        self.down = nn.Parameter(torch.zeros(len(places), rank, linear.in_features, **new))
+        self.up = nn.Parameter(torch.zeros(len(places), linear.out_features // count, rank, **new))
+        self.handle = linear.register_forward_hook(self.added)
+
+    def added(self, linear: nn.Linear, inputs: tuple[Tensor], output: Tensor) -> Tensor:
+        """(..., D) and what the projection gives for it -> that with the products added."""
+        parts = list(output.chunk(self.count, dim=-1))
+        for place, down, up in zip(self.places, self.down, self.up, strict=True):
+            parts[place] = parts[place] + self.scale * F.linear(F.linear(inputs[0], down), up)
+        return torch.cat(parts, dim=-1) if len(parts) > 1 else parts[0]
+
+    @torch.no_grad()
+    def merge(self, linear: nn.Linear) -> None:
+        """Adds the product of the matrices to the weight, and leaves the projection."""
+        rows = linear.weight.unflatten(0, (self.count, -1))  # a view
+        for place, down, up in zip(self.places, self.down, self.up, strict=True):
+            rows[place] += self.scale * (up @ down)
+        self.handle.remove()
+
+
+def adapt(model: Classifier, options: AdaptationConfig, seed: int = 0) -> None:
+    """Leaves a gradient to what is trained alone, and adds matrices of low rank where these are; nothing for all parameters.
+
+    ValueError for a model without such parameters, or whose frozen layers are used by others.
+    """
+    encoder, order = model.encoder, model.encoder.layers.execution_order()
+    frozen = _modules(order[: options.freeze_layers or 0])
+    said = f"finetune.freeze_layers={options.freeze_layers}"
+    if options.freeze_layers is not None:
+        if options.freeze_layers > len(order):
+            raise ValueError(f"{said} is more than the {len(order)} layers of the model")
+        if frozen & _modules(order[options.freeze_layers :]):
+            raise ValueError(f"{said}: layers above share the weights of the frozen ones; set model.num_hidden_groups=null")
+        frozen |= {*encoder.embeddings.modules()}
+    fixed = {parameter for module in frozen for parameter in module.parameters(recurse=False)}
+    if options.trains is not Trains.all:
+        kept = _is_bias if options.trains is Trains.bitfit else lambda name: ".low_rank." in name
+        fixed |= {parameter for name, parameter in encoder.named_parameters() if not kept(name)}
+    for parameter in fixed:
+        parameter.requires_grad_(False)
+    if options.trains is Trains.lora:
+        _add_low_rank(model, frozen, options.lora_rank, seed)
+    trained = any(parameter.requires_grad for parameter in encoder.parameters())
+    if not trained and options.trains in (Trains.bitfit, Trains.lora):
+        missing = "biases" if options.trains is Trains.bitfit else "queries and values"
+        raise ValueError(f"finetune.trains={options.trains.value}: no {missing} of the encoder are left to train")
+
+
+def merge(model: nn.Module) -> None:
+    """Adds matrices of low rank to the weights that they belong to: the model has its own tensors alone, and none is frozen."""
+    for linear, added in [*_low_rank(model)]:
+        added.merge(linear)
+        del linear.low_rank
+    model.requires_grad_(True)
+
+
+def _modules(layers: list[tuple[nn.Module, ...]]) -> set[nn.Module]:
+    return {module for blocks in layers for block in blocks for module in block.modules()}
+
+
+def _is_bias(name: str) -> bool:
+    last = name.rpartition(".")[2]
+    return last.startswith("bias") or last.endswith("_bias")
+
+
+def _add_low_rank(model: nn.Module, frozen: set[nn.Module], rank: int, seed: int) -> None:
+    """`down` is uniform, with a deviation that keeps the size of its input, as in the code of the paper."""
+    for name, module in [*model.encoder.layers.named_modules()]:
+        *places, count = PARTS.get(name.rpartition(".")[2], (0,))
+        if not places or module in frozen or hasattr(module, "low_rank"):
+            continue
+        module.low_rank = LowRank(module, tuple(places), count, rank)
+        bound = module.in_features**-0.5
+        if not module.weight.is_meta:
+            drawn = torch.rand(module.low_rank.down.shape, generator=generator_of(seed, f"{name}.low_rank"))
+            module.low_rank.down.data.copy_(bound * (2 * drawn - 1))
+
+
+def _low_rank(model: nn.Module) -> Iterator[tuple[nn.Linear, LowRank]]:
+    return ((module, module.low_rank) for module in model.modules() if hasattr(module, "low_rank"))

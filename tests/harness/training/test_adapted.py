@@ -1,0 +1,150 @@
+"""A fine-tuning that trains a part of the parameters: what it leaves, and that its costs are of that part."""
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from harness.checkpoints.finetuned import load_finetuned
+from harness.config.choices import DeviceSharding, Keep, Optimizer, Schedule
+from harness.config.resolve import refuse_impossible
+from harness.config.schema import FinetuneConfig, HardwareConfig, RunConfig
+from harness.errors import InputError
+from harness.hardware.device import Machine
+from harness.measure import flops, memory_formula, subject
+from harness.measure.records import StepRequest
+from harness.measure.subject import step_shape
+from harness.study import execute
+from harness.study.identity import Identity, Inputs
+from harness.tasks import prepared as cache
+from harness.tracking.run_log import RunLog
+from harness.training.measured_steps import one_piece, parts, steps_of
+from models.adapt import adapt
+from models.choices import Trains
+from models.config import AdaptationConfig, EncoderConfig
+from models.heads import build_classifier
+
+KINDS = {"all": {}, "lora": {"lora_rank": 4}, "bitfit": {}, "head": {}, "frozen": {"trains": Trains.all, "freeze_layers": 1}}
+
+
+@pytest.fixture
+def done(small_config: RunConfig, tmp_path: Path) -> Callable[..., tuple[RunConfig, dict[str, float], Path]]:
+    """Runs the small run with these keys of fine-tuning; its config, its results and its folder."""
+    plain = {"max_steps": 3, "keep": Keep.last, "learning_rate": 1e-2}
+
+    def train(**keys: object) -> tuple[RunConfig, dict[str, float], Path]:
+        measure = replace(small_config.measure, enabled=False)
+        config = replace(small_config, finetune=FinetuneConfig(**plain | keys), measure=measure)
+        folder, key = tmp_path / f"run{len(list(tmp_path.iterdir()))}", cache.prepare(config)
+        folder.mkdir()
+        log = RunLog(folder)
+        execute.run_task(config, Inputs(data=key), Machine(HardwareConfig(threads=1)), log)
+        log.finish("finished")
+        return config, json.loads((folder / "result.json").read_text())["metrics"], folder
+
+    return train
+
+
+@pytest.mark.long
+def test_costs_are_of_what_is_trained_and_the_weights_load_like_any_other(done):
+    found = {}
+    for name, keys in KINDS.items():
+        config, found[name], folder = done(**{"trains": Trains[name] if name in Trains.__members__ else Trains.all} | keys)
+        model, _, _ = load_finetuned(folder / "checkpoint")
+        start = subject.classifier(replace(config, model=model.encoder.config), config.seed)
+        changed = {n for n, p in model.named_parameters() if not torch.equal(p, start.get_parameter(n))}
+        above = {n for n, _ in model.named_parameters() if not n.startswith("encoder.")}
+        expected = {
+            "lora": lambda n: n.endswith("query_key_value.weight"),
+            "bitfit": lambda n: n.rpartition(".")[2] == "bias",
+            "head": lambda n: False,
+            "frozen": lambda n: ".layers." in n and ".1." in n,
+        }.get(name)
+        if expected:
+            assert changed == above | {n for n, _ in model.encoder.named_parameters(prefix="encoder") if expected(n)}
+    size, state = "model/params_trainable", "finetune/optimizer_state_bytes"
+    assert found["all"][size] == found["all"]["model/params_total"] == found["lora"]["model/params_total"]
+    for name, values in found.items():
+        tensors = (values[state] - 8 * values[size]) / 4
+        assert tensors == int(tensors)
+        assert 0 < tensors < 60, name
+    order = sorted(KINDS, key=lambda name: found[name]["finetune/flops"])
+    assert order == ["head", "frozen", "lora", "bitfit", "all"]  # no gradient goes below the first matrices of low rank
+
+
+SHAPE = {"hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 128, "vocab_size": 40}
+
+
+@pytest.mark.parametrize("changes", [{}, {"attention_window": 16}], ids=["full", "windowed"])
+@pytest.mark.parametrize("options", [{"trains": Trains.lora}, {"trains": Trains.head}, {"freeze_layers": 1}], ids=str)
+def test_flops_between_counted_lengths_are_within_a_hundredth_of_counting(changes, options):
+    shape, adaptation = EncoderConfig(**SHAPE, max_position_embeddings=100, **changes), AdaptationConfig(**options)
+    model = build_classifier(shape, 2, 0)
+    adapt(model, adaptation)
+    cost = flops.of_training(model)
+    for texts, length in ((8, 24), (5, 100)):
+        assert cost(texts, length) == pytest.approx(
+            flops.counted(shape, 2, texts, length, True, adaptation=adaptation), rel=0.01
+        )
+
+
+def test_a_probe_counts_one_pass_through_the_encoder():
+    shape, probe = EncoderConfig(**SHAPE), AdaptationConfig(trains=Trains.head)
+    forward, step = (flops.counted(shape, 2, 4, 16, backward, adaptation=probe) for backward in (False, True))
+    pooler_and_head = 2 * 4 * (64 * 64 + 64 * 2)
+    assert step - forward == 2 * pooler_and_head - 2 * 4 * 64 * 64  # the pooler's input needs no gradient
+
+
+@pytest.mark.parametrize("trains", [Trains.lora, Trains.bitfit, Trains.head], ids=lambda one: one.value)
+def test_memory_of_a_step_is_what_the_formula_says(small_config, trains):
+    small = replace(
+        small_config, finetune=replace(small_config.finetune, trains=trains), measure=replace(small_config.measure, length=16)
+    )
+    request = StepRequest(2, False)
+    measured = parts(steps_of(one_piece(small, request), Machine(small.hardware)))
+    formula = memory_formula.parts(step_shape(one_piece(small, request), 2), small.hardware, False)
+    assert (measured.gradients, measured.optimiser) == (formula.gradients, formula.optimiser)
+
+
+@pytest.mark.parametrize(
+    ("keys", "message"),
+    [
+        ({"lora_rank": 4}, "finetune.lora_rank=4 is read with finetune.trains=lora alone"),
+        ({"trains": Trains.head, "freeze_layers": 1}, "finetune.freeze_layers=1 has no effect"),
+        ({"trains": Trains.head, "layer_decay": 0.9}, "finetune.layer_decay=0.9 has no effect"),
+        ({"momentum": 0.9}, "finetune.momentum=0.9 is read by sgd, rmsprop, muon alone, not with finetune.optimizer=adamw"),
+        ({"schedule": Schedule.constant, "decay_fraction": 0.5}, "finetune.decay_fraction=0.5 is not read with"),
+        ({"trains": Trains.lora, "optimizer": Optimizer.muon}, "finetune.optimizer=muon trains the matrices of layers"),
+    ],
+)
+def test_keys_that_would_have_no_effect_are_refused(small_config, keys, message):
+    with pytest.raises(InputError, match=message):
+        refuse_impossible(replace(small_config, finetune=replace(small_config.finetune, **keys)))
+
+
+@pytest.mark.parametrize("keys", [{"trains": Trains.lora}, {"optimizer": Optimizer.sgd}], ids=str)
+def test_a_sharded_model_is_trained_whole_and_by_adamw(small_config, keys):
+    hardware = replace(small_config.hardware, devices=2, sharding=DeviceSharding.full)
+    with pytest.raises(InputError, match=r"set hardware\.sharding=none"):
+        refuse_impossible(replace(small_config, hardware=hardware, finetune=replace(small_config.finetune, **keys)))
+
+
+def test_runs_that_set_none_of_these_keys_are_the_runs_that_they_were(small_config):
+    parameters = Identity(small_config, Inputs()).parameters
+    new = ("trains", "lora_rank", "freeze_layers", "layer_decay", "optimizer", "schedule", "momentum")
+    assert not {f"{phase}.{key}" for phase in ("finetune", "pretrain") for key in new} & {*parameters}
+    assert "finetune.decay_fraction" not in parameters
+
+
+def test_arms_are_told_apart_by_what_they_train(compose):
+    runs = compose("-m", "task=bag", "scale=tiny", "finetune.trains=all,lora", "finetune.optimizer=adamw,sgd")
+    assert [run.label for run in runs] == ["base", "base optimizer=sgd", "base trains=lora", "base trains=lora optimizer=sgd"]
+
+
+def test_layers_that_a_model_lacks_are_refused_before_anything_runs(tell):
+    printed = tell("task=bag", "scale=tiny", "finetune.freeze_layers=9")
+    assert printed.code == 2
+    assert "finetune.freeze_layers=9 is more than the 2 layers of the model" in printed.err
