@@ -49,6 +49,7 @@ SCORE_TITLES = {
     "accuracy_by_piece": "accuracy, later pieces of a word in sight",
     "f1": "F1",
     "f1_macro": "macro F1",
+    "f1_micro": "micro F1",
     "matthews": "Matthews correlation",
     "pearson": "Pearson correlation",
     "spearman": "Spearman correlation",

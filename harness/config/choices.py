@@ -71,6 +71,7 @@ class TaskKind(Enum):
     tokens = "tokens"  # a class for every word
     spans = "spans"  # start and end of the answer to a question in the text
     minimal_pairs = "minimal_pairs"  # which of two sentences is likelier to a language model, without fine-tuning
+    multilabel = "multilabel"  # any number of classes for a text
 
 
 class Until(Enum):

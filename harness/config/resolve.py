@@ -41,11 +41,24 @@ from models.ranges import refuse_out_of_range
 BUDGETS = ("tokens", "steps", "flops", "seconds")
 """Keys of `pretrain` of which one sets the budget."""
 
+BALANCED = "balanced"
+"""Value of finetune.class_weights: rows over classes times rows of the class."""
+
 DEFAULT_TOKENS = 1e6
 """Default budget of pretraining in tokens."""
 
-NO_TASK = "none"
-"""Name of the task of a pretraining."""
+NO_TASK, OWN = "none", "own"
+"""Names of the task of a pretraining, and of one that its user completes."""
+
+SCORES = {
+    TaskKind.classification: ["accuracy"],
+    TaskKind.multilabel: ["f1_micro", "f1_macro", "accuracy"],
+    TaskKind.regression: ["pearson", "spearman"],
+    TaskKind.tokens: ["entity_f1", "entity_precision", "entity_recall"],
+    TaskKind.spans: ["exact_match", "f1"],
+    TaskKind.minimal_pairs: ["accuracy", "accuracy_by_piece"],
+}
+"""Kind of task -> scores of a task of the user that names none."""
 
 
 @dataclass(frozen=True)
@@ -125,7 +138,12 @@ def _without_placeholders(config: RunConfig) -> RunConfig:
     length = config.measure.length or longest
     lengths = dict.fromkeys([*config.measure.lengths, length]) if config.measure.lengths else ()
     measure = replace(config.measure, length=length, lengths=list(lengths))
-    config = replace(config, pretrain=pretrain, measure=measure)
+    task = config.task
+    if task.name == OWN and not task.scores:
+        task = replace(task, scores=SCORES[task.kind])
+    if task.name == OWN and not task.headline:
+        task = replace(task, headline=task.scores[0])
+    config = replace(config, pretrain=pretrain, measure=measure, task=task)
     if config.tokenizer.trained_on is TrainedOn.auto:
         trained_on = TrainedOn.corpus if is_pretrained(config) else TrainedOn.task
         config = replace(config, tokenizer=replace(config.tokenizer, trained_on=trained_on))
@@ -326,6 +344,17 @@ def _refuse_impossible_training(config: RunConfig) -> None:
         raise InputError(
             "finetune.keep=best needs a split that chooses the best epoch: set finetune.keep_best=tune, or finetune.keep=last"
         )
+    if config.finetune.early_stopping is not None and config.finetune.keep_best is not KeepBest.tune:
+        raise InputError(
+            f"finetune.early_stopping={config.finetune.early_stopping} needs rows that are neither trained on nor reported: "
+            "add finetune.keep_best=tune task.tune_share=0.1"
+        )
+    if config.finetune.evaluations_per_epoch > 1 and config.finetune.keep_best is KeepBest.none:
+        raise InputError(
+            f"finetune.evaluations_per_epoch={config.finetune.evaluations_per_epoch} evaluates nothing with "
+            "finetune.keep_best=none: add finetune.keep_best=tune task.tune_share=0.1, or leave it out"
+        )
+    refuse_class_weights(config)
     taught = [key for key in ("soft_weight", "temperature", "hidden_weight") if _differs(config.finetune, key)]
     if taught and config.finetune.teacher is None:
         key = f"finetune.{taught[0]}={getattr(config.finetune, taught[0])}"
@@ -342,6 +371,24 @@ def _refuse_impossible_training(config: RunConfig) -> None:
                 f"{key}=true needs layers to compute again, but model.body={config.model.body.value} has none: "
                 "set model.body=transformer, or leave the key out"
             )
+
+
+def refuse_class_weights(config: RunConfig) -> None:
+    """InputError for weights of a task without classes, for other values than `balanced` and numbers, and for other labels."""
+    weights, task = config.finetune.class_weights, config.task
+    if weights is None:
+        return
+    said = f"finetune.class_weights={weights}"
+    if task.kind in (TaskKind.regression, TaskKind.spans):
+        raise InputError(f"{said}: task {task.name!r} of kind {task.kind.value} has no classes: leave it out")
+    if weights == BALANCED:
+        return
+    if not isinstance(weights, dict) or not all(
+        isinstance(one, int | float) and 0 < one < math.inf for one in weights.values()
+    ):
+        raise InputError(f"{said} must be {BALANCED}, or a number above 0 for each label, such as {{no: 1, yes: 3}}")
+    if task.labels and {*map(str, weights)} != {*task.labels}:
+        raise InputError(f"{said} must have a weight for each label of task {task.name!r}: {', '.join(task.labels)}")
 
 
 def _refuse_idle_devices(config: RunConfig) -> None:

@@ -77,6 +77,8 @@ def _labels(task: TaskConfig, ids: Tensor, stream: torch.Generator) -> Tensor:
     (B, T), outputs = ids.shape, outputs_of(task)
     if task.kind is TaskKind.regression:
         return torch.rand(B, generator=stream)
+    if task.kind is TaskKind.multilabel:
+        return torch.randint(0, 2, (B, outputs), generator=stream).float()
     ends = {TaskKind.classification: ((B,), outputs), TaskKind.tokens: ((B, T), outputs), TaskKind.spans: ((B, 2), T)}
     shape, below = ends[task.kind]
     return torch.randint(0, below, shape, generator=stream)

@@ -14,12 +14,14 @@ from harness.errors import unknown
 Compute = Callable[[Any, Any], float | None]
 """`compute(labels, predicted)`: two arrays of class numbers or of numbers. For kind tokens the names of the tags of each item's
 words. For kind spans the texts of each item's gold answers, an empty list for no answer, and its predicted text, empty for
-no answer. For kind minimal_pairs the paradigm of each pair, and (S, 2) whether each way of scoring is right.
+no answer. For kind multilabel (S, C) of 0 and 1.
+For kind minimal_pairs the paradigm of each pair, and (S, 2) whether each way of scoring is right.
 """
 
 
 LIBRARIES = {
     TaskKind.classification: "sklearn.metrics",
+    TaskKind.multilabel: "sklearn.metrics",
     TaskKind.regression: "scipy.stats",
     TaskKind.tokens: "seqeval.metrics",
     TaskKind.spans: "torchmetrics.functional.text",
@@ -44,6 +46,14 @@ def _f1(labels: np.ndarray, predicted: np.ndarray) -> float:
 def _f1_macro(labels: np.ndarray, predicted: np.ndarray) -> float:
     """Mean of F1 over the classes that occur, as in SuperGLUE; 0 for a class that is never predicted."""
     return float(load_library(TaskKind.classification).f1_score(labels, predicted, average="macro", zero_division=0.0))
+
+
+def _f1_of_labels(average: str) -> Compute:
+    def compute(labels: np.ndarray, predicted: np.ndarray) -> float:
+        """Over all labels together, or the mean over the classes; 0 where nothing is predicted."""
+        return float(load_library(TaskKind.multilabel).f1_score(labels, predicted, average=average, zero_division=0.0))
+
+    return compute
 
 
 def _matthews(labels: np.ndarray, predicted: np.ndarray) -> float:
@@ -103,12 +113,14 @@ def _of_paradigms(way: int) -> Compute:
 SCORES: dict[str, dict[TaskKind, Compute]] = {
     "accuracy": {
         TaskKind.classification: _accuracy,
+        TaskKind.multilabel: _accuracy,  # of whole sets of labels
         TaskKind.tokens: _token_accuracy,
         TaskKind.minimal_pairs: _of_paradigms(0),
     },
     "accuracy_by_piece": {TaskKind.minimal_pairs: _of_paradigms(1)},
     "f1": {TaskKind.classification: _f1, TaskKind.spans: _squad("f1")},
-    "f1_macro": {TaskKind.classification: _f1_macro},
+    "f1_macro": {TaskKind.classification: _f1_macro, TaskKind.multilabel: _f1_of_labels("macro")},
+    "f1_micro": {TaskKind.multilabel: _f1_of_labels("micro")},
     "matthews": {TaskKind.classification: _matthews},
     "pearson": {TaskKind.regression: _correlation("pearsonr")},
     "spearman": {TaskKind.regression: _correlation("spearmanr")},

@@ -38,6 +38,7 @@ class Position:
     flops: float = 0.0
     seconds: float = 0.0
     paused_seconds: float = 0.0  # of evaluation, not in `seconds`
+    stopped: bool = False  # before the limit
 
     def advance(self, step: "Step", times: int = 1) -> None:
         """Counts so many more steps of this kind."""
@@ -110,6 +111,7 @@ class OnFirstRank:
         """Runs it, or nothing."""
         if self.ranks.first:
             self.callback.run(position)
+        position.stopped = bool(self.ranks.agreed(position.stopped))
 
 
 @dataclass(frozen=True)
@@ -140,7 +142,7 @@ def train(training: Training, optimiser: ClippedAdamW, position: Position, machi
     layers, loss_of = gradients.layers_of(model), ranks.parallel(model, training.loss)
     warmup = warmup_fraction(config, training.planned_steps)
     decay = (config.decay_fraction if isinstance(config, PretrainConfig) else None) or 1.0
-    while not limit.reached(position):
+    while not (limit.reached(position) or position.stopped):
         step = training.next_step(position)
         factor = learning_rate_factor(limit.done(position), limit.total, warmup, limit.size(step), decay)
         rate = config.learning_rate * factor
