@@ -177,7 +177,21 @@ class TokenClassifier(nn.Module):
         return (_classifier_part("Classifier of every token", self.head),)
 
 
-Classifier = SequenceClassifier | TokenClassifier
+class TextVectors(nn.Module):
+    """Encoder and, of length 1, the mean of its last hidden states over the real tokens: products are cosines."""
+
+    def __init__(self, config: EncoderConfig, num_outputs: int = 0) -> None:
+        super().__init__()
+        self.encoder = Encoder(config)
+        self.pooler = self.head = None
+
+    def forward(self, inputs: Batch | Tensor) -> Tensor:
+        """Batch, or (B, T) ids without padding -> (B, D)."""
+        batch = as_batch(inputs)
+        return F.normalize(pool(self.encoder(batch), batch.attention_mask, Pooling.mean).float(), dim=-1)
+
+
+Classifier = SequenceClassifier | TokenClassifier | TextVectors
 
 
 def _classifier_part(title: str, head: nn.Linear) -> Part:

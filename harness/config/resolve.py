@@ -16,7 +16,18 @@ from harness import metrics
 from harness.arms import within
 from harness.config import command_line
 from harness.config.adopted import MEASURED_LENGTH, Checkpoint, started_from
-from harness.config.choices import CorpusSource, DeviceSharding, Dtype, Keep, KeepBest, MatchOn, TaskKind, TrainedOn, Until
+from harness.config.choices import (
+    UNTRAINED,
+    CorpusSource,
+    DeviceSharding,
+    Dtype,
+    Keep,
+    KeepBest,
+    MatchOn,
+    TaskKind,
+    TrainedOn,
+    Until,
+)
 from harness.config.schema import (
     ON_FAILURE,
     REMOVED,
@@ -57,6 +68,8 @@ SCORES = {
     TaskKind.tokens: ["entity_f1", "entity_precision", "entity_recall"],
     TaskKind.spans: ["exact_match", "f1"],
     TaskKind.minimal_pairs: ["accuracy", "accuracy_by_piece"],
+    TaskKind.similarity: ["pearson", "spearman"],
+    TaskKind.retrieval: ["ndcg_at_10", "recall_at_10"],
 }
 """Kind of task -> scores of a task of the user that names none."""
 
@@ -179,7 +192,7 @@ def _is_generated(config: RunConfig) -> bool:
 
 def _without_unread(config: RunConfig) -> RunConfig:
     """Sets what a run does not read to its defaults, so that equal runs have equal configs."""
-    if config.task.kind is TaskKind.minimal_pairs:
+    if config.task.kind in UNTRAINED:
         config = _only_scored(config)
     if is_pretrained(config):
         distilled = config.pretrain.objective is ObjectiveName.distillation
@@ -290,7 +303,7 @@ def refuse_impossible(config: RunConfig) -> None:
 
 def _refuse_combinations(config: RunConfig) -> None:
     """InputError for values that are possible alone and not together, and for names that nothing could have."""
-    scored = config.task.kind is TaskKind.minimal_pairs
+    scored = config.task.kind in UNTRAINED
     if not (config.finetune.enabled or config.measure.enabled or scored) and has_task(config):
         raise InputError("finetune=none measure=none leave nothing to do: set one of them to another choice")
     if scored and config.search.space:
@@ -344,16 +357,12 @@ def _refuse_impossible_training(config: RunConfig) -> None:
         raise InputError(
             "finetune.keep=best needs a split that chooses the best epoch: set finetune.keep_best=tune, or finetune.keep=last"
         )
-    if config.finetune.early_stopping is not None and config.finetune.keep_best is not KeepBest.tune:
-        raise InputError(
-            f"finetune.early_stopping={config.finetune.early_stopping} needs rows that are neither trained on nor reported: "
-            "add finetune.keep_best=tune task.tune_share=0.1"
-        )
-    if config.finetune.evaluations_per_epoch > 1 and config.finetune.keep_best is KeepBest.none:
-        raise InputError(
-            f"finetune.evaluations_per_epoch={config.finetune.evaluations_per_epoch} evaluates nothing with "
-            "finetune.keep_best=none: add finetune.keep_best=tune task.tune_share=0.1, or leave it out"
-        )
+    for key in ("early_stopping", "evaluations_per_epoch"):
+        if _differs(config.finetune, key) and config.finetune.keep_best is not KeepBest.tune:
+            raise InputError(
+                f"finetune.{key}={getattr(config.finetune, key)} needs rows that are neither trained on nor reported: "
+                "add finetune.keep_best=tune task.tune_share=0.1"
+            )
     refuse_class_weights(config)
     taught = [key for key in ("soft_weight", "temperature", "hidden_weight") if _differs(config.finetune, key)]
     if taught and config.finetune.teacher is None:

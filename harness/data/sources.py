@@ -13,7 +13,7 @@ from typing import Any
 
 from yaml import YAMLError
 
-from harness.config.choices import DataSource, TaskKind
+from harness.config.choices import UNTRAINED, DataSource
 from harness.config.schema import DataConfig, RunConfig, TaskConfig
 from harness.data import files as own_files
 from harness.data import hub
@@ -129,7 +129,7 @@ def _refuse_bad_parts(task: TaskConfig, split: str, where: str, sizes: dict[str,
             raise unknown(f"split of {where}:", name, sizes, _part_key(split))
     spans = {split: _spans(part, sizes, where, _part_key(split))}
     splits = ("validation", *(["test"] if task.test_split else []), *task.more_validation)
-    splits = splits if task.kind is TaskKind.minimal_pairs else ("train", *splits)  # nothing is trained on pairs
+    splits = splits if task.kind in UNTRAINED else ("train", *splits)
     for other in splits:
         other_subset, part = _cut_of(task, other)
         if other_subset == subset and set(_names(part)) <= set(sizes):

@@ -10,6 +10,7 @@ from harness.tasks.classification import Classification, MultiLabel, Regression
 from harness.tasks.minimal_pairs import MinimalPairs
 from harness.tasks.spans import Spans
 from harness.tasks.tagging import Tokens
+from harness.tasks.vectors import Retrieval, Similarity
 
 KINDS: dict[TaskKind, Kind] = {
     TaskKind.classification: Classification(),
@@ -18,6 +19,8 @@ KINDS: dict[TaskKind, Kind] = {
     TaskKind.spans: Spans(),
     TaskKind.minimal_pairs: MinimalPairs(),
     TaskKind.multilabel: MultiLabel(),
+    TaskKind.similarity: Similarity(),
+    TaskKind.retrieval: Retrieval(),
 }
 
 

@@ -1,6 +1,7 @@
 """A class, any number of classes, or a number for a text or a pair of texts. S texts, C classes."""
 
 from abc import abstractmethod
+from dataclasses import replace
 
 import numpy as np
 from tokenizers import Tokenizer
@@ -138,17 +139,13 @@ class MultiLabel(Classification):
 
     def encode(self, task: TaskConfig, tokenizer: "Tokenizer", examples: Examples) -> Split:
         """One sequence per row; labels are (S, C) float32, 1 for the classes of a row."""
-        split = super().encode(task, tokenizer, Examples(examples.texts, [0] * len(examples.texts), examples.items, ""))
-        split.labels = np.zeros((len(split), len(task.labels)), dtype=np.float32)
-        for row, numbers in enumerate(examples.labels):
-            split.labels[row, numbers] = 1
+        split = super().encode(task, tokenizer, replace(examples, labels=[0] * len(examples.labels)))
+        split.labels = _matrix(task, examples.labels).astype(np.float32)
         return split
 
     def majority(self, task: TaskConfig, train: Examples) -> int:
         """The most frequent classes, as many as score best in the headline when every text gets them: a sum of powers of 2."""
-        labels = np.zeros((len(train.labels), len(task.labels)), dtype=int)
-        for row, numbers in enumerate(train.labels):
-            labels[row, numbers] = 1
+        labels = _matrix(task, train.labels)
         order, best = np.argsort(-labels.sum(axis=0), kind="stable"), (-1.0, 0)
         for count in range(len(order) + 1):
             constant = sum(1 << int(number) for number in order[:count])
@@ -171,12 +168,17 @@ class MultiLabel(Classification):
         return (logits > 0).astype(int)
 
     def predictions(self, task: TaskConfig, split: Split, logits: np.ndarray, majority: int) -> Predictions:
-        """Columns: item, names of the right and of the predicted classes, one logit per class."""
+        """Columns: item, names of the right and of the predicted classes, and the logits of all classes."""
         predicted, labels, names = self.predicted(logits), split.labels.astype(int), np.array(task.labels, dtype=object)
         loss = binary_cross_entropy_with_logits(from_numpy(logits), from_numpy(split.labels)).item()
         lists = [[names[row > 0].tolist() for row in both] for both in (labels, predicted)]
-        columns = {"item": split.items, "labels": lists[0], "predictions": lists[1]} | logit_columns(logits)
+        columns = {"item": split.items, "labels": lists[0], "predictions": lists[1], "logits": logits.tolist()}
         return Predictions(labels, predicted, _constant(majority, labels), loss, columns)
+
+
+def _matrix(task: TaskConfig, labels: list[list[int]]) -> np.ndarray:
+    """(S, C) 1 for the classes of a row."""
+    return np.array([np.bincount(numbers, minlength=len(task.labels)) for numbers in labels])
 
 
 def _constant(majority: int, labels: np.ndarray) -> np.ndarray:

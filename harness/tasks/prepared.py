@@ -15,7 +15,7 @@ from pyarrow import parquet
 from safetensors.numpy import load_file, save_file
 
 from harness import paths, tasks
-from harness.config.choices import KeepBest, TaskKind
+from harness.config.choices import UNTRAINED, KeepBest
 from harness.config.resolve import refuse_class_weights
 from harness.config.schema import RunConfig
 from harness.data import sources
@@ -133,7 +133,7 @@ def read_validation(config: RunConfig, key: str) -> Split:
 
 def split_names(config: RunConfig) -> list[str]:
     """Names of all splits that a run reads, train and validation first; InputError for finetune.submit without a GLUE task."""
-    if config.task.kind is TaskKind.minimal_pairs:
+    if config.task.kind in UNTRAINED:
         return ["validation"]
     tune = ["tune"] if config.task.tune_share else []
     return ["train", "validation", *tune, *config.task.more_validation, *_submitted(config).values()]

@@ -140,6 +140,8 @@ def _label_column(task: TaskConfig, loaded: Loaded, split: str) -> list:
     """The column of labels; HIDDEN in every row of a test split without labels, the task where pairs have no paradigm."""
     if task.kind is TaskKind.minimal_pairs and task.label == PARADIGM and PARADIGM not in loaded.columns:
         return [task.name] * len(next(iter(loaded.columns.values())))
+    if task.kind is TaskKind.retrieval:
+        return _column(loaded, task.fields[-1], "task.fields")
     if _is_hidden(task, split) and task.label not in loaded.columns:
         return [HIDDEN] * len(next(iter(loaded.columns.values())))
     return _column(loaded, task.label, "task.label")
@@ -214,11 +216,11 @@ def _refuse_other_than_text(task: TaskConfig, name: str, table: Table) -> None:
 def _labels(task: TaskConfig, table: Table, class_names: list[str] | None, split: str) -> list:
     """Labels as class numbers or numbers, as the kind of task needs them."""
     labels = table.columns[task.label]
-    if task.kind is TaskKind.spans:
+    if task.kind in (TaskKind.spans, TaskKind.retrieval):
         return labels
     if task.kind is TaskKind.minimal_pairs:
         return [*map(str, labels)]
-    if task.kind is TaskKind.regression:
+    if task.kind in (TaskKind.regression, TaskKind.similarity):
         return checked(labels, lambda row, label: _number(task, label, table.place(row)))
     _refuse_other_names(task, table, class_names)
     hidden = _is_hidden(task, split)

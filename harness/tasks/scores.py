@@ -14,8 +14,8 @@ from harness.errors import unknown
 Compute = Callable[[Any, Any], float | None]
 """`compute(labels, predicted)`: two arrays of class numbers or of numbers. For kind tokens the names of the tags of each item's
 words. For kind spans the texts of each item's gold answers, an empty list for no answer, and its predicted text, empty for
-no answer. For kind multilabel (S, C) of 0 and 1.
-For kind minimal_pairs the paradigm of each pair, and (S, 2) whether each way of scoring is right.
+no answer. For kind multilabel (S, C) of 0 and 1. For kind retrieval numbers of the relevant paragraphs and of the most similar
+ones. For kind minimal_pairs the paradigm of each pair, and (S, 2) whether each way of scoring is right.
 """
 
 
@@ -25,6 +25,7 @@ LIBRARIES = {
     TaskKind.regression: "scipy.stats",
     TaskKind.tokens: "seqeval.metrics",
     TaskKind.spans: "torchmetrics.functional.text",
+    TaskKind.similarity: "scipy.stats",
 }
 """Kind of task -> the library module that computes its scores."""
 
@@ -110,6 +111,24 @@ def _of_paradigms(way: int) -> Compute:
     return compute
 
 
+RANKS = 10
+"""Paragraphs that are scored of a ranking."""
+
+
+def _ndcg(labels: list[list[int]], ranked: list[list[int]]) -> float:
+    """Mean of the discounted gain of the relevant paragraphs over that of the best ranking, each of them with a gain of 1."""
+    discounts, gains = (1 / np.log2(np.arange(RANKS) + 2)).tolist(), []
+    for relevant, best in zip(labels, ranked, strict=True):
+        gain = sum(discount for discount, one in zip(discounts, best, strict=False) if one in relevant)
+        gains.append(gain / sum(discounts[: len(relevant)]))
+    return float(np.mean(gains))
+
+
+def _recall(labels: list[list[int]], ranked: list[list[int]]) -> float:
+    """Mean share of the relevant paragraphs among the first ones."""
+    return float(np.mean([len({*one} & {*best}) / len(one) for one, best in zip(labels, ranked, strict=True)]))
+
+
 SCORES: dict[str, dict[TaskKind, Compute]] = {
     "accuracy": {
         TaskKind.classification: _accuracy,
@@ -122,8 +141,10 @@ SCORES: dict[str, dict[TaskKind, Compute]] = {
     "f1_macro": {TaskKind.classification: _f1_macro, TaskKind.multilabel: _f1_of_labels("macro")},
     "f1_micro": {TaskKind.multilabel: _f1_of_labels("micro")},
     "matthews": {TaskKind.classification: _matthews},
-    "pearson": {TaskKind.regression: _correlation("pearsonr")},
-    "spearman": {TaskKind.regression: _correlation("spearmanr")},
+    "pearson": {kind: _correlation("pearsonr") for kind in (TaskKind.regression, TaskKind.similarity)},
+    "spearman": {kind: _correlation("spearmanr") for kind in (TaskKind.regression, TaskKind.similarity)},
+    "ndcg_at_10": {TaskKind.retrieval: _ndcg},
+    "recall_at_10": {TaskKind.retrieval: _recall},
     "entity_precision": {TaskKind.tokens: _entities("precision_score")},
     "entity_recall": {TaskKind.tokens: _entities("recall_score")},
     "entity_f1": {TaskKind.tokens: _entities("f1_score")},

@@ -108,8 +108,7 @@ def class_weights(config: RunConfig, data: Prepared, machine: Machine) -> torch.
     else:
         counts = np.bincount(labels[labels != IGNORED], minlength=len(config.task.labels))
         weights = torch.from_numpy(counts.sum() / (len(counts) * counts.clip(1)))
-    listed = ", ".join(f"{label} {weight:.3g}" for label, weight in zip(config.task.labels, weights.tolist(), strict=True))
-    print(f"class weights: {listed}", flush=True)
+    print(f"class weights: {dict(zip(config.task.labels, weights.tolist(), strict=True))}", flush=True)
     return weights.float().to(machine.device)
 
 
@@ -148,9 +147,7 @@ class BestCheckpoint:
         rows = len(data.train) + len(self._split)
         if by_tune:
             print(
-                f"tune: {len(self._split):,} of {rows:,} rows of train choose the weights, and are not trained on "
-                f"(task.tune_share={config.task.tune_share:g})",
-                flush=True,
+                f"tune: {len(self._split):,} of {rows:,} rows of train are not trained on, and choose the weights", flush=True
             )
 
     def should_run(self, position: Position) -> bool:

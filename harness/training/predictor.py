@@ -48,12 +48,10 @@ class Predictor:
         if self.task.kind is TaskKind.regression:
             return [{"row": number, "prediction": value} for number, value in zip(numbers, logits[:, 0].tolist(), strict=True)]
         if multiple:
-            shares = [
-                dict(zip(self.task.labels, row, strict=True)) for row in (1 / (1 + np.exp(-logits.astype(float)))).tolist()
-            ]
-            chosen = [[label for label, share in of_text.items() if share > 0.5] for of_text in shares]
+            shares = [dict(zip(self.task.labels, row, strict=True)) for row in (1 / (1 + np.exp(-logits))).tolist()]
+            chosen = [[label for label in row if row[label] > 0.5] for row in shares]
             rows = zip(numbers, chosen, shares, strict=True)
-            return [{"row": number, "prediction": labels, "probabilities": of_text} for number, labels, of_text in rows]
+            return [{"row": number, "prediction": labels, "probabilities": row} for number, labels, row in rows]
         return [classified(number, self.task.labels, row) for number, row in zip(numbers, softmax(logits), strict=True)]
 
 

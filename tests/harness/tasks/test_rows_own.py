@@ -245,7 +245,9 @@ def test_missing_column_names_the_nearest(place, refused, kind):
     ],
 )
 def test_wrong_label_names_file_row_and_key(place, refused, kind, label, expected):
-    assert f"task 'own', train (train.{kind}), {at(kind, 1)}{expected}" in refused(place.file(kind, [("a", "pos"), ("b", label)]))
+    assert f"task 'own', train (train.{kind}), {at(kind, 1)}{expected}" in refused(
+        place.file(kind, [("a", "pos"), ("b", label)])
+    )
 
 
 @pytest.mark.parametrize("kind", KINDS)
