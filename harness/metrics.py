@@ -360,7 +360,6 @@ def _of_tasks() -> list[Metric]:
         Metric("eval/majority_loss", "loss", neither, "squared error of the best constant, the mean label", Compared.SHOWN),
         Metric("eval/examples", "examples", neither, "validation examples"),
         Metric("eval/pairs_per_s", "pairs/s", higher, "minimal pairs scored a second, with all their masks", Compared.SHOWN),
-        Metric("eval/samples_per_s", "samples/s", higher, "texts made vectors a second", Compared.SHOWN),
         Metric("eval/unigram_score", "score", neither, "score of the corpus's word frequencies"),
         Metric(
             "eval/majority_score",

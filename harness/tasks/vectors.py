@@ -8,7 +8,6 @@ from collections.abc import Iterable
 import numpy as np
 from tokenizers import Tokenizer
 
-from harness.config.choices import TaskKind
 from harness.config.schema import TaskConfig
 from harness.errors import InputError
 from harness.tasks.base import Examples, Predictions, Split, joined
@@ -75,5 +74,4 @@ def two_sides(
     """The first texts as sequences, the second ones in `numbers`, each truncated to task.max_length."""
     tokenizer.enable_truncation(task.max_length)
     second = dict(zip(("second_ids", "second_types", "second_starts"), joined(tokenizer.encode_batch([*seconds])), strict=True))
-    labels = np.asarray(examples.labels, dtype=np.float32 if task.kind is TaskKind.similarity else np.int64)
-    return Split(*joined(tokenizer.encode_batch([*firsts])), labels, examples.items, second)
+    return Split(*joined(tokenizer.encode_batch([*firsts])), np.asarray(examples.labels), examples.items, second)

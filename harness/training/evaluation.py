@@ -1,7 +1,6 @@
 """Evaluation of a fine-tuned classifier: logits of a split, its scores, and the files that they are written to."""
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -69,25 +68,22 @@ def write_intervals(task: TaskConfig, answers: Predictions, run_log: RunLog) -> 
 
     1.96 standard deviations of the score over samples of as many items, with replacement.
     """
-    both, regression = (answers.labels, answers.predicted), task.kind is TaskKind.regression
-    samples = np.random.default_rng(0).integers(len(both[0]), size=(SAMPLES, len(both[0])))
+    regression, count = task.kind is TaskKind.regression, len(answers.labels)
+    samples = [np.arange(count), *np.random.default_rng(0).integers(count, size=(SAMPLES, count))]
     for name in [*task.scores, *(["loss"] if regression else [])]:
-        value = _score(task, name, *both)
-        sampled = [_score(task, name, *(_rows(one, sample) for one in both)) for sample in samples]
+        value, *sampled = (_score(task, name, answers, sample) for sample in samples)
         if None not in (value, *sampled):
             half = 1.96 * float(np.std(sampled, ddof=1))
             run_log.value(f"eval/{name}_low", value - half)
             run_log.value(f"eval/{name}_high", value + half)
     if regression:
-        run_log.value("eval/majority_loss", float(np.var(both[0])))
+        run_log.value("eval/majority_loss", float(np.var(answers.labels)))
 
 
-def _score(task: TaskConfig, name: str, labels: Any, predicted: Any) -> float | None:
+def _score(task: TaskConfig, name: str, answers: Predictions, rows: np.ndarray) -> float | None:
+    both = answers.labels, answers.predicted
+    labels, predicted = ([one[row] for row in rows] if isinstance(one, list) else one[rows] for one in both)
     return float(np.mean((labels - predicted) ** 2)) if name == "loss" else scores.compute(task.kind, name, labels, predicted)
-
-
-def _rows(values: list | np.ndarray, rows: np.ndarray) -> list | np.ndarray:
-    return [values[row] for row in rows] if isinstance(values, list) else values[rows]
 
 
 def write_more_scores(task: TaskConfig, suffix: str, answers: Predictions, run_log: RunLog) -> None:

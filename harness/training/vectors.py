@@ -1,6 +1,5 @@
 """Texts as vectors of an encoder as it is, and the scores of their cosines."""
 
-import time
 from pathlib import Path
 
 import numpy as np
@@ -35,9 +34,7 @@ def evaluate(config: RunConfig, data: Prepared, weights: Path | None, machine: M
     model, split = machine.prepare(model.to(machine.device)), data.validation
     ids, types, starts = (split.numbers[f"second_{name}"] for name in ("ids", "types", "starts"))
     sides = split, Split(ids, types, starts, np.zeros(len(starts) - 1), [])
-    started = time.perf_counter()
     first, second = (predict(model, side, config.finetune.eval_batch_size, data.pad_token_id, machine) for side in sides)
-    run_log.value("eval/samples_per_s", (len(first) + len(second)) / (time.perf_counter() - started))
     cosines = first @ second.T if config.task.kind is TaskKind.retrieval else (first * second).sum(axis=1)
     answers = tasks.kind_of(config.task).predictions(config.task, split, cosines, data.majority)
     write_scores(config.task, answers, run_log)

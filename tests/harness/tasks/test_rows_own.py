@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pyarrow
 import pytest
+from omegaconf import OmegaConf
 from pyarrow import parquet
 
 from harness.config.choices import DataSource, TaskKind
@@ -401,3 +402,46 @@ def test_a_text_may_have_any_number_of_labels(place, kind):
 def test_unknown_label_among_several_is_refused(place, refused):
     path = place.file("csv", [("a", "pos|neg"), ("b", "pos|odd")])
     assert "line 3: 'odd'; choices for `task.labels`: neg, pos" in refused(path, kind=TaskKind.multilabel)
+
+
+def test_scores_of_an_own_task_are_those_of_its_kind(compose):
+    def scored(*arguments: str) -> tuple[list[str], str]:
+        (run,) = compose("task=own", "task.train_file=a.csv", *arguments)
+        return run.task.scores, run.task.headline
+
+    assert scored() == (["accuracy"], "accuracy")
+    assert scored("task.kind=multilabel") == (["f1_micro", "f1_macro", "accuracy"], "f1_micro")
+    assert scored("task.kind=regression") == (["pearson", "spearman"], "pearson")
+    assert scored("task.scores=[f1_macro,accuracy]") == (["f1_macro", "accuracy"], "f1_macro")
+    assert scored("task.scores=[f1_macro,accuracy]", "task.headline=accuracy")[1] == "accuracy"
+
+
+@pytest.mark.long
+def test_own_labels_are_part_of_the_run_and_mistakes_of_all_files_end_it_with_2(place, run_harness, tmp_path):
+    """The whole command: with the labels of the file, and with wrong rows in both files, before anything runs."""
+    train = place.file("csv", ROWS * 8)
+    arguments = [
+        f"task.train_file={train}",
+        "task.label=y",
+        "scale=tiny",
+        "measure=none",
+        "finetune.max_steps=2",
+        "report=false",
+    ]
+    arguments += ["task=own", "finetune.class_weights={pos: 1, neg: 2}", f"output={tmp_path / 'out'}"]
+    other = place.file("csv", ROWS, "other")
+    ended = run_harness(*arguments, f"task.validation_file={other}")
+    assert ended.returncode == 0, ended.stderr
+    (folder,) = (path.parent for path in (tmp_path / "out").glob("*/*/result.json"))
+    assert OmegaConf.load(folder / "config.yaml").task.labels == ["neg", "pos"]
+    assert "class weights: {'neg': 2.0, 'pos': 1.0}" in (folder / "log.txt").read_text()
+
+    wrong = place.file("csv", [("a", "odd"), ("", "neg")], "wrong")
+    ended = run_harness(*arguments, f"task.validation_file={wrong}")
+    assert ended.returncode == 2
+    assert ended.stderr.splitlines()[0] == "harness: 2 mistakes:"
+    assert "(1) task 'own', validation (wrong.csv), line 3: the text in 'text'" in ended.stderr
+    assert "(2) unknown label of task 'own', validation (wrong.csv), line 2: 'odd'" in ended.stderr
+    ended = run_harness(*arguments, f"task.validation_file={other}", "finetune.class_weights={pos: 1, bad: 2}")
+    assert ended.returncode == 2
+    assert "must have a weight for each label of task 'own': neg, pos" in ended.stderr

@@ -155,10 +155,9 @@ def test_last_evaluation_is_at_the_end_of_a_budget_that_cuts_an_epoch_short(trai
 
 
 def test_several_evaluations_of_an_epoch_are_evenly_spaced(trained, prepared):
-    per_epoch = -(-len(prepared.train) // BATCH)
-    _, run_log, _ = trained(KeepBest.tune, epochs=2, evaluations_per_epoch=2)
-    assert per_epoch > 2
-    assert list(run_log.evaluations) == [-(-per_epoch // 2), per_epoch, per_epoch + -(-per_epoch // 2), 2 * per_epoch]
+    _, run_log, _ = trained(KeepBest.tune, epochs=2, evaluations_per_epoch=3, batch_size=8)
+    assert -(-len(prepared.train) // 8) == 8
+    assert list(run_log.evaluations) == [3, 6, 8, 11, 14, 16]
 
 
 def test_training_ends_after_evaluations_without_a_better_score(trained, prepared, capsys):

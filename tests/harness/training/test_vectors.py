@@ -20,6 +20,15 @@ PAIRS = [
     ("who is here", "the cat", 1),
     ("the town", "the town .", 5),
     ("dog", "who", 0),
+    ("the dog", "the cat is", 2.5),
+    ("cat cat", "is who town", 0.5),
+    ("here is the town", "the town is here", 4.5),
+    ("who", "who .", 3),
+]
+    ("the cat is here", "the dog is here", 4),
+    ("who is here", "the cat", 1),
+    ("the town", "the town .", 5),
+    ("dog", "who", 0),
 ]
 
 
