@@ -428,7 +428,12 @@ def test_own_labels_are_part_of_the_run_and_mistakes_of_all_files_end_it_with_2(
         "finetune.max_steps=2",
         "report=false",
     ]
-    arguments += ["task=own", "finetune.class_weights={pos: 1, neg: 2}", f"output={tmp_path / 'out'}"]
+    arguments += [
+        "task=own",
+        f"task.train_file={train}",
+        "finetune.class_weights={pos: 1, neg: 2}",
+        f"output={tmp_path / 'out'}",
+    ]
     other = place.file("csv", ROWS, "other")
     ended = run_harness(*arguments, f"task.validation_file={other}")
     assert ended.returncode == 0, ended.stderr
