@@ -427,6 +427,7 @@ def test_own_labels_are_part_of_the_run_and_mistakes_of_all_files_end_it_with_2(
         "measure=none",
         "finetune.max_steps=2",
         "report=false",
+        "finetune.class_weights={pos: 1, neg: 2}",
     ]
     arguments += [
         "task=own",
