@@ -16,7 +16,7 @@ from typing import NoReturn
 import harness
 from harness import redact
 from harness.commands import COMMANDS
-from harness.errors import InputError, is_disk_full, refuse_other_bytes, refused_paths, unknown
+from harness.errors import InputError, SeveralMistakesError, is_disk_full, refuse_other_bytes, refused_paths, unknown
 from harness.redact import redacted
 from harness.terminal import console, ends_with_its_reader, live_line
 
@@ -50,7 +50,8 @@ def main(arguments: list[str] | None = None) -> int:
     except InputError as error:
         if verbose or os.environ.get("HYDRA_FULL_ERROR") == "1":
             print(redacted("".join(traceback.format_exception(error))), end="", file=sys.stderr)
-        print(f"{label}: {redacted(str(error))}", file=sys.stderr)
+        several = [f"{len(error.lines):,} mistakes:", *error.shown] if isinstance(error, SeveralMistakesError) else [str(error)]
+        print(redacted("\n  ".join([f"{label}: {several[0]}", *several[1:]])), file=sys.stderr)
         return 2
     except Exception as error:
         if not is_disk_full(error):

@@ -5,13 +5,17 @@ import difflib
 import errno
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
 
 UNUSABLE = (errno.ENAMETOOLONG, errno.ENOTDIR, errno.EISDIR, errno.ELOOP, errno.EACCES, errno.EPERM, errno.EROFS)
 """What the system says of a path that cannot be read or written, whatever is there."""
 
 LONGEST = 160
 """Characters of a path in an error."""
+
+MOST = 20
+"""Mistakes that are said together; of more the number is said."""
 
 
 class InputError(ValueError):
@@ -22,7 +26,9 @@ class SeveralMistakesError(InputError):
     """Wrong inputs that are said together, each of them one of `lines`."""
 
     def __init__(self, lines: list[str]) -> None:
-        super().__init__(f"{len(lines)} mistakes: {'; '.join(f'({number}) {line}' for number, line in enumerate(lines, 1))}")
+        numbered = [f"({number}) {line}" for number, line in enumerate(lines[:MOST], 1)]
+        self.shown = numbered + ([f"and {len(lines) - MOST:,} more"] if len(lines) > MOST else [])
+        super().__init__(f"{len(lines):,} mistakes: {'; '.join(self.shown)}")
         self.lines = lines
 
 
@@ -45,6 +51,16 @@ class Mistakes:
         lines = list(dict.fromkeys(self._lines))
         if lines:
             raise InputError(lines[0]) if len(lines) == 1 else SeveralMistakesError(lines)
+
+
+def checked(values: Iterable[Any], check: Callable[[int, Any], Any]) -> list:
+    """`check(row, value)` of every row; InputError for all rows that it refuses."""
+    mistakes, results = Mistakes(), []
+    for row, value in enumerate(values):
+        with mistakes.collected():
+            results.append(check(row, value))
+    mistakes.refuse()
+    return results
 
 
 def unknown(kind: str, name: object, choices: Iterable[str], key: str, near: list[str] | None = None) -> InputError:

@@ -49,6 +49,7 @@ SCORE_TITLES = {
     "accuracy_by_piece": "accuracy, later pieces of a word in sight",
     "f1": "F1",
     "f1_macro": "macro F1",
+    "f1_micro": "micro F1",
     "matthews": "Matthews correlation",
     "pearson": "Pearson correlation",
     "spearman": "Spearman correlation",
@@ -56,6 +57,8 @@ SCORE_TITLES = {
     "entity_recall": "entity recall",
     "entity_f1": "entity F1",
     "exact_match": "exact match",
+    "ndcg_at_10": "nDCG@10",
+    "recall_at_10": "recall@10",
 }
 """Score of a task -> its title."""
 
@@ -355,6 +358,7 @@ def _of_tasks() -> list[Metric]:
         Metric("finetune/best_epoch", "epochs", neither, "epoch whose weights were kept"),
         Metric("tune/score", "score", higher, "score on tuning rows"),
         Metric("eval/loss", "loss", lower, "validation loss"),
+        Metric("eval/majority_loss", "loss", neither, "squared error of the best constant, the mean label", Compared.SHOWN),
         Metric("eval/examples", "examples", neither, "validation examples"),
         Metric("eval/pairs_per_s", "pairs/s", higher, "minimal pairs scored a second, with all their masks", Compared.SHOWN),
         Metric("eval/unigram_score", "score", neither, "score of the corpus's word frequencies"),
@@ -376,7 +380,14 @@ def _scores() -> list[Metric]:
         for name, title in SCORE_TITLES.items()
         if name != "score"
     ]
-    return evaluated + beside
+    of_items = [
+        Metric(
+            f"eval/{name}_{end}", unit, Direction.NEITHER, f"{title}, {end} end of its 95 % interval over items", Compared.SHOWN
+        )
+        for name, title, unit in [*((name, title, "score") for name, title in SCORE_TITLES.items()), ("loss", "loss", "loss")]
+        for end in ("low", "high")
+    ]
+    return evaluated + beside + of_items
 
 
 METRICS = {

@@ -116,6 +116,7 @@ class SequenceClassifier(nn.Module):
         self.pooler = Pooler(config)
         self.dropout = _dropout(config)
         self.head = nn.Linear(config.hidden_size, num_outputs, bias=config.classifier_bias)
+        self.register_buffer("class_weights", None, persistent=False)  # (C,) of the loss
 
     def forward(self, inputs: Batch | Tensor) -> Tensor:
         """Batch, or (B, T) ids without padding -> (B, C) logits or (B, 1) scores."""
@@ -127,10 +128,12 @@ class SequenceClassifier(nn.Module):
         return self.head(self.dropout(self.pooler(hidden, batch.attention_mask)))
 
     def loss(self, logits: Tensor, labels: Tensor) -> Tensor:
-        """Cross-entropy in nats over classes, squared error for a regression; mean over the batch."""
+        """Cross-entropy in nats over classes, times their weights, squared error for a regression; mean over the batch."""
         if self.head.out_features == 1:
             return F.mse_loss(logits.squeeze(-1).float(), labels)
-        return F.cross_entropy(logits.float(), labels)
+        if self.class_weights is None:
+            return F.cross_entropy(logits.float(), labels)
+        return F.cross_entropy(logits.float(), labels, self.class_weights, reduction="none").mean()
 
     def flops(self, length: int) -> int:
         """FLOPs of one forward pass over one text of `length` tokens, by the shapes of all matrix products."""
@@ -150,6 +153,7 @@ class TokenClassifier(nn.Module):
         self.pooler = None
         self.dropout = _dropout(config)
         self.head = nn.Linear(config.hidden_size, num_outputs, bias=config.classifier_bias)
+        self.register_buffer("class_weights", None, persistent=False)  # (C,) of the loss
 
     def forward(self, inputs: Batch | Tensor) -> Tensor:
         """Batch, or (B, T) ids without padding -> (B, T, C) logits."""
@@ -161,8 +165,8 @@ class TokenClassifier(nn.Module):
 
     def loss(self, logits: Tensor, labels: Tensor) -> Tensor:
         """Cross-entropy in nats, mean over the tokens of the (B, T) labels that are not IGNORED; 0 where all are."""
-        labelled = (labels != IGNORED).sum().clamp(min=1)
-        return F.cross_entropy(logits.float().flatten(0, 1), labels.flatten(), ignore_index=IGNORED, reduction="sum") / labelled
+        labelled, (logits, labels) = (labels != IGNORED).sum().clamp(min=1), (logits.float().flatten(0, 1), labels.flatten())
+        return F.cross_entropy(logits, labels, self.class_weights, ignore_index=IGNORED, reduction="sum") / labelled
 
     def flops(self, length: int) -> int:
         """FLOPs of one forward pass over one text of `length` tokens, by the shapes of all matrix products."""
@@ -173,7 +177,21 @@ class TokenClassifier(nn.Module):
         return (_classifier_part("Classifier of every token", self.head),)
 
 
-Classifier = SequenceClassifier | TokenClassifier
+class TextVectors(nn.Module):
+    """Encoder and, of length 1, the mean of its last hidden states over the real tokens: products are cosines."""
+
+    def __init__(self, config: EncoderConfig, num_outputs: int = 0) -> None:
+        super().__init__()
+        self.encoder = Encoder(config)
+        self.pooler = self.head = None
+
+    def forward(self, inputs: Batch | Tensor) -> Tensor:
+        """Batch, or (B, T) ids without padding -> (B, D)."""
+        batch = as_batch(inputs)
+        return F.normalize(pool(self.encoder(batch), batch.attention_mask, Pooling.mean).float(), dim=-1)
+
+
+Classifier = SequenceClassifier | TokenClassifier | TextVectors
 
 
 def _classifier_part(title: str, head: nn.Linear) -> Part:

@@ -121,7 +121,12 @@ def answers(kind: TaskKind, columns: Mapping[str, np.ndarray], names: list[str])
     if kind is TaskKind.minimal_pairs:
         right = columns["label"] == columns["prediction"], columns["right_by_piece"]
         return columns["paradigm"].tolist(), np.stack(right, axis=1)
-    both = columns["label"], columns["prediction"]
+    if kind is TaskKind.multilabel:
+        both = columns["labels"], columns["predictions"]
+        return tuple(np.array([[name in row for name in names] for row in rows], dtype=int) for rows in both)
+    if kind is TaskKind.retrieval:
+        return tuple([row.tolist() for row in columns[name]] for name in ("relevant", "ranked"))
+    both = columns["label"], columns["cosine" if kind is TaskKind.similarity else "prediction"]
     if kind is not TaskKind.tokens:
         return both
     starts = np.flatnonzero(columns["position"] == 0)[1:]

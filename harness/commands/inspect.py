@@ -38,7 +38,7 @@ from harness.paths import file_name
 from harness.tasks.base import Examples, Split
 from harness.tasks.batches import collate
 from harness.tasks.prepared import vocabulary_texts
-from harness.tasks.rows import HIDDEN, load_table
+from harness.tasks.rows import HIDDEN, load_table, with_labels
 from harness.training.evaluation import predict
 from harness.training.predictor import classified, softmax
 from models.batch import Batch
@@ -76,7 +76,7 @@ def main(options: Inspect, configs: list[RunConfig]) -> int:
     if not has_task(configs[0]):
         raise InputError("task=none has no items: expected the task whose item is shown, such as task=mrpc")
     subject.refuse_scored(configs[0].task)
-    config = resolve(configs[0], start.read(configs[0]))
+    config = with_labels(resolve(configs[0], start.read(configs[0])))
     if options.text is None:
         source, config = with_weights(options, config) if options.source else (None, config)
         sequences, predicted = sequences_of(config, options.split, options.item, source and source.tokenizer), []
@@ -196,7 +196,7 @@ def _example(task: TaskConfig, texts: list[str]) -> Examples:
             f"text= has {len(texts)} texts, task {task.name!r} reads {len(task.fields)} ({', '.join(task.fields)}): "
             f"separate the texts of a pair by {SEPARATOR!r}"
         )
-    return Examples([texts], [[] if task.kind is TaskKind.spans else HIDDEN], [0], "text")
+    return Examples([texts], [[] if task.kind in (TaskKind.spans, TaskKind.multilabel) else HIDDEN], [0], "text")
 
 
 def _cut(task: TaskConfig, tokenizer: Tokenizer, example: Examples) -> list[str]:
@@ -241,6 +241,8 @@ def _of_task(options: Inspect, weights: Named, hardware: HardwareConfig) -> list
     (predicted,) = kind.predictions(task, split, logits, 0).predicted
     if task.kind is TaskKind.tokens:
         return [f"prediction: {' '.join(f'{word}/{tag}' for word, tag in zip(example.texts[0], predicted, strict=True))}"]
+    if task.kind is TaskKind.multilabel:
+        return [f"prediction: {', '.join(label for label, on in zip(task.labels, predicted, strict=True) if on) or 'no label'}"]
     return [f"prediction: {predicted!r}" if predicted else "prediction: no answer"]
 
 
@@ -406,6 +408,8 @@ def _labels(task: TaskConfig, split: Split, window: int) -> tuple[tuple[str, ...
         return _span(split, window, *label.tolist())
     if task.kind is TaskKind.regression:
         return (), f"{label:g}"
+    if task.kind is TaskKind.multilabel:
+        return (), ", ".join(np.array(task.labels)[label > 0]) or "none"
     return (), "hidden" if label == HIDDEN else f"{label} ({task.labels[label]})"
 
 

@@ -34,7 +34,7 @@ from harness.corpus.prepare import Lines
 from harness.data import tokenizer as tokenizers
 from harness.data.tokenizer import SPECIAL, special_ids
 from harness.errors import InputError
-from harness.tasks.rows import load_table
+from harness.tasks.rows import load_table, with_labels
 from harness.terminal import WIDTH, LiveLine, Row, live_line, table
 
 EXISTING = "this one"
@@ -128,7 +128,7 @@ def texts_of(config: RunConfig, is_corpus: bool, split: str) -> Iterable[str]:
     """The texts of a split of the corpus or of the task; those of a corpus are read again in every iteration."""
     if is_corpus:
         return Lines(config, split)
-    examples = tasks.kind_of(config.task).examples(config.task, load_table(config, split))
+    examples = tasks.kind_of(config.task).examples(config.task, load_table(with_labels(config), split))
     if config.task.kind is TaskKind.tokens:
         return [" ".join(words) for words in examples.texts]
     return [text for texts in examples.texts for text in texts]

@@ -71,6 +71,13 @@ class TaskKind(Enum):
     tokens = "tokens"  # a class for every word
     spans = "spans"  # start and end of the answer to a question in the text
     minimal_pairs = "minimal_pairs"  # which of two sentences is likelier to a language model, without fine-tuning
+    multilabel = "multilabel"  # any number of classes for a text
+    similarity = "similarity"  # how alike two texts are, by the cosine of their vectors, without fine-tuning
+    retrieval = "retrieval"  # which paragraph belongs to a question, likewise
+
+
+UNTRAINED = (TaskKind.minimal_pairs, TaskKind.similarity, TaskKind.retrieval)
+"""Kinds of tasks that score a model as it is."""
 
 
 class Until(Enum):

@@ -17,6 +17,7 @@ from harness.arms import within
 from harness.config import command_line
 from harness.config.adopted import MEASURED_LENGTH, Checkpoint, started_from
 from harness.config.choices import (
+    UNTRAINED,
     CorpusSource,
     DeviceSharding,
     Dtype,
@@ -54,14 +55,29 @@ from models.ranges import refuse_out_of_range
 BUDGETS = ("tokens", "steps", "flops", "seconds")
 """Keys of `pretrain` of which one sets the budget."""
 
+BALANCED = "balanced"
+"""Value of finetune.class_weights: rows over classes times rows of the class."""
+
 DEFAULT_TOKENS = 1e6
 """Default budget of pretraining in tokens."""
 
 DECAY = {schedule: 0.2 if schedule is Schedule.wsd else 1.0 for schedule in Schedule}
 """Default of decay_fraction by schedule."""
 
-NO_TASK = "none"
-"""Name of the task of a pretraining."""
+NO_TASK, OWN = "none", "own"
+"""Names of the task of a pretraining, and of one that its user completes."""
+
+SCORES = {
+    TaskKind.classification: ["accuracy"],
+    TaskKind.multilabel: ["f1_micro", "f1_macro", "accuracy"],
+    TaskKind.regression: ["pearson", "spearman"],
+    TaskKind.tokens: ["entity_f1", "entity_precision", "entity_recall"],
+    TaskKind.spans: ["exact_match", "f1"],
+    TaskKind.minimal_pairs: ["accuracy", "accuracy_by_piece"],
+    TaskKind.similarity: ["pearson", "spearman"],
+    TaskKind.retrieval: ["ndcg_at_10", "recall_at_10"],
+}
+"""Kind of task -> scores of a task of the user that names none."""
 
 
 @dataclass(frozen=True)
@@ -141,7 +157,12 @@ def _without_placeholders(config: RunConfig) -> RunConfig:
     length = config.measure.length or longest
     lengths = dict.fromkeys([*config.measure.lengths, length]) if config.measure.lengths else ()
     measure = replace(config.measure, length=length, lengths=list(lengths))
-    config = replace(config, pretrain=pretrain, measure=measure)
+    task = config.task
+    if task.name == OWN and not task.scores:
+        task = replace(task, scores=SCORES[task.kind])
+    if task.name == OWN and not task.headline:
+        task = replace(task, headline=task.scores[0])
+    config = replace(config, pretrain=pretrain, measure=measure, task=task)
     if config.tokenizer.trained_on is TrainedOn.auto:
         trained_on = TrainedOn.corpus if is_pretrained(config) else TrainedOn.task
         config = replace(config, tokenizer=replace(config.tokenizer, trained_on=trained_on))
@@ -177,7 +198,7 @@ def _is_generated(config: RunConfig) -> bool:
 
 def _without_unread(config: RunConfig) -> RunConfig:
     """Sets what a run does not read to its defaults, so that equal runs have equal configs."""
-    if config.task.kind is TaskKind.minimal_pairs:
+    if config.task.kind in UNTRAINED:
         config = _only_scored(config)
     if is_pretrained(config):
         distilled = config.pretrain.objective is ObjectiveName.distillation
@@ -288,7 +309,7 @@ def refuse_impossible(config: RunConfig) -> None:
 
 def _refuse_combinations(config: RunConfig) -> None:
     """InputError for values that are possible alone and not together, and for names that nothing could have."""
-    scored = config.task.kind is TaskKind.minimal_pairs
+    scored = config.task.kind in UNTRAINED
     if not (config.finetune.enabled or config.measure.enabled or scored) and has_task(config):
         raise InputError("finetune=none measure=none leave nothing to do: set one of them to another choice")
     if scored and config.search.space:
@@ -345,6 +366,13 @@ def _refuse_impossible_training(config: RunConfig) -> None:
         raise InputError(
             "finetune.keep=best needs a split that chooses the best epoch: set finetune.keep_best=tune, or finetune.keep=last"
         )
+    for key in ("early_stopping", "evaluations_per_epoch"):
+        if _differs(config.finetune, key) and config.finetune.keep_best is not KeepBest.tune:
+            raise InputError(
+                f"finetune.{key}={getattr(config.finetune, key)} needs rows that are neither trained on nor reported: "
+                "add finetune.keep_best=tune task.tune_share=0.1"
+            )
+    refuse_class_weights(config)
     taught = [key for key in ("soft_weight", "temperature", "hidden_weight") if _differs(config.finetune, key)]
     if taught and config.finetune.teacher is None:
         key = f"finetune.{taught[0]}={getattr(config.finetune, taught[0])}"
@@ -403,6 +431,24 @@ def _refuse_idle_optimiser(config: RunConfig) -> None:
     partial = config.finetune.trains is not Trains.all or config.model.body is Body.static
     if config.finetune.optimizer is Optimizer.muon and partial:
         raise InputError("finetune.optimizer=muon trains the matrices of layers: expected finetune.trains=all, and layers")
+
+
+def refuse_class_weights(config: RunConfig) -> None:
+    """InputError for weights of a task without classes, for other values than `balanced` and numbers, and for other labels."""
+    weights, task = config.finetune.class_weights, config.task
+    if weights is None:
+        return
+    said = f"finetune.class_weights={weights}"
+    if task.kind in (TaskKind.regression, TaskKind.spans):
+        raise InputError(f"{said}: task {task.name!r} of kind {task.kind.value} has no classes: leave it out")
+    if weights == BALANCED:
+        return
+    if not isinstance(weights, dict) or not all(
+        isinstance(one, int | float) and 0 < one < math.inf for one in weights.values()
+    ):
+        raise InputError(f"{said} must be {BALANCED}, or a number above 0 for each label, such as {{no: 1, yes: 3}}")
+    if task.labels and {*map(str, weights)} != {*task.labels}:
+        raise InputError(f"{said} must have a weight for each label of task {task.name!r}: {', '.join(task.labels)}")
 
 
 def _refuse_idle_devices(config: RunConfig) -> None:

@@ -325,6 +325,9 @@ class FinetuneConfig(AdaptationConfig, OptimiserConfig):
         1.0, above=0, at_most=1
     )  # factor of the rate from one layer to the one below, to the embeddings at last (arXiv:2003.10555, appendix A)
     keep_best: KeepBest = KeepBest.none  # which epoch's weights are evaluated
+    evaluations_per_epoch: int = number(1, at_least=1)  # of keep_best, evenly spaced
+    early_stopping: int | None = number(None, at_least=1)  # evaluations without a better score after which keep_best=tune ends
+    class_weights: Any = None  # of the loss: balanced, or {LABEL: WEIGHT}; of kind multilabel those of the texts with a label
     teacher: str | None = None  # a fine-tuning of the same task, or its folder, whose answers are learned beside the labels
     soft_weight: float = number(1.0, at_least=0)  # of these answers, where the loss of the labels has 1
     temperature: float = number(2.0, above=0)  # by which the logits of both are divided

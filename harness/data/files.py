@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow
 from pyarrow import parquet
 
-from harness.errors import InputError, unknown
+from harness.errors import InputError, Mistakes, unknown
 
 LOADERS = {".csv": "csv", ".tsv": "csv", ".jsonl": "json", ".parquet": "parquet"}
 """File extension -> loader of `datasets`."""
@@ -38,19 +38,17 @@ def options(path: Path, columns: set[str]) -> dict[str, Any]:
     return as_text | ({"sep": "\t", "quoting": csv.QUOTE_NONE} if path.suffix.lower() == ".tsv" else {})
 
 
-def refuse_corrupt(path: Path, where: str, key: str) -> None:
-    """InputError for a file that is not of the kind that its name says; names the line, except for parquet."""
+def lines_of_rows(path: Path, where: str, key: str) -> list[int] | None:
+    """Line at which each row begins, None for parquet; InputError, with all lines that are wrong, for a file of another kind
+    than its name says."""
     if path.suffix.lower() == ".parquet":
         if torn_parquet(path):
             raise InputError(f"{where}: {path} is not a readable parquet file; restore it or change {key}")
         if not parquet.read_metadata(path).num_rows:
             raise InputError(f"{where}: there are no rows in the file of {key}")
-        return
+        return None
     _refuse_other_bytes(path, where, key)
-    if path.suffix.lower() == ".jsonl":
-        _refuse_broken_json(path, where, key)
-    else:
-        _refuse_ragged(path, where, key)
+    return _lines_of_json(path, where, key) if path.suffix.lower() == ".jsonl" else _lines_of_table(path, where, key)
 
 
 def torn_parquet(place: Path) -> Path | None:
@@ -71,48 +69,65 @@ def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
 
 
 def _refuse_other_bytes(path: Path, where: str, key: str) -> None:
+    mistakes = Mistakes()
     for number, line in _lines(path):
-        try:
-            line.decode()
-        except UnicodeDecodeError as error:
-            byte = f"byte 0x{line[error.start]:02x}"
-            raise InputError(f"{where}, line {number}: {byte} is not UTF-8; save the file of {key} as UTF-8") from error
-        if b"\0" in line:
-            raise InputError(f"{where}, line {number}: there is a NUL byte; remove it from the file of {key}")
+        with mistakes.collected():
+            try:
+                line.decode()
+            except UnicodeDecodeError as error:
+                byte = f"byte 0x{line[error.start]:02x}"
+                raise InputError(f"{where}, line {number}: {byte} is not UTF-8; save the file of {key} as UTF-8") from error
+            if b"\0" in line:
+                raise InputError(f"{where}, line {number}: there is a NUL byte; remove it from the file of {key}")
+    mistakes.refuse()
 
 
-def _refuse_broken_json(path: Path, where: str, key: str) -> None:
-    for number, line in _lines(path):
-        if not line.strip():
-            continue
-        try:
-            row = json.loads(line.decode("utf-8-sig" if number == 1 else "utf-8"))
-        except json.JSONDecodeError as error:
-            reason = f"{error.msg} at column {error.colno}"
-            raise InputError(f"{where}, line {number}: not JSON ({reason}); fix the file of {key}") from error
-        except RecursionError as error:
-            raise InputError(f"{where}, line {number}: lists or objects are nested too deep; fix the file of {key}") from error
-        except ValueError as error:
-            digits = sys.get_int_max_str_digits()
-            raise InputError(
-                f"{where}, line {number}: a number has more than {digits:,} digits; fix the file of {key}"
-            ) from error
-        if not isinstance(row, dict):
-            raise InputError(f"{where}, line {number}: expected an object, got {line[:40]!r}; fix the file of {key}")
+def _lines_of_json(path: Path, where: str, key: str) -> list[int]:
+    mistakes, lines = Mistakes(), [(number, line) for number, line in _lines(path) if line.strip()]
+    for number, line in lines:
+        with mistakes.collected():
+            try:
+                row = json.loads(line.decode("utf-8-sig" if number == 1 else "utf-8"))
+            except json.JSONDecodeError as error:
+                reason = f"{error.msg} at column {error.colno}"
+                raise InputError(f"{where}, line {number}: not JSON ({reason}); fix the file of {key}") from error
+            except RecursionError as error:
+                raise InputError(
+                    f"{where}, line {number}: lists or objects are nested too deep; fix the file of {key}"
+                ) from error
+            except ValueError as error:
+                digits = sys.get_int_max_str_digits()
+                raise InputError(
+                    f"{where}, line {number}: a number has more than {digits:,} digits; fix the file of {key}"
+                ) from error
+            if not isinstance(row, dict):
+                raise InputError(f"{where}, line {number}: expected an object, got {line[:40]!r}; fix the file of {key}")
+    mistakes.refuse()
+    return [number for number, _ in lines]
 
 
-def _refuse_ragged(path: Path, where: str, key: str) -> None:
+def _lines_of_table(path: Path, where: str, key: str) -> list[int]:
     csv.field_size_limit(sys.maxsize)  # the default limit of 131,072 characters is too low for texts
     dialect = {"delimiter": "\t", "quoting": csv.QUOTE_NONE} if path.suffix.lower() == ".tsv" else {"strict": True}
+    mistakes, lines, header, line = Mistakes(), [], None, 1
     with path.open(encoding="utf-8-sig", newline="") as file:
         reader = csv.reader(file, **dialect)
-        try:
-            header = next((row for row in reader if row), [])
-            for row in reader:
-                if row and len(row) != len(header):
-                    columns = f"{len(row)} columns, but the header has {len(header)}"
-                    raise InputError(f"{where}, line {reader.line_num}: {columns}; fix the file of {key}")
-        except csv.Error as error:
-            raise InputError(f"{where}, line {reader.line_num}: {error}; fix the file of {key}") from error
-    if len(set(header)) < len(header):
-        raise InputError(f"{where}: two columns of the header {header} have the same name; fix the file of {key}")
+        with mistakes.collected():
+            try:
+                for row in reader:
+                    if row and header is None:
+                        header = row
+                    elif row and len(row) != len(header):
+                        columns = f"{len(row)} columns, but the header has {len(header)}"
+                        with mistakes.collected():
+                            raise InputError(f"{where}, line {line}: {columns}; fix the file of {key}")
+                    elif row:
+                        lines.append(line)
+                    line = reader.line_num + 1
+            except csv.Error as error:
+                raise InputError(f"{where}, line {reader.line_num}: {error}; fix the file of {key}") from error
+        with mistakes.collected():
+            if header and len(set(header)) < len(header):
+                raise InputError(f"{where}: two columns of the header {header} have the same name; fix the file of {key}")
+    mistakes.refuse()
+    return lines

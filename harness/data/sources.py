@@ -13,7 +13,7 @@ from typing import Any
 
 from yaml import YAMLError
 
-from harness.config.choices import DataSource, TaskKind
+from harness.config.choices import UNTRAINED, DataSource
 from harness.config.schema import DataConfig, RunConfig, TaskConfig
 from harness.data import files as own_files
 from harness.data import hub
@@ -33,6 +33,11 @@ class Loaded:
     columns: dict[str, list]
     class_names: list[str] | None  # names of the class numbers in `task.label`, if the data set has them
     where: str  # prefix of error messages: task and split
+    lines: list[int] | None = None  # of the file, at which each row begins; None where there are none
+
+    def place(self, row: int) -> str:
+        """The row in error messages."""
+        return f"{self.where}, {f'row {row}' if self.lines is None else f'line {self.lines[row]}'}"
 
 
 @dataclass
@@ -44,6 +49,7 @@ class _Source:
     where: str
     cached: bool = False
     options: dict[str, Any] = field(default_factory=dict)
+    lines: dict[str, list[int] | None] = field(default_factory=dict)  # of the rows of each file
 
 
 def load(config: RunConfig, split: str) -> Loaded:
@@ -67,9 +73,11 @@ def load(config: RunConfig, split: str) -> Loaded:
             raise _load_error(config, source, error) from error
         for builder in builders:
             sizes = {name: split.num_examples for name, split in builder.info.splits.items()}
-            _refuse_bad_parts(config.task, split, source.where, sizes)
+            spans = _refuse_bad_parts(config.task, split, source.where, sizes)
         rows = datasets.concatenate_datasets([builder.as_dataset(split=part) for builder in builders])
-        return Loaded(rows.to_dict(), _class_names(rows.features.get(config.task.label)), source.where)
+        lines = [source.lines.get(name) and source.lines[name][first:end] for name, first, end in spans]
+        known = None if None in lines or sum(map(len, lines)) != len(rows) else [*itertools.chain(*lines)]
+        return Loaded(rows.to_dict(), _class_names(rows.features.get(config.task.label)), source.where, known)
 
 
 def unloadable(datasets: ModuleType) -> tuple[type[Exception], ...]:
@@ -113,24 +121,25 @@ def _names(part: str) -> list[str]:
     return [piece.split("[")[0].strip() for piece in part.split("+")]
 
 
-def _refuse_bad_parts(task: TaskConfig, split: str, where: str, sizes: dict[str, int]) -> None:
-    """InputError when this split does not exist, or when two splits share rows."""
+def _refuse_bad_parts(task: TaskConfig, split: str, where: str, sizes: dict[str, int]) -> list[tuple[str, int, int]]:
+    """Name, first row and end of every part; InputError when the split does not exist, or when two splits share rows."""
     subset, part = _cut_of(task, split)
     for name in _names(part):
         if name not in sizes:
             raise unknown(f"split of {where}:", name, sizes, _part_key(split))
     spans = {split: _spans(part, sizes, where, _part_key(split))}
     splits = ("validation", *(["test"] if task.test_split else []), *task.more_validation)
-    splits = splits if task.kind is TaskKind.minimal_pairs else ("train", *splits)  # nothing is trained on pairs
+    splits = splits if task.kind in UNTRAINED else ("train", *splits)
     for other in splits:
         other_subset, part = _cut_of(task, other)
         if other_subset == subset and set(_names(part)) <= set(sizes):
             spans[other] = _spans(part, sizes, where, _part_key(other))
-    spans.pop("tune", None)
+    own = spans.pop("tune") if split == "tune" else spans[split]
     for (one, ones), (two, twos) in itertools.combinations(spans.items(), 2):
         if any(a[0] == b[0] and max(a[1], b[1]) < min(a[2], b[2]) for a in ones for b in twos):
             keys = [f"{_part_key(name)}={part_of(task, name)!r}" for name in (one, two)]
             raise InputError(f"task {task.name!r}: {' and '.join(keys)} share rows: separate them, as in [:80%] and [80%:]")
+    return own
 
 
 def _spans(part: str, sizes: dict[str, int], where: str, key: str) -> list[tuple[str, int, int]]:
@@ -180,12 +189,11 @@ def _own(task: TaskConfig, split: str, where: str) -> _Source:
     if len(loaders) > 1:
         raise InputError(f"{where}: {', '.join(map(str, files.values()))} are of several kinds: use files of one kind")
     where = f"{where} ({', '.join(path.name for path in files.values())})"
-    for name, path in files.items():
-        own_files.refuse_corrupt(path, where, f"task.{name}_file")
+    lines = {name: own_files.lines_of_rows(path, where, f"task.{name}_file") for name, path in files.items()}
     (first, *_) = files.values()
     columns = {column for text in task.fields for column in text.split("+")} | {*task.fields, task.label}
     escaped = {name: glob.escape(str(path.absolute())) for name, path in files.items()}
-    return _Source(loaders.pop(), None, where, options={"data_files": escaped} | own_files.options(first, columns))
+    return _Source(loaders.pop(), None, where, lines=lines, options={"data_files": escaped} | own_files.options(first, columns))
 
 
 def _file_of(task: TaskConfig, name: str, where: str) -> Path:

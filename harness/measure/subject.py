@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from harness import tasks
-from harness.config.choices import TaskKind
+from harness.config.choices import UNTRAINED, TaskKind
 from harness.config.schema import MeasureConfig, RunConfig, TaskConfig
 from harness.errors import InputError
 from harness.hardware.device import Machine
@@ -29,8 +29,8 @@ BATCHES = 2
 
 def refuse_scored(task: TaskConfig) -> None:
     """InputError for a task that trains no head on the encoder: there is no classifier to look at."""
-    if task.kind is TaskKind.minimal_pairs:
-        raise InputError(f"task={task.name} is scored by the head of a pretraining, it trains none: choose another task")
+    if task.kind in UNTRAINED:
+        raise InputError(f"task={task.name} scores a model as it is, without a head on the encoder: choose another task")
 
 
 def outputs_of(task: TaskConfig) -> int:
@@ -77,6 +77,8 @@ def _labels(task: TaskConfig, ids: Tensor, stream: torch.Generator) -> Tensor:
     (B, T), outputs = ids.shape, outputs_of(task)
     if task.kind is TaskKind.regression:
         return torch.rand(B, generator=stream)
+    if task.kind is TaskKind.multilabel:
+        return torch.randint(0, 2, (B, outputs), generator=stream).float()
     ends = {TaskKind.classification: ((B,), outputs), TaskKind.tokens: ((B, T), outputs), TaskKind.spans: ((B, 2), T)}
     shape, below = ends[task.kind]
     return torch.randint(0, below, shape, generator=stream)

@@ -8,7 +8,7 @@ from filelock import FileLock
 
 from harness import paths, tasks
 from harness.checkpoints import finetuned, huggingface, native, pretrained
-from harness.config.choices import Keep, KeepBest, TaskKind
+from harness.config.choices import UNTRAINED, Keep, KeepBest, TaskKind
 from harness.config.schema import RunConfig
 from harness.corpus import sequences
 from harness.errors import InputError
@@ -26,7 +26,7 @@ from harness.tasks import scores
 from harness.tasks.batches import padded_shapes
 from harness.tasks.prepared import Prepared
 from harness.tracking.run_log import RunLog, now_ms, write_json
-from harness.training import distributed, gradients, minimal_pairs
+from harness.training import distributed, gradients, minimal_pairs, vectors
 from harness.training.distributed import ALONE, Ranks
 from harness.training.evaluation import evaluate_split, headline, submit, write_more_scores, write_predictions, write_scores
 from harness.training.finetune import costs, finetune, rates, training_of
@@ -79,10 +79,14 @@ def run_pretraining(
 def run_task(config: RunConfig, inputs: Inputs, machine: Machine, run_log: RunLog, ranks: Ranks = ALONE) -> None:
     """Measures, trains and evaluates on one task; of several ranks the first one measures and evaluates, all train."""
     prepared = cache.read(config, inputs.data)
-    if config.task.kind is TaskKind.minimal_pairs:
+    if config.task.kind in UNTRAINED:
         if ranks.first:
             run_log.value("corpus/overlap", inputs.overlap)
-            minimal_pairs.evaluate(config, prepared, inputs.corpus, _pretrained(config, inputs), machine, run_log)
+            weights = _pretrained(config, inputs)
+            if config.task.kind is TaskKind.minimal_pairs:
+                minimal_pairs.evaluate(config, prepared, inputs.corpus, weights, machine, run_log)
+            else:
+                vectors.evaluate(config, prepared, weights, machine, run_log)
         return
     if config.finetune.enabled:
         scores.load_library(config.task.kind)

@@ -70,6 +70,9 @@ ADDED = {
     "finetune.layer_decay": 1.0,
     "finetune.decay_fraction": None,
     **{f"{phase}.{key}": value for phase in ("finetune", "pretrain") for key, value in OPTIMISER.items()},
+    "finetune.evaluations_per_epoch": 1,
+    "finetune.early_stopping": None,
+    "finetune.class_weights": None,
     "task.pairs": None,
     "corpus.shuffled_words": False,
     "pretrain.hidden_weight": 0.0,
@@ -96,7 +99,7 @@ class Identity:
         """The tracked parameters: the whole resolved config, and under `facts.` what no config key states."""
         flat = flatten(to_dict(self.config))
         left_out = arms.members(tuple(flat), ("settings.", "published.", "overrides"))
-        left_out |= {key for key, value in ADDED.items() if flat[key] == value}
+        left_out |= {key for key, value in ADDED.items() if key in flat and flat[key] == value}
         flat = {key: value for key, value in flat.items() if key not in left_out}
         content = {f"facts.{name}": value for name, value in self.inputs.content.items()}
         others = {"facts.device_name": machine.device_name(self.config.hardware)} | versions.facts()

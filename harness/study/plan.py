@@ -246,6 +246,7 @@ def _on_task(
     key = cache.task(config)
     data = prepared.facts(config.output, key)
     huggingface.refuse_other_vocabulary(config, data.vocab_size)
+    config = replace(config, task=replace(config.task, labels=data.labels or config.task.labels))
     config = teacher.with_finetuned(config, paths.data_folder(config.output, key) / native.TOKENIZER)
     if prerequisites.checkpoint is None:
         config = with_vocabulary(config, data.vocab_size, data.pad_token_id)

@@ -6,10 +6,11 @@ from harness.config.schema import TaskConfig
 from harness.errors import InputError, Mistakes, unknown
 from harness.tasks import scores
 from harness.tasks.base import Kind
-from harness.tasks.classification import Classification, Regression
+from harness.tasks.classification import Classification, MultiLabel, Regression
 from harness.tasks.minimal_pairs import MinimalPairs
 from harness.tasks.spans import Spans
 from harness.tasks.tagging import Tokens
+from harness.tasks.vectors import Retrieval, Similarity
 
 KINDS: dict[TaskKind, Kind] = {
     TaskKind.classification: Classification(),
@@ -17,6 +18,9 @@ KINDS: dict[TaskKind, Kind] = {
     TaskKind.tokens: Tokens(),
     TaskKind.spans: Spans(),
     TaskKind.minimal_pairs: MinimalPairs(),
+    TaskKind.multilabel: MultiLabel(),
+    TaskKind.similarity: Similarity(),
+    TaskKind.retrieval: Retrieval(),
 }
 
 

@@ -1,16 +1,21 @@
-"""One label per text or pair of texts: a class, or a number."""
+"""A class, any number of classes, or a number for a text or a pair of texts. S texts, C classes."""
 
 from abc import abstractmethod
+from dataclasses import replace
 
 import numpy as np
 from tokenizers import Tokenizer
-from torch import from_numpy
-from torch.nn.functional import cross_entropy, mse_loss
+from torch import Tensor, from_numpy
+from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy, mse_loss
 
+from harness.config.choices import TaskKind
 from harness.config.schema import TaskConfig
 from harness.errors import InputError
+from harness.tasks import scores
 from harness.tasks.base import Examples, Kind, Predictions, Split, joined, logit_columns
 from harness.tasks.rows import HIDDEN, Table
+from models.batch import Batch
+from models.heads import Classifier
 
 
 class _OneLabel(Kind):
@@ -29,7 +34,7 @@ class _OneLabel(Kind):
         refuse_missing_texts(texts, table.where)
         labels = table.columns[task.label]
         for row, label in enumerate(labels):
-            self._refuse_label(task, label, f"{table.where}, row {row}")
+            self._refuse_label(task, label, table.place(row))
         return Examples(texts, list(labels), table.items, table.where)
 
     @abstractmethod
@@ -119,6 +124,66 @@ class Regression(_OneLabel):
         predicted = self.predicted(logits)
         loss = mse_loss(from_numpy(logits)[:, 0], from_numpy(split.labels)).item()
         return Predictions(split.labels, predicted, np.full_like(predicted, majority), loss, _columns(split, predicted, logits))
+
+
+class MultiLabel(Classification):
+    """Any number of classes per text or pair, each decided by itself: the label is a list of class numbers."""
+
+    def refuse_impossible(self, task: TaskConfig) -> None:
+        """InputError for more than two text columns."""
+        _OneLabel.refuse_impossible(self, task)
+
+    def _refuse_label(self, task: TaskConfig, label: object, where: str) -> None:
+        for one in label:
+            refuse_class(task, one, where)
+
+    def encode(self, task: TaskConfig, tokenizer: "Tokenizer", examples: Examples) -> Split:
+        """One sequence per row; labels are (S, C) float32, 1 for the classes of a row."""
+        split = super().encode(task, tokenizer, replace(examples, labels=[0] * len(examples.labels)))
+        split.labels = _matrix(task, examples.labels).astype(np.float32)
+        return split
+
+    def majority(self, task: TaskConfig, train: Examples) -> int:
+        """The most frequent classes, as many as score best in the headline when every text gets them: a sum of powers of 2."""
+        labels = _matrix(task, train.labels)
+        order, best = np.argsort(-labels.sum(axis=0), kind="stable"), (-1.0, 0)
+        for count in range(len(order) + 1):
+            constant = sum(1 << int(number) for number in order[:count])
+            score = scores.compute(TaskKind.multilabel, task.headline, labels, _constant(constant, labels)) or 0.0
+            best = max(best, (score, constant), key=lambda pair: pair[0])
+        return best[1]
+
+    def loss_of(self, model: Classifier, logits: Tensor, batch: Batch) -> Tensor:
+        """Binary cross-entropy in nats, mean over texts and classes."""
+        return binary_cross_entropy_with_logits(logits.float(), batch.labels, pos_weight=model.class_weights)
+
+    def soft_loss(self, logits: Tensor, answers: Tensor, batch: Batch, temperature: float) -> Tensor:
+        """() divergence in nats of each class, mean over texts and classes."""
+        ours, theirs = logits.float() / temperature, answers.float() / temperature
+        losses = [binary_cross_entropy_with_logits(one, theirs.sigmoid()) for one in (ours, theirs)]
+        return temperature**2 * (losses[0] - losses[1])
+
+    def predicted(self, logits: np.ndarray) -> np.ndarray:
+        """(S, C) 1 where the probability of the class is above a half."""
+        return (logits > 0).astype(int)
+
+    def predictions(self, task: TaskConfig, split: Split, logits: np.ndarray, majority: int) -> Predictions:
+        """Columns: item, names of the right and of the predicted classes, and the logits of all classes."""
+        predicted, labels, names = self.predicted(logits), split.labels.astype(int), np.array(task.labels, dtype=object)
+        loss = binary_cross_entropy_with_logits(from_numpy(logits), from_numpy(split.labels)).item()
+        lists = [[names[row > 0].tolist() for row in both] for both in (labels, predicted)]
+        columns = {"item": split.items, "labels": lists[0], "predictions": lists[1], "logits": logits.tolist()}
+        return Predictions(labels, predicted, _constant(majority, labels), loss, columns)
+
+
+def _matrix(task: TaskConfig, labels: list[list[int]]) -> np.ndarray:
+    """(S, C) 1 for the classes of a row."""
+    return np.array([np.bincount(numbers, minlength=len(task.labels)) for numbers in labels])
+
+
+def _constant(majority: int, labels: np.ndarray) -> np.ndarray:
+    """(S, C) the same classes for every text."""
+    return np.broadcast_to([majority >> number & 1 for number in range(labels.shape[1])], labels.shape)
 
 
 def refuse_class(task: TaskConfig, label: object, where: str) -> None:

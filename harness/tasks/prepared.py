@@ -15,7 +15,8 @@ from pyarrow import parquet
 from safetensors.numpy import load_file, save_file
 
 from harness import paths, tasks
-from harness.config.choices import KeepBest, TaskKind
+from harness.config.choices import UNTRAINED, KeepBest
+from harness.config.resolve import refuse_class_weights
 from harness.config.schema import RunConfig
 from harness.data import sources
 from harness.data import tokenizer as tokenizers
@@ -24,7 +25,7 @@ from harness.data.tokenizer import vocabulary_bytes
 from harness.errors import InputError, Mistakes
 from harness.tasks import glue_submission
 from harness.tasks.base import Examples, Split
-from harness.tasks.rows import Table, load_languages, load_table
+from harness.tasks.rows import Table, load_languages, load_table, with_labels
 from harness.tasks.synthetic.families import FAMILIES
 from harness.tasks.synthetic.paradigms import WORDS
 
@@ -57,10 +58,14 @@ def prepare(config: RunConfig) -> str:
 
     InputError for data that is missing, corrupt or does not fit the task.
     """
-    tables = _tables(config)
+    config, tables = _tables(config)
     for file, split in _submitted(config).items():
         glue_submission.refuse_other_rows(config.task, file, tables[split].items)
-    splits = {split: tasks.kind_of(config.task).examples(config.task, table) for split, table in tables.items()}
+    mistakes, splits = Mistakes(), {}
+    for split, table in tables.items():
+        with mistakes.collected():
+            splits[split] = tasks.kind_of(config.task).examples(config.task, table)
+    mistakes.refuse()
     is_trained = not (config.tokenizer.file or config.tokenizer.vocab_file)
     more_text = load_languages(config) if config.tokenizer.multilingual and is_trained else []
     key = _key(config, tables, more_text)
@@ -70,11 +75,17 @@ def prepare(config: RunConfig) -> str:
     return key
 
 
-def _tables(config: RunConfig) -> dict[str, Table]:
-    """The rows of every split; InputError for all that is wrong with the task and its own files, or with the first data set."""
+def _tables(config: RunConfig) -> tuple[RunConfig, dict[str, Table]]:
+    """The run with the names of its classes, and the rows of every split.
+
+    InputError for all that is wrong with the task and its own files, or with the first data set.
+    """
     mistakes, tables = Mistakes(), {}
     with mistakes.collected():
+        config = with_labels(config)
+    with mistakes.collected():
         tasks.refuse_impossible(config.task)
+        refuse_class_weights(config)
     with mistakes.collected():
         if config.finetune.keep_best is KeepBest.tune and not config.task.tune_share:
             raise InputError("finetune.keep_best=tune needs rows held out from train: set task.tune_share, for example to 0.1")
@@ -84,7 +95,7 @@ def _tables(config: RunConfig) -> dict[str, Table]:
         with mistakes.collected():
             tables[split] = load_table(config, split)
     mistakes.refuse()
-    return tables
+    return config, tables
 
 
 @dataclass(frozen=True)
@@ -95,6 +106,7 @@ class Facts:
     pad_token_id: int
     majority: int
     rows: str  # hash of the rows, independent of the tokenizer
+    labels: list[str] = field(default_factory=list)  # names of the classes; earlier versions have not kept them
 
 
 def facts(output: str, key: str) -> Facts:
@@ -105,11 +117,12 @@ def facts(output: str, key: str) -> Facts:
 def read(config: RunConfig, key: str) -> Prepared:
     """The prepared data with this key; FileNotFoundError when it is not cached."""
     folder = paths.cache_folder(config.output) / key
-    facts = json.loads((folder / "facts.json").read_text())
+    known = vars(facts(config.output, key))
+    known.pop("labels")
     of_tokens = tasks.kind_of(config.task).labels_of_tokens
     splits = {split: _read_split(folder, split, of_tokens) for split in split_names(config)}
     train, validation, tune = splits.pop("train", None), splits.pop("validation"), splits.pop("tune", None)
-    return Prepared(key, **facts, train=train, validation=validation, tune=tune, more=splits)
+    return Prepared(key, **known, train=train, validation=validation, tune=tune, more=splits)
 
 
 def read_validation(config: RunConfig, key: str) -> Split:
@@ -120,7 +133,7 @@ def read_validation(config: RunConfig, key: str) -> Split:
 
 def split_names(config: RunConfig) -> list[str]:
     """Names of all splits that a run reads, train and validation first; InputError for finetune.submit without a GLUE task."""
-    if config.task.kind is TaskKind.minimal_pairs:
+    if config.task.kind in UNTRAINED:
         return ["validation"]
     tune = ["tune"] if config.task.tune_share else []
     return ["train", "validation", *tune, *config.task.more_validation, *_submitted(config).values()]
@@ -167,6 +180,7 @@ def _fill(config: RunConfig, splits: dict[str, Examples], more_text: list[str], 
         "pad_token_id": tokenizers.pad_token_id(tokenizer) or 0,
         "majority": kind.majority(task, first),
         "rows": rows,
+        "labels": list(task.labels),
     }
     (folder / "facts.json").write_text(json.dumps(facts))
     tokenizer.no_truncation()

@@ -3,13 +3,13 @@
 import hashlib
 import json
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 from harness.config.choices import TaskKind
 from harness.config.schema import RunConfig, TaskConfig
 from harness.data import sources
 from harness.data.sources import Loaded
-from harness.errors import InputError, Mistakes, unknown
+from harness.errors import InputError, Mistakes, checked, unknown
 from harness.tasks.synthetic import families, paradigms
 
 NUMBERED = ("idx", "id")
@@ -24,6 +24,12 @@ HIDDEN = -1
 LISTED = 20
 """Maximum number of labels in an error."""
 
+SEPARATOR = "|"
+"""Between the labels of a text in a file that has no lists."""
+
+WITH_CLASSES = (TaskKind.classification, TaskKind.multilabel, TaskKind.tokens)
+"""Kinds of tasks whose labels have names."""
+
 
 @dataclass
 class Table:
@@ -32,6 +38,39 @@ class Table:
     columns: dict[str, list]
     items: list[int] | list[str]  # ids of the rows
     where: str  # prefix of error messages: task and split
+    places: list[str] = field(default_factory=list)  # of each row in error messages; empty: their numbers
+
+    def place(self, row: int) -> str:
+        """The row in error messages."""
+        return self.places[row] if self.places else f"{self.where}, row {row}"
+
+
+def with_labels(config: RunConfig) -> RunConfig:
+    """The run with the names of its classes: those of `task.labels`, else of the data set, else of the labels of train.
+
+    Labels that are whole numbers are in their order, others in that of Unicode. InputError for a column of numbers.
+    """
+    task = config.task
+    if task.labels or task.kind not in WITH_CLASSES or not (sources.is_own(task) or task.hub or task.folder):
+        return config
+    loaded = sources.load(config, "train")
+    column = _column(loaded, task.label, "task.label")
+    names = loaded.class_names or [*{name for label in column for name in _names(task, label)}]
+    if len(names) > max(LISTED, len(column) / 2):
+        raise InputError(
+            f"{loaded.where}: column {task.label!r} of task.label has {len(names):,} labels in {len(column):,} rows; "
+            "for numbers set task.kind=regression, or list task.labels"
+        )
+    if not loaded.class_names:
+        names.sort(key=lambda name: (0, int(name), name) if re.fullmatch(r"[+-]?\d+", name, re.ASCII) else (1, 0, name))
+    return replace(config, task=replace(task, labels=names))
+
+
+def _names(task: TaskConfig, label: object) -> list[str]:
+    """Names of the classes of a text, or of its words."""
+    if task.kind is TaskKind.multilabel and isinstance(label, str):
+        return [name.strip() for name in label.split(SEPARATOR) if name.strip()]
+    return [*map(str, label)] if isinstance(label, list) else [str(label)]
 
 
 def load_table(config: RunConfig, split: str) -> Table:
@@ -55,13 +94,14 @@ def load_table(config: RunConfig, split: str) -> Table:
     mistakes.refuse()
     selected = _chosen(config, split, [columns[name] for name in task.fields], loaded.where)
     columns = {name: [values[row] for row in selected] for name, values in columns.items()}
+    table = Table(columns, [items[row] for row in selected], loaded.where, [*map(loaded.place, selected)])
     for name in task.fields:
         with mistakes.collected():
-            _refuse_other_than_text(task, name, columns[name], loaded.where)
+            _refuse_other_than_text(task, name, table)
     with mistakes.collected():
-        columns[task.label] = _labels(task, columns[task.label], loaded, split)
+        columns[task.label] = _labels(task, table, loaded.class_names, split)
     mistakes.refuse()
-    return Table(columns, [items[row] for row in selected], loaded.where)
+    return table
 
 
 def load_languages(config: RunConfig) -> list[str]:
@@ -71,7 +111,7 @@ def load_languages(config: RunConfig) -> list[str]:
         loaded = sources.load(config, sources.text_of(language))
         columns = [_column(loaded, name, "task.fields")[: config.data.train_examples] for name in task.fields]
         for name, values in zip(task.fields, columns, strict=True):
-            _refuse_other_than_text(task, name, values, loaded.where)
+            _refuse_other_than_text(task, name, Table({name: values}, [], loaded.where))
         rows = (value for row in zip(*columns, strict=True) for value in row)
         texts += [word for value in rows for word in (value if isinstance(value, list) else [value])]
     return texts
@@ -100,6 +140,8 @@ def _label_column(task: TaskConfig, loaded: Loaded, split: str) -> list:
     """The column of labels; HIDDEN in every row of a test split without labels, the task where pairs have no paradigm."""
     if task.kind is TaskKind.minimal_pairs and task.label == PARADIGM and PARADIGM not in loaded.columns:
         return [task.name] * len(next(iter(loaded.columns.values())))
+    if task.kind is TaskKind.retrieval:
+        return _column(loaded, task.fields[-1], "task.fields")
     if _is_hidden(task, split) and task.label not in loaded.columns:
         return [HIDDEN] * len(next(iter(loaded.columns.values())))
     return _column(loaded, task.label, "task.label")
@@ -114,15 +156,17 @@ def _items(task: TaskConfig, loaded: Loaded, split: str) -> list:
         return list(rows)
     items = _column(loaded, task.item, "task.item")
     first: dict[object, int] = {}
-    for row, item in enumerate(items):
+
+    def different(row: int, item: object) -> object:
         if isinstance(item, bool) or not isinstance(item, (int, str)):
-            raise InputError(
-                f"{loaded.where}, row {row}: expected a number or text in task.item={task.item!r}, got {item!r:.60}"
-            )
+            raise InputError(f"{loaded.place(row)}: expected a number or text in task.item={task.item!r}, got {item!r:.60}")
         if first.setdefault(item, row) != row:
-            same = f"rows {first[item]} and {row} have the same {task.item} {item!r}"
-            raise InputError(f"{loaded.where}: {same}; fix the data or set task.item to a column of unique ids")
-    return items
+            before = loaded.place(first[item]).removeprefix(f"{loaded.where}, ")
+            same = f"the same {task.item} {item!r} as {before}"
+            raise InputError(f"{loaded.place(row)}: {same}; fix the data or set task.item to a column of unique ids")
+        return item
+
+    return checked(items, different)
 
 
 def _chosen(config: RunConfig, split: str, texts: list[list], where: str) -> list[int]:
@@ -152,47 +196,56 @@ def _is_for_tuning(task: TaskConfig, texts: list) -> bool:
     return int.from_bytes(hashlib.sha256(content).digest()[:8]) < task.tune_share * 2**64
 
 
-def _refuse_other_than_text(task: TaskConfig, name: str, values: list, where: str) -> None:
-    for row, value in enumerate(values):
-        words = value if task.kind is TaskKind.tokens and isinstance(value, list) else [value]
-        if not all(isinstance(word, str) for word in words) or (task.kind is TaskKind.tokens and not isinstance(value, list)):
-            expected = "lists of words" if task.kind is TaskKind.tokens else "text in every column"
-            raise InputError(f"{where}, row {row}: expected {expected} of task.fields, got {value!r:.60} in {name!r}")
+def _refuse_other_than_text(task: TaskConfig, name: str, table: Table) -> None:
+    """InputError for rows without text, in files of the user also for empty ones."""
+    of_words = task.kind is TaskKind.tokens
+
+    def refuse(row: int, value: object) -> None:
+        words = value if of_words and isinstance(value, list) else [value]
+        if not all(isinstance(word, str) for word in words) or (of_words and not isinstance(value, list)):
+            expected = "lists of words" if of_words else "text in every column"
+            raise InputError(f"{table.place(row)}: expected {expected} of task.fields, got {value!r:.60} in {name!r}")
         if any("\0" in word for word in words):
-            raise InputError(f"{where}, row {row}: there is a NUL byte in {name!r} of task.fields; remove it from the data")
+            raise InputError(f"{table.place(row)}: there is a NUL byte in {name!r} of task.fields; remove it from the data")
+        if sources.is_own(task) and not any(word.strip() for word in words):
+            raise InputError(f"{table.place(row)}: the text in {name!r} of task.fields is empty; fill it in or remove the row")
+
+    checked(table.columns[name], refuse)
 
 
-def _labels(task: TaskConfig, labels: list, loaded: Loaded, split: str) -> list:
+def _labels(task: TaskConfig, table: Table, class_names: list[str] | None, split: str) -> list:
     """Labels as class numbers or numbers, as the kind of task needs them."""
-    if task.kind is TaskKind.spans:
+    labels = table.columns[task.label]
+    if task.kind in (TaskKind.spans, TaskKind.retrieval):
         return labels
     if task.kind is TaskKind.minimal_pairs:
         return [*map(str, labels)]
-    if task.kind is TaskKind.regression:
-        return [_number(task, label, f"{loaded.where}, row {row}") for row, label in enumerate(labels)]
-    _refuse_other_names(task, labels, loaded)
+    if task.kind in (TaskKind.regression, TaskKind.similarity):
+        return checked(labels, lambda row, label: _number(task, label, table.place(row)))
+    _refuse_other_names(task, table, class_names)
     hidden = _is_hidden(task, split)
-    numbers = {} if loaded.class_names else {name: number for number, name in enumerate(task.labels)}
+    numbers = {} if class_names else {name: number for number, name in enumerate(task.labels)}
 
-    def number_of(label: object, row: int) -> object:
+    def number_of(row: int, label: object) -> object:
         if isinstance(label, list) and task.kind is TaskKind.tokens:
-            return [number_of(word, row) for word in label]
+            return [number_of(row, word) for word in label]
         if hidden and str(label) == str(HIDDEN):
-            return HIDDEN
-        return numbers[str(label)] if str(label) in numbers else _class_number(task, label, f"{loaded.where}, row {row}")
+            return [] if task.kind is TaskKind.multilabel else HIDDEN
+        names = _names(task, label) if task.kind is TaskKind.multilabel else [label]
+        found = [numbers[str(n)] if str(n) in numbers else _class_number(task, n, table.place(row)) for n in names]
+        return sorted({*found}) if task.kind is TaskKind.multilabel else found[0]
 
-    return [number_of(label, row) for row, label in enumerate(labels)]
+    return checked(labels, number_of)
 
 
-def _refuse_other_names(task: TaskConfig, labels: list, loaded: Loaded) -> None:
+def _refuse_other_names(task: TaskConfig, table: Table, class_names: list[str] | None) -> None:
     """InputError when task.labels is empty or differs from the class names of the data set, whose numbers follow these."""
     if not task.labels:
-        flat = [word for label in labels for word in (label if isinstance(label, list) else [label])]
-        names = loaded.class_names or sorted(set(map(str, flat)))
+        names = class_names or sorted({name for label in table.columns[task.label] for name in _names(task, label)})
         listed = ",".join(names[:LISTED]) + (", ..." if len(names) > LISTED else "")
-        raise InputError(f"{loaded.where}: task.labels is empty; for column {task.label!r} set task.labels=[{listed}]")
-    if loaded.class_names and loaded.class_names != task.labels:
-        raise InputError(f"task.labels={task.labels} of task {task.name!r} must be the data set's own: {loaded.class_names}")
+        raise InputError(f"{table.where}: task.labels is empty; for column {task.label!r} set task.labels=[{listed}]")
+    if class_names and class_names != task.labels:
+        raise InputError(f"task.labels={task.labels} of task {task.name!r} must be the data set's own: {class_names}")
 
 
 def _class_number(task: TaskConfig, label: object, where: str) -> int:

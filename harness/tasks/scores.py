@@ -14,15 +14,18 @@ from harness.errors import unknown
 Compute = Callable[[Any, Any], float | None]
 """`compute(labels, predicted)`: two arrays of class numbers or of numbers. For kind tokens the names of the tags of each item's
 words. For kind spans the texts of each item's gold answers, an empty list for no answer, and its predicted text, empty for
-no answer. For kind minimal_pairs the paradigm of each pair, and (S, 2) whether each way of scoring is right.
+no answer. For kind multilabel (S, C) of 0 and 1. For kind retrieval numbers of the relevant paragraphs and of the most similar
+ones. For kind minimal_pairs the paradigm of each pair, and (S, 2) whether each way of scoring is right.
 """
 
 
 LIBRARIES = {
     TaskKind.classification: "sklearn.metrics",
+    TaskKind.multilabel: "sklearn.metrics",
     TaskKind.regression: "scipy.stats",
     TaskKind.tokens: "seqeval.metrics",
     TaskKind.spans: "torchmetrics.functional.text",
+    TaskKind.similarity: "scipy.stats",
 }
 """Kind of task -> the library module that computes its scores."""
 
@@ -44,6 +47,14 @@ def _f1(labels: np.ndarray, predicted: np.ndarray) -> float:
 def _f1_macro(labels: np.ndarray, predicted: np.ndarray) -> float:
     """Mean of F1 over the classes that occur, as in SuperGLUE; 0 for a class that is never predicted."""
     return float(load_library(TaskKind.classification).f1_score(labels, predicted, average="macro", zero_division=0.0))
+
+
+def _f1_of_labels(average: str) -> Compute:
+    def compute(labels: np.ndarray, predicted: np.ndarray) -> float:
+        """Over all labels together, or the mean over the classes; 0 where nothing is predicted."""
+        return float(load_library(TaskKind.multilabel).f1_score(labels, predicted, average=average, zero_division=0.0))
+
+    return compute
 
 
 def _matthews(labels: np.ndarray, predicted: np.ndarray) -> float:
@@ -100,18 +111,40 @@ def _of_paradigms(way: int) -> Compute:
     return compute
 
 
+RANKS = 10
+"""Paragraphs that are scored of a ranking."""
+
+
+def _ndcg(labels: list[list[int]], ranked: list[list[int]]) -> float:
+    """Mean of the discounted gain of the relevant paragraphs over that of the best ranking, each of them with a gain of 1."""
+    discounts, gains = (1 / np.log2(np.arange(RANKS) + 2)).tolist(), []
+    for relevant, best in zip(labels, ranked, strict=True):
+        gain = sum(discount for discount, one in zip(discounts, best, strict=False) if one in relevant)
+        gains.append(gain / sum(discounts[: len(relevant)]))
+    return float(np.mean(gains))
+
+
+def _recall(labels: list[list[int]], ranked: list[list[int]]) -> float:
+    """Mean share of the relevant paragraphs among the first ones."""
+    return float(np.mean([len({*one} & {*best}) / len(one) for one, best in zip(labels, ranked, strict=True)]))
+
+
 SCORES: dict[str, dict[TaskKind, Compute]] = {
     "accuracy": {
         TaskKind.classification: _accuracy,
+        TaskKind.multilabel: _accuracy,  # of whole sets of labels
         TaskKind.tokens: _token_accuracy,
         TaskKind.minimal_pairs: _of_paradigms(0),
     },
     "accuracy_by_piece": {TaskKind.minimal_pairs: _of_paradigms(1)},
     "f1": {TaskKind.classification: _f1, TaskKind.spans: _squad("f1")},
-    "f1_macro": {TaskKind.classification: _f1_macro},
+    "f1_macro": {TaskKind.classification: _f1_macro, TaskKind.multilabel: _f1_of_labels("macro")},
+    "f1_micro": {TaskKind.multilabel: _f1_of_labels("micro")},
     "matthews": {TaskKind.classification: _matthews},
-    "pearson": {TaskKind.regression: _correlation("pearsonr")},
-    "spearman": {TaskKind.regression: _correlation("spearmanr")},
+    "pearson": {kind: _correlation("pearsonr") for kind in (TaskKind.regression, TaskKind.similarity)},
+    "spearman": {kind: _correlation("spearmanr") for kind in (TaskKind.regression, TaskKind.similarity)},
+    "ndcg_at_10": {TaskKind.retrieval: _ndcg},
+    "recall_at_10": {TaskKind.retrieval: _recall},
     "entity_precision": {TaskKind.tokens: _entities("precision_score")},
     "entity_recall": {TaskKind.tokens: _entities("recall_score")},
     "entity_f1": {TaskKind.tokens: _entities("f1_score")},

@@ -6,6 +6,7 @@ import numpy as np
 import torch
 
 from harness import tasks
+from harness.config.choices import TaskKind
 from harness.config.schema import RunConfig, TaskConfig
 from harness.hardware.device import Machine
 from harness.tasks import glue_submission, scores
@@ -14,6 +15,9 @@ from harness.tasks.batches import collate, evaluation_order
 from harness.tasks.prepared import Prepared
 from harness.tracking.run_log import RunLog
 from models.heads import Classifier
+
+SAMPLES = 200
+"""Samples of the items by which the error of a score is estimated."""
 
 
 def evaluate_split(config: RunConfig, model: Classifier, split: Split, data: Prepared, machine: Machine) -> Predictions:
@@ -54,7 +58,32 @@ def write_scores(task: TaskConfig, answers: Predictions, run_log: RunLog) -> Non
     run_log.value("eval/score", headline(task, answers))
     run_log.value("eval/loss", answers.loss)
     run_log.value("eval/examples", len(answers.labels))
+    if task.kind in (TaskKind.multilabel, TaskKind.regression, TaskKind.similarity, TaskKind.retrieval):
+        write_intervals(task, answers, run_log)
     run_log.value("eval/majority_score", scores.compute(task.kind, task.headline, answers.labels, answers.baseline))
+
+
+def write_intervals(task: TaskConfig, answers: Predictions, run_log: RunLog) -> None:
+    """Writes the ends of 95 % intervals over the items, of scores that are no share of right answers, and of a squared error.
+
+    1.96 standard deviations of the score over samples of as many items, with replacement.
+    """
+    regression, count = task.kind is TaskKind.regression, len(answers.labels)
+    samples = [np.arange(count), *np.random.default_rng(0).integers(count, size=(SAMPLES, count))]
+    for name in [*task.scores, *(["loss"] if regression else [])]:
+        value, *sampled = (_score(task, name, answers, sample) for sample in samples)
+        if None not in (value, *sampled):
+            half = 1.96 * float(np.std(sampled, ddof=1))
+            run_log.value(f"eval/{name}_low", value - half)
+            run_log.value(f"eval/{name}_high", value + half)
+    if regression:
+        run_log.value("eval/majority_loss", float(np.var(answers.labels)))
+
+
+def _score(task: TaskConfig, name: str, answers: Predictions, rows: np.ndarray) -> float | None:
+    both = answers.labels, answers.predicted
+    labels, predicted = ([one[row] for row in rows] if isinstance(one, list) else one[rows] for one in both)
+    return float(np.mean((labels - predicted) ** 2)) if name == "loss" else scores.compute(task.kind, name, labels, predicted)
 
 
 def write_more_scores(task: TaskConfig, suffix: str, answers: Predictions, run_log: RunLog) -> None:

@@ -5,10 +5,12 @@ from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
 
+import numpy as np
 import torch
 
 from harness import tasks
-from harness.config.choices import KeepBest
+from harness.config.choices import KeepBest, TaskKind
+from harness.config.resolve import BALANCED
 from harness.config.schema import RunConfig
 from harness.hardware.device import Machine
 from harness.hardware.energy import EnergyMeter
@@ -23,6 +25,7 @@ from harness.training.sharding import Collected, weights_of
 from harness.training.taught import Taught, with_answers
 from models.batch import Batch
 from models.heads import Classifier
+from models.losses import IGNORED
 
 Cost = Callable[[int, int], float]
 """FLOPs of forward and backward over so many texts, padded to so many tokens."""
@@ -44,6 +47,7 @@ def finetune(
     The model ends with the weights of its last step, or those of the best epoch by `finetune.keep_best`; of several ranks
     the first one evaluates and has them. `meter` pauses during evaluation.
     """
+    model.class_weights = class_weights(config, data, machine)
     weights = weights_of(model, machine, ranks)
     position = Position()
     if teacher is not None and not config.finetune.hidden_weight:
@@ -89,6 +93,27 @@ def training_of(
     )
 
 
+def class_weights(config: RunConfig, data: Prepared, machine: Machine) -> torch.Tensor | None:
+    """(C,) factors of the loss of each class; None where all count alike.
+
+    Balanced ones are the rows (of kind `tokens`: words) over the classes times the rows of the class, as scikit-learn's; of
+    kind `multilabel`, where a class is a question of its own, the texts without the label over those with it.
+    """
+    given, labels = config.finetune.class_weights, data.train.labels
+    if given is None:
+        return None
+    if given != BALANCED:
+        by_label = {str(label): float(weight) for label, weight in given.items()}
+        weights = torch.tensor([by_label[label] for label in config.task.labels])
+    elif config.task.kind is TaskKind.multilabel:
+        weights = torch.from_numpy((1 - labels).sum(axis=0) / labels.sum(axis=0).clip(1))
+    else:
+        counts = np.bincount(labels[labels != IGNORED], minlength=len(config.task.labels))
+        weights = torch.from_numpy(counts.sum() / (len(counts) * counts.clip(1)))
+    print(f"class weights: {dict(zip(config.task.labels, weights.tolist(), strict=True))}", flush=True)
+    return weights.float().to(machine.device)
+
+
 class Checkpoint(NamedTuple):
     """Weights on the CPU, the step after which they were copied, and their score."""
 
@@ -98,9 +123,10 @@ class Checkpoint(NamedTuple):
 
 
 class BestCheckpoint:
-    """Evaluates a split after every epoch and at the end, and keeps the weights of the best score, the earliest of equal ones.
+    """Evaluates a split in every epoch and at the end, and keeps the weights of the best score, the earliest of equal ones.
 
-    An undefined score is never the best. If all are undefined, the last weights stay.
+    An undefined score is never the best. If all are undefined, the last weights stay. With `finetune.early_stopping` the
+    training ends after so many evaluations in a row without a better score.
     """
 
     def __init__(
@@ -119,10 +145,18 @@ class BestCheckpoint:
         self._steps_per_epoch = config.finetune.steps_per_epoch(len(data.train))
         self._last_step = config.finetune.planned_steps(len(data.train))
         self.best: Checkpoint | None = None
+        self._without_better = 0  # evaluations in a row
+        rows = len(data.train) + len(self._split)
+        if by_tune:
+            print(
+                f"tune: {len(self._split):,} of {rows:,} rows of train are not trained on, and choose the weights", flush=True
+            )
 
     def should_run(self, position: Position) -> bool:
-        """At the end of an epoch and of the training."""
-        return position.step % self._steps_per_epoch == 0 or position.step == self._last_step
+        """`evaluations_per_epoch` times in an epoch, the last time at its end, and at the end of the training."""
+        share = self._config.finetune.evaluations_per_epoch, self._steps_per_epoch
+        before, now = ((step * share[0]) // share[1] for step in (position.step - 1, position.step))
+        return now > before or position.step == self._last_step
 
     def run(self, position: Position) -> None:
         """Evaluates, writes the score and the cost of training so far, and copies the weights if they are the best so far."""
@@ -135,7 +169,13 @@ class BestCheckpoint:
             if score is None:
                 return
             self._run_log.curve(self._key, position.step, score, position.tokens)
-            if self.best is None or score > self.best.score:
+            is_better, patience = self.best is None or score > self.best.score, self._config.finetune.early_stopping
+            self._without_better = 0 if is_better else self._without_better + 1
+            if patience is not None and self._without_better >= patience and position.step < self._last_step:
+                position.stopped = True
+                steps = f"step {position.step:,} of {self._last_step:,}"
+                print(f"stopped after {steps}: no better score on tune in {patience} evaluations", flush=True)
+            if is_better:
                 weights = {name: value.to("cpu", copy=True) for name, value in self._model.state_dict().items()}
                 self.best = Checkpoint(score, position.step, weights)
 

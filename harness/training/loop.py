@@ -40,6 +40,7 @@ class Position:
     flops: float = 0.0
     seconds: float = 0.0
     paused_seconds: float = 0.0  # of evaluation, not in `seconds`
+    stopped: bool = False  # before the limit
 
     def advance(self, step: "Step", times: int = 1) -> None:
         """Counts so many more steps of this kind."""
@@ -112,6 +113,7 @@ class OnFirstRank:
         """Runs it, or nothing."""
         if self.ranks.first:
             self.callback.run(position)
+        position.stopped = bool(self.ranks.agreed(position.stopped))
 
 
 @dataclass(frozen=True)
@@ -142,7 +144,7 @@ def train(training: Training, optimiser: Clipped, position: Position, machine: M
     layers, loss_of = gradients.layers_of(model), ranks.parallel(model, training.loss)
     warmup = warmup_fraction(config, training.planned_steps)
     decay = config.decay_fraction or DECAY[config.schedule]
-    while not limit.reached(position):
+    while not (limit.reached(position) or position.stopped):
         step = training.next_step(position)
         factor = learning_rate_factor(limit.done(position), limit.total, warmup, limit.size(step), decay, config.schedule)
         rate = config.learning_rate * factor

@@ -37,7 +37,8 @@ class Predictor:
     def rows(self, texts: list[list[str]], first: int) -> list[dict[str, Any]]:
         """One row per text, pair or list of words, numbered from `first`."""
         tagged, numbers = self.task.kind is TaskKind.tokens, list(range(first, first + len(texts)))
-        unlabelled = [[0] * len(words) for words in texts] if tagged else [0] * len(texts)
+        multiple = self.task.kind is TaskKind.multilabel
+        unlabelled = [[0] * len(words) for words in texts] if tagged else [[] if multiple else 0] * len(texts)
         kind = kind_of(self.task)
         split = kind.encode(self.task, self._tokenizer, Examples(texts, unlabelled, numbers, "input"))
         logits = predict(self._model, split, self._batch_size, self._pad, self._machine)
@@ -46,6 +47,11 @@ class Predictor:
             return [{"row": number, "words": words, "prediction": tags} for number, words, tags in rows]
         if self.task.kind is TaskKind.regression:
             return [{"row": number, "prediction": value} for number, value in zip(numbers, logits[:, 0].tolist(), strict=True)]
+        if multiple:
+            shares = [dict(zip(self.task.labels, row, strict=True)) for row in (1 / (1 + np.exp(-logits))).tolist()]
+            chosen = [[label for label in row if row[label] > 0.5] for row in shares]
+            rows = zip(numbers, chosen, shares, strict=True)
+            return [{"row": number, "prediction": labels, "probabilities": row} for number, labels, row in rows]
         return [classified(number, self.task.labels, row) for number, row in zip(numbers, softmax(logits), strict=True)]
 
 

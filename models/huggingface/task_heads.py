@@ -79,6 +79,7 @@ def token_head(state: dict[str, Tensor], kind: str, family: str) -> dict[str, Te
 def task_keys(kind: str, labels: list[str], num_outputs: int) -> dict:
     """Keys of config.json: names of the outputs, and the loss."""
     problems = {"classification": "single_label_classification", "regression": "regression"}
+    problems["multilabel"] = "multi_label_classification"
     problem = {"problem_type": problems[kind]} if kind in problems else {}
     names = labels or [f"LABEL_{number}" for number in range(num_outputs)]
     by_number = {str(number): name for number, name in enumerate(names)}

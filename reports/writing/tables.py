@@ -166,7 +166,7 @@ def columns(section: Section) -> list[str]:
         return present(section, (name for name in OF_PRETRAINING if name not in PER_BYTE.values() or name in by_byte))
     scores = [name for name, metric in metrics.METRICS.items() if name.startswith("eval/") and metric.unit == "score"]
     hidden = {HEADLINE, MAJORITY, FREQUENCIES, f"eval/{section.headline}", *rates_by_the_wall(section)}
-    others = [name for name in scores if name not in hidden]
+    others = [name for name in scores if name not in hidden and not name.endswith(("_low", "_high"))]
     adapted = OF_ADAPTATION if {*ADAPTING} & {*arms.varying(run.facts for run in section.runs)} else ()
     return present(section, (*(name for name in MEASURES if name not in hidden), *adapted, HEADLINE, *others))
 

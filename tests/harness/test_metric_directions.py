@@ -49,7 +49,9 @@ NO_MERIT = {
     "timing/launch_s",
     "corpus/overlap",
     "eval/majority_score",
+    "eval/majority_loss",
     "eval/unigram_score",
+    *(f"eval/{name}_{end}" for name in (*metrics.SCORE_TITLES, "loss") for end in ("low", "high")),  # ends of intervals
 }
 BY_NAME = {
     "inference/peak_memory_bytes": "lower",

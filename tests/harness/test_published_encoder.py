@@ -5,13 +5,10 @@ import os
 import re
 from pathlib import Path
 
-import pyarrow.parquet
 import pytest
 import torch
 import transformers
 from safetensors.torch import load_file
-from scipy.stats import pearsonr, spearmanr
-from tokenizers import Tokenizer
 from transformers.pytorch_utils import prune_linear_layer
 
 from harness.__main__ import main
@@ -75,32 +72,19 @@ def test_hidden_states_are_those_of_transformers(folder, compose):
     assert {origin.kind for name, origin in origins.items() if not name.startswith("head.")} == {"kept"}
 
 
-def test_similarity_of_sentences_is_the_published_one(folder, compose, shared_data):
-    """Cosine of mean vectors against the labels of STS-B's validation pairs, without training.
+def test_similarity_of_sentences_is_the_published_one(folder, shared_data, tmp_path):
+    """Cosine of mean vectors against the labels of STS-B's validation pairs, without training, by the command.
 
     Alammar and Grootendorst, Hands-On Large Language Models, notebook of chapter 10: Pearson 0.869619, Spearman 0.867164.
     """
-    model, _ = built(compose)
-    tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
-    tokenizer.enable_truncation(128)
-    tokenizer.enable_padding()
-    (file,) = (shared_data / "glue" / "stsb").glob("validation-*.parquet")
-    pairs = pyarrow.parquet.read_table(file).to_pydict()
-    vectors = []
-    for field in ("sentence1", "sentence2"):
-        order = sorted(range(len(pairs[field])), key=lambda row: len(pairs[field][row]))
-        of_field = torch.empty(len(order), 384)
-        for rows in (order[first : first + 100] for first in range(0, len(order), 100)):
-            encodings = tokenizer.encode_batch([pairs[field][row] for row in rows])
-            ids, mask = (torch.tensor([getattr(one, name) for one in encodings]) for name in ("ids", "attention_mask"))
-            with torch.inference_mode():
-                states = model.encoder(Batch(ids, attention_mask=mask.bool())) * mask[..., None]
-            of_field[rows] = states.sum(1) / mask.sum(1, keepdim=True)
-        vectors.append(of_field)
-    cosines = torch.cosine_similarity(*vectors).numpy()
-    assert len(cosines) == 1500
-    assert pearsonr(cosines, pairs["label"]).statistic == pytest.approx(0.8696194608752055, abs=1e-5)
-    assert spearmanr(cosines, pairs["label"]).statistic == pytest.approx(0.8671637433378804, abs=1e-5)
+    given = ["model=minilm", "task=similarity", "data=local", f"data.root={shared_data}", "report=false"]
+    assert main([*given, f"output={tmp_path / 'out'}"]) == 0
+    (path,) = (tmp_path / "out").glob("*/*/result.json")
+    metrics = json.loads(path.read_text())["metrics"]
+    assert metrics["eval/examples"] == 1500
+    assert metrics["eval/pearson"] == pytest.approx(0.8696194608752055, abs=1e-5)
+    assert metrics["eval/spearman"] == pytest.approx(0.8671637433378804, abs=1e-5)
+    assert metrics["eval/pearson_low"] < 0.8696 < metrics["eval/pearson_high"] < metrics["eval/pearson_low"] + 0.04
 
 
 @pytest.mark.parametrize("overrides", CHANGES.values(), ids=CHANGES)

@@ -9,16 +9,22 @@ from pathlib import Path
 
 import pyarrow
 import pytest
+from omegaconf import OmegaConf
 from pyarrow import parquet
 
 from harness.config.choices import DataSource, TaskKind
 from harness.config.schema import DataConfig, RunConfig, TaskConfig
 from harness.errors import InputError
 from harness.tasks import prepared as cache
-from harness.tasks.rows import Table, load_table
+from harness.tasks.rows import Table, load_table, with_labels
 
 KINDS = ("csv", "tsv", "jsonl", "parquet")
 ROWS = [("a fine film", "pos"), ("dull", "neg"), ("good", "pos"), ("1999", "neg"), ("None", "pos")]
+
+
+def at(kind: str, row: int) -> str:
+    """The place of a row in an error: a line of the file, the header counted, or of parquet the row."""
+    return f"row {row}" if kind == "parquet" else f"line {row + (1 if kind == 'jsonl' else 2)}"
 
 
 @dataclass
@@ -233,14 +239,16 @@ def test_missing_column_names_the_nearest(place, refused, kind):
 @pytest.mark.parametrize(
     ("label", "expected"),
     [
-        ("postive", ", row 1: 'postive'; did you mean 'pos'? choices for `task.labels`: neg, pos"),
-        ("7", ", row 1: label '7' is not among 0 to 1, task.labels"),
-        ("-1", ", row 1: label '-1' is not among 0 to 1, task.labels (hidden labels?)"),
-        ("", ", row 1: ''; choices for `task.labels`: neg, pos"),
+        ("postive", ": 'postive'; did you mean 'pos'? choices for `task.labels`: neg, pos"),
+        ("7", ": label '7' is not among 0 to 1, task.labels"),
+        ("-1", ": label '-1' is not among 0 to 1, task.labels (hidden labels?)"),
+        ("", ": ''; choices for `task.labels`: neg, pos"),
     ],
 )
 def test_wrong_label_names_file_row_and_key(place, refused, kind, label, expected):
-    assert f"task 'own', train (train.{kind}){expected}" in refused(place.file(kind, [("a", "pos"), ("b", label)]))
+    assert f"task 'own', train (train.{kind}), {at(kind, 1)}{expected}" in refused(
+        place.file(kind, [("a", "pos"), ("b", label)])
+    )
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -253,13 +261,13 @@ def test_classes_without_names_are_listed(place, refused, kind):
 @pytest.mark.parametrize("label", ["nan", "much", ""])
 def test_regression_without_a_number_names_the_row(place, refused, kind, label):
     message = refused(place.file(kind, [("a", "1.0"), ("b", label)]), kind=TaskKind.regression, labels=[])
-    assert f"train (train.{kind}), row 1: expected a number in column 'y' of task.label, got '{label}'" in message
+    assert f"train (train.{kind}), {at(kind, 1)}: expected a number in column 'y' of task.label, got '{label}'" in message
 
 
 @pytest.mark.parametrize("kind", ["jsonl", "parquet"])
 def test_missing_text_names_the_row(place, refused, kind):
     message = refused(place.file(kind, [("a", "pos"), (None, "neg")]))
-    assert f"train (train.{kind}), row 1: expected text in every column of task.fields, got None in 'text'" in message
+    assert f"train (train.{kind}), {at(kind, 1)}: expected text in every column of task.fields, got None in 'text'" in message
 
 
 @pytest.mark.parametrize("kind", ["csv", "tsv"])
@@ -274,7 +282,7 @@ def test_parquet_without_rows_is_refused(place, refused):
 @pytest.mark.parametrize("kind", KINDS)
 def test_two_rows_with_one_id_are_named(place, refused, kind):
     path = place.file(kind, [("a", "pos", 5), ("b", "neg", 6), ("c", "neg", 5)], columns=("text", "y", "id"))
-    assert f"train (train.{kind}): rows 0 and 2 have the same id" in refused(path)
+    assert f"train (train.{kind}), {at(kind, 2)}: the same id 5 as {at(kind, 0)}; fix the data" in refused(path)
     assert "set task.item" in refused(path)
 
 
@@ -285,7 +293,7 @@ def test_id_that_nothing_has_is_refused(place, refused):
 @pytest.mark.parametrize("kind", ["jsonl", "parquet"])
 def test_nul_in_a_text_names_the_row(place, refused, kind):
     message = refused(place.file(kind, [("a", "pos"), ("b\0c", "neg")]))
-    assert f"train (train.{kind}), row 1: there is a NUL byte in 'text' of task.fields" in message
+    assert f"train (train.{kind}), {at(kind, 1)}: there is a NUL byte in 'text' of task.fields" in message
 
 
 def test_torn_parquet_names_the_file(place, refused):
@@ -320,3 +328,113 @@ def test_one_file_for_two_splits_is_refused(place, refused):
 def test_overlapping_parts_of_a_file_are_refused(place, refused):
     message = refused(place.file("csv", ROWS), train_split="train[:80%]", validation_split="train[60%:]")
     assert "task.train_split='train[:80%]' and task.validation_split='train[60%:]' share rows" in message
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_wrong_row_of_a_file_is_said_with_its_place(place, refused, kind):
+    rows = [("a", "pos"), ("", "neg"), ("c", "good"), ("d", "neg"), (" ", "bad")]
+    said = refused(place.file(kind, rows))
+    assert said.startswith("4 mistakes: (1) ")
+    for row, expected in [(1, "the text in 'text'"), (2, "'good'"), (4, "the text in 'text'"), (4, "'bad'")]:
+        assert f"(train.{kind}), {at(kind, row)}: {expected}" in said
+
+
+def test_a_text_of_several_lines_is_named_by_its_first_one(place, refused):
+    path = place.raw("a.csv", b'text,y\n"one\ntwo",pos\n\n"three\nfour",good\nfive,worse\n')
+    assert "(a.csv), line 5: 'good'" in refused(path)
+    assert "(a.csv), line 7: 'worse'" in refused(path)
+
+
+def test_line_of_a_row_is_that_of_the_file_where_a_split_is_a_part_of_it(place, refused):
+    path = place.file("csv", [*ROWS, ("a", "good")])
+    message = refused(path, "validation", train_split="train[:50%]", validation_split="train[50%:]")
+    assert "validation (train.csv), line 7: 'good'" in message
+
+
+def test_many_mistakes_are_counted(place, refused):
+    said = refused(place.file("csv", [("a", "good")] * 30))
+    assert said.startswith("30 mistakes: (1) ")
+    assert "line 21" in said
+    assert "line 22" not in said
+    assert said.endswith("; and 10 more")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_labels_that_are_not_named_are_those_of_train(place, kind):
+    config = place.config(place.file(kind, ROWS), labels=[], validation_file=place.file(kind, ROWS[:1], "other"))
+    config = with_labels(config)
+    assert config.task.labels == ["neg", "pos"]
+    assert load_table(config, "validation").columns["y"] == [1]
+
+
+def test_labels_that_are_whole_numbers_are_in_their_order(place):
+    path = place.file("csv", [("a", 10), ("b", 9), ("c", -1), ("d", "B"), ("e", "a")])
+    assert with_labels(place.config(path, labels=[])).task.labels == ["-1", "9", "10", "B", "a"]
+    assert place.table(path, labels=["-1", "9", "10", "B", "a"]).columns["y"] == [2, 1, 0, 3, 4]
+
+
+def test_label_of_validation_that_train_lacks_is_refused_in_one_line(place, tmp_path):
+    other = place.file("csv", [("a", "neg"), ("b", "odd")], "other")
+    config = place.config(place.file("csv", ROWS), validation_file=other, labels=[], scores=["accuracy"], headline="accuracy")
+    config.output = str(tmp_path / "out")
+    with pytest.raises(InputError) as caught:
+        cache.prepare(config)
+    assert str(caught.value) == (
+        "unknown label of task 'own', validation (other.csv), line 3: 'odd'; choices for `task.labels`: neg, pos"
+    )
+
+
+def test_numbers_are_no_classes(place):
+    path = place.file("csv", [(f"text {row}", row / 7) for row in range(50)])
+    with pytest.raises(InputError, match=r"has 50 labels in 50 rows; for numbers set task\.kind=regression"):
+        with_labels(place.config(path, labels=[]))
+
+
+@pytest.mark.parametrize("kind", ["csv", "jsonl", "parquet"])
+def test_a_text_may_have_any_number_of_labels(place, kind):
+    lists = [["joy", "awe"], [], ["awe"]]
+    rows = [("abc"[row], " | ".join(names) if kind == "csv" else names) for row, names in enumerate(lists)]
+    config = with_labels(place.config(place.file(kind, rows), kind=TaskKind.multilabel, labels=[]))
+    assert config.task.labels == ["awe", "joy"]
+    assert load_table(config, "train").columns["y"] == [[0, 1], [], [0]]
+
+
+def test_unknown_label_among_several_is_refused(place, refused):
+    path = place.file("csv", [("a", "pos|neg"), ("b", "pos|odd")])
+    assert "line 3: 'odd'; choices for `task.labels`: neg, pos" in refused(path, kind=TaskKind.multilabel)
+
+
+def test_scores_of_an_own_task_are_those_of_its_kind(compose):
+    def scored(*arguments: str) -> tuple[list[str], str]:
+        (run,) = compose("task=own", "task.train_file=a.csv", *arguments)
+        return run.task.scores, run.task.headline
+
+    assert scored() == (["accuracy"], "accuracy")
+    assert scored("task.kind=multilabel") == (["f1_micro", "f1_macro", "accuracy"], "f1_micro")
+    assert scored("task.kind=regression") == (["pearson", "spearman"], "pearson")
+    assert scored("task.scores=[f1_macro,accuracy]") == (["f1_macro", "accuracy"], "f1_macro")
+    assert scored("task.scores=[f1_macro,accuracy]", "task.headline=accuracy")[1] == "accuracy"
+
+
+@pytest.mark.long
+def test_own_labels_are_part_of_the_run_and_mistakes_of_all_files_end_it_with_2(place, run_harness, tmp_path):
+    """The whole command: with the labels of the file, and with wrong rows in both files, before anything runs."""
+    train = place.file("csv", ROWS * 8)
+    arguments = ["task=own", f"task.train_file={train}", "task.label=y", "finetune.class_weights={pos: 1, neg: 2}"]
+    arguments += ["scale=tiny", "measure=none", "finetune.max_steps=2", "report=false", f"output={tmp_path / 'out'}"]
+    other = place.file("csv", ROWS, "other")
+    ended = run_harness(*arguments, f"task.validation_file={other}")
+    assert ended.returncode == 0, ended.stderr
+    (folder,) = (path.parent for path in (tmp_path / "out").glob("*/*/result.json"))
+    assert OmegaConf.load(folder / "config.yaml").task.labels == ["neg", "pos"]
+    assert "class weights: {'neg': 2.0, 'pos': 1.0}" in (folder / "log.txt").read_text()
+
+    wrong = place.file("csv", [("a", "odd"), ("", "neg")], "wrong")
+    ended = run_harness(*arguments, f"task.validation_file={wrong}")
+    assert ended.returncode == 2
+    assert ended.stderr.splitlines()[0] == "harness: 2 mistakes:"
+    assert "(1) task 'own', validation (wrong.csv), line 3: the text in 'text'" in ended.stderr
+    assert "(2) unknown label of task 'own', validation (wrong.csv), line 2: 'odd'" in ended.stderr
+    ended = run_harness(*arguments, f"task.validation_file={other}", "finetune.class_weights={pos: 1, bad: 2}")
+    assert ended.returncode == 2
+    assert "must have a weight for each label of task 'own': neg, pos" in ended.stderr

@@ -10,7 +10,7 @@ from harness.tasks import scores
 TRUTH = np.array([1, 1, 1, 0, 0, 0, 0, 1])
 PREDICTED = np.array([1, 1, 0, 0, 0, 1, 0, 1])  # 3 true positives, 1 false positive, 1 false negative, 3 true negatives
 NUMBERS = np.array([1.0, 2.0, 3.0, 4.0])
-CLASSES, NUMERIC, TOKENS, SPANS, PAIRS = TaskKind
+CLASSES, NUMERIC, TOKENS, SPANS, PAIRS, MULTI, *_ = TaskKind
 
 
 @pytest.mark.parametrize(

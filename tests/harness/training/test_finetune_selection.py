@@ -154,6 +154,38 @@ def test_last_evaluation_is_at_the_end_of_a_budget_that_cuts_an_epoch_short(trai
     assert values["finetune/best_epoch"] in (1, 1 + 1 / per_epoch)
 
 
+def test_several_evaluations_of_an_epoch_are_evenly_spaced(trained, prepared):
+    _, run_log, _ = trained(KeepBest.tune, epochs=2, evaluations_per_epoch=3, batch_size=8)
+    assert -(-len(prepared.train) // 8) == 8
+    assert list(run_log.evaluations) == [3, 6, 8, 11, 14, 16]
+
+
+def test_training_ends_after_evaluations_without_a_better_score(trained, prepared, capsys):
+    """Two evaluations after the best one; losses and weights up to there are those of the whole training."""
+    given = misleading(prepared)
+    whole, early = trained(KeepBest.tune, given), trained(KeepBest.tune, given, early_stopping=2)
+    evaluations = [(step, score) for step, (score, _) in whole[1].evaluations.items()]
+    best, without, end = -1.0, 0, evaluations[-1][0]
+    for step, score in evaluations:
+        best, without = max(best, score), 0 if score > best else without + 1
+        if without == 2:
+            end = step
+            break
+    assert list(early[1].evaluations)[-1] == end < evaluations[-1][0]
+    assert losses(early[1]) == losses(whole[1])[:end]
+    assert same(weights(early[0]), weights(whole[0]))
+    assert early[2] == whole[2]
+    said = capsys.readouterr().out
+    assert f"stopped after step {end} of {evaluations[-1][0]}: no better score on tune in 2 evaluations" in said
+    assert f"tune: {len(given.tune)} of {len(given.train) + len(given.tune)} rows of train are not trained on" in said
+
+
+@pytest.mark.parametrize("key", ["early_stopping=2", "evaluations_per_epoch=3"])
+def test_what_looks_at_scores_needs_rows_of_its_own(compose, small, key):
+    with pytest.raises(InputError, match=rf"finetune\.{key} needs rows .* add finetune\.keep_best=tune task\.tune_share"):
+        compose(*small, f"finetune.{key}", "finetune.keep_best=validation", "task.tune_share=0.2")
+
+
 def test_validation_is_not_read_while_training(trained, prepared):
     hidden = replace(prepared, validation=None)
     for keep_best in (KeepBest.none, KeepBest.tune):
