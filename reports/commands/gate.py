@@ -300,12 +300,17 @@ def verdict(of_arm: list[Test]) -> Verdict:
         return Verdict.WORSE
     if outcomes != {Outcome.PASSED}:
         return Verdict.NOT_RESOLVED
-    return Verdict.BETTER if any(test.is_gain(len(of_arm)) for test in of_arm) else Verdict.SAME
+    return Verdict.BETTER if any(test.is_gain(_scattering(of_arm)) for test in of_arm) else Verdict.SAME
+
+
+def _scattering(of_arm: list[Test]) -> int:
+    """How many tests are no counts, whose gains are no matter of chance."""
+    return sum(not metrics.get(test.limit.metric).deterministic for test in of_arm)
 
 
 def record(of_arm: list[Test]) -> dict[str, Any]:
     """A candidate as JSON: the verdict, the level that it was tested at, and its tests."""
-    told = [test.record(len(of_arm)) for test in of_arm]
+    told = [test.record(_scattering(of_arm)) for test in of_arm]
     return {"arm": of_arm[0].arm, "verdict": verdict(of_arm).value, "level": of_arm[0].level, "tests": told}
 
 
@@ -500,7 +505,7 @@ def text(candidates: list[dict], without: list[str], passing: set[str], options:
     if options.ledger:
         lines += [wrapped(f"{candidate['arm']}: {look_text(candidate)}.", 2, "-") for candidate in candidates]
     verdicts = grouped((candidate["verdict"], candidate["arm"]) for candidate in candidates)
-    lines += [wrapped(f"{found}: {', '.join(names)}", 2) for found, names in verdicts.items()]
+    lines += [wrapped(f"{found}: {', '.join(names)}", 0) for found, names in verdicts.items()]
     if not tested:
         return "\n".join([*lines, "failed: nothing to judge: the two sides have no arm in common"])
     number = f"{len(tested)} test{'s' * (len(tested) != 1)}"

@@ -141,12 +141,13 @@ def overview(path: Path) -> str:
     front = ", ".join(f"{line['study']}/{line['arm']}" for line in ledger.frontier())
     left = "no look is left" if ledger.looks == ledger.spent else f"the next look has level {ledger.next_level:.2g}"
     lines = [table(("look", "candidate", "verdict", "level", "changes"), rows, "rllrl"), ""] if rows else []
-    lines += [wrapped(f"candidates: {counts or 'none'}; {left}", 2)]
-    return "\n".join([*lines, wrapped(f"frontier, by measured means: {front or 'none, but the baseline'}", 2)])
+    lines += [wrapped(f"candidates: {counts or 'none'}; {left}", 0)]
+    return "\n".join([*lines, wrapped(f"frontier, by measured means: {front or 'the baseline alone'}", 0)])
 
 
 def _changes(line: dict[str, Any]) -> str:
-    return "; ".join(f"{test['title']} {change_text(test | {'interval': None})}" for test in line["tests"])
+    moved = (test for test in line["tests"] if test.get("difference") != 0)
+    return "; ".join(f"{test['title']} {change_text(test | {'interval': None})}" for test in moved)
 
 
 def change_text(test: dict[str, Any]) -> str:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy.stats import ttest_1samp
 
 from harness import metrics
 from harness.metrics import Margin
@@ -19,6 +20,7 @@ from reports.comparison.statistics import Verdict, change
 
 SCORE = metrics.get("eval/score")
 DROP = Limit("eval/score", Margin(0.02), "2points")
+SEEDS = 5
 PASSED = (Verdict.BETTER, Verdict.SAME)
 
 
@@ -33,13 +35,23 @@ def verdict_of(before: np.ndarray, after: np.ndarray, level: float) -> Verdict:
     return gate.verdict([test])
 
 
-def false_passes(ledgers: int, each: list[float], effect: float, verdicts: tuple[Verdict, ...], seeds: int = 5) -> float:
-    """Share of ledgers in which a candidate, of which each differs by `effect`, has one of these verdicts."""
-    rng, found = np.random.default_rng([len(each), ledgers, round(1e4 * abs(effect))]), 0
-    for _ in range(ledgers):
-        luck, base = rng.normal(0.8, 0.02, seeds), rng.normal(0, 0.01, seeds)
-        scores = luck + effect + rng.normal(0, 0.01, (len(each), seeds))
-        found += any(verdict_of(luck + base, one, level) in verdicts for one, level in zip(scores, each, strict=True))
+def false_passes(ledgers: int, each: list[float], effect: float, verdicts: tuple[Verdict, ...], all_judged: int = 2) -> float:
+    """Share of ledgers in which a candidate, of which each differs by `effect`, has one of these verdicts.
+
+    From the third ledger on, candidates whose t test is far from their level are not judged: in the first two they fail.
+    """
+    rng, found, null = np.random.default_rng([len(each), ledgers, round(1e4 * abs(effect))]), 0, np.array(each)
+    for ledger in range(ledgers):
+        luck, base = rng.normal(0.8, 0.02, SEEDS), rng.normal(0, 0.01, SEEDS)
+        scores = luck + effect + rng.normal(0, 0.01, (len(each), SEEDS))
+        near = ttest_1samp(scores - luck - base, effect, axis=1, alternative="greater").pvalue <= 2 * null
+        judged = [
+            verdict_of(luck + base, scores[at], each[at]) in verdicts
+            for at in range(len(each))
+            if near[at] or ledger < all_judged
+        ]
+        found += any(judged)
+        assert ledger >= all_judged or not any(passed and not at for passed, at in zip(judged, near, strict=True))
     return found / ledgers
 
 
@@ -49,23 +61,27 @@ CASES = {
 }
 
 
-@pytest.mark.slow
+def allowance(ledgers: int) -> float:
+    """Two standard errors of a share of 5 %."""
+    return 2 * math.sqrt(LEVEL * (1 - LEVEL) / ledgers)
+
+
+@pytest.mark.long
 @pytest.mark.parametrize("looks", [None, 1000])
 @pytest.mark.parametrize("case", CASES)
 def test_at_most_one_ledger_of_1000_looks_in_twenty_holds_a_false_pass(case: str, looks: int | None):
-    ledgers = 200
+    ledgers = 1000
     share = false_passes(ledgers, levels(1000, looks), *CASES[case])
     print(f"{case}, {looks or 'no limit of'} looks: {share:.4f} of {ledgers} ledgers of 1,000 candidates")
-    assert share <= LEVEL + 2 * math.sqrt(LEVEL * (1 - LEVEL) / ledgers)
+    assert share <= LEVEL + allowance(ledgers)
 
 
 @pytest.mark.long
 def test_the_whole_level_for_each_of_50_candidates_would_not_be_honest():
-    ledgers = 40
-    shares = [false_passes(ledgers, each, 0.0, (Verdict.BETTER,)) for each in (levels(50, 50), [LEVEL] * 50)]
+    shares = [false_passes(300, each, *CASES["worse by the limit, passed"]) for each in (levels(50, 50), [LEVEL] * 50)]
     print(f"false passes: shared level {shares[0]:.3f}, whole level each {shares[1]:.3f}")
-    assert shares[0] <= LEVEL + 2 * math.sqrt(LEVEL * (1 - LEVEL) / ledgers)
-    assert shares[1] > 0.5
+    assert shares[0] <= LEVEL + allowance(300)
+    assert shares[1] > 0.3
 
 
 @pytest.mark.parametrize("looks", [None, 7])
