@@ -360,6 +360,7 @@ class Export(Store):
     run: str = word("RUN", meaning=RUN)
     to: Path | None = key(None, "new folder (RUN/export)")
     family: str | None = key(None, "model_type to write (the first that expresses the model)")
+    license: str = key("unknown", "licence of the weights in the model card, as the hub names it")
 
 
 @dataclass(frozen=True, kw_only=True)

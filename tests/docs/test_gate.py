@@ -24,6 +24,7 @@ def test_workflow_calls_the_script_whose_limits_can_be_read():
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(3600)  # it trains six times, in a minute or two of an idle machine
 def test_script_passes_code_that_is_the_same(tmp_path):
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     done = subprocess.run(
