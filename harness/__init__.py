@@ -1,5 +1,12 @@
 """How variants are compared: composing a study, training and measuring each run, tracking the results."""
 
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
+
+    from models.heads import Classifier
+
 
 def run_study(arguments: list[str]) -> int:
     """Runs what `python -m harness` would with these arguments, such as ["-m", "model=base,albert"].
@@ -9,6 +16,22 @@ def run_study(arguments: list[str]) -> int:
     from harness.commands import run  # Hydra
 
     return run.main(arguments)
+
+
+def load(run: str, output: str = "multirun", uri: str | None = None) -> "tuple[Classifier, Tokenizer, list[str]]":
+    """The fine-tuned model of a run on the CPU, its tokenizer, which cuts as in training, and the names of its classes.
+
+    `run` is its folder, the beginning of its name below `output`, or its id. InputError for one without weights
+    (finetune.keep=last keeps them).
+    """
+    from tokenizers import Tokenizer  # with torch: seconds, which the command line does without
+
+    from harness.checkpoints import find_run, finetuned
+
+    model, facts, path = finetuned.load_finetuned(find_run.weights_folder(str(run), "run", output, uri))
+    tokenizer = Tokenizer.from_file(str(path))
+    tokenizer.enable_truncation(facts.max_length)
+    return model, tokenizer, facts.labels
 
 
 def __getattr__(name: str) -> str:

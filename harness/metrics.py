@@ -237,6 +237,7 @@ def _of_measuring() -> list[Metric]:
         Metric(
             "model/bytes_forward", "bytes", lower, "bytes that operators read and write in a forward pass", Compared.COUNTED
         ),
+        Metric("model/operators_forward", "operators", lower, "operators that move bytes in a forward pass", Compared.COUNTED),
         Metric("model/arithmetic_intensity", "FLOP/byte", neither, "arithmetic intensity", Compared.COUNTED),
     ]
 

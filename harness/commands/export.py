@@ -1,13 +1,14 @@
 """A model that was trained here as a checkpoint that transformers loads: `python -m harness export RUN [to=FOLDER]`.
 
 RUN is the folder of a pretraining or fine-tuning, or its id in the tracking store. The checkpoint is config.json,
-model.safetensors and the tokenizer; that of a fine-tuning has the head of its task. It is loaded and run once before it gets
+model.safetensors, the tokenizer and a model card; that of a fine-tuning has the head of its task. It is loaded and run once before it gets
 its name: by transformers where that is installed, otherwise by our own reader.
 """
 
-from harness.checkpoints import find_run
+from harness.checkpoints import card, find_run
 from harness.checkpoints.export import Export, export
 from harness.commands.options import Export as Options
+from harness.tracking import run_log
 
 
 def summary(exported: Export) -> str:
@@ -26,5 +27,11 @@ def summary(exported: Export) -> str:
 def main(options: Options) -> int:
     """0; InputError for what cannot be exported."""
     checkpoint = find_run.weights_folder(options.run, "RUN", options.output, options.uri)
-    print(summary(export(checkpoint, options.to or checkpoint.parent / "export", options.family)))
+    run = checkpoint.parent
+    readme = card.text(run, options.license) if (run / run_log.RESULT).is_file() else None
+    exported = export(checkpoint, options.to or run / "export", options.family)
+    if readme:
+        (exported.folder / "README.md").write_text(readme, encoding="utf-8")
+    print(summary(exported))
+    print(f"model card: {'README.md' if readme else 'none, as the folder of the run is not beside its weights'}")
     return 0

@@ -84,7 +84,8 @@ def extract(extractor: "Extractor", options: Features) -> str:
     ):
         file = WRITERS[options.written](temporary, layout)
         try:
-            lines = rows_of(options) if options.input.suffix in TABLES else lines_of(options.input, bar.update)
+            is_table = options.input.suffix in TABLES
+            lines = rows_of(options, lambda at: bar.update(at - bar.n)) if is_table else lines_of(options.input, bar.update)
             for batch in chunks(lines, options.batch_size):
                 for vectors in extractor.vectors(batch, texts):
                     written, length = file.write(vectors), len(vectors.ids)
@@ -126,10 +127,11 @@ def lines_of(path: Path, advance: Callable[[int], object]) -> Iterator[Text]:
         raise InputError(f"input={str(path)!r} is empty: expected one text a line")
 
 
-def rows_of(options: Features) -> Iterator[Text]:
+def rows_of(options: Features, advance: Callable[[int], object]) -> Iterator[Text]:
     """A text or pair a row of a table; InputError for a row that cannot be read."""
     columns = Columns(options.fields, f"fields=[{','.join(options.fields)}]")
-    return (texts[0] if len(texts) == 1 else (texts[0], texts[1]) for texts in read_rows(options.input, columns))
+    rows = read_rows(options.input, columns, advance)
+    return (texts[0] if len(texts) == 1 else (texts[0], texts[1]) for texts, _ in rows)
 
 
 # From texts to vectors

@@ -16,13 +16,13 @@ from harness.study.simulation import Setting
 from models.ranges import Range
 
 RUN = "folder or name of a run, or its id in the tracking store"
-ROWS = (".txt", ".csv", ".tsv", ".jsonl")
+ROWS = (".txt", ".csv", ".tsv", ".jsonl", ".parquet")
 """Endings of files with texts of a user."""
 
 TABLES = ROWS[1:]
 """Those that are read by their columns."""
 
-PREDICTIONS = (".jsonl", ".csv")
+PREDICTIONS = (".jsonl", ".csv", ".parquet")
 FEATURES = ("jsonl", "parquet", "safetensors")
 TOKENIZERS = ("wordpiece", "bpe", "unigram", "words")
 """What `tokenizer` compares; `words` has the most frequent words as its pieces, all others are unknown."""
@@ -288,7 +288,7 @@ class Features(Weights):
         meaning="text file in UTF-8, one text a line, the texts of a pair separated by ` ||| `; or a .csv, .tsv, .jsonl"
     )
     fields: tuple[str, ...] = key(
-        ("text",), "columns of a .csv, .tsv or .jsonl: one, or the two of a pair, [premise,hypothesis]"
+        ("text",), "columns of a .csv, .tsv, .jsonl or .parquet: one, or the two of a pair, [premise,hypothesis]"
     )
     to: Path = key(meaning="file to write; an older one is replaced")
     format: str | None = key(
@@ -335,9 +335,11 @@ class Predict(Composed):
 
     run: str = word("RUN", meaning=f"{RUN}; fine-tuned with finetune.keep=last")
     input: Path = key(
-        meaning=".txt, one text a line, the texts of a pair separated by ` ||| `, or .csv, .tsv, .jsonl with the task's columns"
+        meaning=".txt, one text a line, the texts of a pair separated by ` ||| `, or .csv, .tsv, .jsonl, .parquet with the "
+        "task's columns"
     )
-    to: Path = key(meaning=".jsonl or .csv, one row an input row; an older file is replaced")
+    to: Path = key(meaning=".jsonl, .csv or .parquet, one row an input row; an older file is replaced")
+    beside: tuple[str, ...] = key((), "columns of the input that are written beside the answer, such as [id,text]")
     batch_size: int = key(64, "rows of one pass through the model", range=COUNT)
 
     def __post_init__(self) -> None:
@@ -358,6 +360,7 @@ class Export(Store):
     run: str = word("RUN", meaning=RUN)
     to: Path | None = key(None, "new folder (RUN/export)")
     family: str | None = key(None, "model_type to write (the first that expresses the model)")
+    license: str = key("unknown", "licence of the weights in the model card, as the hub names it")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,18 +1,23 @@
 """Predictions of a fine-tuned run on new texts: `python -m harness predict RUN input=FILE to=FILE`.
 
 RUN is the folder of a run with `finetune.keep=last`, its name or its id. Input is .txt, one text per line, the texts of a pair
-separated by ` ||| `, or .csv, .tsv, .jsonl with the columns of the task's fields. What is written has one row per input row.
+separated by ` ||| `, or .csv, .tsv, .jsonl, .parquet with the columns of the task's fields. One row is written per input row,
+with the columns `beside`. `CHUNK` rows are in memory at a time.
 """
 
 import contextlib
 import csv
 import json
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, TypeVar
+
+import pyarrow as pa
+from pyarrow import parquet
+from tqdm import tqdm
 
 from harness.checkpoints import find_run
 from harness.commands.options import Predict
@@ -33,14 +38,28 @@ def main(options: Predict, configs: list[RunConfig]) -> int:
     (config,) = configs
     checkpoint = find_run.weights_folder(options.run, "RUN", config.output, config.tracking.uri)
     predictor = Predictor(checkpoint, config.hardware, options.batch_size)
-    texts = chunks(read_rows(options.input, Columns.of_task(predictor.task)), CHUNK)
-    rows = (predictor.rows(chunk, index * CHUNK + 1) for index, chunk in enumerate(texts))
-    with replaced(options.to) as temporary:
-        count = write(rows, temporary, is_table=options.to.suffix == ".csv")
+    columns = Columns.of_task(predictor.task, options.beside)
+    with (
+        tqdm(total=options.input.stat().st_size, unit="B", unit_scale=True, desc="predict", leave=False, disable=None) as bar,
+        replaced(options.to) as temporary,
+    ):
+        chunked = chunks(read_rows(options.input, columns, lambda at: bar.update(at - bar.n)), CHUNK)
+        rows = (_answered(predictor, chunk, index * CHUNK + 1) for index, chunk in enumerate(chunked))
+        count = write(rows, temporary, options.to.suffix)
         if not count:
             raise InputError(f"input={str(options.input)!r} has no rows")
     print(f"wrote {options.to}: {count:,} predictions of task {predictor.task.name}")
     return 0
+
+
+def _answered(predictor: Predictor, chunk: list["Row"], first: int) -> list[dict[str, Any]]:
+    """The rows to write of these, numbered from `first`, each with what is kept of it; InputError for a name of both."""
+    answers = predictor.rows([texts for texts, _ in chunk], first)
+    if both := answers[0].keys() & chunk[0][1].keys():
+        raise InputError(f"beside=[{','.join(both)}] is what a prediction is called; expected other columns")
+    return [
+        {"row": first + place} | kept | answer for place, (answer, (_, kept)) in enumerate(zip(answers, chunk, strict=True))
+    ]
 
 
 @contextlib.contextmanager
@@ -62,14 +81,16 @@ def replaced(path: Path) -> Iterator[Path]:
             temporary.unlink(missing_ok=True)
 
 
-def write(rows: Iterable[list[dict[str, Any]]], path: Path, is_table: bool) -> int:
-    """Writes all rows as JSON lines, or as a table with commas; returns their number."""
+def write(rows: Iterable[list[dict[str, Any]]], path: Path, ending: str) -> int:
+    """Writes all rows as JSON lines, as a table with commas or as Parquet; returns their number."""
+    if ending == ".parquet":
+        return _write_parquet(rows, path)
     count = 0
     with path.open("w", encoding="utf-8", newline="") as file:
         table: csv.DictWriter | None = None
         for chunk in rows:
             count += len(chunk)
-            if not is_table:
+            if ending != ".csv":
                 file.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in chunk)
                 continue
             flat = [_flat(row) for row in chunk]
@@ -80,6 +101,26 @@ def write(rows: Iterable[list[dict[str, Any]]], path: Path, is_table: bool) -> i
     return count
 
 
+def _write_parquet(rows: Iterable[list[dict[str, Any]]], path: Path) -> int:
+    """A row group a chunk, with the types of the first one; InputError for a value of another type."""
+    with contextlib.ExitStack() as stack:
+        writer, count = None, 0
+        for chunk in rows:
+            try:
+                table = pa.Table.from_pylist(chunk, writer.schema if writer else None)
+            except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+                raise InputError(
+                    f"rows {count + 1:,} to {count + len(chunk):,} have no one type in a column: {error}"
+                ) from error
+            if writer is None:
+                writer = stack.enter_context(parquet.ParquetWriter(path, table.schema))
+            writer.write_table(table)
+            count += len(chunk)
+        if writer is None:
+            path.touch()
+    return count
+
+
 def _flat(row: dict[str, Any]) -> dict[str, Any]:
     """Without nesting, as a table has it: `probability.LABEL` for each class, words and tags separated by spaces."""
     flat = {f"probability.{label}": value for label, value in row.get("probabilities", {}).items()}
@@ -87,7 +128,10 @@ def _flat(row: dict[str, Any]) -> dict[str, Any]:
     return plain | flat
 
 
-def chunks(rows: Iterable[list[str]], size: int) -> Iterator[list[list[str]]]:
+Item = TypeVar("Item")
+
+
+def chunks(rows: Iterable[Item], size: int) -> Iterator[list[Item]]:
     """Lists of `size` rows, the last one shorter."""
     rows = iter(rows)
     while chunk := list(islice(rows, size)):
@@ -96,31 +140,58 @@ def chunks(rows: Iterable[list[str]], size: int) -> Iterator[list[list[str]]]:
 
 # Texts of the user
 
+Row = tuple[list[str], dict[str, Any]]
+"""The texts of a row, one or two, or its words; and the columns that are kept of it."""
+
 
 @dataclass(frozen=True)
 class Columns:
-    """What is read of a row: one or two texts, or one list of `words`; `whose` says who reads them, in errors."""
+    """What is read of a row: one or two texts, or one list of `words`, and what is kept `beside` them.
+
+    `whose` says who reads them, in errors.
+    """
 
     fields: tuple[str, ...]
     whose: str
     words: bool = False
+    beside: tuple[str, ...] = ()
 
     @classmethod
-    def of_task(cls, task: TaskConfig) -> "Columns":
+    def of_task(cls, task: TaskConfig, beside: tuple[str, ...]) -> "Columns":
         """Those that a run on the task reads."""
-        return cls(tuple(task.fields), f"task {task.name!r} of the run", task.kind is TaskKind.tokens)
+        return cls(tuple(task.fields), f"task {task.name!r} of the run", task.kind is TaskKind.tokens, beside)
 
 
-def read_rows(path: Path, columns: Columns) -> Iterator[list[str]]:
-    """The texts of each row, one or two, or its words; InputError naming the line that cannot be read."""
+def read_rows(path: Path, columns: Columns, advance: Callable[[int], object]) -> Iterator[Row]:
+    """Each row; `advance` gets the bytes read so far. InputError naming the line that cannot be read."""
+    if path.suffix == ".parquet":
+        yield from _parquet(path, columns, advance)
+        return
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
-            yield from READERS[path.suffix](file, columns, path)
+            for row in READERS[path.suffix](file, columns, path):
+                yield row
+                advance(file.buffer.tell())
     except UnicodeDecodeError as error:
         raise InputError(f"input={str(path)!r} is not UTF-8 text: {error.reason}") from error
 
 
-def _lines(file: IO[str], columns: Columns, path: Path) -> Iterator[list[str]]:
+def _parquet(path: Path, columns: Columns, advance: Callable[[int], object]) -> Iterator[Row]:
+    try:
+        with parquet.ParquetFile(path) as file:
+            there, number, size = file.schema_arrow.names, 0, path.stat().st_size
+            names = {part for name in columns.fields for part in ([name] if name in there else name.split("+"))}
+            read = [name for name in there if name in names | set(columns.beside)]
+            for batch in file.iter_batches(CHUNK, columns=read or None):
+                for row in batch.to_pylist():
+                    number += 1
+                    yield _fields(row, columns, f"input={str(path)!r} row {number}")
+                advance(size * number // file.metadata.num_rows)
+    except pa.ArrowException as error:
+        raise InputError(f"input={str(path)!r} is not Parquet: {error}") from error
+
+
+def _lines(file: IO[str], columns: Columns, path: Path) -> Iterator[Row]:
     for number, line in enumerate(file, 1):
         texts = line.split() if columns.words else line.strip().split(SEPARATOR)
         if not texts or not all(text.strip() for text in texts):
@@ -130,10 +201,11 @@ def _lines(file: IO[str], columns: Columns, path: Path) -> Iterator[list[str]]:
                 f"input={str(path)!r} line {number} has {len(texts)} texts, {columns.whose} has {len(columns.fields)}: "
                 f"separate the texts of a pair by {SEPARATOR!r}"
             )
-        yield texts
+        named = dict(zip(columns.fields, [texts] if columns.words else texts, strict=True))
+        yield texts, _kept(named, columns, f"input={str(path)!r} line {number}")
 
 
-def _table(file: IO[str], columns: Columns, path: Path) -> Iterator[list[str]]:
+def _table(file: IO[str], columns: Columns, path: Path) -> Iterator[Row]:
     if columns.words:
         raise InputError(f"input={str(path)!r}: {columns.whose} reads lists of words: expected .jsonl, or .txt with spaces")
     rows = csv.DictReader(file, dialect="excel-tab" if path.suffix == ".tsv" else "excel")
@@ -144,7 +216,7 @@ def _table(file: IO[str], columns: Columns, path: Path) -> Iterator[list[str]]:
         raise InputError(f"input={str(path)!r} line {rows.line_num} cannot be read: {error}") from error
 
 
-def _json_lines(file: IO[str], columns: Columns, path: Path) -> Iterator[list[str]]:
+def _json_lines(file: IO[str], columns: Columns, path: Path) -> Iterator[Row]:
     for number, line in enumerate(file, 1):
         where = f"input={str(path)!r} line {number}"
         try:
@@ -159,8 +231,17 @@ def _json_lines(file: IO[str], columns: Columns, path: Path) -> Iterator[list[st
 READERS = {".txt": _lines, ".csv": _table, ".tsv": _table, ".jsonl": _json_lines}
 
 
-def _fields(row: dict[str, Any], columns: Columns, where: str) -> list[str]:
-    """The values of the fields; `a+b` joins two columns as in training."""
+def _kept(row: dict[str, Any], columns: Columns, where: str) -> dict[str, Any]:
+    """The columns that are written beside the answer."""
+    for name in columns.beside:
+        if name not in row:
+            there = ", ".join(on_one_line(key) for key in row if key) or "none"
+            raise InputError(f"{where} lacks the column {name!r} of beside=; it has: {there}")
+    return {name: row[name] for name in columns.beside}
+
+
+def _fields(row: dict[str, Any], columns: Columns, where: str) -> Row:
+    """The values of the fields, of which `a+b` joins two columns as in training, and what is kept."""
     texts = []
     for name in columns.fields:
         parts = [name] if name in row else name.split("+")
@@ -177,4 +258,4 @@ def _fields(row: dict[str, Any], columns: Columns, where: str) -> list[str]:
         raise InputError(f"{where}: expected {expected} in {', '.join(columns.fields)}, got {texts!r:.60}")
     if any(map(has_half_characters, texts)):
         raise InputError(f"{where}: expected text in {', '.join(columns.fields)}, got half of a character: {texts!r:.60}")
-    return texts
+    return texts, _kept(row, columns, where)

@@ -1,4 +1,4 @@
-"""Bytes that operators move; FLOPs per byte show whether a model is memory-bound or compute-bound.
+"""Bytes that operators move, and how many these are; FLOPs per byte show whether a model is memory-bound or compute-bound.
 
 Every operator reads each of its input tensors once and writes each of its outputs once, at the width of its dtype. Views move
 nothing; an expanded tensor counts once; a look-up reads only the rows that it returns. Caches are not modelled, so the bytes
@@ -6,7 +6,7 @@ are an upper bound and the intensity is a lower bound. A fused operator, such as
 outputs.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -33,11 +33,11 @@ UNWRITTEN = {ATEN.empty.memory_format, ATEN.empty_like.default, ATEN.empty_strid
 
 
 class MovedBytes(TorchDispatchMode):
-    """Adds up what operators read and write inside its block."""
+    """Adds up what operators read and write inside its block, and counts those that read or write."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.total = 0
+        self.total = self.operators = 0
 
     def __torch_dispatch__(self, func: Any, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
         """Runs the operator and counts its bytes."""
@@ -45,6 +45,7 @@ class MovedBytes(TorchDispatchMode):
         out = func(*args, **named)
         if not func.is_view and func not in VIEWS | UNWRITTEN:
             self.total += moved(func, (*args, *named.values()), out)
+            self.operators += 1
         return out
 
 
@@ -68,15 +69,9 @@ def _tensors(tree: Any) -> Iterator[Tensor]:
     return (leaf for leaf in pytree.tree_leaves(tree) if isinstance(leaf, Tensor))
 
 
-def bytes_of(call: Callable[[], object]) -> int:
-    """Bytes that the operators of one call move, without gradients."""
-    with torch.no_grad(), MovedBytes() as counter:
-        call()
-    return counter.total
-
-
-def bytes_forward(model: Classifier, batch: Batch, machine: Machine) -> int:
-    """Bytes that the operators of one forward pass move, in the dtype and with the kernels of the run."""
+def moved_forward(model: Classifier, batch: Batch, machine: Machine) -> MovedBytes:
+    """What the operators of one forward pass move, in the dtype and with the kernels of the run."""
     model.eval()
-    with machine.autocast(), machine.uncompiled():
-        return bytes_of(lambda: model(batch))
+    with machine.autocast(), machine.uncompiled(), torch.no_grad(), MovedBytes() as counter:
+        model(batch)
+    return counter

@@ -1,49 +1,54 @@
 """`python -m reports gate`: fails where an arm is not shown to be at most so much worse than it was, for checks in CI.
 
 Non-inferiority: one-sided t tests at 5 % against the allowed loss, of differences paired by seed or by round. Several tests are
-not corrected, as all of them must pass: an intersection-union test (Berger, Technometrics 24, 1982).
+not corrected, as all of them must pass: an intersection-union test (Berger, Technometrics 24, 1982). A gain is tested as in a
+report, corrected for the number of tests of the arm. Of several candidates each has a part of the level (`ledger.py`).
 """
 
 import argparse
 import enum
 import functools
+import json
 import math
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 from scipy.special import ndtri, stdtrit
 
 from harness import arms, metrics, tags
-from harness.metrics import Compared, Direction, Margin
+from harness.metrics import FEWEST_REPLICATES, Compared, Direction, Margin
 from harness.paired import LEVEL, MOST_PAIRS, POWER, Tells, grouped
 from harness.terminal import table, wrapped
 from reports.commands import Parser, add_where
+from reports.commands.ledger import Ledger, change_text, look_text, overview
 from reports.comparison import launches
 from reports.comparison.compare import Comparison, compare
 from reports.comparison.labels import seeds_text
 from reports.comparison.launches import judged_by
 from reports.comparison.section import HEADLINE, Row, Section, headline
-from reports.comparison.statistics import Change, margin_of
+from reports.comparison.statistics import Change, Verdict, margin_of
 from reports.errors import ReportError, unknown
 from reports.read import StudyRuns, compare_with_any, read
 from reports.reading.store import Run
-from reports.writing import formats, tables
-from reports.writing.formats import DASH, SHARES
+from reports.writing import tables
 
 UNSET = "not set"
-ITEMS_APART = float(ndtri(1 - LEVEL) + ndtri(POWER))
-"""How far apart loss and limit must be for that, in standard errors over the items."""
+HUGE = 709.0
+"""Largest log ratio of which there is a ratio."""
 PREFIX = "new "
 """Before the name of an arm of the study that is judged, where it meets the study that it is judged against."""
 
 
 class Outcome(enum.Enum):
-    """What a test says; all but PASSED fail the gate."""
+    """What a test says; all but PASSED fail the gate. ABOVE: what is counted, and so is no matter of chance."""
 
     PASSED = "passed"
     INFERIOR = "inferior"
+    ABOVE = "above the limit"
     NOT_SHOWN = "not shown"
     NOT_JUDGED = "not judged"
 
@@ -67,15 +72,67 @@ class Test:
     outcome: Outcome
     reason: str
     change: Change | None = None
+    level: float = LEVEL
+
+    @property
+    def confidence(self) -> float | None:
+        """Of the interval of both one-sided tests; None where nothing is tested."""
+        evidence = self.change.evidence if self.change else None
+        return 1 - 2 * self.level / evidence.looks if evidence else None
 
     @property
     def interval(self) -> tuple[float, float] | None:
-        """The interval of both one-sided tests, in units of the metric; None for a single pair."""
-        evidence = self.change.evidence if self.change else None
-        ends = evidence.found.interval_at(1 - 2 * LEVEL / evidence.looks) if evidence else None
-        if ends is None:
-            return None
-        return tuple(self.change.baseline_mean * math.expm1(end) if evidence.ratio else end for end in ends)
+        """The interval of both one-sided tests, in units of the metric; None for a single pair, and where it has no end."""
+        ends = self.change.evidence.found.interval_at(self.confidence) if self.confidence else None
+        found = tuple(map(self._in_units, ends)) if ends else (math.inf,)
+        return found if all(map(math.isfinite, found)) else None
+
+    def _in_units(self, value: float) -> float:
+        return self.change.baseline_mean * math.expm1(min(value, HUGE)) if self.change.evidence.ratio else value
+
+    def at(self, level: float) -> "Test":
+        """The same test at another level."""
+        outcome, reason = judge(self.change, self.limit, level) if self.change else (self.outcome, self.reason)
+        return replace(self, outcome=outcome, reason=reason, level=level)
+
+    @property
+    def can_pass(self) -> bool:
+        """Whether it passes at any level: then a false pass is possible, and a part of the level is spent."""
+        return self.outcome not in (Outcome.NOT_JUDGED, Outcome.ABOVE)
+
+    def is_gain(self, tests: int) -> bool:
+        """Whether it is shown to be better, as one of so many tests: beyond the noise floor, by a count by the limit."""
+        change = self.change
+        if change.evidence is None:
+            return -_loss(change, self.limit) > _allowed(change, self.limit)
+        is_better = change.evidence.verdict(tests * LEVEL / self.level) is Verdict.BETTER
+        return is_better and abs(change.evidence.found.mean) > (change.evidence.floor or 0.0)
+
+    def record(self, tests: int) -> dict[str, Any]:
+        """As JSON, in units of the metric; `needed`: pairs with which an equal arm passes, or that show a gain as measured.
+
+        `hours`: what those take that are missing.
+        """
+        metric, change = metrics.get(self.limit.metric), self.change
+        title = tables.score_title(self.section) if self.limit.metric == HEADLINE else metric.name
+        told = {"task": self.section.task, "metric": metric.name, "title": title, "unit": metric.unit}
+        told |= {"direction": metric.direction.value, "allowed": self.limit.text}
+        told |= {"outcome": self.outcome.value, "reason": self.reason}
+        if change is None:
+            return told
+        told |= {"before": change.baseline_mean, "difference": change.absolute, "replicates": change.n}
+        told |= {"margin": _allowed(change, self.limit), "gain": self.outcome is Outcome.PASSED and self.is_gain(tests)}
+        if (evidence := change.evidence) is None:
+            return told
+        floor = None if evidence.floor is None else self._in_units(evidence.floor)
+        told |= {"pairs": _unit(change), "interval": self.interval, "confidence": self.confidence, "noise_floor": floor}
+        if self.outcome is Outcome.NOT_SHOWN:
+            number = _needed(change, self.limit, self.level)
+        else:  # what would show a gain as large as it was measured
+            number = evidence.needed_as_measured(tests * LEVEL / self.level) if self.outcome is Outcome.PASSED else None
+        more = number - evidence.found.independent if number is not None and number <= MOST_PAIRS else 0
+        hours = more * change.seconds / 3600 if more > 0 and change.seconds is not None else None
+        return told | {"needed": number if more > 0 else None, "hours": hours}
 
 
 @dataclass(frozen=True)
@@ -139,23 +196,39 @@ def _unpaired(comparison: Comparison, section: Section, row: Row, name: str) -> 
     return f"{name} was not measured {' and '.join(lacking)}" if lacking else ""
 
 
-def judge(change: Change, limit: Limit) -> tuple[Outcome, str]:
-    """The outcome and why it is not PASSED."""
+def judge(change: Change, limit: Limit, level: float = LEVEL) -> tuple[Outcome, str]:
+    """The outcome and why it is not PASSED.
+
+    Looks by which a session could have ended have their part of the level: its end depends on the same times.
+    """
     metric, evidence = metrics.get(limit.metric), change.evidence
+    if metric.deterministic:
+        is_above = _loss(change, limit) > _allowed(change, limit)
+        return (Outcome.ABOVE, f"counted, and more than {limit.text} worse") if is_above else (Outcome.PASSED, "")
     if evidence is None:
         return Outcome.NOT_JUDGED, "not launched side by side in one session; run both arms in one command"
     difference, margin = evidence.found, margin_of(limit.margin, change.baseline_mean, evidence.ratio)
     reason = _untestable(change, limit, margin)
     if reason:
         return Outcome.NOT_JUDGED, reason
-    good, level = 1 if metric.direction is Direction.HIGHER else -1, LEVEL / evidence.looks
-    if difference.t_test_p(-good * margin, -good) <= level:
+    good, each = 1 if metric.direction is Direction.HIGHER else -1, level / evidence.looks
+    if difference.t_test_p(-good * margin, -good) <= each:
         return Outcome.INFERIOR, f"shown to be worse by more than {limit.text}"
     if evidence.tells is not Tells.EVERYTHING:
         return Outcome.NOT_JUDGED, evidence.tells.value
-    if difference.t_test_p(-good * margin, good) <= level:
+    if difference.t_test_p(-good * margin, good) <= each:
         return Outcome.PASSED, ""
-    return Outcome.NOT_SHOWN, f"not shown to be within {limit.text}" + _advice(change, margin)
+    return Outcome.NOT_SHOWN, f"not shown to be within {limit.text}" + _advice(change, limit, level)
+
+
+def _allowed(change: Change, limit: Limit) -> float:
+    """The margin in units of the metric."""
+    return margin_of(limit.margin, change.baseline_mean, False)
+
+
+def _loss(change: Change, limit: Limit) -> float:
+    """By how much it is worse, in units of the metric."""
+    return change.absolute if metrics.get(limit.metric).direction is Direction.LOWER else -change.absolute
 
 
 def _untestable(change: Change, limit: Limit, margin: float) -> str:
@@ -163,9 +236,9 @@ def _untestable(change: Change, limit: Limit, margin: float) -> str:
     evidence = change.evidence
     if evidence.tells is Tells.NOTHING:
         return evidence.tells.value
-    if evidence.found.error is None or not evidence.has_enough:
+    if evidence.found.error is None or evidence.found.replicates < FEWEST_REPLICATES:
         number = evidence.found.replicates
-        return f"{number} pair{'s' * (number > 1)} only; expected {max(2, evidence.fewest)} or more"
+        return f"{number} pair{'s' * (number > 1)} only; expected {FEWEST_REPLICATES} or more"
     if limit.metric in launches.TIMINGS and evidence.floor is None:
         return "no A/A replicate was timed in its session, so that the noise floor is unknown"
     if evidence.is_too_noisy or (evidence.ratio and (evidence.floor or 0.0) > margin):
@@ -173,58 +246,141 @@ def _untestable(change: Change, limit: Limit, margin: float) -> str:
     return "" if evidence.found.error else "all differences are equal, and the number of items is unknown: nothing to test by"
 
 
-def _advice(change: Change, margin: float) -> str:
+def _advice(change: Change, limit: Limit, level: float) -> str:
     """How many pairs would show it, of an arm that is equal and scatters as these do; empty where that is unknown."""
-    difference = change.evidence.found
+    difference, margin = change.evidence.found, margin_of(limit.margin, change.baseline_mean, change.evidence.ratio)
     if difference.independent is None:
         return ""
-    if ITEMS_APART * difference.items > margin:
-        return f"; the items alone leave ± {100 * ITEMS_APART * difference.items:.2g} points, with any number of seeds"
-    number = pairs_needed(difference.replicates_error * math.sqrt(difference.independent), margin, difference.items)
+    alone = _items_apart(level / change.evidence.looks) * difference.items
+    if alone > margin:
+        return f"; the items alone leave ± {100 * alone:.2g} points, with any number of seeds"
+    number = _needed(change, limit, level)
     if number is not None and number <= difference.independent:
         return ""
-    unit = "rounds" if change.by_round else "pretrainings" if difference.pretrainings > 1 else "seeds"
     pairs = f"over {MOST_PAIRS:,}" if number is None else f"{number:,}"
-    return f"; an equal arm takes {pairs} {unit} to pass {100 * POWER:.0f} % of the time"
+    return f"; an equal arm takes {pairs} {_unit(change)} to pass {100 * POWER:.0f} % of the time"
 
 
-def pairs_needed(sd: float, margin: float, items: float = 0.0) -> int | None:
+def _unit(change: Change) -> str:
+    return "rounds" if change.by_round else "pretrainings" if change.evidence.found.pretrainings > 1 else "seeds"
+
+
+def _needed(change: Change, limit: Limit, level: float) -> int | None:
+    """The fewest pairs with which an equal arm passes; None where that is unknown or beyond MOST_PAIRS."""
+    evidence = change.evidence
+    if evidence.found.independent is None:
+        return None
+    margin, sd = margin_of(limit.margin, change.baseline_mean, evidence.ratio), evidence.found.replicates_error
+    each = level / evidence.looks
+    return pairs_needed(sd * math.sqrt(evidence.found.independent), margin, evidence.found.items, each)
+
+
+def pairs_needed(sd: float, margin: float, items: float = 0.0, level: float = LEVEL) -> int | None:
     """The fewest pairs with which an equal arm passes in POWER of all studies, of this scatter; None beyond MOST_PAIRS."""
-    enough = np.hypot(_errors_apart() * sd, ITEMS_APART * items) <= margin
-    return int(enough.argmax()) + 2 if enough.any() else None
+    enough = np.hypot(_errors_apart(level) * sd, _items_apart(level) * items) <= margin
+    return max(int(enough.argmax()) + 2, FEWEST_REPLICATES) if enough.any() else None
 
 
-@functools.cache
-def _errors_apart() -> np.ndarray:
-    """How far apart loss and limit must be, in standard deviations of a difference, for 2, 3, ... MOST_PAIRS pairs."""
+def _items_apart(level: float) -> float:
+    """How far apart loss and limit must be, in standard errors over the items."""
+    return float(ndtri(1 - level) + ndtri(POWER))
+
+
+@functools.lru_cache(maxsize=64)
+def _errors_apart(level: float) -> np.ndarray:
+    """How far apart they must be, in standard deviations of a difference, for 2, 3, ... MOST_PAIRS pairs."""
     n = np.arange(2, MOST_PAIRS + 1)
-    return (stdtrit(n - 1, 1 - LEVEL) + stdtrit(n - 1, POWER)) / np.sqrt(n)
+    return (stdtrit(n - 1, 1 - level) + stdtrit(n - 1, POWER)) / np.sqrt(n)
+
+
+def verdict(of_arm: list[Test]) -> Verdict:
+    """Of one arm: worse in anything, or not shown to be within a limit; else better in one quantity at least, or the same."""
+    outcomes = {test.outcome for test in of_arm}
+    if outcomes & {Outcome.INFERIOR, Outcome.ABOVE}:
+        return Verdict.WORSE
+    if outcomes != {Outcome.PASSED}:
+        return Verdict.NOT_RESOLVED
+    return Verdict.BETTER if any(test.is_gain(_scattering(of_arm)) for test in of_arm) else Verdict.SAME
+
+
+def _scattering(of_arm: list[Test]) -> int:
+    """How many tests are no counts, whose gains are no matter of chance."""
+    return sum(not metrics.get(test.limit.metric).deterministic for test in of_arm)
+
+
+def record(of_arm: list[Test]) -> dict[str, Any]:
+    """A candidate as JSON: the verdict, the level that it was tested at, and its tests."""
+    told = [test.record(_scattering(of_arm)) for test in of_arm]
+    return {"arm": of_arm[0].arm, "verdict": verdict(of_arm).value, "level": of_arm[0].level, "tests": told}
 
 
 ALLOWED = re.compile(r"(\d+(?:\.\d*)?|\.\d+)\s*(%|points?)")
 MEMORIES = ("inference/peak_memory_bytes", "finetune/peak_memory_bytes")
+COSTS = ("model/flops_forward", "model/flops_train_step", "model/bytes_forward", "model/operators_forward")
+"""Counted in every run: equal on a machine at rest and on a busy one."""
 LATENCY = "inference/latency_ms_p50"
 TIMINGS = {*metrics.compared(Compared.BY_LAUNCH), *metrics.compared(Compared.ABOVE_FLOOR)}
-HEAD = ("task", "arm", "quantity", "change [90 % interval]", "allowed", "result")
 ALIGNED = "lllrrl"
 
 
 def main(given: list[str]) -> int:
-    """0 where every test passed, 1 where one did not; ReportError for a wrong input."""
+    """0 where every arm passed, 1 where one did not; ReportError for a wrong input."""
     options = parse(given)
+    if options.study is None:
+        print(overview(options.ledger))
+        return 0
     limits = limits_of(options)
     comparison, pairs, unknown_arms = _sides(options)
     if options.timing is None:
         limits = [replace(limit, metric=judged_by(limit.metric, comparison.has)) for limit in limits]
-    tested = tests(comparison, pairs, limits)
-    print(text(tested, unknown_arms, options))
-    return 0 if tested and all(test.outcome is Outcome.PASSED for test in tested) else 1
+    judged = [(pair, of_arm) for pair in pairs if (of_arm := tests(comparison, [pair], limits))]
+    if options.ledger:
+        with Ledger.locked(options.ledger, options.looks) as ledger:
+            candidates = [_recorded(ledger, comparison, pair, of_arm, options) for pair, of_arm in judged]
+    else:
+        candidates = [record(of_arm) for _, of_arm in judged]
+    passing = {Verdict.BETTER.value} if options.better else {Verdict.BETTER.value, Verdict.SAME.value}
+    passed = bool(candidates) and all(candidate["verdict"] in passing for candidate in candidates)
+    if options.json:
+        print(json.dumps({"passed": passed, "candidates": candidates, "not_judged": unknown_arms}, indent=2))
+    else:
+        print(text(candidates, unknown_arms, passing, options))
+    return 0 if passed else 1
+
+
+def _recorded(
+    ledger: Ledger, comparison: Comparison, pair: Pair, of_arm: list[Test], options: argparse.Namespace
+) -> dict[str, Any]:
+    """The ledger's answer where it has one; else the candidate is judged at the level of the next look, and written down."""
+    sides = [
+        [run for section in comparison.sections if (row := section.row_of(label)) for run in row.runs.values()]
+        for label in (pair.before, pair.after)
+    ]
+    limits = sorted({(test.limit.metric, test.limit.text) for test in of_arm})
+    timed = any(metric in TIMINGS for metric, _ in limits)
+    before, after = ([_name(run, timed) for run in side] for side in sides)
+    baseline = {"name": f"{options.against or options.study}/{pair.before}", "runs": sorted({_name(run) for run in sides[0]})}
+    ledger.keep_baseline(baseline, options.move_baseline)
+    if known := ledger.find(key := Ledger.key(sorted(before), sorted(after), limits)):
+        return known | {"seen": True}
+    at_level = [test.at(ledger.next_level) for test in of_arm]
+    told = {"study": options.study, **record(at_level), "baseline": baseline, "key": key}
+    return ledger.add(told, spends=all(test.can_pass for test in at_level)) | {"seen": False}
+
+
+def _name(run: Run, timed: bool = False) -> str:
+    """What a run is, and the session that timed it: equal runs of two studies are one."""
+    return f"{run.tags.get(tags.FINGERPRINT, run.run_id)} {run.session if timed else ''}".rstrip()
 
 
 def parse(given: list[str]) -> argparse.Namespace:
     """The command line."""
-    parser = Parser("gate", "Test that arms are not worse than they were; exit code 1 where that is not shown.")
-    parser.add_argument("--study", metavar="NEW", required=True, help="study that is judged")
+    parser = Parser(
+        "gate",
+        "Test that arms are not worse than they were.",
+        "Exit code 0: every arm passed. 1: one did not, or there was nothing to judge. 2: a wrong input.",
+    )
+    parser.add_argument("--study", metavar="NEW", help="study that is judged; without one, --ledger is shown")
     parser.add_argument("--against", metavar="OLD", help="study that it is judged against (default: itself, with --baseline)")
     parser.add_argument(
         "--arm", metavar="NAME", action="append", default=[], help="arm to judge; may be repeated (default: all)"
@@ -233,13 +389,28 @@ def parse(given: list[str]) -> argparse.Namespace:
     parser.add_argument("--max-drop", metavar="X", help="of the score: 0.5%% of what it was, or 0.5points")
     parser.add_argument("--max-slowdown", metavar="X%", help="of the latency, or of --timing")
     parser.add_argument("--max-memory", metavar="X%", help="more peak memory of inference and of training")
+    parser.add_argument("--max-cost", metavar="X%", help="more FLOPs, bytes moved and operators, which are counted")
+    parser.add_argument("--better", action="store_true", help="pass arms alone that are also shown to be better in a quantity")
+    parser.add_argument("--json", action="store_true", help="verdicts, margins, evidence and what would settle them, as JSON")
+    parser.add_argument("--ledger", metavar="FILE", type=Path, help="JSON lines of all candidates, who share the level of 5 %%")
+    parser.add_argument("--looks", metavar="N", type=int, help="candidates of a new ledger, each with 1/N of the level")
+    parser.add_argument(
+        "--move-baseline", action="store_true", help="allow another baseline than that of the ledger's last line"
+    )
     parser.add_argument(
         "--timing",
         metavar="METRIC",
         help="timing of --max-slowdown (default: latency by the clock of the device, else by the wall clock)",
     )
     add_where(parser)
-    return parser.parse(given)
+    options = parser.parse(given)
+    if options.study is None and options.ledger is None:
+        raise ReportError("gate needs --study NEW, or --ledger FILE to show; python -m reports gate --help lists the options")
+    if options.ledger is None and (options.looks is not None or options.move_baseline):
+        raise ReportError("--looks and --move-baseline are of a ledger; expected --ledger FILE")
+    if options.looks is not None and options.looks < 1:
+        raise ReportError(f"--looks {options.looks}; expected 1 or more")
+    return options
 
 
 def limits_of(options: argparse.Namespace) -> list[Limit]:
@@ -250,6 +421,7 @@ def limits_of(options: argparse.Namespace) -> list[Limit]:
         "--max-drop": (options.max_drop, (HEADLINE,)),
         "--max-slowdown": (options.max_slowdown, (options.timing or LATENCY,)),
         "--max-memory": (options.max_memory, MEMORIES),
+        "--max-cost": (options.max_cost, COSTS),
     }
     limits = [
         Limit(metric, _margin(option, allowed), " ".join(allowed.split()))
@@ -319,30 +491,26 @@ def _renamed(run: Run) -> Run:
     return replace(run, tags=run.tags | {tags.ARM: PREFIX + run.tags[tags.ARM]}) if tags.ARM in run.tags else run
 
 
-def text(tested: list[Test], without: list[str], options: argparse.Namespace) -> str:
-    """The table of all tests, why tests did not pass, and the result."""
-    lines = [table(HEAD, [_line(test) for test in tested], ALIGNED), ""] if tested else []
-    reasons = grouped((test.reason, f"{test.section.task} {test.arm} {test.limit.metric}") for test in tested if test.reason)
+def text(candidates: list[dict], without: list[str], passing: set[str], options: argparse.Namespace) -> str:
+    """The table of all tests, why tests did not pass, the verdicts, and the result."""
+    tested = [(candidate["arm"], test) for candidate in candidates for test in candidate["tests"]]
+    shares = {round(100 * test["confidence"], 6) for _, test in tested if "confidence" in test} or {90}
+    head = ("task", "arm", "quantity", f"change [{max(shares):g} % interval]", "allowed", "result")
+    rows = [(test["task"], arm, test["title"], change_text(test), test["allowed"], test["outcome"]) for arm, test in tested]
+    lines = [table(head, rows, ALIGNED), ""] if tested else []
+    reasons = grouped((test["reason"], f"{test['task']} {arm} {test['metric']}") for arm, test in tested if test["reason"])
     lines += [wrapped(f"{reason}: {', '.join(names)}.", 2, "-") for reason, names in reasons.items()]
     if without:
         lines.append(wrapped(f"Not in {options.against!r}, so not judged: {', '.join(without)}.", 2, "-"))
-    failed = sum(test.outcome is not Outcome.PASSED for test in tested)
+    if options.ledger:
+        lines += [wrapped(f"{candidate['arm']}: {look_text(candidate)}.", 2, "-") for candidate in candidates]
+    verdicts = grouped((candidate["verdict"], candidate["arm"]) for candidate in candidates)
+    lines += [wrapped(f"{found}: {', '.join(names)}", 0) for found, names in verdicts.items()]
     if not tested:
         return "\n".join([*lines, "failed: nothing to judge: the two sides have no arm in common"])
-    tests = f"{len(tested)} test{'s' * (len(tested) != 1)}"
-    return "\n".join([*lines, f"failed: {failed} of {tests}" if failed else f"passed: {tests}"])
-
-
-def _line(test: Test) -> tuple[str, ...]:
-    name = tables.score_title(test.section) if test.limit.metric == HEADLINE else test.limit.metric
-    return test.section.task, test.arm, name, _change(test), test.limit.text, test.outcome.value
-
-
-def _change(test: Test) -> str:
-    change, unit = test.change, metrics.get(test.limit.metric).unit
-    if change is None:
-        return DASH
-    if unit in SHARES or change.percent is None:
-        return formats.difference(change.absolute, unit, test.interval)
-    ends = tuple(100 * end / abs(change.baseline_mean) for end in test.interval) if test.interval else None
-    return formats.difference(change.percent, "%", ends)
+    number = f"{len(tested)} test{'s' * (len(tested) != 1)}"
+    if failed := sum(test["outcome"] != Outcome.PASSED.value for _, test in tested):
+        return "\n".join([*lines, f"failed: {failed} of {number}"])
+    if idle := [candidate["arm"] for candidate in candidates if candidate["verdict"] not in passing]:
+        return "\n".join([*lines, f"failed: no gain is shown of {', '.join(idle)}"])
+    return "\n".join([*lines, f"passed: {number}"])

@@ -215,6 +215,7 @@ COLUMNS = (
     "inference/padding_share",
     "model/arithmetic_intensity",
     "model/bytes_forward",
+    "model/operators_forward",
     "inference/mfu",
     "finetune/mfu",
     "finetune/padded_tokens_per_s",

@@ -70,7 +70,7 @@ def _sides(folder: Path, texts: list[str]) -> dict[str, Any]:
     def predicted() -> list[tuple[str, float]]:
         parts = chunks(([text] for text in texts), CHUNK)
         batches = (predictor.rows(part, index * CHUNK + 1) for index, part in enumerate(parts))
-        write(batches, folder / "ours.jsonl", is_table=False)
+        write(batches, folder / "ours.jsonl", ".jsonl")
         rows = map(json.loads, (folder / "ours.jsonl").read_text().splitlines())
         return [(row["prediction"], row["probability"]) for row in rows]
 

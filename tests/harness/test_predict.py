@@ -2,10 +2,13 @@
 
 import csv
 import json
+import re
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 import torch
+from pyarrow import parquet
 from tokenizers import Tokenizer
 
 from harness import paths
@@ -180,3 +183,68 @@ def test_spans_are_refused(tokenizer, tmp_path):
     (tmp_path / "in.txt").write_text("a ||| b\n")
     with pytest.raises(InputError, match="task 'mine' predicts spans of a context, which `predict` does not support"):
         predicted(tmp_path / "run", tmp_path / "in.txt", tmp_path / "out.jsonl")
+
+
+def people(path: Path, rows: int) -> list[dict]:
+    """A table of texts with a key, in the format of the ending."""
+    made = [{"id": f"n{number}", "text": TEXTS[number % 4], "weight": number / 2} for number in range(rows)]
+    if path.suffix == ".parquet":
+        parquet.write_table(pa.Table.from_pylist(made), path)
+    elif path.suffix == ".jsonl":
+        path.write_text("".join(json.dumps(row) + "\n" for row in made))
+    else:
+        path.write_text(
+            "".join(",".join(map(str, row)) + "\n" for row in [("id", "text", "weight"), *(one.values() for one in made)])
+        )
+    return made
+
+
+def written(path: Path) -> list[dict]:
+    if path.suffix == ".parquet":
+        return parquet.read_table(path).to_pylist()
+    if path.suffix == ".jsonl":
+        return rows_of(path)
+    with path.open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+@pytest.mark.parametrize("ending", [".csv", ".jsonl", ".parquet"])
+def test_columns_stand_beside_the_answer_in_every_format(tokenizer, tmp_path, monkeypatch, ending):
+    monkeypatch.setattr(predict, "CHUNK", 3)
+    kept(tmp_path / "run", tokenizer, TaskKind.classification, ["no", "yes"], ["text"])
+    expected = people(tmp_path / f"in{ending}", 8)
+    predicted(tmp_path / "run", tmp_path / f"in{ending}", tmp_path / f"out{ending}", "beside=[id,text]")
+    found = written(tmp_path / f"out{ending}")
+    assert [(row["id"], row["text"]) for row in found] == [(row["id"], row["text"]) for row in expected]
+    assert [int(row["row"]) for row in found] == list(range(1, 9))
+    assert list(found[0])[:3] == ["row", "id", "text"]
+    assert {row["prediction"] for row in found} <= {"no", "yes"}
+
+
+@pytest.mark.parametrize(
+    ("beside", "message"),
+    [
+        ("[key]", "line 1 lacks the column 'key' of beside=; it has: id, text, weight"),
+        ("[row]", "beside=[row] is what a prediction"),
+    ],
+)
+def test_columns_that_cannot_stand_beside_are_one_line(tokenizer, tmp_path, beside, message):
+    kept(tmp_path / "run", tokenizer, TaskKind.classification, ["no", "yes"], ["text"])
+    people(tmp_path / "in.jsonl", 2)
+    if beside == "[row]":
+        (tmp_path / "in.jsonl").write_text('{"row": 1, "text": "a dog"}\n')
+    with pytest.raises(InputError, match=re.escape(message)):
+        predicted(tmp_path / "run", tmp_path / "in.jsonl", tmp_path / "out.jsonl", f"beside={beside}")
+    assert not (tmp_path / "out.jsonl").exists()
+
+
+def test_a_parquet_file_that_is_none_or_whose_columns_change_type_is_one_line(tokenizer, tmp_path, monkeypatch):
+    monkeypatch.setattr(predict, "CHUNK", 1)
+    kept(tmp_path / "run", tokenizer, TaskKind.classification, ["no", "yes"], ["text"])
+    (tmp_path / "in.parquet").write_text("no table")
+    with pytest.raises(InputError, match="is not Parquet"):
+        predicted(tmp_path / "run", tmp_path / "in.parquet", tmp_path / "out.jsonl")
+    (tmp_path / "in.jsonl").write_text('{"id": 1, "text": "a dog"}\n{"id": "b", "text": "mat"}\n')
+    with pytest.raises(InputError, match="rows 2 to 2 have no one type in a column"):
+        predicted(tmp_path / "run", tmp_path / "in.jsonl", tmp_path / "out.parquet", "beside=[id]")
+    assert not (tmp_path / "out.parquet").exists()

@@ -1,4 +1,6 @@
-"""Bytes that operators move: one linear layer worked by hand, and what is not moved."""
+"""Bytes that operators move: one linear layer worked by hand, and what is not moved; how many operators there are."""
+
+from collections.abc import Callable
 
 import pytest
 import torch
@@ -6,13 +8,19 @@ from torch import nn
 
 from harness.config.schema import Dtype, HardwareConfig
 from harness.hardware.device import Machine
-from harness.measure.bytes_moved import bytes_forward, bytes_of
+from harness.measure.bytes_moved import MovedBytes, moved_forward
 from harness.measure.subject import texts
 from models.config import EncoderConfig
 from models.heads import build_classifier
 
 ROWS, IN, OUT = 6, 16, 10
 SMALL = EncoderConfig(vocab_size=5000, hidden_size=32, num_hidden_layers=2, num_attention_heads=2, intermediate_size=64)
+
+
+def bytes_of(call: Callable[[], object]) -> int:
+    with torch.no_grad(), MovedBytes() as counter:
+        call()
+    return counter.total
 
 
 @pytest.mark.parametrize("device", ["cpu", "meta"])
@@ -60,7 +68,7 @@ def test_an_overwritten_tensor_is_not_read():
 def moved(dtype: Dtype, length: int) -> int:
     machine = Machine(HardwareConfig(threads=1, dtype=dtype))
     model = build_classifier(SMALL, 2, seed=0)
-    return bytes_forward(model, texts(SMALL.vocab_size, length, machine), machine)
+    return moved_forward(model, texts(SMALL.vocab_size, length, machine), machine).total
 
 
 def test_a_forward_pass_reads_every_weight_of_the_layers_and_more_for_more_tokens():
@@ -72,3 +80,11 @@ def test_a_forward_pass_reads_every_weight_of_the_layers_and_more_for_more_token
 def test_bytes_are_those_of_the_arithmetic_of_the_run():
     assert moved(Dtype.bf16, 8) != moved(Dtype.fp32, 8)
     assert moved(Dtype.bf16, 8) == moved(Dtype.bf16, 8)
+
+
+def test_one_more_operator_is_counted():
+    machine = Machine(HardwareConfig(threads=1))
+    model, batch = build_classifier(SMALL, 2, seed=0), texts(SMALL.vocab_size, 8, machine)
+    before = moved_forward(model, batch, machine).operators
+    model.encoder.register_forward_hook(lambda _, __, out: out * 1.0)
+    assert moved_forward(model, batch, machine).operators == before + 1

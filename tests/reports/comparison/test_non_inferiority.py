@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 from scipy.stats import nct, t
 
-from harness import metrics
+from harness import by_launch, metrics
 from harness.metrics import Margin
 from harness.paired import Replicate
 from reports.commands import gate
 from reports.commands.gate import Limit, Outcome, Pair, judge, pairs_needed
 from reports.comparison import launches
 from reports.comparison.compare import compare
-from reports.comparison.statistics import Change, change, of_evidence
+from reports.comparison.statistics import Change, Verdict, change, of_evidence
 
 SCORE, LATENCY = metrics.get("eval/score"), metrics.get("inference/latency_ms_p50")
 DROP = Limit("eval/score", Margin(0.02), "2points")
@@ -114,6 +114,30 @@ def test_a_noise_floor_above_what_is_allowed_fails(floor, reason):
     outcome, said = judge(timed_change(0.5, np.random.default_rng(0), floor), SLOWDOWN)
     assert outcome is Outcome.NOT_JUDGED
     assert reason in said
+
+
+@pytest.mark.parametrize(("floor", "verdict"), [(0.01, Verdict.BETTER), (0.045, Verdict.SAME)])
+def test_a_gain_within_the_noise_floor_is_none(floor, verdict):
+    found = timed_change(0.96, np.random.default_rng(0), floor, rounds=30)
+    assert gate.verdict([gate.Test(None, "new", SLOWDOWN, *judge(found, SLOWDOWN), found)]) is verdict
+
+
+def test_advice_is_for_the_level_of_the_test():
+    """Looks by which a session could have ended divide the level, and so does a ledger: both take more pairs."""
+    quiet = timed_change(1.03, np.random.default_rng(1), 0.01)
+    found = replace(quiet.evidence.found, error=0.03)
+    noisy = replace(quiet, evidence=replace(quiet.evidence, found=found))
+    looked = replace(noisy, evidence=replace(noisy.evidence, looks=by_launch.independent(5)))
+    advised = [gate._needed(*each) for each in ((noisy, SLOWDOWN, 0.05), (looked, SLOWDOWN, 0.05), (noisy, SLOWDOWN, 0.001))]
+    assert advised == sorted(set(advised))
+    power = nct.sf(t.ppf(1 - 0.05 / by_launch.independent(5), advised[1] - 1), advised[1] - 1, shift(noisy, advised[1]))
+    assert power >= 0.75
+
+
+def shift(found: Change, pairs: int) -> float:
+    """How many standard errors the limit is away from an equal arm."""
+    difference = found.evidence.found
+    return math.log(1.05) * math.sqrt(pairs) / (difference.error * math.sqrt(difference.independent))
 
 
 def test_one_pair_or_nothing_that_scatters_is_not_judged():

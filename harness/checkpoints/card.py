@@ -1,0 +1,82 @@
+"""The README.md of an export, with the head that the hub reads: scores, data, recipe, cost, licence, how to load.
+
+What the folder of the run does not say is left out.
+"""
+
+from pathlib import Path
+
+import yaml
+from scipy.special import ndtri
+
+from harness import metrics
+from harness.errors import InputError
+from harness.paired import CONFIDENCE, item_error
+from harness.tracking import run_log
+
+PIPELINES = {
+    "tokens": ("token-classification", "AutoModelForTokenClassification"),
+    "spans": ("question-answering", "AutoModelForQuestionAnswering"),
+}
+"""Kind of task -> the hub's name of it and the class of transformers; all others classify texts, or score them."""
+COSTS = (
+    *("model/params_total", "model/flops_forward", "model/bytes_forward", "inference/latency_ms_p50"),
+    *("inference/peak_memory_bytes", "finetune/flops", "finetune/duration_s", "finetune/peak_memory_bytes"),
+    *("pretrain/flops", "pretrain/duration_s"),
+)
+RECIPE = ("batch_size", "learning_rate", "epochs", "max_steps", "tokens", "steps", "weight_decay", "seed")
+
+
+def text(run: Path, licence: str) -> str:
+    """The card of a finished run; InputError where its config or its results cannot be read."""
+    try:
+        config = yaml.safe_load((run / "config.yaml").read_text())
+        measured, tags = run_log.read(run / run_log.RESULT)["metrics"], run_log.read(run / run_log.RECORD)["tags"]
+    except (OSError, ValueError, KeyError, yaml.YAMLError) as error:
+        raise InputError(f"{run} has no readable config.yaml, result.json or run.json, of which its card is made") from error
+    task, trained = config["task"], "finetune" if "eval/score" in measured else "pretrain"
+    is_finetuned = trained == "finetune"
+    pipeline, loader = PIPELINES.get(task["kind"], ("text-classification", "AutoModelForSequenceClassification"))
+    pipeline, loader = (pipeline, loader) if is_finetuned else ("fill-mask", "AutoModel")
+    data = task["name"] if is_finetuned else config["corpus"]["name"]
+    scores = {name: measured[f"eval/{name}"] for name in metrics.SCORE_TITLES if f"eval/{name}" in measured and name != "score"}
+    losses = [name for name in ("pretrain/masked_loss", "pretrain/next_token_loss") if name in measured]
+    results = {
+        "task": {"type": pipeline},
+        "dataset": {"type": data, "name": data},
+        "metrics": [{"type": name, "value": value} for name, value in scores.items()],
+    }
+    head = {"license": licence, "library_name": "transformers", "pipeline_tag": pipeline, "tags": ["encoder-variant-harness"]}
+    head |= {"model-index": [{"name": tags["arm"], "results": [results]}]} if scores else {}
+    items = measured.get("eval/examples")
+    lines = [
+        *(f"- {metrics.SCORE_TITLES[name]}: {value:.4f}{_interval(value, items, name)}" for name, value in scores.items()),
+        *(f"- {metrics.get(name).title}: {measured[name]:.4f} {metrics.get(name).unit}" for name in losses),
+    ]
+    recipe = [f"- {key}: {config[trained][key]}" for key in RECIPE if config[trained].get(key) is not None]
+    costs = [
+        f"| {metrics.get(name).title} | {measured[name]:,.6g} | {metrics.get(name).unit} |"
+        for name in COSTS
+        if name in measured
+    ]
+    return "\n".join(
+        [
+            f"---\n{yaml.safe_dump(head, sort_keys=False)}---\n\n# {tags['arm']}, {data}\n",
+            "## Scores\n\nOne run, on validation data; intervals of 95 % are over its items, not over seeds.\n",
+            *lines,
+            f"\n## Data\n\n{data}, version {task['version'] if is_finetuned else config['corpus'].get('version', '-')}",
+            "\n## Recipe\n",
+            *recipe,
+            f"\n`{tags.get('command', '-')}`, commit {tags.get('git_commit', '-')}",
+            f"\n## Cost\n\nOn {tags.get('hardware', '-')}.\n\n| | | |\n| :-- | --: | :-- |",
+            *costs,
+            "\n## Load\n\n```python\nfrom transformers import AutoTokenizer, " + loader,
+            f'\nmodel, tokenizer = {loader}.from_pretrained("."), AutoTokenizer.from_pretrained(".")\n```\n',
+        ]
+    )
+
+
+def _interval(score: float, items: float | None, name: str) -> str:
+    if not items:
+        return ""
+    half = float(ndtri((1 + CONFIDENCE) / 2)) * item_error(score, items, name)
+    return f" [{score - half:.4f}, {score + half:.4f}], {items:,.0f} items"

@@ -1,0 +1,169 @@
+"""The ledger of `python -m reports gate --ledger FILE`: JSON lines, one a candidate, against one baseline.
+
+The k-th candidate that could pass has 6 / (pi k)^2 of the level, or one N-th in a ledger of N looks. Both sum to the level,
+so that whatever the candidates have in common, and whatever earlier verdicts led to them, at most one ledger in twenty
+holds a false pass (Bonferroni; spending as in Foster and Stine, J. R. Stat. Soc. B 70, 2008).
+"""
+
+import contextlib
+import hashlib
+import json
+import math
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from filelock import FileLock
+
+from harness.paired import LEVEL, grouped
+from harness.terminal import table, wrapped
+from reports.errors import ReportError
+from reports.writing import formats
+
+FIELDS = {"look", "looks", "arm", "study", "verdict", "level", "tests", "baseline", "key"}
+PASSED = ("better", "same")
+
+
+@dataclass(frozen=True)
+class Ledger:
+    """The candidates so far; `looks`: how many there may be, None without a limit."""
+
+    path: Path
+    lines: list[dict[str, Any]]
+    looks: int | None = None
+
+    @classmethod
+    @contextlib.contextmanager
+    def locked(cls, path: Path, looks: int | None) -> Iterator["Ledger"]:
+        """The ledger, which no other process changes meanwhile; ReportError for another number of looks than it has."""
+        if not path.parent.is_dir() or path.is_dir():
+            raise ReportError(f"--ledger {str(path)!r} cannot be written; expected a file in a folder that exists")
+        with FileLock(f"{path}.lock"):
+            ledger = cls.read(path) if path.exists() else cls(path, [], looks)
+            if looks not in (None, ledger.looks) and ledger.lines:
+                raise ReportError(
+                    f"--looks {looks}: {str(path)!r} was begun with {ledger.looks or 'no limit'}; expected a new ledger"
+                )
+            yield cls(path, ledger.lines, ledger.looks if ledger.lines else looks)
+
+    @classmethod
+    def read(cls, path: Path) -> "Ledger":
+        """As it is on disk; ReportError for a line that no gate has written."""
+        lines = []
+        for number, line in enumerate(path.read_text().splitlines(), 1):
+            try:
+                lines.append(json.loads(line))
+            except ValueError:
+                lines.append(None)
+            if not isinstance(lines[-1], dict) or not lines[-1].keys() >= FIELDS:
+                raise ReportError(f"--ledger {str(path)!r} line {number} is no candidate; expected lines that gate has written")
+        return cls(path, lines, lines[-1]["looks"] if lines else None)
+
+    @staticmethod
+    def key(*facts: object) -> str:
+        """What makes a candidate the same one."""
+        return hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:16]
+
+    @property
+    def spent(self) -> int:
+        """Looks so far."""
+        return sum(line["look"] is not None for line in self.lines)
+
+    @property
+    def next_level(self) -> float:
+        """The level of the next look; ReportError where none is left."""
+        if self.looks is None:
+            return LEVEL * 6 / (math.pi * (self.spent + 1)) ** 2
+        if self.spent >= self.looks:
+            raise ReportError(f"all {self.looks} looks of {str(self.path)!r} are spent; expected a new ledger")
+        return LEVEL / self.looks
+
+    def keep_baseline(self, baseline: dict[str, Any], moves: bool) -> None:
+        """ReportError where no run of this baseline is one of the last candidate's, unless it `moves`."""
+        if self.lines and not moves and not set(baseline["runs"]) & set(self.lines[-1]["baseline"]["runs"]):
+            before = self.lines[-1]["baseline"]["name"]
+            raise ReportError(
+                f"baseline {baseline['name']!r} has no run in common with that of the ledger, {before!r}; "
+                "--move-baseline makes it the one from here on"
+            )
+
+    def find(self, key: str) -> dict[str, Any] | None:
+        """The look at this candidate; what cannot pass spends nothing and is judged again."""
+        return next((line for line in self.lines if line["key"] == key and line["look"] is not None), None)
+
+    def add(self, candidate: dict[str, Any], spends: bool) -> dict[str, Any]:
+        """The line of a candidate, after it is on disk, whole or not at all."""
+        look = self.spent + 1 if spends else None
+        line = {"time": datetime.now(UTC).isoformat(timespec="seconds"), "look": look, "looks": self.looks, **candidate}
+        self.lines.append(line)
+        path = self.path.resolve()
+        temporary = path.with_name(f".{path.name}.{os.getpid()}")
+        with temporary.open("w") as file:
+            file.writelines(json.dumps(each, allow_nan=False) + "\n" for each in self.lines)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+        return line
+
+    def frontier(self) -> list[dict[str, Any]]:
+        """Candidates that passed against the present baseline and that neither it nor another beats in all measured means."""
+        known = set(self.lines[-1]["baseline"]["runs"]) if self.lines else set()
+        passed = [line for line in self.lines if line["verdict"] in PASSED and known & set(line["baseline"]["runs"])]
+        points = [_gains(line) for line in passed]
+        rivals = [*points, *(dict.fromkeys(point, 0.0) for point in points)]
+        return [line for line, point in zip(passed, points, strict=True) if not any(_beats(one, point) for one in rivals)]
+
+
+def _gains(line: dict[str, Any]) -> dict[tuple[str, str], float]:
+    """(task, metric) -> by how much it is better than the baseline."""
+    signs = {"higher": 1, "lower": -1}
+    return {(test["task"], test["metric"]): signs[test["direction"]] * test["difference"] for test in line["tests"]}
+
+
+def _beats(one: dict, other: dict) -> bool:
+    return one.keys() == other.keys() and one != other and all(one[axis] >= other[axis] for axis in one)
+
+
+def overview(path: Path) -> str:
+    """All candidates of a ledger, the frontier, and the level of the next look."""
+    if not path.is_file():
+        raise ReportError(f"--ledger {str(path)!r} is no file; expected a ledger that gate has written")
+    ledger = Ledger.read(path)
+    rows = [
+        (str(line["look"] or "-"), f"{line['study']}/{line['arm']}", line["verdict"], f"{line['level']:.2g}", _changes(line))
+        for line in ledger.lines
+    ]
+    verdicts = grouped((line["verdict"], line) for line in ledger.lines)
+    counts = ", ".join(f"{len(lines)} {verdict}" for verdict, lines in verdicts.items())
+    front = ", ".join(f"{line['study']}/{line['arm']}" for line in ledger.frontier())
+    left = "no look is left" if ledger.looks == ledger.spent else f"the next look has level {ledger.next_level:.2g}"
+    lines = [table(("look", "candidate", "verdict", "level", "changes"), rows, "rllrl"), ""] if rows else []
+    lines += [wrapped(f"candidates: {counts or 'none'}; {left}", 0)]
+    return "\n".join([*lines, wrapped(f"frontier, by measured means: {front or 'the baseline alone'}", 0)])
+
+
+def _changes(line: dict[str, Any]) -> str:
+    moved = (test for test in line["tests"] if test.get("difference") != 0)
+    return "; ".join(f"{test['title']} {change_text(test | {'interval': None})}" for test in moved)
+
+
+def change_text(test: dict[str, Any]) -> str:
+    """The change of a recorded test: in points or in percent, with its interval."""
+    if "difference" not in test:
+        return formats.DASH
+    number, ends, unit = test["difference"], test.get("interval"), test["unit"]
+    if unit not in formats.SHARES and test["before"]:
+        size, unit = abs(test["before"]) / 100, "%"
+        number, ends = number / size, ends and [end / size for end in ends]
+    return formats.difference(number, unit, ends)
+
+
+def look_text(line: dict[str, Any]) -> str:
+    """What a candidate has spent."""
+    if line["look"] is None:
+        return "cannot pass at any level, and spent none"
+    before = "seen before, and answered from the ledger: " if line["seen"] else ""
+    return f"{before}look {line['look']}, level {line['level']:.2g}"

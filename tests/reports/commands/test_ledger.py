@@ -1,0 +1,178 @@
+"""`python -m reports gate --ledger FILE`: a loop of generated candidates, what is remembered, and what is refused."""
+
+import json
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from reports.__main__ import main
+from reports.commands import gate as command
+from reports.commands.gate import COSTS
+from reports.commands.ledger import Ledger, overview
+from reports.comparison.compare import compare
+
+SEEDS = 5
+LIMITS = ("--study", "new", "--max-drop", "2points", "--max-cost", "1%")
+LEDGER = ("--ledger", "loop.jsonl")
+
+
+@pytest.fixture
+def log(tracking, typical):
+    """Logs an arm with these scores, one a seed, of so many items that these leave nothing open."""
+
+    def logged(arm: str, scores: list[float], cost: float = 1e9, study: str = "new", first: int = 0) -> None:
+        counted = dict.fromkeys(COSTS, cost) | {"eval/examples": 1e6}
+        for seed, score in enumerate(scores, first):
+            tracking.log(arm, seed, typical(score=score) | counted, study=study, fingerprint=f"{arm}{seed}")
+
+    return logged
+
+
+def gate(capsys, *more: str, limits: tuple[str, ...] = LIMITS) -> tuple[int, dict | str]:
+    code = main(["gate", *limits, *more])
+    out, err = capsys.readouterr()
+    assert (err == "") == (code < 2)
+    return code, json.loads(out) if "--json" in more and code < 2 else out + err
+
+
+def lines() -> list[dict]:
+    return [json.loads(line) for line in Path("loop.jsonl").read_text().splitlines()]
+
+
+def test_a_loop_of_50_candidates_keeps_the_three_that_are_better(make_run, tmp_path):
+    """Scores of one seed scatter by half a point: 3 are better by 6, 11 worse by 10, 5 cost 2 % more, 2 have two seeds."""
+    rng = np.random.default_rng(0)
+    luck, gains = rng.normal(0.8, 0.02, SEEDS), np.zeros(50)
+    gains[[0, 10, 20]], gains[[1, 3, 6, 11, 13, 16, 21, 23, 26, 31, 33]] = 0.06, -0.1
+    arms = {"base": (luck, 1e9)}
+    for at, gain in enumerate(gains):
+        scores = luck + gain + rng.normal(0, 0.005, SEEDS)
+        arms[f"c{at:02}"] = (scores[:2] if at in (4, 44) else scores, 1.02e9 if at % 10 == 5 else 1e9)
+    runs = [
+        make_run(arm, seed, {"eval/score": float(score), "eval/examples": 1e6} | dict.fromkeys(COSTS, cost))
+        for arm, (scores, cost) in arms.items()
+        for seed, score in enumerate(scores)
+    ]
+    comparison, path = compare("new", runs), tmp_path / "loop.jsonl"
+    options = command.parse([*LIMITS, "--ledger", str(path), "--looks", "50"])
+    limits, verdicts = command.limits_of(options), Counter()
+    for arm in [*arms][1:]:
+        pair = command.Pair(arm, arm, "base")
+        with Ledger.locked(path, 50) as ledger:
+            found = command._recorded(ledger, comparison, pair, command.tests(comparison, [pair], limits), options)
+        verdicts[found["verdict"]] += 1
+    ledger = Ledger.read(path)
+    assert [line["arm"] for line in ledger.lines if line["verdict"] == "better"] == ["c00", "c10", "c20"]
+    assert [line["arm"] for line in ledger.lines if line["look"] is None] == ["c04", "c05", "c15", "c25", "c35", "c44", "c45"]
+    assert all(line["level"] == pytest.approx(0.001) for line in ledger.lines)
+    assert (ledger.spent, len(ledger.lines), verdicts["worse"]) == (43, 50, 16)
+    assert {line["arm"] for line in ledger.frontier()} <= {"c00", "c10", "c20"}
+    assert "3 better, 16 worse, 21 same, 10 not resolved; the next look has level 0.001" in overview(path)
+    print(overview(path))
+
+
+BASE = [0.80, 0.81, 0.79, 0.805]
+
+
+@pytest.fixture
+def two(log):
+    """A baseline and an arm that is 10 points better, of half of the cost."""
+    log("base", BASE)
+    log("good", [score + 0.1 + 0.001 * at for at, score in enumerate(BASE)], 0.5e9)
+
+
+def test_json_says_what_was_found_and_at_which_level(two, capsys):
+    code, told = gate(capsys, "--json")
+    (candidate,) = told["candidates"]
+    score, *costs = candidate["tests"]
+    assert (code, told["passed"], candidate["verdict"], candidate["level"]) == (0, True, "better", pytest.approx(0.05))
+    assert (score["metric"], score["unit"], score["outcome"], score["gain"]) == ("eval/score", "score", "passed", True)
+    assert (score["replicates"], score["pairs"], score["confidence"]) == (4, "seeds", pytest.approx(0.9))
+    assert score["difference"] == pytest.approx(0.1015)
+    assert score["interval"][0] < score["difference"] < score["interval"][1]
+    assert (score["margin"], score["noise_floor"]) == (0.02, pytest.approx(1e-6))
+    assert [(cost["metric"], cost["outcome"], cost["difference"], cost["margin"]) for cost in costs] == [
+        (name, "passed", -0.5e9, 1e7) for name in COSTS
+    ]
+
+
+def test_what_is_not_shown_says_how_many_seeds_and_hours_would_settle_it(log, tracking, typical, capsys):
+    for arm, scores in {"base": [0.8, 0.8, 0.8], "new": [0.81, 0.78, 0.8]}.items():
+        for seed, score in enumerate(scores):
+            known = {"eval/examples": 1e6, "finetune/duration_s": 1800.0}
+            tracking.log(arm, seed, typical(score=score) | known, study="new")
+    limits = ("--study", "new", "--max-drop", "2points")
+    code, told = gate(capsys, "--json", limits=limits)
+    (test,) = told["candidates"][0]["tests"]
+    assert (code, told["candidates"][0]["verdict"], test["outcome"]) == (1, "not resolved", "not shown")
+    assert (test["needed"], test["hours"]) == (6, pytest.approx(3.0))
+    _, told = gate(capsys, *LEDGER, "--looks", "100", "--json", limits=limits)
+    (stricter,) = told["candidates"][0]["tests"]
+    assert stricter["needed"] > 6
+    assert stricter["interval"][0] < test["interval"][0]
+
+
+def test_a_cost_that_is_one_percent_higher_is_seen_in_one_run(log, capsys):
+    log("base", [0.8])
+    for arm, cost in {"dear": 1.011e9, "equal": 1.009e9, "cheap": 0.98e9}.items():
+        log(arm, [0.8], cost)
+    limits = ("--study", "new", "--max-cost", "1%")
+    code, told = gate(capsys, "--json", limits=limits)
+    assert code == 1
+    assert {one["arm"]: one["verdict"] for one in told["candidates"]} == {"dear": "worse", "equal": "same", "cheap": "better"}
+    code, text = gate(capsys, "--arm", "dear", limits=limits)
+    assert (code, "counted, and more than 1% worse: sst2 dear model/flops_forward" in text) == (1, True)
+
+
+def test_the_baseline_moves_when_the_user_says_so(two, log, capsys):
+    limits = LIMITS[:4]
+    assert gate(capsys, *LEDGER, limits=limits)[0] == 0
+    code, text = gate(capsys, *LEDGER, "--baseline", "good", "--arm", "base", limits=limits)
+    assert (code, "baseline 'new/good' has no run in common with that of the ledger, 'new/base'" in text) == (2, True)
+    assert len(lines()) == 1
+    code, text = gate(capsys, *LEDGER, "--baseline", "good", "--arm", "base", "--move-baseline", limits=limits)
+    assert (code, "look 2, level 0.0076" in text) == (1, True)
+    assert lines()[-1]["baseline"]["name"] == "new/good"
+    assert gate(capsys, *LEDGER, limits=())[1].endswith("frontier, by measured means: the baseline alone\n")
+
+
+def test_a_run_that_another_study_repeats_is_the_same_candidate(log, capsys):
+    for study in ("new", "again"):
+        for arm in ("base", "arm"):
+            log(arm, BASE, study=study)
+    gate(capsys, *LEDGER, "--json")
+    _, told = gate(capsys, *LEDGER, "--json", limits=("--study", "again", *LIMITS[2:]))
+    assert [(one["seen"], one["study"]) for one in told["candidates"]] == [(True, "new")]
+    for arm in ("base", "arm"):
+        log(arm, [0.8], study="again", first=9)
+    _, told = gate(capsys, *LEDGER, "--json", limits=("--study", "again", *LIMITS[2:]))
+    assert [(one["seen"], one["look"]) for one in told["candidates"]] == [(False, 2)]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "content", "message"),
+    [
+        (["--looks", "3"], None, "--looks and --move-baseline are of a ledger; expected --ledger FILE"),
+        ([*LEDGER, "--looks", "0"], None, "--looks 0; expected 1 or more"),
+        (["--ledger", "no/loop.jsonl"], None, "cannot be written; expected a file in a folder that exists"),
+        ([*LEDGER], '{"look": 1}\n', "line 1 is no candidate; expected lines that gate has written"),
+        ([*LEDGER], '{"look": 1', "line 1 is no candidate"),
+        ([*LEDGER, "--looks", "3"], "of 2", "--looks 3: 'loop.jsonl' was begun with 2; expected a new ledger"),
+        ([*LEDGER, "--arm", "good"], "of 2", "all 2 looks of 'loop.jsonl' are spent; expected a new ledger"),
+    ],
+)
+def test_wrong_input_is_one_line_and_changes_no_ledger(two, capsys, arguments, content, message):
+    if content == "of 2":
+        line = dict.fromkeys(("arm", "study", "verdict", "level", "tests", "key"), "") | {"look": 1, "looks": 2}
+        runs = {"name": "new/base", "runs": []}
+        gate(capsys, *LEDGER, "--looks", "2")
+        line |= {"baseline": lines()[0]["baseline"] or runs}
+        content = f"{json.dumps(line)}\n{json.dumps(line)}\n"
+    if content:
+        Path("loop.jsonl").write_text(content)
+    code, text = gate(capsys, *arguments)
+    assert (code, text.count("\n")) == (2, 1)
+    assert message in text
+    assert not content or Path("loop.jsonl").read_text() == content

@@ -1,0 +1,91 @@
+"""Simulated ledgers of up to 1,000 candidates against one baseline: how many hold a false pass, by the rule of the gate.
+
+All candidates of a ledger share the scores of the baseline, so that their tests have much in common.
+"""
+
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy.stats import ttest_1samp
+
+from harness import metrics
+from harness.metrics import Margin
+from harness.paired import LEVEL, Replicate
+from reports.commands import gate
+from reports.commands.gate import Limit, judge
+from reports.commands.ledger import Ledger
+from reports.comparison.statistics import Verdict, change
+
+SCORE = metrics.get("eval/score")
+DROP = Limit("eval/score", Margin(0.02), "2points")
+SEEDS = 5
+PASSED = (Verdict.BETTER, Verdict.SAME)
+
+
+def levels(candidates: int, looks: int | None) -> list[float]:
+    """As the ledger gives them to one candidate after the other."""
+    return [Ledger(Path(), [{"look": 1}] * before, looks).next_level for before in range(candidates)]
+
+
+def verdict_of(before: np.ndarray, after: np.ndarray, level: float) -> Verdict:
+    sides = [{Replicate("", str(seed)): float(score) for seed, score in enumerate(scores)} for scores in (before, after)]
+    test = gate.Test(None, "new", DROP, *judge(found := change(SCORE, *sides), DROP, level), found, level)
+    return gate.verdict([test])
+
+
+def false_passes(ledgers: int, each: list[float], effect: float, verdicts: tuple[Verdict, ...], all_judged: int = 2) -> float:
+    """Share of ledgers in which a candidate, of which each differs by `effect`, has one of these verdicts.
+
+    From the third ledger on, candidates whose t test is far from their level are not judged: in the first two they fail.
+    """
+    rng, found, null = np.random.default_rng([len(each), ledgers, round(1e4 * abs(effect))]), 0, np.array(each)
+    for ledger in range(ledgers):
+        luck, base = rng.normal(0.8, 0.02, SEEDS), rng.normal(0, 0.01, SEEDS)
+        scores = luck + effect + rng.normal(0, 0.01, (len(each), SEEDS))
+        near = ttest_1samp(scores - luck - base, effect, axis=1, alternative="greater").pvalue <= 2 * null
+        judged = [
+            verdict_of(luck + base, scores[at], each[at]) in verdicts
+            for at in range(len(each))
+            if near[at] or ledger < all_judged
+        ]
+        found += any(judged)
+        assert ledger >= all_judged or not any(passed and not at for passed, at in zip(judged, near, strict=True))
+    return found / ledgers
+
+
+CASES = {
+    "equal candidates, called better": (0.0, (Verdict.BETTER,)),
+    "worse by the limit, passed": (-0.02, PASSED),
+}
+
+
+def allowance(ledgers: int) -> float:
+    """Two standard errors of a share of 5 %."""
+    return 2 * math.sqrt(LEVEL * (1 - LEVEL) / ledgers)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("looks", [None, 1000])
+@pytest.mark.parametrize("case", CASES)
+def test_at_most_one_ledger_of_1000_looks_in_twenty_holds_a_false_pass(case: str, looks: int | None):
+    ledgers = 1000
+    share = false_passes(ledgers, levels(1000, looks), *CASES[case])
+    print(f"{case}, {looks or 'no limit of'} looks: {share:.4f} of {ledgers} ledgers of 1,000 candidates")
+    assert share <= LEVEL + allowance(ledgers)
+
+
+@pytest.mark.long
+def test_the_whole_level_for_each_of_50_candidates_would_not_be_honest():
+    shares = [false_passes(300, each, *CASES["worse by the limit, passed"]) for each in (levels(50, 50), [LEVEL] * 50)]
+    print(f"false passes: shared level {shares[0]:.3f}, whole level each {shares[1]:.3f}")
+    assert shares[0] <= LEVEL + allowance(300)
+    assert shares[1] > 0.3
+
+
+@pytest.mark.parametrize("looks", [None, 7])
+def test_levels_sum_to_that_of_one_test(looks: int | None):
+    each = levels(looks or 2000, looks)
+    assert sum(each) == pytest.approx(LEVEL, rel=0.001)
+    assert sum(each) <= LEVEL * (1 + 1e-9)
