@@ -354,6 +354,9 @@ def _of_tasks() -> list[Metric]:
         Metric("finetune/best_epoch", "epochs", neither, "epoch whose weights were kept"),
         Metric("tune/score", "score", higher, "score on tuning rows"),
         Metric("eval/loss", "loss", lower, "validation loss"),
+        Metric(
+            "eval/logits_difference_max", "1", lower, "largest difference of a served model's logits from torch's in float32"
+        ),
         Metric("eval/examples", "examples", neither, "validation examples"),
         Metric("eval/pairs_per_s", "pairs/s", higher, "minimal pairs scored a second, with all their masks", Compared.SHOWN),
         Metric("eval/unigram_score", "score", neither, "score of the corpus's word frequencies"),

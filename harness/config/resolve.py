@@ -16,7 +16,20 @@ from harness import metrics
 from harness.arms import within
 from harness.config import command_line
 from harness.config.adopted import MEASURED_LENGTH, Checkpoint, started_from
-from harness.config.choices import CorpusSource, DeviceSharding, Dtype, Keep, KeepBest, MatchOn, TaskKind, TrainedOn, Until
+from harness.config.choices import (
+    Backend,
+    CorpusSource,
+    Device,
+    DeviceSharding,
+    Dtype,
+    Keep,
+    KeepBest,
+    MatchOn,
+    Precision,
+    TaskKind,
+    TrainedOn,
+    Until,
+)
 from harness.config.schema import (
     ON_FAILURE,
     REMOVED,
@@ -279,6 +292,7 @@ def _refuse_combinations(config: RunConfig) -> None:
         raise InputError(f"task={config.task.name} trains nothing: leave out search")
     _refuse_impossible_pretraining(config)
     _refuse_impossible_training(config)
+    _refuse_unserved(config)
     trained = ["pretrain.length"] if is_pretrained(config) else []
     for key in ("measure.length", *(["task.max_length"] if has_task(config) else []), *trained):
         length = attrgetter(key)(config)
@@ -342,6 +356,28 @@ def _refuse_impossible_training(config: RunConfig) -> None:
                 f"{key}=true needs layers to compute again, but model.body={config.model.body.value} has none: "
                 "set model.body=transformer, or leave the key out"
             )
+
+
+SERVED = {
+    Backend.torch: (Precision.fp32, Precision.bf16, Precision.int8_dynamic, Precision.int8_weights),
+    Backend.compile: (Precision.fp32, Precision.bf16),
+    Backend.onnxruntime: (Precision.fp32, Precision.int8_dynamic),
+}
+"""What each backend computes in."""
+
+
+def _refuse_unserved(config: RunConfig) -> None:
+    measure, hardware = config.measure, config.hardware
+    precision = f"measure.precision={measure.precision.value}"
+    if measure.precision not in SERVED[measure.backend]:
+        others = ", ".join(one.value for one in SERVED[measure.backend])
+        raise InputError(f"measure.backend={measure.backend.value} does not compute in {precision}: expected one of {others}")
+    plain = (hardware.device, hardware.dtype, hardware.compile, hardware.devices) == (Device.cpu, Dtype.fp32, False, 1)
+    if measure.is_served and not plain:
+        raise InputError(
+            f"measure.backend={measure.backend.value} {precision} serves what one CPU trains in float32: leave out "
+            "hardware.device, hardware.dtype, hardware.compile and hardware.devices"
+        )
 
 
 def _refuse_idle_devices(config: RunConfig) -> None:

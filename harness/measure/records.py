@@ -245,6 +245,7 @@ class Measured:
     sizes: dict[str, int] | None = None  # metric name -> value
     flops: ModelFlops | None = None
     trace: Trace | None = None
+    served: int | None = None  # bytes of the file of the model as it is served
 
     def with_result(self, instrument: str, result: object) -> "Measured":
         """A copy with the result of one more instrument."""

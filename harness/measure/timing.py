@@ -16,7 +16,7 @@ from pathlib import Path
 from harness.config.schema import MeasureConfig
 from harness.hardware import energy, load, peak_flops
 from harness.hardware.device import Machine, empty_compiler_cache
-from harness.measure import subject as subjects
+from harness.measure import serving
 from harness.measure.latency import forward, time_ms
 from harness.measure.memory import Baseline
 from harness.measure.records import Latency, Launch, Point, Request, Throughput
@@ -40,17 +40,17 @@ def measure(subject: Subject, request: Request, folder: Path, import_s: float) -
     gc.disable()  # a collection would hit the calls of some variants only
     try:
         with empty_compiler_cache(folder):
-            return _launch(subject, request, import_s)
+            return _launch(subject, request, folder, import_s)
     finally:
         gc.enable()
 
 
-def _launch(subject: Subject, request: Request, import_s: float) -> list[Launch]:
+def _launch(subject: Subject, request: Request, folder: Path, import_s: float) -> list[Launch]:
     settings, machine = subject.config.measure, subject.machine
     baseline = Baseline(machine)
     baseline.start()
     started = time.perf_counter()
-    model = subjects.build(subject.config, machine)
+    model = serving.build(subject.config, machine, folder)
     built, call = time.perf_counter() - started, forward(model, machine)
     text = subject.text(settings.length)
     first_call_ms = time_ms(lambda: call(text), machine)
