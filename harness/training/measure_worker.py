@@ -16,6 +16,7 @@ from pathlib import Path
 import psutil
 
 from harness.config import resolve
+from harness.hardware.device import Machine
 from harness.measure import flops, serving, size, timing
 from harness.measure import subject as subjects
 from harness.measure.latency import forward
@@ -49,7 +50,8 @@ def main(folder: Path) -> None:
     """Runs the request of the folder; after an exception the earlier results are kept."""
     request = from_json(Request, json.loads((folder / REQUEST).read_text()))
     config = resolve.load(folder / "config.yaml")
-    machine, measured = serving.machine(config), Measured()
+    serves = {"timing", "memory"} & {*request.instruments}
+    machine, measured = serving.machine(config) if serves else Machine(config.hardware), Measured()
     if request.memory_limit is not None:
         limit_memory(machine, request.memory_limit)
     for name in request.instruments:
