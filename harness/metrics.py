@@ -238,6 +238,24 @@ def _of_measuring() -> list[Metric]:
     ]
 
 
+def _of_load() -> list[Metric]:
+    lower, higher, neither = Direction.LOWER, Direction.HIGHER, Direction.NEITHER
+    latencies = {
+        "single_stream": "one text at a time",
+        "server": "random arrivals",
+        "simulated_server": "random arrivals, simulated",
+    }
+    rates = [
+        Metric("load/offline_samples_per_s", "samples/s", higher, "throughput in texts, all at once", Compared.SHOWN),
+        Metric("load/server_samples_per_s", "samples/s", neither, "texts that arrive", Compared.SHOWN),
+    ]
+    return rates + [
+        Metric(f"load/{name}_latency_ms_{rank}", "ms", lower, f"latency {rank}, {title}", Compared.SHOWN)
+        for name, title in latencies.items()
+        for rank in ("p50", "p90", "p99")
+    ]
+
+
 def _by_step() -> list[Metric]:
     lower, higher, neither = Direction.LOWER, Direction.HIGHER, Direction.NEITHER
     return [
@@ -384,7 +402,7 @@ def _scores() -> list[Metric]:
 METRICS = {
     metric.name: metric
     for metric in (
-        *(*_counted(), *_of_measuring(), *_by_step(), *_of_tasks(), *_of_pretraining(), *_scores()),
+        *(*_counted(), *_of_measuring(), *_of_load(), *_by_step(), *_of_tasks(), *_of_pretraining(), *_scores()),
         *(*_of_optimiser("pretrain", "pretraining"), *_of_optimiser("finetune", "fine-tuning")),
     )
 }

@@ -159,6 +159,14 @@ class Backend(Enum):
     onnxruntime = "onnxruntime"
 
 
+class Scenario(Enum):
+    """When texts come to a served model (arXiv:1911.02549, section IV-A)."""
+
+    single_stream = "single_stream"  # one at a time
+    server = "server"  # at random moments
+    offline = "offline"  # all at once
+
+
 class Precision(Enum):
     """In what the weights of a served model are kept."""
 

@@ -78,6 +78,9 @@ ADDED = {
     "pretrain.decay_fraction": 1.0,
     "measure.backend": "torch",
     "measure.precision": "fp32",
+    "measure.load": [],
+    "measure.load_share": 0.5,
+    "measure.load_texts": 200,
 }
 """Keys that finished runs may lack -> the value that such a run has: with it they are left out, so that the run is the same."""
 
