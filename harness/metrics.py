@@ -242,6 +242,24 @@ def _of_measuring() -> list[Metric]:
     ]
 
 
+def _of_load() -> list[Metric]:
+    lower, higher, neither = Direction.LOWER, Direction.HIGHER, Direction.NEITHER
+    latencies = {
+        "single_stream": "one text at a time",
+        "server": "random arrivals",
+        "simulated_server": "random arrivals, simulated",
+    }
+    rates = [
+        Metric("load/offline_samples_per_s", "samples/s", higher, "throughput in texts, all at once", Compared.SHOWN),
+        Metric("load/server_samples_per_s", "samples/s", neither, "texts that arrive", Compared.SHOWN),
+    ]
+    return rates + [
+        Metric(f"load/{name}_latency_ms_{rank}", "ms", lower, f"latency {rank}, {title}", Compared.SHOWN)
+        for name, title in latencies.items()
+        for rank in ("p50", "p90", "p99")
+    ]
+
+
 def _by_step() -> list[Metric]:
     lower, higher, neither = Direction.LOWER, Direction.HIGHER, Direction.NEITHER
     return [
@@ -360,6 +378,9 @@ def _of_tasks() -> list[Metric]:
         Metric("tune/score", "score", higher, "score on tuning rows"),
         Metric("eval/loss", "loss", lower, "validation loss"),
         Metric("eval/majority_loss", "loss", neither, "squared error of the best constant, the mean label", Compared.SHOWN),
+        Metric(
+            "eval/logits_difference_max", "1", lower, "largest difference of a served model's logits from torch's in float32"
+        ),
         Metric("eval/examples", "examples", neither, "validation examples"),
         Metric("eval/pairs_per_s", "pairs/s", higher, "minimal pairs scored a second, with all their masks", Compared.SHOWN),
         Metric("eval/unigram_score", "score", neither, "score of the corpus's word frequencies"),
@@ -394,7 +415,7 @@ def _scores() -> list[Metric]:
 METRICS = {
     metric.name: metric
     for metric in (
-        *(*_counted(), *_of_measuring(), *_by_step(), *_of_tasks(), *_of_pretraining(), *_scores()),
+        *(*_counted(), *_of_measuring(), *_of_load(), *_by_step(), *_of_tasks(), *_of_pretraining(), *_scores()),
         *(*_of_optimiser("pretrain", "pretraining"), *_of_optimiser("finetune", "fine-tuning")),
     )
 }

@@ -31,7 +31,7 @@ def pool(hidden: Tensor, mask: Tensor | None, pooling: Pooling) -> Tensor:
         mask = torch.ones(hidden.shape[:2], dtype=torch.bool, device=hidden.device)
     if pooling is Pooling.last:
         last = mask.shape[1] - 1 - mask.flip(1).long().argmax(dim=1)
-        return hidden[torch.arange(len(hidden), device=hidden.device), last]
+        return hidden.gather(1, last[:, None, None].expand(-1, 1, hidden.shape[-1]))[:, 0]
     if pooling is Pooling.mean:
         return (hidden * mask[..., None]).sum(dim=1) / mask.sum(dim=1, keepdim=True)
     return hidden.masked_fill(~mask[..., None], float("-inf")).amax(dim=1)

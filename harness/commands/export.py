@@ -2,10 +2,10 @@
 
 RUN is the folder of a pretraining or fine-tuning, or its id in the tracking store. The checkpoint is config.json,
 model.safetensors, the tokenizer and a model card; that of a fine-tuning has the head of its task. It is loaded and run once before it gets
-its name: by transformers where that is installed, otherwise by our own reader.
+its name: by transformers where that is installed, otherwise by our own reader. `format=onnx` writes an ONNX file instead.
 """
 
-from harness.checkpoints import card, find_run
+from harness.checkpoints import card, find_run, onnx_file
 from harness.checkpoints.export import Export, export
 from harness.commands.options import Export as Options
 from harness.tracking import run_log
@@ -27,6 +27,9 @@ def summary(exported: Export) -> str:
 def main(options: Options) -> int:
     """0; InputError for what cannot be exported."""
     checkpoint = find_run.weights_folder(options.run, "RUN", options.output, options.uri)
+    if options.format == "onnx":
+        print(onnx_file.export(checkpoint, options.to or checkpoint.parent / "onnx"))
+        return 0
     run = checkpoint.parent
     readme = card.text(run, options.license) if (run / run_log.RESULT).is_file() else None
     exported = export(checkpoint, options.to or run / "export", options.family)

@@ -24,6 +24,7 @@ TABLES = ROWS[1:]
 
 PREDICTIONS = (".jsonl", ".csv", ".parquet")
 FEATURES = ("jsonl", "parquet", "safetensors")
+EXPORTS = ("transformers", "onnx")
 TOKENIZERS = ("wordpiece", "bpe", "unigram", "words")
 """What `tokenizer` compares; `words` has the most frequent words as its pieces, all others are unknown."""
 
@@ -355,10 +356,11 @@ class Predict(Composed):
 
 @dataclass(frozen=True, kw_only=True)
 class Export(Store):
-    """Writes a model that was trained here as a checkpoint that transformers loads."""
+    """Writes a model that was trained here as a checkpoint that transformers loads, or as an ONNX file."""
 
     run: str = word("RUN", meaning=RUN)
-    to: Path | None = key(None, "new folder (RUN/export)")
+    to: Path | None = key(None, "new folder (RUN/export, or RUN/onnx)")
+    format: str = key("transformers", "transformers or onnx (the extra [serve])", choices=EXPORTS)
     family: str | None = key(None, "model_type to write (the first that expresses the model)")
     license: str = key("unknown", "licence of the weights in the model card, as the hub names it")
 

@@ -169,6 +169,8 @@ def main(options: Profile, configs: list[RunConfig]) -> int:
         raise InputError("--trace reads the clock of the CPU: expected hardware=cpu")
     if options.trace and any(config.hardware.compile for config in columns.values()):
         raise InputError("--trace finds no components in a compiled model: expected hardware.compile=false")
+    if options.trace and any(config.measure.is_served for config in columns.values()):
+        raise InputError("--trace is of models as they train: leave out measure.backend and measure.precision")
     for config in columns.values():
         device.refuse_absent(config.hardware)
     values = options.to / VALUES

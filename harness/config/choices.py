@@ -181,3 +181,28 @@ class Sampler(Enum):
 
     random = "random"  # independent draws: the same ones for every arm
     tpe = "tpe"  # tree-structured Parzen estimator: later trials follow earlier scores (arXiv:2304.11127)
+
+
+class Backend(Enum):
+    """What runs a model as it is served."""
+
+    torch = "torch"
+    compile = "compile"  # torch.compile
+    onnxruntime = "onnxruntime"
+
+
+class Scenario(Enum):
+    """When texts come to a served model (arXiv:1911.02549, section IV-A)."""
+
+    single_stream = "single_stream"  # one at a time
+    server = "server"  # at random moments
+    offline = "offline"  # all at once
+
+
+class Precision(Enum):
+    """In what the weights of a served model are kept."""
+
+    fp32 = "fp32"
+    bf16 = "bf16"  # of linear layers and embeddings, as are products
+    int8_dynamic = "int8_dynamic"  # of linear layers; their inputs are rounded to 8 bits as they come
+    int8_weights = "int8_weights"  # of linear layers; products are of float32

@@ -18,13 +18,16 @@ from harness.config import command_line
 from harness.config.adopted import MEASURED_LENGTH, Checkpoint, started_from
 from harness.config.choices import (
     UNTRAINED,
+    Backend,
     CorpusSource,
+    Device,
     DeviceSharding,
     Dtype,
     Keep,
     KeepBest,
     MatchOn,
     Optimizer,
+    Precision,
     Schedule,
     TaskKind,
     TrainedOn,
@@ -316,6 +319,7 @@ def _refuse_combinations(config: RunConfig) -> None:
         raise InputError(f"task={config.task.name} trains nothing: leave out search")
     _refuse_impossible_pretraining(config)
     _refuse_impossible_training(config)
+    _refuse_unserved(config)
     trained = ["pretrain.length"] if is_pretrained(config) else []
     for key in ("measure.length", *(["task.max_length"] if has_task(config) else []), *trained):
         length = attrgetter(key)(config)
@@ -449,6 +453,28 @@ def refuse_class_weights(config: RunConfig) -> None:
         raise InputError(f"{said} must be {BALANCED}, or a number above 0 for each label, such as {{no: 1, yes: 3}}")
     if task.labels and {*map(str, weights)} != {*task.labels}:
         raise InputError(f"{said} must have a weight for each label of task {task.name!r}: {', '.join(task.labels)}")
+
+
+SERVED = {
+    Backend.torch: (Precision.fp32, Precision.bf16, Precision.int8_dynamic, Precision.int8_weights),
+    Backend.compile: (Precision.fp32, Precision.bf16),
+    Backend.onnxruntime: (Precision.fp32, Precision.int8_dynamic),
+}
+"""What each backend computes in."""
+
+
+def _refuse_unserved(config: RunConfig) -> None:
+    measure, hardware = config.measure, config.hardware
+    precision = f"measure.precision={measure.precision.value}"
+    if measure.precision not in SERVED[measure.backend]:
+        others = ", ".join(one.value for one in SERVED[measure.backend])
+        raise InputError(f"measure.backend={measure.backend.value} does not compute in {precision}: expected one of {others}")
+    plain = (hardware.device, hardware.dtype, hardware.compile, hardware.devices) == (Device.cpu, Dtype.fp32, False, 1)
+    if measure.is_served and not plain:
+        raise InputError(
+            f"measure.backend={measure.backend.value} {precision} serves what one CPU trains in float32: leave out "
+            "hardware.device, hardware.dtype, hardware.compile and hardware.devices"
+        )
 
 
 def _refuse_idle_devices(config: RunConfig) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 from harness.arms import setting_texts
 from harness.config.choices import (
+    Backend,
     CorpusSource,
     DataSource,
     Device,
@@ -20,9 +21,11 @@ from harness.config.choices import (
     MatchBy,
     MatchOn,
     Optimizer,
+    Precision,
     Products,
     Rule,
     Sampler,
+    Scenario,
     Schedule,
     TaskKind,
     TokenizerKind,
@@ -371,6 +374,16 @@ class MeasureConfig:
     seconds_per_length: float = number(1.0, at_least=0)  # per launch for each of these; slow calls are timed fewer times
     foreign_cpus: float = number(0.5, at_least=0)  # CPUs that other processes may keep busy before a launch is repeated
     retries: int = number(1, at_least=0)  # most repeats of a launch
+    backend: Backend = Backend.torch  # what runs the model while it is measured and evaluated; onnxruntime: the extra [serve]
+    precision: Precision = Precision.fp32  # of the weights then; int8_weights: the extra [serve]
+    load: list[Scenario] = field(default_factory=list)  # scenarios of a server under load, on the texts of the task
+    load_share: float = number(0.5, above=0, below=1)  # rate of arrivals of load=[server], as a share of the offline throughput
+    load_texts: int = number(200, at_least=10)  # texts of each scenario in a launch, drawn from the validation texts
+
+    @property
+    def is_served(self) -> bool:
+        """Whether what is measured and evaluated is another model than the one that trains: `harness/measure/serving.py`."""
+        return (self.backend, self.precision) != (Backend.torch, Precision.fp32)
 
 
 @dataclass

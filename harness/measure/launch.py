@@ -43,6 +43,10 @@ def launch(config: RunConfig, request: Request, folder: Path) -> Outcome:
 
     Its libraries start with the CPU threads of timing, or of training for other instruments.
     """
+    if config.measure.is_served and request.instruments in (TIMING, ("memory",)):
+        written = launch(config, Request(("served",)), folder)  # apart: what it takes must not count
+        if written.code != 0:
+            return written
     folder.mkdir(parents=True, exist_ok=True)
     result, log = folder / MEASURED, folder / "log.txt"
     result.unlink(missing_ok=True)

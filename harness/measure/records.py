@@ -113,6 +113,14 @@ class Point:
 
 
 @dataclass(frozen=True)
+class LoadTimes:
+    """Scenario -> texts a second, offline and as they arrive at the server; and milliseconds until each text is answered."""
+
+    samples_per_s: dict[str, float]
+    latencies_ms: dict[str, list[float]]
+
+
+@dataclass(frozen=True)
 class Launch:
     """One timing in a new process, with the throughput on the texts of one task. `peak_flops_per_s` is set if requested."""
 
@@ -134,6 +142,7 @@ class Launch:
     round: int = 0
     repeated: int = 0  # launches of this round that were discarded
     seconds: float | None = None  # wall clock of its process, and of those that were discarded
+    load: LoadTimes | None = None  # with measure.load, on the texts of the throughput
 
     @property
     def values(self) -> dict[str, float]:
@@ -245,6 +254,7 @@ class Measured:
     sizes: dict[str, int] | None = None  # metric name -> value
     flops: ModelFlops | None = None
     trace: Trace | None = None
+    served: int | None = None  # bytes of the file of the model as it is served
 
     def with_result(self, instrument: str, result: object) -> "Measured":
         """A copy with the result of one more instrument."""

@@ -14,15 +14,17 @@ from dataclasses import replace
 from pathlib import Path
 
 from harness.config.schema import MeasureConfig
-from harness.hardware import energy, load, peak_flops
+from harness.hardware import energy, peak_flops
+from harness.hardware import load as others
 from harness.hardware.device import Machine, empty_compiler_cache
-from harness.measure import subject as subjects
+from harness.measure import load, serving
 from harness.measure.latency import forward, time_ms
 from harness.measure.memory import Baseline
-from harness.measure.records import Latency, Launch, Point, Request, Throughput
+from harness.measure.records import Latency, Launch, LoadTimes, Point, Request, Throughput
 from harness.measure.reference import Clocks, Reference
 from harness.measure.subject import Subject
 from harness.measure.warmup import warm_up
+from harness.tasks import prepared
 from harness.tracking.run_log import now_ms
 from models.batch import Batch
 from models.heads import Classifier
@@ -40,23 +42,23 @@ def measure(subject: Subject, request: Request, folder: Path, import_s: float) -
     gc.disable()  # a collection would hit the calls of some variants only
     try:
         with empty_compiler_cache(folder):
-            return _launch(subject, request, import_s)
+            return _launch(subject, request, folder, import_s)
     finally:
         gc.enable()
 
 
-def _launch(subject: Subject, request: Request, import_s: float) -> list[Launch]:
+def _launch(subject: Subject, request: Request, folder: Path, import_s: float) -> list[Launch]:
     settings, machine = subject.config.measure, subject.machine
     baseline = Baseline(machine)
     baseline.start()
     started = time.perf_counter()
-    model = subjects.build(subject.config, machine)
+    model = serving.build(subject.config, machine, folder)
     built, call = time.perf_counter() - started, forward(model, machine)
     text = subject.text(settings.length)
     first_call_ms = time_ms(lambda: call(text), machine)
     peak = None if machine.compiles else baseline.peak()
     peaks = memory_of_points(model, subject, baseline)  # before the reference workload, whose memory is not the model's
-    span, reference = load.ForeignLoad(), Reference(machine)
+    span, reference = others.ForeignLoad(), Reference(machine)
     batches = [subject.batches_of(key) for key in request.data] or [subject.batches()]
     if machine.compiles:
         for batch in itertools.chain(*batches):  # shapes that compile further graphs
@@ -77,13 +79,24 @@ def _launch(subject: Subject, request: Request, import_s: float) -> list[Launch]
         throughput=work[0],
         points=measured,
         foreign_cpus=foreign_cpus,
-        load_average=load.load_average(),
-        cpu_mhz=load.cpu_mhz(),
-        gpu_processes=load.other_gpu_processes(machine),
+        load_average=others.load_average(),
+        cpu_mhz=others.cpu_mhz(),
+        gpu_processes=others.other_gpu_processes(machine),
         peak_flops_per_s=peak_flops.peak_flops_per_s(machine) if request.with_peak_flops else None,
         peak_memory_bytes=peak,
     )
-    return [replace(first, throughput=of_task) for of_task in work]
+    return [
+        replace(first, throughput=of_task, load=_load(subject, call, key) if settings.load else None)
+        for of_task, key in zip(work, request.data or (None,), strict=True)
+    ]
+
+
+def _load(subject: Subject, call: Callable[[Batch], object], key: str | None) -> LoadTimes:
+    config, machine = subject.config, subject.machine
+    if key is None:
+        return load.measure(call, load.random_texts(subject.vocab_size, config.measure), 0, config.measure, machine)
+    split, pad = prepared.read_validation(config, key), prepared.facts(config.output, key).pad_token_id
+    return load.measure(call, split, pad, config.measure, machine)
 
 
 def latency(call: Callable[[], object], settings: MeasureConfig, machine: Machine, reference: Reference) -> Latency:

@@ -2,9 +2,11 @@
 
 import shutil
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 from filelock import FileLock
+from torch import nn
 
 from harness import paths, tasks
 from harness.checkpoints import finetuned, huggingface, native, pretrained
@@ -14,7 +16,7 @@ from harness.corpus import sequences
 from harness.errors import InputError
 from harness.hardware import energy, facts, peak_flops
 from harness.hardware.device import Machine
-from harness.measure import bytes_moved, flops, latency, size
+from harness.measure import bytes_moved, flops, latency, serving, size
 from harness.measure.memory import Baseline, peak_memory, refuse_less_than
 from harness.measure.records import Peak
 from harness.measure.subject import Subject, classifier
@@ -28,7 +30,15 @@ from harness.tasks.prepared import Prepared
 from harness.tracking.run_log import RunLog, now_ms, write_json
 from harness.training import distributed, gradients, minimal_pairs, vectors
 from harness.training.distributed import ALONE, Ranks
-from harness.training.evaluation import evaluate_split, headline, submit, write_more_scores, write_predictions, write_scores
+from harness.training.evaluation import (
+    evaluate_split,
+    headline,
+    predict,
+    submit,
+    write_more_scores,
+    write_predictions,
+    write_scores,
+)
 from harness.training.finetune import costs, finetune, rates, training_of
 from harness.training.loop import DivergedError, Position, compile_ahead
 from harness.training.pretrain import pretrain
@@ -107,30 +117,47 @@ def measure_inference(
     outputs, head, settings = tasks.num_outputs(config.task), tasks.kind_of(config.task).head(), config.measure
     run_log.stage("measure")
     measured = Subject(config, machine, prepared)
-    if machine.compiles:
-        model = machine.prepare(classifier(config, config.seed).to(machine.device))
-        with baseline.leave_out():
-            _infer(model, measured)
-    with peak_memory(machine, baseline) as peak:
-        if not machine.compiles:
+    if settings.is_served:
+        model, weights, peak = _serve_untrained(config, measured, baseline, run_log.folder / serving.FILE)
+    else:
+        if machine.compiles:
             model = machine.prepare(classifier(config, config.seed).to(machine.device))
-        _infer(model, measured)
+            with baseline.leave_out():
+                _infer(model, measured)
+        with peak_memory(machine, baseline) as peak:
+            if not machine.compiles:
+                model = machine.prepare(classifier(config, config.seed).to(machine.device))
+            _infer(model, measured)
+        weights = size.weights_bytes(model)
     _load(config, inputs, model, run_log)  # after the peak, to which reading and changing weights would add
     write_json(run_log.folder / "parameters.json", size.per_layer(model))
     for key, value in (size.sizes(model) | size.published_sizes(config.published, outputs, head)).items():
         run_log.value(key, value)
+    run_log.value("model/weights_bytes", weights)
     if settings.enabled:
-        _write_memory("inference", peak, model, run_log)
+        _write_memory("inference", peak, weights, run_log)
         forward = flops.counted(config.model, outputs, 1, settings.length, False, head)
         run_log.value("model/flops_forward", forward)
-        moved = bytes_moved.moved_forward(model, measured.text(settings.length), machine)
-        run_log.value("model/bytes_forward", moved.total)
-        run_log.value("model/operators_forward", moved.operators)
-        run_log.value("model/arithmetic_intensity", forward / moved.total)
+        if not settings.is_served:
+            moved = bytes_moved.moved_forward(model, measured.text(settings.length), machine)
+            run_log.value("model/bytes_forward", moved.total)
+            run_log.value("model/operators_forward", moved.operators)
+            run_log.value("model/arithmetic_intensity", forward / moved.total)
         step = flops.counted(config.model, outputs, config.finetune.batch_size, settings.length, True, head, config.finetune)
         run_log.value("model/flops_train_step", step)
         _write_lengths(config, outputs, head, run_log)
     return model
+
+
+def _serve_untrained(config: RunConfig, measured: Subject, baseline: Baseline, path: Path) -> tuple[Classifier, int, Peak]:
+    """The plain model, bytes of its file as it is served, and the peak of reading and running that; none of compiling."""
+    with baseline.leave_out():
+        model = measured.machine.prepare(classifier(config, config.seed))
+        weights, machine = serving.write(model, config.measure, path), serving.machine(config)
+    with peak_memory(machine, baseline) as peak:
+        _infer(serving.load(path, config.measure, machine), replace(measured, machine=machine))
+    path.unlink()
+    return model, weights, Peak() if machine.compiles else peak
 
 
 def _infer(model: Classifier, measured: Subject) -> None:
@@ -141,9 +168,9 @@ def _infer(model: Classifier, measured: Subject) -> None:
             call(batch)
 
 
-def _write_memory(phase: str, peak: Peak, model: Classifier, run_log: RunLog) -> None:
+def _write_memory(phase: str, peak: Peak, weights: int, run_log: RunLog) -> None:
     """Writes the peak of each instrument that the device has; RuntimeError if one is below the size of the weights."""
-    refuse_less_than(size.sizes(model)["model/weights_bytes"], peak)
+    refuse_less_than(weights, peak)
     run_log.value(f"{phase}/peak_memory_bytes", peak.kernel)
     run_log.value(f"{phase}/sampled_peak_memory_bytes", peak.sampled)
     run_log.value(f"{phase}/reserved_peak_memory_bytes", peak.reserved)
@@ -215,7 +242,7 @@ def train_and_evaluate(
     largest = _gather(peak, ranks)
     if not ranks.first:
         return
-    _write_memory("finetune", peak, model, run_log)
+    _write_memory("finetune", peak, size.weights_bytes(model), run_log)
     run_log.value("finetune/device_peak_memory_bytes", largest)
     run_log.value("finetune/energy_j", meter.counted)
     for key, value in (costs(done) | rates(done)).items():
@@ -224,13 +251,28 @@ def train_and_evaluate(
     if config.measure.enabled:
         _write_utilisation(config, done, machine, run_log, ranks)
     run_log.stage("evaluate")
-    answers = evaluate_split(config, model, prepared.validation, prepared, machine)
+    served, on = (model, machine) if not config.measure.is_served else _serve(config, model, prepared, machine, run_log)
+    answers = evaluate_split(config, served, prepared.validation, prepared, on)
     write_scores(config.task, answers, run_log)
     write_predictions(answers, run_log.folder / "predictions.parquet")
-    _evaluate_more(config, model, prepared, machine, run_log)
+    _evaluate_more(config, served, prepared, on, run_log)
     if config.finetune.keep in (Keep.last, Keep.best):
         tokenizer = paths.data_folder(config.output, prepared.key) / native.TOKENIZER
         finetuned.save(run_log.folder / paths.WEIGHTS, model, config.task, tokenizer)
+
+
+def _serve(
+    config: RunConfig, model: Classifier, prepared: Prepared, machine: Machine, run_log: RunLog
+) -> tuple[nn.Module, Machine]:
+    """The trained model as it is served, and the device; writes how far its logits on the validation rows are from torch's."""
+    path, on = run_log.folder / serving.FILE, serving.machine(config)
+    serving.write(model, config.measure, path)
+    served = serving.load(path, config.measure, on)
+    path.unlink()
+    batch_size, pad = config.finetune.eval_batch_size, prepared.pad_token_id
+    plain, of_served = (predict(one, prepared.validation, batch_size, pad, at) for one, at in ((model, machine), (served, on)))
+    run_log.value("eval/logits_difference_max", float(abs(plain - of_served).max()))
+    return served, on
 
 
 def _teacher(config: RunConfig, machine: Machine) -> Classifier | None:

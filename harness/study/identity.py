@@ -10,14 +10,18 @@ from pathlib import Path
 
 from harness import arms, paths, redact, tags, versions
 from harness.checkpoints import huggingface, teacher
+from harness.config.choices import Backend, Precision
 from harness.config.resolve import is_pretrained
 from harness.config.schema import RunConfig, flatten, to_dict
+from harness.errors import InputError
 from harness.hardware import facts as machine
 from harness.tasks.synthetic import theory
 
 LIBRARIES = ("torch", "numpy", "tokenizers", "scikit-learn", "scipy", "seqeval", "torchmetrics")
 """Packages whose version may change results."""
 
+SERVING = {Backend.onnxruntime: "onnxruntime", Precision.int8_weights: "torchao"}
+"""Those of them that only some served models need."""
 
 DEVICES = ("hardware.devices", "hardware.sharding", "hardware.threads")
 """Keys that say how many processes and threads share the work."""
@@ -83,6 +87,11 @@ ADDED = {
     "pretrain.phases": [],
     "pretrain.shares": [],
     "pretrain.decay_fraction": 1.0,
+    "measure.backend": "torch",
+    "measure.precision": "fp32",
+    "measure.load": [],
+    "measure.load_share": 0.5,
+    "measure.load_texts": 200,
 }
 """Keys that finished runs may lack -> the value that such a run has: with it they are left out, so that the run is the same."""
 
@@ -135,7 +144,9 @@ class Identity:
         ignored = arms.members(tuple(self.parameters), left_out)
         settings = {key: value for key, value in self.parameters.items() if key not in ignored}
         read = [self.inputs.data, self.inputs.corpus, self.inputs.pretraining]
-        libraries = {name: _version(name) for name in LIBRARIES}
+        measure = self.config.measure
+        serving = [SERVING[key] for key in (measure.backend, measure.precision) if key in SERVING]
+        libraries = {name: _version(name) for name in (*LIBRARIES, *serving)}
         return hashlib.sha256(json.dumps([settings, read, libraries], sort_keys=True).encode()).hexdigest()
 
     @property
@@ -198,8 +209,11 @@ class Identity:
 
 @functools.cache
 def _version(library: str) -> str:
-    """Reading it takes milliseconds, and a sweep has many runs."""
-    return importlib.metadata.version(library)
+    """Reading it takes milliseconds, and a sweep has many runs; InputError for an extra that is missing."""
+    try:
+        return importlib.metadata.version(library)
+    except importlib.metadata.PackageNotFoundError as error:
+        raise InputError(f"{library} is missing: pip install 'encoder-variant-harness[serve]'") from error
 
 
 def lifted(runs: Iterable[Identity]) -> list[str]:

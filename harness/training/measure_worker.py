@@ -17,7 +17,7 @@ import psutil
 
 from harness.config import resolve
 from harness.hardware.device import Machine
-from harness.measure import flops, size, timing
+from harness.measure import flops, serving, size, timing
 from harness.measure import subject as subjects
 from harness.measure.latency import forward
 from harness.measure.memory import Baseline, limit_memory, peak_memory
@@ -29,6 +29,7 @@ from harness.measure.records import (
     Measured,
     MemoryPeaks,
     ModelFlops,
+    Peak,
     Request,
     Trace,
     TrainingStepMemory,
@@ -49,7 +50,8 @@ def main(folder: Path) -> None:
     """Runs the request of the folder; after an exception the earlier results are kept."""
     request = from_json(Request, json.loads((folder / REQUEST).read_text()))
     config = resolve.load(folder / "config.yaml")
-    machine, measured = Machine(config.hardware), Measured()
+    serves = {"timing", "memory"} & {*request.instruments}
+    machine, measured = serving.machine(config) if serves else Machine(config.hardware), Measured()
     if request.memory_limit is not None:
         limit_memory(machine, request.memory_limit)
     for name in request.instruments:
@@ -69,13 +71,15 @@ def _memory(subject: Subject, request: Request, folder: Path) -> MemoryPeaks:
     config, machine = subject.config, subject.machine
     baseline = Baseline(machine)
     if machine.compiles:
-        model = subjects.build(config, machine)
+        model = serving.build(config, machine, folder)
         with baseline.leave_out():
             _infer(model, subject)
     with peak_memory(machine, baseline) as inference:
         if not machine.compiles:
-            model = subjects.build(config, machine)
+            model = serving.build(config, machine, folder)
         _infer(model, subject)
+    if config.measure.is_served:
+        return MemoryPeaks(inference, Peak())
     if machine.compiles:
         with baseline.leave_out():
             TrainingSteps(config, model, machine).compile_ahead()
@@ -88,6 +92,11 @@ def _infer(model: Classifier, subject: Subject) -> None:
     """One throughput batch."""
     settings = subject.config.measure
     forward(model, subject.machine)(subject.text(settings.length, settings.batch_size))
+
+
+def _served(subject: Subject, request: Request, folder: Path) -> int:
+    """Bytes of the file that it writes for a later process."""
+    return serving.write(subjects.classifier(subject.config), subject.config.measure, folder / serving.FILE)
 
 
 def _training_step(subject: Subject, request: Request, folder: Path) -> TrainingStepMemory:
@@ -116,6 +125,7 @@ def _trace(subject: Subject, request: Request, folder: Path) -> Trace:
 INSTRUMENTS: dict[str, Callable[[Subject, Request, Path], object]] = {
     "timing": _timing,
     "memory": _memory,
+    "served": _served,
     "training_step": _training_step,
     "sizes": _sizes,
     "flops": _flops,

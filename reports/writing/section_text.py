@@ -198,6 +198,8 @@ MILLION = 1e6
 """Tokens that an energy is shown for: that of one has too many zeros."""
 MEMORY = ("peak", "sampled_peak", "reserved_peak", "process_peak")
 
+RANKS = ("p50", "p90", "p99")
+
 RATES = ("inference/tokens_per_s", "train_step/tokens_per_s")
 """Shown here where the table before has them by the clock of the device."""
 
@@ -213,6 +215,9 @@ COLUMNS = (
     "inference/padded_tokens_per_s",
     "inference/samples_per_s",
     "inference/padding_share",
+    "load/offline_samples_per_s",
+    "load/server_samples_per_s",
+    *(f"load/{name}_latency_ms_{rank}" for name in ("single_stream", "server", "simulated_server") for rank in RANKS),
     "model/arithmetic_intensity",
     "model/bytes_forward",
     "model/operators_forward",
@@ -250,6 +255,11 @@ SENTENCES = (
     (
         ("inference/padded_tokens_per_s", "inference/samples_per_s", "inference/padding_share"),
         "Inference throughput is that of real validation batches{batches}.",
+    ),
+    (
+        tuple(f"load/server_latency_ms_{rank}" for rank in RANKS),
+        "Under load, texts arrive at random moments, and those that wait share a batch; the simulation has the same arrivals, "
+        "and batches as long as a line through the times of single texts and of offline batches says.",
     ),
     (
         ("model/arithmetic_intensity", "model/bytes_forward"),

@@ -14,7 +14,7 @@ from harness import by_launch, metrics, paths, tags
 from harness.hardware import peak_flops
 from harness.measure import intervals
 from harness.measure.launch import prepare as prepare_launches
-from harness.measure.records import Launch, Point, from_json, to_json
+from harness.measure.records import Launch, LoadTimes, Point, from_json, to_json
 from harness.paired import geometric_mean
 from harness.study import run_folder
 from harness.study.plan import PlannedRun
@@ -91,7 +91,17 @@ def timing_values(launches: list[Launch], flops_forward: float | None = None) ->
         "setup/compile_s": median(compiling) if compiling else None,
         "inference/peak_flops_per_s": fastest,
         "inference/mfu": _utilisation(flops_forward, ranked["inference/latency_ms_p50"], fastest),
+        **(of_load([launch.load for launch in launches]) if launches[0].load else {}),
     }
+
+
+def of_load(loads: list[LoadTimes]) -> dict[str, float]:
+    """Metric name -> rate, the median over launches, and percentiles over the texts of all of them."""
+    values = {f"load/{name}_samples_per_s": median(one.samples_per_s[name] for one in loads) for name in loads[0].samples_per_s}
+    for name in loads[0].latencies_ms:
+        texts = np.concatenate([one.latencies_ms[name] for one in loads])
+        values |= {f"load/{name}_latency_ms_{rank}": float(np.percentile(texts, at)) for rank, at in RANKS.items()}
+    return values
 
 
 def percentiles(raw_ms: Sequence[float]) -> dict[str, float]:

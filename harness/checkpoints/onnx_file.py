@@ -1,0 +1,164 @@
+"""A model as an ONNX file, and the file as a model that onnxruntime runs. B texts, T tokens.
+
+torch's older exporter traces one forward pass: it takes seconds where `dynamo=True` takes minutes, and expresses two variants
+more. What the trace has fixed shows when the file is run on other shapes, which is done before it gets its name.
+"""
+
+import importlib
+import os
+import shutil
+import warnings
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from harness.checkpoints import finetuned, native
+from harness.errors import InputError
+from models.batch import Batch, as_batch
+from models.encoder import Encoder
+from models.heads import Classifier
+
+FILE = "model.onnx"
+
+INPUTS = ("input_ids", "token_type_ids", "attention_mask")
+"""Each (B, T): int64, int64, bool, True for real tokens."""
+
+OPSET = 20
+
+TOLERANCE = 1e-5
+"""Outputs may differ from torch's by so much of their largest value, or of 1."""
+
+TRACED, CHECKED = 24, ((1, 24), (1, 1), (3, 7), (2, 200))
+"""Tokens of the traced pass, or of a window; texts and tokens that the file is run on, as far as the model reads so many."""
+
+
+def library(name: str) -> ModuleType:
+    """A package of the extra [serve]; InputError where it is missing."""
+    try:
+        return importlib.import_module(name)
+    except ImportError as error:
+        raise InputError(f"{name} is missing ({error}): pip install 'encoder-variant-harness[serve]'") from error
+
+
+def _rms_norm(graph: Any, x: Any, sizes: Any, weight: Any, epsilon: Any) -> Any:
+    """The norm of arXiv:1910.07467, which the exporter lacks, by operators that it has."""
+    squares = graph.op("ReduceMean", graph.op("Mul", x, x), graph.op("Constant", value_t=torch.tensor([-1])), keepdims_i=1)
+    return graph.op("Mul", graph.op("Div", x, graph.op("Sqrt", graph.op("Add", squares, epsilon))), weight)
+
+
+class _OfTensors(nn.Module):
+    """The model with the three tensors of INPUTS in place of a batch."""
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, *tensors: Tensor) -> Tensor:
+        """As the model."""
+        return self.model(Batch(*tensors))
+
+
+class OnnxModel(nn.Module):
+    """An ONNX file that runs on as many threads as torch has when it is loaded."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        runtime = library("onnxruntime")
+        options = runtime.SessionOptions()
+        options.intra_op_num_threads, options.log_severity_level = torch.get_num_threads(), 4  # errors are raised
+        self._session = runtime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+        self._reads = {one.name for one in self._session.get_inputs()}
+
+    def forward(self, inputs: Batch | Tensor) -> Tensor:
+        """As the model that the file is of."""
+        batch = as_batch(inputs)
+        ids, types, mask = batch.input_ids, batch.token_type_ids, batch.attention_mask
+        types = torch.zeros_like(ids) if types is None else types
+        tensors = (ids, types, torch.ones_like(ids, dtype=torch.bool) if mask is None else mask)
+        feeds = {name: one.numpy() for name, one in zip(INPUTS, tensors, strict=True) if name in self._reads}
+        return torch.from_numpy(self._session.run(None, feeds)[0])
+
+
+def write(model: Encoder | Classifier, path: Path) -> float:
+    """Writes the model, on the CPU, as a file and runs it; returns the largest difference from torch.
+
+    InputError where the exporter cannot express the model, or the file does not compute what it does: the file is removed.
+    """
+    library("onnx")
+    torch.onnx.register_custom_op_symbolic("aten::rms_norm", _rms_norm, OPSET)
+    shape = model.config if isinstance(model, Encoder) else model.encoder.config
+    traced = max(TRACED, shape.attention_window or 0)  # a shorter text would be traced as if there were no window
+    sizes = ((2, traced), *CHECKED, (2, 2 * traced))
+    batches = [_texts(shape.vocab_size, texts, min(tokens, shape.longest_text)) for texts, tokens in sizes]
+    axes = {name: {0: "texts", 1: "tokens"} for name in INPUTS}
+    try:
+        with torch.no_grad(), warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # that the exporter is the older one, and what it fixes: it is checked below
+            torch._C._jit_set_onnx_log_enabled(False)  # it would print the whole graph where it fails
+            torch.onnx.export(
+                _OfTensors(model).eval(),
+                tuple(getattr(batches[0], name) for name in INPUTS),
+                str(path),
+                input_names=[*INPUTS],
+                output_names=["output"],
+                dynamic_axes=axes,
+                opset_version=OPSET,
+                dynamo=False,
+            )
+        differences = [_difference(model, OnnxModel(path), batch) for batch in batches]
+    except InputError:
+        raise
+    except Exception as error:  # the libraries raise no narrower one
+        path.unlink(missing_ok=True)
+        cause = " ".join(str(error).split())[:200]
+        raise InputError(f"ONNX cannot express this model ({type(error).__name__}: {cause}): use torch") from error
+    if not max(differences) <= TOLERANCE:
+        path.unlink()
+        raise InputError(f"ONNX cannot express this model: outputs differ from torch's by {max(differences):.2g}: use torch")
+    return max(differences)
+
+
+def _texts(vocab_size: int, texts: int, tokens: int) -> Batch:
+    """Random ids; every text but the first is a token shorter than the one before, as far as it has more than one."""
+    ids = torch.randint(vocab_size, (texts, tokens), generator=torch.Generator().manual_seed(0))
+    real = torch.arange(tokens) < (tokens - torch.arange(texts)).clamp(min=1)[:, None]
+    return Batch(ids, torch.zeros_like(ids), real)
+
+
+@torch.inference_mode()
+def _difference(model: nn.Module, other: nn.Module, batch: Batch) -> float:
+    """The largest over real tokens, as a share of the largest output or of 1."""
+    expected = model.eval()(batch)
+    apart = (expected - other(batch)).abs()
+    apart = apart if apart.dim() == 2 else apart[batch.attention_mask]
+    return (apart.max() / expected.abs().max().clamp(min=1)).item()
+
+
+def export(checkpoint: Path, out: Path) -> str:
+    """Writes FILE and the tokenizer to a new folder, whole or not at all; says what was written.
+
+    Of a fine-tuning the file computes the logits of its task, of a pretraining the last hidden states.
+    """
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise InputError(f"to={str(out)!r} is there already; expected a new or an empty folder")
+    if finetuned.is_finetuned(checkpoint):
+        model, output = finetuned.load_finetuned(checkpoint)[0], "logits"
+    else:
+        state, shape = native.read(checkpoint)
+        model, output = Encoder(shape).eval(), "hidden states"
+        model.load_state_dict({key.removeprefix("encoder."): one for key, one in state.items() if key.startswith("encoder.")})
+    building = out.with_name(f".{out.name}.{os.getpid()}")
+    try:
+        building.mkdir(parents=True)
+        difference = write(model, building / FILE)
+        shutil.copy(checkpoint / native.TOKENIZER, building)
+        building.rename(out)
+    except OSError as error:
+        raise InputError(f"to={str(out)!r} cannot be written ({error.strerror}); expected a folder") from error
+    finally:
+        shutil.rmtree(building, ignore_errors=True)
+    size = (out / FILE).stat().st_size
+    return f"wrote {out / FILE}: {size:,} bytes; run by onnxruntime, {output} differ from torch's by {difference:.1g} at most"

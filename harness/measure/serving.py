@@ -1,0 +1,93 @@
+"""A model as it is served: what runs it (measure.backend), and in what its weights are kept (measure.precision).
+
+It is written to a file and read from there, as a server does. Training is that of the plain model.
+"""
+
+import warnings
+from dataclasses import replace
+from pathlib import Path
+
+import torch
+from torch import nn
+
+from harness.checkpoints import onnx_file
+from harness.checkpoints.onnx_file import OnnxModel, library
+from harness.config.choices import Backend, Dtype, Precision
+from harness.config.schema import MeasureConfig, RunConfig
+from harness.hardware.device import Machine
+from harness.measure import subject
+from models.heads import Classifier
+
+FILE = "served.model"
+
+LIBRARIES = {
+    Backend.onnxruntime: ("onnx", "onnxruntime", "onnxruntime.quantization"),
+    Precision.int8_weights: ("torchao.quantization",),
+}
+"""Optional packages, by what needs them."""
+
+
+def load_libraries(measure: MeasureConfig) -> None:
+    """Imports what the model needs to run; InputError where it is missing."""
+    for needed in (measure.backend, measure.precision):
+        for name in LIBRARIES.get(needed, ()):
+            library(name)
+
+
+def machine(config: RunConfig) -> Machine:
+    """The device as it serves, with its libraries in memory; for a plain model as it trains."""
+    load_libraries(config.measure)
+    hardware = config.hardware
+    if config.measure.backend is Backend.compile:
+        hardware = replace(hardware, compile=True)
+    if config.measure.precision is Precision.bf16:
+        hardware = replace(hardware, dtype=Dtype.bf16)
+    return Machine(hardware)
+
+
+def write(model: Classifier, measure: MeasureConfig, path: Path) -> int:
+    """Writes the model as it is served and returns the bytes of the file; InputError for a model that ONNX cannot express."""
+    copy = type(model)(model.encoder.config, model.head.out_features).eval()  # without what a machine has made of its layers
+    copy.load_state_dict(model.state_dict())
+    if measure.backend is Backend.onnxruntime:
+        onnx_file.write(copy, path)
+        if measure.precision is Precision.int8_dynamic:
+            plain = path.rename(path.with_suffix(".fp32"))
+            library("onnxruntime.quantization").quantize_dynamic(plain, path)
+            plain.unlink()
+        return path.stat().st_size
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that eager quantisation moves to another package, which is slower on a CPU
+        torch.save(_rounded(copy, measure.precision), path)
+    return path.stat().st_size
+
+
+def _rounded(model: nn.Module, precision: Precision) -> nn.Module:
+    if precision is Precision.bf16:
+        for module in model.modules():
+            if isinstance(module, (nn.Linear, nn.Embedding)):
+                module.bfloat16()
+    elif precision is Precision.int8_dynamic:
+        torch.ao.quantization.quantize_dynamic(model, {nn.Linear}, dtype=torch.qint8, inplace=True)
+    elif precision is Precision.int8_weights:
+        torchao = library("torchao.quantization")
+        torchao.quantize_(model, torchao.Int8WeightOnlyConfig())
+        for module in model.modules():
+            vars(module).pop("extra_repr", None)  # which cannot be saved
+    return model
+
+
+def load(path: Path, measure: MeasureConfig, machine: Machine) -> nn.Module:
+    """The model that `write` wrote, ready to run on the machine."""
+    if measure.backend is Backend.onnxruntime:
+        return OnnxModel(path)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = torch.load(path, weights_only=False)  # written above, by this command
+    return machine.prepare(model) if measure.backend is Backend.compile else model
+
+
+def build(config: RunConfig, machine: Machine, folder: Path) -> nn.Module:
+    """The variant with random weights on the device, as it is served: read from the folder if it is not plain."""
+    served = config.measure.is_served
+    return load(folder / FILE, config.measure, machine) if served else subject.build(config, machine)

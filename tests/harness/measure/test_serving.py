@@ -1,0 +1,109 @@
+"""Models as they are served: size of the file, error of the rounding, what is refused, and a sweep over precisions."""
+
+import json
+import warnings
+from pathlib import Path
+
+import pytest
+import torch
+from refusals import assert_refused
+from variant_files import variant
+
+from harness.config.choices import Backend, Precision
+from harness.config.schema import HardwareConfig, MeasureConfig, RunConfig
+from harness.measure import serving, size
+from harness.measure.latency import forward
+from models.batch import Batch
+from models.heads import Classifier, build_classifier
+
+SERVED = [
+    (Backend.torch, Precision.bf16, 2, 0.05),
+    (Backend.torch, Precision.int8_dynamic, 4, 0.2),
+    pytest.param(Backend.torch, Precision.int8_weights, 4, 0.05, marks=pytest.mark.long),
+    pytest.param(Backend.onnxruntime, Precision.fp32, 1, 1e-4, marks=pytest.mark.long),
+    pytest.param(Backend.onnxruntime, Precision.int8_dynamic, 4, 0.2, marks=pytest.mark.long),
+    pytest.param(Backend.compile, Precision.fp32, 1, 1e-4, marks=pytest.mark.long),
+]
+"""Backend, precision, how many times smaller a matrix of a linear layer is, most that rounding changes of the largest logit."""
+
+
+def served(model: Classifier, backend: Backend, precision: Precision, path: Path) -> tuple[int, torch.nn.Module, object]:
+    """Bytes of the file, the call that is measured, and the module that it calls."""
+    config = RunConfig(measure=MeasureConfig(backend=backend, precision=precision), hardware=HardwareConfig(threads=1))
+    machine = serving.machine(config)
+    written = serving.write(model, config.measure, path)
+    module = serving.load(path, config.measure, machine)
+    return written, forward(module, machine), module
+
+
+@pytest.mark.parametrize(("backend", "precision", "smaller", "error"), SERVED)
+def test_a_served_model_is_smaller_and_close_to_the_trained_one(backend, precision, smaller, error, tmp_path: Path):
+    model = build_classifier(variant("swiglu", vocab_size=300, initializer_range=0.1), 3, 0).eval()
+    linear = sum(one.weight.numel() for one in model.modules() if isinstance(one, torch.nn.Linear))
+    ids = torch.randint(300, (4, 20), generator=torch.Generator().manual_seed(0))
+    batch = Batch(ids, torch.zeros_like(ids), torch.arange(20) < torch.tensor([20, 3, 11, 1])[:, None])
+    with torch.inference_mode():
+        expected = model(batch)
+    written, call, _ = served(model, backend, precision, tmp_path / "model")
+    apart = (call(batch).float() - expected).abs().max() / expected.abs().max()
+    assert apart > 0 or precision is Precision.fp32
+    assert apart < error
+    least = size.weights_bytes(model) - 4 * linear * (1 - 1 / smaller)
+    assert 0.5 * least < written < 1.2 * least  # embeddings are rounded, too, by bf16 and onnxruntime
+
+
+def test_weights_of_eight_bits_are_the_only_error_where_inputs_are_exact(tmp_path: Path):
+    """Weights of whole numbers up to 127 and inputs of whole numbers up to 63 have a code each: their product is exact."""
+    exact = torch.nn.Linear(8, 2)
+    with torch.no_grad():
+        exact.weight.copy_(torch.arange(16).view(2, 8) * 16 - 113)  # -113 to 127
+        exact.bias.zero_()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that the package is deprecated
+        rounded = serving._rounded(torch.nn.Sequential(exact), Precision.int8_dynamic)
+    inputs = torch.tensor([[-64.0, 63, 1, 0, -5, 17, 40, 2]])
+    torch.testing.assert_close(rounded(inputs), exact(inputs), rtol=0, atol=0.5)  # of about 10,000
+
+
+def test_the_trained_model_is_left_as_it_is(tmp_path: Path):
+    model = build_classifier(variant("base", vocab_size=300), 3, 0).train()
+    before = {name: one.clone() for name, one in model.state_dict().items()}
+    _, _, module = served(model, Backend.torch, Precision.int8_dynamic, tmp_path / "model")
+    assert model.training
+    assert all(torch.equal(before[name], one) for name, one in model.state_dict().items())
+    assert not any(type(one) is torch.nn.Linear for one in module.modules())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "fragments"),
+    [
+        (["measure.backend=onnxruntime", "measure.precision=bf16"], ["measure.precision=bf16", "fp32, int8_dynamic"]),
+        (["measure.backend=compile", "measure.precision=int8_dynamic"], ["measure.backend=compile", "fp32, bf16"]),
+        (["measure.precision=int8_dynamic", "hardware.dtype=bf16"], ["one CPU trains in float32", "hardware.dtype"]),
+        (["measure.precision=int8"], ["int8_dynamic", "int8_weights"]),
+    ],
+)
+def test_what_cannot_be_served_is_one_line(arguments: list[str], fragments: list[str], tell):
+    assert_refused(tell("scale=tiny", "task=bag", *arguments), *fragments)
+
+
+@pytest.mark.long
+def test_a_sweep_scores_and_times_each_precision_of_the_same_fine_tuning(run_harness, small, tmp_path: Path):
+    done = run_harness("-m", *small, "measure.precision=fp32,int8_dynamic", "seed=1", f"output={tmp_path}", "study=s")
+    assert done.returncode == 0, done.stderr
+    runs = {}
+    for folder in (path.parent for path in tmp_path.glob("s/*/result.json")):
+        record = json.loads((folder / "run.json").read_text())
+        if record["tags"]["role"] == "run":
+            curve = [line for line in (folder / "metrics.jsonl").read_text().splitlines() if '"finetune/loss"' in line]
+            losses = [json.loads(line)["value"] for line in curve]
+            runs[record["tags"]["arm"]] = (json.loads((folder / "result.json").read_text())["metrics"], losses)
+            assert not (folder / serving.FILE).exists()
+    (plain, losses), (rounded, others) = runs["base precision=fp32"], runs["base precision=int8_dynamic"]
+    assert losses == others
+    assert "eval/logits_difference_max" not in plain
+    assert 0 < rounded["eval/logits_difference_max"] < 0.1
+    assert rounded["model/weights_bytes"] < 0.7 * plain["model/weights_bytes"]
+    assert rounded["inference/peak_memory_bytes"] > 0
+    assert rounded["eval/loss"] != plain["eval/loss"]
+    assert {"eval/score", "inference/latency_ms_p50", "inference/tokens_per_s"} <= rounded.keys() & plain.keys()
