@@ -88,7 +88,7 @@ class Plan(Composed):
     Everything else is as for a run: -m model=base,albert task=sst2 seed=1,2 ... or +experiment=NAME
     """
 
-    no_probe: bool = switch("time and memory of earlier runs alone")
+    probe: bool = switch("times a few steps of what no earlier run tells, some seconds each")
     flops_per_second: float | None = key(
         None, "FLOP/s of another device, to extrapolate training from its counted FLOPs", range=ABOVE_ZERO
     )
@@ -98,7 +98,7 @@ class Plan(Composed):
         return self.typed()
 
     def begin(self) -> None:
-        if not self.no_probe:
+        if self.probe:
             study.prepare_workers()
 
 
