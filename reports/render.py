@@ -19,7 +19,7 @@ from reports.comparison.compare import Study
 from reports.errors import ReportError, unknown
 from reports.html import page
 from reports.writing import latex, plots
-from reports.writing.formats import Chapter, csv_file, escape
+from reports.writing.formats import Chapter, Detail, csv_file, escape
 from reports.writing.tables import COLUMNS, Line, parquet_file, summary
 
 DRAWN = (pretraining.chapter, components.chapter, effects.chapter, scales.scales, scaling.chapter, pictures.chapter)
@@ -77,6 +77,11 @@ def _received(received: Connection) -> Chapters:
     return dict(zip(DRAWN, received_chapters, strict=True))
 
 
+LEFT_OUT = """\
+*On the page, report.html, and not here: differences with their tests, launches in detail, components, how to read the signs.
+Every number is in summary.csv.*"""
+"""Last paragraph of report.md."""
+
 Files = dict[str, bytes]
 """Name -> content."""
 
@@ -92,8 +97,17 @@ class Report:
     @property
     def text(self) -> str:
         """The whole report as Markdown."""
-        paragraphs = [f"# Report: {escape(self.study.comparison.study)}"]
-        return "\n\n".join([*paragraphs, *(part for one in self.chapters for part in one.paragraphs)]) + "\n"
+        return self._joined([part for one in self.chapters for part in one.paragraphs])
+
+    @property
+    def brief(self) -> str:
+        """Without detail."""
+        every = [part for one in self.chapters for part in one.paragraphs]
+        kept = [part for part in every if not isinstance(part, Detail)]
+        return self._joined([*kept, *([LEFT_OUT] if len(kept) < len(every) else [])])
+
+    def _joined(self, paragraphs: list[str]) -> str:
+        return "\n\n".join([f"# Report: {escape(self.study.comparison.study)}", *paragraphs]) + "\n"
 
     @property
     def files(self) -> Files:
@@ -107,7 +121,7 @@ class Report:
 
 
 def _markdown(report: Report) -> Files:
-    return {"report.md": report.text.encode()} | report.files
+    return {"report.md": report.brief.encode()} | report.files
 
 
 def _html(report: Report) -> Files:

@@ -3,7 +3,7 @@
 Without a topic: its difference from base, its parameters beside base's, the shapes of all tensors of a forward pass, what a
 pretraining adds (pretrain=rtd), and a picture of its architecture. `scales`: parameters and FLOPs at every scale.
 `activations`: the non-linearities that models know, and their derivatives. `coordinates`: sizes of activations over widths,
-with and without the maximal update parametrisation. No data is read.
+with and without the maximal update parametrisation. `numpy`: a forward pass and a training, written out. No data is read.
 """
 
 from dataclasses import dataclass, fields, replace
@@ -17,7 +17,7 @@ from matplotlib.figure import Figure
 from omegaconf import OmegaConf
 
 from harness.checkpoints import huggingface, start
-from harness.commands import describe_coordinates, describe_picture, describe_shapes
+from harness.commands import describe_coordinates, describe_numpy, describe_picture, describe_shapes
 from harness.commands.options import Describe
 from harness.commands.pictures import STYLE, save
 from harness.config import compose
@@ -65,6 +65,8 @@ def main(options: Describe, configs: list[RunConfig]) -> int:
         print(activations(options.to))
     elif options.topic == "coordinates":
         print(describe_coordinates.coordinates(configs, options.to))
+    elif options.topic == "numpy":
+        print(describe_numpy.numpy(configs, options.text, options.to))
     elif options.topic == "scales":
         print(scales(configs, options.overrides(), options.config_dir))
     else:

@@ -42,7 +42,7 @@ def word(name: str, default: Any = MISSING, meaning: str = "", **metadata: Any) 
 
 
 def switch(meaning: str) -> Any:
-    """A field that is true where its switch is written, `--no-probe` for `no_probe`."""
+    """A field that is true where its switch is written, `--with-wnli` for `with_wnli`."""
     return key(False, meaning, kind="switch")
 
 

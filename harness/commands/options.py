@@ -89,7 +89,7 @@ class Plan(Composed):
     Everything else is as for a run: -m model=base,albert task=sst2 seed=1,2 ... or +experiment=NAME
     """
 
-    no_probe: bool = switch("time and memory of earlier runs alone")
+    probe: bool = switch("times a few steps of what no earlier run tells, some seconds each")
     flops_per_second: float | None = key(
         None, "FLOP/s of another device, to extrapolate training from its counted FLOPs", range=ABOVE_ZERO
     )
@@ -99,7 +99,7 @@ class Plan(Composed):
         return self.typed()
 
     def begin(self) -> None:
-        if not self.no_probe:
+        if self.probe:
             study.prepare_workers()
 
 
@@ -108,14 +108,16 @@ class Describe(Composed):
     """Shows what a variant is.
 
     TOPIC is `variant`: difference from base, parameters, shapes, a picture; `scales`: parameters, FLOPs and memory of the
-    variant at every scale, with factors; `activations`: a picture of all non-linearities and their derivatives; or
-    `coordinates`: sizes of activations over widths after a few steps, with and without pretrain.mup_base_width.
+    variant at every scale, with factors; `activations`: a picture of all non-linearities and their derivatives;
+    `coordinates`: sizes of activations over widths after a few steps, with and without pretrain.mup_base_width; or
+    `numpy`: BERT written out in NumPy, every stage of a text beside torch, and a training on 50 sentences.
 
     Everything else chooses the variant: model=albert scale=base 'enhancement=[swiglu]' pretrain=rtd model.KEY=VALUE
     """
 
-    topics: ClassVar[tuple[str, ...]] = ("variant", "scales", "activations", "coordinates")
+    topics: ClassVar[tuple[str, ...]] = ("variant", "scales", "activations", "coordinates", "numpy")
     topic: str = word("TOPIC", "variant", "what is shown", choices=topics, called="topic")
+    text: str = key("The boys were ready in the field.", "text that `numpy` shows")
     to: Path = key(Path("multirun", "describe"), "folder of the pictures")
 
 

@@ -1,7 +1,7 @@
-"""What a command would run, and what that takes: `python -m harness plan -m model=base,albert task=sst2 [--no-probe]`.
+"""What a command would run, and what that takes: `python -m harness plan -m model=base,albert task=sst2 [--probe]`.
 
-One row for runs that differ in seeds alone: what is done, parameters, FLOPs of training, memory, and time of one run. Time and
-memory are those of earlier runs on this machine, or of a probe of a few steps, which takes seconds for each row.
+One row for runs that differ in seeds alone, in the order typed: what is done, parameters, FLOPs of training, memory, and the
+time of one run. Time and memory are those of earlier runs on this machine; where there are none, `--probe` times a few steps.
 """
 
 from harness.commands.options import Plan
@@ -27,15 +27,26 @@ def main(options: Plan, configs: list[RunConfig]) -> int:
             line.show(f"probing {run.title}")
             return forecast.probe(run, work, passive=load.exceeds_limit())
 
-        groups = forecast.groups(planned, None if options.no_probe else probe)
-        line.show("probing a launch of the timing session")
-        timing = forecast.timing(planned, not options.no_probe)
+        groups = as_typed(forecast.groups(planned, probe if options.probe else None), configs)
+        if options.probe:
+            line.show("probing a launch of the timing session")
+        timing = forecast.timing(planned, options.probe)
     announced = search.announced(configs)
     notes = dict.fromkeys([*(note for run in planned for note in run.notes), *([announced] if announced else [])])
     parts = [rows(groups), "", *(wrapped(note, 2) for note in notes), *([""] if notes else [])]
     parts += [*summary(groups, timing, planned[0].config.hardware.workers), *extrapolated(groups, options), *shown(planned)]
     print("\n".join(parts))
     return 0
+
+
+def as_typed(groups: list[Group], configs: list[RunConfig]) -> list[Group]:
+    """In the order of the command line, pretrainings before what needs them."""
+    places: dict[tuple[str, ...], int] = {}
+    for place, config in enumerate(configs):
+        places.setdefault((config.label, config.scale_name, config.task.name), place)
+    firsts = [group.runs[0] for group in groups]
+    keys = [places.get((run.config.label, run.config.scale_name, run.identity.task), -1) for run in firsts]
+    return [groups[place] for place in sorted(range(len(groups)), key=keys.__getitem__)]
 
 
 def extrapolated(groups: list[Group], options: Plan) -> list[str]:
@@ -100,7 +111,11 @@ def summary(groups: list[Group], timing: Timing | None, at_once: int = 1) -> lis
     lines = [f"{counted(every, 'run')}: {every - todo} done, {todo} to do"]
     if todo:
         how = "one after the other" if at_once == 1 else f"{at_once} at once"
-        time = f"about {duration(training)}, {how}" if without_time < todo else "their time is not known"
+        time = (
+            f"about {duration(training)}, {how}"
+            if without_time < todo
+            else "their time is not known; --probe times a few steps"
+        )
         rest = f" (without {without_time} whose time is not known)" if 0 < without_time < todo else ""
         lines.append(f"Training and evaluation: {time}{rest}")
     if timing is not None:

@@ -22,6 +22,7 @@ from harness.config.schema import RunConfig
 from harness.hardware import facts
 from harness.redact import redacted, whole
 from harness.study import run_folder
+from harness.study.first_screen import first_screen
 from harness.study.plan import PlannedRun
 from harness.terminal import console, live_line
 from harness.tracking import run_log
@@ -39,7 +40,7 @@ def first_arm(planned: Sequence[PlannedRun]) -> str:
 
 
 def write_report(config: RunConfig, first: str) -> Path | None:
-    """Folder of the report on this study; None where it could not be written. Prints a line either way.
+    """Folder of the report on this study, whose first table is shown; None, and why, where it could not be written.
 
     One that is of the runs as the store has them now stays as it is, whichever command has written it. The baseline is the
     arm `base`, or the `first` arm that the command names.
@@ -56,6 +57,8 @@ def write_report(config: RunConfig, first: str) -> Path | None:
     except RuntimeError as error:
         console.problem(f"no report: {redacted(str(error))}")
         return None
+    if shown := first_screen((folder / "report.md").read_text()):
+        console.result(f"\n{shown}\n")
     how = f"{time.monotonic() - began:.0f} s, report=false skips it" if done == "written" else "nothing has changed"
     console.result(f"report: {os.path.relpath(folder / 'report.html')} (and report.md; {how})")
     return folder

@@ -14,7 +14,7 @@ from reports.comparison.statistics import FEWEST_EXACT
 from reports.reading import folders
 from reports.reading.store import Run
 from reports.writing import formats
-from reports.writing.formats import DASH, POINTS, Chapter, escape, listed
+from reports.writing.formats import DASH, POINTS, Chapter, details, escape, listed
 
 NOT_RUN = "Planned and not started, {count} of them; a budget of time (`sweep.budget_minutes`) leaves such runs out: {names}."
 MOST_RUNS = 50
@@ -84,7 +84,7 @@ k, M, G, T and P are powers of ten (1 MB = 10^6 bytes); one multiply-add is 2 FL
 def legend(study: Study) -> Chapter:
     """Always there; of one arm alone without what compares."""
     if len(study.comparison.labels) == 1:
-        return Chapter(["## How to read the tables", OF_ONE.format(arm=escape(study.comparison.labels[0]))])
+        return Chapter(details(["## How to read the tables", OF_ONE.format(arm=escape(study.comparison.labels[0]))]))
     score, nats, bits = POINTS * MARGINS["score"].size, MARGINS["nats"].size, MARGINS["bits/byte"].size
     absolute = f"{score:g} point of a score or a share, {nats:g} nats, {bits:g} bits a byte"
     text = MARKS.format(
@@ -96,7 +96,7 @@ def legend(study: Study) -> Chapter:
         margins=f"{absolute}, {100 * RELATIVE_MARGIN.size:g} % of anything else",
         floor=100 * math.expm1(HIGHEST_FLOOR),
     )
-    return Chapter(["## How to read the tables", text])
+    return Chapter(details(["## How to read the tables", text]))
 
 
 AGAIN_HEADING = "## Run it again"

@@ -12,7 +12,7 @@ from harness import metrics
 from reports.comparison.compare import Comparison, Study
 from reports.comparison.section import Row, Section
 from reports.writing import formats, plots, tables
-from reports.writing.formats import DASH, Chapter, escape
+from reports.writing.formats import DASH, Chapter, Detail, details, escape
 from reports.writing.plots import COLOURS, axis_unit, grid, short_names
 from reports.writing.tables import present
 
@@ -165,9 +165,10 @@ def chapter(study: Study) -> Chapter:
     paragraphs = ["## Parameters by component", COMPONENTS]
     for heading, phase, section in tables_of_parts:
         title = f"{heading[0].upper()}{heading[1:]}"
-        paragraphs += [f"### {title}", components(section, phase)]
+        shown = str if section is tables_of_parts[0][2] and phase == tables_of_parts[0][1] else Detail
+        paragraphs += map(shown, [f"### {title}", components(section, phase)])
         changes = table_of_changes(section, phase)
-        paragraphs += [f"### {title}: changes by component", *changes] if changes else []
+        paragraphs += details([f"### {title}: changes by component", *changes]) if changes else []
     _, phase, section = tables_of_parts[0]
     paragraphs += weights(section)
     pictures = {

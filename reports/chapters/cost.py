@@ -16,7 +16,7 @@ from reports.comparison.compare import Comparison, Study
 from reports.comparison.section import Row, Section, are_comparable
 from reports.errors import ReportError, unknown
 from reports.writing import formats
-from reports.writing.formats import DASH, SHARES, Chapter, escape, listed
+from reports.writing.formats import DASH, SHARES, Chapter, details, escape, listed
 from reports.writing.tables import section_name
 
 MEASURES = ("pretrain/masked_loss", "pretrain/masked_accuracy", "tune/score", "eval/score")
@@ -197,7 +197,8 @@ def chapter(study: Study) -> Chapter:
         for target in targets or filter(None, [default_target(section, study)])
         for paragraph in table(comparison, section, target, study)
     ]
-    return Chapter(["## Cost of a quality", INTRO, *tables]) if tables else Chapter()
+    shown = details if len(comparison.sections) > 1 else list
+    return Chapter(shown(["## Cost of a quality", INTRO, *tables])) if tables else Chapter()
 
 
 def table(comparison: Comparison, section: Section, target: Target, study: Study) -> list[str]:

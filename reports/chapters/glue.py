@@ -16,7 +16,7 @@ from reports.comparison.section import HEADLINE, Row, Section, over_tasks
 from reports.comparison.statistics import Change, change, corrected
 from reports.reading.store import Run
 from reports.writing import formats, tables
-from reports.writing.formats import DASH, Chapter, escape, listed
+from reports.writing.formats import DASH, Chapter, details, escape, listed
 from reports.writing.tables import arm_columns, spread_and_change
 
 SCORES = {
@@ -248,7 +248,8 @@ def chapter(study: Study) -> Chapter:
         return Chapter()
     paragraphs, paired_differences = ["## GLUE", table(glue), rule(glue)], differences(glue)
     if paired_differences:
-        paragraphs += [max((tables.differences_intro(section) for section in glue.sections), key=len), paired_differences]
+        intro = max((tables.differences_intro(section) for section in glue.sections), key=len)
+        paragraphs += details([intro, paired_differences])
     return Chapter(paragraphs, summary=[line for label in glue.labels if (line := summary_line(glue, label))])
 
 

@@ -145,7 +145,7 @@ def tasks_table(comparison: Comparison) -> list[str]:
         [
             escape(label),
             *(cell(over, label, name) for over, name, _ in pretrained),
-            *(_score(section, label) for section in tasks),
+            *(_score(section, label, len(tasks) > 1) for section in tasks),
         ]
         for label in comparison.labels
     ]
@@ -157,12 +157,14 @@ def tasks_table(comparison: Comparison) -> list[str]:
     return [formats.table(["arm", *heads], rows), *note]
 
 
-def _score(section: Section, label: str) -> str:
+def _score(section: Section, label: str, with_change: bool) -> str:
     row = section.row_of(label)
     spread = row.spread(HEADLINE) if row else None
     if spread is None:
         return DASH
-    return formats.value(spread.mean, "score", spread.sd) + (" ‡" if findings.is_below_constant(section, row) else "")
+    text = formats.value(spread.mean, "score", spread.sd) + (" ‡" if findings.is_below_constant(section, row) else "")
+    change = section.change(row, HEADLINE) if with_change and row is not section.before else None
+    return f"{text}<br>{tables.short_text(change, 'score')}" if change else text
 
 
 MARKS = {

@@ -11,7 +11,7 @@ from reports.comparison.compare import Study
 from reports.comparison.items import CLASSES, NO_ERROR, Paired, Texts
 from reports.comparison.section import Row, Section
 from reports.writing import formats, plots, tables
-from reports.writing.formats import DASH, Chapter, escape, listed
+from reports.writing.formats import DASH, Chapter, details, escape, listed
 
 MOST_ARMS = 3
 """Arms of which items are shown."""
@@ -22,7 +22,7 @@ def on_items(study: Study, title: str, intro: str, of_section: Callable[[Study, 
     sections = [part for part in study.comparison.sections if part.before is not None and not part.is_pretraining]
     paragraphs = [part for section in sections for part in of_section(study, section)]
     intro = intro.format(baseline=escape(study.comparison.baseline), most=MOST_ARMS)
-    return Chapter([title, intro, *paragraphs] if paragraphs else [])
+    return Chapter(details([title, intro, *paragraphs]) if paragraphs else [])
 
 
 def drawn_rows(study: Study, section: Section) -> list[Row]:

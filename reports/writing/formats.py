@@ -136,6 +136,17 @@ def _as_text(entry: object) -> object:
     return f"'{line}" if line.startswith(FORMULA) else line
 
 
+class Detail(str):
+    """A paragraph for who looks closer: on the page and in LaTeX, and not in report.md."""
+
+    __slots__ = ()
+
+
+def details(paragraphs: Iterable[str]) -> list[str]:
+    """All of them as detail."""
+    return [*map(Detail, paragraphs)]
+
+
 @dataclass(frozen=True)
 class Chapter:
     """A part of the report; a chapter without paragraphs is left out."""

@@ -8,7 +8,7 @@ from reports.comparison.labels import seeds_text
 from reports.comparison.section import HEADLINE, Row, Section
 from reports.reading.store import Run
 from reports.writing import formats, tables
-from reports.writing.formats import DASH, escape, listed
+from reports.writing.formats import DASH, Detail, details, escape, listed
 from reports.writing.tables import present, rates_by_the_wall, value_text
 
 FACT_WORDS = {
@@ -353,7 +353,8 @@ def paragraphs(comparison: Comparison, section: Section, first: list[str], last:
     about = "before and after" if len(comparison.labels) > 1 else "measured"
     parts = [f"## {tables.section_name(comparison, section)}: {about}", f"Conditions {escape(section.conditions)}."]
     parts += [other_conditions] if other_conditions else []
-    parts.append(tables.before_after(section))
+    several = sum(not one.is_pretraining for one in comparison.selected) > 1 and not section.is_pretraining
+    parts.append((Detail if several else str)(tables.before_after(section)))  # the first tables have the scores of all
     parts += ["\n".join(f"- {sentence}" for sentence in sentences)] if sentences else []
-    parts += [tables.differences_intro(section), differences] if differences else []
-    return parts + part(section)
+    parts += details([tables.differences_intro(section), differences]) if differences else []
+    return parts + details(part(section))

@@ -1,13 +1,13 @@
 """The torch encoder, its heads and all gradients against the same mathematics in NumPy."""
 
 import numpy as np
-import numpy_encoder as oracle
 import pytest
 import torch
 from oracle_models import LENGTH, PADDING, padded_batch, scrambled, small_config
 from torch import nn
 from torch.nn import functional as F
 
+from harness.commands import numpy_encoder as oracle
 from models.batch import Batch
 from models.config import EncoderConfig
 from models.encoder import Encoder

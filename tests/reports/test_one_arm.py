@@ -6,18 +6,23 @@ import pytest
 
 from harness import tags
 from reports.comparison.compare import compare
-from reports.render import render
+from reports.render import Files, render
 
 
 @pytest.fixture
-def text(make_run, study_of, typical) -> str:
+def files(make_run, study_of, typical) -> Files:
     """The report of albert on two tasks with three seeds."""
     runs = [
         make_run("albert", seed, typical(1 + seed / 100, 0.80 + seed / 100), **{tags.TASK: task})
         for task in ("sst2", "cola")
         for seed in range(3)
     ]
-    return render(study_of(compare("s", runs, "albert")), ["md"])["report.md"].decode()
+    return render(study_of(compare("s", runs, "albert")), ["html", "md"])
+
+
+@pytest.fixture
+def text(files) -> str:
+    return files["report.md"].decode()
 
 
 def test_sizes_speed_and_scores_have_their_spread(text):
@@ -28,8 +33,8 @@ def test_sizes_speed_and_scores_have_their_spread(text):
     assert "## sst2: measured" in text
 
 
-def test_nothing_compares(text):
+def test_nothing_compares(text, files):
     assert not any(mark in text for mark in "▲▼△▽≈~")
     for word in ("before and after", "worst task", "against **", "Differences", "baseline's", "waterfall"):
         assert word not in text, word
-    assert "albert is the only arm" in text
+    assert "albert is the only arm" in files["report.html"].decode()

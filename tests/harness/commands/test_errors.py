@@ -87,6 +87,8 @@ TYPED = [
     (["-"], ["unknown option '-'; choices for"]),
     (["report"], ["unknown command 'report'; did you mean 'python -m reports'?"]),
     (["gate"], ["unknown command 'gate'; did you mean 'python -m reports gate'?"]),
+    (["train"], ["unknown command 'train'; did you mean 'python -m harness model=base'?"]),
+    (["Browse"], ["unknown command 'Browse'; did you mean 'python -m harness ui'?"]),
     (["study=\udcff"], ["study=\\udcff is not UTF-8: expected text\n"]),
     (["tracking.uri='http://[::1'"], ["tracking.uri='http://[::1' must be an address such as", "Invalid IPv6 URL"]),
     (["tracking.uri=http:///"], ["tracking.uri='http:///' must be an address such as", "no host"]),

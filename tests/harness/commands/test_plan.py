@@ -15,20 +15,21 @@ SMALL += ["finetune.max_steps=2", "hardware.threads=1"]
 def test_done_and_open_runs_are_told_apart_and_nothing_runs(run_harness, output):
     assert run_harness(*SMALL, "measure=none", f"output={output}", "report=false").returncode == 0
     before = sorted(output.glob("default/*/*"))
-    shown = run_harness("plan", "--no-probe", "-m", *SMALL, "measure=none", "model=base,albert", "seed=0,1", f"output={output}")
+    shown = run_harness("plan", "-m", *SMALL, "measure=none", "model=shared,base,albert", "seed=0,1", f"output={output}")
     assert shown.returncode == 0, shown.stderr
+    assert [line.split(",")[0] for line in shown.stdout.splitlines() if ", tiny, " in line] == ["shared", "base", "albert"]
     lines = {line.split("  ")[0]: line for line in shown.stdout.splitlines()}
     assert "1 of 2" in lines["base, tiny, bag"]
     assert "2 of 2" in lines["albert, tiny, bag"]
     assert lines["albert, tiny, bag"].split()[-2:] == ["-", "-"]  # neither probed nor known
-    assert "4 runs: 1 done, 3 to do" in shown.stdout
-    assert "(without 2 whose time is not known)" in shown.stdout
+    assert "6 runs: 1 done, 5 to do" in shown.stdout
+    assert "(without 4 whose time is not known)" in shown.stdout
     assert sorted(output.glob("default/*/*")) == before != []
 
 
 def test_wrong_input_is_one_line(capsys):
     assert main(["plan", "model=bse"]) == 2
-    assert main(["plan", "--probe", "model=base"]) == 2
+    assert main(["plan", "--probes", "model=base"]) == 2
     lines = capsys.readouterr().err.splitlines()
     assert len(lines) == 2
     assert all(line.startswith("harness plan: ") for line in lines)
@@ -111,7 +112,7 @@ def test_times_add_up(monkeypatch):
 @pytest.mark.long
 def test_resized_shapes_are_shown_beside_those_as_published(run_harness, output):
     sweep = ["-m", *SMALL, "measure=none", "model=base,albert", "match=none,params", f"output={output}"]
-    shown = run_harness("plan", "--no-probe", *sweep)
+    shown = run_harness("plan", *sweep)
     assert shown.returncode == 0, shown.stderr
     rows = [line.split("  ")[0] for line in shown.stdout.splitlines()]
     assert {"base, tiny, bag, seed 0", "albert, tiny, bag, seed 0", "albert (params as base), tiny, bag, seed 0"} < {*rows}

@@ -116,7 +116,7 @@ def test_a_count_that_differs_by_less_than_the_margin_is_called_the_same(make_ru
 def test_scores_below_the_constant_answer_are_marked(result):
     table, note = overview.tasks_table(result)
     assert rows(table)["base"] == ["0.800 ± 0.010", "0.400 ± 0.010 ‡"]
-    assert rows(table)["worse"] == ["0.700 ± 0.000", "0.397 ± 0.015"]
+    assert rows(table)["worse"] == ["0.700 ± 0.000<br>−10.0 points ▼", "0.397 ± 0.015<br>−0.3 points –"]
     assert rows(table)["*constant answer*"] == ["0.500", "0.500"]
     assert note.startswith("‡ Not shown to be better than the constant answer")
 

@@ -1,5 +1,6 @@
 """The table of what was measured in detail: values as they are, and sentences that hold nothing but what the runs say."""
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -7,7 +8,7 @@ import pytest
 from reports.chapters import appendix
 from reports.comparison.compare import Study, compare
 from reports.comparison.section import Section
-from reports.render import render
+from reports.render import LEFT_OUT, render
 from reports.writing import section_text
 
 P50, LOW, HIGH = (f"inference/latency_ms_p50{end}" for end in ("", "_low", "_high"))
@@ -138,9 +139,12 @@ def test_a_section_without_such_figures_has_no_table(make_run):
 
 def test_report_holds_the_table_of_every_section(make_run):
     result = compare("s", [make_run(values=MEASURED), make_run(task="cola", values=MEASURED), make_run(task="rte")])
-    text = render(Study(result))["report.md"].decode()
-    assert text.count("### Measured in detail") == 2
-    assert text.index(": measured") < text.index("### Measured in detail")
+    files = render(Study(result))
+    page, brief = files["report.html"].decode(), files["report.md"].decode()
+    assert len(re.findall(r"<h3[^>]*>Measured in detail", page)) == 2
+    assert page.index(": measured") < page.index("Measured in detail")
+    assert "Measured in detail" not in brief
+    assert brief.endswith(f"{LEFT_OUT}\n")
 
 
 @pytest.mark.parametrize(

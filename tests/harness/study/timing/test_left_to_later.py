@@ -31,7 +31,7 @@ def test_the_same_command_without_it_times_all_finished_runs_and_trains_none(run
 
 
 def test_a_plan_leaves_it_out_too(run_harness, small, output):
-    shown = run_harness("plan", "--no-probe", *small, "sweep.timing=false", f"output={output}")
+    shown = run_harness("plan", *small, "sweep.timing=false", f"output={output}")
     assert shown.returncode == 0, shown.stderr
     assert "Timing:" not in shown.stdout
-    assert "Timing:" in run_harness("plan", "--no-probe", *small, f"output={output}").stdout
+    assert "Timing:" in run_harness("plan", *small, f"output={output}").stdout

@@ -1,4 +1,4 @@
-"""A BERT-like encoder and its gradients in plain NumPy: the mathematics written out, and a check on `models/` from outside.
+"""A BERT-like encoder and its gradients in plain NumPy: what `describe numpy` shows, and a check on `models/` from outside.
 
 B sequences, T tokens, D hidden, F feed-forward, H heads, K = D / H head size, V vocabulary, N predicted places, C classes.
 
@@ -14,6 +14,7 @@ the gradient of a shared layer, or of a table used twice, is the sum over its us
 import math
 
 import numpy as np
+from scipy.special import erf
 
 EPSILON = 1e-12
 """Added to the variance in a layer norm, as BERT."""
@@ -80,8 +81,8 @@ def gelu_backward(dy, x):
 
 
 def cumulative_normal(x):
-    """P(x), exactly: the tanh formula in wide use is an approximation of it."""
-    return (1 + np.vectorize(math.erf)(x / math.sqrt(2))) / 2
+    """P(x), exactly: the tanh formula in wide use is an approximation of it. NumPy has no erf; SciPy's is used."""
+    return (1 + erf(x / math.sqrt(2))) / 2
 
 
 def softmax(s):
