@@ -103,3 +103,20 @@ def test_the_scale_states_its_rate_and_initial_values(compose, given, rate, init
 def test_what_a_scale_states_is_no_setting_of_the_arm(compose):
     stated, other = compose("-m", "task=none", "pretrain=mlm", "scale=mini", "pretrain.learning_rate=2e-3,3e-3")
     assert (stated.settings, other.settings) == ({}, {"pretrain.learning_rate": "0.003"})
+
+
+@pytest.mark.parametrize(
+    ("name", "rates", "batches", "epochs", "decays"),
+    [
+        ("bert", (5e-5, 3e-5, 2e-5), (16, 32), (2, 4), (0.01,)),
+        ("roberta", (1e-5, 2e-5, 3e-5), (16, 32), (1, 10), (0.1,)),
+        ("modernbert", (1e-5, 3e-5, 5e-5, 8e-5), (32,), (1, 10), (1e-6, 5e-6, 8e-6, 1e-5)),
+        ("minilm", (2e-5, 3e-5, 4e-5, 5e-5), (32,), (3, 5), (0.01,)),
+    ],
+)
+def test_published_fine_tunings_are_within_what_their_papers_tried(compose, name, rates, batches, epochs, decays):
+    (run,) = compose("task=bag", f"finetune=glue_{name}")
+    assert run.finetune.learning_rate in rates
+    assert run.finetune.batch_size in batches
+    assert epochs[0] <= run.finetune.epochs <= epochs[1]
+    assert run.finetune.weight_decay in decays

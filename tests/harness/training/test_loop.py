@@ -10,6 +10,8 @@ import pytest
 import torch
 from torch import nn
 
+from harness.config.choices import Schedule
+from harness.config.resolve import DECAY
 from harness.config.schema import FinetuneConfig, HardwareConfig, PretrainConfig
 from harness.hardware.device import Machine
 from harness.measure import flops
@@ -187,6 +189,17 @@ def test_a_decay_of_the_last_steps_follows_a_constant_rate():
     assert [learning_rate_factor(step, 10, 0.5, decay_fraction=0.9) for step in range(11)] == [
         learning_rate_factor(step, 10, 0.5) for step in range(11)
     ]
+
+
+def test_other_schedules_equal_the_hand_worked_ones():
+    def factors(schedule: Schedule, steps: int, warmup: float = 0.0) -> list[float]:
+        decay = DECAY[schedule]
+        return [learning_rate_factor(step, steps, warmup, decay_fraction=decay, schedule=schedule) for step in range(steps + 1)]
+
+    assert factors(Schedule.cosine, 4) == pytest.approx([1, (1 + 0.5**0.5) / 2, 1 / 2, (1 - 0.5**0.5) / 2, 0])
+    assert factors(Schedule.constant, 4, 0.5) == [1 / 2, 1, 1, 1, 1]
+    assert factors(Schedule.wsd, 10, 0.2) == pytest.approx([1 / 2, 1, 1, 1, 1, 1, 1, 1, 1, 1 / 2, 0])
+    assert factors(Schedule.linear, 7, 0.2) == [learning_rate_factor(step, 7, 0.2) for step in range(8)]
 
 
 def test_schedule_without_warm_up_starts_at_the_full_rate():
