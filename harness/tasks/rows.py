@@ -55,7 +55,8 @@ def with_labels(config: RunConfig) -> RunConfig:
         return config
     loaded = sources.load(config, "train")
     column = _column(loaded, task.label, "task.label")
-    names = loaded.class_names or [*{name for label in column for name in _names(task, label)}]
+    known = (label for label in column if label is not None)  # a missing label is a mistake, and no class
+    names = loaded.class_names or [*{name for label in known for name in _names(task, label) if name.strip()}]
     if len(names) > max(LISTED, len(column) / 2):
         raise InputError(
             f"{loaded.where}: column {task.label!r} of task.label has {len(names):,} labels in {len(column):,} rows; "

@@ -154,8 +154,8 @@ class BestCheckpoint:
 
     def should_run(self, position: Position) -> bool:
         """`evaluations_per_epoch` times in an epoch, the last time at its end, and at the end of the training."""
-        share = self._config.finetune.evaluations_per_epoch, self._steps_per_epoch
-        before, now = ((step * share[0]) // share[1] for step in (position.step - 1, position.step))
+        count = self._config.finetune.evaluations_per_epoch
+        before, now = (step * count // self._steps_per_epoch for step in (position.step - 1, position.step))
         return now > before or position.step == self._last_step
 
     def run(self, position: Position) -> None:

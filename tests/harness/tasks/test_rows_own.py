@@ -384,6 +384,14 @@ def test_label_of_validation_that_train_lacks_is_refused_in_one_line(place, tmp_
     )
 
 
+@pytest.mark.parametrize(("kind", "missing"), [("csv", ""), ("jsonl", None)])
+def test_a_missing_label_is_a_mistake_and_no_class(place, kind, missing):
+    config = with_labels(place.config(place.file(kind, [*ROWS, ("a", missing)]), labels=[]))
+    assert config.task.labels == ["neg", "pos"]
+    with pytest.raises(InputError, match=rf"{at(kind, 5)}: (''; choices for `task.labels`|label None is not among)"):
+        load_table(config, "train")
+
+
 def test_numbers_are_no_classes(place):
     path = place.file("csv", [(f"text {row}", row / 7) for row in range(50)])
     with pytest.raises(InputError, match=r"has 50 labels in 50 rows; for numbers set task\.kind=regression"):

@@ -175,7 +175,7 @@ def test_commands_that_look_at_a_classifier_say_that_there_is_none(run_harness, 
     done = run_harness(*command, "task=minimal_pairs", "scale=tiny")
     assert done.returncode == 2
     assert done.stderr.splitlines() == [
-        f"harness {command[0]}: task=minimal_pairs is scored by the head of a pretraining, it trains none: choose another task"
+        f"harness {command[0]}: task=minimal_pairs scores a model as it is, without a head on the encoder: choose another task"
     ]
 
 
