@@ -1,8 +1,8 @@
 """A model that was trained here as a checkpoint that transformers loads: `python -m harness export RUN [to=FOLDER]`.
 
 RUN is the folder of a pretraining or fine-tuning, or its id in the tracking store. The checkpoint is config.json,
-model.safetensors, the tokenizer and a model card; that of a fine-tuning has the head of its task. It is loaded and run once before it gets
-its name: by transformers where that is installed, otherwise by our own reader.
+model.safetensors, the tokenizer and a model card; that of a fine-tuning has the head of its task. It is loaded and run once
+before it gets its name: by transformers where that is installed, otherwise by our own reader.
 """
 
 from harness.checkpoints import card, find_run
