@@ -53,5 +53,5 @@ def test_cards_of_a_fine_tuning_and_of_its_pretraining(tmp_path, capsys):
 
 
 def test_a_run_without_weights_has_none_to_load(tmp_path):
-    with pytest.raises(InputError, match="run='.*nowhere' is neither a folder nor the id"):
+    with pytest.raises(InputError, match=r"run='.*nowhere' is neither a folder nor the id"):
         harness.load(str(tmp_path / "nowhere"), output=str(tmp_path))
