@@ -95,11 +95,6 @@ class Test:
         outcome, reason = judge(self.change, self.limit, level) if self.change else (self.outcome, self.reason)
         return replace(self, outcome=outcome, reason=reason, level=level)
 
-    @property
-    def can_pass(self) -> bool:
-        """Whether it passes at any level: then a false pass is possible, and a part of the level is spent."""
-        return self.outcome not in (Outcome.NOT_JUDGED, Outcome.ABOVE)
-
     def is_gain(self, tests: int) -> bool:
         """Whether it is shown to be better, as one of so many tests: beyond the noise floor, by a count by the limit."""
         change = self.change
@@ -363,9 +358,13 @@ def _recorded(
     ledger.keep_baseline(baseline, options.move_baseline)
     if known := ledger.find(key := Ledger.key(sorted(before), sorted(after), limits)):
         return known | {"seen": True}
-    at_level = [test.at(ledger.next_level) for test in of_arm]
-    told = {"study": options.study, **record(at_level), "baseline": baseline, "key": key}
-    return ledger.add(told, spends=all(test.can_pass for test in at_level)) | {"seen": False}
+    runs = sorted({_name(run) for run in sides[1]})
+    look, level = ledger.place(runs)
+    told = {"study": options.study, **record([test.at(level) for test in of_arm])}
+    scatters = any(
+        test.change and test.change.evidence for test in of_arm
+    )  # whoever saw it may choose by it what is asked next
+    return ledger.add(told | {"baseline": baseline, "key": key, "runs": runs}, look if scatters else None) | {"seen": False}
 
 
 def _name(run: Run, timed: bool = False) -> str:

@@ -1,8 +1,8 @@
 """The ledger of `python -m reports gate --ledger FILE`: JSON lines, one a candidate, against one baseline.
 
-The k-th candidate that could pass has 6 / (pi k)^2 of the level, or one N-th in a ledger of N looks. Both sum to the level,
-so that whatever the candidates have in common, and whatever earlier verdicts led to them, at most one ledger in twenty
-holds a false pass (Bonferroni; spending as in Foster and Stine, J. R. Stat. Soc. B 70, 2008).
+The k-th candidate has 6 / (pi k)^2 of the level, or one N-th in a ledger of N looks: half of it at the first look, a quarter
+at the second, with more seeds, and so on. All sum to the level at most, so that whatever the candidates have in common, and
+whichever of them is looked at again, at most one ledger in twenty holds a false pass (Bonferroni).
 """
 
 import contextlib
@@ -23,13 +23,13 @@ from harness.terminal import table, wrapped
 from reports.errors import ReportError
 from reports.writing import formats
 
-FIELDS = {"look", "looks", "arm", "study", "verdict", "level", "tests", "baseline", "key"}
+FIELDS = {"look", "looks", "arm", "study", "verdict", "level", "tests", "baseline", "key", "runs"}
 PASSED = ("better", "same")
 
 
 @dataclass(frozen=True)
 class Ledger:
-    """The candidates so far; `looks`: how many there may be, None without a limit."""
+    """The candidates so far; `looks`: how many there may be, None without a limit. `look` of a line: which one it is."""
 
     path: Path
     lines: list[dict[str, Any]]
@@ -69,17 +69,17 @@ class Ledger:
 
     @property
     def spent(self) -> int:
-        """Looks so far."""
-        return sum(line["look"] is not None for line in self.lines)
+        """Candidates so far."""
+        return max((line["look"] or 0 for line in self.lines), default=0)
 
-    @property
-    def next_level(self) -> float:
-        """The level of the next look; ReportError where none is left."""
-        if self.looks is None:
-            return LEVEL * 6 / (math.pi * (self.spent + 1)) ** 2
-        if self.spent >= self.looks:
+    def place(self, runs: list[str]) -> tuple[int, float]:
+        """Which candidate these runs are, and the level of this look at it; ReportError where none is left."""
+        earlier = [line["look"] for line in self.lines if line["look"] and set(line["runs"]) & set(runs)]
+        look = earlier[0] if earlier else self.spent + 1
+        if self.looks is not None and look > self.looks:
             raise ReportError(f"all {self.looks} looks of {str(self.path)!r} are spent; expected a new ledger")
-        return LEVEL / self.looks
+        part = 6 / (math.pi * look) ** 2 if self.looks is None else 1 / self.looks
+        return look, LEVEL * part / 2 ** (len(earlier) + 1)
 
     def keep_baseline(self, baseline: dict[str, Any], moves: bool) -> None:
         """ReportError where no run of this baseline is one of the last candidate's, unless it `moves`."""
@@ -91,12 +91,11 @@ class Ledger:
             )
 
     def find(self, key: str) -> dict[str, Any] | None:
-        """The look at this candidate; what cannot pass spends nothing and is judged again."""
+        """The look at this candidate; what spent none is judged again."""
         return next((line for line in self.lines if line["key"] == key and line["look"] is not None), None)
 
-    def add(self, candidate: dict[str, Any], spends: bool) -> dict[str, Any]:
+    def add(self, candidate: dict[str, Any], look: int | None) -> dict[str, Any]:
         """The line of a candidate, after it is on disk, whole or not at all."""
-        look = self.spent + 1 if spends else None
         line = {"time": datetime.now(UTC).isoformat(timespec="seconds"), "look": look, "looks": self.looks, **candidate}
         self.lines.append(line)
         path = self.path.resolve()
@@ -139,7 +138,7 @@ def overview(path: Path) -> str:
     verdicts = grouped((line["verdict"], line) for line in ledger.lines)
     counts = ", ".join(f"{len(lines)} {verdict}" for verdict, lines in verdicts.items())
     front = ", ".join(f"{line['study']}/{line['arm']}" for line in ledger.frontier())
-    left = "no look is left" if ledger.looks == ledger.spent else f"the next look has level {ledger.next_level:.2g}"
+    left = "no look is left" if ledger.looks == ledger.spent else f"the next one has level {ledger.place([])[1]:.2g}"
     lines = [table(("look", "candidate", "verdict", "level", "changes"), rows, "rllrl"), ""] if rows else []
     lines += [wrapped(f"candidates: {counts or 'none'}; {left}", 0)]
     return "\n".join([*lines, wrapped(f"frontier, by measured means: {front or 'the baseline alone'}", 0)])
@@ -164,6 +163,6 @@ def change_text(test: dict[str, Any]) -> str:
 def look_text(line: dict[str, Any]) -> str:
     """What a candidate has spent."""
     if line["look"] is None:
-        return "cannot pass at any level, and spent none"
+        return "nothing that scatters was compared, and no look is spent"
     before = "seen before, and answered from the ledger: " if line["seen"] else ""
     return f"{before}look {line['look']}, level {line['level']:.2g}"

@@ -1,0 +1,57 @@
+"""The card of an export: what the hub's own reader finds in it, for a fine-tuning and for a pretraining; `harness.load`."""
+
+from pathlib import Path
+
+import pytest
+import torch
+from huggingface_hub import ModelCard
+
+import harness
+from harness.__main__ import main
+from harness.errors import InputError
+from harness.tracking import run_log
+
+STUDY = (
+    *("model=base", "scale=tiny", "task=bag", "study=s", "finetune.keep=last", "finetune.max_steps=2", "report=false"),
+    *("task.grammar.train_examples=60", "task.grammar.validation_examples=40", "task.max_length=32", "hardware.threads=1"),
+    *("measure=none", "pretrain=mlm", "pretrain.steps=2", "pretrain.length=32", "pretrain.batch_size=4"),
+    *("pretrain.eval_sequences=8", "pretrain.evaluations=1", "pretrain.keep=[]", "tracking=none"),
+)
+
+
+def card_of(run: Path, *more: str) -> tuple[ModelCard, str]:
+    assert main(["export", str(run), *more]) == 0
+    text = (run / "export" / "README.md").read_text()
+    return ModelCard(text), text
+
+
+@pytest.mark.long
+def test_cards_of_a_fine_tuning_and_of_its_pretraining(tmp_path, capsys):
+    harness.run_study([*STUDY, f"output={tmp_path}"])
+    (run,), (pretraining,) = tmp_path.glob("s/*/"), tmp_path.glob("pretrained/*/")
+    measured = run_log.result(run)["metrics"]
+    card, text = card_of(run, "license=apache-2.0")
+    (found,) = card.data.eval_results
+    assert (card.data.license, card.data.pipeline_tag, card.data.library_name) == (
+        *("apache-2.0", "text-classification"),
+        "transformers",
+    )
+    assert (found.dataset_name, found.metric_type, found.metric_value) == ("bag", "accuracy", measured["eval/accuracy"])
+    assert f"accuracy: {measured['eval/accuracy']:.4f} [" in text
+    assert "], 40 items" in text
+    card, text = card_of(pretraining)
+    assert (card.data.license, card.data.pipeline_tag, card.data.eval_results) == ("unknown", "fill-mask", None)
+    assert f"held-out masked loss: {run_log.result(pretraining)['metrics']['pretrain/masked_loss']:.4f} nats" in text
+    model, tokenizer, labels = harness.load(run)
+    row = tokenizer.encode(*["very good"] * 2)
+    assert model(torch.tensor([row.ids])).shape == (1, len(labels))
+    assert labels == ["blame", "praise"]
+    (run / run_log.RESULT).write_text("{")
+    capsys.readouterr()
+    assert main(["export", str(run), f"to={tmp_path / 'again'}"]) == 2
+    assert not (tmp_path / "again").exists()
+
+
+def test_a_run_without_weights_has_none_to_load(tmp_path):
+    with pytest.raises(InputError, match=r"run='.*nowhere' is neither a folder nor the id"):
+        harness.load(str(tmp_path / "nowhere"), output=str(tmp_path))
