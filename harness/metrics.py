@@ -179,6 +179,7 @@ def _counted() -> list[Metric]:
         Metric("model/params_random", "parameters", neither, "parameters with random values", Compared.SHOWN),
         Metric("model/weights_error", "share", neither, "largest relative error of a derived tensor", Compared.SHOWN),
         Metric("model/weights_bytes", "bytes", lower, "weights", Compared.COUNTED),
+        Metric("model/file_bytes", "bytes", lower, "file of the served model", Compared.COUNTED),
         Metric("model/flops_forward", "FLOP", lower, "forward FLOPs", Compared.COUNTED),
         Metric("model/flops_train_step", "FLOP", lower, "training step FLOPs", Compared.COUNTED),
         Metric("published/params_total", "parameters", lower, "parameters at BERT-base dimensions", Compared.COUNTED),
