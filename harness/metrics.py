@@ -374,7 +374,7 @@ def _of_tasks() -> list[Metric]:
         Metric("tune/score", "score", higher, "score on tuning rows"),
         Metric("eval/loss", "loss", lower, "validation loss"),
         Metric(
-            "eval/logits_difference_max", "1", lower, "largest difference of a served model's logits from torch's in float32"
+            "eval/logits_difference_max", "1", neither, "largest difference of a served model's logits from torch's in float32"
         ),
         Metric("eval/examples", "examples", neither, "validation examples"),
         Metric("eval/pairs_per_s", "pairs/s", higher, "minimal pairs scored a second, with all their masks", Compared.SHOWN),
