@@ -182,6 +182,7 @@ def _counted() -> list[Metric]:
         Metric("model/params_random", "parameters", neither, "parameters with random values", Compared.SHOWN),
         Metric("model/weights_error", "share", neither, "largest relative error of a derived tensor", Compared.SHOWN),
         Metric("model/weights_bytes", "bytes", lower, "weights", Compared.COUNTED),
+        Metric("model/file_bytes", "bytes", lower, "file of the served model", Compared.COUNTED),
         Metric("model/flops_forward", "FLOP", lower, "forward FLOPs", Compared.COUNTED),
         Metric("model/flops_train_step", "FLOP", lower, "training step FLOPs", Compared.COUNTED),
         Metric("published/params_total", "parameters", lower, "parameters at BERT-base dimensions", Compared.COUNTED),
@@ -379,7 +380,7 @@ def _of_tasks() -> list[Metric]:
         Metric("eval/loss", "loss", lower, "validation loss"),
         Metric("eval/majority_loss", "loss", neither, "squared error of the best constant, the mean label", Compared.SHOWN),
         Metric(
-            "eval/logits_difference_max", "1", lower, "largest difference of a served model's logits from torch's in float32"
+            "eval/logits_difference_max", "1", neither, "largest difference of a served model's logits from torch's in float32"
         ),
         Metric("eval/examples", "examples", neither, "validation examples"),
         Metric("eval/pairs_per_s", "pairs/s", higher, "minimal pairs scored a second, with all their masks", Compared.SHOWN),

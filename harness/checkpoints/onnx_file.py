@@ -1,7 +1,7 @@
 """A model as an ONNX file, and the file as a model that onnxruntime runs. B texts, T tokens.
 
-torch's older exporter traces one forward pass: it takes seconds where `dynamo=True` takes minutes, and expresses two variants
-more. What the trace has fixed shows when the file is run on other shapes, which is done before it gets its name.
+torch's older exporter traces one forward pass: it takes a part of the time of `dynamo=True`, and expresses LSTMs, too.
+What the trace has fixed shows when the file is run on other shapes, which is done before it gets its name.
 """
 
 import importlib

@@ -376,7 +376,9 @@ class MeasureConfig:
     retries: int = number(1, at_least=0)  # most repeats of a launch
     backend: Backend = Backend.torch  # what runs the model while it is measured and evaluated; onnxruntime: the extra [serve]
     precision: Precision = Precision.fp32  # of the weights then; int8_weights: the extra [serve]
-    load: list[Scenario] = field(default_factory=list)  # scenarios of a server under load, on the texts of the task
+    load: list[Scenario] = field(
+        default_factory=list
+    )  # single_stream, server, offline: latency under load on the texts of the task
     load_share: float = number(0.5, above=0, below=1)  # rate of arrivals of load=[server], as a share of the offline throughput
     load_texts: int = number(200, at_least=10)  # texts of each scenario in a launch, drawn from the validation texts
 

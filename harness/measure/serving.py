@@ -20,6 +20,9 @@ from models.heads import Classifier
 
 FILE = "served.model"
 
+KEYS = {"measure.backend", "measure.precision"}
+"""What says how a model is served: where they are swept, the plain model has the size of its file, too."""
+
 LIBRARIES = {
     Backend.onnxruntime: ("onnx", "onnxruntime", "onnxruntime.quantization"),
     Precision.int8_weights: ("torchao.quantization",),

@@ -14,10 +14,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from harness.config.schema import MeasureConfig
-from harness.hardware import energy, peak_flops
-from harness.hardware import load as others
+from harness.hardware import energy, load, peak_flops
 from harness.hardware.device import Machine, empty_compiler_cache
-from harness.measure import load, serving
+from harness.measure import scenarios, serving
 from harness.measure.latency import forward, time_ms
 from harness.measure.memory import Baseline
 from harness.measure.records import Latency, Launch, LoadTimes, Point, Request, Throughput
@@ -58,7 +57,7 @@ def _launch(subject: Subject, request: Request, folder: Path, import_s: float) -
     first_call_ms = time_ms(lambda: call(text), machine)
     peak = None if machine.compiles else baseline.peak()
     peaks = memory_of_points(model, subject, baseline)  # before the reference workload, whose memory is not the model's
-    span, reference = others.ForeignLoad(), Reference(machine)
+    span, reference = load.ForeignLoad(), Reference(machine)
     batches = [subject.batches_of(key) for key in request.data] or [subject.batches()]
     if machine.compiles:
         for batch in itertools.chain(*batches):  # shapes that compile further graphs
@@ -79,9 +78,9 @@ def _launch(subject: Subject, request: Request, folder: Path, import_s: float) -
         throughput=work[0],
         points=measured,
         foreign_cpus=foreign_cpus,
-        load_average=others.load_average(),
-        cpu_mhz=others.cpu_mhz(),
-        gpu_processes=others.other_gpu_processes(machine),
+        load_average=load.load_average(),
+        cpu_mhz=load.cpu_mhz(),
+        gpu_processes=load.other_gpu_processes(machine),
         peak_flops_per_s=peak_flops.peak_flops_per_s(machine) if request.with_peak_flops else None,
         peak_memory_bytes=peak,
     )
@@ -94,9 +93,9 @@ def _launch(subject: Subject, request: Request, folder: Path, import_s: float) -
 def _load(subject: Subject, call: Callable[[Batch], object], key: str | None) -> LoadTimes:
     config, machine = subject.config, subject.machine
     if key is None:
-        return load.measure(call, load.random_texts(subject.vocab_size, config.measure), 0, config.measure, machine)
+        return scenarios.measure(call, scenarios.random_texts(subject.vocab_size, config.measure), 0, config.measure, machine)
     split, pad = prepared.read_validation(config, key), prepared.facts(config.output, key).pad_token_id
-    return load.measure(call, split, pad, config.measure, machine)
+    return scenarios.measure(call, split, pad, config.measure, machine)
 
 
 def latency(call: Callable[[], object], settings: MeasureConfig, machine: Machine, reference: Reference) -> Latency:

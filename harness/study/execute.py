@@ -117,8 +117,9 @@ def measure_inference(
     outputs, head, settings = tasks.num_outputs(config.task), tasks.kind_of(config.task).head(), config.measure
     run_log.stage("measure")
     measured = Subject(config, machine, prepared)
+    path = run_log.folder / serving.FILE
     if settings.is_served:
-        model, weights, peak = _serve_untrained(config, measured, baseline, run_log.folder / serving.FILE)
+        model, file_bytes, peak = _serve_untrained(config, measured, baseline, path)
     else:
         if machine.compiles:
             model = machine.prepare(classifier(config, config.seed).to(machine.device))
@@ -128,14 +129,15 @@ def measure_inference(
             if not machine.compiles:
                 model = machine.prepare(classifier(config, config.seed).to(machine.device))
             _infer(model, measured)
-        weights = size.weights_bytes(model)
+        file_bytes = serving.write(model, settings, path) if serving.KEYS & {*config.swept} else None
+    path.unlink(missing_ok=True)
     _load(config, inputs, model, run_log)  # after the peak, to which reading and changing weights would add
     write_json(run_log.folder / "parameters.json", size.per_layer(model))
     for key, value in (size.sizes(model) | size.published_sizes(config.published, outputs, head)).items():
         run_log.value(key, value)
-    run_log.value("model/weights_bytes", weights)
+    run_log.value("model/file_bytes", file_bytes)
     if settings.enabled:
-        _write_memory("inference", peak, weights, run_log)
+        _write_memory("inference", peak, file_bytes if settings.is_served else size.weights_bytes(model), run_log)
         forward = flops.counted(config.model, outputs, 1, settings.length, False, head)
         run_log.value("model/flops_forward", forward)
         if not settings.is_served:
@@ -150,14 +152,13 @@ def measure_inference(
 
 
 def _serve_untrained(config: RunConfig, measured: Subject, baseline: Baseline, path: Path) -> tuple[Classifier, int, Peak]:
-    """The plain model, bytes of its file as it is served, and the peak of reading and running that; none of compiling."""
+    """The plain model, bytes of the file that is served, and the peak of reading and running that; none of compiling."""
     with baseline.leave_out():
         model = measured.machine.prepare(classifier(config, config.seed))
-        weights, machine = serving.write(model, config.measure, path), serving.machine(config)
+        file_bytes, machine = serving.write(model, config.measure, path), serving.machine(config)
     with peak_memory(machine, baseline) as peak:
         _infer(serving.load(path, config.measure, machine), replace(measured, machine=machine))
-    path.unlink()
-    return model, weights, Peak() if machine.compiles else peak
+    return model, file_bytes, Peak() if machine.compiles else peak
 
 
 def _infer(model: Classifier, measured: Subject) -> None:

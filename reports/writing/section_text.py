@@ -218,6 +218,8 @@ COLUMNS = (
     "load/offline_samples_per_s",
     "load/server_samples_per_s",
     *(f"load/{name}_latency_ms_{rank}" for name in ("single_stream", "server", "simulated_server") for rank in RANKS),
+    "model/file_bytes",
+    "eval/logits_difference_max",
     "model/arithmetic_intensity",
     "model/bytes_forward",
     "model/operators_forward",

@@ -47,6 +47,7 @@ NO_MERIT = {
     "pretrain/unigram_entropy",
     "pretrain/evaluation_s",
     "timing/launch_s",
+    "load/server_samples_per_s",  # a rate that is set
     "corpus/overlap",
     "eval/majority_score",
     "eval/majority_loss",

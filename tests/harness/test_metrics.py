@@ -8,7 +8,7 @@ import pytest
 from harness import metrics
 from harness.tasks.scores import SCORES
 
-PHASES = {"setup", "model", "published", "hardware", "timing", "scaling", "batching", "inference"}
+PHASES = {"setup", "model", "published", "hardware", "timing", "scaling", "batching", "inference", "load"}
 PHASES |= {"corpus", "pretrain", "finetune", "train_step", "tune", "eval"}
 
 

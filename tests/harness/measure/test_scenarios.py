@@ -8,7 +8,7 @@ import pytest
 from harness.config.choices import Scenario
 from harness.config.schema import HardwareConfig, MeasureConfig
 from harness.hardware.device import Machine
-from harness.measure import load
+from harness.measure import scenarios
 from harness.metrics import METRICS
 from harness.study.timing.results import of_load
 
@@ -17,7 +17,7 @@ def test_a_simulated_server_waits_as_theory_says_of_random_arrivals_and_equal_ti
     """Mean wait of an M/D/1 queue: share * time / (2 * (1 - share)) (Pollaczek and Khinchine)."""
     for share in (0.3, 0.7):
         arrivals = np.random.default_rng(1).exponential(0.010 / share, size=200_000).cumsum()
-        waits = np.array(load.simulate(arrivals, 1, lambda texts: 10.0)) - 10.0
+        waits = np.array(scenarios.simulate(arrivals, 1, lambda texts: 10.0)) - 10.0
         assert waits.mean() == pytest.approx(share * 10.0 / (2 * (1 - share)), rel=0.05)
 
 
@@ -29,7 +29,7 @@ def test_texts_that_wait_share_a_batch_of_at_most_so_many():
         return 100.0
 
     arrivals = np.array([0.0, 0.01, 0.02, 0.03, 0.5])
-    assert load.simulate(arrivals, 2, takes) == pytest.approx([100, 190, 180, 270, 100])
+    assert scenarios.simulate(arrivals, 2, takes) == pytest.approx([100, 190, 180, 270, 100])
     assert seen == [[0], [1, 2], [3], [4]]
 
 
@@ -42,7 +42,7 @@ def test_a_real_server_answers_every_text_once_and_no_sooner_than_it_can():
         return 2.0
 
     arrivals = np.array([0.0, 0.001, 0.002, 0.05, 0.051])
-    latencies = load.serve(arrivals, 2, answer)
+    latencies = scenarios.serve(arrivals, 2, answer)
     assert seen == [0, 1, 2, 3, 4]
     assert min(latencies) >= 2.0
 
@@ -50,13 +50,13 @@ def test_a_real_server_answers_every_text_once_and_no_sooner_than_it_can():
 @pytest.mark.parametrize("asked", [[Scenario.server], [Scenario.offline, Scenario.single_stream]])
 def test_only_the_scenarios_that_are_asked_for_are_measured_and_each_metric_is_declared(asked):
     settings = MeasureConfig(length=16, load=asked, load_texts=20, batch_size=4)
-    texts, lengths = load.random_texts(99, settings), []
+    texts, lengths = scenarios.random_texts(99, settings), []
 
     def call(batch):
         lengths.append(batch.input_ids.shape)
         time.sleep(0.001)
 
-    times = load.measure(call, texts, 0, settings, Machine(HardwareConfig(threads=1)))
+    times = scenarios.measure(call, texts, 0, settings, Machine(HardwareConfig(threads=1)))
     values = of_load([times, times])
     assert values.keys() <= METRICS.keys()
     names = {name.removeprefix("load/").split("_latency")[0].removesuffix("_samples_per_s") for name in values}
@@ -70,7 +70,7 @@ def test_only_the_scenarios_that_are_asked_for_are_measured_and_each_metric_is_d
 
 def test_random_texts_have_all_lengths_up_to_the_measured_one():
     settings = MeasureConfig(length=8, load_texts=500)
-    texts = load.random_texts(50, settings)
+    texts = scenarios.random_texts(50, settings)
     assert sorted(set(texts.lengths.tolist())) == list(range(1, 9))
     assert len(texts) == 500
     assert 0 <= texts.ids.min() <= texts.ids.max() < 50
