@@ -22,7 +22,7 @@ from harness.plateau import LOSS
 
 SCORE = "eval/score"
 NAMED = ("model_name", "scale_name", "corpus.name", "hardware.dtype", "facts.text")
-TASK_NAMED = ("model_name", "hardware.dtype", "task.name", "facts.rows", "facts.weights")
+TASK_NAMED = ("model_name", "hardware.dtype", "task.name", "task.max_length", "facts.rows", "facts.weights")
 NEUTRAL_KEYS = (
     "finetune.keep",
     "finetune.submit",
