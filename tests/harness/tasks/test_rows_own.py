@@ -428,10 +428,10 @@ def test_scores_of_an_own_task_are_those_of_its_kind(compose):
 def test_own_labels_are_part_of_the_run_and_mistakes_of_all_files_end_it_with_2(place, run_harness, tmp_path):
     """The whole command: with the labels of the file, and with wrong rows in both files, before anything runs."""
     train = place.file("csv", ROWS * 8)
-    arguments = ["task=own", f"task.train_file={train}", "task.label=y", "finetune.class_weights={pos: 1, neg: 2}"]
+    arguments = ["task=own", f"task.train_file={train}", "task.label=y"]
     arguments += ["scale=tiny", "measure=none", "finetune.max_steps=2", "report=false", f"output={tmp_path / 'out'}"]
     other = place.file("csv", ROWS, "other")
-    ended = run_harness(*arguments, f"task.validation_file={other}")
+    ended = run_harness(*arguments, f"task.validation_file={other}", "finetune.class_weights={pos: 1, neg: 2}")
     assert ended.returncode == 0, ended.stderr
     (folder,) = (path.parent for path in (tmp_path / "out").glob("*/*/result.json"))
     assert OmegaConf.load(folder / "config.yaml").task.labels == ["neg", "pos"]
