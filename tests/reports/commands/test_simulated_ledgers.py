@@ -94,7 +94,7 @@ def test_levels_sum_to_that_of_one_test(looks: int | None):
 @pytest.mark.long
 @pytest.mark.parametrize("looks", [None, 20])
 def test_the_best_of_15_may_be_looked_at_again_and_again(looks: int | None):
-    """With one seed more each time, five times: where each look had one 20th of the level, 7.7 % of ledgers held a false pass."""
+    """With one seed more each time, five times: where each look had a 20th of the level, 7.7 % passed falsely."""
     rng, ledgers, wrong = np.random.default_rng(0), 2000, 0
     first, again = levels(15, looks), [0.5**look for look in range(1, 6)]
     for _ in range(ledgers):
