@@ -92,13 +92,13 @@ def test_levels_sum_to_that_of_one_test(looks: int | None):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("looks", [None, 10])
-def test_the_best_of_9_may_be_looked_at_again_and_again(looks: int | None):
-    """With one seed more each time, five times: the same at one N-th for every look would pass falsely in 8 % of ledgers."""
+@pytest.mark.parametrize("looks", [None, 20])
+def test_the_best_of_15_may_be_looked_at_again_and_again(looks: int | None):
+    """With one seed more each time, five times: where each look had a 20th of the level, 7.7 % passed falsely."""
     rng, ledgers, wrong = np.random.default_rng(0), 2000, 0
-    first, again = levels(9, looks), [0.5**look for look in range(1, 6)]
+    first, again = levels(15, looks), [0.5**look for look in range(1, 6)]
     for _ in range(ledgers):
-        differences = rng.normal(0, 1, (9, SEEDS + 5)) - rng.normal(0, 1, SEEDS + 5)
+        differences = rng.normal(0, 1, (15, SEEDS + 5)) - rng.normal(0, 1, SEEDS + 5)
         p = ttest_1samp(differences[:, :SEEDS], 0, axis=1, alternative="greater").pvalue
         best = int(p.argmin())
         later = [ttest_1samp(differences[best, : SEEDS + more], 0, alternative="greater").pvalue for more in range(1, 6)]
