@@ -16,13 +16,14 @@ from harness.measure.latency import forward
 from models.batch import Batch
 from models.heads import Classifier, build_classifier
 
+IN_TORCH = "ignore:`torch.jit:DeprecationWarning"  # torch's own, when it loads its compiler
 SERVED = [
     (Backend.torch, Precision.bf16, 2, 0.05),
     (Backend.torch, Precision.int8_dynamic, 4, 0.2),
     pytest.param(Backend.torch, Precision.int8_weights, 4, 0.05, marks=pytest.mark.long),
     pytest.param(Backend.onnxruntime, Precision.fp32, 1, 1e-4, marks=pytest.mark.long),
     pytest.param(Backend.onnxruntime, Precision.int8_dynamic, 4, 0.2, marks=pytest.mark.long),
-    pytest.param(Backend.compile, Precision.fp32, 1, 1e-4, marks=pytest.mark.long),
+    pytest.param(Backend.compile, Precision.fp32, 1, 1e-4, marks=[pytest.mark.long, pytest.mark.filterwarnings(IN_TORCH)]),
 ]
 """Backend, precision, how many times smaller a matrix of a linear layer is, most that rounding changes of the largest logit."""
 
