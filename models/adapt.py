@@ -15,7 +15,7 @@ from models.encoder import generator_of
 from models.heads import Classifier
 
 ALPHA = 8
-"""What is added is multiplied by ALPHA / R: the value of arXiv:2106.09685, table 9, for RoBERTa, at which the factor is 1."""
+"""What is added is multiplied by ALPHA / R: that of arXiv:2106.09685 for RoBERTa-base, whose rank is 8, too."""
 
 PARTS = {
     "query": (0, 1),

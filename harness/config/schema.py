@@ -326,7 +326,7 @@ class FinetuneConfig(AdaptationConfig, OptimiserConfig):
     eval_batch_size: int = number(64, at_least=1)  # examples of one batch of evaluation
     layer_decay: float = number(
         1.0, above=0, at_most=1
-    )  # factor of the rate from one layer to the one below, to the embeddings at last (arXiv:2003.10555, appendix A)
+    )  # factor of the rate from one layer to the one below, to the embeddings at last (arXiv:2003.10555)
     keep_best: KeepBest = KeepBest.none  # which epoch's weights are evaluated
     evaluations_per_epoch: int = number(1, at_least=1)  # of keep_best, evenly spaced
     early_stopping: int | None = number(None, at_least=1)  # evaluations without a better score after which keep_best=tune ends

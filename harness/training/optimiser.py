@@ -110,7 +110,7 @@ def make_optimiser(model: nn.Module, config: OptimiserConfig, rates: Mapping[str
 
 def rates_by_layer(model: Classifier, decay: float) -> dict[str, float]:
     """Name of a parameter -> factor of its rate: `decay` in the last layer, its square in the one below, and so on to the
-    embeddings (arXiv:2003.10555, appendix A); 1 above the encoder. A layer that is used several times has the highest one."""
+    embeddings (arXiv:2003.10555); 1 above the encoder. A layer that is used several times has the highest one."""
     order, names = model.encoder.layers.execution_order(), {p: name for name, p in model.named_parameters()}
     rates = {names[parameter]: decay ** (len(order) + 1) for parameter in model.encoder.embeddings.parameters()}
     for place, blocks in enumerate(order):
