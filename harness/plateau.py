@@ -26,6 +26,7 @@ That of a fine-tuning has `metric`, a score, and epochs -> [low, high].
 """
 
 LATER = ("trains", "lora_rank", "freeze_layers", "layer_decay", "optimizer", "schedule", "momentum", "decay_fraction", "phases")
+LATER += ("class_weights", "early_stopping", "evaluations_per_epoch", "backend", "precision")
 """Last parts of keys that runs lack at their defaults: a run with one that the reference lacks is another training."""
 
 

@@ -94,6 +94,17 @@ def test_a_shipped_reference_is_of_keys_that_runs_have(compose, path):
     assert all(low < high for low, high in reference["curve"].values())
 
 
+def test_the_reference_of_a_published_fine_tuning_has_its_settings(compose):
+    from harness.study.identity import Identity, Inputs, content_of
+
+    reference = yaml.safe_load((conf_directory() / "reference" / "glue_minilm_stsb.yaml").read_text())
+    (composed,) = compose("task=bag", "finetune=glue_minilm")
+    parameters = Identity(composed, Inputs(content=content_of(composed, None, "text", "file", None))).parameters
+    settings = {key: str(value) for key, value in reference["of"].items() if key.startswith("finetune.")}
+    assert len(settings) > 5
+    assert {key: str(parameters[key]) for key in settings} == settings
+
+
 SCORED = {"metric": "eval/score", "of": {"task.name": "stsb", "finetune.epochs": "3.0"}, "seeds": 3, "torch": "2.13.0"}
 SCORED |= {"curve": {3.0: [0.7, 0.8]}}
 OF_TASK = {"task.name": "stsb", "finetune.epochs": "3.0"}
@@ -105,5 +116,10 @@ def test_a_fine_tuning_with_the_settings_of_a_reference_is_held_against_its_scor
     assert plateau.warning({"eval/score": 0.6512}, OF_TASK, tmp_path) == (
         "score 0.651 is outside the reference glue: 0.700 to 0.800 after 3 epochs (3 seeds, torch 2.13.0)"
     )
-    for other in ({"finetune.trains": "lora"}, {"finetune.epochs": "2.0"}, {"finetune.optimizer": "sgd"}):
+    for other in (
+        {"finetune.trains": "lora"},
+        {"finetune.epochs": "2.0"},
+        {"finetune.optimizer": "sgd"},
+        {"measure.precision": "bf16"},
+    ):
         assert plateau.warning({"eval/score": 0.6}, OF_TASK | other, tmp_path) is None
