@@ -94,6 +94,8 @@ def _tables(config: RunConfig) -> tuple[RunConfig, dict[str, Table]]:
             mistakes.refuse()
         with mistakes.collected():
             tables[split] = load_table(config, split)
+        if split not in tables and not config.task.validation_file:
+            break  # the other splits are rows of the same file
     mistakes.refuse()
     return config, tables
 

@@ -27,7 +27,7 @@ KINDS = ("score", "speed", "memory", "size", "other")
 OF_UNITS = {
     "score": ("score", "loss", "nats", "bits/byte"),
     "speed": ("s", "ms", "tokens/s", "samples/s", "pairs/s", "J", "J/token"),
-    "size": ("parameters", "FLOP"),
+    "size": ("parameters", "FLOP", "operators"),
 }
 BY_POINTS = ("score", "share")
 """Units of which a hundredth is a point."""

@@ -8,6 +8,7 @@ BY_UNIT = {
     "parameters": "lower",
     "bytes": "lower",
     "FLOP": "lower",
+    "operators": "lower",
     "s": "lower",
     "ms": "lower",
     "J": "lower",

@@ -23,6 +23,14 @@ KINDS = {
         "accuracy_by_piece",
         0.75,
     ),
+    "multilabel": (
+        {"item": [0, 1, 2], "labels": [["a"], [], ["a", "b"]], "predictions": [["a"], ["b"], ["a", "b"]]},
+        ["a", "b"],
+        "accuracy",
+        2 / 3,
+    ),
+    "similarity": ({"item": [0, 1, 2], "label": [1.0, 2.0, 3.0], "cosine": [0.1, 0.2, 0.3]}, [], "pearson", 1.0),
+    "retrieval": ({"item": [0, 1], "relevant": [[4], [5]], "ranked": [[4, 1], [2, 3]]}, [], "recall_at_10", 0.5),
     "spans": ({"item": ["a", "b"], "prediction": ["the cat", ""], "answers": [["cat"], ["dog"]]}, [], "exact_match", 0.5),
 }
 
@@ -32,7 +40,7 @@ def test_a_score_is_that_of_its_predictions(kind):
     assert {*KINDS} == {kind.value for kind in TaskKind}
     columns, labels, name, score = KINDS[kind]
     params = {"task.kind": kind, "task.labels": str(labels), "task.scores": str([name]), "task.headline": name}
-    count = 2 if kind in ("tokens", "spans") else 3
+    count = 2 if kind in ("tokens", "spans", "retrieval") else 3
     for archived, wrong in ((score, 0), (score + 0.01, 2), (None, 2)):
         checks = Checks()
         metrics = {f"eval/{name}": archived, "eval/score": archived, "eval/examples": float(count)}

@@ -36,7 +36,10 @@ def test_numpy_and_torch_have_the_same_stages_and_the_same_training(capsys, tmp_
         (["model=modern"], "expected model=base"),
         (["-m", "model=base,shared"], "describe numpy shows one variant, the command line names 2: leave -m out"),
         (["text= "], "text= has no words"),
-        (["text=a b c d", "model.max_position_embeddings=8"], "tokens, model.max_position_embeddings holds 8"),
+        (
+            ["text=a b c d", "model.max_position_embeddings=8", "task.max_length=8"],
+            "tokens, model.max_position_embeddings holds 8",
+        ),
     ],
 )
 def test_what_cannot_be_shown_is_one_line(capsys, arguments, message):
