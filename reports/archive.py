@@ -30,7 +30,7 @@ COLUMNS = {"run_id": pyarrow.string(), "name": pyarrow.string(), "study": pyarro
 COLUMNS |= {"tags": TEXT, "params": TEXT, "metrics": NUMBERS}
 COLUMNS |= {"record": pyarrow.string(), "config": pyarrow.string(), "result": pyarrow.string()}
 CURVE = {"run_id": pyarrow.string(), "metric": pyarrow.string(), "step": pyarrow.int64(), "value": pyarrow.float64()}
-LEFT_OUT = "weights, checkpoints, logs, prepared data but its texts; tags with the names of machine and user"
+LEFT_OUT = "weights, checkpoints, logs, prepared data but its texts; the names of machine, user and folder"
 SHORT = 20
 """Most points of a curve that a lean archive keeps whole."""
 THINNED = f"of more than {CURVE_POINTS} points every n-th, the last, and those at steps of shorter curves"
@@ -148,6 +148,7 @@ def _row(run: Run, study: str, output: Path | None) -> dict[str, Any]:
     folder = folders.folder_of(run, output)
     record = folders.record_of(folder) if folder else {}
     texts = {name: folder / name if folder else None for name in ("config.yaml", folders.RESULT)}
+    base = f"{Path(output).absolute().parent}/" if output else None  # what is below it keeps the rest of its path
     kept = {key: value for key, value in record.items() if key not in ("tags", "parameters", "files")}
     kept["inputs"] = {key: value for key, value in record.get("inputs", {}).items() if key != "pretrained"}  # a folder
     return {
@@ -156,10 +157,12 @@ def _row(run: Run, study: str, output: Path | None) -> dict[str, Any]:
         "study": run.elsewhere or study,
         "started": run.started,
         "tags": {key: value for key, value in run.tags.items() if key != "process" and not key.startswith("mlflow.")},
-        "params": {key: value for key, value in run.params.items() if key != "output"},
+        "params": {key: value.replace(base, "") if base else value for key, value in run.params.items() if key != "output"},
         "metrics": run.metrics,
         "record": json.dumps(kept) if folder else None,
-    } | {Path(name).stem: path.read_text() if path and path.is_file() else None for name, path in texts.items()}
+    } | {
+        Path(name).stem: path.read_text().replace(base, "") if path and path.is_file() else None for name, path in texts.items()
+    }
 
 
 def curves_of(reader: Reader, run: Run, lean: bool) -> Iterator[tuple[str, list[tuple[int, float]], int]]:

@@ -225,6 +225,17 @@ def test_an_archive_names_neither_user_nor_machine_nor_folder_and_stays_small(co
     assert sum(path.stat().st_size for path in copy.glob("*.parquet")) < 300_000
 
 
+def test_files_of_a_run_are_named_from_the_folder_of_its_command_on(make_run, tmp_path):
+    from reports.archive import _row
+
+    run = make_run(
+        params={"tokenizer.file": str(tmp_path / "multirun" / "cache" / "a.json"), "output": str(tmp_path / "multirun")}
+    )
+    params = _row(run, "s", tmp_path / "multirun")["params"]
+    assert params["tokenizer.file"] == "multirun/cache/a.json"
+    assert "output" not in params
+
+
 @pytest.mark.long
 def test_long_curves_are_thinned_at_the_steps_that_others_share(make_run):
     from reports.archive import curves_of
