@@ -26,7 +26,7 @@ def load(run: str, output: str = "multirun", uri: str | None = None) -> "tuple[C
     """
     from tokenizers import Tokenizer  # with torch: seconds, which the command line does without
 
-    from harness.checkpoints import find_run, finetuned
+    from harness.checkpoints import find_run, finetuned  # torch, too
 
     model, facts, path = finetuned.load_finetuned(find_run.weights_folder(str(run), "run", output, uri))
     tokenizer = Tokenizer.from_file(str(path))

@@ -161,9 +161,10 @@ def _without_placeholders(config: RunConfig) -> RunConfig:
     lengths = dict.fromkeys([*config.measure.lengths, length]) if config.measure.lengths else ()
     measure = replace(config.measure, length=length, lengths=list(lengths))
     task = config.task
-    if task.name == OWN and not task.scores:
+    is_own = task.name == OWN or bool(task.train_file or task.validation_file)
+    if is_own and not task.scores:
         task = replace(task, scores=SCORES[task.kind])
-    if task.name == OWN and not task.headline:
+    if is_own and not task.headline:
         task = replace(task, headline=task.scores[0])
     config = replace(config, pretrain=pretrain, measure=measure, task=task)
     if config.tokenizer.trained_on is TrainedOn.auto:

@@ -32,7 +32,7 @@ def result(timed):
 
 
 def text_of(result, study_of) -> str:
-    return render.render(study_of(result), ("md",))["report.md"].decode()
+    return render._report(study_of(result), ()).text
 
 
 def numbers(text: str, arms: list[str]) -> dict[tuple[str, str, str], set[str]]:

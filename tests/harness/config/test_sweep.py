@@ -62,8 +62,8 @@ def test_what_cannot_be_swept_is_refused(compose, words, line):
 def test_seeds_of_an_experiment_are_replicates(compose):
     runs = compose("+experiment=positions", "model.position=learned,rotary", "data.root=nowhere")
     assert [(run.model.position.value, run.seed) for run in runs] == [
-        (position, seed) for position in ("learned", "rotary") for seed in (0, 1, 2)
-    ]
+        (position, seed) for position in ("learned", "rotary", "learned") for seed in (0, 1, 2)
+    ]  # the last one is the control
 
 
 @pytest.mark.long

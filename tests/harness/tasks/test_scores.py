@@ -140,6 +140,9 @@ EXAMPLES = {
     TaskKind.regression: (np.array([0.0, 1.0, 3.0]), np.array([0.0, 1.0, 2.0])),
     TaskKind.tokens: ([["B-x", "O"]], [["B-x", "O"]]),
     TaskKind.spans: ([["a word"]], ["a word"]),
+    TaskKind.multilabel: (np.array([[1, 0], [0, 1]]), np.array([[1, 0], [1, 1]])),
+    TaskKind.similarity: (np.array([0.0, 1.0, 3.0]), np.array([0.0, 1.0, 2.0])),
+    TaskKind.retrieval: ([[1], [2]], [[1, 2], [3, 4]]),
 }
 for kind in EXAMPLES:
     if os.fork() == 0:
