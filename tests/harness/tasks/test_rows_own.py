@@ -206,7 +206,7 @@ def test_all_mistakes_of_an_own_task_are_said_at_once(place, tmp_path):
         cache.prepare(config)
     said = str(caught.value)
     assert "\n" not in said
-    for fragment in ("'acuracy'", "'f1'", "must be different names", "train (train.csv): 'texd'", "train (train.csv): 'z'"):
+    for fragment in ("'acuracy'", "must be different names", "train (train.csv): 'texd'", "train (train.csv): 'z'"):
         assert fragment in said
     assert "validation (other.csv): 'texd'" in said
 
