@@ -78,8 +78,8 @@ def _received(received: Connection) -> Chapters:
 
 
 LEFT_OUT = """\
-*On the page, report.html, and not here: differences with their tests, launches in detail, components, how to read the signs.
-Every number is in summary.csv.*"""
+*`python -m reports` writes it as a page and a table, too: with the tests of all differences, launches in detail, further
+components, how to read the signs, and every number.*"""
 """Last paragraph of report.md."""
 
 Files = dict[str, bytes]

@@ -29,7 +29,7 @@ from models.keys import keys_read
 SPECIAL = ("[PAD]", "[CLS]", "[SEP]", "[MASK]")
 PAD, CLS, SEP, MASK = range(len(SPECIAL))
 SENTENCES, STEPS, RATE, SHARE = 50, 100, 1e-3, 0.15
-"""Of the training: texts of every step, steps of Adam, their rate, share of the words that are masked."""
+"""Texts of every training step, steps of Adam, their rate, share of the words that are masked."""
 BETAS, EPS = (0.9, 0.999), 1e-8
 FREE = ("hidden_size", "num_hidden_layers", "depth_fraction", "num_hidden_groups", "initializer_range", "vocab_size")
 FREE += ("max_position_embeddings", "num_attention_heads", "intermediate_size", "pad_token_id", "pooling", "pooler", "init")

@@ -76,7 +76,7 @@ class Test:
 
     @property
     def confidence(self) -> float | None:
-        """Of the interval of both one-sided tests; None where nothing is tested."""
+        """Level of the interval of both one-sided tests; None where nothing is tested."""
         evidence = self.change.evidence if self.change else None
         return 1 - 2 * self.level / evidence.looks if evidence else None
 
@@ -91,7 +91,7 @@ class Test:
         return self.change.baseline_mean * math.expm1(min(value, HUGE)) if self.change.evidence.ratio else value
 
     def at(self, level: float) -> "Test":
-        """The same test at another level."""
+        """This test at another level."""
         outcome, reason = judge(self.change, self.limit, level) if self.change else (self.outcome, self.reason)
         return replace(self, outcome=outcome, reason=reason, level=level)
 
@@ -289,7 +289,7 @@ def _errors_apart(level: float) -> np.ndarray:
 
 
 def verdict(of_arm: list[Test]) -> Verdict:
-    """Of one arm: worse in anything, or not shown to be within a limit; else better in one quantity at least, or the same."""
+    """Verdict on one arm: worse in anything, or not shown to be within a limit; else better in a quantity, or the same."""
     outcomes = {test.outcome for test in of_arm}
     if outcomes & {Outcome.INFERIOR, Outcome.ABOVE}:
         return Verdict.WORSE

@@ -37,7 +37,7 @@ def assert_close(path: Path, model: torch.nn.Module, batch: Batch | torch.Tensor
 
 
 def other_texts(vocab_size: int) -> Batch:
-    """Of a shape that the file was not checked on."""
+    """Texts of a shape that the file was not checked on."""
     ids = torch.randint(vocab_size, (5, 33), generator=torch.Generator().manual_seed(7))
     return Batch(ids, torch.zeros_like(ids), torch.arange(33) < torch.tensor([33, 1, 20, 4, 32])[:, None])
 
