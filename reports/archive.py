@@ -30,7 +30,7 @@ COLUMNS = {"run_id": pyarrow.string(), "name": pyarrow.string(), "study": pyarro
 COLUMNS |= {"tags": TEXT, "params": TEXT, "metrics": NUMBERS}
 COLUMNS |= {"record": pyarrow.string(), "config": pyarrow.string(), "result": pyarrow.string()}
 CURVE = {"run_id": pyarrow.string(), "metric": pyarrow.string(), "step": pyarrow.int64(), "value": pyarrow.float64()}
-LEFT_OUT = "weights, checkpoints, logs, prepared data but its texts; the names of machine, user and folder"
+LEFT_OUT = "weights, checkpoints, logs, prepared data but its texts; tags with the names of machine and user; the runs' folder"
 SHORT = 20
 """Most points of a curve that a lean archive keeps whole."""
 THINNED = f"of more than {CURVE_POINTS} points every n-th, the last, and those at steps of shorter curves"

@@ -44,9 +44,9 @@ def test_the_first_line_names_error_command_and_other_baselines(runs, study_of):
 
 @pytest.mark.long
 def test_one_arm_beside_it_is_reported_alone(runs, study_of):
-    text = text_of(compare("s", [run for run in runs if run.tags[tags.ARM] != "new"]), study_of)
-    assert "no run of the baseline base finished" in text
-    assert "| albert |" in text
+    files = render(study_of(compare("s", [run for run in runs if run.tags[tags.ARM] != "new"])), ["md", "html"])
+    assert "no run of the baseline base finished" in files["report.md"].decode()
+    assert "albert is the only arm" in files["report.html"].decode()
 
 
 def test_only_a_name_of_no_run_is_unknown(runs):
