@@ -196,7 +196,9 @@ def test_one_interrupt_ends_the_command_and_says_how_to_go_on(start_harness, sma
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="signals that wait are read from /proc")
 def test_a_second_interrupt_ends_the_command_at_once(start_process, small, output):
     """The command waits for a suspended worker as long as the test needs on a busy machine; 2 s are too short for that."""
-    patient = f"import sys, harness.processes as p; p.ENDS_S = {PATIENCE_S}; from harness.__main__ import main; sys.exit(main())"
+    patient = (
+        f"import sys, harness.processes as p; p.ENDS_S = {PATIENCE_S}; from harness.__main__ import main; sys.exit(main())"
+    )
     process = start_process("-c", patient, *small, *ENDLESS, "study=s", f"output={output}", "tracking=none")
     code, out, _ = interrupted(process, output, 2)
     assert code == 130
