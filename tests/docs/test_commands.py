@@ -15,6 +15,7 @@ import json
 import os
 import re
 import shlex
+import shutil
 import sys
 import tomllib
 from collections.abc import Callable, Iterator
@@ -44,6 +45,7 @@ PARSED = {
     "python -m harness audit": "all claims, or a file of them, take half a minute; tests/harness/audit audits each file",
     "python -m harness simulate": "100,000 runs take half a minute; tests/harness/study/test_simulation.py has fewer",
     "python -m harness clean": "it asks on a terminal; tests/harness/commands/test_clean.py has one",
+    "python -m harness describe model=minilm": "it reads published weights, which may be absent; tests/harness/test_published_encoder.py",
     "python -m harness describe coordinates": "it trains models of three widths; tests/harness/commands/test_describe_coordinates.py",
     "python -m harness export RUN format=onnx": "it traces a model for seconds; tests/harness/checkpoints exports one",
     "python -m reports --uri http://": "it needs a server; tests/harness/tracking has one",
@@ -63,7 +65,6 @@ OTHERS = {
     "printf ": TEAM,
     "mlflow server": TEAM,
     ".ci/tools": "it installs packages of Debian",
-    "git clone": "it needs a network",
 }
 """Beginning of a line in a block of commands -> why it is not run."""
 
@@ -75,7 +76,7 @@ WORDS = dict.fromkeys(["STUDY", "OTHER", "NEW", "OLD", "loop", "order"], STUDY) 
 """A word of a command -> the study or arm that it stands for."""
 
 SMALL = ["scale=tiny", "task=order", "task.grammar.train_examples=60", "task.grammar.validation_examples=40", "task.max_length=32"]
-SMALL += ["finetune.max_steps=2", "finetune.keep=last", "measure=none", "hardware.threads=1", "report=false", f"study={STUDY}"]
+SMALL += ["finetune.max_steps=4", "finetune.keep_best=tune", "finetune.evaluations_per_epoch=2", "task.tune_share=0.2", "finetune.keep=last", "measure=none", "hardware.threads=1", "report=false", f"study={STUDY}"]
 
 
 @dataclass(frozen=True)
@@ -96,24 +97,22 @@ class Command:
 
 
 def lines_of(page: Path) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Lines of indented blocks that begin with a program, whole blocks, and what a `text` block below the last one prints."""
-    text = page.read_text()
-    without = re.sub(r"^```(?!text).*?^```", "", text, flags=re.MULTILINE | re.DOTALL)
-    for block, output in re.findall(r"((?:^    \S.*\n(?:^     +.*\n)*)+)(?:\n```text\n(.*?)^```)?", without, re.MULTILINE | re.DOTALL):
-        joined = re.sub(r" *\\\n *", " ", block)
-        lines = [line.strip() for line in joined.splitlines()]
+    """Lines of the blocks that have commands, with what a `text` block right below prints, and commands within sentences."""
+    text = re.sub(r"^```(?!text$)\w.*?^```$", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+    for block, output in re.findall(r"^((?:    .*\n)+)(?:\n```text\n((?:(?!```).*\n)*)```)?", text, re.MULTILINE):
+        lines = [line.strip() for line in re.sub(r" *\\\n *", " ", block).splitlines()]
         if any(re.match(r"(python|make|pip|torchrun|sbatch|docker|initdb) ", line) for line in lines):
             printed = tuple(line for line in output.splitlines() if line.strip(" .…"))
             yield from ((line, printed if line is lines[-1] else ()) for line in lines)
-    for line in re.findall(r"(?<!`)`(python -m (?:harness|reports)\b[^`]*)`", without):
+    for line in re.findall(r"(?<!`)`(python -m (?:harness|reports)\b[^`\n]*)`", text):
         yield line, ()
-    for rest in re.findall(r"^\| `\.\.\. ([^`]+)`", without, re.MULTILINE):
+    for rest in re.findall(r"^\| `\.\.\. ([^`]+)`", text, re.MULTILINE):
         yield f"python -m harness {rest}", ()
 
 
 def commands() -> list[Command]:
-    """All of them, with the variables of their block filled in."""
-    found: dict[tuple[str, str], Command] = {}
+    """All of them, each once, with the variables of their page filled in."""
+    found: dict[tuple[str, ...], Command] = {}
     for page in PAGES:
         name, variables = str(page.relative_to(ROOT)), {}
         for line, printed in lines_of(page):
@@ -122,9 +121,8 @@ def commands() -> list[Command]:
                 continue
             filled = re.sub(r"\$([A-Z]+)\b", lambda match, known=variables: known.get(match[1], match[0]), line)
             words = tuple(shlex.split(filled, comments=True))
-            key = (name, " ".join(words))
-            if key not in found or printed:
-                found[key] = Command(name, key[1], words, printed)
+            if words not in found or printed:
+                found[words] = Command(name, " ".join(words), words, printed)
     return list(found.values())
 
 
@@ -159,6 +157,7 @@ COMPOSING = [one for one in OF_HARNESS if harness_words(one)[0] in COMPOSED]
 PARSING = [one for one in OF_HARNESS if one not in COMPOSING and reason(one.line, PARSED)]
 RUNNING = [one for one in OF_HARNESS if one not in COMPOSING and one not in PARSING]
 OF_REPORTS = [one for one in ALL if one.module == "reports"]
+MANY_RUNS = pytest.mark.long
 HELP = [one for one in ALL if one.module == "harness" and "--help" in one.words]
 OTHER = [one for one in ALL if one.module not in ("harness", "reports", "torchrun", "sbatch")]
 
@@ -175,6 +174,8 @@ def work(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         (folder / name).write_text("id,sentence,text,left,right,a,b,y,topics,score\n1,the wolf,x,x,y,x,y,0,p|q,1\n")
     (folder / "pairs.jsonl").write_text(json.dumps({"good": "a b", "bad": "b a"}) + "\n")
     (folder / "small" / "tokenizer.json").write_text("{}")
+    (folder / "multirun").mkdir()
+    (folder / "THEIRS").mkdir()
     for page in PAGES:
         for name, content in re.findall(r"`conf/model/(\w+\.yaml)`:?\n\n```yaml\n(.*?)^```", page.read_text(), re.MULTILINE | re.DOTALL):
             (folder / "my_conf" / "model").mkdir(parents=True, exist_ok=True)
@@ -213,10 +214,10 @@ def filled(words: list[str], placeholders: dict[str, str]) -> list[str]:
     made = []
     for word in words:
         key, equals, value = word.rpartition("=")
-        new = WORDS.get(value, placeholders.get(value, value))
+        new = placeholders.get(value, value if equals else WORDS.get(value, value))
         if value == "FOLDER" and key == "to":
             new = "archive_again"
-        made.append(f"{key}{equals}{new}")
+        made.append(f"{key}{equals}{new}".replace("'sst2'", "'order'"))
     return made
 
 
@@ -270,7 +271,7 @@ def test_a_reason_has_its_command(listed):
     assert any(one.line.startswith(listed) for one in ALL), f"{listed!r} is in no page"
 
 
-@pytest.mark.parametrize("command", COMPOSING, ids=shown)
+@pytest.mark.parametrize("command", [pytest.param(one, marks=MANY_RUNS if "experiment" in one.line else ()) for one in COMPOSING], ids=shown)
 def test_a_command_composes(command, work):
     name, words = harness_words(command)
     assert composed(name, filled(words, {}))
@@ -287,7 +288,6 @@ def test_a_wrong_key_is_noticed(work):
 @pytest.mark.parametrize("command", PARSING, ids=shown)
 def test_a_command_that_is_not_run_is_parsed(command, work):
     name, words = harness_words(command)
-    (work / "THEIRS").mkdir(exist_ok=True)
     if name == "submission":
         words = [word.removesuffix("...") for word in words]
     parsed = grammar.parse(filled(words, {}), options.OPTIONS[name], name)
@@ -306,6 +306,7 @@ def test_help_has_a_page(command):
 @pytest.mark.parametrize("command", RUNNING, ids=shown)
 def test_a_command_runs_as_typed_and_prints_what_the_page_shows(command, study):
     name, words = harness_words(command)
+    shutil.rmtree(Path(study["RUN"], "export"), ignore_errors=True)  # of another `export RUN`
     code, text = called("harness", [name, *filled(words, study)])
     assert code == (1 if name == "status" and "to do" in text else 0), text
     for line in command.printed:
