@@ -1,4 +1,4 @@
-"""Links of the pages lead somewhere, and pages that code names exist."""
+"""Links of the pages lead somewhere, pages that code names exist, and what is read first is short."""
 
 import re
 from collections import Counter
@@ -64,3 +64,8 @@ def test_every_page_is_linked_from_the_readme_or_from_a_page_that_it_links():
             targets = re.findall(r"\]\(([^)#\s]+\.md)[#)]", page.read_text())
             linked |= {target for one in targets if (target := (page.parent / one).resolve()).is_file()}
     assert set(PAGES) <= linked
+
+
+def test_the_readme_is_read_in_minutes_before_it_lists():
+    assert len((ROOT / "README.md").read_text().partition("## More")[0].split()) <= 1000
+    assert len((ROOT / "docs" / "use.md").read_text().splitlines()) <= 200
