@@ -17,13 +17,15 @@ import shlex
 import shutil
 import sys
 import tomllib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 from torch.distributed.run import get_args_parser
 
+import harness.__main__ as harness_main
+import reports.__main__ as reports_main
 from harness.commands import COMMANDS, grammar, options
 from harness.config import compose, mistakes
 from harness.config.schema import RunConfig
@@ -76,24 +78,12 @@ STUDY, ARM = "small", "albert"
 WORDS = dict.fromkeys(["STUDY", "OTHER", "NEW", "OLD", "loop", "order"], STUDY) | dict.fromkeys(["mine", "c07"], ARM)
 """A word of a command -> the study or arm that it stands for."""
 
-SMALL = [
-    "scale=tiny",
-    "task=order",
-    "task.grammar.train_examples=60",
-    "task.grammar.validation_examples=40",
-    "task.max_length=32",
-]
-SMALL += [
-    "finetune.max_steps=4",
-    "finetune.keep_best=tune",
-    "finetune.evaluations_per_epoch=2",
-    "task.tune_share=0.2",
-    "finetune.keep=last",
-    "measure=none",
-    "hardware.threads=1",
-    "report=false",
-    f"study={STUDY}",
-]
+SMALL = shlex.split(f"""
+    scale=tiny task=order task.grammar.train_examples=60 task.grammar.validation_examples=40 task.max_length=32
+    task.tune_share=0.2 finetune.max_steps=4 finetune.keep_best=tune finetune.evaluations_per_epoch=2 finetune.keep=last
+    measure=none hardware.threads=1 report=false study={STUDY}
+""")
+MAIN = {"harness": harness_main.main, "reports": reports_main.main}
 
 
 @dataclass(frozen=True)
@@ -174,7 +164,6 @@ COMPOSING = [one for one in OF_HARNESS if harness_words(one)[0] in COMPOSED]
 PARSING = [one for one in OF_HARNESS if one not in COMPOSING and reason(one.line, PARSED)]
 RUNNING = [one for one in OF_HARNESS if one not in COMPOSING and one not in PARSING]
 OF_REPORTS = [one for one in ALL if one.module == "reports"]
-MANY_RUNS = pytest.mark.long
 HELP = [one for one in ALL if one.module == "harness" and "--help" in one.words]
 OTHER = [one for one in ALL if one.module not in ("harness", "reports", "torchrun", "sbatch")]
 
@@ -217,15 +206,10 @@ def study(work: Path) -> dict[str, str]:
 
 def called(module: str, words: list[str]) -> tuple[int, str]:
     """Exit code and what is printed, in this process: new ones would take longer than the commands."""
-    main = sys.modules[f"{module}.__main__"].main if f"{module}.__main__" in sys.modules else _imported(module)
     text = io.StringIO()
     with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(text), contextlib.redirect_stderr(text):
         patch.setattr(sys, "argv", [module])
-        return main(list(words)), text.getvalue()
-
-
-def _imported(module: str) -> Callable[[list[str]], int]:
-    return __import__(f"{module}.__main__", fromlist=["main"]).main
+        return MAIN[module](list(words)), text.getvalue()
 
 
 def filled(words: list[str], placeholders: dict[str, str]) -> list[str]:
@@ -269,6 +253,14 @@ def test_commands_are_found_in_every_page_that_has_some():
     assert len(OF_REPORTS) > 12
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_no_command_of_a_page_is_missed(page):
+    text = re.sub(r" *\\\n *", " ", page.read_text()).replace("`... ", "`python -m harness ")
+    for line in sorted((line for line, _ in lines_of(page)), key=len, reverse=True):
+        text = text.replace(line, "")
+    assert re.findall(r".*python -m (?:harness|reports)\b.*", text) == []
+
+
 @pytest.mark.parametrize("command", OTHER, ids=shown)
 def test_another_program_is_known(command):
     """A target of make, an extra of pip, a script; any other has a reason why it is not run."""
@@ -298,7 +290,7 @@ def test_a_reason_has_its_command(listed):
 
 
 @pytest.mark.parametrize(
-    "command", [pytest.param(one, marks=MANY_RUNS if "experiment" in one.line else ()) for one in COMPOSING], ids=shown
+    "command", [pytest.param(one, marks=pytest.mark.long if "experiment" in one.line else ()) for one in COMPOSING], ids=shown
 )
 def test_a_command_composes(command, work):
     name, words = harness_words(command)
@@ -325,8 +317,7 @@ def test_a_command_that_is_not_run_is_parsed(command, work):
 
 @pytest.mark.parametrize("command", HELP, ids=shown)
 def test_help_has_a_page(command):
-    words = [word for word in command.words[3:] if word not in ("[GROUP", "or", "KEY]")]
-    code, text = called("harness", [word for word in words if word not in ("GROUP", "KEY")])
+    code, text = called("harness", [word for word in command.words[3:] if word not in ("GROUP", "KEY")])
     assert code == 0, text
 
 
