@@ -1,11 +1,12 @@
-"""Relative attention. B sequences, T tokens, R offsets, D hidden, H heads of K features.
+"""Relative attention. B sequences, T tokens, N queries over M keys of a segment, R offsets, D hidden, H heads of K.
 
 A score has four parts: what a query seeks in content and in distance, and what every query seeks in both (arXiv:1901.02860,
 section 3.3); without `causal` a fifth says whether two tokens are in the same text of a pair (arXiv:1906.08237, section 2.5).
 
-With `segment_length` a text is read in segments of N tokens, each over K keys: its own, and those of the `memory_length` tokens
-before it as the layer below left them, through which no gradient goes (arXiv:1901.02860, section 3.2). Weights do not change
-within a text, so that all segments of a layer can be computed before the next layer, whose memory they are.
+With `segment_length` a text is read in segments. Their tokens attend to each other and to the memory, the `memory_length`
+tokens before them as the layer below left them, which has no gradient (arXiv:1901.02860, section 3.2). Weights do not change
+within a text, so all segments of a layer are computed before the next layer. The memory is empty where a text begins: in
+pretraining it lasts for one sequence of several segments, across the documents in it, and not from one step to the next.
 
 Both streams of permutation language modelling (arXiv:1906.08237, section 2.3) are one stream here: each target has an
 appended query (`Batch.queries`) with the target's position, and the mask lets it see what comes earlier in the sampled order.
@@ -57,15 +58,13 @@ class RelativeAttention(nn.Module):
     def _segments(self, length: int) -> list[tuple[slice, slice]]:
         """Places of the queries and of the keys of each segment; one segment is the whole text where there are none."""
         size = self.segment_length or length
-        starts = range(0, length, size)
-        return [
-            (slice(at, min(at + size, length)), slice(max(0, at - self.memory_length), min(at + size, length))) for at in starts
-        ]
+        ends = [(start, min(start + size, length)) for start in range(0, length, size)]
+        return [(slice(start, end), slice(max(0, start - self.memory_length), end)) for start, end in ends]
 
     def _of_segment(
         self, hidden: Tensor, query: Tensor, vectors: Tensor, context: Context, places: tuple[slice, slice]
     ) -> Tensor:
-        """(B, T, D) hidden states and queries, (H, R, K) vectors of offsets -> (B, H, N, K)."""
+        """(B, T, D) hidden states and queries, (H, R, K) vectors of offsets -> (B, H, N, K) of one segment."""
         rows, columns = places
         memory, query = hidden[:, columns.start : rows.start].detach(), query[:, rows]
         read = hidden[:, rows] if columns.start == rows.start else torch.cat([memory, hidden[:, rows]], dim=1)
@@ -78,10 +77,10 @@ class RelativeAttention(nn.Module):
         heads = Heads(self._split(query + self.content_bias), key, value, None, scale=self.scale, dropout=dropout)
         mask = context.mask
         if mask is not None:
-            mask = mask[:, None, columns] if mask.dim() == 2 else mask[:, rows, columns]  # (B, 1 or N, K)
+            mask = mask[:, None, columns] if mask.dim() == 2 else mask[:, rows, columns]  # (B, 1 or N, M)
         if self.causal:
-            N, K = query.shape[1], read.shape[1]
-            seen = torch.ones(1, N, K, dtype=torch.bool, device=query.device).tril(K - N)
+            N, M = query.shape[1], read.shape[1]
+            seen = torch.ones(1, N, M, dtype=torch.bool, device=query.device).tril(M - N)
             mask = seen if mask is None else mask & seen
         return _attend_or_zero(heads, mask, bias)
 
@@ -89,7 +88,7 @@ class RelativeAttention(nn.Module):
         return x.unflatten(-1, (self.num_heads, self.head_size)).transpose(-3, -2)  # (..., H, tokens, K)
 
     def _position_scores(self, query: Tensor, vectors: Tensor, positions: Tensor | None, keys: int) -> Tensor:
-        """(B, H, N, keys), scaled; of `causal` a key behind its query has no meaning."""
+        """(B, H, N, M), scaled; where it is causal, those of later keys have no meaning."""
         if self.causal and positions is None:
             vectors = vectors[:, -keys - 1 :]  # by offset from `keys` to 0
         scores = self._split((query + self.position_bias) * self.scale) @ vectors.transpose(-1, -2)  # (B, H, N, R)
@@ -100,7 +99,7 @@ class RelativeAttention(nn.Module):
     def _add_segment_scores(self, scores: Tensor, query: Tensor, token_types: Tensor) -> Tensor:
         """(B, H, T, T), scaled.
 
-        For a key of another segment the term is how much more it scores than one of the same: the rest of the term is equal for
+        For a key of the other text the term is how much more it scores than one of the same: the rest of the term is equal for
         all keys of a row, which a softmax does not see.
         """
         same, other = self._split(self.segment_embedding).transpose(-1, -2).split(1, dim=-1)  # each (H, K, 1)
@@ -128,11 +127,11 @@ class RelativeAttention(nn.Module):
         return Reach(reach, 0, once=reach - further)
 
     def flops(self, length: int) -> int:
-        """FLOPs of one forward pass over one text; segments, a vector a query, are left out."""
+        """FLOPs of one forward pass over one text; the terms for pairs, a vector a query, are left out."""
         sizes = [(rows.stop - rows.start, columns.stop - columns.start) for rows, columns in self._segments(length)]
         width, matrix = self.num_heads * self.head_size, self.position.weight.numel()
-        products = sum(2 * N * width * (K + self._offsets(K) + K) for N, K in sizes)  # content, offsets, values
-        projections = 2 * matrix * (2 * length + 2 * sum(K for _, K in sizes))  # memory is projected with every segment
+        products = sum(2 * N * width * (M + self._offsets(M) + M) for N, M in sizes)  # content, offsets, values
+        projections = 2 * matrix * (2 * length + 2 * sum(M for _, M in sizes))  # memory is projected with every segment
         return projections + products + self.flops_once(length)
 
     def flops_once(self, length: int) -> int:
@@ -144,16 +143,16 @@ class RelativeAttention(nn.Module):
 
 
 def _attend_or_zero(heads: Heads, mask: Tensor | None, bias: Tensor) -> Tensor:
-    """(B, H, T, K), zero for a row that may see nothing, where a softmax would give no number."""
+    """(B, H, N, K), zero for a row that may see nothing, where a softmax would give no number."""
     if mask is None:
         return attend(heads, None, bias)
-    mask = mask[:, None]  # (B or 1, 1, 1 or T, T)
+    mask = mask[:, None]  # (B or 1, 1, 1 or N, M)
     empty = ~mask.any(dim=-1, keepdim=True)
     return attend(heads, mask | empty, bias).masked_fill(empty, 0.0)
 
 
 def relative_shift(scores: Tensor, keys: int) -> Tensor:
-    """(..., N, R) by falling offset from `keys` on -> (..., N, keys) by key; the last query is the last key (arXiv:1901.02860).
+    """(..., N, R) by falling offset from M on -> (..., N, M) by key; the last query is the last key (arXiv:1901.02860).
 
     Each row starts one step earlier than the row before: a view with rows of one number less. Where the offsets end at 0, what
     is right of a query's own key belongs to the next row.
@@ -163,7 +162,7 @@ def relative_shift(scores: Tensor, keys: int) -> Tensor:
 
 
 def most_keys(length: int, segment_length: int | None, memory_length: int) -> int:
-    """Keys of the longest row of scores of a text: all, or those of a segment and its memory."""
+    """Keys that a segment of a text has at most: all, or its own and those of its memory."""
     return length if segment_length is None else min(length, segment_length + memory_length)
 
 

@@ -200,8 +200,7 @@ def test_keys_that_nothing_reads_are_refused(changes, error):
         )
 
 
-def test_weights_can_be_read_with_another_memory_but_not_become_those_of_pairs():
-    refuse_underived(shape(4, 4), shape(8, 0))
+def test_weights_for_pairs_of_texts_do_not_become_causal():
     with pytest.raises(ValueError, match=r"model\.causal with position=relative"):
         refuse_underived(shape(None, 0, causal=False), shape(None, 0))
 
