@@ -32,11 +32,12 @@ class RelativeAttention(nn.Module):
 
     def __init__(self, config: EncoderConfig, layer: int = 0) -> None:
         super().__init__()
-        size, width, bias = config.hidden_size, config.attention_width, config.attention_bias
+        size, width, bias, self.config = config.hidden_size, config.attention_width, config.attention_bias, config
         self.num_heads, self.head_size = config.num_attention_heads, config.head_width
         self.scale = self.head_size**-0.5 if config.attention_scale else 1.0
         self.dropout, self.causal = config.attention_probs_dropout_prob, config.causal
-        self.segment_length, self.memory_length = config.segment_length, config.memory_length
+        self.segment_length = config.segment_length if config.causal else None
+        self.memory_length = 0 if self.segment_length is None else config.memory_length
         self.query = nn.Linear(size, width, bias=bias)
         self.key_value = nn.Linear(size, 2 * width, bias=bias)
         self.position = nn.Linear(size, width, bias=False)
@@ -136,7 +137,7 @@ class RelativeAttention(nn.Module):
 
     def flops_once(self, length: int) -> int:
         """The part of `flops` that is done once for all texts of a batch: the projection of the offsets."""
-        return 2 * self.position.weight.numel() * self._offsets(most_keys(length, self.segment_length, self.memory_length))
+        return 2 * self.position.weight.numel() * self._offsets(most_keys(length, self.config))
 
     def _offsets(self, keys: int) -> int:
         return keys + 1 if self.causal else 2 * keys
@@ -161,9 +162,11 @@ def relative_shift(scores: Tensor, keys: int) -> Tensor:
     return scores.flatten(-2)[..., N:].unflatten(-1, (N, R - 1))[..., :keys]
 
 
-def most_keys(length: int, segment_length: int | None, memory_length: int) -> int:
+def most_keys(length: int, config: EncoderConfig) -> int:
     """Keys that a segment of a text has at most: all, or its own and those of its memory."""
-    return length if segment_length is None else min(length, segment_length + memory_length)
+    if not config.causal or config.segment_length is None:
+        return length
+    return min(length, config.segment_length + config.memory_length)
 
 
 def relative_sinusoids(offsets: Tensor, width: int) -> Tensor:
@@ -188,7 +191,7 @@ def _offsets(batch: Batch, config: EncoderConfig) -> tuple[Tensor, Tensor | None
     places, length = batch.position_ids, batch.input_ids.shape[1]
     device = batch.input_ids.device
     if places is None:
-        keys = most_keys(length, config.segment_length, config.memory_length)
+        keys = most_keys(length, config)
         return torch.arange(keys, -1 if config.causal else -keys, -1, device=device), None
     farthest = int(places.max() - places.min()) if batch.position_limit is None else batch.position_limit - 1
     return torch.arange(farthest, -farthest - 1, -1, device=device), farthest - places[:, :, None] + places[:, None, :]
