@@ -22,14 +22,7 @@ BY_HEAD = (*OWN_ATTENTION, Position.alibi, Position.bucketed)
 """Positions whose layers have tensors of their own, and those that differ from head to head."""
 
 KEYS = {
-    "tokens that are seen": (
-        "attention_window",
-        "global_tokens",
-        "global_layer_every",
-        "causal",
-        "segment_length",
-        "memory_length",
-    ),
+    "tokens that are seen": ("attention_window", "global_tokens", "global_layer_every", "causal"),
     "layers": ("num_hidden_layers", "depth_fraction", "num_hidden_groups", "sharing"),
     "heads": ("num_attention_heads", "head_size"),
     "feed-forward": ("hidden_act", "gated_feed_forward", "intermediate_size", "feed_forward_size"),
