@@ -375,6 +375,9 @@ def attention_note(model: EncoderConfig) -> str:
     """Which pieces a piece may attend to."""
     if model.body in (Body.lstm, Body.static):
         return "none"
+    if model.segment_length is not None:
+        before = f", and of the {model.memory_length} before it what the layer below says" if model.memory_length else ""
+        return f"each piece sees itself and those before it in its segment of {model.segment_length}{before}"
     if model.attention_window is None:
         return "each piece sees itself and those before it" if model.causal else "each piece sees every piece"
     side = model.attention_window // 2
