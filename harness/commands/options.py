@@ -79,6 +79,11 @@ def refuse_files(source: Path, to: Path) -> None:
         raise InputError(f"to={str(to)!r} is a folder or the input itself: expected another file")
 
 
+def _has_values(choice: str) -> bool:
+    """Whether a choice names several values, as `model=base,gpt` does and `enhancement=[swiglu,shared]` does not."""
+    return "," in re.sub(r"\[.*?\]|\{.*?\}|\(.*?\)|'.*?'|\".*?\"", "", choice)
+
+
 # Before a run
 
 
@@ -105,20 +110,39 @@ class Plan(Composed):
 
 @dataclass(frozen=True, kw_only=True)
 class Describe(Composed):
-    """Shows what a variant is.
+    """Shows what a variant is, or several beside each other: model=base,gpt,encoder_decoder
 
-    TOPIC is `variant`: difference from base, parameters, shapes, a picture; `scales`: parameters, FLOPs and memory of the
+    TOPIC is `variant`: difference from base, parameters, shapes, a picture; `beside`: several variants in one table, their
+    architectures, parameters and what each word sees in pictures; `scales`: parameters, FLOPs and memory of the
     variant at every scale, with factors; `activations`: a picture of all non-linearities and their derivatives;
     `coordinates`: sizes of activations over widths after a few steps, with and without pretrain.mup_base_width; or
     `numpy`: BERT written out in NumPy, every stage of a text beside torch, and a training on 50 sentences.
 
-    Everything else chooses the variant: model=albert scale=base 'enhancement=[swiglu]' pretrain=rtd model.KEY=VALUE
+    Everything else chooses the variant: model=albert scale=base 'enhancement=[swiglu]' pretrain=rtd model.KEY=VALUE. Commas
+    without -m are `beside`, with -m every variant has its own pages.
     """
 
-    topics: ClassVar[tuple[str, ...]] = ("variant", "scales", "activations", "coordinates", "numpy")
+    topics: ClassVar[tuple[str, ...]] = ("variant", "beside", "scales", "activations", "coordinates", "numpy")
     topic: str = word("TOPIC", "variant", "what is shown", choices=topics, called="topic")
-    text: str = key("The boys were ready in the field.", "text that `numpy` shows")
+    text: str = key("The boys were ready in the field.", "text that `numpy` shows, and whose words see each other in `beside`")
+    flops_per_second: float | None = key(
+        None, "FLOP/s of a device: `beside` extrapolates the time of pretrain=own pretrain.tokens=132e9", range=ABOVE_ZERO
+    )
     to: Path = key(Path("multirun", "describe"), "folder of the pictures")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.flops_per_second is not None and self.topic != "beside" and not self.is_implied_sweep:
+            raise InputError("flops_per_second= is of `describe beside`: expected it there, or several variants")
+
+    @property
+    def is_implied_sweep(self) -> bool:
+        """Whether variants are named with commas, without -m and without a topic."""
+        return self.topic == "variant" and not set(SWEEP) & set(self.choices) and any(map(_has_values, self.choices))
+
+    def overrides(self) -> list[str]:
+        sweep = self.is_implied_sweep or (self.topic == "beside" and not set(SWEEP) & set(self.choices))
+        return [*(["-m"] if sweep else []), *super().overrides()]
 
 
 @dataclass(frozen=True, kw_only=True)
