@@ -260,11 +260,23 @@ class Inspect(Weights):
     to: Path = key(Path("multirun", "inspect"), "folder of the pictures")
     png: bool = key(False, "true: PNG beside SVG")
     attention: bool = key(False, "true: the attention of every layer and head too, of RUN, checkpoint= or text=")
+    word: str | None = key(None, "of text=: products of its queries with all keys, and its weights of attention, as numbers")
+    layer: int = key(-1, "of word=: 1 is the first, -1 the last", range=Range(at_least=-1000, limit=1000))
+    texts: str | None = key(
+        None, "in place of text=, with word=: how alike its vectors are in several texts, separated by ` ||| `, by layer"
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.text is not None and self.item is not None:
-            raise InputError("item= and text= both name what is shown: give one of them")
+        if sum(value is not None for value in (self.text, self.texts, self.item)) > 1:
+            names = " and ".join(f"{name}=" for name in ("item", "text", "texts") if getattr(self, name) is not None)
+            raise InputError(f"{names} both name what is shown: give one of them")
+        if self.texts is not None and (self.word is None or self.attention):
+            raise InputError("texts= needs the word whose vectors are compared, word=bank, without attention=true")
+        if self.word is not None and self.item is not None:
+            raise InputError("word= is of a text of yours: give text= or texts= in place of item=")
+        if self.texts is not None:
+            return
         if self.text is None and not any(choice.startswith("task=") for choice in self.choices):
             raise InputError("task= is missing: expected the task whose item is shown, such as task=mrpc")
         if self.text is None and self.item is None:
