@@ -318,10 +318,11 @@ class Tokenizer(Composed):
 class Features(Weights):
     """Writes the vectors of every token of every line of a text file.
 
-    model=, scale= and enhancement= say which model is expected; hardware= on what it runs.
+    model=, scale= and enhancement= say which model is expected; hardware= on what it runs. Without weights the encoder of
+    bert_config_file= or of model= is randomly initialised (seed=), with tokenizer.vocab_file=FILE.
     """
 
-    groups = (*OF_MODEL, "tokenizer", "hardware", "tracking", "output")
+    groups = (*OF_MODEL, "tokenizer", "hardware", "tracking", "output", "seed")
 
     input: Path = key(
         meaning="text file in UTF-8, one text a line, the texts of a pair separated by ` ||| `; or a .csv, .tsv, .jsonl"
@@ -330,6 +331,9 @@ class Features(Weights):
         ("text",), "columns of a .csv, .tsv, .jsonl or .parquet: one, or the two of a pair, [premise,hypothesis]"
     )
     to: Path = key(meaning="file to write; an older one is replaced")
+    bert_config_file: Path | None = key(
+        None, "in place of weights: the bert_config.json of an encoder that is randomly initialised"
+    )
     format: str | None = key(
         None, "jsonl, parquet or safetensors (the ending of `to`; jsonl where it has none)", choices=FEATURES
     )
@@ -343,8 +347,17 @@ class Features(Weights):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not self.source:
-            raise InputError("no weights are named: give RUN or checkpoint=FOLDER, one of them")
+        if self.source and self.bert_config_file:
+            raise InputError(f"{self.source[0]} names weights, which have their own shape: leave bert_config_file= out")
+        if self.bert_config_file and (named := [choice for choice in self.choices if group_of(choice) in OF_MODEL]):
+            raise InputError(f"bert_config_file= and {named[0]} both name a model: give one of them")
+        if not self.source and not any(
+            choice.startswith(("tokenizer.vocab_file=", "tokenizer.file=")) for choice in self.choices
+        ):
+            raise InputError(
+                "no weights are named: give RUN or checkpoint=FOLDER, one of them; or, for random ones, "
+                "tokenizer.vocab_file=FILE with bert_config_file=FILE or model="
+            )
         refuse_files(self.input, self.to)
         if len({*(self.layers or ())}) < len(self.layers or ()):
             raise InputError(f"layers={[*self.layers]} names a layer twice")
