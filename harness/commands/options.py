@@ -289,13 +289,15 @@ class Inspect(Weights):
 class Tokenizer(Composed):
     """Shows how tokenizers cut a text: trained on it to the same size, or one that exists.
 
-    Everything else chooses text and training: task=sst2 data=local, or corpus=wikitext; tokenizer.vocab_size=4096
+    Everything else chooses text and training: task=sst2 data=local, or corpus=wikitext; tokenizer.vocab_size=4096. A tokenizer
+    that exists is that of RUN, tokenizer.file=FILE or tokenizer.vocab_file=FILE.
     """
 
     run: str | None = word("RUN", None, f"{RUN}: its tokenizer")
     kinds: tuple[str, ...] | None = key(
         None, f"what is trained and compared ({','.join(TOKENIZERS)})", choices=TOKENIZERS, called="kind"
     )
+    text: str | None = key(None, "in place of the held-out text: a text of yours, word by word")
     characters: int = key(1_000_000, "of held-out text that is counted, at most", range=Range(at_least=1, limit=1e12))
     keep: str | None = key(
         None, "used: writes the tokenizer with the pieces of these texts alone, for weights", choices=("used",), called="choice"
@@ -304,6 +306,16 @@ class Tokenizer(Composed):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.text is not None and len(self.texts) < 2 and not self.keep:
+            exists = self.run or any(choice.startswith(("tokenizer.file=", "tokenizer.vocab_file=")) for choice in self.choices)
+            if not self.texts and (self.kinds or not exists):
+                if self.kinds:
+                    raise InputError("kinds= are trained: name the text that they are trained on (task=, corpus=)")
+                raise InputError(
+                    "text= needs a tokenizer: give RUN, tokenizer.vocab_file=FILE or tokenizer.file=FILE, or name the text "
+                    "that one is trained on (task=, corpus=)"
+                )
+            return
         if len(self.texts) != 1 and not (self.keep and self.texts):
             problem = "both name a text" if self.texts else "are missing"
             raise InputError(f"task= and corpus= {problem}: expected one of them, such as task=sst2 or corpus=wikitext")
