@@ -115,14 +115,15 @@ class Describe(Composed):
     TOPIC is `variant`: difference from base, parameters, shapes, a picture; `beside`: several variants in one table, their
     architectures, parameters and what each word sees in pictures; `scales`: parameters, FLOPs and memory of the
     variant at every scale, with factors; `activations`: a picture of all non-linearities and their derivatives;
-    `coordinates`: sizes of activations over widths after a few steps, with and without pretrain.mup_base_width; or
-    `numpy`: BERT written out in NumPy, every stage of a text beside torch, and a training on 50 sentences.
+    `positions`: learned vectors of positions beside sinusoids; `coordinates`: sizes of activations over widths after a few
+    steps, with and without pretrain.mup_base_width; or `numpy`: BERT written out in NumPy, every stage of a text beside
+    torch, and a training on 50 sentences.
 
     Everything else chooses the variant: model=albert scale=base 'enhancement=[swiglu]' pretrain=rtd model.KEY=VALUE. Commas
     without -m are `beside`, with -m every variant has its own pages.
     """
 
-    topics: ClassVar[tuple[str, ...]] = ("variant", "beside", "scales", "activations", "coordinates", "numpy")
+    topics: ClassVar[tuple[str, ...]] = ("variant", "beside", "scales", "activations", "positions", "coordinates", "numpy")
     topic: str = word("TOPIC", "variant", "what is shown", choices=topics, called="topic")
     text: str = key("The boys were ready in the field.", "text that `numpy` shows, and whose words see each other in `beside`")
     flops_per_second: float | None = key(
