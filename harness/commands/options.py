@@ -202,6 +202,7 @@ class Audit(Store):
     vocab_file: str | None = key(None, "a WordPiece vocabulary, one piece a line, for claims about the ids of a text")
     where: tuple[str, ...] = key((), f"only rows of this {', '.join(AUDIT_FILTERS)}, such as where=verdict=refuted")
     measure: bool = switch("times what is claimed of speed: minutes")
+    glue: bool = switch("in place of claims: GLUE before BERT and of BERT as its paper states it, beside the finished runs")
     config_dir: str | None = key(None, kind="hydra")
 
     def __post_init__(self) -> None:
