@@ -207,6 +207,8 @@ class Audit(Store):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.glue and (self.claims or self.where or self.measure):
+            raise InputError("--glue shows no claims: leave claims=, where= and --measure out, or --glue")
         for condition in self.where:
             if condition.partition("=")[0] not in AUDIT_FILTERS:
                 raise unknown("key", condition.partition("=")[0], AUDIT_FILTERS, "where")

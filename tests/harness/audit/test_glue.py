@@ -43,3 +43,5 @@ def test_table_has_stated_and_measured_points_side_by_side(tmp_path, capsys):
     out = capsys.readouterr().out
     assert "93.5" in next(line for line in out.splitlines() if line.startswith("SST-2"))
     assert "arXiv:1810.04805, table 1, page 6" in out
+    assert main(["audit", "--glue", "claims=bert_lesson"]) == 2
+    assert "--glue shows no claims" in capsys.readouterr().err
