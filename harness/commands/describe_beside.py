@@ -143,13 +143,14 @@ def facts(config: RunConfig, seen: list[Seen], length: int, flops_per_second: fl
     titles = [part.title.lower() for part in built if part.kind in ("attention", "cross")]
     attention = dict.fromkeys(title.replace(" self-attention", "").replace("attention over", "over") for title in titles)
     stack = stack_of(model, seen)
+    has_own_past = model.init_from is not None and config.pretrain.objective is ObjectiveName.none  # published weights
     forward = flops.counted(model, step.num_outputs, 1, length, False, step.head)
     step_bytes = memory_formula.parts(step, HardwareConfig(), config.finetune.activation_checkpointing).total
     rows: dict[str, Value] = {
         "stack": stack,
         "attention": " + ".join(attention) or None,
         "direction": " + ".join(dict.fromkeys(one.direction for one in seen if not one.over_encoder)) or None,
-        "pretrained by": heads.objective_of(model, config.pretrain).value,
+        "pretrained by": None if has_own_past else heads.objective_of(model, config.pretrain).value,
         "suited to": SUITED.get(stack),
         "positions": model.position.value,
         "activation": f"gated {model.hidden_act.value}" if model.gated_feed_forward else model.hidden_act.value,
@@ -163,7 +164,7 @@ def facts(config: RunConfig, seen: list[Seen], length: int, flops_per_second: fl
         "parameters": sum(parts.values()),
         "  embeddings": sum(parts.values()) - parts["layers"] - parts["pooler"] - parts["head"],
         "  layers": parts["layers"],
-        "with what pretrains it": _with_pretraining_heads(config),
+        "with what pretrains it": None if has_own_past else _with_pretraining_heads(config),
         "weights in float32": f"{4 * sum(parts.values()) / 1e6:,.0f} MB",
         "forward pass": scaled(forward, "FLOP"),
         "training step": None if step_bytes is None else f"{step_bytes / 1e6:,.0f} MB",
