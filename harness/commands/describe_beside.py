@@ -229,7 +229,7 @@ def _table(columns: dict[str, dict[str, Value]], factors: bool) -> str:
 def _notes(variants: dict[str, RunConfig], length: int, flops_per_second: float | None) -> list[str]:
     batch_size = next(iter(variants.values())).measure.batch_size
     notes = [
-        "direction: where the weights of attention of the built layers are above zero",
+        "direction: where the weights of attention of the built layers are above zero, over the words of text=",
         f"forward pass: of one text of {length} tokens (measure.length); training step: weights, gradients, AdamW and "
         f"activations of {batch_size} such texts (measure.batch_size) in float32, by formula",
     ]
