@@ -320,7 +320,7 @@ def test_every_step_runs_and_shows_what_it_says(tmp_path, monkeypatch, capsys):
     """The real commands, with less to train."""
     monkeypatch.chdir(tmp_path)
     text = STEPS.read_text().replace("pretrain.tokens=1e6", "pretrain.tokens=2e4").replace("rounds=5", "rounds=2")
-    (tmp_path / "steps.yaml").write_text(text.replace("seed=1,2,3 finetune", "seed=1,2 finetune"))
+    (tmp_path / "steps.yaml").write_text(text)
     monkeypatch.setattr(tour, "STEPS", tmp_path / "steps.yaml")
     code = main(["tour", "text=The bank was robbed."])
     printed = capsys.readouterr().out
