@@ -335,7 +335,7 @@ def test_every_step_runs_and_shows_what_it_says(tmp_path, monkeypatch, capsys):
         5: ("distilbert at scale base", "albert at scale base", "gpt at scale base", "GFLOP", "10 claims"),
         6: ("forward FLOPs", "A/A", "activations"),
         7: ("prediction at 2: ", "text: The bank was [MASK]."),
-        8: ("base causal=true", "score"),
+        8: ("base causal=true", "points ▼"),
         9: ("# Report: tour_comparison", "| base causal=true |"),
         10: ("attention_window: 32", "wide at scale tiny", "12 runs: 0 done, 12 to do"),
     }
