@@ -2,6 +2,7 @@
 
 COMMANDS = {
     "run": "pretrain, fine-tune and measure what the arguments compose; the default",
+    "tour": "ten steps through an encoder on your text, with the commands, as pages and as one HTML file",
     "plan": "what a sweep would run and take: states, parameters, FLOPs, memory, minutes",
     "simulate": "a sweep on many machines, simulated: makespan, lost runs, load on the store",
     "describe": "what a variant is, or several beside each other: keys, parameters, shapes, pictures",

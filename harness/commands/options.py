@@ -88,6 +88,19 @@ def _has_values(choice: str) -> bool:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Tour:
+    """Ten steps from the pieces of a text to a comparison with a verdict, in a few minutes, without network: what to look at,
+    the command, and what it shows. In a terminal Enter turns the page. Finished steps are kept in multirun/tour.
+    """
+
+    text: str = key(
+        "The old keeper of the bank was robbed yesterday.", "a text of yours, or a file with one; a second text after ` ||| `"
+    )
+    to: Path = key(Path("multirun", "tour", "tour.html"), "the page with all steps")
+    all: bool = switch("prints all steps without waiting for Enter, as where there is no terminal")
+
+
+@dataclass(frozen=True, kw_only=True)
 class Plan(Composed):
     """Shows what a command would run, and about how long it would take, without running it.
 
@@ -478,7 +491,7 @@ class Submission:
 
 
 _ALL = (
-    *(Plan, Simulate, Describe, Profile, Memory, Audit, Inspect, Tokenizer, Features, Predict),
+    *(Tour, Plan, Simulate, Describe, Profile, Memory, Audit, Inspect, Tokenizer, Features, Predict),
     *(Export, Status, Clean, Sync, Ui, Submission),
 )
 OPTIONS = {options.__name__.lower(): options for options in _ALL}
