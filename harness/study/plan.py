@@ -34,6 +34,8 @@ from models import mup
 from models.adapt import adapt
 from models.choices import Trains
 from models.objectives.build import refuse_misfit
+from models.objectives.config import ObjectiveName
+from models.objectives.span_corruption import refuse_few_sentinels
 
 
 @dataclass
@@ -208,6 +210,9 @@ def _pretraining(config: RunConfig, prerequisites: Found, corpus: sequences.Corp
     try:
         teacher.refuse_misfit(config, corpus.vocab_size)
         refuse_misfit(config.pretrain, config.model)
+        for phase in config.pretrain.of_phases:
+            if phase.objective is ObjectiveName.span_corruption:
+                refuse_few_sentinels(phase, config.pretrain.length, len(corpus.sentinels))
         if config.pretrain.mup_base_width is not None:
             mup.refuse_misfit(config.model)
     except ValueError as error:
