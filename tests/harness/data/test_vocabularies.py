@@ -64,7 +64,7 @@ FAMILIES = {
     (BPE, False, 1): ("gpt2", "deberta", "modern"),
     (BPE, True, 1): ("gpt",),
     (UNIGRAM, True, 1): ("albert",),
-    (UNIGRAM, False, 1): ("deberta_v3", "t5", "xlnet"),
+    (UNIGRAM, False, 1): ("deberta_v3", "t5", "t5_full", "xlnet"),
     (WORDPIECE, False, 1): ("mbert",),
 }
 """Kind, case and separators of a pair -> models with such a vocabulary; all others have BERT's."""
