@@ -200,7 +200,12 @@ SENTINELS = 100
 
 
 def _reads_sentinels(config: RunConfig) -> bool:
-    """Whether spans are predicted; a model that is not pretrained, on the vocabulary of the text, has that of its objective."""
+    """Whether spans are predicted; a model that is not pretrained, on the vocabulary of the text, has that of its objective.
+
+    Weights have the vocabulary that they have.
+    """
+    if config.model.init_from is not None:
+        return False
     pretrain, is_control = config.pretrain, config.tokenizer.trained_on is TrainedOn.corpus
     objectives = [pretrain.objective, *pretrain.phases]
     objectives += [config.model.objective] if is_control and pretrain.objective is ObjectiveName.none else []

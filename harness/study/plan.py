@@ -206,6 +206,7 @@ def _runs(composed: RunConfig, cache: Cache, planned: dict[Path, PlannedRun]) ->
 def _pretraining(config: RunConfig, prerequisites: Found, corpus: sequences.Corpus, tokenizer_file: str) -> PlannedRun:
     if prerequisites.checkpoint is None:
         config = with_vocabulary(config, corpus.vocab_size, corpus.pad)
+    huggingface.refuse_other_vocabulary(config, corpus.vocab_size)
     config = pretraining_of(config)
     try:
         teacher.refuse_misfit(config, corpus.vocab_size)
