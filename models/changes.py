@@ -64,6 +64,8 @@ def refuse_underived(source: EncoderConfig, target: EncoderConfig, layers: Seque
         problems.append(f"model.num_attention_heads with position={target.position.value}, which differs from head to head")
     if target.position is not source.position and {target.position, source.position} & {*OWN_ATTENTION}:
         problems.append(f"model.position={target.position.value} from {source.position.value}: their layers have other tensors")
+    if target.causal != source.causal and source.position is Position.relative:
+        problems.append("model.causal with position=relative, which has tensors for pairs of texts unless it is causal")
     if target.gated_feed_forward and not source.gated_feed_forward and not target.feed_forward_bias:
         problems.append("model.gated_feed_forward without feed_forward_bias")
     if source.gated_feed_forward and not target.gated_feed_forward:

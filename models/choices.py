@@ -49,7 +49,7 @@ class Position(Enum):
     alibi = "alibi"  # a penalty on distance (arXiv:2108.12409)
     bucketed = "bucketed"  # a learned bias by bucket of distance, shared over layers (arXiv:1910.10683)
     disentangled = "disentangled"  # content-to-position and back (arXiv:2006.03654)
-    relative = "relative"  # relative attention with segment terms (arXiv:1906.08237)
+    relative = "relative"  # relative attention (arXiv:1901.02860), with segment terms unless causal (arXiv:1906.08237)
     none = "none"
 
 

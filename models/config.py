@@ -23,9 +23,11 @@ NOT_NULL = "not null"
 LAYERED = {"body": (Body.transformer, Body.encoder_decoder, Body.lstm)}
 ATTENDING = {"body": (Body.transformer, Body.encoder_decoder)}
 SELF_ATTENTION = ATTENDING | {"position": tuple(p for p in Position if p not in (Position.disentangled, Position.relative))}
+CAUSAL_ATTENTION = ATTENDING | {"position": tuple(p for p in Position if p is not Position.disentangled)}
 SCALED_ATTENTION = SELF_ATTENTION | {"attention_scale": (True,)}
 ROTARY = ATTENDING | {"position": (Position.rotary,)}
 BY_DISTANCE = ATTENDING | {"position": (Position.bucketed, Position.disentangled)}
+CAUSAL_RELATIVE = {"body": (Body.transformer,), "position": (Position.relative,), "causal": (True,)}
 DISENTANGLED = {"body": (Body.transformer,), "position": (Position.disentangled,)}
 """What keys need to be read: other keys with one of these values."""
 
@@ -108,7 +110,13 @@ class EncoderConfig:
     global_layer_every: int | None = number(
         None, needs=SELF_ATTENTION, at_least=1, limit=MOST_LAYERS
     )  # layers 0, n, 2n, ... have no window (arXiv:2412.13663)
-    causal: bool = needs(False, SELF_ATTENTION)  # a token sees itself and those before it alone
+    causal: bool = needs(False, CAUSAL_ATTENTION)  # a token sees itself and those before it alone
+    segment_length: int | None = number(
+        None, needs=CAUSAL_RELATIVE, at_least=1, limit=LARGEST_TABLE
+    )  # tokens that attend to each other, none to later segments; None: the whole text (arXiv:1901.02860)
+    memory_length: int = number(
+        0, needs=CAUSAL_RELATIVE | {"segment_length": NOT_NULL}, at_least=0, limit=LARGEST_TABLE
+    )  # tokens before a segment whose states its tokens read too, without gradient (arXiv:1901.02860)
     qk_norm: bool = needs(False, SELF_ATTENTION)  # queries and keys of each head are normed (arXiv:2302.05442)
     attention_probs_dropout_prob: float = number(
         0.1, needs=ATTENDING, at_least=0, below=1
@@ -262,7 +270,7 @@ class EncoderConfig:
         without_attention = self.body in (Body.lstm, Body.static)
         pairs = {
             f"position={self.position.value} and attention_window={self.attention_window}": own_attention and windowed,
-            f"position={self.position.value} and causal=true": own_attention and self.causal,
+            f"position={self.position.value} and causal=true": self.position is Position.disentangled and self.causal,
             f"position={self.position.value} and global_tokens={self.global_tokens}": own_attention
             and bool(self.global_tokens),
             f"qk_norm=true and position={self.position.value}": self.qk_norm and own_attention,

@@ -37,7 +37,7 @@ class Embeddings(nn.Module):
         self.token_embedding = nn.Embedding(config.vocab_size, width, padding_idx=config.pad_token_id)
         learned = config.position is Position.learned
         self.position_embedding = nn.Embedding(config.max_position_embeddings, width) if learned else None
-        queried = config.position is Position.relative  # the query of permutation training (arXiv:1906.08237)
+        queried = config.position is Position.relative and not config.causal  # of permutation training (arXiv:1906.08237)
         self.mask_embedding = nn.Parameter(torch.zeros(width)) if queried else None
         self.type_embedding = nn.Embedding(config.type_vocab_size, width) if config.type_vocab_size else None
         self.norm = make_norm(config, width) if config.embedding_norm else None

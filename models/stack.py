@@ -66,7 +66,7 @@ class Stack(nn.Module):
     def context(self, batch: Batch) -> Context:
         """What every attention of one forward pass reads beside the hidden states."""
         if self.config.position is Position.relative:
-            return relative_context(batch, self.config.hidden_size)
+            return relative_context(batch, self.config)
         context = Context(mask=batch.attention_mask, bias=self.bias, token_types=batch.token_type_ids)
         if self.relative is not None:
             context.relative, context.relative_rows = self.relative(batch.input_ids.shape[1])

@@ -1,6 +1,7 @@
 """`python -m reports archive STUDY to=FOLDER`: a study as `reports.reading.archive` reads it, and the report made from it."""
 
 import argparse
+import functools
 import io
 import json
 import tempfile
@@ -30,7 +31,10 @@ COLUMNS = {"run_id": pyarrow.string(), "name": pyarrow.string(), "study": pyarro
 COLUMNS |= {"tags": TEXT, "params": TEXT, "metrics": NUMBERS}
 COLUMNS |= {"record": pyarrow.string(), "config": pyarrow.string(), "result": pyarrow.string()}
 CURVE = {"run_id": pyarrow.string(), "metric": pyarrow.string(), "step": pyarrow.int64(), "value": pyarrow.float64()}
-LEFT_OUT = "weights, checkpoints, logs, prepared data but its texts; tags with the names of machine and user; the runs' folder"
+LEFT_OUT = (
+    "weights, checkpoints, logs, prepared data but its texts; tags with the names of machine and user; "
+    "the folders of the runs and of the data"
+)
 SHORT = 20
 """Most points of a curve that a lean archive keeps whole."""
 THINNED = f"of more than {CURVE_POINTS} points every n-th, the last, and those at steps of shorter curves"
@@ -148,7 +152,13 @@ def _row(run: Run, study: str, output: Path | None) -> dict[str, Any]:
     folder = folders.folder_of(run, output)
     record = folders.record_of(folder) if folder else {}
     texts = {name: folder / name if folder else None for name in ("config.yaml", folders.RESULT)}
-    base = f"{Path(output).absolute().parent}/" if output else None  # what is below it keeps the rest of its path
+    recorded = [path for key in ("output", "data.root") if (path := Path(run.params.get(key, ""))).is_absolute()]
+    places = [f"{path.absolute().parent}/" for path in (*([output] if output else []), *recorded)]
+
+    def shortened(text: str) -> str:
+        """What is below these folders keeps the rest of its path."""
+        return functools.reduce(lambda shorter, place: shorter.replace(place, ""), places, text)
+
     kept = {key: value for key, value in record.items() if key not in ("tags", "parameters", "files")}
     kept["inputs"] = {key: value for key, value in record.get("inputs", {}).items() if key != "pretrained"}  # a folder
     return {
@@ -156,13 +166,13 @@ def _row(run: Run, study: str, output: Path | None) -> dict[str, Any]:
         "name": run.name,
         "study": run.elsewhere or study,
         "started": run.started,
-        "tags": {key: value for key, value in run.tags.items() if key != "process" and not key.startswith("mlflow.")},
-        "params": {key: value.replace(base, "") if base else value for key, value in run.params.items() if key != "output"},
+        "tags": {
+            key: shortened(value) for key, value in run.tags.items() if key != "process" and not key.startswith("mlflow.")
+        },
+        "params": {key: shortened(value) for key, value in run.params.items() if key != "output"},
         "metrics": run.metrics,
         "record": json.dumps(kept) if folder else None,
-    } | {
-        Path(name).stem: path.read_text().replace(base, "") if path and path.is_file() else None for name, path in texts.items()
-    }
+    } | {Path(name).stem: shortened(path.read_text()) if path and path.is_file() else None for name, path in texts.items()}
 
 
 def curves_of(reader: Reader, run: Run, lean: bool) -> Iterator[tuple[str, list[tuple[int, float]], int]]:

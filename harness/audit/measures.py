@@ -76,10 +76,10 @@ def _objective(config: RunConfig) -> Objective:
 
 def visible_pairs(config: EncoderConfig, length: int) -> int:
     """Pairs (token, token that it sees) in all layers, by what their attention states as its reach; InputError without one."""
-    if config.body is not Body.transformer or config.global_tokens:
+    if config.body is not Body.transformer or config.global_tokens or config.segment_length is not None:
         raise InputError(
-            f"part: visible_pairs counts layers of attention without global tokens, got body={config.body.value} and "
-            f"global_tokens={config.global_tokens}"
+            "part: visible_pairs counts layers of attention without global tokens and segments, got "
+            f"body={config.body.value}, global_tokens={config.global_tokens} and segment_length={config.segment_length}"
         )
     pairs = 0
     for block, _ in on_meta(config, OUTPUTS).encoder.layers.execution_order():

@@ -76,6 +76,13 @@ def _read_for(config: RunConfig, folder: Path) -> dict[str, Any]:
     return t5.with_decoder(published) if config.model.body is Body.encoder_decoder else published
 
 
+def shape_of(path: Path, key: str) -> EncoderConfig:
+    """The shape that a config file states; BERT's own `bert_config.json` names no model_type. InputError as `_shape`."""
+    if not path.is_file():
+        raise InputError(f"{key}={str(path)!r} is no file: expected a bert_config.json or config.json")
+    return _shape({"model_type": "bert"} | _object(path, key), key, str(path))
+
+
 def _object(path: Path, key: str) -> dict[str, Any]:
     """The JSON object in this file; InputError for any other content."""
     try:

@@ -4,7 +4,7 @@ COMMANDS = {
     "run": "pretrain, fine-tune and measure what the arguments compose; the default",
     "plan": "what a sweep would run and take: states, parameters, FLOPs, memory, minutes",
     "simulate": "a sweep on many machines, simulated: makespan, lost runs, load on the store",
-    "describe": "what a variant is: keys, parameters, shapes, scales, a picture",
+    "describe": "what a variant is, or several beside each other: keys, parameters, shapes, pictures",
     "profile": "parameters, FLOPs, latency and memory of variants, without training",
     "memory": "memory of a training step by batch size, and the largest batch that fits",
     "audit": "claims of papers and notebooks against what is counted, timed and trained here",

@@ -1,4 +1,4 @@
-"""`python -m harness audit [claims=NAME] [where=verdict=refuted] [--measure]`: claims against what is measured here.
+"""`python -m harness audit [claims=NAME] [where=verdict=refuted] [--measure | --glue]`: claims against what is measured here.
 
 Counts parameters, FLOPs and bytes at the dimensions of each claim, compares scores of finished runs, and with --measure times
 what is claimed of speed. Prints a table, and writes the record that `python -m reports` shows.
@@ -6,7 +6,7 @@ what is claimed of speed. Prints a table, and writes the record that `python -m 
 
 from collections import Counter
 
-from harness.audit import run, verdicts
+from harness.audit import glue, run, verdicts
 from harness.audit.claims import Claim, read_all
 from harness.audit.run import Row, texts
 from harness.commands.options import Audit
@@ -35,6 +35,9 @@ CONTINUED = " \\"
 
 def main(options: Audit) -> int:
     """0; InputError for a claim that cannot be read or measured."""
+    if options.glue:
+        print(glue.compared(run.instruments(None, False, None, options.uri, options.output).finished_runs()))
+        return 0
     claims = read_all(list(options.claims), options.config_dir)
     _refuse_unmet(options.where, claims)
     tools = run.instruments(options.config_dir, options.measure, options.vocab_file, options.uri, options.output)

@@ -1,9 +1,10 @@
-"""What one variant is: `python -m harness describe [TOPIC] model=albert scale=base [to=DIR]`.
+"""What a variant is: `python -m harness describe [TOPIC] model=albert scale=base [to=DIR]`.
 
 Without a topic: its difference from base, its parameters beside base's, the shapes of all tensors of a forward pass, what a
-pretraining adds (pretrain=rtd), and a picture of its architecture. `scales`: parameters and FLOPs at every scale.
-`activations`: the non-linearities that models know, and their derivatives. `coordinates`: sizes of activations over widths,
-with and without the maximal update parametrisation. `numpy`: a forward pass and a training, written out. No data is read.
+pretraining adds (pretrain=rtd), and a picture of its architecture. `beside`, or model=base,gpt: several variants in one table.
+`scales`: parameters and FLOPs at every scale. `activations`: the non-linearities that models know, and their derivatives.
+`positions`: learned vectors beside sinusoids. `coordinates`: sizes of activations over widths, with and without the maximal
+update parametrisation. `numpy`: a forward pass and a training, written out. No data is read.
 """
 
 from dataclasses import dataclass, fields, replace
@@ -17,7 +18,14 @@ from matplotlib.figure import Figure
 from omegaconf import OmegaConf
 
 from harness.checkpoints import huggingface, start
-from harness.commands import describe_coordinates, describe_numpy, describe_picture, describe_shapes
+from harness.commands import (
+    describe_beside,
+    describe_coordinates,
+    describe_numpy,
+    describe_picture,
+    describe_positions,
+    describe_shapes,
+)
 from harness.commands.options import Describe
 from harness.commands.pictures import STYLE, save
 from harness.config import compose
@@ -61,8 +69,13 @@ LINES += (("#8A4B7F", (0, (3, 1, 1, 1, 1, 1)), 1.4), ("#7A7A7A", "-", 2.6))
 
 def main(options: Describe, configs: list[RunConfig]) -> int:
     """Prints what the topic says of the variants; 0. InputError for what cannot be shown or written."""
-    if options.topic == "activations":
+    if options.topic == "beside" or options.is_implied_sweep:
+        variants = [started_from(config, start.checkpoint_of(config, allowed=SCALE)) for config in configs]
+        print(describe_beside.beside(variants, options.text, options.flops_per_second, options.to))
+    elif options.topic == "activations":
         print(activations(options.to))
+    elif options.topic == "positions":
+        print(describe_positions.positions(configs, options.to, SCALE))
     elif options.topic == "coordinates":
         print(describe_coordinates.coordinates(configs, options.to))
     elif options.topic == "numpy":

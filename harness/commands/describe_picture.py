@@ -1,6 +1,6 @@
-"""The picture of one model: boxes from the tokens up to the scores, as the real modules state them. Lengths are inches.
+"""The picture of one model, or of several side by side: boxes from the tokens up to the scores, as the real modules state them.
 
-So the picture agrees with the model. Equal layers are one group, with the number of times that they run.
+So the picture agrees with the model. Lengths are inches. Equal layers are one group, with the number of times that they run.
 """
 
 from collections.abc import Iterator, Sequence
@@ -104,20 +104,25 @@ def _groups(column: Column) -> list[Group]:
 # Drawing
 
 
-def draw(architecture: Architecture) -> Figure:
+def draw(*architectures: Architecture) -> Figure:
     """Columns side by side, their bottoms on one line."""
     step = LEFT + WIDTH + RIGHT
-    height = max(sum(_height(item) + GAP for item in column) for column in architecture.columns) + 1.45
-    figure, axes = sheet(step * len(architecture.columns), height)
-    title, size = fitted(architecture.title, step - 0.5, 13, bold=True)
-    axes.text(0.25, height - 0.3, title, fontsize=size, fontweight="bold", va="center")
-    axes.text(0.25, height - 0.6, architecture.subtitle, va="center", color="#444444")
-    painters = [ColumnPainter(axes, index * step + LEFT, 0.5) for index in range(len(architecture.columns))]
-    for painter, column in zip(painters, architecture.columns, strict=True):
-        painter.column(column, last=painter is painters[-1])
-    painters[0].label(0.25, "tokens")
-    if len(painters) == 2:
-        _join(axes, *painters)
+    columns = [column for architecture in architectures for column in architecture.columns]
+    height = max(sum(_height(item) + GAP for item in column) for column in columns) + 1.45
+    figure, axes = sheet(step * len(columns), height)
+    left = 0.0
+    for architecture in architectures:
+        width = step * len(architecture.columns)
+        title, size = fitted(architecture.title, (width if len(architectures) > 1 else step) - 0.5, 13, bold=True)
+        axes.text(left + 0.25, height - 0.3, title, fontsize=size, fontweight="bold", va="center")
+        axes.text(left + 0.25, height - 0.6, architecture.subtitle, va="center", color="#444444")
+        painters = [ColumnPainter(axes, left + index * step + LEFT, 0.5) for index in range(len(architecture.columns))]
+        for painter, column in zip(painters, architecture.columns, strict=True):
+            painter.column(column, last=painter is painters[-1])
+        painters[0].label(0.25, "tokens")
+        if len(painters) == 2:
+            _join(axes, *painters)
+        left += width
     return figure
 
 

@@ -185,6 +185,7 @@ class _Recorder:
         encoders = {name: module.layers.execution_order() for name, module in named if isinstance(module, Encoder)}
         self._order = {name: iter([n for n, blocks in enumerate(order) for _ in blocks]) for name, order in encoders.items()}
         self._layer: dict[str, int] = {}  # of the block that runs, by encoder
+        self._ran: set[tuple[str, int | None]] = set()  # modules by name and layer
         self._names: dict[nn.Module, list[str]] = {}
         for name, module in named:
             self._count(name, module)
@@ -236,11 +237,17 @@ class _Recorder:
         last = name.rpartition(".")[2]
         if not list(module.children()):
             if not (isinstance(module, nn.Embedding) and last == "position_embedding"):  # `_positions` has shown it
-                self.add(name, last, output.shape, *self._counted[name])
+                self.add(name, last, output.shape, *self._new_parameters(name))
         elif isinstance(module, FeedForwardBlock):
             self.add(f"{name}.output", "layer output", output.shape)
         elif isinstance(module, Embeddings | Pooler):
             self.add(f"{name}.output", "output", output.shape)
+
+    def _new_parameters(self, name: str) -> tuple[int | None, bool]:
+        """None for a module that has run in this layer already, as one does for each segment of a text."""
+        place = name, self._layer.get(_encoder_of(name))
+        again, self._ran = ".layers." in name and place in self._ran, self._ran | {place}
+        return (None, False) if again else self._counted[name]
 
     def _watch(self, module: nn.Module, method: str, see: Callable[[Tensor | None], None]) -> None:
         called = getattr(module, method)

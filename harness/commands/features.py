@@ -1,6 +1,7 @@
 """Vectors of every token as data: `python -m harness features RUN input=text.txt to=features.jsonl`.
 
-One text a line, two texts of a pair separated by ` ||| `. The model is a run of ours or a checkpoint, ours or a published one.
+One text a line, two texts of a pair separated by ` ||| `. The model is a run of ours or a checkpoint, ours or a published one;
+or, without weights, a randomly initialised one.
 Files are written as the texts come. What is held in memory does not grow with their number, but for Parquet's table of
 contents: about a kilobyte for every `GROUP_BYTES`. B texts, T tokens, L selected layers, D hidden.
 """
@@ -26,10 +27,12 @@ from harness.config.schema import HardwareConfig, RunConfig
 from harness.data import tokenizer
 from harness.errors import InputError
 from harness.hardware.device import Machine
+from harness.measure import subject
 from harness.terminal import table
 from models.batch import Batch
 from models.config import EncoderConfig
 from models.encoder import Encoder
+from models.heads import SequenceClassifier, build_classifier
 
 DEFAULT_LAYERS = 4
 """Layers that are written where none are named, the last first."""
@@ -67,7 +70,11 @@ Text = str | tuple[str, str]
 def main(options: Features, configs: list[RunConfig]) -> int:
     """Writes the vectors whole or not at all, and prints their sizes; 0. InputError for what cannot be read or written."""
     (config,) = configs
-    print(extract(Extractor(source_of(options, config), config.hardware, options.layers, options.max_length), options))
+    source = source_of(options, config) if options.source else random_source(options, config)
+    printed = extract(Extractor(source, config.hardware, options.layers, options.max_length), options)
+    if not options.source:
+        print(f"no weights are named: randomly initialised (seed {config.seed})")
+    print(printed)
     return 0
 
 
@@ -182,6 +189,23 @@ def source_of(options: Weights, config: RunConfig) -> Source:
     if any(group_of(choice) in OF_MODEL for choice in options.choices):
         refuse_other_model(shape, config.model, f"{key}={name!r}")
     return Source(encoder.eval(), reader)
+
+
+def random_source(options: Features, config: RunConfig) -> Source:
+    """A randomly initialised encoder of the file's shape, or of the model that is named, and the tokenizer of a file.
+
+    InputError for files that cannot be read, and for more pieces than the shape has token embeddings.
+    """
+    reader = tokenizer.build(config.tokenizer, ())
+    pieces, pad = reader.get_vocab_size(), tokenizer.pad_token_id(reader) or 0
+    if options.bert_config_file is None:
+        shape = replace(config.model, vocab_size=pieces, pad_token_id=pad)
+    else:
+        shape = huggingface.shape_of(options.bert_config_file, "bert_config_file")
+        if pieces > shape.vocab_size:
+            where = f"bert_config_file={str(options.bert_config_file)!r}"
+            raise InputError(f"the tokenizer has {pieces} pieces, {where} {shape.vocab_size} token embeddings")
+    return Source(build_classifier(shape, subject.OUTPUTS, config.seed, SequenceClassifier).encoder.eval(), reader)
 
 
 def refuse_other_model(read: EncoderConfig, expected: EncoderConfig, source: str) -> None:

@@ -1,8 +1,9 @@
 """The inputs of a model: `python -m harness inspect task=mrpc item=3 [split=validation] [to=FOLDER] [RUN attention=true]`.
 
 Prints pieces, segments, positions and labels of one item of a task as a table, and draws them; with weights, the attention too.
-`text="The bank was robbed" RUN` shows a text of the user in place of an item, and what the run predicts of it. An item or text
-is one sequence, of kind `spans` one a window. B texts, T pieces, K masked pieces, V pieces of the vocabulary.
+`text="The bank was robbed" RUN` shows a text of the user in place of an item, and what the run predicts of it; word= adds the
+attention of one of its words in numbers, and with texts= compares its vectors in several texts. An item or text is one
+sequence, of kind `spans` one a window. B texts, T pieces, K masked pieces, V pieces of the vocabulary.
 """
 
 import shutil
@@ -20,6 +21,7 @@ from tokenizers import Tokenizer
 from harness import tasks
 from harness.checkpoints import find_run, finetuned, native, start
 from harness.commands import inspect_pictures as pictures
+from harness.commands import inspect_word
 from harness.commands.features import Source, source_of
 from harness.commands.grammar import group_of
 from harness.commands.inspect_pictures import AttentionMap, InputSequence, maps_of
@@ -77,15 +79,20 @@ def main(options: Inspect, configs: list[RunConfig]) -> int:
         raise InputError("task=none has no items: expected the task whose item is shown, such as task=mrpc")
     subject.refuse_scored(configs[0].task)
     config = with_labels(resolve(configs[0], start.read(configs[0])))
-    if options.text is None:
+    if options.text is None and options.texts is None:
         source, config = with_weights(options, config) if options.source else (None, config)
         sequences, predicted = sequences_of(config, options.split, options.item, source and source.tokenizer), []
     else:
         config = replace(config, corpus=configs[0].corpus)  # without a pretraining no corpus is kept
         weights = named(options, config)
         source, config = with_weights(options, config) if options.source else random_source(options, config)
+        if options.texts is not None:
+            print(alike_in_texts(options, config, source, weights))
+            return 0
         sequences = text_sequences(options, config, source, weights)
         predicted = predictions(options, config, source, weights, sequences)
+        if options.word is not None:
+            predicted += _of_word(options, sequences, source)
     paths = [str(path) for sequence in sequences for path in _drawn(options, sequence, source)]
     print("\n\n".join([*map(as_table, sequences), *predicted, "\n".join(paths)]))
     return 0
@@ -110,7 +117,8 @@ def _maps(options: Inspect, sequence: InputSequence, source: Source) -> list[Att
     maps = maps_of(source.encoder, sequence.batch)
     if not maps:
         weights = "the model" if options.source is None else "{}={!r}".format(*options.source)
-        raise InputError(f"{weights} has no attention: leave attention=true out")
+        key = "word=" if options.word else "attention=true"
+        raise InputError(f"{weights} has no attention: leave {key} out")
     return maps
 
 
@@ -271,6 +279,27 @@ def _masked(source: Source, head: MaskedLMHead, batch: Batch, places: list[int])
     return lines
 
 
+# A word
+
+
+def _of_word(options: Inspect, sequences: list[InputSequence], source: Source) -> list[str]:
+    """The tables of the attention of the word."""
+    ids = sequences[0].batch.input_ids[0].tolist() if len(sequences) == 1 else []
+    maps = _maps(options, sequences[0], source)
+    return inspect_word.attention_of(options.word, options.layer, options.text.split(SEPARATOR), source, ids, maps)
+
+
+def alike_in_texts(options: Inspect, config: RunConfig, source: Source, weights: Named) -> str:
+    """The tables of the vectors of the word: of weights, after those of the same model before any training."""
+    untrained = replace(config, model=replace(config.model, init_from=None))
+    before = f"randomly initialised (seed {config.seed})"
+    encoders = {before: subject.classifier(untrained, config.seed).encoder.eval()}
+    if options.source:
+        encoders[weights.title] = source.encoder
+    longest = min(config.measure.length or MEASURED_LENGTH, config.model.longest_text)
+    return inspect_word.alike(options.word, options.texts, source.tokenizer, encoders, longest)
+
+
 # An item
 
 
@@ -375,6 +404,9 @@ def attention_note(model: EncoderConfig) -> str:
     """Which pieces a piece may attend to."""
     if model.body in (Body.lstm, Body.static):
         return "none"
+    if model.segment_length is not None:
+        before = f", and of the {model.memory_length} before it what the layer below says" if model.memory_length else ""
+        return f"each piece sees itself and those before it in its segment of {model.segment_length}{before}"
     if model.attention_window is None:
         return "each piece sees itself and those before it" if model.causal else "each piece sees every piece"
     side = model.attention_window // 2

@@ -17,6 +17,8 @@ from matplotlib import colormaps
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from torch import Tensor, nn
+from torch.nn import functional as F
+from torch.overrides import TorchFunctionMode
 
 from harness.commands.pictures import breadth, drawable, fitted, rounded, sheet
 from models.attention.disentangled import DisentangledAttention
@@ -141,6 +143,7 @@ class AttentionMap:
 
     title: str
     weights: Tensor  # (H, T, T)
+    scores: Tensor | None = None  # (H, T, T) before the softmax; None of an attention that adds or cuts products of its own
 
 
 def maps_of(encoder: Encoder, batch: Batch) -> list[AttentionMap]:
@@ -155,7 +158,7 @@ def maps_of(encoder: Encoder, batch: Batch) -> list[AttentionMap]:
                 stack.enter_context(module.register_forward_pre_hook(lambda *call: calls.append(call)))
         encoder(batch)
     heads, titles = encoder.config.num_attention_heads, _titles(encoder) if calls else []
-    return [AttentionMap(title, weights(*call, heads)) for title, call in zip(titles, calls, strict=True)]
+    return [AttentionMap(title, weights(*call, heads), scores(*call)) for title, call in zip(titles, calls, strict=True)]
 
 
 def _titles(encoder: Encoder) -> list[str]:
@@ -202,6 +205,34 @@ def _mixed(attention: nn.Module, inputs: tuple, values: Tensor) -> Tensor:
         stack.enter_context(hook)
         attention(*inputs)
     return captured[0][0]
+
+
+def scores(attention: nn.Module, inputs: tuple) -> Tensor | None:
+    """(H, T, T) of an attention that calls torch's kernel once for all pairs of pieces; -inf where a pair is masked."""
+    calls = _KernelCalls()
+    with torch.inference_mode(), calls:
+        attention(*inputs)
+    T = inputs[0].shape[1]
+    if len(calls.seen) != 1 or calls.seen[0][0].shape[2] != T or calls.seen[0][1].shape[2] != T:
+        return None
+    ((query, key, mask, scale),) = calls.seen
+    products = (query @ key.transpose(-1, -2)) * (query.shape[-1] ** -0.5 if scale is None else scale)
+    if mask is not None:
+        products = products.masked_fill(~mask, float("-inf")) if mask.dtype is torch.bool else products + mask
+    return products[0].float().cpu()
+
+
+class _KernelCalls(TorchFunctionMode):
+    """Queries, keys, mask and scale of each call of torch's attention."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: list[tuple[Tensor, Tensor, Tensor | None, float | None]] = []
+
+    def __torch_function__(self, function, types, arguments=(), keywords=None):
+        if function is F.scaled_dot_product_attention:
+            self.seen.append((arguments[0], arguments[1], keywords["attn_mask"], keywords["scale"]))
+        return function(*arguments, **(keywords or {}))
 
 
 def draw_attention(maps: Sequence[AttentionMap], pieces: Sequence[str], title: str) -> Figure:

@@ -79,6 +79,11 @@ def refuse_files(source: Path, to: Path) -> None:
         raise InputError(f"to={str(to)!r} is a folder or the input itself: expected another file")
 
 
+def _has_values(choice: str) -> bool:
+    """Whether a choice names several values, as `model=base,gpt` does and `enhancement=[swiglu,shared]` does not."""
+    return "," in re.sub(r"\[.*?\]|\{.*?\}|\(.*?\)|'.*?'|\".*?\"", "", choice)
+
+
 # Before a run
 
 
@@ -105,20 +110,40 @@ class Plan(Composed):
 
 @dataclass(frozen=True, kw_only=True)
 class Describe(Composed):
-    """Shows what a variant is.
+    """Shows what a variant is, or several beside each other: model=base,gpt,encoder_decoder
 
-    TOPIC is `variant`: difference from base, parameters, shapes, a picture; `scales`: parameters, FLOPs and memory of the
+    TOPIC is `variant`: difference from base, parameters, shapes, a picture; `beside`: several variants in one table, their
+    architectures, parameters and what each word sees in pictures; `scales`: parameters, FLOPs and memory of the
     variant at every scale, with factors; `activations`: a picture of all non-linearities and their derivatives;
-    `coordinates`: sizes of activations over widths after a few steps, with and without pretrain.mup_base_width; or
-    `numpy`: BERT written out in NumPy, every stage of a text beside torch, and a training on 50 sentences.
+    `positions`: learned vectors of positions beside sinusoids; `coordinates`: sizes of activations over widths after a few
+    steps, with and without pretrain.mup_base_width; or `numpy`: BERT written out in NumPy, every stage of a text beside
+    torch, and a training on 50 sentences.
 
-    Everything else chooses the variant: model=albert scale=base 'enhancement=[swiglu]' pretrain=rtd model.KEY=VALUE
+    Everything else chooses the variant: model=albert scale=base 'enhancement=[swiglu]' pretrain=rtd model.KEY=VALUE. Commas
+    without -m are `beside`, with -m every variant has its own pages.
     """
 
-    topics: ClassVar[tuple[str, ...]] = ("variant", "scales", "activations", "coordinates", "numpy")
+    topics: ClassVar[tuple[str, ...]] = ("variant", "beside", "scales", "activations", "positions", "coordinates", "numpy")
     topic: str = word("TOPIC", "variant", "what is shown", choices=topics, called="topic")
-    text: str = key("The boys were ready in the field.", "text that `numpy` shows")
+    text: str = key("The boys were ready in the field.", "text that `numpy` shows, and whose words see each other in `beside`")
+    flops_per_second: float | None = key(
+        None, "FLOP/s of a device: `beside` extrapolates the time of pretrain=own pretrain.tokens=132e9", range=ABOVE_ZERO
+    )
     to: Path = key(Path("multirun", "describe"), "folder of the pictures")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.flops_per_second is not None and self.topic != "beside" and not self.is_implied_sweep:
+            raise InputError("flops_per_second= is of `describe beside`: expected it there, or several variants")
+
+    @property
+    def is_implied_sweep(self) -> bool:
+        """Whether variants are named with commas, without -m and without a topic."""
+        return self.topic == "variant" and not set(SWEEP) & set(self.choices) and any(map(_has_values, self.choices))
+
+    def overrides(self) -> list[str]:
+        sweep = self.is_implied_sweep or (self.topic == "beside" and not set(SWEEP) & set(self.choices))
+        return [*(["-m"] if sweep else []), *super().overrides()]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -177,10 +202,13 @@ class Audit(Store):
     vocab_file: str | None = key(None, "a WordPiece vocabulary, one piece a line, for claims about the ids of a text")
     where: tuple[str, ...] = key((), f"only rows of this {', '.join(AUDIT_FILTERS)}, such as where=verdict=refuted")
     measure: bool = switch("times what is claimed of speed: minutes")
+    glue: bool = switch("in place of claims: GLUE before BERT and of BERT as its paper states it, beside the finished runs")
     config_dir: str | None = key(None, kind="hydra")
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.glue and (self.claims or self.where or self.measure):
+            raise InputError("--glue shows no claims: leave claims=, where= and --measure out, or --glue")
         for condition in self.where:
             if condition.partition("=")[0] not in AUDIT_FILTERS:
                 raise unknown("key", condition.partition("=")[0], AUDIT_FILTERS, "where")
@@ -236,11 +264,23 @@ class Inspect(Weights):
     to: Path = key(Path("multirun", "inspect"), "folder of the pictures")
     png: bool = key(False, "true: PNG beside SVG")
     attention: bool = key(False, "true: the attention of every layer and head too, of RUN, checkpoint= or text=")
+    word: str | None = key(None, "of text=: products of its queries with all keys, and its weights of attention, as numbers")
+    layer: int = key(-1, "of word=: 1 is the first, -1 the last", range=Range(at_least=-1000, limit=1000))
+    texts: str | None = key(
+        None, "in place of text=, with word=: how alike its vectors are in several texts, separated by ` ||| `, by layer"
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.text is not None and self.item is not None:
-            raise InputError("item= and text= both name what is shown: give one of them")
+        if sum(value is not None for value in (self.text, self.texts, self.item)) > 1:
+            names = " and ".join(f"{name}=" for name in ("item", "text", "texts") if getattr(self, name) is not None)
+            raise InputError(f"{names} both name what is shown: give one of them")
+        if self.texts is not None and (self.word is None or self.attention):
+            raise InputError("texts= needs the word whose vectors are compared, word=bank, without attention=true")
+        if self.word is not None and self.item is not None:
+            raise InputError("word= is of a text of yours: give text= or texts= in place of item=")
+        if self.texts is not None:
+            return
         if self.text is None and not any(choice.startswith("task=") for choice in self.choices):
             raise InputError("task= is missing: expected the task whose item is shown, such as task=mrpc")
         if self.text is None and self.item is None:
@@ -253,13 +293,15 @@ class Inspect(Weights):
 class Tokenizer(Composed):
     """Shows how tokenizers cut a text: trained on it to the same size, or one that exists.
 
-    Everything else chooses text and training: task=sst2 data=local, or corpus=wikitext; tokenizer.vocab_size=4096
+    Everything else chooses text and training: task=sst2 data=local, or corpus=wikitext; tokenizer.vocab_size=4096. A tokenizer
+    that exists is that of RUN, tokenizer.file=FILE or tokenizer.vocab_file=FILE.
     """
 
     run: str | None = word("RUN", None, f"{RUN}: its tokenizer")
     kinds: tuple[str, ...] | None = key(
         None, f"what is trained and compared ({','.join(TOKENIZERS)})", choices=TOKENIZERS, called="kind"
     )
+    text: str | None = key(None, "in place of the held-out text: a text of yours, word by word")
     characters: int = key(1_000_000, "of held-out text that is counted, at most", range=Range(at_least=1, limit=1e12))
     keep: str | None = key(
         None, "used: writes the tokenizer with the pieces of these texts alone, for weights", choices=("used",), called="choice"
@@ -268,6 +310,16 @@ class Tokenizer(Composed):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.text is not None and len(self.texts) < 2 and not self.keep:
+            exists = self.run or any(choice.startswith(("tokenizer.file=", "tokenizer.vocab_file=")) for choice in self.choices)
+            if not self.texts and (self.kinds or not exists):
+                if self.kinds:
+                    raise InputError("kinds= are trained: name the text that they are trained on (task=, corpus=)")
+                raise InputError(
+                    "text= needs a tokenizer: give RUN, tokenizer.vocab_file=FILE or tokenizer.file=FILE, or name the text "
+                    "that one is trained on (task=, corpus=)"
+                )
+            return
         if len(self.texts) != 1 and not (self.keep and self.texts):
             problem = "both name a text" if self.texts else "are missing"
             raise InputError(f"task= and corpus= {problem}: expected one of them, such as task=sst2 or corpus=wikitext")
@@ -282,10 +334,11 @@ class Tokenizer(Composed):
 class Features(Weights):
     """Writes the vectors of every token of every line of a text file.
 
-    model=, scale= and enhancement= say which model is expected; hardware= on what it runs.
+    model=, scale= and enhancement= say which model is expected; hardware= on what it runs. Without weights the encoder of
+    bert_config_file= or of model= is randomly initialised (seed=), with tokenizer.vocab_file=FILE.
     """
 
-    groups = (*OF_MODEL, "tokenizer", "hardware", "tracking", "output")
+    groups = (*OF_MODEL, "tokenizer", "hardware", "tracking", "output", "seed")
 
     input: Path = key(
         meaning="text file in UTF-8, one text a line, the texts of a pair separated by ` ||| `; or a .csv, .tsv, .jsonl"
@@ -294,6 +347,9 @@ class Features(Weights):
         ("text",), "columns of a .csv, .tsv, .jsonl or .parquet: one, or the two of a pair, [premise,hypothesis]"
     )
     to: Path = key(meaning="file to write; an older one is replaced")
+    bert_config_file: Path | None = key(
+        None, "in place of weights: the bert_config.json of an encoder that is randomly initialised"
+    )
     format: str | None = key(
         None, "jsonl, parquet or safetensors (the ending of `to`; jsonl where it has none)", choices=FEATURES
     )
@@ -307,8 +363,17 @@ class Features(Weights):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not self.source:
-            raise InputError("no weights are named: give RUN or checkpoint=FOLDER, one of them")
+        if self.source and self.bert_config_file:
+            raise InputError(f"{self.source[0]} names weights, which have their own shape: leave bert_config_file= out")
+        if self.bert_config_file and (named := [choice for choice in self.choices if group_of(choice) in OF_MODEL]):
+            raise InputError(f"bert_config_file= and {named[0]} both name a model: give one of them")
+        if not self.source and not any(
+            choice.startswith(("tokenizer.vocab_file=", "tokenizer.file=")) for choice in self.choices
+        ):
+            raise InputError(
+                "no weights are named: give RUN or checkpoint=FOLDER, one of them; or, for random ones, "
+                "tokenizer.vocab_file=FILE with bert_config_file=FILE or model="
+            )
         refuse_files(self.input, self.to)
         if len({*(self.layers or ())}) < len(self.layers or ()):
             raise InputError(f"layers={[*self.layers]} names a layer twice")

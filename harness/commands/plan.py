@@ -65,7 +65,7 @@ def extrapolated(groups: list[Group], options: Plan) -> list[str]:
         return ["Extrapolated: -, for the time or the FLOPs of some runs are not known"]
     hours = sum(seconds) / 3600
     cost = "" if price is None else f", {hours * price:,.2f} at {price:g} an hour"
-    return [wrapped(f"Extrapolated: about {hours:,.1f} h of one device{cost} ({how})", 0)]
+    return [wrapped(f"Extrapolated: about {duration(sum(seconds))} of one device{cost} ({how})", 0)]
 
 
 def shown(planned: list[PlannedRun]) -> list[str]:

@@ -1,10 +1,11 @@
 """How tokenizers cut a text: `python -m harness tokenizer task=sst2 [kinds=wordpiece,bpe] [tokenizer.vocab_size=4096]`.
 
 Trains each kind on the same text to the same size, and shows pieces a word, unknown ones, lengths and the words that are split
-most, on held-out text. RUN, `tokenizer.file=FILE` or `tokenizer.vocab_file=FILE` shows a tokenizer that exists. Words are runs
-of letters and digits and each punctuation mark, as BERT finds them. N texts.
+most, on held-out text; with text= each word of that text. RUN, `tokenizer.file=FILE` or `tokenizer.vocab_file=FILE` shows a
+tokenizer that exists. Words are runs of letters and digits and each punctuation mark, as BERT finds them. N texts.
 """
 
+import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -26,7 +27,7 @@ from harness.checkpoints import find_run, native
 from harness.checkpoints.start import checkpoint_of
 from harness.commands.options import TOKENIZERS
 from harness.commands.options import Tokenizer as Options
-from harness.commands.pictures import STYLE, save
+from harness.commands.pictures import STYLE, breadth, drawable, fitted, rounded, save, sheet
 from harness.config.choices import TaskKind, TokenizerKind
 from harness.config.resolve import Found, resolve
 from harness.config.schema import RunConfig, TokenizerConfig
@@ -34,8 +35,9 @@ from harness.corpus.prepare import Lines
 from harness.data import tokenizer as tokenizers
 from harness.data.tokenizer import SPECIAL, special_ids
 from harness.errors import InputError
+from harness.paths import file_name
 from harness.tasks.rows import load_table, with_labels
-from harness.terminal import WIDTH, LiveLine, Row, live_line, table
+from harness.terminal import WIDTH, LiveLine, Row, live_line, table, wrapped
 
 EXISTING = "this one"
 """Name of the tokenizer that is not trained here."""
@@ -56,6 +58,16 @@ LINES = (("#000000", "-"), ("#0072B2", "--"), ("#D55E00", "-."), ("#009E73", ":"
 GREYS = ("#F2F2F2", "#CFCFCF", "#A3A3A3", "#787878")
 """Colours of words in 1, 2, ... pieces."""
 
+PIECE_COLOURS = {"word": "#F1EFEA", "first": "#D3EBD3", "further": "#D6E6F4", "unknown": "#F6CFD8"}
+ACROSS, ROW, BETWEEN, WIDEST = 11.0, 0.42, 0.16, 3.0
+"""Inches of words side by side; of a row of boxes; between two words, and between two lines of them; of the longest word."""
+
+MOST_WORDS = 200
+"""Words of a text of the user, all of which are drawn."""
+
+IN_NAME = 24
+"""Characters of a text that the name of its picture begins with."""
+
 POINTS = 12
 """Groups of texts by their number of words, each with about as many texts."""
 
@@ -74,6 +86,8 @@ def main(options: Options, configs: list[RunConfig]) -> int:
         raise InputError(f"the command line names {len(configs)} runs: expected one text")
     config = replace(resolve(configs[0], Found()), corpus=configs[0].corpus)  # without a pretraining no corpus is kept
     is_corpus = "corpus" in options.texts
+    if options.text is not None:
+        return of_own_text(options, config)
     train, held_out = texts_of(config, is_corpus, "train"), texts_of(config, is_corpus, "validation")
     text = text_of(held_out, options.characters)
     if not text.texts:
@@ -164,6 +178,73 @@ def _trained(kind: str, settings: TokenizerConfig, train: Iterable[str]) -> Toke
             )
         return built
     return tokenizers.build(replace(settings, kind=TokenizerKind[kind]), train)
+
+
+# A text of the user
+
+
+@dataclass(frozen=True)
+class Cut:
+    """One text as one tokenizer cuts it: the pieces of each word, and all with the special ones around."""
+
+    name: str
+    words: list[tuple[str, list[str], list[int]]]  # word, pieces, ids
+    pieces: list[str]
+    ids: list[int]
+    unknown: int | None
+    vocab_size: int
+
+    @property
+    def whole(self) -> int:
+        """Words that are one piece, and a known one."""
+        return sum(len(ids) == 1 and ids != [self.unknown] for _, _, ids in self.words)
+
+
+def of_own_text(options: Options, config: RunConfig) -> int:
+    """Prints each word of text= with its pieces and ids, by each tokenizer, and writes the picture; 0."""
+    is_corpus = "corpus" in options.texts
+    train = texts_of(config, is_corpus, "train") if options.texts else ()
+    trained_on = f"corpus {config.corpus.name}" if is_corpus else f"task {config.task.name}"
+    with live_line("training tokenizers"):
+        cuts = [cut_of(name, tokenizer, options.text) for name, tokenizer in _tokenizers(options, config, train)]
+    parts = [f"text: {options.text}"]
+    for cut in cuts:
+        existing = options.run or config.tokenizer.file or config.tokenizer.vocab_file
+        title = f"{EXISTING}: {existing}" if cut.name == EXISTING else f"{cut.name}, trained on {trained_on}"
+        rows = [(word, str(len(pieces)), " ".join(pieces), " ".join(map(str, ids))) for word, pieces, ids in cut.words]
+        rows.append((f"all {len(cut.words)}", str(sum(len(pieces) for _, pieces, _ in cut.words)), "", ""))
+        notes = [
+            f"as a model reads it: {' '.join(cut.pieces)}",
+            f"ids: {' '.join(map(str, cut.ids))}",
+            f"{cut.whole} of {len(cut.words)} words are whole; to a tokenizer of whole words the others are unknown",
+        ]
+        head = ("word", "pieces", "", "ids")
+        parts += [
+            f"{title}, {cut.vocab_size:,} pieces",
+            table(head, rows, "lrll"),
+            "\n".join(wrapped(note, 0) for note in notes),
+        ]
+    name = file_name(f"text-{options.text[:IN_NAME]}-{zlib.crc32(options.text.encode(errors='surrogatepass')):08x}")
+    with mpl.rc_context(STYLE):
+        paths = save(draw_cuts(cuts), options.to, name)
+    print("\n\n".join([*parts, "\n".join(map(str, paths))]))
+    return 0
+
+
+def cut_of(name: str, tokenizer: Tokenizer, text: str) -> Cut:
+    """InputError for a text without words, or with more than can be drawn."""
+    tokenizer.no_truncation()
+    words = BertPreTokenizer().pre_tokenize_str(text)
+    if not 0 < len(words) <= MOST_WORDS:
+        raise InputError(
+            f"text= has {len(words):,} words: expected 1 to {MOST_WORDS}; longer texts are read by task= or corpus="
+        )
+    row, whole = tokenizer.encode(text, add_special_tokens=False), tokenizer.encode(text)
+    cut = [
+        (word, [row.tokens[place] for place in places], [row.ids[place] for place in places])
+        for (word, _), places in zip(words, pieces_of(row.offsets, [span for _, span in words]), strict=True)
+    ]
+    return Cut(name, cut, whole.tokens, whole.ids, special_ids(tokenizer)["unk"], tokenizer.get_vocab_size())
 
 
 # Counts
@@ -392,6 +473,51 @@ def draw(counts: Sequence[Counts], text: Text, source: str) -> Figure:
     _draw_lengths(left, counts, text)
     _draw_words(right, counts)
     return figure
+
+
+def draw_cuts(cuts: Sequence[Cut]) -> Figure:
+    """A row of words above a row of pieces for each tokenizer, in lines of whole words; further pieces of a word are blue."""
+    rows = [(f"{len(cuts[0].words)} words", [[(word, "word")] for word, _, _ in cuts[0].words])]
+    for cut in cuts:
+        name = f"{cut.name}: {sum(len(pieces) for _, pieces, _ in cut.words)} pieces"
+        kinds = [
+            ["unknown" if one == cut.unknown else "further" if order else "first" for order, one in enumerate(ids)]
+            for _, _, ids in cut.words
+        ]
+        rows.append(
+            (name, [list(zip(pieces, of_word, strict=True)) for (_, pieces, _), of_word in zip(cut.words, kinds, strict=True)])
+        )
+    wide = [
+        max(sum(_box(piece) for piece, _ in boxes) for boxes in column) + BETWEEN
+        for column in zip(*(row for _, row in rows), strict=True)
+    ]
+    lines: list[list[int]] = [[]]
+    for place, width in enumerate(wide):
+        if lines[-1] and sum(wide[other] for other in lines[-1]) + width > ACROSS:
+            lines.append([])
+        lines[-1].append(place)
+    left, top = 0.4 + max(breadth(name, 9) for name, _ in rows), (len(rows) * ROW + BETWEEN) * len(lines)
+    figure, axes = sheet(max(4.0, left + max(sum(wide[place] for place in line) for line in lines)), top + 0.65)
+    axes.text(0.2, top + 0.35, "Words and their pieces", fontsize=12, fontweight="bold", va="center")
+    y = top
+    for line in lines:
+        for name, words in rows:
+            y -= ROW
+            axes.text(0.2, y + 0.15, name, va="center", color="#444444")
+            for order, place in enumerate(line):
+                x = left + sum(wide[other] for other in line[:order])
+                for piece, kind in words[place]:
+                    rounded(axes, x, y, _box(piece) - 0.04, 0.3, facecolor=PIECE_COLOURS[kind])
+                    label, size = fitted(piece, WIDEST, 9)
+                    axes.text(x + (_box(piece) - 0.04) / 2, y + 0.15, label, fontsize=size, ha="center", va="center")
+                    x += _box(piece)
+        y -= BETWEEN
+    return figure
+
+
+def _box(piece: str) -> float:
+    """Inches that a word or piece takes."""
+    return min(breadth(drawable(piece), 9), WIDEST) + 0.2
 
 
 def _draw_lengths(axes: Axes, counts: Sequence[Counts], text: Text) -> None:

@@ -74,6 +74,7 @@ CHOICES = {
         "bilstm": "lstm elmo rnn",
         "static": "word2vec cbow bow",
         "modern": "modernbert",
+        "transformer_xl": "txl transfo_xl transformerxl",
         "mbert": "multilingual_bert",
         "windowed": "local sliding_window",
     },

@@ -76,7 +76,7 @@ def counting() -> Iterator[FlopCounterMode]:
     if operators.unstated:
         raise InputError(
             f"the FLOPs of {', '.join(operators.unstated)} are unknown: expected a formula, registered by "
-            "torch.utils.flop_counter.register_flop_formula in the module of the class that calls it (docs/guide.md, Measuring)"
+            "torch.utils.flop_counter.register_flop_formula in the module of the class that calls it (docs/method.md, FLOPs)"
         )
 
 

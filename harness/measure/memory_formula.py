@@ -83,6 +83,8 @@ class _AttentionOfCPU(torch.overrides.TorchFunctionMode):
         if function is not F.scaled_dot_product_attention:
             return function(*args, **(kwargs or {}))
         mask = kwargs["attn_mask"]
+        if mask is not None and mask.requires_grad:  # a learned bias, whose gradient the kernel does not have
+            return function(*args, **kwargs)
         mask = torch.zeros_like(mask, dtype=args[0].dtype) if mask is not None and mask.dtype is torch.bool else mask
         fused = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
         return fused(*args, attn_mask=mask, scale=kwargs["scale"])[0]

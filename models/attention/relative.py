@@ -1,12 +1,18 @@
-"""Relative attention. B sequences, T tokens, R offsets, D hidden, H heads of K.
+"""Relative attention. B sequences, T tokens, N queries over M keys of a segment, R offsets, D hidden, H heads of K.
 
 A score has four parts: what a query seeks in content and in distance, and what every query seeks in both (arXiv:1901.02860,
-section 3.3); a fifth says whether two tokens are in the same segment (arXiv:1906.08237, section 2.5).
-There is no segment recurrence: a text that is longer than the model takes is cut.
+section 3.3); without `causal` a fifth says whether two tokens are in the same text of a pair (arXiv:1906.08237, section 2.5).
+
+With `segment_length` a text is read in segments. Their tokens attend to each other and to the memory, the `memory_length`
+tokens before them as the layer below left them, which has no gradient (arXiv:1901.02860, section 3.2). Weights do not change
+within a text, so all segments of a layer are computed before the next layer. The memory is empty where a text begins: in
+pretraining it lasts for one sequence of several segments, across the documents in it, and not from one step to the next.
 
 Both streams of permutation language modelling (arXiv:1906.08237, section 2.3) are one stream here: each target has an
 appended query (`Batch.queries`) with the target's position, and the mask lets it see what comes earlier in the sampled order.
 """
+
+import math
 
 import torch
 from torch import Tensor, nn
@@ -15,57 +21,86 @@ from models.attention.products import Context, Heads, attend, heads_detail
 from models.batch import Batch
 from models.config import EncoderConfig
 from models.describe import Part, parameters_of
-from models.reach import EVERYWHERE
+from models.reach import EVERYWHERE, Reach
 
 
 class RelativeAttention(nn.Module):
-    """Attention by content, by offset from query to key, and by equal or unequal segment (arXiv:1906.08237)."""
+    """Attention by content, by offset from query to key, and by equal or unequal text of a pair (arXiv:1906.08237)."""
 
     positions_are_constant = True
-    receptive_field = EVERYWHERE
     depends_on_order = True
 
     def __init__(self, config: EncoderConfig, layer: int = 0) -> None:
         super().__init__()
-        size, width, bias = config.hidden_size, config.attention_width, config.attention_bias
+        size, width, bias, self.config = config.hidden_size, config.attention_width, config.attention_bias, config
         self.num_heads, self.head_size = config.num_attention_heads, config.head_width
         self.scale = self.head_size**-0.5 if config.attention_scale else 1.0
-        self.dropout = config.attention_probs_dropout_prob
+        self.dropout, self.causal = config.attention_probs_dropout_prob, config.causal
+        self.segment_length = config.segment_length if config.causal else None
+        self.memory_length = 0 if self.segment_length is None else config.memory_length
         self.query = nn.Linear(size, width, bias=bias)
         self.key_value = nn.Linear(size, 2 * width, bias=bias)
         self.position = nn.Linear(size, width, bias=False)
         self.output = nn.Linear(width, size, bias=bias)
         self.content_bias = nn.Parameter(torch.zeros(width))
         self.position_bias = nn.Parameter(torch.zeros(width))
-        self.segment_bias = nn.Parameter(torch.zeros(width))
-        self.segment_embedding = nn.Parameter(torch.zeros(2, width))  # same segment, another segment
+        pairs = not config.causal
+        self.segment_bias = nn.Parameter(torch.zeros(width)) if pairs else None
+        self.segment_embedding = nn.Parameter(torch.zeros(2, width)) if pairs else None  # same text of a pair, another text
 
     def forward(self, hidden: Tensor, context: Context) -> Tensor:
         """(B, T, D) -> (B, T, D), in a `relative_context`. A row that may see nothing gets zeros from attention."""
         query = self.query(hidden)
-        key, value = (self._split(part) for part in self.key_value(hidden).chunk(2, dim=-1))
-        bias = self._position_scores(query, context)
-        if context.token_types is not None:  # one segment alone would add the same number to every key
+        vectors = self._split(self.position(context.relative.to(query.dtype)))  # (H, R, K)
+        attended = [self._of_segment(hidden, query, vectors, context, places) for places in self._segments(hidden.shape[1])]
+        whole = attended[0] if len(attended) == 1 else torch.cat(attended, dim=2)  # (B, H, T, K)
+        return self.output(whole.transpose(1, 2).flatten(2))
+
+    def _segments(self, length: int) -> list[tuple[slice, slice]]:
+        """Places of the queries and of the keys of each segment; one segment is the whole text where there are none."""
+        size = self.segment_length or length
+        ends = [(start, min(start + size, length)) for start in range(0, length, size)]
+        return [(slice(start, end), slice(max(0, start - self.memory_length), end)) for start, end in ends]
+
+    def _of_segment(
+        self, hidden: Tensor, query: Tensor, vectors: Tensor, context: Context, places: tuple[slice, slice]
+    ) -> Tensor:
+        """(B, T, D) hidden states and queries, (H, R, K) vectors of offsets -> (B, H, N, K) of one segment."""
+        rows, columns = places
+        memory, query = hidden[:, columns.start : rows.start].detach(), query[:, rows]
+        read = hidden[:, rows] if columns.start == rows.start else torch.cat([memory, hidden[:, rows]], dim=1)
+        key, value = (self._split(part) for part in self.key_value(read).chunk(2, dim=-1))
+        positions = None if context.positions is None else context.positions[:, rows, columns]
+        bias = self._position_scores(query, vectors, positions, read.shape[1])
+        if context.token_types is not None and self.segment_embedding is not None:  # one text would add the same to every key
             bias = self._add_segment_scores(bias, query, context.token_types)
         dropout = self.dropout if self.training else 0.0
         heads = Heads(self._split(query + self.content_bias), key, value, None, scale=self.scale, dropout=dropout)
-        return self.output(_attend_or_zero(heads, context.mask, bias).transpose(1, 2).flatten(2))
+        mask = context.mask
+        if mask is not None:
+            mask = mask[:, None, columns] if mask.dim() == 2 else mask[:, rows, columns]  # (B, 1 or N, M)
+        if self.causal:
+            N, M = query.shape[1], read.shape[1]
+            seen = torch.ones(1, N, M, dtype=torch.bool, device=query.device).tril(M - N)
+            mask = seen if mask is None else mask & seen
+        return _attend_or_zero(heads, mask, bias)
 
     def _split(self, x: Tensor) -> Tensor:
         return x.unflatten(-1, (self.num_heads, self.head_size)).transpose(-3, -2)  # (..., H, tokens, K)
 
-    def _position_scores(self, query: Tensor, context: Context) -> Tensor:
-        """(B, H, T, T), scaled."""
-        vectors = self._split(self.position(context.relative.to(query.dtype)))  # (H, R, K)
-        scores = self._split((query + self.position_bias) * self.scale) @ vectors.transpose(-1, -2)  # (B, H, T, R)
-        if context.positions is None:
-            return relative_shift(scores)
-        return scores.gather(-1, context.positions[:, None].expand(-1, self.num_heads, -1, -1))
+    def _position_scores(self, query: Tensor, vectors: Tensor, positions: Tensor | None, keys: int) -> Tensor:
+        """(B, H, N, M), scaled; where it is causal, those of later keys have no meaning."""
+        if self.causal and positions is None:
+            vectors = vectors[:, -keys - 1 :]  # by offset from `keys` to 0
+        scores = self._split((query + self.position_bias) * self.scale) @ vectors.transpose(-1, -2)  # (B, H, N, R)
+        if positions is None:
+            return relative_shift(scores, keys)
+        return scores.gather(-1, positions[:, None].expand(-1, self.num_heads, -1, -1))
 
     def _add_segment_scores(self, scores: Tensor, query: Tensor, token_types: Tensor) -> Tensor:
         """(B, H, T, T), scaled.
 
-        For a key of another segment the term is how much more it scores than one of the same: the rest of the term is equal for
+        For a key of the other text the term is how much more it scores than one of the same: the rest of the term is equal for
         all keys of a row, which a softmax does not see.
         """
         same, other = self._split(self.segment_embedding).transpose(-1, -2).split(1, dim=-1)  # each (H, K, 1)
@@ -76,35 +111,62 @@ class RelativeAttention(nn.Module):
     def part(self) -> Part:
         """With its heads and positions."""
         detail = f"{heads_detail(self.num_heads, self.head_size)}, relative positions"
-        return Part("Full self-attention", "attention", detail, parameters_of(self))
+        if self.segment_length is not None:
+            detail += f", segments of {self.segment_length} tokens with a memory of {self.memory_length}"
+        return Part(f"{'Causal' if self.causal else 'Full'} self-attention", "attention", detail, parameters_of(self))
+
+    @property
+    def receptive_field(self) -> Reach:
+        """How far one token reads through this layer: from the end of its segment to the beginning of the memory.
+
+        A further layer adds only whole segments, as tokens of one segment all read from one place on.
+        """
+        if self.segment_length is None:
+            return Reach(math.inf, 0) if self.causal else EVERYWHERE
+        reach = self.segment_length - 1 + self.memory_length
+        further = -(-self.memory_length // self.segment_length) * self.segment_length
+        return Reach(reach, 0, once=reach - further)
 
     def flops(self, length: int) -> int:
-        """FLOPs of one forward pass over one text; segments, a vector a query, are left out."""
-        width = self.num_heads * self.head_size
-        products = 2 * length * width * (length + 2 * length + length)  # content, offsets, values
-        return 2 * length * 4 * self.position.weight.numel() + products + self.flops_once(length)
+        """FLOPs of one forward pass over one text; the terms for pairs, a vector a query, are left out."""
+        sizes = [(rows.stop - rows.start, columns.stop - columns.start) for rows, columns in self._segments(length)]
+        width, matrix = self.num_heads * self.head_size, self.position.weight.numel()
+        products = sum(2 * N * width * (M + self._offsets(M) + M) for N, M in sizes)  # content, offsets, values
+        projections = 2 * matrix * (2 * length + 2 * sum(M for _, M in sizes))  # memory is projected with every segment
+        return projections + products + self.flops_once(length)
 
     def flops_once(self, length: int) -> int:
-        """The part of `flops` that is done once for all texts of a batch: the projection of the 2 T offsets."""
-        return 2 * 2 * length * self.position.weight.numel()
+        """The part of `flops` that is done once for all texts of a batch: the projection of the offsets."""
+        return 2 * self.position.weight.numel() * self._offsets(most_keys(length, self.config))
+
+    def _offsets(self, keys: int) -> int:
+        return keys + 1 if self.causal else 2 * keys
 
 
 def _attend_or_zero(heads: Heads, mask: Tensor | None, bias: Tensor) -> Tensor:
-    """(B, H, T, K), zero for a row that may see nothing, where a softmax would give no number."""
+    """(B, H, N, K), zero for a row that may see nothing, where a softmax would give no number."""
     if mask is None:
         return attend(heads, None, bias)
-    mask = mask[:, None, None] if mask.dim() == 2 else mask[:, None]  # (B, 1, 1 or T, T)
+    mask = mask[:, None]  # (B or 1, 1, 1 or N, M)
     empty = ~mask.any(dim=-1, keepdim=True)
     return attend(heads, mask | empty, bias).masked_fill(empty, 0.0)
 
 
-def relative_shift(scores: Tensor) -> Tensor:
-    """(..., T, 2 T) by falling offset from T to 1 - T -> (..., T, T) by key (arXiv:1901.02860).
+def relative_shift(scores: Tensor, keys: int) -> Tensor:
+    """(..., N, R) by falling offset from M on -> (..., N, M) by key; the last query is the last key (arXiv:1901.02860).
 
-    Each row starts one step earlier than the row before: a view with rows of one number less.
+    Each row starts one step earlier than the row before: a view with rows of one number less. Where the offsets end at 0, what
+    is right of a query's own key belongs to the next row.
     """
-    T = scores.shape[-2]
-    return scores.flatten(-2)[..., T:].unflatten(-1, (T, 2 * T - 1))[..., :T]
+    N, R = scores.shape[-2:]
+    return scores.flatten(-2)[..., N:].unflatten(-1, (N, R - 1))[..., :keys]
+
+
+def most_keys(length: int, config: EncoderConfig) -> int:
+    """Keys that a segment of a text has at most: all, or its own and those of its memory."""
+    if not config.causal or config.segment_length is None:
+        return length
+    return min(length, config.segment_length + config.memory_length)
 
 
 def relative_sinusoids(offsets: Tensor, width: int) -> Tensor:
@@ -114,21 +176,22 @@ def relative_sinusoids(offsets: Tensor, width: int) -> Tensor:
     return torch.cat([angles.sin(), angles.cos()], dim=-1)[:, :width]
 
 
-def relative_context(batch: Batch, width: int) -> Context:
+def relative_context(batch: Batch, config: EncoderConfig) -> Context:
     """What relative attention reads beside the hidden states."""
-    offsets, positions = _offsets(batch)
-    vectors = relative_sinusoids(offsets, width)
+    offsets, positions = _offsets(batch, config)
+    vectors = relative_sinusoids(offsets, config.hidden_size)
     return Context(mask=batch.attention_mask, token_types=batch.token_type_ids, relative=vectors, positions=positions)
 
 
-def _offsets(batch: Batch) -> tuple[Tensor, Tensor | None]:
+def _offsets(batch: Batch, config: EncoderConfig) -> tuple[Tensor, Tensor | None]:
     """The (R,) offsets, query place minus key place, and which (B, T, T) of them each pair has; None: as relative_shift says.
 
-    Positions of a batch without a limit cost a wait for the device, once a forward pass.
+    A causal model needs none below 0. Positions of a batch without a limit cost a wait for the device, once a forward pass.
     """
     places, length = batch.position_ids, batch.input_ids.shape[1]
     device = batch.input_ids.device
     if places is None:
-        return torch.arange(length, -length, -1, device=device), None
+        keys = most_keys(length, config)
+        return torch.arange(keys, -1 if config.causal else -keys, -1, device=device), None
     farthest = int(places.max() - places.min()) if batch.position_limit is None else batch.position_limit - 1
     return torch.arange(farthest, -farthest - 1, -1, device=device), farthest - places[:, :, None] + places[:, None, :]

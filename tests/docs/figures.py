@@ -11,17 +11,14 @@ import json
 import re
 import sys
 from pathlib import Path
-from typing import Any
 
 import jinja2
-from pyarrow import parquet
 
 ROOT = Path(__file__).resolve().parents[2]
 TEMPLATE = Path(__file__).with_name("figures.md.jinja")
 EXAMPLES = ROOT / "reports" / "examples"
 RESULTS = ROOT / "tests" / "benchmarks" / "results"
 
-LOSS = "pretrain/masked_loss"
 BEGINNING = 40
 """Characters of a block by which it is found."""
 
@@ -30,48 +27,9 @@ class MissingError(ValueError):
     """A figure that its file does not have, or a block that its document does not have once."""
 
 
-@functools.cache
-def _summary(study: str) -> list[dict[str, Any]]:
-    return parquet.read_table(EXAMPLES / study / "summary.parquet").to_pylist()
-
-
-def _row(study: str, arm: str, metric: str, task: str) -> dict[str, Any]:
-    found = [one for one in _summary(study) if (one["arm"], one["metric"], one["task"]) == (arm, metric, task)]
-    if len(found) != 1:
-        raise MissingError(f"{study}/summary.parquet: expected one row of {arm}, {metric}, {task}, found {len(found)}")
-    return found[0]
-
-
 def signed(value: float, digits: int) -> str:
     """`+0.21`, with a minus sign and not a hyphen."""
     return f"{value:+.{digits}f}".replace("-", "−")
-
-
-def mean(study: str, arm: str, digits: int = 2, metric: str = LOSS, task: str = "pretraining", scale: float = 1.0) -> str:
-    """`5.00 ± 0.11`; without the standard deviation where it is 0."""
-    row = _row(study, arm, metric, task)
-    value, sd = row["mean"] / scale, (row["sd"] or 0) / scale
-    return f"{value:.{digits}f} ± {sd:.{digits}f}" if sd else f"{value:.{digits}f}"
-
-
-def change(study: str, arm: str, digits: int = 2, metric: str = LOSS, task: str = "pretraining", sign: int = 1) -> str:
-    """`+0.09 [+0.01, +0.17]`, against the baseline of the study; `sign`: -1 for the baseline against the arm."""
-    row = _row(study, arm, metric, task)
-    ends = sorted(sign * row[name] for name in ("ci_low", "ci_high") if row[name] is not None)
-    between = f" [{', '.join(signed(end, digits) for end in ends)}]" if ends else ""
-    return signed(sign * row["change"], digits) + between
-
-
-def unsigned(text: str) -> str:
-    """A change without its signs, where words say them; for a change whose whole interval has one sign."""
-    if len({sign for sign in text if sign in "+−"}) != 1:
-        raise MissingError(f"{text}: its interval holds both signs, so that words cannot say one")
-    return text.replace("+", "").replace("−", "")
-
-
-def verdict(study: str, arm: str, metric: str = LOSS, task: str = "pretraining") -> str:
-    """`worse`, `not resolved`, ..."""
-    return _row(study, arm, metric, task)["verdict"]
 
 
 @functools.cache
@@ -145,7 +103,7 @@ def measured(claim: str, reading: str, where: object = None, digits: int = 0, in
 
 def blocks() -> dict[tuple[str, str], str]:
     """(Document, beginning of a block) -> the block with its figures; MissingError for a figure that no file has."""
-    functions = [mean, change, unsigned, verdict, cells, bench, audited, verdicts, settled, measured]
+    functions = [cells, bench, audited, verdicts, settled, measured]
     environment = jinja2.Environment(undefined=jinja2.StrictUndefined, autoescape=False, trim_blocks=True)
     environment.globals |= {one.__name__: one for one in functions}
     found, document = {}, ""

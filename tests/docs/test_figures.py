@@ -16,11 +16,10 @@ def test_a_document_has_the_figures_of_the_files(block):
 
 def test_a_figure_that_no_file_has_is_an_error():
     for missing in (
-        lambda: figures.mean("mask_rate", "base+mlm mask_rate=0.99"),
+        lambda: figures.cells("before_after", "no such arm", "parameters"),
         lambda: figures.cells("before_after", "base+mlm", "no such column"),
         lambda: figures.bench("amd-epyc-2-cores-2026-11-23", "sweep", "no such row"),
         lambda: figures.place("a\na\n", "a"),
-        lambda: figures.unsigned("−0.02 [−0.05, +0.00]"),
     ):
         with pytest.raises(figures.MissingError):
             missing()

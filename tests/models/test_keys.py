@@ -35,6 +35,8 @@ SHAPES = {
     "shared": {"num_hidden_groups": 1, "sharing": Sharing.attention, "norm_place": NormPlace.pre},
     "rms": {"norm": Norm.rms, "pooler": None, "pooler_norm": True},
     "gated window": {"attention_window": 4, "gated_feed_forward": True, "hidden_act": Activation.silu},
+    "causal relative": {"position": Position.relative, "causal": True},
+    "segments": {"position": Position.relative, "causal": True, "segment_length": 4, "memory_length": 6},
     "causal rotary": {"position": Position.rotary, "causal": True, "rotary_global_theta": 1e5},
 }
 

@@ -236,6 +236,18 @@ def test_files_of_a_run_are_named_from_the_folder_of_its_command_on(make_run, tm
     assert "output" not in params
 
 
+def test_runs_that_came_from_another_folder_do_not_name_it(make_run, tmp_path):
+    """They were trained elsewhere, and their folders were copied; commands name the data of that machine, too."""
+    from reports.archive import _row
+
+    command = "python -m harness data.root=/mnt/a/data output=/mnt/b/runs"
+    params = {"tokenizer.file": "/mnt/b/runs/cache/a.json", "output": "/mnt/b/runs", "data.root": "/mnt/a/data"}
+    row = _row(make_run(params=params, command=command), "s", tmp_path / "multirun")
+    assert row["params"]["tokenizer.file"] == "runs/cache/a.json"
+    assert row["params"]["data.root"] == "data"
+    assert row["tags"]["command"] == "python -m harness data.root=data output=runs"
+
+
 @pytest.mark.long
 def test_long_curves_are_thinned_at_the_steps_that_others_share(make_run):
     from reports.archive import curves_of

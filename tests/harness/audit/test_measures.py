@@ -57,7 +57,7 @@ def test_flops_of_parts_are_the_products_of_their_shapes(tools):
     assert flops("visible_pairs", of="model=gpt scale=tiny") == 32 * 33
     windowed = sum(min(place, 4) + min(31 - place, 4) + 1 for place in range(32))
     assert flops("visible_pairs", of="model=windowed scale=tiny") == 2 * windowed
-    for model in ("bilstm", "encoder_decoder", "longformer"):
+    for model in ("bilstm", "encoder_decoder", "longformer", "transformer_xl"):
         with pytest.raises(InputError, match="part: visible_pairs counts layers of attention without global tokens"):
             flops("visible_pairs", of=f"model={model} scale=tiny")
     half = {"of": "model=distilbert scale=tiny", "against": TINY}

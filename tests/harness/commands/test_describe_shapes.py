@@ -95,6 +95,13 @@ def test_shared_layers_and_gates_are_told():
     assert any(line.startswith("feed-forward input [B, T, 2F]") for line in shown)
 
 
+def test_parameters_of_a_module_that_runs_for_each_segment_are_shown_once():
+    shown = lines(of_model(composed("transformer_xl", segment_length=8, memory_length=8)))
+    keys = [line for line in shown if line.startswith("key_value")]
+    assert len(keys) > 1
+    assert [line.endswith("32,768") for line in keys] == [True] + [False] * (len(keys) - 1)
+
+
 def test_decoder_is_numbered_apart_and_shows_its_attention_over_the_encoder():
     shown = lines(of_model(composed("encoder_decoder")))
     assert [line for line in shown if "layers" in line] == ["encoder layers 1-2", "decoder layers 1-2"]

@@ -358,3 +358,98 @@ def test_diverged_weights_are_told(ours, tmp_path, refused):
     native.save(tmp_path / "bad", state, shape)
     (tmp_path / "bad" / native.TOKENIZER).write_bytes((ours / paths.WEIGHTS / native.TOKENIZER).read_bytes())
     assert "vectors of line 1 are not finite" in refused("checkpoint=bad")
+
+
+# Without weights
+
+
+BERT_CONFIG = {
+    "attention_probs_dropout_prob": 0.1,
+    "hidden_act": "gelu",
+    "hidden_dropout_prob": 0.1,
+    "hidden_size": 24,
+    "initializer_range": 0.02,
+    "intermediate_size": 48,
+    "max_position_embeddings": 16,
+    "num_attention_heads": 2,
+    "num_hidden_layers": 5,
+    "type_vocab_size": 2,
+    "vocab_size": len(PIECES),
+}
+"""The keys that BERT's own bert_config.json has."""
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> list[str]:
+    """Arguments without weights: a vocabulary and a shape."""
+    (tmp_path / "vocab.txt").write_text("\n".join(PIECES) + "\n")
+    (tmp_path / "bert_config.json").write_text(json.dumps(BERT_CONFIG))
+    return ["tokenizer.vocab_file=vocab.txt", "bert_config_file=bert_config.json"]
+
+
+def whole_command(capsys, *arguments: str) -> tuple[int, str, str]:
+    code = main(["features", *arguments])
+    captured = capsys.readouterr()
+    return code, captured.out, captured.err
+
+
+def test_a_vocabulary_and_a_bert_config_give_random_vectors_of_its_shape(capsys, files, text):
+    arguments = [*files, f"input={text}", "max_length=12"]
+    code, out, _ = whole_command(capsys, *arguments, "to=one.jsonl")
+    rows = [json.loads(line) for line in Path("one.jsonl").read_text().splitlines()]
+    assert code == 0
+    assert out.startswith("no weights are named: randomly initialised (seed 0)\n")
+    assert vectors(rows).shape[1:] == (4, 24)
+    assert [layer["index"] for layer in rows[0]["features"][0]["layers"]] == [-1, -2, -3, -4]
+    assert [token["token"] for token in rows[0]["features"]] == [
+        "[CLS]",
+        "the",
+        "cat",
+        "sat",
+        "on",
+        "the",
+        "mat",
+        "##s",
+        ".",
+        "[SEP]",
+    ]
+    assert max(len(row["features"]) for row in rows) <= 12
+    for seed, is_same in ((0, True), (1, False)):
+        whole_command(capsys, *arguments, "to=two.jsonl", f"seed={seed}")
+        assert (Path("one.jsonl").read_bytes() == Path("two.jsonl").read_bytes()) == is_same
+
+
+def test_random_encoder_of_a_named_variant(capsys, files, text):
+    code, _, _ = whole_command(capsys, files[0], "model=albert", "scale=tiny", f"input={text}", "to=out.jsonl", "layers=[0,-1]")
+    rows = [json.loads(line) for line in Path("out.jsonl").read_text().splitlines()]
+    assert code == 0
+    assert vectors(rows).shape[1:] == (2, 128)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            ["bert_config_file=bert_config.json"],
+            "no weights are named: give RUN or checkpoint=FOLDER, one of them; or, for random",
+        ),
+        (["bert_config_file=none.json", "tokenizer.vocab_file=vocab.txt"], "bert_config_file='none.json' is no file"),
+        (["bert_config_file=small.json", "tokenizer.vocab_file=vocab.txt"], "'small.json' 3 token embeddings"),
+        (
+            ["bert_config_file=odd.json", "tokenizer.vocab_file=vocab.txt"],
+            "bert_config_file='odd.json': config.json: model.hidden_size=24 must be a multiple",
+        ),
+        (["bert_config_file=bert_config.json", "checkpoint=here"], "checkpoint names weights, which have their own shape"),
+        (
+            ["bert_config_file=bert_config.json", "tokenizer.vocab_file=vocab.txt", "model=albert"],
+            "bert_config_file= and model=albert both name a model",
+        ),
+    ],
+)
+def test_wrong_files_without_weights_are_one_line(capsys, files, text, arguments, message):
+    Path("small.json").write_text(json.dumps(BERT_CONFIG | {"vocab_size": 3}))
+    Path("odd.json").write_text(json.dumps(BERT_CONFIG | {"num_attention_heads": 7}))
+    code, out, err = whole_command(capsys, *arguments, f"input={text}", "to=out.jsonl")
+    assert (code, out) == (2, "")
+    assert message in err
+    assert err.count("\n") == 1

@@ -188,6 +188,13 @@ def test_window_of_a_variant_is_told():
     )
 
 
+@pytest.mark.parametrize(("memory", "more"), [(0, ""), (6, ", and of the 6 before it what the layer below says")])
+def test_segments_of_a_variant_are_told(memory, more):
+    relative = {"position": Position.relative, "causal": True}
+    shape = EncoderConfig(**{**SHAPE, **relative}, segment_length=4, memory_length=memory)
+    assert attention_note(shape) == f"each piece sees itself and those before it in its segment of 4{more}"
+
+
 def test_words_of_a_generated_task_are_whole_as_in_a_run(compose):
     config = resolve(*compose("scale=tiny", "task=bag", "task.grammar.train_examples=8"), Found())
     tokenizer = trained_tokenizer(config, None)

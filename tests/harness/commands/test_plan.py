@@ -56,14 +56,14 @@ OPEN: dict[str, int] = {}
     ("options", "expected"),
     [
         (Plan(), []),
-        (Plan(price=36.0), ["Extrapolated: about 0.1 h of one device, 2.20 at 36 an hour (by the times above)"]),
+        (Plan(price=36.0), ["Extrapolated: about 3 min 40 s of one device, 2.20 at 36 an hour (by the times above)"]),
         (
             Plan(flops_per_second=1e6, price=36.0),
-            ["Extrapolated: about 2.8 h of one device, 100.00 at 36 an hour (training alone, at 1 MFLOP/s"],
+            ["Extrapolated: about 2 h 46 min of one device, 100.00 at 36 an hour (training alone, at 1 MFLOP/s"],
         ),
         (
             Plan(flops_per_second=1e6),
-            ["Extrapolated: about 2.8 h of one device (training alone, at 1 MFLOP/s: FLOPs are counted, the rate"],
+            ["Extrapolated: about 2 h 46 min of one device (training alone, at 1 MFLOP/s: FLOPs are counted, the rate"],
         ),
     ],
 )

@@ -1,6 +1,7 @@
 """`python -m harness tokenizer`: what tokenizers make of a text, trained to one size or read."""
 
 import json
+import re
 import sys
 from pathlib import Path
 
@@ -157,3 +158,61 @@ def test_wrong_input_is_one_line_and_exit_code_two(capsys, arguments, expected):
     assert (out, err.count("\n")) == ("", 1)
     assert expected in err
     assert not Path("multirun", "tokenizer").exists()
+
+
+# A text of the user
+
+PIECES = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "fox", "un", "##hap", "##py", "!"]
+
+
+@pytest.fixture
+def vocabulary(tmp_path: Path) -> str:
+    (tmp_path / "vocab.txt").write_text("\n".join(PIECES) + "\n")
+    return "tokenizer.vocab_file=vocab.txt"
+
+
+def words_of(lines: list[str], title: str) -> dict[str, list[str]]:
+    """Word -> its number of pieces, its pieces and its ids, of the table below this title."""
+    first = next(number for number, line in enumerate(lines) if line.startswith(title))
+    start = next(number for number in range(first, len(lines)) if lines[number].startswith("---")) + 1
+    return {word: columns for word, *columns in (re.split(r"\s{2,}", line) for line in lines[start : lines.index("", start)])}
+
+
+def test_words_of_a_text_with_their_pieces_and_ids(capsys, vocabulary):
+    lines = said(capsys, vocabulary, "text=The unhappy fox ran!", "to=.")
+    assert words_of(lines, "this one: vocab.txt, 11 pieces") == {
+        "The": ["1", "the", "5"],
+        "unhappy": ["3", "un ##hap ##py", "7 8 9"],
+        "fox": ["1", "fox", "6"],
+        "ran": ["1", "[UNK]", "1"],
+        "!": ["1", "!", "10"],
+        "all 5": ["7"],
+    }
+    assert "as a model reads it: [CLS] the un ##hap ##py fox [UNK] ! [SEP]" in lines
+    assert "ids: 2 5 7 8 9 6 1 10 3" in lines
+    assert "3 of 5 words are whole; to a tokenizer of whole words the others are unknown" in lines
+    drawn = Path(lines[-1]).read_text()
+    assert all(text in drawn for text in ("##hap", "5 words", "this one: 7 pieces", "[UNK]"))
+
+
+def test_trained_kinds_cut_the_text_too(capsys, task):
+    lines = said(capsys, *task, "text=the hare unhappy", "kinds=words,bpe", "to=.")
+    assert words_of(lines, "words, trained on task own")["hare"][:2] == ["1", "hare"]
+    assert words_of(lines, "words, trained on task own")["unhappy"][:2] == ["1", "[UNK]"]
+    assert "".join(words_of(lines, "bpe, trained on task own")["unhappy"][1].split()) == "Ġunhappy"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["text=a"], "text= needs a tokenizer: give RUN, tokenizer.vocab_file=FILE or tokenizer.file=FILE"),
+        (["text=a", "tokenizer.vocab_file=vocab.txt", "kinds=bpe"], "kinds= are trained: name the text"),
+        (["text= ", "tokenizer.vocab_file=vocab.txt"], "text= has 0 words: expected 1 to 200"),
+        (["text=" + "a " * 201, "tokenizer.vocab_file=vocab.txt"], "text= has 201 words: expected 1 to 200"),
+    ],
+)
+def test_texts_that_cannot_be_cut_are_one_line(capsys, vocabulary, arguments, message):
+    assert main(["tokenizer", *arguments]) == 2
+    out, err = capsys.readouterr()
+    assert (out, err.count("\n")) == ("", 1)
+    assert message in err

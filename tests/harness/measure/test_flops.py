@@ -45,7 +45,9 @@ def test_a_head_on_every_token_costs_as_often_as_there_are_tokens():
 
 
 @pytest.mark.parametrize("head_size", [6, 40])
-@pytest.mark.parametrize("name", ["base", "modern", "longformer", "encoder_decoder", "t5", "deberta", "deberta_v3", "xlnet"])
+@pytest.mark.parametrize(
+    "name", ["base", "modern", "longformer", "encoder_decoder", "t5", "deberta", "deberta_v3", "transformer_xl", "xlnet"]
+)
 def test_count_and_formula_agree_for_heads_of_another_size(name, head_size):
     shape = variant(name, num_attention_heads=3, head_size=head_size)
     assert shape.attention_width == 3 * head_size
@@ -86,7 +88,7 @@ def test_sharing_saves_no_flops():
     assert flops.counted(shared, 2, 1, 16, backward=False) == flops.counted(deep, 2, 1, 16, backward=False)
 
 
-UNLIKE = ["base", "deberta_v3", "encoder_decoder", "longformer", "static", "xlnet"]
+UNLIKE = ["base", "deberta_v3", "encoder_decoder", "longformer", "static", "transformer_xl", "xlnet"]
 """One of each way that cost depends on the length, and on what a batch shares; the others differ in sizes alone."""
 GRID = [*((name, 64) for name in MODELS), *((name, length) for name in UNLIKE for length in (16, 512)), ("bilstm", 16)]
 

@@ -30,6 +30,7 @@ SMALL = {
 NO_DROPOUT = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
 PRE_NORM = {"norm_place": NormPlace.pre, "pooler": Activation.gelu, "pooler_norm": True}
 ROTARY = {"position": Position.rotary, "type_vocab_size": 0}
+SEGMENTS = {"position": Position.relative, "causal": True, "type_vocab_size": 0, "pooling": Pooling.last}
 VARIANTS = {
     "bert": {},
     "bert without dropout": NO_DROPOUT,
@@ -54,6 +55,9 @@ VARIANTS |= {
     "encoder_decoder": {"body": Body.encoder_decoder},
     "disentangled": {"position": Position.disentangled},
     "relative": {"position": Position.relative},
+    "segments with a memory": {**SEGMENTS, "segment_length": 16, "memory_length": 24},
+    "segments with a memory without dropout": {**SEGMENTS, "segment_length": 32, "memory_length": 32, **NO_DROPOUT},
+    "bucketed without dropout": {"position": Position.bucketed, **NO_DROPOUT},
     "alibi": {"position": Position.alibi},
     "bucketed": {"position": Position.bucketed},
     "global tokens": {"attention_window": 8, "global_tokens": 1},

@@ -1,9 +1,10 @@
 """A pretraining that ends between two of its kept points, and a disk that is full when one is kept."""
 
 import errno
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 
 import pytest
 import torch
@@ -20,6 +21,7 @@ from harness.training import resume
 from harness.training.loop import Position
 from harness.training.pretrain import pretrain
 from harness.training.pretrain_callbacks import Keeping
+from models import choices
 from models.objectives.config import ObjectiveName
 
 LENGTH, ROWS = 16, 4
@@ -67,8 +69,9 @@ def pretrained(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[..., 
     )
     corpus, machine = sequences.read(config.output, prepare.prepare(config)), Machine(HardwareConfig(threads=1))
 
-    def run(name: str, **keys: object) -> Path:
-        folder, changed = tmp_path / name, replace(config, pretrain=replace(config.pretrain, **keys))
+    def run(name: str, model: Mapping[str, object] = MappingProxyType({}), **keys: object) -> Path:
+        folder = tmp_path / name
+        changed = replace(config, model=replace(shape, **model), pretrain=replace(config.pretrain, **keys))
         folder.mkdir(exist_ok=True)
         run_log = RunLog(folder)
         try:
@@ -96,21 +99,30 @@ def kill_at(step: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(resume, "save", save_until)
 
 
+WITH_MEMORY = {
+    "position": choices.Position.relative,
+    "causal": True,
+    "segment_length": LENGTH // 4,
+    "memory_length": LENGTH // 4,
+}
+
+
 @pytest.mark.long
+@pytest.mark.parametrize("model", [{}, WITH_MEMORY], ids=["base", "with a memory"])
 @pytest.mark.parametrize("step", [2, 4, 6], ids=["at the first", "between", "at the second"])
 def test_resumed_between_two_kept_points_the_second_equals_that_of_an_uninterrupted_run(
-    pretrained, monkeypatch, capsys, step: int
+    pretrained, monkeypatch, capsys, step: int, model: dict[str, object]
 ):
-    whole = pretrained("whole")
+    whole = pretrained("whole", model)
     with monkeypatch.context() as patch:
         kill_at(step, patch)
         with pytest.raises(Killed):
-            pretrained("killed")
+            pretrained("killed", model)
     folder = whole.parent / "killed"
     assert (paths.pretrained_weights(folder, SECOND).is_dir()) == (step == 6)
     first = kept(folder, FIRST)
 
-    pretrained("killed")
+    pretrained("killed", model)
     assert f"resumed from checkpoint step-{step:09d}" in capsys.readouterr().out
     for tokens in (FIRST, SECOND):
         ours, theirs = kept(folder, tokens), kept(whole, tokens)

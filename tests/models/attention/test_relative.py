@@ -48,7 +48,7 @@ def assert_near(ours: Tensor, theirs: Tensor) -> None:
 def test_relative_shift_gathers_offsets(length):
     offsets = torch.arange(length, -length, -1)
     rows, columns = torch.arange(length)[:, None], torch.arange(length)
-    assert torch.equal(relative_shift(offsets.expand(2, length, -1).clone()), (rows - columns).expand(2, -1, -1))
+    assert torch.equal(relative_shift(offsets.expand(2, length, -1).clone(), length), (rows - columns).expand(2, -1, -1))
 
 
 def test_a_row_that_sees_nothing_gets_zeros():
@@ -58,7 +58,7 @@ def test_a_row_that_sees_nothing_gets_zeros():
     mask = torch.ones(1, 4, 4, dtype=torch.bool)
     mask[0, 2] = False
     batch = Batch(torch.zeros(1, 4, dtype=torch.int64), attention_mask=mask)
-    seen = attention(torch.randn(1, 4, 48), relative_context(batch, 48))
+    seen = attention(torch.randn(1, 4, 48), relative_context(batch, config))
     assert (seen.abs().amax(dim=-1) > 0).tolist() == [[True, True, False, True]]
 
 

@@ -76,6 +76,25 @@ def test_a_window_cannot_solve_distance_beyond_its_reach(verdict, distance, expe
     assert verdict("model=windowed", "task=distance", f"task.grammar.distance={distance}").verdict is expected
 
 
+NEEDLE = ("model=transformer_xl", "task=needle", "task.grammar.length=60", "task.max_length=64", "model.segment_length=16")
+"""The deciding word is in the first 45 tokens, and the last segment starts at 48."""
+
+
+@pytest.mark.parametrize(
+    ("memory", "expected", "reason"),
+    [
+        (0, Verdict.cannot, "has a receptive field of 15 tokens, the deciding words are 16 to 42 away"),
+        (8, Verdict.open, "has a receptive field of 39 tokens, in some rows the deciding words are up to 42 away"),
+        (16, Verdict.open, "no budget is known that is enough to learn it through several layers"),
+        (48, Verdict.open, "no budget is known that is enough to learn it"),
+    ],
+)
+def test_a_needle_before_the_segment_is_out_of_reach_without_memory(verdict, memory, expected, reason):
+    stated = verdict(*NEEDLE, f"model.memory_length={memory}")
+    assert stated.verdict is expected
+    assert stated.reason.endswith(reason)
+
+
 @pytest.mark.parametrize("model", ["longformer", "modern"])
 def test_a_global_token_or_layer_carries_over_any_distance(verdict, model):
     arguments = (f"model={model}", "model.attention_window=2", "task=distance")
@@ -142,6 +161,9 @@ def tiny(**keys) -> EncoderConfig:
     return EncoderConfig(**shape | {"vocab_size": 50, "max_position_embeddings": 64} | keys)
 
 
+SEGMENTS = {"position": Position.relative, "causal": True, "pooling": Pooling.last, "segment_length": 8}
+
+
 @pytest.mark.parametrize(
     ("keys", "place", "reaches"),
     [
@@ -152,6 +174,10 @@ def tiny(**keys) -> EncoderConfig:
         ({"attention_window": 8, "causal": True, "pooling": Pooling.last}, 31, True),
         ({"attention_window": 8, "causal": True, "pooling": Pooling.last}, 30, False),
         ({"attention_window": 8, "global_tokens": 1}, 39, True),
+        ({**SEGMENTS, "memory_length": 0}, 32, True),
+        ({**SEGMENTS, "memory_length": 0}, 31, False),
+        ({**SEGMENTS, "memory_length": 8}, 16, True),
+        ({**SEGMENTS, "memory_length": 8}, 15, False),
     ],
 )
 def test_models_see_as_far_as_the_rule_says(keys, place, reaches):
@@ -193,3 +219,18 @@ def test_what_theory_says_is_found(run_harness, output):
         score = json.loads((path.parent / "result.json").read_text())["metrics"]["eval/score"]
         assert found["expected"] != "solves" or score >= float(found["expected_high"]), found
         assert found["expected"] != "cannot" or score <= float(found["expected_low"]), found
+
+
+@pytest.mark.long
+def test_a_needle_before_the_segment_is_found_with_memory_alone(run_harness, output):
+    rows = ("task.grammar.train_examples=3200", "task.grammar.validation_examples=500", "finetune.epochs=1")
+    once = ("scale=tiny", "measure=none", "hardware.threads=1", "tracking=none", "report=false", f"output={output}")
+    done = run_harness("-m", *NEEDLE, "model.memory_length=0,48", "study=needle", *rows, "finetune.batch_size=16", *once)
+    assert done.returncode == 0, done.stdout + done.stderr
+    scores = {}
+    for path in (output / "needle").glob("*/run.json"):
+        tags = json.loads(path.read_text())["tags"]
+        score = json.loads((path.parent / "result.json").read_text())["metrics"]["eval/score"]
+        scores[tags["expected"]] = score - float(tags["expected_low"])
+    assert scores["cannot"] < 0
+    assert scores["open"] > 0.3

@@ -1,0 +1,89 @@
+"""`python -m harness describe positions [model=minilm]`: learned vectors of positions beside sines and cosines.
+
+The learned ones are of the weights that are named, or randomly initialised. Sinusoids are as published (arXiv:1706.03762,
+section 3.5), of the same shape.
+"""
+
+from pathlib import Path
+
+import matplotlib as mpl
+import numpy as np
+from matplotlib.figure import Figure
+from torch import Tensor
+from torch.nn import functional as F
+
+from harness.checkpoints import huggingface, native, start
+from harness.commands.pictures import STYLE, fitted, save
+from harness.config.adopted import started_from
+from harness.config.schema import RunConfig
+from harness.errors import InputError
+from harness.measure import subject
+from harness.paths import file_name
+from harness.terminal import DASH, table, wrapped
+from models.config import Position
+from models.positions import sinusoids
+
+DISTANCES = (1, 2, 8, 32, 128)
+"""Places between two vectors whose cosine is printed."""
+
+TABLE = "encoder.embeddings.position_embedding.weight"
+
+SHOWN = 128
+"""Places of the picture."""
+
+
+def positions(configs: list[RunConfig], out: Path, allowed: tuple[str, ...]) -> str:
+    """What is printed; writes the picture to `out`. InputError for several variants, and for one without learned positions."""
+    if len(configs) > 1:
+        raise InputError(f"describe positions shows one variant, the command line names {len(configs)}: leave -m out")
+    checkpoint = start.checkpoint_of(configs[0], allowed=allowed)
+    config = started_from(configs[0], checkpoint)
+    if config.model.position is not Position.learned:
+        raise InputError(
+            f"{config.label} has position={config.model.position.value}: expected a model with learned positions, model=base"
+        )
+    if checkpoint is None:
+        name, state = f"learned, before training (seed {config.seed})", subject.classifier(config, config.seed).state_dict()
+    else:
+        name, folder = f"learned, of {checkpoint.name}", Path(checkpoint.folder)
+        state = native.read(folder)[0] if checkpoint.run else huggingface.encoder_of(folder, checkpoint.key)[0]
+    learned = state[TABLE].float()[config.model.position_offset :]
+    tables = {name: learned, "sines and cosines": sinusoids(*learned.shape)}
+    rows = []
+    for title, vectors in tables.items():
+        parameters = f"{state[TABLE].numel():,}" if vectors is learned else DASH
+        cosines = [_cosine(vectors, distance) for distance in DISTANCES]
+        norm = f"{vectors.norm(dim=1).mean():.3f}"
+        rows.append((title, f"{len(vectors)} x {vectors.shape[1]}", parameters, norm, *cosines))
+    head = ("positions", "shape", "parameters", "mean size", *(f"{distance} apart" for distance in DISTANCES))
+    note = "apart: mean cosine of the vectors of two places with this distance; sines and cosines go on to any length"
+    with mpl.rc_context(STYLE):
+        paths = save(draw(tables), out, file_name(f"positions-{config.label}"))
+    return "\n\n".join(
+        [f"positions of {config.label}", table(head, rows, "l" + "r" * 8), wrapped(note, 0), "\n".join(map(str, paths))]
+    )
+
+
+def _cosine(vectors: Tensor, distance: int) -> str:
+    if distance >= len(vectors):
+        return DASH
+    return f"{F.cosine_similarity(vectors[distance:], vectors[:-distance]).mean().item() + 0.0:.3f}"
+
+
+def draw(tables: dict[str, Tensor]) -> Figure:
+    """The vectors above the cosines of every two of the first places."""
+    figure = Figure(figsize=(5.2 * len(tables), 8.2), layout="constrained")
+    figure.suptitle("Vectors of positions", fontweight="bold", fontsize=12)
+    for (above, below), (title, vectors) in zip(figure.subplots(2, len(tables)).T, tables.items(), strict=True):
+        first = vectors[:SHOWN]
+        largest = float(np.quantile(first.abs().numpy(), 0.99))
+        image = above.imshow(first.numpy(), cmap="RdBu_r", vmin=-largest, vmax=largest, aspect="auto", interpolation="nearest")
+        above.set(xlabel="feature", ylabel="place")
+        above.set_title(fitted(title, 4.2, 10)[0], fontsize=10)
+        figure.colorbar(image, ax=above, shrink=0.8)
+        normed = F.normalize(first, dim=1)
+        image = below.imshow((normed @ normed.T).numpy(), cmap="RdBu_r", vmin=-1, vmax=1, interpolation="nearest")
+        below.set(xlabel="place", ylabel="place")
+        below.set_title("cosine of two places", fontsize=9)
+        figure.colorbar(image, ax=below, shrink=0.8)
+    return figure
