@@ -26,6 +26,7 @@ PARAMETER_COMPONENTS = {
 
 VOCABULARY = (
     *("tokenizer.kind", "tokenizer.lowercase", "tokenizer.multilingual", "tokenizer.vocab_size", "tokenizer.min_frequency"),
+    "tokenizer.sentinels",
     *("tokenizer.train_characters", "facts.tokenizer_file"),
 )
 """Parameters of a run that decide its vocabulary, where the text is the same."""
@@ -38,7 +39,7 @@ PER_BYTE = {
 
 PER_TOKEN = tuple(
     f"pretrain/{of}_{what}"
-    for of in ("masked", "detection", "replaced", "next_token", "permuted", "two_sided", "centre")
+    for of in ("masked", "detection", "replaced", "next_token", "permuted", "two_sided", "centre", "span")
     for what in ("loss", "accuracy")
 )
 
@@ -325,6 +326,8 @@ def _of_pretraining() -> list[Metric]:
         Metric("pretrain/two_sided_accuracy", "share", higher, "held-out accuracy on next and previous tokens"),
         Metric("pretrain/centre_loss", "nats", lower, "held-out loss on tokens between their neighbours"),
         Metric("pretrain/centre_accuracy", "share", higher, "held-out accuracy on tokens between their neighbours"),
+        Metric("pretrain/span_loss", "nats", lower, "held-out loss on corrupted spans"),
+        Metric("pretrain/span_accuracy", "share", higher, "held-out accuracy on corrupted spans"),
         Metric("pretrain/unigram_entropy", "nats", neither, "unigram entropy of the held-out text"),
         Metric("pretrain/probe_steps", "steps", neither, "steps of the probe that answers for masked tokens"),
         Metric("pretrain/steps", "steps", neither, "pretraining steps"),

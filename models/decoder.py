@@ -1,6 +1,7 @@
 """An encoder and a decoder that read the same text (arXiv:1706.03762; for classification arXiv:1910.13461, section 3.1).
 
-B sequences, T tokens, D hidden, K head size.
+Trained from text to text, the decoder reads another text than the encoder (arXiv:1910.10683, section 2.1).
+B sequences, T tokens, N of the encoder's text and M of the decoder's, D hidden, K head size.
 """
 
 from collections.abc import Iterator
@@ -34,7 +35,7 @@ class CrossAttention(nn.Module):
         self.output = nn.Linear(width, size, bias=config.attention_bias)
 
     def forward(self, hidden: Tensor, encoded: Tensor, mask: Tensor | None) -> Tensor:
-        """(B, T, D) of the decoder and of the encoder, and the encoder's mask -> (B, T, D)."""
+        """(B, M, D) of the decoder, (B, N, D) of the encoder, and the encoder's mask -> (B, M, D)."""
         key, value = self.key_value(encoded).chunk(2, dim=-1)
         query, key, value = (self._split(x) for x in (self.query(hidden), key, value))
         dropout = self.dropout if self.training else 0.0
@@ -44,10 +45,10 @@ class CrossAttention(nn.Module):
     def _split(self, x: Tensor) -> Tensor:
         return x.unflatten(-1, (self.num_heads, self.head_size)).transpose(1, 2)  # (B, H, T, K)
 
-    def flops(self, length: int) -> int:
-        """FLOPs of one forward pass over one text: projections and products."""
+    def flops(self, length: int, encoded: int) -> int:
+        """FLOPs of one forward pass of so many tokens over so many of the encoder: projections and products."""
         width = self.num_heads * self.head_size
-        return 2 * length * 4 * width * self.output.out_features + 2 * 2 * length * length * width
+        return 2 * (length + encoded) * 2 * width * self.output.out_features + 2 * 2 * length * encoded * width
 
     def part(self) -> Part:
         """With its heads."""
@@ -66,7 +67,7 @@ class CrossAttentionBlock(nn.Module):
         self.dropout = Dropout(config.hidden_dropout_prob)
 
     def forward(self, hidden: Tensor, encoded: Tensor, mask: Tensor | None) -> Tensor:
-        """(B, T, D) of the decoder and of the encoder, and the encoder's mask -> (B, T, D)."""
+        """(B, M, D) of the decoder, (B, N, D) of the encoder, and the encoder's mask -> (B, M, D)."""
         if self.pre_norm:
             return hidden + self.dropout(self.attention(self.norm(hidden), encoded, mask))
         return self.norm(hidden + self.dropout(self.attention(hidden, encoded, mask)))
@@ -84,11 +85,14 @@ class Decoder(nn.Module):
         self.stack = Stack(replace(config, body=Body.transformer, causal=True))
         self.crosses = nn.ModuleList(CrossAttentionBlock(config) for _ in range(config.depth))
 
-    def forward(self, hidden: Tensor, encoded: Tensor, batch: Batch) -> Iterator[Tensor]:
-        """(B, T, D) of the embeddings and of the encoder -> the hidden states after every layer; the last one is normed."""
+    def forward(self, hidden: Tensor, batch: Batch, encoded: Tensor, mask: Tensor | None) -> Iterator[Tensor]:
+        """(B, M, D) embeddings of its own text, (B, N, D) of the encoder, and the encoder's mask -> (B, M, D) of every layer.
+
+        The last one is normed.
+        """
         context, order, norm = self.stack.context(batch), self.execution_order(), self.stack.norm
         for layer, blocks in enumerate(order, 1):
-            hidden = self.stack.through(partial(_one_layer, blocks, context, encoded, batch.attention_mask), hidden)
+            hidden = self.stack.through(partial(_one_layer, blocks, context, encoded, mask), hidden)
             yield norm(hidden) if norm is not None and layer == len(order) else hidden
 
     def execution_order(self) -> list[tuple[AttentionBlock, CrossAttentionBlock, FeedForwardBlock]]:
@@ -96,9 +100,9 @@ class Decoder(nn.Module):
         order = zip(self.stack.execution_order(), self.crosses, strict=True)
         return [(attention, cross, feed_forward) for (attention, feed_forward), cross in order]
 
-    def flops(self, length: int) -> int:
-        """FLOPs of one forward pass over one text."""
-        return self.stack.flops(length) + sum(cross.attention.flops(length) for cross in self.crosses)
+    def flops(self, length: int, encoded: int) -> int:
+        """FLOPs of one forward pass over one text, and over the encoder's of so many tokens."""
+        return self.stack.flops(length) + sum(cross.attention.flops(length, encoded) for cross in self.crosses)
 
     def column(self) -> Column:
         """The layers with their cross-attention."""
@@ -113,7 +117,7 @@ def _one_layer(
     mask: Tensor | None,
     hidden: Tensor,
 ) -> Tensor:
-    """(B, T, D) -> (B, T, D)."""
+    """(B, M, D) -> (B, M, D)."""
     attention, cross, feed_forward = blocks
     return feed_forward(cross(attention(hidden, context), encoded, mask))
 
@@ -135,7 +139,13 @@ class EncoderDecoder(nn.Module):
         for state in self.encoder(hidden, batch):
             encoded = state
             yield state
-        yield from self.decoder(hidden, encoded, batch)
+        yield from self.decoder(hidden, batch, encoded, batch.attention_mask)
+
+    def translated(self, hidden: Tensor, batch: Batch, decoded: Tensor, decoder_batch: Batch) -> Tensor:
+        """(B, N, D) for the encoder and (B, M, D) for the decoder, which reads another text -> (B, M, D) of its last layer."""
+        *_, encoded = self.encoder(hidden, batch)
+        *_, last = self.decoder(decoded, decoder_batch, encoded, batch.attention_mask)
+        return last
 
     def execution_order(self) -> list[tuple[nn.Module, ...]]:
         """The modules that each of the layers runs, the encoder's first."""
@@ -143,7 +153,7 @@ class EncoderDecoder(nn.Module):
 
     def flops(self, length: int) -> int:
         """FLOPs of one forward pass over one text."""
-        return self.encoder.flops(length) + self.decoder.flops(length)
+        return self.encoder.flops(length) + self.decoder.flops(length, length)
 
     def columns(self) -> tuple[Column, ...]:
         """The encoder, and the decoder that reads what it says."""

@@ -107,6 +107,28 @@ class MaskedLMHead(nn.Module):
         return 0 if self.decoder is None else self.decoder.flops(encoder, length)
 
 
+class PlainLMHead(nn.Module):
+    """Scores over the vocabulary by one matrix alone, as in T5 (arXiv:1910.10683, section 2.1).
+
+    Where it is the token embedding, it reads hidden states over the root of their size, as published weights are computed.
+    """
+
+    def __init__(self, config: EncoderConfig, embedding: nn.Embedding) -> None:
+        super().__init__()
+        self.output = nn.Linear(config.hidden_size, config.vocab_size, bias=False)
+        self.scale = 1.0
+        if config.tie_masked_lm_head:
+            self.output.weight, self.scale = embedding.weight, config.hidden_size**-0.5
+
+    def forward(self, hidden: Tensor) -> Tensor:
+        """(..., D) -> (..., V) logits."""
+        return self.output(hidden * self.scale)
+
+    def flops(self) -> int:
+        """FLOPs of one token."""
+        return 2 * self.output.weight.numel()
+
+
 class SequenceClassifier(nn.Module):
     """Encoder, pooler and one linear output; a single output is a regression."""
 

@@ -116,6 +116,13 @@ class Config(Reading):
 
 
 @dataclass
+class Directions(Reading):
+    """To which sides the tokens of each stack read in their own text, by gradients of the built layers: a point for each."""
+
+    of: str = MISSING
+
+
+@dataclass
 class ActivationDifference(Reading):
     """Largest absolute difference of two non-linearities between `low` and `high`."""
 
@@ -208,6 +215,7 @@ KINDS: dict[str, type[Reading]] = {
     "training_memory": TrainingMemory,
     "output_bytes": OutputBytes,
     "config": Config,
+    "directions": Directions,
     "activation_difference": ActivationDifference,
     "ids": Ids,
     "encoded": Encoded,
@@ -364,7 +372,7 @@ def _refuse_unusable(path: Path, key: str, reading: Reading) -> None:
     if reading.relation in RELATIVE:
         return
     values = reading.claimed if isinstance(reading.claimed, list) else [reading.claimed]
-    words = str if isinstance(reading, Encoded | Config | Published) else ()
+    words = str if isinstance(reading, Encoded | Config | Directions | Published) else ()
     if not values or not all(_is_number(value) or isinstance(value, words) for value in values):
         raise InputError(f"{path}: {key}.claimed: expected a number, or a list of them, all finite, not {reading.claimed!r}")
     if reading.measure == "score":

@@ -22,10 +22,12 @@ from harness.hardware.device import Machine
 from harness.measure import flops, memory_formula, pretraining_heads, size
 from harness.measure.subject import OUTPUTS
 from harness.tracking.run_log import FinishedRun
+from models.batch import Batch
 from models.choices import Body
 from models.config import Activation, EncoderConfig
+from models.decoder import EncoderDecoder
 from models.encoder import Encoder
-from models.heads import Classifier, MaskedLMHead, on_meta
+from models.heads import Classifier, MaskedLMHead, build_classifier, on_meta
 from models.layers import ACTIVATIONS
 from models.objectives.base import Objective
 from models.objectives.config import ObjectiveName
@@ -85,6 +87,34 @@ def visible_pairs(config: EncoderConfig, length: int) -> int:
         left, right = min(reach.rightwards, length - 1), min(reach.leftwards, length - 1)
         pairs += int(sum(min(place, left) + min(length - 1 - place, right) + 1 for place in range(length)))
     return pairs
+
+
+SIDES = {(True, True): "bidirectional", (True, False): "causal", (False, True): "reversed", (False, False): "none"}
+"""Whether a token reads those before it, and those after it -> a word."""
+
+SEVERAL = 9
+"""Tokens of the text whose middle one is looked at."""
+
+
+def directions(config: EncoderConfig) -> dict[str, str]:
+    """Stack -> which tokens of its own text the middle one reads, as its gradients say of randomly initialised layers.
+
+    A decoder is looked at with what its encoder says held fixed.
+    """
+    body = build_classifier(config, OUTPUTS, seed=0).encoder.eval().layers
+    batch = Batch(torch.zeros(1, SEVERAL, dtype=torch.int64))
+    fixed, direction = torch.randn(2, 1, SEVERAL, config.hidden_size, generator=torch.Generator().manual_seed(0))
+    stacks = {"encoder": body}
+    if isinstance(body, EncoderDecoder):
+        stacks = {"encoder": body.encoder, "decoder": lambda hidden, batch: body.decoder(hidden, batch, fixed, None)}
+    sides, middle = {}, SEVERAL // 2
+    for name, stack in stacks.items():
+        hidden = fixed.clone().requires_grad_()
+        *_, last = stack(hidden, batch)
+        (last * direction)[:, middle].sum().backward()
+        reads = hidden.grad[0].any(dim=-1)
+        sides[name] = SIDES[bool(reads[:middle].any()), bool(reads[middle + 1 :].any())]
+    return sides
 
 
 def _first_layer(*names: str) -> Callable[[Classifier], int]:
@@ -215,6 +245,11 @@ def _config(reading: claims.Config, tools: Instruments) -> Measured:
     return _each("key", reading.keys, [getattr(one, "value", one) for one in values])
 
 
+def _directions(reading: claims.Directions, tools: Instruments) -> Measured:
+    sides = directions(tools.shapes.config(reading.of).model)
+    return _each("stack", [*sides], sides.values())
+
+
 def _activation_difference(reading: claims.ActivationDifference, _: Instruments) -> Measured:
     names = {activation.value: ACTIVATIONS[activation] for activation in Activation}
     for name in (reading.of, reading.against):
@@ -284,6 +319,7 @@ MEASURES: dict[type[Reading], Callable[[Any, Instruments], Measured]] = {
     claims.TrainingMemory: _training_memory,
     claims.OutputBytes: _output_bytes,
     claims.Config: _config,
+    claims.Directions: _directions,
     claims.ActivationDifference: _activation_difference,
     claims.Ids: _ids,
     claims.Encoded: _encoded,

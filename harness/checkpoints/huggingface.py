@@ -24,11 +24,11 @@ from harness.errors import InputError
 from harness.paths import conf_directory
 from harness.tasks import kind_of
 from models.changes import OF_HEAD
-from models.config import EncoderConfig
+from models.config import Body, EncoderConfig
 from models.derive import RANDOM, Origin, derived
 from models.encoder import Encoder
 from models.heads import Classifier, on_meta
-from models.huggingface import config_of, masked_head_of, translated
+from models.huggingface import config_of, masked_head_of, t5, translated
 from models.huggingface.families import module_of
 from models.ranges import refuse_out_of_range
 
@@ -68,6 +68,12 @@ def _downloaded(name: str, key: str) -> Path:
 def read_config(folder: Path, key: str = "model.init_from") -> dict[str, Any]:
     """The checkpoint's config.json; InputError if it is not a JSON object."""
     return _object(folder / "config.json", key)
+
+
+def _read_for(config: RunConfig, folder: Path) -> dict[str, Any]:
+    """The config.json; that of a T5 is read with its decoder where model.body=encoder_decoder."""
+    published = read_config(folder)
+    return t5.with_decoder(published) if config.model.body is Body.encoder_decoder else published
 
 
 def shape_of(path: Path, key: str) -> EncoderConfig:
@@ -110,7 +116,7 @@ def checkpoint_of(config: RunConfig) -> Checkpoint:
     InputError for an unknown family or a checkpoint without tokenizer files.
     """
     folder = folder_of(config.model.init_from)
-    shape = _shape(read_config(folder), "model.init_from", config.model.init_from)
+    shape = _shape(_read_for(config, folder), "model.init_from", config.model.init_from)
     name, tokenizer = Path(config.model.init_from).name, tokenizer_of(config, folder)
     rows = rows_of(tokenizer, folder)
     part = {} if rows is None else {"vocab_size": len(rows), "pad_token_id": pad_token_id(tokenizers.build(tokenizer, ())) or 0}
@@ -184,7 +190,7 @@ def load_encoder(config: RunConfig, encoder: Encoder) -> dict[str, Origin]:
     InputError naming tensors of the encoder that are missing, left over or of another shape.
     """
     folder = folder_of(config.model.init_from)
-    state, shape = encoder_of(folder, "model.init_from")
+    state, shape = _encoder_of(folder, _read_for(config, folder), "model.init_from")
     state = {name: tensor for name, tensor in state.items() if name.startswith("encoder.")}
     source = replace(shape, **{key: getattr(config.model, key) for key in OF_HEAD})
     expected = {f"encoder.{name}": tensor.shape for name, tensor in on_meta(source, 1).encoder.state_dict().items()}
@@ -199,13 +205,14 @@ def pooler_of(config: RunConfig) -> dict[str, Tensor]:
     """Tensors of the published pooler under our names, for what is fine-tuned after a pretraining that trains none."""
     if config.model.init_from is None or config.model.random_weights:
         return {}
-    state, _ = encoder_of(folder_of(config.model.init_from), "model.init_from")
+    folder = folder_of(config.model.init_from)
+    state, _ = _encoder_of(folder, _read_for(config, folder), "model.init_from")
     return {name: tensor for name, tensor in state.items() if name.startswith("pooler.")}
 
 
 def _as_published(config: RunConfig, folder: Path, model: Classifier) -> tuple[dict[str, Any], EncoderConfig]:
     """The published tensors under our names, and their shape with the model's head. ValueError where they do not fit."""
-    published = read_config(folder)
+    published = _read_for(config, folder)
     own = {key: getattr(config.model, key) for key in OF_HEAD}
     shape = replace(_shape(published, "model.init_from", str(folder)), **own)
     return translated(on_meta(shape, len(model.head.weight), type(model)), _weights(folder), published)[0], shape
@@ -224,7 +231,10 @@ def masked_lm(folder: Path, key: str) -> tuple[dict[str, Any], EncoderConfig]:
 
 def encoder_of(folder: Path, key: str) -> tuple[dict[str, Any], EncoderConfig]:
     """Tensors of a published model with any head under our names, and its shape; InputError for an unknown family."""
-    published = read_config(folder, key)
+    return _encoder_of(folder, read_config(folder, key), key)
+
+
+def _encoder_of(folder: Path, published: dict[str, Any], key: str) -> tuple[dict[str, Any], EncoderConfig]:
     shape = _shape(published, key, str(folder))
     try:
         return module_of(published).tensors(_weights(folder), shape), shape

@@ -31,6 +31,7 @@ from models.mask_decoder import MaskDecoder
 from models.objectives.base import Objective, PretrainBatch, Vocabulary
 from models.objectives.config import ObjectiveName
 from models.objectives.distillation import Distillation
+from models.objectives.span_corruption import SpanCorruption
 from models.recurrent import Direction
 
 Size = tuple[int, ...]
@@ -118,6 +119,7 @@ def of_objective(run: RunConfig) -> str:
     title = (
         f"shapes of what {run.pretrain.objective.value} adds: B={B} sequences of T={T} tokens, "
         f"P={first.sizes.varying['P']} predicted (pretrain.batch_size, length)"
+        + (f", N={first.sizes.varying['N']} left in the inputs" if "N" in first.sizes.varying else "")
     )
     others = [Sizes({}, {name: config}) for name, config in first.sizes.encoders.items() if name != "encoder"]
     return "\n".join([wrapped(title, 0), *map(legend, others), "", table(HEAD, list(rows(first, second)), "llllr")])
@@ -138,6 +140,8 @@ def _trained(run: RunConfig, B: int, T: int) -> Traced:
     loss: list[Size] = []
     seen = trace(roots, lambda: loss.append(tuple(objective(inputs).shape)))
     varying = {"B": B, "T": T, "P": batch.positions.shape[1]}
+    if isinstance(objective, SpanCorruption):
+        varying["N"] = batch.inputs.input_ids.shape[1]
     order = {name: encoder.layers.execution_order() for name, encoder in encoders.items()}
     sizes = Sizes(varying, {name: encoder.config for name, encoder in encoders.items()})
     seen = [replace(it, stage="encoder, as above") if it.owner == "encoder" else it for it in seen]

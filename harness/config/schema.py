@@ -144,6 +144,9 @@ class TokenizerConfig:
     lowercase: bool | None = True  # text is read in lower case
     multilingual: bool | None = False  # also trained on the text of task.languages, without labels
     separators: int | None = number(1, at_least=1, limit=100)  # [SEP] between the two texts of a pair
+    sentinels: int | None = number(
+        None, at_least=0, limit=10_000
+    )  # pieces <extra_id_0>, <extra_id_1>, ... at the end, among vocab_size; None: 100 for span_corruption, else none
     vocab_file: str | None = None  # one piece a line, as BERT's vocab.txt
     file: str | None = None  # a whole tokenizer of the library, tokenizer.json
 

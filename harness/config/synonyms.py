@@ -102,6 +102,7 @@ CHOICES = {
         "distillation": "distilbert",
         "cbow": "word2vec",
         "bidirectional_lm": "elmo",
+        "span_corruption": "t5 denoising",
         "none": "off no false",
     },
     "finetune": {"none": "off no false", "smoke": "test debug", "quick": "fast"},

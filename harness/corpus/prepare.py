@@ -71,6 +71,7 @@ def _key(config: RunConfig, text: str) -> str:
     tokenizer = asdict(config.tokenizer)
     spec = {name: tokenizer[name] for name in ("kind", "train_characters", "vocab_size", "min_frequency", "lowercase")}
     spec |= {"vocab_file": bool(tokenizer["vocab_file"]), "file": bool(tokenizer["file"]), "version": PREPARE_VERSION}
+    spec |= {"sentinels": tokenizer["sentinels"]} if tokenizer["sentinels"] else {}
     digest.update(json.dumps(spec, sort_keys=True, default=lambda kind: kind.name).encode())
     digest.update(text.encode())
     return digest.hexdigest()[:16]
@@ -88,6 +89,7 @@ def _fill(config: RunConfig, folder: Path, text: str) -> None:
         "vocab_size": tokenizer.get_vocab_size(),
         **special,
         "sentence_ends": tokenizers.sentence_ends(tokenizer),
+        "sentinels": tokenizers.sentinels(tokenizer),
         "documents": {split: count.documents for split, count in counts.items()},
         "tokens": {split: count.tokens for split, count in counts.items()},
         "text_bytes": {split: count.text_bytes for split, count in counts.items()},

@@ -6,7 +6,7 @@ B sequences, T tokens. Memory does not grow with the corpus: ids and offsets are
 import json
 import math
 from bisect import bisect_left
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -40,11 +40,12 @@ class Corpus:
     unknown_share: float  # of the training tokens
     unigram_entropy: float  # nats, of the validation tokens
     counts: dict[str, dict[str, int]]  # documents, tokens and bytes of text of each split
+    sentinels: list[int] = field(default_factory=list)  # ids; text that was prepared by an earlier version has none
 
     def vocabulary(self) -> Vocabulary:
         """What objectives need of the tokenizer."""
         starts = torch.from_numpy(np.load(self.folder / "word_start.npy"))
-        return Vocabulary(self.vocab_size, self.pad, self.cls, self.sep, self.mask, starts)
+        return Vocabulary(self.vocab_size, self.pad, self.cls, self.sep, self.mask, starts, tuple(self.sentinels))
 
     def documents(self, split: str) -> int:
         """Number of documents."""

@@ -4,7 +4,8 @@ import json
 import stat
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from itertools import pairwise
+from dataclasses import replace
+from itertools import count, pairwise, takewhile
 from pathlib import Path
 
 import numpy as np
@@ -30,6 +31,9 @@ NAMES = {
 }
 """Names of the special pieces in published tokenizers."""
 
+SENTINEL = "<extra_id_{}>"
+"""Name of the piece that stands for a span, by its number (arXiv:1910.10683)."""
+
 LARGEST_BYTES = 200_000_000
 """Of the file of a tokenizer or vocabulary; those of published models have at most a tenth."""
 
@@ -44,7 +48,8 @@ class TooFewPiecesError(InputError):
 def build(config: TokenizerConfig, texts: Iterable[str]) -> Tokenizer:
     """A tokenizer that writes `[CLS] a [SEP]`, or `[CLS] a [SEP] b [SEP]` with token types 0 and 1.
 
-    Between the texts of a pair are as many `[SEP]` as `config.separators`.
+    Between the texts of a pair are as many `[SEP]` as `config.separators`. Its last pieces are sentinels, the first one at the
+    very end, as in T5: behind those of a vocabulary file, and among `config.vocab_size` where it is trained.
     `texts` may be iterated several times and is not kept in memory. Training is deterministic, also across processes.
     InputError when the vocabulary file is missing or lacks a special piece, TooFewPiecesError for a size below the alphabet.
     """
@@ -53,7 +58,7 @@ def build(config: TokenizerConfig, texts: Iterable[str]) -> Tokenizer:
     if iter(texts) is texts:
         raise TypeError("texts must be iterable several times, got an iterator")
     tokenizer = _read_vocabulary(config) if config.vocab_file else _train(config, texts)
-    tokenizer.add_special_tokens(list(SPECIAL))
+    tokenizer.add_special_tokens([*SPECIAL, *(SENTINEL.format(number) for number in reversed(range(config.sentinels or 0)))])
     cls, sep = (("[CLS]", tokenizer.token_to_id("[CLS]")), ("[SEP]", tokenizer.token_to_id("[SEP]")))
     frame = TemplateProcessing(
         single="[CLS] $A [SEP]", pair=f"[CLS] $A{' [SEP]' * config.separators} $B:1 [SEP]:1", special_tokens=[cls, sep]
@@ -156,6 +161,12 @@ def special_ids(tokenizer: Tokenizer) -> dict[str, int | None]:
     return {role: next((number for number in of_role if number is not None), None) for role, of_role in ids.items()}
 
 
+def sentinels(tokenizer: Tokenizer) -> list[int]:
+    """Ids of `<extra_id_0>`, `<extra_id_1>` and so on, as far as there is each."""
+    ids = map(tokenizer.token_to_id, map(SENTINEL.format, count()))
+    return list(takewhile(lambda number: number is not None, ids))
+
+
 def pad_token_id(tokenizer: Tokenizer) -> int | None:
     """Id of the padding piece, None without one."""
     return special_ids(tokenizer)["pad"]
@@ -225,22 +236,25 @@ def limited(texts: Iterable[str], characters: int) -> Iterator[str]:
 
 def _train(config: TokenizerConfig, texts: Iterable[str]) -> Tokenizer:
     """TooFewPiecesError in place of a larger vocabulary than asked for: trainers keep the alphabet, whatever the size."""
+    reserved = config.sentinels or 0
+    learned = replace(config, vocab_size=max(0, config.vocab_size - reserved))
     try:
-        tokenizer = TRAINED[config.kind](config, texts)
+        tokenizer = TRAINED[config.kind](learned, texts)
     except Exception as error:
         if "vocabulary is not large enough" not in str(error):  # of the unigram trainer
             raise
-        raise _too_few(config, _least_unigram(config, texts)) from error
-    if (size := tokenizer.get_vocab_size()) > config.vocab_size:  # nothing was merged
-        raise _too_few(config, _least_unigram(config, texts) if config.kind is TokenizerKind.unigram else size)
+        raise _too_few(config, reserved + _least_unigram(config, texts)) from error
+    if (size := tokenizer.get_vocab_size()) > learned.vocab_size:  # nothing was merged
+        raise _too_few(config, reserved + (_least_unigram(config, texts) if config.kind is TokenizerKind.unigram else size))
     return tokenizer
 
 
 def _too_few(config: TokenizerConfig, least: int) -> TooFewPiecesError:
     alphabet = "every byte" if config.kind is TokenizerKind.bpe else "every letter of this text"
     given = f"tokenizer.vocab_size={config.vocab_size} is too small"
+    sentinels = f", {config.sentinels} of them sentinels (tokenizer.sentinels)" if config.sentinels else ""
     return TooFewPiecesError(
-        f"{given}: kind {config.kind.name} keeps {alphabet} and the special pieces; expected at least {least}"
+        f"{given}: kind {config.kind.name} keeps {alphabet} and the special pieces; expected at least {least}{sentinels}"
     )
 
 

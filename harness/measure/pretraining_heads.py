@@ -5,9 +5,10 @@ from dataclasses import replace
 import torch
 from torch import nn
 
+from harness.config.resolve import SENTINELS
 from harness.config.schema import ModelConfig, PretrainConfig
 from harness.measure.size import count
-from models.heads import MaskedLMHead
+from models.heads import MaskedLMHead, PlainLMHead
 from models.objectives.base import Objective, Vocabulary
 from models.objectives.build import OBJECTIVES, refuse_misfit
 from models.objectives.config import ObjectiveName
@@ -28,7 +29,8 @@ def shapes(model: ModelConfig, pretrain: PretrainConfig) -> Objective:
     refuse_misfit(config, model)
     kind = MaskedLM if config.objective is ObjectiveName.distillation else OBJECTIVES[config.objective]
     with torch.device("meta"):
-        return kind(config, model, Vocabulary(model.vocab_size, 0, 0, 0, 0, torch.ones(model.vocab_size, dtype=torch.bool)))
+        starts, sentinels = torch.ones(model.vocab_size, dtype=torch.bool), range(model.vocab_size)[: -SENTINELS - 1 : -1]
+        return kind(config, model, Vocabulary(model.vocab_size, 0, 0, 0, 0, starts, tuple(sentinels)))
 
 
 def components(objective: Objective) -> dict[str, int | str]:
@@ -39,6 +41,8 @@ def components(objective: Objective) -> dict[str, int | str]:
             continue
         if isinstance(module, MaskedLMHead):
             sizes |= _of_head(name, module, counted)
+        elif isinstance(module, PlainLMHead):
+            sizes[f"{name}.output"] = _new(module, counted) or TIED
         else:
             sizes[name] = _new(module, counted)
         counted |= {id(parameter) for parameter in module.parameters()}

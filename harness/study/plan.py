@@ -34,6 +34,8 @@ from models import mup
 from models.adapt import adapt
 from models.choices import Trains
 from models.objectives.build import refuse_misfit
+from models.objectives.config import ObjectiveName
+from models.objectives.span_corruption import refuse_few_sentinels
 
 
 @dataclass
@@ -204,10 +206,14 @@ def _runs(composed: RunConfig, cache: Cache, planned: dict[Path, PlannedRun]) ->
 def _pretraining(config: RunConfig, prerequisites: Found, corpus: sequences.Corpus, tokenizer_file: str) -> PlannedRun:
     if prerequisites.checkpoint is None:
         config = with_vocabulary(config, corpus.vocab_size, corpus.pad)
+    huggingface.refuse_other_vocabulary(config, corpus.vocab_size)
     config = pretraining_of(config)
     try:
         teacher.refuse_misfit(config, corpus.vocab_size)
         refuse_misfit(config.pretrain, config.model)
+        for phase in config.pretrain.of_phases:
+            if phase.objective is ObjectiveName.span_corruption:
+                refuse_few_sentinels(phase, config.pretrain.length, len(corpus.sentinels))
         if config.pretrain.mup_base_width is not None:
             mup.refuse_misfit(config.model)
     except ValueError as error:

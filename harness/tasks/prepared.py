@@ -149,6 +149,8 @@ def _submitted(config: RunConfig) -> dict[str, str]:
 def _key(config: RunConfig, tables: dict[str, Table], more_text: list[str]) -> str:
     digest = hashlib.sha256(vocabulary_bytes(config.tokenizer))
     spec = {f"tokenizer.{key}": value for key, value in asdict(config.tokenizer).items()}
+    if not config.tokenizer.sentinels:
+        del spec["tokenizer.sentinels"]  # data that was prepared before there were any is the same
     spec |= {f"tokenizer.{key}": bool(getattr(config.tokenizer, key)) for key in ("vocab_file", "file")}
     spec |= {f"task.{key}": getattr(config.task, key) for key in SHAPING} | {"version": PREPARE_VERSION}
     spec |= {"words": _words(config)}  # of which a vocabulary is trained, else of the rows

@@ -61,7 +61,8 @@ def vocabulary_of(tokenizer: Tokenizer) -> Vocabulary:
     """What objectives need of the tokenizer; -1 for a special piece that it lacks."""
     ids = {role: -1 if number is None else number for role, number in tokenizers.special_ids(tokenizer).items()}
     starts = torch.from_numpy(tokenizers.word_starts(tokenizer))
-    return Vocabulary(len(starts), ids["pad"], ids["cls"], ids["sep"], ids["mask"], starts)
+    sentinels = tuple(tokenizers.sentinels(tokenizer))
+    return Vocabulary(len(starts), ids["pad"], ids["cls"], ids["sep"], ids["mask"], starts, sentinels)
 
 
 def score(objective: Objective, split: Split, mask: int, machine: Machine) -> np.ndarray:

@@ -1,7 +1,7 @@
 """T5 (arXiv:1910.10683) and T5 1.1, whose feed-forward is gated (arXiv:2002.05202).
 
-A checkpoint is read as its encoder alone, but for one that names the bare T5Model as its architecture: that one is read as
-encoder and decoder over the same text.
+A checkpoint is read as its encoder alone, but for one that names the bare T5Model as its architecture, or that `with_decoder`
+makes name it: that one is read as encoder and decoder.
 """
 
 from torch import Tensor
@@ -48,6 +48,11 @@ def _modules(both: bool, gated: bool) -> dict[str, str]:
         return embedding | _stack("encoder", "encoder.layers", 1, gated)
     encoder = _stack("encoder", "encoder.layers.encoder", 1, gated)
     return embedding | encoder | _stack("decoder", "encoder.layers.decoder.stack", 2, gated) | CROSS_ATTENTION
+
+
+def with_decoder(config_json: dict) -> dict:
+    """The config.json that is read as encoder and decoder, where it is of a T5; any other one as it is."""
+    return config_json | {"architectures": [BOTH]} if config_json.get("model_type") == "t5" else config_json
 
 
 HEAD = {r"classifier": "head"}

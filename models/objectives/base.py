@@ -25,11 +25,12 @@ class Vocabulary:
     sep: int
     mask: int
     word_start: Tensor  # (V,) bool, True for a token that begins a word; punctuation does
+    sentinels: tuple[int, ...] = ()  # in the order in which they stand for spans, ids descending where they are trained here
 
     @property
     def special(self) -> tuple[int, ...]:
-        """Tokens that are never predicted."""
-        return (self.pad, self.cls, self.sep, self.mask)
+        """Tokens that are in no text."""
+        return (self.pad, self.cls, self.sep, self.mask, *self.sentinels)
 
 
 @dataclass

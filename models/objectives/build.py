@@ -13,6 +13,7 @@ from models.objectives.permutation import PermutationLM
 from models.objectives.phases import Phases
 from models.objectives.replaced_tokens import ReplacedTokenDetection
 from models.objectives.segment_pairs import NextSentence, SentenceOrder
+from models.objectives.span_corruption import SpanCorruption
 
 OBJECTIVES: dict[ObjectiveName, type[Objective]] = {
     ObjectiveName.mlm: MaskedLM,
@@ -24,6 +25,7 @@ OBJECTIVES: dict[ObjectiveName, type[Objective]] = {
     ObjectiveName.distillation: Distillation,
     ObjectiveName.cbow: ContinuousBagOfWords,
     ObjectiveName.bidirectional_lm: BidirectionalLM,
+    ObjectiveName.span_corruption: SpanCorruption,
 }
 
 

@@ -21,6 +21,7 @@ class ObjectiveName(Enum):
     distillation = "distillation"  # masked tokens, and the teacher's predictions of them (arXiv:1910.01108)
     cbow = "cbow"  # a token from the mean of its neighbours (arXiv:1301.3781)
     bidirectional_lm = "bidirectional_lm"  # the next and the previous token (arXiv:1802.05365)
+    span_corruption = "span_corruption"  # spans of tokens, from text to text (arXiv:1910.10683, section 3.1.4)
 
 
 class Masking(Enum):
@@ -67,6 +68,9 @@ class ObjectiveConfig:
         None, at_least=0, at_most=1
     )  # of the predicted tokens: replaced by a random one; None: 0.1 or what is left, and none for rtd
     mean_span: float = number(3.8, above=0)  # words of a span on average, at most 10 (arXiv:1907.10529, section 3.1)
+    # Span corruption (arXiv:1910.10683, sections 3.3.3 and 3.3.4)
+    noise_density: float = number(0.15, above=0, below=1)  # share of a sequence's tokens that are in spans
+    mean_noise_span_length: float = number(3.0, at_least=1)  # tokens of a span on average
     # Detection
     generator_fraction: float = number(
         0.25, above=0, below=1

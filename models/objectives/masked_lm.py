@@ -7,7 +7,7 @@ from torch.nn import functional as F
 from models.batch import Batch
 from models.config import EncoderConfig
 from models.encoder import Encoder
-from models.heads import MaskedLMHead
+from models.heads import MaskedLMHead, PlainLMHead
 from models.losses import IGNORED, vocabulary_loss
 from models.mask_decoder import make_mask_decoder
 from models.objectives.base import Evaluation, Objective, PretrainBatch, Vocabulary
@@ -44,7 +44,7 @@ def at_positions(hidden: Tensor, positions: Tensor) -> Tensor:
     return hidden.gather(1, positions[..., None].expand(-1, -1, hidden.shape[-1]))
 
 
-def prediction_loss(head: MaskedLMHead, hidden: Tensor, batch: PretrainBatch) -> Tensor:
+def prediction_loss(head: MaskedLMHead | PlainLMHead, hidden: Tensor, batch: PretrainBatch) -> Tensor:
     """() cross-entropy in nats, summed over this micro-batch and divided by the predictions of the step.
 
     Logits are computed at the predicted positions alone.
@@ -61,7 +61,7 @@ def evaluate(encoder: Encoder, head: MaskedLMHead, batch: PretrainBatch) -> Eval
 
 
 @torch.no_grad()
-def scored(head: MaskedLMHead, vectors: Tensor, targets: Tensor) -> Evaluation:
+def scored(head: MaskedLMHead | PlainLMHead, vectors: Tensor, targets: Tensor) -> Evaluation:
     """How well the head predicts (B, K) targets, those that are IGNORED left out, from (B, K, D) vectors."""
     rows = max(1, LOGITS // (targets.shape[1] * head.output.out_features))
     loss, correct = 0.0, 0

@@ -139,7 +139,13 @@ ADAPTING = ("finetune.trains", "finetune.lora_rank", "finetune.freeze_layers", "
 """Columns that are shown where arms differ in one of these settings: what they train, and by which optimizer."""
 OF_PRETRAINING = ("model/params_total", "pretrain/tokens", "pretrain/flops", "pretrain/duration_s", "pretrain/tokens_per_s")
 PARTS = ("pretrain/pair_accuracy", "pretrain/detection_accuracy", "pretrain/replaced_accuracy")
-OWN = ("pretrain/next_token_loss", "pretrain/permuted_loss", "pretrain/two_sided_loss", "pretrain/centre_loss")
+OWN = (
+    "pretrain/next_token_loss",
+    "pretrain/permuted_loss",
+    "pretrain/two_sided_loss",
+    "pretrain/centre_loss",
+    "pretrain/span_loss",
+)
 """What objectives train beside masked tokens, and in their place."""
 OF_PRETRAINING += ("pretrain/peak_memory_bytes", *PER_BYTE.values(), LOSS, ACCURACY, *PARTS, *OWN)
 """Columns of a pretraining; `pretrain/loss` is on training text, and compares with no other objective."""

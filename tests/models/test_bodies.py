@@ -206,7 +206,7 @@ def test_decoder_ignores_later_tokens_given_what_the_encoder_says():
     *_, encoded = body.encoder(hidden, batch)
     changed = hidden.clone()
     changed[:, 5] += 1
-    (*_, one), (*_, other) = body.decoder(hidden, encoded, batch), body.decoder(changed, encoded, batch)
+    (*_, one), (*_, other) = (body.decoder(own, batch, encoded, batch.attention_mask) for own in (hidden, changed))
     assert torch.equal(one[:, :5], other[:, :5])
     assert ((one - other)[:, 5:].abs().amax(-1) > 1e-3).all()
     *_, through_encoder = body(changed, batch)

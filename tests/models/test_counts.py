@@ -12,7 +12,7 @@ from omegaconf import OmegaConf
 from torch import nn
 from variant_files import merged
 
-from models.config import EncoderConfig
+from models.config import Body, EncoderConfig
 from models.heads import MaskedLMHead, SequenceClassifier
 from models.huggingface import config_of
 
@@ -128,6 +128,7 @@ def test_distilbert_is_half_as_deep_at_every_scale():
 # Everything else that a published config says
 
 BASE = {"hidden_size": 768, "num_attention_heads": 12, "intermediate_size": 3072}
+T5 = {"d_model": 768, "d_ff": 3072, "num_layers": 12, "num_heads": 12}
 PUBLISHED = {
     "base": ("Bert", {}, {}),
     "albert": ("Albert", BASE, {}),
@@ -137,7 +138,8 @@ PUBLISHED = {
     "electra": ("Electra", BASE | {"embedding_size": 768}, {}),
     "gpt": ("OpenAIGPT", {}, {}),
     "gpt2": ("GPT2", {}, {}),
-    "t5": ("T5", {"d_model": 768, "d_ff": 3072, "num_layers": 12, "num_heads": 12}, {"max_position_embeddings": 512}),
+    "t5": ("T5", T5, {"max_position_embeddings": 512}),
+    "t5_full": ("T5", T5 | {"architectures": ["T5Model"]}, {"max_position_embeddings": 512, "pooling": "mean"}),
     "longformer": (
         "Longformer",
         {"vocab_size": 50265, "max_position_embeddings": 4098, "type_vocab_size": 1, "layer_norm_eps": 1e-5},
@@ -156,7 +158,7 @@ def resolved(config: EncoderConfig) -> EncoderConfig:
         embedding_fraction=1.0,
         num_hidden_layers=config.depth,
         depth_fraction=1.0,
-        num_hidden_groups=config.groups,
+        num_hidden_groups=config.groups if config.body is Body.transformer else None,  # others share nothing
         feed_forward_size=config.feed_forward_width,
         intermediate_size=1,
         classifier_dropout=config.hidden_dropout_prob if config.classifier_dropout is None else config.classifier_dropout,

@@ -93,6 +93,18 @@ def test_keys_and_what_follows_from_them_are_read(tools):
         values(claims.Config(of=TINY, keys=["longest"]), tools)
 
 
+def test_each_stack_reads_to_the_sides_that_its_gradients_say(tools):
+    def sides(model: str) -> dict:
+        points = measure(claims.Directions(of=f"model={model} scale=tiny"), tools).points
+        return {one.where.get("stack", "encoder"): one.value for one in points}
+
+    assert sides("t5_full") == {"encoder": "bidirectional", "decoder": "causal"}
+    assert sides("encoder_decoder") == {"encoder": "bidirectional", "decoder": "causal"}
+    assert [sides(model)["encoder"] for model in ("base", "t5", "gpt", "bilstm", "static")] == [
+        *("bidirectional", "bidirectional", "causal", "bidirectional", "none")
+    ]
+
+
 def test_ids_are_at_least_words_and_two(tools, tmp_path):
     assert values(claims.Ids(texts=["The bank was robbed"]), tools) == [6]
     without = measure(claims.Encoded(texts=["The bank"]), tools)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from transformers import BertConfig, BertForSequenceClassification, BertModel
+from transformers import BertConfig, BertForSequenceClassification, BertModel, T5Config, T5ForConditionalGeneration
 
 from harness.checkpoints import huggingface as loading
 from harness.checkpoints import start
@@ -252,3 +252,26 @@ def test_a_name_that_no_hub_has_is_one_line_in_a_new_process(tmp_path):
     assert (done.returncode, line.partition(" (")[0]) == (
         2, "harness: model.init_from='no/such' is not a folder and cannot be downloaded from the hub",
     )  # fmt: skip
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("both", [True, False])
+def test_a_published_t5_is_read_with_its_decoder_where_the_body_says_so(compose, tmp_path, both):
+    torch.manual_seed(0)
+    sizes = {"d_model": 32, "d_kv": 8, "num_heads": 4, "d_ff": 48, "num_layers": 2, "decoder_start_token_id": 0}
+    theirs = T5ForConditionalGeneration(T5Config(vocab_size=len(PIECES), **sizes)).eval()
+    theirs.save_pretrained(tmp_path / "t5")
+    (tmp_path / "t5" / "vocab.txt").write_text("\n".join(PIECES))
+    config = resolved(config_of(compose, tmp_path / "t5", *(["model.body=encoder_decoder"] if both else [])))
+    model = build_classifier(config.model, 2, 0).eval()
+    origins = loading.load_weights(config, model)
+    assert {origin.kind for name, origin in origins.items() if name.startswith("encoder.")} == {"kept"}
+    ids = torch.randint(5, len(PIECES), (2, 9), generator=torch.Generator().manual_seed(1))
+    with torch.no_grad():
+        expected = theirs.encoder(ids).last_hidden_state
+        if both:
+            expected = theirs.decoder(ids, encoder_hidden_states=expected).last_hidden_state
+        torch.testing.assert_close(model.encoder(ids), expected, rtol=0, atol=1e-5)
+    encoder = build_classifier(config.model, 2, 1).encoder
+    loading.load_encoder(config, encoder)
+    assert all(torch.equal(tensor, model.encoder.state_dict()[name]) for name, tensor in encoder.state_dict().items())

@@ -41,7 +41,7 @@ CANNOT_DERIVE = {
     ("model", name)
     for name in (
         *("bilstm", "deberta", "deberta_v3", "encoder_decoder", "gpt", "gpt2", "longformer", "modern", "qk_norm", "roberta"),
-        *("static", "t5", "transformer_xl", "xlnet"),
+        *("static", "t5", "t5_full", "transformer_xl", "xlnet"),
     )
 }
 """Variants with a part that no weights of BERT become: other bodies, norms, or positions between two tokens."""

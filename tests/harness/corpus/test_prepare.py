@@ -88,9 +88,12 @@ def test_a_vocabulary_beyond_16_bits_keeps_its_numbers(corpus_of, tmp_path):
 def test_the_key_is_that_of_the_content(corpus_of):
     assert prepare.prepare(corpus_of()) == prepare.prepare(corpus_of(folder="there"))
     others = [{"train": TRAIN.replace("fox", "wolf")}, {"train": TRAIN.replace("\n\n", "\n")}, {"vocab_size": 40}]
-    others += [{"lowercase": False}, {"kind": TokenizerKind.bpe}, {"train_characters": 10}]
+    others += [{"lowercase": False}, {"kind": TokenizerKind.bpe}, {"train_characters": 10}, {"sentinels": 3}]
     keys = [prepare.prepare(corpus_of(**keys)) for keys in ({}, *others)]
     assert len(set(keys)) == len(keys)
+    assert prepare.prepare(corpus_of(sentinels=0)) == keys[0]  # that of text which was prepared before there were any
+    reserved = sequences.read(corpus_of().output, keys[-1])
+    assert reserved.vocabulary().sentinels == tuple(reserved.vocab_size - place for place in (1, 2, 3))
 
 
 def test_an_entry_is_used_again(corpus_of):

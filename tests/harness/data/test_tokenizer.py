@@ -151,6 +151,31 @@ def test_a_size_below_the_alphabet_is_refused_and_the_least_one_is_named(kind):
 
 
 @pytest.mark.parametrize("kind", TokenizerKind)
+def test_sentinels_are_the_last_pieces_the_first_one_at_the_very_end(kind):
+    size = 300 if kind is TokenizerKind.bpe else 60
+    built = trained(kind=kind, vocab_size=size, sentinels=5)
+    last = built.get_vocab_size() - 1
+    assert last < size
+    assert tokenizer.sentinels(built) == [*range(last, last - 5, -1)]
+    assert built.id_to_token(last) == "<extra_id_0>"
+    assert tokenizer.word_starts(built)[last - 4 :].all()
+    same = trained(kind=kind, vocab_size=size - 5)  # what is learned from the text has the rest
+    assert {piece: number for piece, number in built.get_vocab().items() if number <= last - 5} == same.get_vocab()
+    assert tokenizer.sentinels(same) == []
+    built.encode_special_tokens = True
+    assert not {*built.encode("the <extra_id_0> hare").ids} & {*tokenizer.sentinels(built)}
+
+
+@pytest.mark.parametrize("kind", TokenizerKind)
+def test_a_size_without_room_for_the_sentinels_is_refused_and_the_least_one_is_named(kind):
+    match = r"expected at least (\d+), 400 of them sentinels \(tokenizer\.sentinels\)$"
+    with pytest.raises(InputError, match=match) as refused:
+        trained(kind=kind, vocab_size=300, sentinels=400)
+    least = int(re.search(match, str(refused.value))[1])
+    assert trained(kind=kind, vocab_size=least, sentinels=400).get_vocab_size() <= least
+
+
+@pytest.mark.parametrize("kind", TokenizerKind)
 def test_lowercase_is_a_choice(kind):
     assert trained(kind=kind).encode("FOX").ids == trained(kind=kind).encode("fox").ids
     cased = trained(kind=kind, lowercase=False)
@@ -177,6 +202,14 @@ def test_vocabulary_file_keeps_its_own_numbers(tmp_path):
     path.write_text("fox\n[MASK]\n[SEP]\n[CLS]\n[UNK]\n[PAD]\n##es\n")
     built = tokenizer.build(TokenizerConfig(vocab_file=str(path)), ["unused"])
     assert built.encode("foxes hawk").ids == [3, 0, 6, 4, 2]
+
+
+def test_sentinels_come_behind_a_vocabulary_file(tmp_path):
+    path = tmp_path / "vocab.txt"
+    path.write_text("fox\n[MASK]\n[SEP]\n[CLS]\n[UNK]\n[PAD]\n##es\n")
+    built = tokenizer.build(TokenizerConfig(vocab_file=str(path), sentinels=2), ["unused"])
+    assert built.encode("foxes hawk").ids == [3, 0, 6, 4, 2]
+    assert tokenizer.sentinels(built) == [8, 7]
 
 
 def test_vocabulary_file_without_special_pieces_names_them(tmp_path):

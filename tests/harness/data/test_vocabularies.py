@@ -59,12 +59,31 @@ def test_stated_tokenizer_is_the_default_and_typed_keys_win(compose, arguments, 
     assert (tokenizer.kind, tokenizer.vocab_size, tokenizer.lowercase, tokenizer.multilingual) == expected
 
 
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (["pretrain=own"], 100),
+        (["pretrain=[mlm,span_corruption]"], 100),
+        (["pretrain=span_corruption", "tokenizer.sentinels=5"], 5),
+        (["pretrain=span_corruption", "tokenizer=wordpiece"], 100),
+        (["pretrain=mlm"], 0),
+        ([], 0),
+        (["tokenizer.trained_on=corpus"], 100),  # the control of a pretraining has its vocabulary
+        (["pretrain=own", "model.init_from=weights"], 0),  # which have the vocabulary that they have
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_sentinels_are_there_where_spans_are_predicted(compose, arguments, expected):
+    (config,) = compose("task=sst2", "model=t5_full", *(["recipe=bert"] if "init_from" in str(arguments) else []), *arguments)
+    assert config.tokenizer.sentinels == expected
+
+
 FAMILIES = {
     (BPE, False, 2): ("roberta", "longformer"),
     (BPE, False, 1): ("gpt2", "deberta", "modern"),
     (BPE, True, 1): ("gpt",),
     (UNIGRAM, True, 1): ("albert",),
-    (UNIGRAM, False, 1): ("deberta_v3", "t5", "xlnet"),
+    (UNIGRAM, False, 1): ("deberta_v3", "t5", "t5_full", "xlnet"),
     (WORDPIECE, False, 1): ("mbert",),
 }
 """Kind, case and separators of a pair -> models with such a vocabulary; all others have BERT's."""

@@ -65,3 +65,23 @@ def test_long_text_in_small(run_harness, tmp_path):
     done = run_harness("+experiment=long_text", *kept, *more, f"output={tmp_path}")
     assert done.returncode == 0, done.stdout + done.stderr
     assert len(list((tmp_path / "long_text").glob("*-needle-*"))) == 5
+
+
+@pytest.mark.slow
+def test_bert_and_its_family_in_two_commands(run_harness, tmp_path):
+    """The student needs a finished teacher, whose vocabulary all have; without one it is said in one line."""
+    small = [*(one for one in SMALL if not one.startswith("model.")), f"output={tmp_path}"]
+    refused = run_harness("+experiment=bert_family", *small, *BAG)
+    assert (refused.returncode, len(refused.stderr.splitlines())) == (2, 1)
+    assert "needs a teacher: set pretrain.teacher" in refused.stderr
+    first = run_harness("+experiment=bert_family", "model=base", "task=none", "study=teacher", *small)
+    assert first.returncode == 0, first.stdout + first.stderr
+    (teacher,) = tmp_path.glob(f"{paths.PRETRAINED}/*")
+    shared = [f"pretrain.teacher={teacher}", f"tokenizer.file={teacher / paths.WEIGHTS / 'tokenizer.json'}"]
+    done = run_harness("+experiment=bert_family", *small, *BAG, *shared)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert pretrained_in(tmp_path) == 5
+    report = (tmp_path / "reports" / "bert_family" / "report.md").read_text()
+    assert "sets of conditions" not in report
+    for arm in ("base+mlm_nsp", "albert+mlm_sop", "electra+rtd", "distilbert+distillation", "base random_weights=true"):
+        assert f"| {arm}" in report

@@ -34,11 +34,17 @@ SHAPE = ModelConfig(
     hidden_dropout_prob=0.5,
     attention_probs_dropout_prob=0.5,
 )
+SHAPES = {
+    ObjectiveName.cbow: replace(SHAPE, body=Body.static, position=Position.none),
+    ObjectiveName.span_corruption: replace(SHAPE, body=Body.encoder_decoder),
+}
+"""Of objectives that need another body."""
 PAIR = {"pretrain/pair_loss", "pretrain/pair_accuracy"}
 OWN = {
     ObjectiveName.clm: "next_token",
     ObjectiveName.plm: "permuted",
     ObjectiveName.bidirectional_lm: "two_sided",
+    ObjectiveName.span_corruption: "span",
 }
 """What replaces masked tokens."""
 DETECTOR = {f"pretrain/{part}_{what}" for part in ("detection", "replaced") for what in ("loss", "accuracy")}
@@ -59,14 +65,15 @@ def made(tmp_path: Path) -> Callable:
         config = RunConfig(
             model=shape,
             corpus=CorpusConfig(name="own", source=CorpusSource.files, **files),
-            tokenizer=TokenizerConfig(vocab_file=str(tmp_path / "vocab.txt")),
+            tokenizer=TokenizerConfig(vocab_file=str(tmp_path / "vocab.txt"), sentinels=3),
             pretrain=PretrainConfig(objective=objective, steps=2, length=length, batch_size=3, seed=seed, probe_steps=3),
             output=str(tmp_path / "out"),
         )
         corpus = sequences.read(config.output, prepare.prepare(config))
         return replace(config, model=replace(shape, vocab_size=corpus.vocab_size)), corpus
 
-    def make(objective: ObjectiveName, documents: int = 4, length: int = 32, shape: ModelConfig = SHAPE, seed: int = 0):
+    def make(objective: ObjectiveName, documents: int = 4, length: int = 32, shape: ModelConfig | None = None, seed: int = 0):
+        shape = shape or SHAPES.get(objective, SHAPE)
         config, corpus = configured(objective, documents, length, shape, seed)
         return build(config, corpus.vocabulary()), PartsEval(config.pretrain, corpus, Machine(HardwareConfig(threads=1)))
 
@@ -96,14 +103,11 @@ def test_each_part_has_its_declared_metrics(made, objective, expected):
     assert all(metrics.check(name, value) == value for name, value in scores.items())
 
 
-STATIC = replace(SHAPE, body=Body.static, position=Position.none)
-
-
 @pytest.mark.parametrize("tied", [True, False])
 @pytest.mark.parametrize("name", [name for name in OBJECTIVES if name is not ObjectiveName.distillation])
 def test_held_out_losses_are_computed_again_from_the_checkpoint(made, tmp_path, name, tied):
     """Those of its own heads, and the masked loss, for which a probe is trained where the objective has no such head."""
-    shape = replace(STATIC if name is ObjectiveName.cbow else SHAPE, tie_masked_lm_head=tied)
+    shape = replace(SHAPES.get(name, SHAPE), tie_masked_lm_head=tied)
     model, evaluation = made(name, shape=shape)
     with torch.no_grad():
         for parameter in model.parameters():  # as if trained: no tensor has its initial value
@@ -126,7 +130,7 @@ def test_held_out_losses_are_computed_again_from_the_checkpoint(made, tmp_path, 
 
 
 def test_words_between_their_neighbours_are_scored(made):
-    model, evaluation = made(ObjectiveName.cbow, shape=STATIC)
+    model, evaluation = made(ObjectiveName.cbow)
     assert evaluation.measure(model).keys() == {"pretrain/centre_loss", "pretrain/centre_accuracy"}
 
 

@@ -289,6 +289,11 @@ def test_the_first_weights_of_an_objective_are_those_of_a_classifier_of_that_see
         (["pretrain=distillation", "pretrain.teacher=no_such_folder"], "pretrain.teacher='no_such_folder'"),
         (["pretrain=plm", "model=windowed"], "attention_window"),
         (["pretrain=cbow"], "model.body"),
+        (["pretrain=span_corruption"], "model.body=transformer: it needs a decoder, as model=t5_full"),
+        (
+            ["pretrain=span_corruption", "model=t5_full", "tokenizer.sentinels=1"],
+            "needs 2 sentinels for 32 tokens, the tokenizer has 1: set tokenizer.sentinels=2",
+        ),
         (["pretrain.from=no_such_run"], "pretrain.from='no_such_run' is neither a folder nor the id of a run"),
         (["task=none"], "choose a pretrain"),
         (["pretrain=mlm", "pretrain.mask_rate=1.5"], "pretrain.mask_rate=1.5 must be above 0 and below 1"),

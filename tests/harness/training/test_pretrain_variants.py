@@ -21,7 +21,8 @@ from models.objectives.distillation import Teacher
 
 CONF = conf_directory() / "model"
 V, T, B = 60, 40, 3
-VOCABULARY = Vocabulary(V, pad=0, cls=2, sep=3, mask=4, word_start=torch.ones(V, dtype=torch.bool))
+SENTINELS = (59, 58, 57)  # two spans of forty tokens, and the final one
+VOCABULARY = Vocabulary(V, pad=0, cls=2, sep=3, mask=4, word_start=torch.ones(V, dtype=torch.bool), sentinels=SENTINELS)
 UNREACHED = {
     "xlnet": {"segment_"},  # one segment alone
     "longformer": {"global_query_key_value"},  # of the last layer, whose first token is never predicted
