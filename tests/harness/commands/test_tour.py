@@ -332,7 +332,7 @@ def test_every_step_runs_and_shows_what_it_says(tmp_path, monkeypatch, capsys):
         2: (SECOND.lower().split()[1], "segment"),
         3: ("each piece sees every piece", "each piece sees itself and those before it"),
         4: ("weights, softmax of q k", "loss, NumPy"),
-        5: ("distilbert at scale base", "albert at scale base", "gpt at scale base", "GFLOP", "10 claims"),
+        5: ("encoder and decoder", "left to right", "beside-base-distilbert-albert-gpt-encoder_decoder", "GFLOP", "10 claims"),
         6: ("forward FLOPs", "A/A", "activations"),
         7: ("prediction at 2: ", "text: The bank was [MASK]."),
         8: ("base causal=true", "points ▼"),
