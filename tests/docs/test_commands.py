@@ -41,6 +41,7 @@ COMPOSED = ("run", "plan", "profile", "memory", "tokenizer")
 
 PARSED = {
     "python -m harness ui": "it serves pages until it is interrupted",
+    "python -m harness tour": "it trains for minutes, as in tests/harness/commands/test_tour.py",
     "python -m harness sync output=THEIRS": "it needs runs of two people, as in tests/harness/commands/test_sync.py",
     "python -m harness sync tracking.uri=http://": "it needs a server, as in tests/harness/tracking",
     "python -m harness submission RUN...": "it needs predictions of GLUE, as in tests/harness/commands/test_submission.py",
