@@ -267,6 +267,9 @@ class OptimiserConfig:
     momentum: float | None = number(None, at_least=0, below=1)  # of sgd, rmsprop and muon; None: torch's own, 0, 0 and 0.95
     max_grad_norm: float = number(1.0, above=0)  # gradients are scaled down to this norm
     activation_checkpointing: bool = False  # layers are computed again in the backward pass, not kept (arXiv:1604.06174)
+    ema_decay: float | None = number(
+        None, above=0, below=1
+    )  # the weights that are evaluated and kept are this share of those before a step and the rest of those after it; None: the last
 
 
 @dataclass

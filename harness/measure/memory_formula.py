@@ -51,6 +51,7 @@ class Shape:
     length: int
     head: type[Classifier] = SequenceClassifier
     adaptation: AdaptationConfig = field(default_factory=AdaptationConfig)
+    averaged: bool = False  # the optimiser keeps a moving average of each trained parameter
 
     @property
     def tokens(self) -> int:
@@ -90,6 +91,7 @@ class _AttentionOfCPU(torch.overrides.TorchFunctionMode):
 
 def parts(shape: Shape, hardware: HardwareConfig, checkpointing: bool) -> Parts:
     """By shapes. AdamW keeps two float32 moments of each trained parameter, and a float32 step count of each such tensor.
+    A moving average is as large as a moment.
 
     Activations are None for bf16 and on CUDA, whose kernels save other tensors, and for a LSTM, whose kernel has a work space
     of its own. Parameters that a text does not use, such as the segment vectors of relative attention, count with gradient
@@ -102,7 +104,7 @@ def parts(shape: Shape, hardware: HardwareConfig, checkpointing: bool) -> Parts:
     gradients = FLOAT * sum(sizes)
     known = hardware.device is Device.cpu and hardware.dtype is Dtype.fp32 and shape.config.body is not Body.lstm
     activations = _activations(model, shape, checkpointing) if known else None
-    return Parts(weights, gradients, 2 * gradients + FLOAT * len(sizes), activations)
+    return Parts(weights, gradients, (2 + shape.averaged) * gradients + FLOAT * len(sizes), activations)
 
 
 def _activations(model: Classifier, shape: Shape, checkpointing: bool) -> int | None:

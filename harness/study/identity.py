@@ -60,7 +60,7 @@ def content_of(
     }
 
 
-OPTIMISER = {"optimizer": "adamw", "schedule": "linear", "momentum": None}
+OPTIMISER = {"optimizer": "adamw", "schedule": "linear", "momentum": None, "ema_decay": None}
 
 ADDED = {
     "model.keep_layers": None,

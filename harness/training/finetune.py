@@ -57,12 +57,12 @@ def finetune(
     optimiser = make_optimiser(weights.trained, config.finetune, rates)
     if config.finetune.keep_best is KeepBest.none:
         train(training, optimiser, position, machine, run_log)
-        weights.collect()
+        weights.collect(optimiser)
     else:
         best = BestCheckpoint(config, model, data, machine, run_log, meter)
-        evaluated = Collected(OnFirstRank(best, ranks), weights)
+        evaluated = Collected(OnFirstRank(best, ranks), weights, optimiser)
         train(replace(training, callbacks=(evaluated,)), optimiser, position, machine, run_log)
-        weights.collect()
+        weights.collect(optimiser)
         best.restore()
     run_log.value("finetune/optimizer_state_bytes", optimiser.state_bytes)
     return position

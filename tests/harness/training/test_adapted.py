@@ -98,10 +98,13 @@ def test_a_probe_counts_one_pass_through_the_encoder():
     assert step - forward == 2 * pooler_and_head - 2 * 4 * 64 * 64  # the pooler's input needs no gradient
 
 
+@pytest.mark.parametrize("averaged", [None, 0.9], ids=["last", "averaged"])
 @pytest.mark.parametrize("trains", [Trains.lora, Trains.bitfit, Trains.head], ids=lambda one: one.value)
-def test_memory_of_a_step_is_what_the_formula_says(small_config, trains):
+def test_memory_of_a_step_is_what_the_formula_says(small_config, trains, averaged):
     small = replace(
-        small_config, finetune=replace(small_config.finetune, trains=trains), measure=replace(small_config.measure, length=16)
+        small_config,
+        finetune=replace(small_config.finetune, trains=trains, ema_decay=averaged),
+        measure=replace(small_config.measure, length=16),
     )
     request = StepRequest(2, False)
     measured = parts(steps_of(one_piece(small, request), Machine(small.hardware)))
@@ -134,7 +137,7 @@ def test_a_sharded_model_is_trained_whole_and_by_adamw(small_config, keys):
 
 def test_runs_that_set_none_of_these_keys_are_the_runs_that_they_were(small_config):
     parameters = Identity(small_config, Inputs()).parameters
-    new = ("trains", "lora_rank", "freeze_layers", "layer_decay", "optimizer", "schedule", "momentum")
+    new = ("trains", "lora_rank", "freeze_layers", "layer_decay", "optimizer", "schedule", "momentum", "ema_decay")
     assert not {f"{phase}.{key}" for phase in ("finetune", "pretrain") for key in new} & {*parameters}
     assert "finetune.decay_fraction" not in parameters
 
