@@ -269,7 +269,7 @@ class OptimiserConfig:
     activation_checkpointing: bool = False  # layers are computed again in the backward pass, not kept (arXiv:1604.06174)
     ema_decay: float | None = number(
         None, above=0, below=1
-    )  # the weights that are evaluated and kept are this share of those before a step and the rest of those after it; None: the last
+    )  # of the moving average of the weights, which is what is evaluated and kept, such as 0.999; None: the last weights are
 
 
 @dataclass
