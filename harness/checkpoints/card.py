@@ -16,6 +16,7 @@ from harness.tracking import run_log
 PIPELINES = {
     "tokens": ("token-classification", "AutoModelForTokenClassification"),
     "spans": ("question-answering", "AutoModelForQuestionAnswering"),
+    "retrieval": ("sentence-similarity", "AutoModel"),
 }
 """Kind of task -> the hub's name of it and the class of transformers; all others classify texts, or score them."""
 COSTS = (

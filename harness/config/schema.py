@@ -338,6 +338,8 @@ class FinetuneConfig(AdaptationConfig, OptimiserConfig):
     soft_weight: float = number(1.0, at_least=0)  # of these answers, where the loss of the labels has 1
     temperature: float = number(2.0, above=0)  # by which the logits of both are divided
     hidden_weight: float = number(0.0, at_least=0)  # of the squared error of the hidden states
+    in_batch_negatives: bool = False  # of kind retrieval: each question learns its paragraph among those of its batch
+    cosine_temperature: float = number(0.05, above=0, limit=1000)  # by which their cosines are divided
     keep: Keep | None = None  # weights left in the run's folder, for predict and export; None: last, or none in a sweep
     submit: bool = False  # write predictions of the test split in the benchmark's format
 

@@ -20,7 +20,8 @@ from typing import Any
 from harness import arms, processes, tags, tasks
 from harness.checkpoints import language_model
 from harness.checksums import TornError
-from harness.config.choices import UNTRAINED, Keep, KeepBest, TaskKind
+from harness.config.choices import Keep, KeepBest, TaskKind
+from harness.config.resolve import is_only_scored
 from harness.corpus import sequences
 from harness.hardware import facts
 from harness.measure import flops, pretraining_heads, size
@@ -37,7 +38,7 @@ from harness.tracking import run_log
 from harness.training import pretrain, pretrain_steps
 from harness.training.loop import Position
 from models.adapt import adapt
-from models.heads import TextVectors, on_meta
+from models.heads import on_meta
 
 PROBED_FLOPS = 1e11
 """FLOPs of a probe, some seconds of a CPU; at least FEWEST_STEPS and at most MOST_STEPS."""
@@ -188,7 +189,6 @@ def _on_task(run: PlannedRun) -> Work:
     if config.task.kind is TaskKind.minimal_pairs:
         shapes = pretraining_heads.shapes(config.model, language_model.objective_of(config))
         return Work(size.of_objective(shapes)["model/params_total"], 0, 0)
-    head = TextVectors if config.task.kind in UNTRAINED else head
     model = on_meta(config.model, tasks.num_outputs(config.task), head)
     parameters = size.sizes(model)["model/params_total"]
     if not config.finetune.enabled:
@@ -241,7 +241,7 @@ def _run_shortened(run: PlannedRun, folder: Path, steps: int, passive: bool) -> 
     elif config.finetune.enabled:
         short = replace(config.finetune, max_steps=steps, keep=Keep.none, keep_best=KeepBest.none, submit=False)
         config, last = replace(config, finetune=short), "finetune/samples_per_s"
-    elif config.task.kind in UNTRAINED:
+    elif is_only_scored(config):
         last = "eval/score"
     run_folder.prepare(folder, config, run_folder.record(config, inputs, run.lifted))
     began, reader, results = time.monotonic(), run_log.Reader(folder), {}

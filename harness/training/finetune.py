@@ -24,8 +24,8 @@ from harness.training.optimiser import make_optimiser, rates_by_layer
 from harness.training.sharding import Collected, weights_of
 from harness.training.taught import Taught, with_answers
 from models.batch import Batch
-from models.heads import Classifier
-from models.losses import IGNORED
+from models.heads import Classifier, TextVectors
+from models.losses import IGNORED, in_batch_loss
 
 Cost = Callable[[int, int], float]
 """FLOPs of forward and backward over so many texts, padded to so many tokens."""
@@ -80,9 +80,10 @@ def training_of(
     budget, kind = config.finetune, tasks.kind_of(config.task)
     batches = training_batches(data.train, budget.batch_size, config.seed, data.pad_token_id)
     steps = budget.planned_steps(len(data.train))
+    loss = partial(kind.loss, model) if teacher is None else Taught(budget, kind, model, teacher).loss
     return Training(
         model=model,
-        loss=partial(kind.loss, model) if teacher is None else Taught(budget, kind, model, teacher).loss,
+        loss=partial(loss_of_pairs, model, budget.cosine_temperature) if budget.in_batch_negatives else loss,
         next_step=lambda position: step_of(next(batches), budget.accumulation, kind.num_targets, cost, ranks),
         limit=Limit("step", steps),
         planned_steps=steps,
@@ -91,6 +92,13 @@ def training_of(
         seed=config.seed,
         ranks=ranks,
     )
+
+
+def loss_of_pairs(model: TextVectors, temperature: float, batch: Batch) -> torch.Tensor:
+    """() loss of a batch of questions and their paragraphs; those of an equal question, or equal ones, are no negatives."""
+    questions, paragraphs = (model(side) for side in batch.sides)
+    same_question = (batch.input_ids[:, None] == batch.input_ids).all(dim=-1)
+    return in_batch_loss(questions, paragraphs, same_question | (batch.labels[:, None] == batch.labels), temperature)
 
 
 def class_weights(config: RunConfig, data: Prepared, machine: Machine) -> torch.Tensor | None:
@@ -226,10 +234,12 @@ def step_of(
     """
     micro_batches = pieces(batch, accumulation)
     labels = [count(micro_batch) for micro_batch in micro_batches]
-    flops, total = sum(cost(*micro_batch.input_ids.shape) for micro_batch in micro_batches), max(1, sum(labels))
+    sides, total = [side for micro_batch in micro_batches for side in micro_batch.sides], max(1, sum(labels))
+    flops = sum(cost(*side.input_ids.shape) for side in sides)
     if ranks.count > 1:
         shares = [ranks.share(rows_of(micro_batch)) for micro_batch in micro_batches]
         labels = [count(part(micro_batch, rows)) for micro_batch, rows in zip(micro_batches, shares, strict=True)]
         micro_batches = [part(micro_batch, not_empty(rows)) for micro_batch, rows in zip(micro_batches, shares, strict=True)]
     weights = [number / total for number in labels]
-    return Step(micro_batches, rows_of(batch), batch.tokens, batch.input_ids.numel(), flops, weights)
+    tokens, padded = sum(side.tokens for side in batch.sides), sum(side.input_ids.numel() for side in batch.sides)
+    return Step(micro_batches, rows_of(batch), tokens, padded, flops, weights)

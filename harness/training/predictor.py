@@ -21,11 +21,13 @@ class Predictor:
     """A fine-tuned model on its device."""
 
     def __init__(self, checkpoint: Path, hardware: HardwareConfig, batch_size: int) -> None:
-        """InputError for a checkpoint or a device that cannot be used, and for a task of kind `spans`."""
+        """InputError for a checkpoint or a device that cannot be used, and for a task of kind `spans` or `retrieval`."""
         model, facts, tokenizer = load_finetuned(checkpoint)
         self.task = facts.config()
-        if self.task.kind is TaskKind.spans:
-            raise InputError(f"{checkpoint}: task {facts.name!r} predicts spans of a context, which `predict` does not support")
+        unsupported = {TaskKind.spans: "predicts spans of a context", TaskKind.retrieval: "compares vectors of texts"}
+        if self.task.kind in unsupported:
+            what = unsupported[self.task.kind]
+            raise InputError(f"{checkpoint}: task {facts.name!r} {what}, which `predict` does not support")
         try:
             self._machine = Machine(hardware)
         except RuntimeError as error:
