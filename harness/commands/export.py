@@ -40,9 +40,7 @@ def main(options: Options) -> int:
         return 0
     run = checkpoint.parent
     readme = card.text(run, options.license) if (run / run_log.RESULT).is_file() else None
-    exported = export(checkpoint, options.to or run / "export", options.family)
-    if readme:
-        (exported.folder / "README.md").write_text(readme, encoding="utf-8")
+    exported = export(checkpoint, options.to or run / "export", options.family, readme)
     print(summary(exported))
     print(f"model card: {'README.md' if readme else 'none, as the folder of the run is not beside its weights'}")
     return 0
