@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from harness.checkpoints.finetuned import load_finetuned
-from harness.config.choices import DeviceSharding, Keep, Optimizer, Schedule
+from harness.config.choices import DeviceSharding, Keep, Optimizer, Products, Schedule
 from harness.config.resolve import refuse_impossible
 from harness.config.schema import FinetuneConfig, HardwareConfig, RunConfig
 from harness.errors import InputError
@@ -89,6 +89,17 @@ def test_flops_between_counted_lengths_are_within_a_hundredth_of_counting(change
         assert cost(texts, length) == pytest.approx(
             flops.counted(shape, 2, texts, length, True, adaptation=adaptation), rel=0.01
         )
+
+
+@pytest.mark.parametrize("trains", [Trains.lora, Trains.head], ids=lambda one: one.value)
+def test_a_model_that_multiplies_through_onednn_has_the_same_flops(trains):
+    counts = []
+    for products in (Products.torch, Products.onednn):
+        model = build_classifier(EncoderConfig(**SHAPE), 2, 0)
+        Machine(HardwareConfig(threads=1, products=products)).prepare(model)
+        adapt(model, AdaptationConfig(trains=trains))
+        counts.append(flops.of_training(model)(32, 64))
+    assert counts[0] == counts[1] > 0
 
 
 def test_a_probe_counts_one_pass_through_the_encoder():
