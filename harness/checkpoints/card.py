@@ -24,7 +24,7 @@ COSTS = (
     *("inference/peak_memory_bytes", "finetune/flops", "finetune/duration_s", "finetune/peak_memory_bytes"),
     *("pretrain/flops", "pretrain/duration_s"),
 )
-RECIPE = ("batch_size", "learning_rate", "epochs", "max_steps", "tokens", "steps", "weight_decay", "seed")
+RECIPE = ("batch_size", "learning_rate", "epochs", "max_steps", "seconds", "tokens", "steps", "weight_decay", "seed")
 
 
 def text(run: Path, licence: str) -> str:

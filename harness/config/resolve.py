@@ -207,6 +207,9 @@ def _without_unread(config: RunConfig) -> RunConfig:
     elif config.task.kind in UNTRAINED:
         settings = {key: value for key, value in config.settings.items() if not key.startswith("measure")}
         config = replace(config, settings=settings, measure=_unmeasured(config))
+    if config.finetune.seconds is not None:
+        settings = {key: value for key, value in config.settings.items() if key != "finetune.epochs"}
+        config = replace(config, settings=settings, finetune=replace(config.finetune, epochs=FinetuneConfig.epochs))
     if is_pretrained(config):
         distilled = config.pretrain.objective is ObjectiveName.distillation
         unread = ({} if distilled else {"teacher": None}) | ({} if config.pretrain.phases else {"shares": []})
@@ -391,6 +394,9 @@ def _refuse_impossible_training(config: RunConfig) -> None:
                 f"finetune.{key}={getattr(config.finetune, key)} needs rows that are neither trained on nor reported: "
                 "add finetune.keep_best=tune task.tune_share=0.1"
             )
+    if None not in (config.finetune.max_steps, config.finetune.seconds):
+        both = f"finetune.max_steps={config.finetune.max_steps} and finetune.seconds={config.finetune.seconds}"
+        raise InputError(f"{both} are budgets: set only one")
     refuse_class_weights(config)
     taught = [key for key in ("soft_weight", "temperature", "hidden_weight") if _differs(config.finetune, key)]
     if taught and config.finetune.teacher is None:
@@ -652,6 +658,7 @@ class Part(NamedTuple):
 PARTS = {
     "pretrain": Part(lambda run: run.pretrain.objective is not ObjectiveName.none, "pretrains", "pretrain=mlm"),
     "pretrain.shares": Part(lambda run: bool(run.pretrain.phases), "has phases", "pretrain=[clm,mlm]"),
+    "finetune.epochs": Part(lambda run: run.finetune.seconds is None, "trains by epochs", "finetune.seconds=null"),
     "match": Part(lambda run: run.match.cost is not MatchOn.none, "is resized", "match=params"),
     "search": Part(lambda run: bool(run.search.space), "searches for settings", "search=rate"),
 }

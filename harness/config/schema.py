@@ -326,6 +326,7 @@ class FinetuneConfig(AdaptationConfig, OptimiserConfig):
     enabled: bool = True  # false: the model is only measured
     epochs: float = number(2.0, above=0)  # passes over the rows of train; fractions are possible
     max_steps: int | None = number(None, at_least=1)  # ends earlier than the epochs
+    seconds: float | None = number(None, above=0)  # the budget in seconds of training alone, in place of epochs
     eval_batch_size: int = number(64, at_least=1)  # examples of one batch of evaluation
     layer_decay: float = number(
         1.0, above=0, at_most=1
@@ -348,7 +349,7 @@ class FinetuneConfig(AdaptationConfig, OptimiserConfig):
         return math.ceil(examples / self.batch_size)
 
     def planned_steps(self, examples: int) -> int:
-        """Optimiser steps of the budget, at least one."""
+        """Optimiser steps of the epochs, at least one; how many a budget in seconds has, nobody knows."""
         steps = max(1, round(self.epochs * self.steps_per_epoch(examples)))
         return steps if self.max_steps is None else min(steps, self.max_steps)
 

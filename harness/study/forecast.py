@@ -193,6 +193,8 @@ def _on_task(run: PlannedRun) -> Work:
     parameters = size.sizes(model)["model/params_total"]
     if not config.finetune.enabled:
         return Work(parameters, 0, 0)
+    if config.finetune.seconds is not None:
+        return Work(parameters, 0, None, config.finetune.seconds)
     split = prepared.read(config, run.inputs.data).train
     steps = config.finetune.planned_steps(len(split))
     adapt(model, config.finetune)
@@ -239,7 +241,7 @@ def _run_shortened(run: PlannedRun, folder: Path, steps: int, passive: bool) -> 
         budget = {"tokens": None, "flops": None, "seconds": None, "steps": steps, "evaluations": 1, "keep": []}
         config, last = replace(config, pretrain=replace(config.pretrain, **budget)), None
     elif config.finetune.enabled:
-        short = replace(config.finetune, max_steps=steps, keep=Keep.none, keep_best=KeepBest.none, submit=False)
+        short = replace(config.finetune, max_steps=steps, seconds=None, keep=Keep.none, keep_best=KeepBest.none, submit=False)
         config, last = replace(config, finetune=short), "finetune/samples_per_s"
     elif is_only_scored(config):
         last = "eval/score"
@@ -273,15 +275,15 @@ def _extrapolated(run: PlannedRun, needed: Work, seconds: float, results: dict[s
     if not trained:
         return Pace(seconds, memory, "a probe")
     each = trained / results["steps"]
+    whole = needed.seconds if needed.seconds is not None else each * needed.steps
     if run.inputs.data is None:
         evaluation = results.get("pretrain/evaluation_s", 0.0)
-        whole = needed.seconds if needed.seconds is not None else each * needed.steps
         overhead = seconds - trained - evaluation
         return Pace(overhead + whole + evaluation * run.config.pretrain.evaluations, memory, source)
     data = prepared.read(run.config, run.inputs.data)
     examples = sum(len(split) for split in (data.validation, *data.more.values()))
     evaluation = FORWARD_SHARE * examples / results["finetune/samples_per_s"]
-    return Pace(seconds - trained + each * needed.steps + evaluation, memory, source)
+    return Pace(seconds - trained + whole + evaluation, memory, source)
 
 
 @dataclass(frozen=True)

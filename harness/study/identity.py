@@ -68,6 +68,7 @@ ADDED = {
     "finetune.soft_weight": 1.0,
     "finetune.temperature": 2.0,
     "finetune.hidden_weight": 0.0,
+    "finetune.seconds": None,
     "finetune.in_batch_negatives": False,
     "finetune.cosine_temperature": 0.05,
     "finetune.trains": "all",

@@ -79,19 +79,25 @@ def training_of(
     """The training that `finetune` runs, with or without a teacher; its batches can be consumed once."""
     budget, kind = config.finetune, tasks.kind_of(config.task)
     batches = training_batches(data.train, budget.batch_size, config.seed, data.pad_token_id)
-    steps = budget.planned_steps(len(data.train))
+    limit = limit_of(config, data)
     loss = partial(kind.loss, model) if teacher is None else Taught(budget, kind, model, teacher).loss
     return Training(
         model=model,
         loss=partial(loss_of_pairs, model, budget.cosine_temperature) if budget.in_batch_negatives else loss,
         next_step=lambda position: step_of(next(batches), budget.accumulation, kind.num_targets, cost, ranks),
-        limit=Limit("step", steps),
-        planned_steps=steps,
+        limit=limit,
+        planned_steps=limit.total if limit.unit == "step" else 0,
         phase="finetune",
         config=budget,
         seed=config.seed,
         ranks=ranks,
     )
+
+
+def limit_of(config: RunConfig, data: Prepared) -> Limit:
+    """The budget: seconds, or the steps of the epochs."""
+    seconds = config.finetune.seconds
+    return Limit("step", config.finetune.planned_steps(len(data.train))) if seconds is None else Limit("seconds", seconds)
 
 
 def loss_of_pairs(model: TextVectors, temperature: float, batch: Batch) -> torch.Tensor:
@@ -151,7 +157,7 @@ class BestCheckpoint:
         by_tune = config.finetune.keep_best is KeepBest.tune
         self._split, self._key = (data.tune, "tune/score") if by_tune else (data.validation, "eval/score")
         self._steps_per_epoch = config.finetune.steps_per_epoch(len(data.train))
-        self._last_step = config.finetune.planned_steps(len(data.train))
+        self._limit = limit_of(config, data)
         self.best: Checkpoint | None = None
         self._without_better = 0  # evaluations in a row
         rows = len(data.train) + len(self._split)
@@ -164,7 +170,7 @@ class BestCheckpoint:
         """`evaluations_per_epoch` times in an epoch, the last time at its end, and at the end of the training."""
         count = self._config.finetune.evaluations_per_epoch
         before, now = (step * count // self._steps_per_epoch for step in (position.step - 1, position.step))
-        return now > before or position.step == self._last_step
+        return now > before or self._limit.reached(position)
 
     def run(self, position: Position) -> None:
         """Evaluates, writes the score and the cost of training so far, and copies the weights if they are the best so far."""
@@ -179,10 +185,13 @@ class BestCheckpoint:
             self._run_log.curve(self._key, position.step, score, position.tokens)
             is_better, patience = self.best is None or score > self.best.score, self._config.finetune.early_stopping
             self._without_better = 0 if is_better else self._without_better + 1
-            if patience is not None and self._without_better >= patience and position.step < self._last_step:
+            if patience is not None and self._without_better >= patience and not self._limit.reached(position):
                 position.stopped = True
-                steps = f"step {position.step:,} of {self._last_step:,}"
-                print(f"stopped after {steps}: no better score on tune in {patience} evaluations", flush=True)
+                budget = f"{self._limit.total:,}{' s' if self._limit.unit == 'seconds' else ''}"
+                print(
+                    f"stopped after step {position.step:,} of {budget}: no better score on tune in {patience} evaluations",
+                    flush=True,
+                )
             if is_better:
                 weights = {name: value.to("cpu", copy=True) for name, value in self._model.state_dict().items()}
                 self.best = Checkpoint(score, position.step, weights)

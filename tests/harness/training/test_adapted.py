@@ -129,6 +129,7 @@ def test_memory_of_a_step_is_what_the_formula_says(small_config, trains, average
         ({"lora_rank": 4}, "finetune.lora_rank=4 is read with finetune.trains=lora alone"),
         ({"trains": Trains.head, "freeze_layers": 1}, "finetune.freeze_layers=1 has no effect"),
         ({"trains": Trains.head, "layer_decay": 0.9}, "finetune.layer_decay=0.9 has no effect"),
+        ({"max_steps": 3, "seconds": 9.0}, "finetune.max_steps=3 and finetune.seconds=9.0 are budgets: set only one"),
         ({"momentum": 0.9}, "finetune.momentum=0.9 is read by sgd, rmsprop, muon alone, not with finetune.optimizer=adamw"),
         ({"schedule": Schedule.constant, "decay_fraction": 0.5}, "finetune.decay_fraction=0.5 is not read with"),
         ({"trains": Trains.lora, "optimizer": Optimizer.muon}, "finetune.optimizer=muon trains the matrices of layers"),
