@@ -14,7 +14,8 @@ from models.adapt import adapt
 from models.batch import Batch
 from models.config import AdaptationConfig, Body, EncoderConfig
 from models.encoder import set_activation_checkpointing
-from models.heads import Classifier, SequenceClassifier, on_meta
+from models.heads import Classifier, SequenceClassifier, TextVectors, on_meta
+from models.losses import in_batch_loss
 from models.stack import Stack, one_layer
 
 FLOAT = 4
@@ -115,8 +116,13 @@ def _activations(model: Classifier, shape: Shape, checkpointing: bool) -> int | 
         batch = Batch(input_ids=ids, tokens=shape.tokens)
         set_activation_checkpointing(model, checkpointing)
         saved = Saved([*model.parameters(), ids, labels])
+        model.train()
         with saved:
-            model.loss(model.train()(batch), labels)
+            if isinstance(model, TextVectors):  # pairs of texts
+                own = torch.eye(shape.batch_size, dtype=torch.bool)
+                in_batch_loss(model(batch), model(batch), own, 1.0)
+            else:
+                model.loss(model(batch), labels)
         again = recomputed(model, batch, [ids, labels]) if checkpointing else 0
     return None if again is None else saved.bytes + again
 

@@ -11,6 +11,8 @@ from pyarrow import parquet
 from transformers import BertConfig, BertModel
 
 from harness import load
+from harness.config.schema import HardwareConfig
+from harness.measure import memory_formula
 from harness.training.finetune import loss_of_pairs
 from models.batch import Batch
 from models.config import EncoderConfig
@@ -112,6 +114,20 @@ def test_equal_paragraphs_and_those_of_an_equal_question_are_no_negatives():
     first, second = (vectors[question] @ vectors[texts].T for question, texts in ((0, [2, 3]), (1, [3, 2, 2])))
     expected = [2 / 3 * (first.logsumexp(dim=0) - first[0]), 1 / 3 * (second.logsumexp(dim=0) - second[0])]
     torch.testing.assert_close(loss([0, 0, 1], [2, 2, 3]), sum(expected))
+
+
+def test_memory_of_a_step_by_formula_is_of_both_texts_of_each_pair():
+    shape = EncoderConfig(vocab_size=50, hidden_size=32, num_hidden_layers=2, num_attention_heads=2, intermediate_size=64)
+    formula = memory_formula.parts(memory_formula.Shape(shape, 1, 4, 24, TextVectors), HardwareConfig(), False).activations
+    first, second = torch.randint(1, 50, (2, 4, 24), generator=torch.Generator().manual_seed(0))
+    model, batch = (
+        build_classifier(shape, 1, 0, TextVectors).train(),
+        Batch(first, labels=torch.arange(4), second=Batch(second)),
+    )
+    saved = memory_formula.Saved([*model.parameters(), first, second, batch.labels])
+    with saved:
+        loss_of_pairs(model, 0.05, batch)
+    assert saved.bytes == pytest.approx(formula, rel=0.02)
 
 
 @pytest.fixture
