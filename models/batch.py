@@ -19,11 +19,19 @@ class Batch:
     position_limit: int | None = None  # all position_ids are below it; None: unknown, computed where it is needed
     answers: Tensor | None = None  # (B, C) or (B, T, C) logits of a teacher
     queries: Tensor | None = None  # (B, T) bool, True where the learned query vector replaces the token
+    second: "Batch | None" = None  # the other text of each pair
+
+    @property
+    def sides(self) -> "list[Batch]":
+        """The batch, and that of the other texts of its pairs."""
+        return [self] if self.second is None else [self, self.second]
 
     def to(self, device: torch.device | str) -> "Batch":
         """A copy of the batch with every tensor on `device`."""
         moved = {field.name: getattr(self, field.name) for field in fields(self)}
-        return Batch(**{name: value.to(device) if isinstance(value, Tensor) else value for name, value in moved.items()})
+        return Batch(
+            **{name: value.to(device) if isinstance(value, Tensor | Batch) else value for name, value in moved.items()}
+        )
 
 
 def as_batch(inputs: Batch | Tensor) -> Batch:

@@ -212,6 +212,10 @@ class TextVectors(nn.Module):
         batch = as_batch(inputs)
         return F.normalize(pool(self.encoder(batch), batch.attention_mask, Pooling.mean).float(), dim=-1)
 
+    def flops(self, length: int) -> int:
+        """FLOPs of one forward pass over one text of `length` tokens, by the shapes of all matrix products."""
+        return self.encoder.flops(length)
+
 
 Classifier = SequenceClassifier | TokenClassifier | TextVectors
 

@@ -1,4 +1,4 @@
-"""Cross-entropy over a vocabulary. N predictions, V vocabulary."""
+"""Cross-entropy over a vocabulary, and over the paragraphs of a batch. N predictions, V vocabulary, B pairs, D hidden."""
 
 from typing import Any
 
@@ -21,6 +21,17 @@ def vocabulary_loss(logits: Tensor, targets: Tensor, divisor: float) -> Tensor:
     if torch.is_grad_enabled() and logits.device.type == "cpu" and not torch.compiler.is_compiling():
         return _InPlace.apply(logits, targets, divisor)
     return F.cross_entropy(logits.float(), targets, ignore_index=IGNORED, reduction="sum") / divisor
+
+
+def in_batch_loss(questions: Tensor, paragraphs: Tensor, relevant: Tensor, temperature: float) -> Tensor:
+    """Cross-entropy in nats of each question's own paragraph among those of the batch (arXiv:1705.00652, section 4.4).
+
+    (B, D) vectors of length 1 of both, and (B, B), True where a paragraph belongs to a question: other than its own it is no
+    negative of it. Cosines are divided by the temperature.
+    """
+    others = relevant & ~torch.eye(len(questions), dtype=torch.bool, device=questions.device)
+    cosines = (questions @ paragraphs.T / temperature).masked_fill(others, float("-inf"))
+    return F.cross_entropy(cosines, torch.arange(len(questions), device=questions.device))
 
 
 class _InPlace(torch.autograd.Function):

@@ -41,6 +41,10 @@ def main(arguments: list[str] | None = None) -> int:
         print(f"python -m reports: {redact.redacted(' '.join(str(error).split()))}", file=sys.stderr)
         return 2
     except Exception as error:
+        if errors.is_disk_full(error):
+            text = redact.redacted(" ".join(str(error).split()))
+            print(f"python -m reports: {text}: free some, and type the same command again", file=sys.stderr)
+            return 1
         if arguments is not None or isinstance(error, BrokenPipeError):  # called by Python code, or without a reader
             raise
         print(redact.redacted(traceback.format_exc()), end="", file=sys.stderr)

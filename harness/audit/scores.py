@@ -282,7 +282,9 @@ def _replicate(run: FinishedRun) -> Replicate:
 def _conditions(section: Section) -> dict[str, object]:
     run = section.run
     budget = "pretrain" if run.tags.get(tags.TASK) == tags.PRETRAINING_TASK else "finetune"
-    settings = {key: run.params.get(f"{budget}.{key}") for key in ("max_steps", "epochs", "steps", "tokens", "flops")}
+    settings = {
+        key: run.params.get(f"{budget}.{key}") for key in ("max_steps", "seconds", "epochs", "steps", "tokens", "flops")
+    }
     first = next(((key, _spelled(value)) for key, value in settings.items() if value not in (None, "None")), None)
     named = section.settings | dict([first] if first else [])
     return {"task": run.tags[tags.TASK], "scale": run.tags[tags.SCALE], **named}

@@ -16,6 +16,7 @@ from harness.tracking import run_log
 PIPELINES = {
     "tokens": ("token-classification", "AutoModelForTokenClassification"),
     "spans": ("question-answering", "AutoModelForQuestionAnswering"),
+    "retrieval": ("sentence-similarity", "AutoModel"),
 }
 """Kind of task -> the hub's name of it and the class of transformers; all others classify texts, or score them."""
 COSTS = (
@@ -23,7 +24,7 @@ COSTS = (
     *("inference/peak_memory_bytes", "finetune/flops", "finetune/duration_s", "finetune/peak_memory_bytes"),
     *("pretrain/flops", "pretrain/duration_s"),
 )
-RECIPE = ("batch_size", "learning_rate", "epochs", "max_steps", "tokens", "steps", "weight_decay", "seed")
+RECIPE = ("batch_size", "learning_rate", "epochs", "max_steps", "seconds", "tokens", "steps", "weight_decay", "seed")
 
 
 def text(run: Path, licence: str) -> str:

@@ -10,7 +10,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
 import torch
 from safetensors.torch import load_file, save_file
@@ -20,7 +19,7 @@ from torch import Tensor
 from harness import paths
 from harness.checkpoints import finetuned, native
 from harness.data.tokenizer import special_ids
-from harness.errors import InputError
+from harness.errors import InputError, is_disk_full
 from models.batch import Batch
 from models.config import EncoderConfig
 from models.encoder import Encoder
@@ -57,8 +56,8 @@ class Export:
     checked: str  # what loaded and ran it, and how far its hidden states are from ours
 
 
-def export(checkpoint: Path, out: Path, family: str | None = None) -> Export:
-    """Writes the checkpoint to `out`, whole or not at all.
+def export(checkpoint: Path, out: Path, family: str | None = None, card: str | None = None) -> Export:
+    """Writes the checkpoint to `out`, with its card as README.md, whole or not at all.
 
     InputError for weights that cannot be read, a shape that no family expresses, an `out` that is not empty, or a checkpoint
     that does not compute what the model does.
@@ -83,7 +82,10 @@ def export(checkpoint: Path, out: Path, family: str | None = None) -> Export:
     if shape.causal:
         config |= {key: tokenizer.ids[piece] for key, piece in ENDS.items()}
     read = by_transformers if find_spec("transformers") else by_our_reader
-    checked = _write(out, config, found, tokenizer, lambda folder: check(folder, _of_encoder(state), shape, read))
+    texts = (
+        {"config.json": json.dumps(config, indent=2) + "\n"} | tokenizer.files | ({} if card is None else {"README.md": card})
+    )
+    checked = _write(out, texts, found, lambda folder: check(folder, _of_encoder(state), shape, read))
     encoder = exported(_of_encoder(state), shape, config)
     heads = [name for name in found if name not in encoder]
     initialised = _missing_parts(config["model_type"], heads, state, left_out)
@@ -115,8 +117,7 @@ def _missing_parts(family: str, heads: list[str], state: dict[str, Tensor], left
 class TokenizerFiles:
     """The tokenizer of a checkpoint."""
 
-    text: str  # of tokenizer.json
-    config: dict[str, Any]  # tokenizer_config.json
+    files: dict[str, str]  # name -> text
     ids: dict[str, int | None]  # of the special pieces
 
 
@@ -141,7 +142,7 @@ def _tokenizer(path: Path, shape: EncoderConfig) -> TokenizerFiles:
         **{f"{role}_token": tokenizer.id_to_token(number) for role, number in ids.items() if number is not None},
         **({} if lowercase is None else {"do_lower_case": lowercase}),
     }
-    return TokenizerFiles(text, config, ids)
+    return TokenizerFiles({"tokenizer.json": text, "tokenizer_config.json": json.dumps(config, indent=2) + "\n"}, ids)
 
 
 def _lowercase(normalizer: dict | None) -> bool | None:
@@ -152,22 +153,21 @@ def _lowercase(normalizer: dict | None) -> bool | None:
     return next((step["lowercase"] for step in steps if step.get("type") == "BertNormalizer"), None)
 
 
-def _write(
-    out: Path, config: dict[str, Any], tensors: dict[str, Tensor], tokenizer: TokenizerFiles, checking: Callable[[Path], str]
-) -> str:
+def _write(out: Path, texts: dict[str, str], tensors: dict[str, Tensor], checking: Callable[[Path], str]) -> str:
     """The result of `checking` on the complete folder, before it gets its name; if that raises, nothing is left."""
     building = out.with_name(f".{out.name}.{os.getpid()}")
     try:
         shutil.rmtree(building, ignore_errors=True)
         building.mkdir(parents=True)
-        (building / "config.json").write_text(json.dumps(config, indent=2) + "\n")
-        (building / "tokenizer.json").write_text(tokenizer.text)
-        (building / "tokenizer_config.json").write_text(json.dumps(tokenizer.config, indent=2) + "\n")
+        for name, text in texts.items():
+            (building / name).write_text(text, encoding="utf-8")
         save_file(tensors, building / "model.safetensors", metadata={"format": "pt"})
         paths.share(building / "model.safetensors")
         checked = checking(building)
         building.rename(out)
     except OSError as error:
+        if is_disk_full(error):
+            raise
         raise InputError(f"to={str(out)!r} cannot be written ({error.strerror}); expected a folder") from error
     finally:
         shutil.rmtree(building, ignore_errors=True)

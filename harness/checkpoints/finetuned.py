@@ -54,7 +54,7 @@ def save(folder: Path, model: "Classifier", task: TaskConfig, tokenizer: Path) -
         fields=list(task.fields),
         labels=list(task.labels),
         head=type(model).__name__,
-        num_outputs=model.head.out_features,
+        num_outputs=0 if model.head is None else model.head.out_features,
         max_length=task.max_length,
     )
     building = folder.with_name(f".{folder.name}.{os.getpid()}")
@@ -94,11 +94,11 @@ def load_finetuned(folder: Path) -> "tuple[Classifier, TaskFacts, Path]":
 
     InputError naming the file that is missing, torn, or does not fit the others.
     """
-    from models.heads import SequenceClassifier, TokenClassifier  # here: torch takes a second to import
+    from models.heads import SequenceClassifier, TextVectors, TokenClassifier  # here: torch takes a second to import
 
     facts = read_task(folder)
     state, shape = native.read(folder)
-    heads = {head.__name__: head for head in (SequenceClassifier, TokenClassifier)}
+    heads = {head.__name__: head for head in (SequenceClassifier, TokenClassifier, TextVectors)}
     if facts.head not in heads:
         raise InputError(f"{folder / TASK}: head={facts.head!r} is none of {', '.join(heads)}")
     try:

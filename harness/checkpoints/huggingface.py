@@ -27,7 +27,7 @@ from models.changes import OF_HEAD
 from models.config import Body, EncoderConfig
 from models.derive import RANDOM, Origin, derived
 from models.encoder import Encoder
-from models.heads import Classifier, on_meta
+from models.heads import Classifier, SequenceClassifier, TextVectors, on_meta
 from models.huggingface import config_of, masked_head_of, t5, translated
 from models.huggingface.families import module_of
 from models.ranges import refuse_out_of_range
@@ -167,8 +167,9 @@ def refuse_misfit(config: RunConfig) -> None:
     if config.model.init_from is None:
         return
     folder, kind = folder_of(config.model.init_from), kind_of(config.task)
+    head = SequenceClassifier if kind.head() is TextVectors else kind.head()  # vectors are of the encoder, with any head
     try:
-        _as_published(config, folder, on_meta(config.model, kind.num_outputs(config.task), kind.head()))
+        _as_published(config, folder, on_meta(config.model, kind.num_outputs(config.task), head))
     except ValueError as error:
         raise InputError(f"model.init_from={config.model.init_from!r}: {error}") from error
 
@@ -177,6 +178,8 @@ def load_weights(config: RunConfig, model: Classifier) -> dict[str, Origin]:
     """Loads the weights into a classifier, changed to its shape; where each of its tensors comes from."""
     if config.model.random_weights:
         return dict.fromkeys(model.state_dict(), RANDOM)
+    if model.head is None:
+        return load_encoder(config, model.encoder)
     state, source = _as_published(config, folder_of(config.model.init_from), model)
     rows = rows_of(config.tokenizer, folder_of(config.model.init_from))
     state, origins = derived(state, source, config.model, config.model.keep_layers, rows)

@@ -140,12 +140,14 @@ def _difference(model: nn.Module, other: nn.Module, batch: Batch) -> float:
 def export(checkpoint: Path, out: Path) -> str:
     """Writes FILE and the tokenizer to a new folder, whole or not at all; says what was written.
 
-    Of a fine-tuning the file computes the logits of its task, of a pretraining the last hidden states.
+    Of a fine-tuning the file computes the logits of its task or the vectors of its texts, of a pretraining the last hidden
+    states.
     """
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise InputError(f"to={str(out)!r} is there already; expected a new or an empty folder")
     if finetuned.is_finetuned(checkpoint):
-        model, output = finetuned.load_finetuned(checkpoint)[0], "logits"
+        model = finetuned.load_finetuned(checkpoint)[0]
+        output = "vectors" if model.head is None else "logits"
     else:
         state, shape = native.read(checkpoint)
         model, output = Encoder(shape).eval(), "hidden states"

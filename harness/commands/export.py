@@ -3,12 +3,16 @@
 RUN is the folder of a pretraining or fine-tuning, or its id in the tracking store. The checkpoint is config.json,
 model.safetensors, the tokenizer and a model card; that of a fine-tuning has the head of its task. It is loaded and run once
 before it gets its name: by transformers where that is installed, otherwise by our own reader. `format=onnx` writes an ONNX file
-instead.
+instead, and `register=NAME` adds a fine-tuning to MLflow's model registry, whose predictions are those of `predict`.
 """
+
+from pathlib import Path
 
 from harness.checkpoints import card, find_run, onnx_file
 from harness.checkpoints.export import Export, export
 from harness.commands.options import Export as Options
+from harness.config.schema import HardwareConfig
+from harness.errors import InputError
 from harness.tracking import run_log
 
 
@@ -28,14 +32,37 @@ def summary(exported: Export) -> str:
 def main(options: Options) -> int:
     """0; InputError for what cannot be exported."""
     checkpoint = find_run.weights_folder(options.run, "RUN", options.output, options.uri)
+    if options.register is not None:
+        print(f"registered {_register(options, checkpoint)}: load it by mlflow.pyfunc.load_model")
+        return 0
     if options.format == "onnx":
         print(onnx_file.export(checkpoint, options.to or checkpoint.parent / "onnx"))
         return 0
     run = checkpoint.parent
     readme = card.text(run, options.license) if (run / run_log.RESULT).is_file() else None
-    exported = export(checkpoint, options.to or run / "export", options.family)
-    if readme:
-        (exported.folder / "README.md").write_text(readme, encoding="utf-8")
+    exported = export(checkpoint, options.to or run / "export", options.family, readme)
     print(summary(exported))
     print(f"model card: {'README.md' if readme else 'none, as the folder of the run is not beside its weights'}")
     return 0
+
+
+def _register(options: Options, checkpoint: Path) -> str:
+    """The address of the new version in the registry; InputError for what cannot be registered."""
+    from harness.tracking.mlflow_store import (
+        MlflowException,
+        Registered,
+        register,
+    )  # a second, with torch, which only this needs
+    from harness.training import predictor
+
+    record, served = checkpoint.parent / run_log.RECORD, predictor.Predictor(checkpoint, HardwareConfig(), predictor.BATCH_SIZE)
+    if not record.is_file():
+        raise InputError(
+            f"register={options.register}: {checkpoint} is not beside the record of a run: expected RUN, not its weights"
+        )
+    example = served.example
+    model = Registered(options.register, checkpoint, predictor.__name__, example, served.predict(example))
+    try:
+        return register(model, run_log.read(record)["attempt"], options.uri, options.output)
+    except (MlflowException, ImportError) as error:  # the latter for the driver of a database
+        raise InputError(f"register={options.register}: {str(error).splitlines()[0]}") from error

@@ -239,7 +239,10 @@ def _of_task(options: Inspect, weights: Named, hardware: HardwareConfig) -> list
     task, tokenizer = weights.task, Tokenizer.from_file(str(file))
     example, kind, machine = _example(task, options.text.split(SEPARATOR)), tasks.kind_of(task), Machine(hardware)
     split = kind.encode(task, tokenizer, example)
-    logits = predict(model.to(machine.device), split, 1, pad_token_id(tokenizer) or 0, machine)
+    sides = [split] if split.second is None else [split, split.second]
+    logits, *others = (predict(model.to(machine.device), side, 1, pad_token_id(tokenizer) or 0, machine) for side in sides)
+    if others:
+        return [f"prediction: cosine {kind.compared(logits, *others).item():.3f}"]
     if task.kind is TaskKind.regression:
         return [f"prediction: {logits[0, 0]:.3f}"]
     if task.kind is TaskKind.classification:

@@ -73,7 +73,7 @@ class TaskKind(Enum):
     minimal_pairs = "minimal_pairs"  # which of two sentences is likelier to a language model, without fine-tuning
     multilabel = "multilabel"  # any number of classes for a text
     similarity = "similarity"  # how alike two texts are, by the cosine of their vectors, without fine-tuning
-    retrieval = "retrieval"  # which paragraph belongs to a question, likewise
+    retrieval = "retrieval"  # which paragraph belongs to a question, likewise, or trained with finetune.in_batch_negatives
 
 
 UNTRAINED = (TaskKind.minimal_pairs, TaskKind.similarity, TaskKind.retrieval)

@@ -221,8 +221,14 @@ def _is_generated(config: RunConfig) -> bool:
 
 def _without_unread(config: RunConfig) -> RunConfig:
     """Sets what a run does not read to its defaults, so that equal runs have equal configs."""
-    if config.task.kind in UNTRAINED:
+    if is_only_scored(config):
         config = _only_scored(config)
+    elif config.task.kind in UNTRAINED:
+        settings = {key: value for key, value in config.settings.items() if not key.startswith("measure")}
+        config = replace(config, settings=settings, measure=_unmeasured(config))
+    if config.finetune.seconds is not None:
+        settings = {key: value for key, value in config.settings.items() if key != "finetune.epochs"}
+        config = replace(config, settings=settings, finetune=replace(config.finetune, epochs=FinetuneConfig.epochs))
     if is_pretrained(config):
         distilled = config.pretrain.objective is ObjectiveName.distillation
         unread = ({} if distilled else {"teacher": None}) | ({} if config.pretrain.phases else {"shares": []})
@@ -246,8 +252,13 @@ def _only_scored(config: RunConfig) -> RunConfig:
         seed=config.pretrain.seed if trains else 0 if published else config.seed,
         settings={key: value for key, value in config.settings.items() if not key.startswith(("finetune", "measure"))},
         finetune=FinetuneConfig(enabled=False),
-        measure=MeasureConfig(enabled=False, length=config.measure.length),
+        measure=_unmeasured(config),
     )
+
+
+def _unmeasured(config: RunConfig) -> MeasureConfig:
+    """Vectors of texts are not timed: another task times the same encoder."""
+    return MeasureConfig(enabled=False, length=config.measure.length)
 
 
 def save(config: RunConfig, path: Path) -> None:
@@ -319,6 +330,12 @@ def is_pretrained(config: RunConfig) -> bool:
     return config.pretrain.objective is not ObjectiveName.none or config.pretrain.checkpoint is not None
 
 
+def is_only_scored(config: RunConfig) -> bool:
+    """Whether the task scores the model as it is: of kind retrieval it may be trained."""
+    trains = config.task.kind is TaskKind.retrieval and config.finetune.enabled and config.finetune.in_batch_negatives
+    return config.task.kind in UNTRAINED and not trains
+
+
 def has_task(config: RunConfig) -> bool:
     """Whether the run has a task; if not, it is a pretraining only."""
     return config.task.name != NO_TASK
@@ -332,7 +349,7 @@ def refuse_impossible(config: RunConfig) -> None:
 
 def _refuse_combinations(config: RunConfig) -> None:
     """InputError for values that are possible alone and not together, and for names that nothing could have."""
-    scored = config.task.kind in UNTRAINED
+    scored = is_only_scored(config)
     if not (config.finetune.enabled or config.measure.enabled or scored) and has_task(config):
         raise InputError("finetune=none measure=none leave nothing to do: set one of them to another choice")
     if scored and config.search.space:
@@ -396,6 +413,9 @@ def _refuse_impossible_training(config: RunConfig) -> None:
                 f"finetune.{key}={getattr(config.finetune, key)} needs rows that are neither trained on nor reported: "
                 "add finetune.keep_best=tune task.tune_share=0.1"
             )
+    if None not in (config.finetune.max_steps, config.finetune.seconds):
+        both = f"finetune.max_steps={config.finetune.max_steps} and finetune.seconds={config.finetune.seconds}"
+        raise InputError(f"{both} are budgets: set only one")
     refuse_class_weights(config)
     taught = [key for key in ("soft_weight", "temperature", "hidden_weight") if _differs(config.finetune, key)]
     if taught and config.finetune.teacher is None:
@@ -403,6 +423,7 @@ def _refuse_impossible_training(config: RunConfig) -> None:
         raise InputError(f"{key} is read with a teacher alone: set finetune.teacher to a fine-tuning, or leave it out")
     _refuse_idle_adaptation(config)
     _refuse_idle_optimiser(config)
+    _refuse_impossible_negatives(config)
     if config.finetune.batch_size % config.finetune.accumulation:
         raise InputError(
             f"finetune.batch_size={config.finetune.batch_size} must be a multiple of "
@@ -415,6 +436,27 @@ def _refuse_impossible_training(config: RunConfig) -> None:
                 f"{key}=true needs layers to compute again, but model.body={config.model.body.value} has none: "
                 "set model.body=transformer, or leave the key out"
             )
+
+
+def _refuse_impossible_negatives(config: RunConfig) -> None:
+    """InputError for in-batch negatives of a task without pairs, and for what divides their batch or needs a head."""
+    finetune, said = config.finetune, "finetune.in_batch_negatives=true"
+    if not finetune.in_batch_negatives:
+        if _differs(finetune, "cosine_temperature"):
+            key = f"finetune.cosine_temperature={finetune.cosine_temperature}"
+            raise InputError(f"{key} is read with {said} alone: add it, or leave it out")
+        return
+    if config.task.kind is not TaskKind.retrieval:
+        raise InputError(
+            f"{said} trains pairs of question and paragraph, not task {config.task.name!r} of kind {config.task.kind.value}: "
+            "expected task=retrieval, or task.kind=retrieval, or leave it out"
+        )
+    for key, value in {"finetune.accumulation": finetune.accumulation, "hardware.devices": config.hardware.devices}.items():
+        if value > 1:
+            raise InputError(f"{key}={value} divides the batch, whose paragraphs are the negatives of {said}: leave one out")
+    if finetune.trains is Trains.head or finetune.teacher is not None:
+        key = "finetune.trains=head" if finetune.trains is Trains.head else f"finetune.teacher={finetune.teacher}"
+        raise InputError(f"{key} needs a head on the encoder, which {said} has not: leave one of them out")
 
 
 def _refuse_idle_adaptation(config: RunConfig) -> None:
@@ -463,7 +505,7 @@ def refuse_class_weights(config: RunConfig) -> None:
     if weights is None:
         return
     said = f"finetune.class_weights={weights}"
-    if task.kind in (TaskKind.regression, TaskKind.spans):
+    if task.kind in (TaskKind.regression, TaskKind.spans, TaskKind.retrieval):
         raise InputError(f"{said}: task {task.name!r} of kind {task.kind.value} has no classes: leave it out")
     if weights == BALANCED:
         return
@@ -635,6 +677,7 @@ class Part(NamedTuple):
 PARTS = {
     "pretrain": Part(lambda run: run.pretrain.objective is not ObjectiveName.none, "pretrains", "pretrain=mlm"),
     "pretrain.shares": Part(lambda run: bool(run.pretrain.phases), "has phases", "pretrain=[clm,mlm]"),
+    "finetune.epochs": Part(lambda run: run.finetune.seconds is None, "trains by epochs", "finetune.seconds=null"),
     "match": Part(lambda run: run.match.cost is not MatchOn.none, "is resized", "match=params"),
     "search": Part(lambda run: bool(run.search.space), "searches for settings", "search=rate"),
 }

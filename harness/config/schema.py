@@ -270,6 +270,9 @@ class OptimiserConfig:
     momentum: float | None = number(None, at_least=0, below=1)  # of sgd, rmsprop and muon; None: torch's own, 0, 0 and 0.95
     max_grad_norm: float = number(1.0, above=0)  # gradients are scaled down to this norm
     activation_checkpointing: bool = False  # layers are computed again in the backward pass, not kept (arXiv:1604.06174)
+    ema_decay: float | None = number(
+        None, above=0, below=1
+    )  # of the moving average of the weights, which is what is evaluated and kept, such as 0.999; None: the last weights are
 
 
 @dataclass
@@ -326,6 +329,7 @@ class FinetuneConfig(AdaptationConfig, OptimiserConfig):
     enabled: bool = True  # false: the model is only measured
     epochs: float = number(2.0, above=0)  # passes over the rows of train; fractions are possible
     max_steps: int | None = number(None, at_least=1)  # ends earlier than the epochs
+    seconds: float | None = number(None, above=0)  # the budget in seconds of training alone, in place of epochs
     eval_batch_size: int = number(64, at_least=1)  # examples of one batch of evaluation
     layer_decay: float = number(
         1.0, above=0, at_most=1
@@ -338,6 +342,8 @@ class FinetuneConfig(AdaptationConfig, OptimiserConfig):
     soft_weight: float = number(1.0, at_least=0)  # of these answers, where the loss of the labels has 1
     temperature: float = number(2.0, above=0)  # by which the logits of both are divided
     hidden_weight: float = number(0.0, at_least=0)  # of the squared error of the hidden states
+    in_batch_negatives: bool = False  # of kind retrieval: each question learns its paragraph among those of its batch
+    cosine_temperature: float = number(0.05, above=0, limit=1000)  # by which their cosines are divided
     keep: Keep | None = None  # weights left in the run's folder, for predict and export; None: last, or none in a sweep
     submit: bool = False  # write predictions of the test split in the benchmark's format
 
@@ -346,7 +352,7 @@ class FinetuneConfig(AdaptationConfig, OptimiserConfig):
         return math.ceil(examples / self.batch_size)
 
     def planned_steps(self, examples: int) -> int:
-        """Optimiser steps of the budget, at least one."""
+        """Optimiser steps of the epochs, at least one; how many a budget in seconds has, nobody knows."""
         steps = max(1, round(self.epochs * self.steps_per_epoch(examples)))
         return steps if self.max_steps is None else min(steps, self.max_steps)
 

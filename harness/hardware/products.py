@@ -70,11 +70,12 @@ class _Product(torch.autograd.Function):
 
 
 class OneDnnLinear(nn.Linear):
-    """nn.Linear through oneDNN; small products as before."""
+    """nn.Linear through oneDNN; small products, and those whose FLOPs are counted without values, as before."""
 
     def forward(self, x: Tensor) -> Tensor:
         """(..., K) -> (..., N)."""
-        if x.numel() * self.out_features < SMALLEST or x.dtype is not torch.float32 or torch.is_autocast_enabled("cpu"):
+        is_small = x.numel() * self.out_features < SMALLEST
+        if is_small or x.is_meta or x.dtype is not torch.float32 or torch.is_autocast_enabled("cpu"):
             return F.linear(x, self.weight, self.bias)
         return _Product.apply(x.flatten(0, -2).contiguous(), self.weight, self.bias).view(*x.shape[:-1], self.out_features)
 

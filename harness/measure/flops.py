@@ -249,7 +249,7 @@ def of_training(model: Classifier, teacher: Classifier | None = None) -> Callabl
     InputError for an operator without a formula.
     """
     with counting(), torch.no_grad():
-        shapes = on_meta(model.encoder.config, model.head.out_features)
+        shapes = on_meta(model.encoder.config, 1, type(model))
         shapes(Batch(input_ids=torch.zeros(1, 2, dtype=torch.int64, device="meta")))
     taught = [] if teacher is None else [teacher]
     is_whole = all(parameter.requires_grad for parameter in model.parameters())

@@ -14,7 +14,8 @@ from models.adapt import adapt
 from models.batch import Batch
 from models.config import AdaptationConfig, Body, EncoderConfig
 from models.encoder import set_activation_checkpointing
-from models.heads import Classifier, SequenceClassifier, on_meta
+from models.heads import Classifier, SequenceClassifier, TextVectors, on_meta
+from models.losses import in_batch_loss
 from models.stack import Stack, one_layer
 
 FLOAT = 4
@@ -51,6 +52,7 @@ class Shape:
     length: int
     head: type[Classifier] = SequenceClassifier
     adaptation: AdaptationConfig = field(default_factory=AdaptationConfig)
+    averaged: bool = False  # the optimiser keeps a moving average of each trained parameter
 
     @property
     def tokens(self) -> int:
@@ -92,6 +94,7 @@ class _AttentionOfCPU(torch.overrides.TorchFunctionMode):
 
 def parts(shape: Shape, hardware: HardwareConfig, checkpointing: bool) -> Parts:
     """By shapes. AdamW keeps two float32 moments of each trained parameter, and a float32 step count of each such tensor.
+    A moving average is as large as a moment.
 
     Activations are None for bf16 and on CUDA, whose kernels save other tensors, and for a LSTM, whose kernel has a work space
     of its own. Parameters that a text does not use, such as the segment vectors of relative attention, count with gradient
@@ -104,7 +107,7 @@ def parts(shape: Shape, hardware: HardwareConfig, checkpointing: bool) -> Parts:
     gradients = FLOAT * sum(sizes)
     known = hardware.device is Device.cpu and hardware.dtype is Dtype.fp32 and shape.config.body is not Body.lstm
     activations = _activations(model, shape, checkpointing) if known else None
-    return Parts(weights, gradients, 2 * gradients + FLOAT * len(sizes), activations)
+    return Parts(weights, gradients, (2 + shape.averaged) * gradients + FLOAT * len(sizes), activations)
 
 
 def _activations(model: Classifier, shape: Shape, checkpointing: bool) -> int | None:
@@ -115,8 +118,13 @@ def _activations(model: Classifier, shape: Shape, checkpointing: bool) -> int | 
         batch = Batch(input_ids=ids, tokens=shape.tokens)
         set_activation_checkpointing(model, checkpointing)
         saved = Saved([*model.parameters(), ids, labels])
+        model.train()
         with saved:
-            model.loss(model.train()(batch), labels)
+            if isinstance(model, TextVectors):  # pairs of texts
+                own = torch.eye(shape.batch_size, dtype=torch.bool)
+                in_batch_loss(model(batch), model(batch), own, 1.0)
+            else:
+                model.loss(model(batch), labels)
         again = recomputed(model, batch, [ids, labels]) if checkpointing else 0
     return None if again is None else saved.bytes + again
 

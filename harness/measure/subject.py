@@ -93,8 +93,8 @@ def sample_batches(validation: Split, pad_token_id: int, measure: MeasureConfig,
 
 def step_shape(config: RunConfig, batch_size: int) -> Shape:
     """The classifier of the task and its batch of measure.length tokens, as the memory formula takes them."""
-    head = tasks.kind_of(config.task).head()
-    return Shape(config.model, outputs_of(config.task), batch_size, config.measure.length, head, config.finetune)
+    head, averaged = tasks.kind_of(config.task).head(), config.finetune.ema_decay is not None
+    return Shape(config.model, outputs_of(config.task), batch_size, config.measure.length, head, config.finetune, averaged)
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,8 @@ from torch import nn
 
 from harness import paths, tasks
 from harness.checkpoints import finetuned, huggingface, native, pretrained
-from harness.config.choices import UNTRAINED, Keep, KeepBest, TaskKind
+from harness.config.choices import Keep, KeepBest, TaskKind
+from harness.config.resolve import is_only_scored
 from harness.config.schema import RunConfig
 from harness.corpus import sequences
 from harness.errors import InputError
@@ -89,7 +90,7 @@ def run_pretraining(
 def run_task(config: RunConfig, inputs: Inputs, machine: Machine, run_log: RunLog, ranks: Ranks = ALONE) -> None:
     """Measures, trains and evaluates on one task; of several ranks the first one measures and evaluates, all train."""
     prepared = cache.read(config, inputs.data)
-    if config.task.kind in UNTRAINED:
+    if is_only_scored(config):
         if ranks.first:
             run_log.value("corpus/overlap", inputs.overlap)
             weights = _pretrained(config, inputs)
@@ -98,7 +99,7 @@ def run_task(config: RunConfig, inputs: Inputs, machine: Machine, run_log: RunLo
             else:
                 vectors.evaluate(config, prepared, weights, machine, run_log)
         return
-    if config.finetune.enabled:
+    if config.finetune.enabled and config.task.kind in scores.LIBRARIES:
         scores.load_library(config.task.kind)
     baseline = Baseline(machine)
     if ranks.first:

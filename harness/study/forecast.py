@@ -20,7 +20,8 @@ from typing import Any
 from harness import arms, processes, tags, tasks
 from harness.checkpoints import language_model
 from harness.checksums import TornError
-from harness.config.choices import UNTRAINED, Keep, KeepBest, TaskKind
+from harness.config.choices import Keep, KeepBest, TaskKind
+from harness.config.resolve import is_only_scored
 from harness.corpus import sequences
 from harness.hardware import facts
 from harness.measure import flops, pretraining_heads, size
@@ -37,7 +38,7 @@ from harness.tracking import run_log
 from harness.training import pretrain, pretrain_steps
 from harness.training.loop import Position
 from models.adapt import adapt
-from models.heads import TextVectors, on_meta
+from models.heads import on_meta
 
 PROBED_FLOPS = 1e11
 """FLOPs of a probe, some seconds of a CPU; at least FEWEST_STEPS and at most MOST_STEPS."""
@@ -188,11 +189,12 @@ def _on_task(run: PlannedRun) -> Work:
     if config.task.kind is TaskKind.minimal_pairs:
         shapes = pretraining_heads.shapes(config.model, language_model.objective_of(config))
         return Work(size.of_objective(shapes)["model/params_total"], 0, 0)
-    head = TextVectors if config.task.kind in UNTRAINED else head
     model = on_meta(config.model, tasks.num_outputs(config.task), head)
     parameters = size.sizes(model)["model/params_total"]
     if not config.finetune.enabled:
         return Work(parameters, 0, 0)
+    if config.finetune.seconds is not None:
+        return Work(parameters, 0, None, config.finetune.seconds)
     split = prepared.read(config, run.inputs.data).train
     steps = config.finetune.planned_steps(len(split))
     adapt(model, config.finetune)
@@ -239,9 +241,9 @@ def _run_shortened(run: PlannedRun, folder: Path, steps: int, passive: bool) -> 
         budget = {"tokens": None, "flops": None, "seconds": None, "steps": steps, "evaluations": 1, "keep": []}
         config, last = replace(config, pretrain=replace(config.pretrain, **budget)), None
     elif config.finetune.enabled:
-        short = replace(config.finetune, max_steps=steps, keep=Keep.none, keep_best=KeepBest.none, submit=False)
+        short = replace(config.finetune, max_steps=steps, seconds=None, keep=Keep.none, keep_best=KeepBest.none, submit=False)
         config, last = replace(config, finetune=short), "finetune/samples_per_s"
-    elif config.task.kind in UNTRAINED:
+    elif is_only_scored(config):
         last = "eval/score"
     run_folder.prepare(folder, config, run_folder.record(config, inputs, run.lifted))
     began, reader, results = time.monotonic(), run_log.Reader(folder), {}
@@ -273,15 +275,15 @@ def _extrapolated(run: PlannedRun, needed: Work, seconds: float, results: dict[s
     if not trained:
         return Pace(seconds, memory, "a probe")
     each = trained / results["steps"]
+    whole = needed.seconds if needed.seconds is not None else each * needed.steps
     if run.inputs.data is None:
         evaluation = results.get("pretrain/evaluation_s", 0.0)
-        whole = needed.seconds if needed.seconds is not None else each * needed.steps
         overhead = seconds - trained - evaluation
         return Pace(overhead + whole + evaluation * run.config.pretrain.evaluations, memory, source)
     data = prepared.read(run.config, run.inputs.data)
     examples = sum(len(split) for split in (data.validation, *data.more.values()))
     evaluation = FORWARD_SHARE * examples / results["finetune/samples_per_s"]
-    return Pace(seconds - trained + each * needed.steps + evaluation, memory, source)
+    return Pace(seconds - trained + whole + evaluation, memory, source)
 
 
 @dataclass(frozen=True)

@@ -60,7 +60,7 @@ def content_of(
     }
 
 
-OPTIMISER = {"optimizer": "adamw", "schedule": "linear", "momentum": None}
+OPTIMISER = {"optimizer": "adamw", "schedule": "linear", "momentum": None, "ema_decay": None}
 
 ADDED = {
     "model.keep_layers": None,
@@ -68,6 +68,9 @@ ADDED = {
     "finetune.soft_weight": 1.0,
     "finetune.temperature": 2.0,
     "finetune.hidden_weight": 0.0,
+    "finetune.seconds": None,
+    "finetune.in_batch_negatives": False,
+    "finetune.cosine_temperature": 0.05,
     "finetune.trains": "all",
     "finetune.lora_rank": 8,
     "finetune.freeze_layers": None,

@@ -34,10 +34,11 @@ class FittingMicroBatches:
         return {} if count is None else {_phase(run): count}
 
     def smaller(self, run: "PlannedRun", record: dict[str, Any]) -> MicroBatches | None:
-        """About twice as many; None where single rows are processed already, or where no training ran out of memory."""
+        """About twice as many; None where single rows are processed already, where no training ran out of memory, and for
+        in-batch negatives, which are others in a smaller batch."""
         phase = _phase(run)
         stages = [entry["stage"] for entry in run_log.Reader(run.folder).new_entries() if "stage" in entry]
-        if stages[-1:] != [phase]:
+        if stages[-1:] != [phase] or (phase == "finetune" and run.config.finetune.in_batch_negatives):
             return None
         options = getattr(run.config, phase)
         rows = options.batch_size // run.config.hardware.devices

@@ -14,6 +14,7 @@ from harness.config.choices import Keep, TaskKind, TrainedOn
 from harness.config.resolve import (
     Found,
     has_task,
+    is_only_scored,
     is_pretrained,
     pretraining_of,
     resolve,
@@ -175,7 +176,7 @@ class Cache:
 
     def task(self, config: RunConfig) -> str:
         """Key of the task's prepared data."""
-        splits = (config.task, config.finetune.submit, config.finetune.keep_best)
+        splits = (config.task, config.finetune.submit, config.finetune.keep_best, is_only_scored(config))
         settings = repr((*splits, config.data, config.tokenizer, config.output, config.model.init_from))
         if settings not in self._keys:
             self._keys[settings] = prepared.prepare(config)
@@ -258,6 +259,7 @@ def _on_task(
         config = with_vocabulary(config, data.vocab_size, data.pad_token_id)
     recipe = needed.identity.recipe if needed else None
     content = identity.content_of(config, data.rows, corpus and corpus.text, tokenizer_file, recipe)
+    content |= {} if data.trained_rows is None else {"trained_rows": data.trained_rows}
     inputs = Inputs(data=key, corpus=corpus and corpus.key, content=content)
     if needed is not None:
         inputs = replace(

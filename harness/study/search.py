@@ -135,13 +135,15 @@ class Search:
         share = 1.0 if search.reduction is None else search.reduction ** (rung + 1 - RUNGS)
         finetune = config.finetune
         steps = None if finetune.max_steps is None else max(1, round(finetune.max_steps * share))
-        values = {**settings, **({"finetune.epochs": finetune.epochs * share} if share < 1 else {})}
+        unit = "epochs" if finetune.seconds is None else "seconds"
+        budget = {unit: getattr(finetune, unit) * share}
+        values = {**settings, **({f"finetune.{unit}": budget[unit]} if share < 1 else {})}
         return replace(
             config,
             study=config.study + STUDY_ENDING,
             seed=search.seed,
             report=False,
-            finetune=replace(finetune, epochs=finetune.epochs * share, max_steps=steps, submit=False, keep=Keep.none),
+            finetune=replace(finetune, **budget, max_steps=steps, submit=False, keep=Keep.none),
             measure=replace(config.measure, enabled=False),
             task=replace(config.task, tune_share=config.task.tune_share or search.tune_share),
             search=replace(search, space=[]),

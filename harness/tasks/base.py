@@ -57,6 +57,14 @@ class Split:
         """(S,) tokens of each sequence."""
         return np.diff(self.starts)
 
+    @cached_property
+    def second(self) -> "Split | None":
+        """The second texts of pairs, each once, which the labels number; None where there are none."""
+        if "second_ids" not in self.numbers:
+            return None
+        ids, types, starts = (self.numbers[f"second_{name}"] for name in ("ids", "types", "starts"))
+        return Split(ids, types, starts, np.arange(len(starts) - 1), [])
+
     def ids_of_items(self) -> list[np.ndarray]:
         """(tokens,) ids of each item, its sequences concatenated."""
         owners = self.numbers.get("owners", np.arange(len(self)))

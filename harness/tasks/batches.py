@@ -71,14 +71,20 @@ def training_batches(split: Split, batch_size: int, seed: int, pad_token_id: int
     epoch = 0
     while True:
         for rows in training_order(split, batch_size, seed, epoch):
-            yield collate(split, rows, pad_token_id, STEP)
+            batch = collate(split, rows, pad_token_id, STEP)
+            if split.second is not None:
+                batch.second = collate(split.second, split.labels[rows], pad_token_id, STEP)
+            yield batch
         epoch += 1
 
 
 def padded_shapes(split: Split, batch_size: int, seed: int, steps: int) -> Iterator[tuple[int, int]]:
-    """Rows and tokens of each row of the first batches of `training_batches`, without making them."""
+    """Rows and tokens of each row of the first batches of `training_batches`, without making them; of pairs both sides."""
     orders = (rows for epoch in itertools.count() for rows in training_order(split, batch_size, seed, epoch))
-    return ((len(rows), padded_length(split, rows, STEP)) for rows in itertools.islice(orders, steps))
+    for rows in itertools.islice(orders, steps):
+        yield len(rows), padded_length(split, rows, STEP)
+        if split.second is not None:
+            yield len(rows), padded_length(split.second, split.labels[rows], STEP)
 
 
 def pieces(batch: Batch, count: int) -> list[Batch]:

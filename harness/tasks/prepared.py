@@ -15,8 +15,8 @@ from pyarrow import parquet
 from safetensors.numpy import load_file, save_file
 
 from harness import paths, tasks
-from harness.config.choices import UNTRAINED, KeepBest
-from harness.config.resolve import refuse_class_weights
+from harness.config.choices import KeepBest, TaskKind
+from harness.config.resolve import is_only_scored, refuse_class_weights
 from harness.config.schema import RunConfig
 from harness.data import sources
 from harness.data import tokenizer as tokenizers
@@ -28,6 +28,7 @@ from harness.tasks.base import Examples, Split
 from harness.tasks.rows import Table, load_languages, load_table, with_labels
 from harness.tasks.synthetic.families import FAMILIES
 from harness.tasks.synthetic.paradigms import WORDS
+from harness.tasks.vectors import refuse_shared_paragraphs
 
 PREPARE_VERSION = 7
 """Part of the cache key; increased when the same rows are prepared differently."""
@@ -66,11 +67,13 @@ def prepare(config: RunConfig) -> str:
         with mistakes.collected():
             splits[split] = tasks.kind_of(config.task).examples(config.task, table)
     mistakes.refuse()
+    if config.task.kind is TaskKind.retrieval:
+        refuse_shared_paragraphs(splits)
     is_trained = not (config.tokenizer.file or config.tokenizer.vocab_file)
     more_text = load_languages(config) if config.tokenizer.multilingual and is_trained else []
     key = _key(config, tables, more_text)
     folder = paths.cache_folder(config.output) / key
-    rows = _rows_hash(config, tables)
+    rows = _row_hashes(config, tables)
     write_once(folder, lambda temporary: _fill(config, splits, more_text, temporary, rows))
     return key
 
@@ -109,6 +112,7 @@ class Facts:
     majority: int
     rows: str  # hash of the rows, independent of the tokenizer
     labels: list[str] = field(default_factory=list)  # names of the classes; earlier versions have not kept them
+    trained_rows: str | None = None  # hash of those of kind retrieval, which may be scored without them; not in `rows`
 
 
 def facts(output: str, key: str) -> Facts:
@@ -120,7 +124,7 @@ def read(config: RunConfig, key: str) -> Prepared:
     """The prepared data with this key; FileNotFoundError when it is not cached."""
     folder = paths.cache_folder(config.output) / key
     known = vars(facts(config.output, key))
-    known.pop("labels")
+    del known["labels"], known["trained_rows"]
     of_tokens = tasks.kind_of(config.task).labels_of_tokens
     splits = {split: _read_split(folder, split, of_tokens) for split in split_names(config)}
     train, validation, tune = splits.pop("train", None), splits.pop("validation"), splits.pop("tune", None)
@@ -135,7 +139,7 @@ def read_validation(config: RunConfig, key: str) -> Split:
 
 def split_names(config: RunConfig) -> list[str]:
     """Names of all splits that a run reads, train and validation first; InputError for finetune.submit without a GLUE task."""
-    if config.task.kind in UNTRAINED:
+    if is_only_scored(config):
         return ["validation"]
     tune = ["tune"] if config.task.tune_share else []
     return ["train", "validation", *tune, *config.task.more_validation, *_submitted(config).values()]
@@ -160,11 +164,17 @@ def _key(config: RunConfig, tables: dict[str, Table], more_text: list[str]) -> s
     return digest.hexdigest()[:16]
 
 
-def _rows_hash(config: RunConfig, tables: dict[str, Table]) -> str:
-    """Hash of the rows that influence results; test splits to submit do not."""
-    digest, hidden = hashlib.sha256(), _submitted(config).values()
-    _add_rows(digest, config, {split: table for split, table in tables.items() if split not in hidden})
-    return digest.hexdigest()[:16]
+def _row_hashes(config: RunConfig, tables: dict[str, Table]) -> dict[str, str]:
+    """Hashes of the rows that influence results, as Facts has them; test splits to submit do not."""
+    hidden = _submitted(config).values()
+    apart = ("train", "tune") if config.task.kind is TaskKind.retrieval else ()
+    hashes = {}
+    for name, is_apart in (("rows", False), ("trained_rows", True)):
+        chosen = {split: table for split, table in tables.items() if split not in hidden and (split in apart) is is_apart}
+        digest = hashlib.sha256()
+        _add_rows(digest, config, chosen)
+        hashes |= {name: digest.hexdigest()[:16]} if chosen else {}
+    return hashes
 
 
 def _add_rows(digest: "hashlib._Hash", config: RunConfig, tables: dict[str, Table]) -> None:
@@ -173,7 +183,7 @@ def _add_rows(digest: "hashlib._Hash", config: RunConfig, tables: dict[str, Tabl
         digest.update(json.dumps([split, columns, table.items]).encode())
 
 
-def _fill(config: RunConfig, splits: dict[str, Examples], more_text: list[str], folder: Path, rows: str) -> None:
+def _fill(config: RunConfig, splits: dict[str, Examples], more_text: list[str], folder: Path, rows: dict[str, str]) -> None:
     kind, task = tasks.kind_of(config.task), config.task
     first = next(iter(splits.values()))
     tokenizer = tokenizers.build(config.tokenizer, [*vocabulary_texts(config, first), *more_text])
@@ -183,9 +193,8 @@ def _fill(config: RunConfig, splits: dict[str, Examples], more_text: list[str], 
         "vocab_size": tokenizer.get_vocab_size(),
         "pad_token_id": tokenizers.pad_token_id(tokenizer) or 0,
         "majority": kind.majority(task, first),
-        "rows": rows,
         "labels": list(task.labels),
-    }
+    } | rows
     (folder / "facts.json").write_text(json.dumps(facts))
     tokenizer.no_truncation()
     tokenizer.save(str(folder / "tokenizer.json"))

@@ -175,6 +175,7 @@ def _chosen(config: RunConfig, split: str, texts: list[list], where: str) -> lis
     task, data = config.task, config.data
     rows = list(range(len(texts[0])) if texts else ())
     if split in ("train", "tune") and task.tune_share:
+        texts = texts[-1:] if task.kind is TaskKind.retrieval else texts  # no paragraph is in both
         rows = [row for row in rows if _is_for_tuning(task, [column[row] for column in texts]) == (split == "tune")]
     elif split == "tune":
         raise InputError(f"{where}: task.tune_share=0 holds out no rows for tuning: set the share of train")

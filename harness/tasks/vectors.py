@@ -1,4 +1,4 @@
-"""Texts compared by the cosine of their vectors, without training: pairs with a number, and questions with their paragraphs.
+"""Texts compared by the cosine of their vectors: pairs with a number, and questions with their paragraphs.
 
 The first texts are the sequences of a split, the second ones are in its `numbers`. S sequences, P paragraphs, T tokens.
 """
@@ -14,6 +14,7 @@ from harness.tasks.base import Examples, Predictions, Split, joined
 from harness.tasks.classification import Regression, refuse_missing_texts
 from harness.tasks.rows import Table
 from harness.tasks.scores import RANKS
+from models.heads import TextVectors
 
 
 class Similarity(Regression):
@@ -24,6 +25,14 @@ class Similarity(Regression):
         super().refuse_impossible(task)
         if len(task.fields) != 2:
             raise InputError(f"task.fields={task.fields} of task {task.name!r} must name two columns of texts")
+
+    def head(self) -> type[TextVectors]:
+        """None: a vector for each text."""
+        return TextVectors
+
+    def compared(self, first: np.ndarray, second: np.ndarray) -> np.ndarray:
+        """(S,) cosines of the texts of each pair."""
+        return (first * second).sum(axis=1)
 
     def encode(self, task: TaskConfig, tokenizer: Tokenizer, examples: Examples) -> Split:
         """Each text by itself."""
@@ -45,6 +54,10 @@ class Retrieval(Similarity):
         refuse_missing_texts(texts, table.where)
         numbers: dict[str, int] = {}
         return Examples(texts, [numbers.setdefault(text, len(numbers)) for _, text in texts], table.items, table.where)
+
+    def compared(self, first: np.ndarray, second: np.ndarray) -> np.ndarray:
+        """(S, P) cosines of each question and each paragraph."""
+        return first @ second.T
 
     def encode(self, task: TaskConfig, tokenizer: Tokenizer, examples: Examples) -> Split:
         """Every question, and every paragraph once. `texts["relevant"]`: numbers of the paragraphs of each question."""
@@ -75,3 +88,15 @@ def two_sides(
     tokenizer.enable_truncation(task.max_length)
     second = dict(zip(("second_ids", "second_types", "second_starts"), joined(tokenizer.encode_batch([*seconds])), strict=True))
     return Split(*joined(tokenizer.encode_batch([*firsts])), np.asarray(examples.labels), examples.items, second)
+
+
+def refuse_shared_paragraphs(splits: dict[str, Examples]) -> None:
+    """InputError for a paragraph that is trained on and ranked: it would be known, not found."""
+    trained = {text for _, text in splits["train"].texts} if "train" in splits else set()
+    for name, examples in splits.items():
+        shared = [text for _, text in examples.texts if text in trained]
+        if name != "train" and shared:
+            raise InputError(
+                f"{examples.where}: {len({*shared}):,} of its paragraphs are in train, too, such as {shared[0]!r:.60}: "
+                "cut the splits between paragraphs, or remove those rows"
+            )

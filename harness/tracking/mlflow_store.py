@@ -9,7 +9,9 @@ import contextlib
 import json
 import logging
 import os
+import tempfile
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +21,7 @@ os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "10")  # so would one that 
 os.environ.setdefault("PGCONNECT_TIMEOUT", "10")
 os.environ.setdefault("MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT", "true")
 
+import pandas as pd
 import psutil
 from filelock import FileLock
 from mlflow import MlflowClient
@@ -38,6 +41,7 @@ NOTE, PARENT = "mlflow.note.content", "mlflow.parentRunId"
 """Tags of MLflow: the description of a run or study, and the run that a run belongs to."""
 
 logging.getLogger("mlflow.store.db").setLevel(logging.WARNING)  # the first run would log tables and migrations
+logging.getLogger("mlflow.pyfunc").setLevel(logging.WARNING)  # it says that it validates the example
 logging.getLogger("alembic").setLevel(logging.WARNING)
 logging.getLogger("urllib3.connectionpool").setLevel(logging.ERROR)  # its warnings name addresses with their queries
 
@@ -49,6 +53,9 @@ VIEWED = 500
 
 DUPLICATE_KEY_ERRORS = ("IntegrityError", "UniqueViolation")
 """What databases say of a row that is there already, as MLflow passes it on."""
+
+MODEL = "model"
+"""Folder of a registered model among the files of its run."""
 
 BATCH = 1000
 """Metrics of one call at most."""
@@ -279,6 +286,45 @@ def attempt_of(run_id: str, uri: str | None, output: str) -> str | None:
     if not database.exists(uri):
         raise MlflowException(f"there is no tracking store {uri}")
     return MlflowClient(tracking_uri=whole(uri)).get_run(run_id).data.tags.get("attempt")
+
+
+@dataclass(frozen=True)
+class Registered:
+    """A checkpoint for the model registry."""
+
+    name: str
+    checkpoint: Path
+    loader: str  # module whose `_load_pyfunc` loads it
+    inputs: pd.DataFrame  # an example
+    outputs: pd.DataFrame  # what is predicted for it; the columns of both are the signature
+
+
+def register(model: Registered, attempt: str, uri: str | None, output: str) -> str:
+    """Adds a checkpoint to the files of the tracked run of this attempt, and a version to the registry: `models:/NAME/VERSION`.
+
+    MlflowException for a run that is not tracked, a name that none can have, and an MLflow that is unreachable.
+    """
+    from mlflow import models, pyfunc  # a second, which nothing else needs
+
+    uri = uri or paths.database_uri(output)
+    client = MlflowClient(tracking_uri=whole(uri))
+    studies = [study.experiment_id for study in client.search_experiments()] if database.exists(uri) else []
+    runs = client.search_runs(studies, f"tags.attempt = '{attempt}'", max_results=1) if studies else []
+    if not runs:
+        raise MlflowException("the run is not in the tracking store: python -m harness sync sends it")
+    run, signature = runs[0].info, models.infer_signature(model.inputs, model.outputs)
+    try:
+        client.create_registered_model(model.name)
+    except MlflowException as error:
+        if error.error_code != "RESOURCE_ALREADY_EXISTS":
+            raise
+    with tempfile.TemporaryDirectory() as folder:
+        files, needed = Path(folder) / MODEL, ["encoder-variant-harness"]
+        described = {"signature": signature, "input_example": model.inputs, "pip_requirements": needed}
+        pyfunc.save_model(files, model.loader, str(model.checkpoint), **described)
+        client.log_artifacts(run.run_id, str(files), MODEL)
+    version = client.create_model_version(model.name, f"{run.artifact_uri}/{MODEL}", run.run_id)
+    return f"models:/{model.name}/{version.version}"
 
 
 def finished_runs(uri: str | None, output: str) -> list[run_log.FinishedRun]:

@@ -22,8 +22,10 @@ SAMPLES = 200
 
 def evaluate_split(config: RunConfig, model: Classifier, split: Split, data: Prepared, machine: Machine) -> Predictions:
     """The model's predictions on a split with known labels."""
-    logits = predict(model, split, config.finetune.eval_batch_size, data.pad_token_id, machine)
-    return tasks.kind_of(config.task).predictions(config.task, split, logits, data.majority)
+    kind, sides = tasks.kind_of(config.task), [split] if split.second is None else [split, split.second]
+    logits, *others = (predict(model, side, config.finetune.eval_batch_size, data.pad_token_id, machine) for side in sides)
+    logits = kind.compared(logits, *others) if others else logits
+    return kind.predictions(config.task, split, logits, data.majority)
 
 
 @torch.inference_mode()

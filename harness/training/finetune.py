@@ -24,8 +24,8 @@ from harness.training.optimiser import make_optimiser, rates_by_layer
 from harness.training.sharding import Collected, weights_of
 from harness.training.taught import Taught, with_answers
 from models.batch import Batch
-from models.heads import Classifier
-from models.losses import IGNORED
+from models.heads import Classifier, TextVectors
+from models.losses import IGNORED, in_batch_loss
 
 Cost = Callable[[int, int], float]
 """FLOPs of forward and backward over so many texts, padded to so many tokens."""
@@ -57,12 +57,12 @@ def finetune(
     optimiser = make_optimiser(weights.trained, config.finetune, rates)
     if config.finetune.keep_best is KeepBest.none:
         train(training, optimiser, position, machine, run_log)
-        weights.collect()
+        weights.collect(optimiser)
     else:
         best = BestCheckpoint(config, model, data, machine, run_log, meter)
-        evaluated = Collected(OnFirstRank(best, ranks), weights)
+        evaluated = Collected(OnFirstRank(best, ranks), weights, optimiser)
         train(replace(training, callbacks=(evaluated,)), optimiser, position, machine, run_log)
-        weights.collect()
+        weights.collect(optimiser)
         best.restore()
     run_log.value("finetune/optimizer_state_bytes", optimiser.state_bytes)
     return position
@@ -79,18 +79,32 @@ def training_of(
     """The training that `finetune` runs, with or without a teacher; its batches can be consumed once."""
     budget, kind = config.finetune, tasks.kind_of(config.task)
     batches = training_batches(data.train, budget.batch_size, config.seed, data.pad_token_id)
-    steps = budget.planned_steps(len(data.train))
+    limit = limit_of(config, data)
+    loss = partial(kind.loss, model) if teacher is None else Taught(budget, kind, model, teacher).loss
     return Training(
         model=model,
-        loss=partial(kind.loss, model) if teacher is None else Taught(budget, kind, model, teacher).loss,
+        loss=partial(loss_of_pairs, model, budget.cosine_temperature) if budget.in_batch_negatives else loss,
         next_step=lambda position: step_of(next(batches), budget.accumulation, kind.num_targets, cost, ranks),
-        limit=Limit("step", steps),
-        planned_steps=steps,
+        limit=limit,
+        planned_steps=limit.total if limit.unit == "step" else 0,
         phase="finetune",
         config=budget,
         seed=config.seed,
         ranks=ranks,
     )
+
+
+def limit_of(config: RunConfig, data: Prepared) -> Limit:
+    """The budget: seconds, or the steps of the epochs."""
+    seconds = config.finetune.seconds
+    return Limit("step", config.finetune.planned_steps(len(data.train))) if seconds is None else Limit("seconds", seconds)
+
+
+def loss_of_pairs(model: TextVectors, temperature: float, batch: Batch) -> torch.Tensor:
+    """() loss of a batch of questions and their paragraphs; those of an equal question, or equal ones, are no negatives."""
+    questions, paragraphs = (model(side) for side in batch.sides)
+    same_question = (batch.input_ids[:, None] == batch.input_ids).all(dim=-1)
+    return in_batch_loss(questions, paragraphs, same_question | (batch.labels[:, None] == batch.labels), temperature)
 
 
 def class_weights(config: RunConfig, data: Prepared, machine: Machine) -> torch.Tensor | None:
@@ -143,7 +157,7 @@ class BestCheckpoint:
         by_tune = config.finetune.keep_best is KeepBest.tune
         self._split, self._key = (data.tune, "tune/score") if by_tune else (data.validation, "eval/score")
         self._steps_per_epoch = config.finetune.steps_per_epoch(len(data.train))
-        self._last_step = config.finetune.planned_steps(len(data.train))
+        self._limit = limit_of(config, data)
         self.best: Checkpoint | None = None
         self._without_better = 0  # evaluations in a row
         rows = len(data.train) + len(self._split)
@@ -156,7 +170,7 @@ class BestCheckpoint:
         """`evaluations_per_epoch` times in an epoch, the last time at its end, and at the end of the training."""
         count = self._config.finetune.evaluations_per_epoch
         before, now = (step * count // self._steps_per_epoch for step in (position.step - 1, position.step))
-        return now > before or position.step == self._last_step
+        return now > before or self._limit.reached(position)
 
     def run(self, position: Position) -> None:
         """Evaluates, writes the score and the cost of training so far, and copies the weights if they are the best so far."""
@@ -171,10 +185,13 @@ class BestCheckpoint:
             self._run_log.curve(self._key, position.step, score, position.tokens)
             is_better, patience = self.best is None or score > self.best.score, self._config.finetune.early_stopping
             self._without_better = 0 if is_better else self._without_better + 1
-            if patience is not None and self._without_better >= patience and position.step < self._last_step:
+            if patience is not None and self._without_better >= patience and not self._limit.reached(position):
                 position.stopped = True
-                steps = f"step {position.step:,} of {self._last_step:,}"
-                print(f"stopped after {steps}: no better score on tune in {patience} evaluations", flush=True)
+                budget = f"{self._limit.total:,}{' s' if self._limit.unit == 'seconds' else ''}"
+                print(
+                    f"stopped after step {position.step:,} of {budget}: no better score on tune in {patience} evaluations",
+                    flush=True,
+                )
             if is_better:
                 weights = {name: value.to("cpu", copy=True) for name, value in self._model.state_dict().items()}
                 self.best = Checkpoint(score, position.step, weights)
@@ -226,10 +243,12 @@ def step_of(
     """
     micro_batches = pieces(batch, accumulation)
     labels = [count(micro_batch) for micro_batch in micro_batches]
-    flops, total = sum(cost(*micro_batch.input_ids.shape) for micro_batch in micro_batches), max(1, sum(labels))
+    sides, total = [side for micro_batch in micro_batches for side in micro_batch.sides], max(1, sum(labels))
+    flops = sum(cost(*side.input_ids.shape) for side in sides)
     if ranks.count > 1:
         shares = [ranks.share(rows_of(micro_batch)) for micro_batch in micro_batches]
         labels = [count(part(micro_batch, rows)) for micro_batch, rows in zip(micro_batches, shares, strict=True)]
         micro_batches = [part(micro_batch, not_empty(rows)) for micro_batch, rows in zip(micro_batches, shares, strict=True)]
     weights = [number / total for number in labels]
-    return Step(micro_batches, rows_of(batch), batch.tokens, batch.input_ids.numel(), flops, weights)
+    tokens, padded = sum(side.tokens for side in batch.sides), sum(side.input_ids.numel() for side in batch.sides)
+    return Step(micro_batches, rows_of(batch), tokens, padded, flops, weights)

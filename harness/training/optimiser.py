@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping
 
 import torch
 from torch import Tensor, nn
+from torch.optim.swa_utils import get_ema_multi_avg_fn
 
 from harness.config.choices import Optimizer
 from harness.config.schema import OptimiserConfig
@@ -13,6 +14,9 @@ from models.heads import Classifier
 
 LEAST_ROWS = 1024
 """Rows of a table below which its whole gradient is as fast."""
+
+AVERAGE = "average"
+"""Key of a parameter's average among what the optimiser keeps of it, so that it is counted and resumed with the rest."""
 
 
 class MuonWithAdamW(torch.optim.Optimizer):
@@ -37,11 +41,14 @@ class Clipped(torch.optim.Optimizer):
 
     Gradients of tables may be sparse: the rows of the batch. They are put into a table of zeros that is kept from step to
     step, so that no pass over the vocabulary is spent on clearing it or on its norm. The step itself is the dense one.
+
+    With `ema_decay` it keeps the exponential moving average of each trained parameter, from the first step on.
     """
 
-    def __init__(self, groups: list[dict], max_norm: float, **options: object) -> None:
+    def __init__(self, groups: list[dict], max_norm: float, ema_decay: float | None = None, **options: object) -> None:
         super().__init__(groups, **options)
         self._max_norm = max_norm
+        self._averaging = None if ema_decay is None else get_ema_multi_avg_fn(ema_decay)
         self._zeros: dict[Tensor, Tensor] = {}
 
     def update(self) -> Tensor:
@@ -54,12 +61,31 @@ class Clipped(torch.optim.Optimizer):
         self.step()
         for p, gradient in sparse.items():
             self._zeros[p].index_fill_(0, gradient.indices()[0], 0.0)
+        if self._averaging is not None:
+            for p in parameters:
+                if AVERAGE not in self.state[p]:
+                    self.state[p][AVERAGE] = p.detach().clone()
+            averages = self.averages
+            self._averaging([*averages.values()], [*averages], None)
         self.zero_grad(set_to_none=True)
         return norm.full_tensor() if hasattr(norm, "full_tensor") else norm  # of a sharded model
 
     @property
+    def averages(self) -> dict[Tensor, Tensor]:
+        """Parameter -> its moving average; empty without `ema_decay`."""
+        return {p: values[AVERAGE] for p, values in self.state.items() if AVERAGE in values}
+
+    @torch.no_grad()
+    def swap_averages(self) -> None:
+        """Exchanges the parameters and their averages."""
+        for p, average in self.averages.items():
+            kept = p.clone()
+            p.copy_(average)
+            average.copy_(kept)
+
+    @property
     def state_bytes(self) -> int:
-        """What the optimiser keeps from step to step: moments and counts of steps, nothing before the first one."""
+        """What the optimiser keeps from step to step: moments, counts of steps, averages; nothing before the first one."""
         return held(value for values in self.state.values() for value in values.values())
 
     def _clip(self, gradients: list[Tensor]) -> Tensor:
@@ -105,7 +131,8 @@ def make_optimiser(model: nn.Module, config: OptimiserConfig, rates: Mapping[str
     taken = {name: value for name, value in options.items() if name in inspect.signature(kind).parameters and value is not None}
     if config.optimizer is Optimizer.adamw:
         taken["fused"] = True
-    return type(f"Clipped{kind.__name__}", (Clipped, kind), {})(groups, config.max_grad_norm, lr=config.learning_rate, **taken)
+    clipped = type(f"Clipped{kind.__name__}", (Clipped, kind), {})
+    return clipped(groups, config.max_grad_norm, config.ema_decay, lr=config.learning_rate, **taken)
 
 
 def rates_by_layer(model: Classifier, decay: float) -> dict[str, float]:

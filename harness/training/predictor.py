@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from tokenizers import Tokenizer
 
 from harness.checkpoints.finetuned import load_finetuned
@@ -16,16 +17,21 @@ from harness.tasks import kind_of
 from harness.tasks.base import Examples
 from harness.training.evaluation import predict
 
+BATCH_SIZE = 64
+"""Texts of one batch of a registered model."""
+
 
 class Predictor:
     """A fine-tuned model on its device."""
 
     def __init__(self, checkpoint: Path, hardware: HardwareConfig, batch_size: int) -> None:
-        """InputError for a checkpoint or a device that cannot be used, and for a task of kind `spans`."""
+        """InputError for a checkpoint or a device that cannot be used, and for a task of kind `spans` or `retrieval`."""
         model, facts, tokenizer = load_finetuned(checkpoint)
         self.task = facts.config()
-        if self.task.kind is TaskKind.spans:
-            raise InputError(f"{checkpoint}: task {facts.name!r} predicts spans of a context, which `predict` does not support")
+        unsupported = {TaskKind.spans: "predicts spans of a context", TaskKind.retrieval: "compares vectors of texts"}
+        if self.task.kind in unsupported:
+            what = unsupported[self.task.kind]
+            raise InputError(f"{checkpoint}: task {facts.name!r} {what}, which `predict` does not support")
         try:
             self._machine = Machine(hardware)
         except RuntimeError as error:
@@ -34,9 +40,25 @@ class Predictor:
         self._tokenizer = Tokenizer.from_file(str(tokenizer))
         self._pad, self._batch_size = pad_token_id(self._tokenizer) or 0, batch_size
 
+    @property
+    def example(self) -> pd.DataFrame:
+        """What `predict` reads: the columns of the task, with texts, or of kind `tokens` with lists of words."""
+        words = ["two", "words"]
+        return pd.DataFrame({name: [words if self._is_tagged else " ".join(words)] for name in self.task.fields})
+
+    def predict(self, frame: pd.DataFrame) -> pd.DataFrame:
+        """The predictions of `rows` without their numbers, a row for each of the frame: what a server of MLflow answers."""
+        texts = frame[self.task.fields].to_numpy().tolist()
+        rows = self.rows([[*words] for (words,) in texts] if self._is_tagged else texts, 0)
+        return pd.DataFrame(rows).drop(columns=["row", "words"], errors="ignore")
+
+    @property
+    def _is_tagged(self) -> bool:
+        return self.task.kind is TaskKind.tokens
+
     def rows(self, texts: list[list[str]], first: int) -> list[dict[str, Any]]:
         """One row per text, pair or list of words, numbered from `first`."""
-        tagged, numbers = self.task.kind is TaskKind.tokens, list(range(first, first + len(texts)))
+        tagged, numbers = self._is_tagged, list(range(first, first + len(texts)))
         multiple = self.task.kind is TaskKind.multilabel
         unlabelled = [[0] * len(words) for words in texts] if tagged else [[] if multiple else 0] * len(texts)
         kind = kind_of(self.task)
@@ -53,6 +75,11 @@ class Predictor:
             rows = zip(numbers, chosen, shares, strict=True)
             return [{"row": number, "prediction": labels, "probabilities": row} for number, labels, row in rows]
         return [classified(number, self.task.labels, row) for number, row in zip(numbers, softmax(logits), strict=True)]
+
+
+def _load_pyfunc(checkpoint: str) -> Predictor:
+    """A registered model, as MLflow loads it: on the CPU."""
+    return Predictor(Path(checkpoint), HardwareConfig(), BATCH_SIZE)
 
 
 def classified(number: int, labels: list[str], probabilities: np.ndarray) -> dict[str, Any]:

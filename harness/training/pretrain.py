@@ -87,8 +87,8 @@ def pretrain(
         ranks=ranks,
         callbacks=(
             CostCurves(evaluation, run_log),
-            Collected(evaluation, weights),
-            Collected(keeping, weights),
+            Collected(evaluation, weights, optimiser),
+            Collected(keeping, weights, optimiser),
             saving,  # a point is kept before its checkpoint
         ),
     )
@@ -99,7 +99,7 @@ def pretrain(
     train(training, optimiser, position, machine, run_log)
 
     peaks = ranks.gathered(max(evaluation.peak_bytes, memory.peak() or 0) or None)
-    weights.collect()
+    weights.collect(optimiser)
     if ranks.first:
         results = (evaluation.scores or measure()) | costs(position, sum(peaks) if peaks else None)
         if ranks.count > 1:

@@ -2,6 +2,8 @@
 
 What is trained is a sharded copy of the model. Before the model itself is evaluated or saved, the first rank collects the
 trained weights in it: it must fit on one device for inference. The other ranks keep no whole weights.
+
+What is evaluated and saved are the moving averages where the optimiser keeps them.
 """
 
 from dataclasses import dataclass
@@ -12,6 +14,7 @@ from torch import Tensor, nn
 from harness.hardware.device import Machine
 from harness.training.distributed import Ranks, load_fsdp
 from harness.training.loop import Callback, Position
+from harness.training.optimiser import Clipped
 
 
 @dataclass(frozen=True)
@@ -24,22 +27,31 @@ class Weights:
     ranks: Ranks
 
     @torch.no_grad()
-    def collect(self) -> None:
-        """Copies what was trained into the model, on the device of the first rank; all ranks must call it."""
+    def collect(self, optimiser: Clipped) -> None:
+        """Brings the model what was trained, on the device of the first rank; all ranks must call it."""
         if self.trained is self.whole:
+            optimiser.swap_averages()
             return
+        averages = optimiser.averages
+        trained = [averages.get(sharded, sharded) for sharded in self.trained.parameters()]
         if not self.ranks.first:
-            for sharded in self.trained.parameters():
+            for sharded in trained:
                 plain(sharded)
             return
         self.whole.to(self.machine.device)
-        for mine, sharded in zip(self.whole.parameters(), self.trained.parameters(), strict=True):
+        for mine, sharded in zip(self.whole.parameters(), trained, strict=True):
             mine.copy_(plain(sharded))
 
-    def put_away(self) -> None:
-        """Frees the device of the whole model until it is collected again."""
-        if self.trained is not self.whole:
-            self.whole.to("cpu" if self.ranks.first else "meta")
+    def put_away(self, optimiser: Clipped) -> None:
+        """Returns to the weights that are trained, or frees the device of the whole model, until it is collected again."""
+        if self.trained is self.whole:
+            optimiser.swap_averages()
+        else:
+            self.free()
+
+    def free(self) -> None:
+        """Leaves the device to the sharded copy."""
+        self.whole.to("cpu" if self.ranks.first else "meta")
 
 
 def weights_of(model: nn.Module, machine: Machine, ranks: Ranks) -> Weights:
@@ -47,7 +59,7 @@ def weights_of(model: nn.Module, machine: Machine, ranks: Ranks) -> Weights:
     if not ranks.sharded:
         return Weights(model, model, machine, ranks)
     weights = Weights(model, load_fsdp().sharded_copy(model, machine.device, ranks.count), machine, ranks)
-    weights.put_away()
+    weights.free()
     return weights
 
 
@@ -57,6 +69,7 @@ class Collected:
 
     callback: Callback
     weights: Weights
+    optimiser: Clipped
 
     def should_run(self, position: Position) -> bool:
         """Whether it is due after this step."""
@@ -64,9 +77,9 @@ class Collected:
 
     def run(self, position: Position) -> None:
         """Collects the weights and runs it."""
-        self.weights.collect()
+        self.weights.collect(self.optimiser)
         self.callback.run(position)
-        self.weights.put_away()
+        self.weights.put_away(self.optimiser)
 
 
 def plain(tensor: Tensor) -> Tensor:

@@ -2,18 +2,13 @@
 
 from pathlib import Path
 
-import numpy as np
-
-from harness import tasks
 from harness.checkpoints import huggingface, pretrained
-from harness.config.choices import TaskKind
 from harness.config.schema import RunConfig
 from harness.hardware.device import Machine
 from harness.measure import size
-from harness.tasks.base import Split
 from harness.tasks.prepared import Prepared
 from harness.tracking.run_log import RunLog
-from harness.training.evaluation import predict, write_predictions, write_scores
+from harness.training.evaluation import evaluate_split, write_predictions, write_scores
 from harness.training.weights import write_origins
 from models.derive import RANDOM
 from models.heads import TextVectors, build_classifier
@@ -31,11 +26,6 @@ def evaluate(config: RunConfig, data: Prepared, weights: Path | None, machine: M
     for key, value in size.of_objective(model).items():
         run_log.value(key, value)
     run_log.stage("evaluate")
-    model, split = machine.prepare(model.to(machine.device)), data.validation
-    ids, types, starts = (split.numbers[f"second_{name}"] for name in ("ids", "types", "starts"))
-    sides = split, Split(ids, types, starts, np.zeros(len(starts) - 1), [])
-    first, second = (predict(model, side, config.finetune.eval_batch_size, data.pad_token_id, machine) for side in sides)
-    cosines = first @ second.T if config.task.kind is TaskKind.retrieval else (first * second).sum(axis=1)
-    answers = tasks.kind_of(config.task).predictions(config.task, split, cosines, data.majority)
+    answers = evaluate_split(config, machine.prepare(model.to(machine.device)), data.validation, data, machine)
     write_scores(config.task, answers, run_log)
     write_predictions(answers, run_log.folder / "predictions.parquet")

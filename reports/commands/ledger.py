@@ -100,11 +100,14 @@ class Ledger:
         self.lines.append(line)
         path = self.path.resolve()
         temporary = path.with_name(f".{path.name}.{os.getpid()}")
-        with temporary.open("w") as file:
-            file.writelines(json.dumps(each, allow_nan=False) + "\n" for each in self.lines)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
+        try:
+            with temporary.open("w") as file:
+                file.writelines(json.dumps(each, allow_nan=False) + "\n" for each in self.lines)
+                file.flush()
+                os.fsync(file.fileno())
+            temporary.replace(path)
+        finally:
+            temporary.unlink(missing_ok=True)  # what is left where the disk is full
         return line
 
     def frontier(self) -> list[dict[str, Any]]:

@@ -5,6 +5,8 @@ import json
 import re
 from pathlib import Path
 
+import mlflow
+import pandas as pd
 import pyarrow as pa
 import pytest
 import torch
@@ -21,6 +23,7 @@ from harness.config.choices import TaskKind
 from harness.config.schema import HardwareConfig, RunConfig, TaskConfig, TokenizerConfig
 from harness.data.tokenizer import build
 from harness.errors import InputError
+from harness.tracking import mlflow_store
 from models.batch import Batch
 from models.config import EncoderConfig
 from models.encoder import initialise
@@ -248,3 +251,65 @@ def test_a_parquet_file_that_is_none_or_whose_columns_change_type_is_one_line(to
     with pytest.raises(InputError, match="rows 2 to 2 have no one type in a column"):
         predicted(tmp_path / "run", tmp_path / "in.jsonl", tmp_path / "out.parquet", "beside=[id]")
     assert not (tmp_path / "out.parquet").exists()
+
+
+MLFLOW_WARNS = pytest.mark.filterwarnings("ignore:.*type hint is inferred as AnyType", "ignore:Operation with range")
+"""Of its own code, while it is imported and when it compares a frame with a signature."""
+
+REGISTERED = {
+    TaskKind.classification: (["no", "yes"], ["question", "context"], PAIRS),
+    TaskKind.regression: ([], ["text"], [(text,) for text in TEXTS]),
+    TaskKind.multilabel: (["no", "yes"], ["text"], [(text,) for text in TEXTS]),
+    TaskKind.tokens: (["O", "B-x"], ["words"], [(text.split(),) for text in TEXTS]),
+}
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    """A folder of results whose store tracks the run with the attempt `one`."""
+    experiment = mlflow_store.Tracker(None, str(tmp_path / "out"), "s").experiment
+    client = mlflow_store.MlflowClient(tracking_uri=f"sqlite:///{tmp_path / 'out' / 'mlflow.db'}")
+    client.create_run(experiment, tags={"attempt": "one"})
+    return tmp_path / "out"
+
+
+@pytest.mark.long
+@MLFLOW_WARNS
+@pytest.mark.parametrize("kind", REGISTERED, ids=lambda kind: kind.value)
+def test_a_registered_model_predicts_as_the_command_does(tokenizer, store, tmp_path, capsys, monkeypatch, kind):
+    labels, columns, texts = REGISTERED[kind]
+    kept(tmp_path / "run", tokenizer, kind, labels, columns)
+    (tmp_path / "run" / "run.json").write_text(json.dumps({"attempt": "one"}))
+    for version in (1, 2):
+        assert main(["export", str(tmp_path / "run"), "register=mine", f"output={store}"]) == 0
+        assert capsys.readouterr().out == f"registered models:/mine/{version}: load it by mlflow.pyfunc.load_model\n"
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{store / 'mlflow.db'}")
+    loaded = mlflow.pyfunc.load_model("models:/mine/2")
+    assert loaded.metadata.get_input_schema().input_names() == columns
+    assert [*loaded.input_example.columns] == columns
+    rows = [dict(zip(columns, row, strict=True)) for row in texts]
+    (tmp_path / "in.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    predicted(tmp_path / "run", tmp_path / "in.jsonl", tmp_path / "out.jsonl")
+    frame = loaded.predict(pd.DataFrame(rows))
+    for found, expected in zip(frame.to_dict("records"), rows_of(tmp_path / "out.jsonl"), strict=True):
+        assert found == {key: value for key, value in expected.items() if key not in ("row", "words")}
+
+
+@MLFLOW_WARNS
+def test_what_cannot_be_registered_is_one_line(tokenizer, store, tmp_path, capsys):
+    run = tmp_path / "run"
+    kept(run, tokenizer, TaskKind.classification, ["no", "yes"], ["text"])
+    refused = {
+        ("register=a", "format=onnx"): "format=onnx is of a folder: leave it out, or register=a",
+        ("register=a", "to=x"): "to=x is of a folder: leave it out, or register=a",
+        ("register=a",): "is not beside the record of a run",
+    }
+    for arguments, message in refused.items():
+        assert main(["export", str(run), *arguments, f"output={store}"]) == 2
+        assert message in capsys.readouterr().err
+    (run / "run.json").write_text(json.dumps({"attempt": "other"}))
+    assert main(["export", str(run), "register=a", f"output={store}"]) == 2
+    assert "register=a: the run is not in the tracking store: python -m harness sync sends it" in capsys.readouterr().err
+    (run / "run.json").write_text(json.dumps({"attempt": "one"}))
+    assert main(["export", str(run), "register=a/b", f"output={store}"]) == 2
+    assert "register=a/b: Invalid model name" in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""The cross-entropy over a vocabulary whose gradient is written over the logits: equal to torch's."""
+"""Cross-entropies: over a vocabulary, whose gradient is written over the logits, equal to torch's; and over a batch."""
 
 import pytest
 import torch
@@ -6,7 +6,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from models import losses
-from models.losses import IGNORED, vocabulary_loss
+from models.losses import IGNORED, in_batch_loss, vocabulary_loss
 
 
 def plain(logits: Tensor, targets: Tensor, divisor: float) -> Tensor:
@@ -46,3 +46,16 @@ def test_without_gradients_the_logits_stay():
         loss = vocabulary_loss(logits, torch.tensor([0, 1, 2]), 3.0)
     torch.testing.assert_close(loss, F.cross_entropy(before, torch.tensor([0, 1, 2])))
     assert torch.equal(logits, before)
+
+
+def test_in_batch_loss_is_the_cross_entropy_without_the_other_relevant_paragraphs():
+    torch.manual_seed(0)
+    questions, paragraphs = (F.normalize(torch.randn(4, 8), dim=-1) for _ in range(2))
+    own = torch.eye(4, dtype=torch.bool)
+    cosines = questions @ paragraphs.T / 0.1
+    plain = in_batch_loss(questions, paragraphs, own, 0.1)
+    torch.testing.assert_close(plain, (cosines.logsumexp(dim=1) - cosines.diagonal()).mean())
+    relevant = own.clone()
+    relevant[0, 3] = True
+    without = torch.cat([cosines[0, :3].logsumexp(dim=0)[None], cosines[1:].logsumexp(dim=1)])
+    torch.testing.assert_close(in_batch_loss(questions, paragraphs, relevant, 0.1), (without - cosines.diagonal()).mean())

@@ -105,6 +105,8 @@ def _why_budget_is_open(config: RunConfig, relayed: bool) -> str | None:
     family, grammar = FAMILIES[config.task.grammar.rule], config.task.grammar
     required = family.relayed_steps if relayed else family.steps
     planned = config.finetune.planned_steps(min(filter(None, (grammar.train_examples, config.data.train_examples))))
+    if config.finetune.seconds is not None:
+        return "nobody knows how many steps a budget in seconds has"
     if required is None:
         through = " through several layers" if relayed else ""
         return f"a construction exists, but no budget is known that is enough to learn it{through}"

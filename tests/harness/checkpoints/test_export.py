@@ -12,6 +12,7 @@ import torch
 import transformers
 from omegaconf import OmegaConf
 from safetensors.torch import load_file
+from small_disk import mounted
 from tokenizers import Tokenizer
 from torch import Tensor, nn
 
@@ -308,6 +309,18 @@ def test_what_does_not_run_as_the_model_leaves_nothing(tokenizer, tmp_path, caps
     lay_out(tmp_path, shape, tokenizer, state)
     assert "hidden states differ from the model's by nan" in refused(capsys, tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == [paths.WEIGHTS]
+
+
+def test_a_full_disk_leaves_no_half_of_a_checkpoint_or_its_card(tokenizer, tmp_path):
+    shape = shape_of("base", tokenizer)
+    checkpoint = lay_out(tmp_path, shape, tokenizer, Trained(shape).state_dict())
+    with mounted(tmp_path / "disk", 1 << 20) as disk:
+        assert export(checkpoint, disk / "before", card="short").folder.is_dir()
+        with pytest.raises(OSError, match="No space left on device"):
+            export(checkpoint, disk / "out", card="long " * (1 << 18))
+        assert [path.name for path in disk.iterdir()] == ["before"]
+        assert (disk / "before" / "README.md").read_text() == "short"
+        assert export(checkpoint, disk / "out", card="short").folder.is_dir()
 
 
 # The command

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
+import reports
 from harness import tags
 from harness.checkpoints import finetuned, pretrained
 from harness.config.choices import TaskKind
@@ -66,3 +67,23 @@ def test_a_second_stage_starts_from_the_first_one_and_is_named_after_it(run_harn
     one, two = (finetuned.load_finetuned(run / "checkpoint")[0].encoder.state_dict() for run in (source, folder))
     assert all(torch.equal(one[name], two[name]) for name in one)
     assert "weights: layers" in (folder / "log.txt").read_text()
+
+
+@pytest.mark.long
+def test_stages_of_several_seeds_are_replicates_of_one_arm(run_harness, small, output):
+    common = [*small, "measure=none", f"output={output}", "finetune.max_steps=2"]
+    first = run_harness("-m", *common, "study=one", "finetune.keep=last", "seed=4,5,6")
+    assert first.returncode == 0, first.stderr
+    sources = sorted(str(path) for path in (output / "one").glob("base-*"))
+    second = run_harness(
+        "-m", *common, "study=two", "task=order", f"pretrain.from={','.join(sources)}", "finetune.trains=all,head"
+    )
+    assert second.returncode == 0, second.stderr
+    records = [json.loads(path.read_text())["tags"] for path in (output / "two").glob("base-*/run.json")]
+    assert {(record[tags.ARM], record[tags.PRETRAIN_SEED]) for record in records} == {
+        (arm, seed) for arm in ("base+bag", "base+bag trains=head") for seed in "456"
+    }
+    assert len({record[tags.CONDITIONS] for record in records}) == 1
+    assert len({record[tags.PRETRAINING] for record in records}) == 3
+    runs = reports.load("two", uri=f"sqlite:///{output / 'mlflow.db'}")
+    assert len(runs[runs["counted"] & (runs["task"] == "order")]) == 6

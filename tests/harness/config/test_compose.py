@@ -45,6 +45,7 @@ TOGETHER = [
 
 def line_of(files: tuple[Path, ...]) -> list[str]:
     choices = {"task": "bag"} | {path.parent.name: path.stem for path in files}
+    choices |= {"task": "retrieval"} if choices.get("finetune") == "contrastive" else {}
     more = ["pretrain.teacher=a_folder"] if choices.get("pretrain") == "distillation" else []
     return [*(f"{group}={choice}" for group, choice in choices.items()), *more]
 

@@ -3,6 +3,8 @@
 import pytest
 
 from harness.config.compose import main
+from harness.config.resolve import Found, resolve
+from harness.config.schema import FinetuneConfig
 from harness.errors import InputError
 
 
@@ -23,6 +25,10 @@ def compose(*arguments: str) -> list:
         (["pretrain.tokens=1e6"], "add pretrain=mlm"),
         (["-m", "search.trials=3,4"], "no run of this command searches for settings: add search=rate"),
         (["match.to=albert"], "no run of this command is resized: add match=params"),
+        (
+            ["finetune.seconds=9", "finetune.epochs=3"],
+            "finetune.epochs=3 has no effect, because no run of this command trains by epochs: add finetune.seconds=null",
+        ),
         (["pretrain.from=FOLDER", "pretrain.mask_rate=0.4"], "the pretraining is that of pretrain.from=FOLDER"),
     ],
 )
@@ -44,3 +50,10 @@ def test_weights_of_a_run_read_where_they_are_and_after_how_many_tokens():
 
 def test_parts_of_a_command_that_reads_them():
     assert len(compose("-m", "model=base,albert", "match=params", "match.tolerance=0.5", "search=rate", "search.trials=3")) == 2
+
+
+def test_epochs_of_a_recipe_are_not_read_beside_seconds_and_name_no_arm():
+    (recipe,) = compose("finetune=glue_roberta", "finetune.seconds=9")
+    assert recipe.finetune.epochs == 10
+    assert resolve(recipe, Found()).finetune.epochs == FinetuneConfig().epochs
+    assert [one.label for one in compose("-m", "finetune.seconds=9,18")] == ["base seconds=9", "base seconds=18"]

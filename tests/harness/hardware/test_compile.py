@@ -31,7 +31,9 @@ from harness.tracking.run_log import Reader, RunLog
 from harness.training.finetune import step_of
 from harness.training.loop import Limit, Position, Training, compile_ahead, train
 from harness.training.optimiser import make_optimiser
+from models.adapt import adapt, merge
 from models.batch import Batch
+from models.choices import Trains
 from models.config import EncoderConfig
 from models.heads import SequenceClassifier, build_classifier
 
@@ -195,6 +197,32 @@ def test_training_compiled_gives_the_same_losses_and_its_time_has_no_compiling_i
     assert 0 < position.seconds <= wall - used.compiling_s()
     assert model.state_dict().keys() == plain.state_dict().keys()
     _ahead_leaves_no_trace(used, model)
+
+
+@pytest.mark.slow
+@needs_compiler
+@pytest.mark.parametrize("keys", [{"trains": Trains.lora}, {"ema_decay": 0.5}], ids=str)
+def test_what_is_adapted_or_averaged_compiled_is_as_uncompiled(tmp_path: Path, keys: dict[str, object]):
+    """Weights that are added beside a projection, and the average of all: the same losses and the same model in the end."""
+    config, found = FinetuneConfig(batch_size=4, learning_rate=3e-2, **keys), {}
+    for on in (True, False):
+        folder, used, model = tmp_path / str(on), machine(on), classifier()
+        folder.mkdir()
+        adapt(model, config)
+        optimiser, run_log = make_optimiser(used.prepare(model), config), RunLog(folder)
+        steps = replace(training(model, [(8, True), (8, True), (9, True), (8, True)]), config=config)
+        train(steps, optimiser, Position(), used, run_log)
+        run_log.finish("finished")
+        optimiser.swap_averages()
+        merge(model)
+        found[on] = losses(folder), model.state_dict()
+        assert (used.compiling_s() > 0) is on
+    (compiled, ours), (plain, theirs) = found[True], found[False]
+    assert compiled == pytest.approx(plain, rel=1e-3)
+    assert compiled[-1] != pytest.approx(compiled[0], rel=1e-2)
+    assert ours.keys() == theirs.keys() == classifier().state_dict().keys()
+    for name, tensor in ours.items():
+        torch.testing.assert_close(tensor, theirs[name], rtol=1e-3, atol=1e-4)
 
 
 def _ahead_leaves_no_trace(used: Machine, model: SequenceClassifier) -> None:

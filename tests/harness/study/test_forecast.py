@@ -54,6 +54,17 @@ def test_a_budget_of_seconds_has_no_flops(compose, output):
     assert (expected.flops, expected.steps, expected.seconds) == (None, 0, 7.0)
 
 
+def test_a_fine_tuning_of_seconds_takes_them_and_says_no_flops(compose, run_harness, output):
+    arguments = [*BAG, "finetune.seconds=1.5", "measure=none"]
+    group = in_one_group(compose, output, *arguments, probing=forecast.probe)
+    assert (group.work.flops, group.work.steps, group.work.seconds) == (None, 0, 1.5)
+    assert group.pace.seconds > 1.5
+    assert run_harness(*SMALL, *arguments, f"output={output}", "report=false").returncode == 0
+    (found,) = results(output, "default/*")
+    assert found["finetune/duration_s"] >= 1.5
+    assert found["finetune/flops"] > 0
+
+
 def test_a_finished_replicate_tells_the_pace_and_nothing_is_probed(compose, run_harness, output):
     arguments = [*BAG, "finetune.max_steps=2", "measure=none"]
     assert run_harness(*SMALL, *arguments, "seed=1", f"output={output}", "report=false").returncode == 0

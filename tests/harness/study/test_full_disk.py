@@ -1,12 +1,11 @@
 """A disk that is full, at every point of a study: nothing torn is left, and the same command completes it afterwards."""
 
-import os
 import shutil
-import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from small_disk import fill, free, mounted
 from small_study import STUDY, results, runs
 
 from harness import checksums
@@ -22,29 +21,8 @@ COMMAND = [*STUDY, "seed=0", "output=disk/out"]
 @pytest.fixture
 def disk(tmp_path: Path) -> Iterator[Path]:
     """A small file system of its own at the place of the output."""
-    folder = tmp_path / "disk"
-    folder.mkdir()
-    mounted = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", f"size={SIZE}", "tmpfs", str(folder)], capture_output=True, text=True
-    )
-    if mounted.returncode:
-        pytest.skip(f"a file system cannot be mounted here: {mounted.stderr.strip()}")
-    yield folder
-    subprocess.run(["umount", "--lazy", str(folder)], check=True)
-
-
-def free(disk: Path) -> int:
-    """Bytes that are left."""
-    facts = os.statvfs(disk)
-    return facts.f_bavail * facts.f_frsize
-
-
-def fill(disk: Path, leave: int) -> Path:
-    """Fills the disk but for so many bytes."""
-    filler = disk / "filler"
-    with filler.open("wb") as file:
-        os.posix_fallocate(file.fileno(), 0, max(1, free(disk) - leave))
-    return filler
+    with mounted(tmp_path / "disk", SIZE) as folder:
+        yield folder
 
 
 def assert_sound(output: Path) -> None:

@@ -13,8 +13,11 @@ from harness.config.schema import TaskConfig, TokenizerConfig
 from harness.data import tokenizer
 from harness.errors import InputError
 from harness.tasks import scores
-from harness.tasks.base import Split
+from harness.tasks.base import Examples, Split
+from harness.tasks.batches import padded_shapes, training_batches
 from harness.tasks.rows import Table
+from harness.tasks.vectors import refuse_shared_paragraphs
+from harness.training.finetune import step_of
 
 RETRIEVAL = TaskConfig(
     name="made", kind=TaskKind.retrieval, fields=["q", "p"], scores=["ndcg_at_10", "recall_at_10"], headline="ndcg_at_10"
@@ -85,3 +88,31 @@ def test_the_texts_of_a_pair_are_encoded_apart(cut):
 def test_other_than_two_texts_are_refused(task):
     with pytest.raises(InputError, match=r"task\.fields=\['q'\] .* must name two columns"):
         tasks.refuse_impossible(TaskConfig(**vars(task) | {"fields": ["q"]}))
+
+
+def test_a_training_batch_has_the_paragraph_of_each_question_and_is_counted_with_it(cut):
+    split = encoded(RETRIEVAL, cut, PARAGRAPHS)
+    batches = training_batches(split, 3, 0, 0)
+    shapes = [tuple(side.input_ids.shape) for _ in range(4) for side in next(batches).sides]
+    assert [*padded_shapes(split, 3, 0, 4)] == shapes
+    for batch in itertools.islice(training_batches(split, 3, 0, 0), 2):
+        for row, label in enumerate(batch.labels.tolist()):
+            real = batch.second.input_ids[row][: split.second.lengths[label]]
+            start, end = split.second.starts[label : label + 2]
+            assert real.tolist() == split.second.ids[start:end].tolist()
+        step = step_of(batch, 1, cost=lambda rows, length: rows * length)
+        sides = batch.sides
+        assert step.padded_tokens == step.flops == sum(side.input_ids.numel() for side in sides)
+        assert step.tokens == sum(side.tokens for side in sides)
+
+
+def test_a_paragraph_that_is_trained_on_is_not_ranked(cut):
+    def of(name: str, pairs: list[tuple[str, str]]) -> Examples:
+        return Examples([[*pair] for pair in pairs], [0] * len(pairs), [*range(len(pairs))], name)
+
+    train, other = of("train", [("who", "a man"), ("where", "a town")]), of("validation", [("when", "a year")])
+    refuse_shared_paragraphs({"train": train, "validation": other})
+    refuse_shared_paragraphs({"validation": of("validation", [("who", "a man"), ("when", "a man")])})
+    both = of("task 'made', validation", [("when", "a year"), ("which", "a town")])
+    with pytest.raises(InputError, match="task 'made', validation: 1 of its paragraphs are in train, too, such as 'a town'"):
+        refuse_shared_paragraphs({"train": train, "validation": both})

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from harness.checkpoints.finetuned import load_finetuned
-from harness.config.choices import DeviceSharding, Keep, Optimizer, Schedule
+from harness.config.choices import DeviceSharding, Keep, Optimizer, Products, Schedule
 from harness.config.resolve import refuse_impossible
 from harness.config.schema import FinetuneConfig, HardwareConfig, RunConfig
 from harness.errors import InputError
@@ -91,6 +91,17 @@ def test_flops_between_counted_lengths_are_within_a_hundredth_of_counting(change
         )
 
 
+@pytest.mark.parametrize("trains", [Trains.lora, Trains.head], ids=lambda one: one.value)
+def test_a_model_that_multiplies_through_onednn_has_the_same_flops(trains):
+    counts = []
+    for products in (Products.torch, Products.onednn):
+        model = build_classifier(EncoderConfig(**SHAPE), 2, 0)
+        Machine(HardwareConfig(threads=1, products=products)).prepare(model)
+        adapt(model, AdaptationConfig(trains=trains))
+        counts.append(flops.of_training(model)(32, 64))
+    assert counts[0] == counts[1] > 0
+
+
 def test_a_probe_counts_one_pass_through_the_encoder():
     shape, probe = EncoderConfig(**SHAPE), AdaptationConfig(trains=Trains.head)
     forward, step = (flops.counted(shape, 2, 4, 16, backward, adaptation=probe) for backward in (False, True))
@@ -98,10 +109,13 @@ def test_a_probe_counts_one_pass_through_the_encoder():
     assert step - forward == 2 * pooler_and_head - 2 * 4 * 64 * 64  # the pooler's input needs no gradient
 
 
+@pytest.mark.parametrize("averaged", [None, 0.9], ids=["last", "averaged"])
 @pytest.mark.parametrize("trains", [Trains.lora, Trains.bitfit, Trains.head], ids=lambda one: one.value)
-def test_memory_of_a_step_is_what_the_formula_says(small_config, trains):
+def test_memory_of_a_step_is_what_the_formula_says(small_config, trains, averaged):
     small = replace(
-        small_config, finetune=replace(small_config.finetune, trains=trains), measure=replace(small_config.measure, length=16)
+        small_config,
+        finetune=replace(small_config.finetune, trains=trains, ema_decay=averaged),
+        measure=replace(small_config.measure, length=16),
     )
     request = StepRequest(2, False)
     measured = parts(steps_of(one_piece(small, request), Machine(small.hardware)))
@@ -115,6 +129,7 @@ def test_memory_of_a_step_is_what_the_formula_says(small_config, trains):
         ({"lora_rank": 4}, "finetune.lora_rank=4 is read with finetune.trains=lora alone"),
         ({"trains": Trains.head, "freeze_layers": 1}, "finetune.freeze_layers=1 has no effect"),
         ({"trains": Trains.head, "layer_decay": 0.9}, "finetune.layer_decay=0.9 has no effect"),
+        ({"max_steps": 3, "seconds": 9.0}, "finetune.max_steps=3 and finetune.seconds=9.0 are budgets: set only one"),
         ({"momentum": 0.9}, "finetune.momentum=0.9 is read by sgd, rmsprop, muon alone, not with finetune.optimizer=adamw"),
         ({"schedule": Schedule.constant, "decay_fraction": 0.5}, "finetune.decay_fraction=0.5 is not read with"),
         ({"trains": Trains.lora, "optimizer": Optimizer.muon}, "finetune.optimizer=muon trains the matrices of layers"),
@@ -134,7 +149,7 @@ def test_a_sharded_model_is_trained_whole_and_by_adamw(small_config, keys):
 
 def test_runs_that_set_none_of_these_keys_are_the_runs_that_they_were(small_config):
     parameters = Identity(small_config, Inputs()).parameters
-    new = ("trains", "lora_rank", "freeze_layers", "layer_decay", "optimizer", "schedule", "momentum")
+    new = ("trains", "lora_rank", "freeze_layers", "layer_decay", "optimizer", "schedule", "momentum", "ema_decay")
     assert not {f"{phase}.{key}" for phase in ("finetune", "pretrain") for key in new} & {*parameters}
     assert "finetune.decay_fraction" not in parameters
 

@@ -130,6 +130,20 @@ def test_sharded_weights_are_trained_as_whole_ones(finetuned_alone: Path, tmp_pa
         torch.testing.assert_close(first[name], one[name], rtol=1e-2, atol=1e-2)
 
 
+@pytest.mark.long
+def test_averages_of_sharded_weights_are_those_of_one_process(tmp_path: Path):
+    averaged = partial(finetuned, max_steps=30, ema_decay=0.9)
+    one = rank_cases.run(averaged, 1, tmp_path / "1")
+    two = rank_cases.run(averaged, 2, tmp_path / "2", sharded=True)
+    last = rank_cases.run(partial(finetuned, max_steps=30), 1, tmp_path / "last")
+    kept, plain = (torch.load(folder / "0.pt", weights_only=True) for folder in (one, last))
+    both = (torch.load(folder, weights_only=True) for folder in two.glob("?.pt"))
+    (collected,) = (weights for weights in both if not weights["head.weight"].is_meta)
+    for name in kept:
+        torch.testing.assert_close(collected[name], kept[name], rtol=1e-2, atol=1e-3)
+    assert any(not torch.allclose(kept[name], plain[name], rtol=1e-2, atol=1e-3) for name in kept)
+
+
 STAGES = ((5, 1, False), (10, 2, True), (15, 3, True), (20, 2, False), (22, 2, True))
 """Last step, ranks, and whether their weights are sharded."""
 

@@ -245,3 +245,15 @@ def test_run_says_what_it_was_selected_on(config, keep_best):
     assert described["tags"]["selected_on"] == keep_best.value
     assert described["parameters"]["finetune.keep_best"] == keep_best.value
     assert "selected_on" not in Identity(changed, Inputs(corpus="0")).described([])["tags"]
+
+
+def test_the_average_is_evaluated_and_left_while_the_training_goes_on_from_the_last_weights(trained):
+    plain, averaged = (trained(KeepBest.validation, ema_decay=decay) for decay in (None, 0.9))
+    assert losses(averaged[1]) == losses(plain[1])
+    (model, _, values), evaluated = averaged, averaged[1].evaluations
+    assert any(not same(kept, plain[1].evaluations[step][1]) for step, (_, kept) in evaluated.items())
+    assert any(same(weights(model), kept) for _, kept in evaluated.values())
+    extra = sum(4 * parameter.numel() for parameter in model.parameters())
+    assert values["finetune/optimizer_state_bytes"] == plain[2]["finetune/optimizer_state_bytes"] + extra
+    last, _, _ = trained(KeepBest.none, ema_decay=0.9)
+    assert same(weights(last), evaluated[max(evaluated)][1])

@@ -1,8 +1,11 @@
 """Sparse gradients of large tables, clipping, and the step: equal to torch's own with dense gradients."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from torch import nn
+from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 from harness.config.choices import Optimizer
 from harness.config.schema import OptimiserConfig
@@ -114,6 +117,31 @@ def test_bytes_of_the_state_are_those_of_its_moments_and_counts(kind, moments):
     stepped(one, optimiser, 1)
     tensors = [p for p in one.parameters() if p.grad is not None or p in optimiser.state]
     assert optimiser.state_bytes == (4 * moments * sum(p.numel() for p in tensors) + 4 * len(tensors) if moments else 0)
+
+
+@pytest.mark.parametrize("kind", Optimizer, ids=lambda kind: kind.value)
+def test_averages_are_those_of_torchs_averaged_model_and_are_resumed_and_counted(kind, tmp_path):
+    config = OptimiserConfig(optimizer=kind, learning_rate=0.01)
+    plain, averaged, after = layered(), layered(), layered()
+    optimiser, other = make_optimiser(plain, config), make_optimiser(averaged, replace(config, ema_decay=0.8))
+    reference = AveragedModel(plain, multi_avg_fn=get_ema_multi_avg_fn(0.8))
+    for step in range(1, 5):
+        stepped(plain, optimiser, 1)
+        reference.update_parameters(plain)
+        stepped(averaged, other, 1)
+        if step == 2:
+            resume.save(tmp_path, "one", Position(step=2), averaged, other)
+    weights = sum(4 * p.numel() for p in averaged.parameters() if p in other.state)
+    assert other.state_bytes == optimiser.state_bytes + weights
+    resumed = make_optimiser(after, replace(config, ema_decay=0.8))
+    resume.load(tmp_path, "one", after, resumed)
+    stepped(after, resumed, 2)
+    assert all(torch.equal(p, plain.get_parameter(name)) for name, p in averaged.named_parameters())
+    for one, kept in ((averaged, other), (after, resumed)):
+        kept.swap_averages()
+        assert all(torch.equal(p, reference.module.get_parameter(name)) for name, p in one.named_parameters())
+        kept.swap_averages()
+        assert all(torch.equal(p, plain.get_parameter(name)) for name, p in one.named_parameters())
 
 
 def test_muon_has_the_matrices_of_layers_and_adamw_the_rest():

@@ -16,7 +16,7 @@ from harness.config.schema import CorpusConfig, HardwareConfig, ModelConfig, Pre
 from harness.corpus import prepare, sequences
 from harness.hardware.device import Machine
 from harness.measure.memory import Baseline
-from harness.tracking.run_log import RunLog
+from harness.tracking.run_log import Reader, RunLog
 from harness.training import resume
 from harness.training.loop import Position
 from harness.training.pretrain import pretrain
@@ -108,21 +108,23 @@ WITH_MEMORY = {
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("model", [{}, WITH_MEMORY], ids=["base", "with a memory"])
+@pytest.mark.parametrize(
+    ("model", "decay"), [({}, None), ({}, 0.5), (WITH_MEMORY, None)], ids=["base", "averaged", "with a memory"]
+)
 @pytest.mark.parametrize("step", [2, 4, 6], ids=["at the first", "between", "at the second"])
 def test_resumed_between_two_kept_points_the_second_equals_that_of_an_uninterrupted_run(
-    pretrained, monkeypatch, capsys, step: int, model: dict[str, object]
+    pretrained, monkeypatch, capsys, step: int, model: dict[str, object], decay: float | None
 ):
-    whole = pretrained("whole", model)
+    whole = pretrained("whole", model, ema_decay=decay)
     with monkeypatch.context() as patch:
         kill_at(step, patch)
         with pytest.raises(Killed):
-            pretrained("killed", model)
+            pretrained("killed", model, ema_decay=decay)
     folder = whole.parent / "killed"
     assert (paths.pretrained_weights(folder, SECOND).is_dir()) == (step == 6)
     first = kept(folder, FIRST)
 
-    pretrained("killed", model)
+    pretrained("killed", model, ema_decay=decay)
     assert f"resumed from checkpoint step-{step:09d}" in capsys.readouterr().out
     for tokens in (FIRST, SECOND):
         ours, theirs = kept(folder, tokens), kept(whole, tokens)
@@ -133,6 +135,22 @@ def test_resumed_between_two_kept_points_the_second_equals_that_of_an_uninterrup
     assert sorted(path.name for path in (folder / paths.KEPT).iterdir()) == sorted(
         path.name for path in (whole / paths.KEPT).iterdir()
     )
+
+
+def test_the_average_is_what_is_kept_and_evaluated_and_the_training_is_the_same(pretrained):
+    found = {}
+    for name, decay in (("last", None), ("averaged", 0.5)):
+        folder = pretrained(name, ema_decay=decay)
+        curves = {}
+        for entry in Reader(folder).new_entries():
+            if "key" in entry:
+                curves.setdefault(entry["key"], []).append(entry["value"])
+        found[name] = curves, kept(folder, SECOND)
+    (plain, last), (same, averaged) = found.values()
+    assert same["pretrain/loss"] == plain["pretrain/loss"]
+    held_out = next(key for key in plain if key.startswith("pretrain/") and "masked_loss" in key)
+    assert same[held_out] != plain[held_out]
+    assert any(not torch.equal(averaged[name], last[name]) for name in last)
 
 
 def test_a_parametrisation_by_width_changes_nothing_at_its_own_width_and_rates_at_another(pretrained, monkeypatch):

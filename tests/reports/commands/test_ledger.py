@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from small_disk import fill, mounted
 
 from reports.__main__ import main
 from reports.commands import gate as command
@@ -177,3 +178,54 @@ def test_wrong_input_is_one_line_and_changes_no_ledger(two, capsys, arguments, c
     assert (code, text.count("\n")) == (2, 1)
     assert message in text
     assert not content or Path("loop.jsonl").read_text() == content
+
+
+def test_a_full_disk_leaves_the_ledger_whole_and_nothing_beside_it(two, log, capsys, tmp_path):
+    with mounted(tmp_path / "disk", 1 << 16) as disk:
+        ledger = ("--ledger", str(disk / "loop.jsonl"))
+        assert gate(capsys, *ledger)[0] == 0
+        before = (disk / "loop.jsonl").read_bytes()
+        log("other", [score + 0.2 for score in BASE], 0.5e9)
+        filler = fill(disk, 0)
+        assert main(["gate", *LIMITS, *ledger]) == 1
+        err = capsys.readouterr().err
+        assert err.endswith("No space left on device: free some, and type the same command again\n")
+        assert err.count("\n") == 1
+        assert (disk / "loop.jsonl").read_bytes() == before
+        assert {path.name for path in disk.iterdir()} <= {"loop.jsonl", "loop.jsonl.lock", filler.name}
+        filler.unlink()
+        assert gate(capsys, *ledger)[0] == 0
+        assert [json.loads(line)["arm"] for line in (disk / "loop.jsonl").read_text().splitlines()] == ["good", "other"]
+
+
+ADDING = """
+from pathlib import Path
+from sys import argv
+from reports.commands.ledger import Ledger
+
+line = {"arm": argv[1], "study": "s", "verdict": "worse", "level": 0.01, "tests": [], "baseline": {"name": "b", "runs": []}}
+for number in range(60):
+    with Ledger.locked(Path("loop.jsonl"), None) as ledger:
+        look, _ = ledger.place([f"{argv[1]}{number}"])
+        ledger.add(line | {"key": f"{argv[1]}{number}", "runs": [f"{argv[1]}{number}"]}, look)
+"""
+
+
+def test_two_processes_at_once_lose_no_candidate_and_give_each_a_look_of_its_own(start_process, tmp_path):
+    for process in [start_process("-c", ADDING, name) for name in ("a", "b")]:
+        assert process.wait() == 0, process.stderr.read()
+    ledger = Ledger.read(tmp_path / "loop.jsonl")
+    assert sorted(line["key"] for line in ledger.lines) == sorted(f"{name}{number}" for name in "ab" for number in range(60))
+    assert [line["look"] for line in ledger.lines] == [*range(1, 121)]
+
+
+@pytest.mark.long
+def test_two_gates_at_once_on_one_ledger_keep_both_candidates(two, log, start_process):
+    log("other", [score + 0.2 for score in BASE], 0.5e9)
+    commands = [["gate", *LIMITS, *LEDGER, "--arm", arm] for arm in ("good", "other")]
+    for process in [start_process("-m", "reports", *arguments) for arguments in commands]:
+        assert process.wait() == 0, process.stderr.read()
+    assert sorted((line["arm"], line["look"]) for line in lines()) in (
+        [("good", 1), ("other", 2)],
+        [("good", 2), ("other", 1)],
+    )
