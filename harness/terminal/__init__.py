@@ -18,7 +18,7 @@ from rich.cells import cell_len, set_cell_size
 from harness.terminal import console
 
 WIDTH = 100
-"""Columns of what is wrapped."""
+"""Columns of what is wrapped, at most."""
 
 READER_ENDED = 141
 """Exit code of a command that a shell reports as ended by SIGPIPE: 128 + 13."""
@@ -40,13 +40,18 @@ def table(head: Row, rows: list[Row], aligned: str) -> str:
     return "\n".join([printed[0], "-" * (sum(widths) + 2 * len(widths) - 2), *printed[1:]])
 
 
+def columns() -> int:
+    """Columns of the terminal that standard output is, or of `COLUMNS`; WIDTH elsewhere."""
+    return shutil.get_terminal_size((WIDTH, 24)).columns if sys.stdout.isatty() or "COLUMNS" in os.environ else WIDTH
+
+
 def wrapped(text: str, indent: int, first: str = "", ending: str = "") -> str:
-    """The text at most WIDTH wide, below an indent which `first` begins; every line but the last has the ending.
+    """The text, at most WIDTH and the terminal wide, below an indent which `first` begins; lines but the last have the ending.
 
     A number stays with its percent sign and with the bracket that says where it holds. No-break spaces are kept together.
     """
     bound = re.sub(r" (?=%|\(\d)", "\N{NO-BREAK SPACE}", text)
-    lines = textwrap.wrap(bound, WIDTH - indent - len(ending), break_long_words=False, break_on_hyphens=False)
+    lines = textwrap.wrap(bound, min(WIDTH, columns()) - indent - len(ending), break_long_words=False, break_on_hyphens=False)
     starts, endings = [first, *[""] * len(lines)], [*[ending] * (len(lines) - 1), ""]
     joined = (f"{start:{indent}}{line}{end}" for start, line, end in zip(starts, lines, endings, strict=False))
     return "\n".join(joined).replace("\N{NO-BREAK SPACE}", " ")
