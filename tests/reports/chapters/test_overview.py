@@ -1,5 +1,6 @@
 """The first screen: the table over all tasks, sentences, and the picture of changes."""
 
+import itertools
 import json
 import re
 from dataclasses import replace
@@ -7,12 +8,13 @@ from pathlib import Path
 
 import pyarrow
 import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from pyarrow import parquet
 
 from harness import paths, tags
 from reports.chapters import overview
 from reports.comparison.compare import Comparison, Study, compare
-from reports.writing import findings
+from reports.writing import findings, plots
 
 SCORE, TOTAL, MEMORY, MAJORITY = "eval/score", "model/params_total", "inference/peak_memory_bytes", "eval/majority_score"
 LATENCY, ITEMS = "inference/latency_ms_p50", "eval/examples"
@@ -362,6 +364,18 @@ def test_picture_has_a_panel_a_metric_and_ratios_share_their_axis(result):
     assert [text.get_text() for text in panels[0].get_yticklabels()] == ["small", "worse"]
     assert [text.get_text() for text in panels[0].texts] == ["0.0 points", "−5.2 points"]
     assert all(axes.get_xlim()[0] < 0 < axes.get_xlim()[1] for axes in panels)
+
+
+def test_values_beside_a_panel_are_no_ticks_of_the_next_one(result):
+    """A panel has no axis line to the left, and its values end before the next panel begins."""
+    figure = overview.change_picture(result)
+    plots.lay_out(figure)
+    panels = [axes for axes in figure.axes if axes.get_visible()]
+    assert not any(axes.spines["left"].get_visible() or axes.yaxis.get_tick_params()["length"] for axes in panels)
+    renderer = FigureCanvasAgg(figure).get_renderer()
+    for panel, following in itertools.pairwise(panels):
+        ends = [text.get_window_extent(renderer).x1 for text in panel.texts]
+        assert max(ends) + 0.1 * figure.dpi < following.get_window_extent().x0
 
 
 def kinds_of(paragraphs: list[str]) -> list[str]:
