@@ -16,8 +16,8 @@ from typing import NoReturn
 import harness
 from harness import redact
 from harness.commands import COMMANDS
-from harness.commands.meant import meant
 from harness.errors import InputError, SeveralMistakesError, is_disk_full, refuse_other_bytes, refused_paths, unknown
+from harness.meant import meant
 from harness.redact import redacted
 from harness.terminal import console, ends_with_its_reader, live_line
 
@@ -97,7 +97,7 @@ def _run(name: str, arguments: list[str]) -> int:
 
         return run.complete(arguments, list(COMMANDS))
     if name == "run" and arguments and re.fullmatch(r"\w[\w-]*", arguments[0]):
-        raise unknown("command", arguments[0], COMMANDS, "python -m harness", meant(arguments[0]))
+        raise unknown("command", arguments[0], COMMANDS, "python -m harness", meant(arguments[0], COMMANDS))
     module = f"harness.commands.{name}"
     if name == "run":
         return importlib.import_module(module).main(arguments)

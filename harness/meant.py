@@ -1,8 +1,7 @@
 """Words that are typed in place of a command, and the commands that they stand for."""
 
 import difflib
-
-from harness.commands import COMMANDS
+from collections.abc import Iterable
 
 MEANT = {
     "harness model=base": "train fit finetune evaluate eval test start launch go",
@@ -28,9 +27,12 @@ MEANT["reports compare"] += " diff difference"
 """What is typed in place of `python -m ...` -> words that stand for it."""
 
 
-def meant(word: str) -> list[str]:
-    """What a word that is no command stands for, by its meaning or nearly by its spelling; empty where nothing is near."""
+def meant(word: str, commands: Iterable[str] = ()) -> list[str]:
+    """What a word that is no command stands for, by its meaning or nearly by its spelling; empty where nothing is near.
+
+    `commands` of the harness are near by their spelling, beside those of MEANT.
+    """
     words = {alias: command for command, aliases in MEANT.items() for alias in aliases.split()}
-    words |= {name: f"harness {name}" for name in COMMANDS}
+    words |= {name: f"harness {name}" for name in commands} | {command.split()[-1]: command for command in MEANT}
     near = [word.lower()] if word.lower() in words else difflib.get_close_matches(word.lower(), words, n=1, cutoff=0.8)
     return [f"python -m {words[name]}" for name in near]
