@@ -170,7 +170,7 @@ def parts_table(rows: list[TrainingStepMemory]) -> str:
         which = (str(row.step.batch_size), yes(row.step.checkpointing))
         lines.append(("measured", *which, *_megabytes(row.parts), megabytes(row.peak.kernel), megabytes(row.peak.sampled)))
         lines.append(("formula", *which, *_megabytes(row.formula), DASH, DASH))
-    return table((*head, "kernel peak", "sampled peak"), lines, "lrl" + "r" * 7)
+    return table((*head, "kernel peak", "sampled peak"), lines, "lrl" + "r" * 7, keys=3)
 
 
 def _megabytes(parts: Parts) -> Row:
@@ -215,7 +215,7 @@ def price_table(rows: list[TrainingStepMemory]) -> str:
         "MFU",
         "HFU",
     )
-    return table(head, lines, "rl" + "r" * 9)
+    return table(head, lines, "rl" + "r" * 9, keys=2)
 
 
 def utilisation(flops: int, row: TrainingStepMemory) -> str:

@@ -363,7 +363,7 @@ def render(measured: dict[str, Column]) -> str:
             rows.append(_row(name, values, again, beside))
             title = metrics.get(name).title
             missing += [(label, value.why, title) for label, value in zip(labels, values, strict=True) if value.why]
-    text = table(head, rows, "ll" + "r" * (len(head) - 2))
+    text = table(head, rows, "ll" + "r" * (len(head) - 2), keys=2)
     return "\n".join([text, *reasons(missing)])
 
 
@@ -459,7 +459,7 @@ def component_rows(measured: dict[str, Column]) -> str:
                 rows.append((f"  {part_title(call, phase, component)}", "ms", *shares))
     rows.append(("forward pass, no profiler", "ms", *(number(trace.unprofiled_forward_ms) for trace in traced.values())))
     missing = [(label, it.missing["trace"], "time by component") for label, it in measured.items() if "trace" in it.missing]
-    text = table(("time by component", "unit", *traced), rows, "ll" + "r" * len(traced)) if traced else ""
+    text = table(("time by component", "unit", *traced), rows, "ll" + "r" * len(traced), keys=2) if traced else ""
     return "\n".join([text, *reasons(missing)])
 
 

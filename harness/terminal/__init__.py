@@ -10,7 +10,7 @@ import sys
 import textwrap
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import ParamSpec
 
 from rich.cells import cell_len, set_cell_size
@@ -30,19 +30,44 @@ DASH = "-"
 """In place of a value that is missing."""
 
 
-def table(head: Row, rows: list[Row], aligned: str) -> str:
-    """Columns under their heads, `l` to the left and `r` to the right."""
+def table(head: Row, rows: list[Row], aligned: str, keys: int = 1) -> str:
+    """Columns under their heads, `l` to the left and `r` to the right.
+
+    One that is wider than the terminal is several below each other, each with the first `keys` columns.
+    """
     lines = [head, *rows]
     widths = [max(len(line[column]) for line in lines) for column in range(len(head))]
     sides = {"l": str.ljust, "r": str.rjust}
-    texts = ([sides[side](text, width) for text, side, width in zip(line, aligned, widths, strict=True)] for line in lines)
-    printed = ["  ".join(line).rstrip() for line in texts]
-    return "\n".join([printed[0], "-" * (sum(widths) + 2 * len(widths) - 2), *printed[1:]])
+    shown = []
+    for block in _blocks(widths, keys):
+        texts = ([sides[aligned[column]](line[column], widths[column]) for column in block] for line in lines)
+        printed = ["  ".join(line).rstrip() for line in texts]
+        shown.append("\n".join([printed[0], "-" * _width(widths, block), *printed[1:]]))
+    return "\n\n".join(shown)
+
+
+def _width(widths: list[int], block: Iterable[int]) -> int:
+    return sum(widths[column] + 2 for column in block) - 2
+
+
+def _blocks(widths: list[int], keys: int) -> list[list[int]]:
+    """The columns of each table, as many as the terminal takes."""
+    first, blocks = list(range(keys)), [list(range(min(keys + 1, len(widths))))]
+    for column in range(keys + 1, len(widths)):
+        if _has_width() and _width(widths, [*blocks[-1], column]) > columns():
+            blocks.append([*first, column])
+        else:
+            blocks[-1].append(column)
+    return blocks
+
+
+def _has_width() -> bool:
+    return sys.stdout.isatty() or "COLUMNS" in os.environ
 
 
 def columns() -> int:
     """Columns of the terminal that standard output is, or of `COLUMNS`; WIDTH elsewhere."""
-    return shutil.get_terminal_size((WIDTH, 24)).columns if sys.stdout.isatty() or "COLUMNS" in os.environ else WIDTH
+    return shutil.get_terminal_size((WIDTH, 24)).columns if _has_width() else WIDTH
 
 
 def wrapped(text: str, indent: int, first: str = "", ending: str = "") -> str:
