@@ -17,25 +17,12 @@ import harness
 from harness import redact
 from harness.commands import COMMANDS
 from harness.errors import InputError, SeveralMistakesError, is_disk_full, refuse_other_bytes, refused_paths, unknown
+from harness.meant import meant
 from harness.redact import redacted
 from harness.terminal import console, ends_with_its_reader, live_line
 
 INTERRUPTED = 130
 """Exit code of a command that Ctrl-C ended: 128 + 2."""
-
-MEANT = {
-    "harness model=base": "train fit finetune evaluate eval test start launch",
-    "harness ui": "mlflow browse show view dashboard",
-    "harness status": "list ls ps",
-    "harness profile": "bench benchmark time params speed",
-    "harness predict": "infer classify",
-    "harness features": "embed encode vectors extract",
-    "harness export": "convert save",
-    "harness describe": "info explain draw summary",
-    "harness tokenizer": "tokenize tokenise vocab",
-    "reports": "report reports table",
-} | {f"reports {name}": name for name in ("archive", "compare", "gate", "pick", "verify")}
-"""What is typed in place of `python -m ...` -> words that stand for it."""
 
 HELP = {"-h", "--help"}
 COMPLETION = {"-sc", "--shell-completion"}
@@ -110,8 +97,7 @@ def _run(name: str, arguments: list[str]) -> int:
 
         return run.complete(arguments, list(COMMANDS))
     if name == "run" and arguments and re.fullmatch(r"\w[\w-]*", arguments[0]):
-        near = [f"python -m {command}" for command, words in MEANT.items() if arguments[0].lower() in words.split()]
-        raise unknown("command", arguments[0], COMMANDS, "python -m harness", near or None)
+        raise unknown("command", arguments[0], COMMANDS, "python -m harness", meant(arguments[0], COMMANDS))
     module = f"harness.commands.{name}"
     if name == "run":
         return importlib.import_module(module).main(arguments)

@@ -93,6 +93,9 @@ PARAMETERS = "mlflow.harness.parameters"
 METRICS = "mlflow.harness.metrics"
 """Packed: results of a run that are no metrics of their own in MLflow."""
 
+ENVIRONMENT = "mlflow.harness.environment"
+"""Packed: machine, versions of packages and load, by names that begin with `environment.`."""
+
 PIECE = 5000
 """Characters of one tag; MLflow cuts those above 8,000 off."""
 
@@ -118,5 +121,8 @@ def unpacked(name: str, tags: Mapping[str, str]) -> dict[str, str | float]:
 
 
 def without_packed(tags: Mapping[str, str]) -> dict[str, str]:
-    """The other tags."""
-    return {key: value for key, value in tags.items() if not key.startswith((f"{PARAMETERS}.", f"{METRICS}."))}
+    """The other tags, and those of the environment."""
+    others = {
+        key: value for key, value in tags.items() if not key.startswith((f"{PARAMETERS}.", f"{METRICS}.", f"{ENVIRONMENT}."))
+    }
+    return others | {key: str(value) for key, value in unpacked(ENVIRONMENT, tags).items()}

@@ -17,12 +17,18 @@ def run(arguments: list[str]) -> int:
     if arguments and not arguments[0].startswith(("-", "output=")):
         name, *rest = arguments
         if name not in COMMANDS:
-            raise unknown("command", name, COMMANDS)
+            from harness.meant import meant
+
+            raise unknown("command", name, COMMANDS, meant(name) or [f"python -m reports --study {name}"])
         return importlib.import_module(COMMANDS[name][0]).main(rest)
     options = parse(arguments)
-    from reports.report import report  # scipy, pandas and matplotlib take seconds, which --help does without
+    from harness.terminal import still_line
 
-    print(report(options))
+    with still_line("writing the report: some seconds, a minute for hundreds of runs"):
+        from reports.report import report  # scipy, pandas and matplotlib take seconds, which --help does without
+
+        path = report(options)
+    print(path)
     return 0
 
 

@@ -13,6 +13,7 @@ import pyarrow
 from pyarrow import parquet
 
 from harness import metrics, paths
+from harness.terminal import still_line
 from reports.commands import Parser
 from reports.comparison import items
 from reports.errors import ReportError, unknown
@@ -56,8 +57,9 @@ def main(given: list[str]) -> int:
     add_comparison(parser)
     options = parser.parse(given)
     before = replaced(options.to)
-    files = archive(options)
-    write(files, options.to)
+    with still_line("packing the study and writing its report: some seconds, minutes for many predictions"):
+        files = archive(options)
+        write(files, options.to)
     for name in before - files.keys():
         (options.to / name).unlink(missing_ok=True)
     print(f"{options.to}: {len(files)} files, {sum(map(len, files.values())) / 1e6:.2f} MB")

@@ -126,7 +126,10 @@ def _markdown(report: Report) -> Files:
 
 def _html(report: Report) -> Files:
     title = f"Report: {report.study.comparison.study}"
-    return {"report.html": page(title, report.text, report.files)}
+    folded = {
+        part for one in report.chapters for part in one.paragraphs if isinstance(part, Detail) and part.startswith("### ")
+    }
+    return {"report.html": page(title, report.text, report.files, folded)}
 
 
 def _csv(report: Report) -> Files:

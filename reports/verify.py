@@ -22,6 +22,7 @@ from pyarrow import parquet
 from harness import tags
 from harness.config.choices import TaskKind
 from harness.tasks import scores
+from harness.terminal import still_line
 from reports.archive import report_of
 from reports.commands import Parser
 from reports.reading.archive import PREDICTIONS, RUNS, faults, manifest, of_runs
@@ -55,7 +56,8 @@ def main(given: list[str]) -> int:
     parser = Parser("verify", "Recomputes every number of an archived report.")
     parser.add_argument("folder", metavar="FOLDER", type=Path, help="an archive, as `python -m reports archive` writes it")
     folder = parser.parse(given).folder
-    checks = verify(folder)
+    with still_line("computing all numbers anew: some seconds, a minute for hundreds of runs"):
+        checks = verify(folder)
     listed = ", ".join(f"{count:,} {what}" for what, count in checks.counts.items())
     print(f"{folder}: {listed} compared: {f'{len(checks.wrong)} differ' if checks.wrong else 'all agree'}")
     for line in checks.wrong[:MOST]:

@@ -43,9 +43,10 @@ def main(options: Audit) -> int:
     tools = run.instruments(options.config_dir, options.measure, options.vocab_file, options.uri, options.output)
     rows = []
     with live_line("auditing") as line:
-        for number, measured in enumerate(run.measured(claims, tools), 1):
-            line.show(f"[{number}/{len(claims)}] {claims[number - 1].name}")
-            rows.append(run.settle(claims[number - 1], measured))
+        results = run.measured(claims, tools)
+        for number, claim in enumerate(claims, 1):
+            line.show(f"{number}/{len(claims)}: {claim.name}")
+            rows.append(run.settle(claim, next(results)))
     path = run.write(rows, options.output, keep_others=bool(options.claims))
     conditions = [condition.partition("=") for condition in options.where]
     fitting = [row for row in rows if all(value in FILTERS[key](row) for key, _, value in conditions)]

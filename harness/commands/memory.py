@@ -20,7 +20,7 @@ from harness.measure import subject
 from harness.measure.launch import Outcome, launch
 from harness.measure.memory_formula import Parts
 from harness.measure.records import Request, StepRequest, TrainingStepMemory
-from harness.terminal import DASH, Row, table, wrapped
+from harness.terminal import DASH, Countdown, LiveLine, Row, live_line, table, wrapped
 
 LARGEST = 4096
 """Sequences of the largest batch that is tried."""
@@ -41,15 +41,28 @@ def measured(options: Memory, config: RunConfig) -> Iterator[str]:
     modes = modes[options.activation_checkpointing]
     refuse_impossible(options, config, modes)
     yield f"{config.label} at scale {config.scale_name}: one training step\n{wrapped(conditions(config), 0)}\n"
-    rows = [
-        _measured(config, size, mode, mode and False in modes) for size in dict.fromkeys(options.batch_sizes) for mode in modes
-    ]
+    steps = [(size, mode) for size in dict.fromkeys(options.batch_sizes) for mode in modes]
+    countdown, rows = Countdown(len(steps)), []
+    with live_line("measuring") as line:
+        for size, mode in steps:
+            line.show(countdown.part(f"batch {size}, checkpointing {yes(mode)}"))
+            rows.append(_measured(config, size, mode, mode and False in modes))
     yield parts_table(rows) + "\n"
     yield price_table(rows) + "\n"
     for mode in modes if options.fits is not None else ():
-        step = StepRequest(1, mode, timed_steps=0)
-        fit = largest(options.fits, lambda size, step=step: probe(config, replace(step, batch_size=size), options.fits))
+        with live_line("looking for the largest batch") as line:
+            fit = _largest(config, options.fits, mode, line)
         yield fit_line(options.fits, mode, fit)
+
+
+def _largest(config: RunConfig, limit: int, mode: bool, line: LiveLine) -> "LargestBatch":
+    countdown = Countdown(2 * LARGEST.bit_length())  # doublings, then as many halvings
+
+    def run(size: int) -> Probe:
+        line.show(countdown.part(f"batch {size}, checkpointing {yes(mode)}"))
+        return probe(config, StepRequest(size, mode, timed_steps=0), limit)
+
+    return largest(limit, run)
 
 
 # Processes
@@ -157,7 +170,7 @@ def parts_table(rows: list[TrainingStepMemory]) -> str:
         which = (str(row.step.batch_size), yes(row.step.checkpointing))
         lines.append(("measured", *which, *_megabytes(row.parts), megabytes(row.peak.kernel), megabytes(row.peak.sampled)))
         lines.append(("formula", *which, *_megabytes(row.formula), DASH, DASH))
-    return table((*head, "kernel peak", "sampled peak"), lines, "lrl" + "r" * 7)
+    return table((*head, "kernel peak", "sampled peak"), lines, "lrl" + "r" * 7, keys=3)
 
 
 def _megabytes(parts: Parts) -> Row:
@@ -202,7 +215,7 @@ def price_table(rows: list[TrainingStepMemory]) -> str:
         "MFU",
         "HFU",
     )
-    return table(head, lines, "rl" + "r" * 9)
+    return table(head, lines, "rl" + "r" * 9, keys=2)
 
 
 def utilisation(flops: int, row: TrainingStepMemory) -> str:

@@ -34,7 +34,7 @@ from harness.paths import file_name
 from harness.study.match import note as match_note
 from harness.study.match import resized
 from harness.study.timing import results
-from harness.terminal import DASH, PREFIXES, live_line, table, wrapped
+from harness.terminal import DASH, PREFIXES, Countdown, live_line, table, wrapped
 
 IN_LABEL = ("task.name", "hardware.", "measure.", "finetune.batch_size")
 """Keys that are added to the name of a column where variants are the same but for them."""
@@ -295,14 +295,16 @@ def measure(configs: dict[str, RunConfig], rounds: int | None, traces: dict[str,
     columns = {label: Column() for label in timed}
     steps = plan(list(configs), rounds or (MOST if compared else 1), bool(traces), compared)
     began, last, enough = time.monotonic(), 0, False
+    countdown = Countdown(len(steps))
     with live_line("measuring") as line:
         for step in steps:
             if rounds is None and step.round > last:
                 last = step.round
                 enough = enough or (last >= LEAST and time.monotonic() - began > SECONDS)
             if enough and step.instruments == TIMING:
+                countdown.total -= 1
                 continue
-            line.show(f"round {step.round + 1}, {step.label}: {', '.join(step.instruments)}")
+            line.show(countdown.part(f"round {step.round + 1}, {step.label}, {', '.join(step.instruments)}"))
             config = timed[step.label]
             config = replace(config, measure=replace(config.measure, lengths=[], batch_sizes=[]))  # which no row shows
             with tempfile.TemporaryDirectory(prefix="harness-profile-") as folder:
@@ -361,7 +363,7 @@ def render(measured: dict[str, Column]) -> str:
             rows.append(_row(name, values, again, beside))
             title = metrics.get(name).title
             missing += [(label, value.why, title) for label, value in zip(labels, values, strict=True) if value.why]
-    text = table(head, rows, "ll" + "r" * (len(head) - 2))
+    text = table(head, rows, "ll" + "r" * (len(head) - 2), keys=2)
     return "\n".join([text, *reasons(missing)])
 
 
@@ -457,7 +459,7 @@ def component_rows(measured: dict[str, Column]) -> str:
                 rows.append((f"  {part_title(call, phase, component)}", "ms", *shares))
     rows.append(("forward pass, no profiler", "ms", *(number(trace.unprofiled_forward_ms) for trace in traced.values())))
     missing = [(label, it.missing["trace"], "time by component") for label, it in measured.items() if "trace" in it.missing]
-    text = table(("time by component", "unit", *traced), rows, "ll" + "r" * len(traced)) if traced else ""
+    text = table(("time by component", "unit", *traced), rows, "ll" + "r" * len(traced), keys=2) if traced else ""
     return "\n".join([text, *reasons(missing)])
 
 

@@ -1,17 +1,24 @@
 """`python -m harness run`: trains and measures every run that the command line composes; and completion in the shell."""
 
+import contextlib
 import gc
+import io
 import os
+import re
 from types import ModuleType
 from typing import TYPE_CHECKING
 
 from harness import study
 from harness.config import command_line, compose
+from harness.config.choices import DERIVED
 from harness.hardware import outer_launcher
 from harness.terminal import console, live_line
 
 if TYPE_CHECKING:
     from harness.config.schema import RunConfig
+
+UNTYPED = ("hydra", "claims", "reference")
+"""Keys of Hydra itself, and groups of files that a run does not choose from."""
 
 LINE = "COMP_LINE"
 """Variable in which a shell passes the command line so far."""
@@ -56,7 +63,10 @@ def _supervisor() -> ModuleType:
 
 
 def complete(arguments: list[str], commands: list[str]) -> int:
-    """Prints what the last word of the shell's command line may become: a command, or by Hydra a key or choice; 0."""
+    """Prints what the last word of the shell's command line may become: a command, or by Hydra a key or choice; 0.
+
+    Keys that composition sets, and those of Hydra itself, are left out.
+    """
     line = os.environ.get(LINE, "")
     _, _, rest = line.partition(" ")
     first, space, others = rest.lstrip().partition(" ")
@@ -66,4 +76,11 @@ def complete(arguments: list[str], commands: list[str]) -> int:
         for name in commands:
             if name.startswith(first):
                 print(name)
-    return compose.main(arguments, lambda runs: 0)
+    found = io.StringIO()
+    with contextlib.redirect_stdout(found):
+        code = compose.main(arguments, lambda runs: 0)
+    if not any(argument.startswith("query=") for argument in arguments):  # a script for the shell
+        print(found.getvalue(), end="")
+        return code
+    print(*(word for word in found.getvalue().split() if re.split(r"[.=]", word)[0] not in (*DERIVED, *UNTYPED)))
+    return code

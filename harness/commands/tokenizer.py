@@ -37,7 +37,7 @@ from harness.data.tokenizer import SPECIAL, special_ids
 from harness.errors import InputError
 from harness.paths import file_name
 from harness.tasks.rows import load_table, with_labels
-from harness.terminal import WIDTH, LiveLine, Row, live_line, table, wrapped
+from harness.terminal import WIDTH, Countdown, LiveLine, Row, live_line, table, wrapped
 
 EXISTING = "this one"
 """Name of the tokenizer that is not trained here."""
@@ -94,8 +94,7 @@ def main(options: Options, configs: list[RunConfig]) -> int:
         raise InputError("the held-out text has no words: choose another task= or corpus=")
     counts = []
     with live_line("training tokenizers") as line:
-        for name, tokenizer in _tokenizers(options, config, train):
-            line.show(f"counting {name}")
+        for name, tokenizer in _tokenizers(options, config, train, line):
             counts.append(count(name, tokenizer, text))
     name = f"corpus {config.corpus.name}" if is_corpus else f"task {config.task.name}"
     longest = config.pretrain.length if is_corpus else config.task.max_length  # a corpus is a stream, its lines are counted
@@ -148,7 +147,7 @@ def texts_of(config: RunConfig, is_corpus: bool, split: str) -> Iterable[str]:
     return [text for texts in examples.texts for text in texts]
 
 
-def _tokenizers(options: Options, config: RunConfig, train: Iterable[str]) -> Iterator[tuple[str, Tokenizer]]:
+def _tokenizers(options: Options, config: RunConfig, train: Iterable[str], line: LiveLine) -> Iterator[tuple[str, Tokenizer]]:
     """The tokenizer that exists, then those that are trained, to its size."""
     settings = config.tokenizer
     if options.run is not None:
@@ -160,7 +159,9 @@ def _tokenizers(options: Options, config: RunConfig, train: Iterable[str]) -> It
         yield EXISTING, built
         settings = replace(settings, file=None, vocab_file=None, vocab_size=built.get_vocab_size())
     kinds = dict.fromkeys(options.kinds or TOKENIZERS)
+    countdown = Countdown(len(kinds))
     for kind in kinds if options.kinds or not exists else ():
+        line.show(countdown.part(f"training {kind}"))
         try:
             yield kind, _trained(kind, settings, train)
         except tokenizers.TooFewPiecesError as error:

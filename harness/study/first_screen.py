@@ -1,19 +1,24 @@
-"""What a sweep shows at its end: the first table of its report, and what was found, the score before all else."""
+"""What a sweep shows at its end: the first table of its report, and the report's answer, the score before all else."""
 
 import html
 import io
 import re
-import shutil
-from itertools import chain
+import textwrap
+from dataclasses import dataclass
 
 from rich import box
+from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table
 
-from harness.terminal import WIDTH, wrapped
+from harness.terminal import columns, wrapped
 
 LEGEND = "▲"
 """The first sign of the paragraph that explains the signs of the table."""
+WIDE_HEAD = 16
+"""Columns that a head takes over narrower cells before it is wrapped."""
+GAP = 3
+"""Columns between two columns of a table."""
 
 
 def first_screen(report: str) -> str:
@@ -23,33 +28,54 @@ def first_screen(report: str) -> str:
     if place is None:
         return ""
     head, sides, *rows = ([cell.strip() for cell in line[1:-1].split(" | ")] for line in paragraphs[place].splitlines())
+    contents = zip(sides, *([_plain(cell) for cell in line] for line in (head, *rows)), strict=True)
+    every = [Column(title, cells, right=side.endswith(":")) for side, title, *cells in contents]
+    legend = [text for text in paragraphs[place + 1 : place + 2] if text.startswith(LEGEND)]
+    return "\n\n".join([_tables(every), *(wrapped(_plain(text), 0) for text in [*legend, paragraphs[1]])])
+
+
+@dataclass(frozen=True)
+class Column:
+    """Of a table: its head, and its cells, whose lines are not broken where there is space for them."""
+
+    title: str
+    cells: list[str]
+    right: bool
+
+    @property
+    def width(self) -> int:
+        """Of the longest line of its cells, and of its head, wrapped where that is longer."""
+        return max(cell_len(line) for text in [self.head, *self.cells] for line in text.splitlines() or [""])
+
+    @property
+    def head(self) -> str:
+        content = max((cell_len(line) for text in self.cells for line in text.splitlines()), default=0)
+        return textwrap.fill(self.title, max(WIDE_HEAD, content), break_long_words=False)
+
+
+def _tables(every: list[Column]) -> str:
+    """As many below each other as the width takes, each with the first column."""
+    first, *others = every
+    left, blocks = 0, []
+    for column in others:
+        if not blocks or left < column.width + GAP:
+            left = columns() - first.width
+            blocks.append([first])
+        left -= column.width + GAP
+        blocks[-1].append(column)
+    return "\n\n".join(map(_table, blocks))
+
+
+def _table(block: list[Column]) -> str:
+    fits = sum(column.width for column in block) + GAP * (len(block) - 1) <= columns()
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
-    for title, side in zip(head, sides, strict=True):
-        table.add_column(_plain(title), justify="right" if side.endswith(":") else "left", overflow="fold")
-    for row in rows:
-        table.add_row(*map(_plain, row))
+    for column in block:
+        table.add_column(column.head, justify="right" if column.right else "left", overflow="fold", no_wrap=fits)
+    for row in zip(*(column.cells for column in block), strict=True):
+        table.add_row(*row)
     printed = io.StringIO()
-    Console(file=printed, width=shutil.get_terminal_size((WIDTH, 24)).columns, markup=False, highlight=False).print(table)
-    lines = [line.rstrip() for line in printed.getvalue().splitlines()]
-    legend = [_wrapped(text) for text in paragraphs[place + 1 : place + 2] if text.startswith(LEGEND)]
-    return "\n".join([*lines, *([""] if legend else []), *legend, "", *_found(paragraphs)])
-
-
-def _found(paragraphs: list[str]) -> list[str]:
-    """One line: what the report says of the score, of all arms or of each; else what it says first."""
-    first = next((text.splitlines() for text in paragraphs if text.startswith("- **")), [])
-    bullets = [line for line in first if re.match(r"- \*\*[^*]+\*\*: ", line)]  # not those of an arm on one task
-    whole = [line for line in bullets if line.startswith("- **score**")]
-    if whole:
-        return [_wrapped(whole[0].removeprefix("- "))]
-    said = (line.removeprefix("- ").removesuffix(".").partition(": ") for line in bullets)
-    clauses = [(arm, text.split("; ")) for arm, _, text in said if text]
-    of_score = [f"{arm}: {next(chain((one for one in parts if 'score' in one), parts))}" for arm, parts in clauses]
-    return [_wrapped("; ".join(of_score) + ".")] if of_score else []
-
-
-def _wrapped(markdown: str) -> str:
-    return wrapped(_plain(markdown), 0)
+    Console(file=printed, width=columns(), markup=False, highlight=False).print(table)
+    return "\n".join(line.rstrip() for line in printed.getvalue().splitlines())
 
 
 def _plain(markdown: str) -> str:

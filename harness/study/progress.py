@@ -9,8 +9,9 @@ from types import TracebackType
 from typing import Any, Self
 
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+from rich.table import Column
 
-from harness.terminal import LiveLine, console, duration
+from harness.terminal import WIDTH, LiveLine, columns, console, duration
 
 LINE_EVERY_S = 15.0
 """Seconds between plain lines of one run or of the launches of a session."""
@@ -56,9 +57,10 @@ class Screen:
 
     def __enter__(self) -> Self:
         if console.is_live(sys.stdout, sys.stderr):
-            columns = (BarColumn(16), TextColumn("{task.fields[state]}", markup=False), TimeElapsedColumn())
-            name = TextColumn("{task.description}", markup=False)
-            self._bars = Progress(name, *columns, transient=True, refresh_per_second=4)
+            bar = [BarColumn(16)] if columns() >= WIDTH else []  # its numbers say the same
+            name = TextColumn("{task.description}", markup=False, table_column=Column(no_wrap=True, max_width=columns() // 2))
+            state = TextColumn("{task.fields[state]}", markup=False, table_column=Column(no_wrap=True, ratio=1))
+            self._bars = Progress(name, *bar, state, TimeElapsedColumn(), transient=True, refresh_per_second=4, expand=True)
             self._all = self._bars.add_task("all runs", total=self._left, state=self._text())
             self._bars.start()
         return self
@@ -182,7 +184,7 @@ class RunProgress:
             left = seconds / max(1, point["step"] - self._stage_start["step"]) * (self._steps - point["step"])
             done, remaining = f"{done}/{self._steps}", f", {left:.0f} s left"
         self._said = f"{done}, loss {point['value']:.3f}"
-        text = f"{self._said}, {rate:,.0f} tokens/s{remaining}"
+        text = f"{done}{remaining}, loss {point['value']:.3f}, {rate:,.0f} tokens/s"  # a narrow terminal cuts the end
         self._display.show(text, point["step"], self._steps or None)
         self._display.say_sometimes(text)
 

@@ -10,7 +10,7 @@ import sys
 import textwrap
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import ParamSpec
 
 from rich.cells import cell_len, set_cell_size
@@ -18,7 +18,7 @@ from rich.cells import cell_len, set_cell_size
 from harness.terminal import console
 
 WIDTH = 100
-"""Columns of what is wrapped."""
+"""Columns of what is wrapped, at most."""
 
 READER_ENDED = 141
 """Exit code of a command that a shell reports as ended by SIGPIPE: 128 + 13."""
@@ -30,23 +30,53 @@ DASH = "-"
 """In place of a value that is missing."""
 
 
-def table(head: Row, rows: list[Row], aligned: str) -> str:
-    """Columns under their heads, `l` to the left and `r` to the right."""
+def table(head: Row, rows: list[Row], aligned: str, keys: int = 1) -> str:
+    """Columns under their heads, `l` to the left and `r` to the right.
+
+    One that is wider than the terminal is several below each other, each with the first `keys` columns.
+    """
     lines = [head, *rows]
     widths = [max(len(line[column]) for line in lines) for column in range(len(head))]
     sides = {"l": str.ljust, "r": str.rjust}
-    texts = ([sides[side](text, width) for text, side, width in zip(line, aligned, widths, strict=True)] for line in lines)
-    printed = ["  ".join(line).rstrip() for line in texts]
-    return "\n".join([printed[0], "-" * (sum(widths) + 2 * len(widths) - 2), *printed[1:]])
+    shown = []
+    for block in _blocks(widths, keys):
+        texts = ([sides[aligned[column]](line[column], widths[column]) for column in block] for line in lines)
+        printed = ["  ".join(line).rstrip() for line in texts]
+        shown.append("\n".join([printed[0], "-" * _width(widths, block), *printed[1:]]))
+    return "\n\n".join(shown)
+
+
+def _width(widths: list[int], block: Iterable[int]) -> int:
+    return sum(widths[column] + 2 for column in block) - 2
+
+
+def _blocks(widths: list[int], keys: int) -> list[list[int]]:
+    """The columns of each table, as many as the terminal takes."""
+    first, blocks = list(range(keys)), [list(range(min(keys + 1, len(widths))))]
+    for column in range(keys + 1, len(widths)):
+        if _has_width() and _width(widths, [*blocks[-1], column]) > columns():
+            blocks.append([*first, column])
+        else:
+            blocks[-1].append(column)
+    return blocks
+
+
+def _has_width() -> bool:
+    return sys.stdout.isatty() or "COLUMNS" in os.environ
+
+
+def columns() -> int:
+    """Columns of the terminal that standard output is, or of `COLUMNS`; WIDTH elsewhere."""
+    return shutil.get_terminal_size((WIDTH, 24)).columns if _has_width() else WIDTH
 
 
 def wrapped(text: str, indent: int, first: str = "", ending: str = "") -> str:
-    """The text at most WIDTH wide, below an indent which `first` begins; every line but the last has the ending.
+    """The text, at most WIDTH and the terminal wide, below an indent which `first` begins; lines but the last have the ending.
 
     A number stays with its percent sign and with the bracket that says where it holds. No-break spaces are kept together.
     """
     bound = re.sub(r" (?=%|\(\d)", "\N{NO-BREAK SPACE}", text)
-    lines = textwrap.wrap(bound, WIDTH - indent - len(ending), break_long_words=False, break_on_hyphens=False)
+    lines = textwrap.wrap(bound, min(WIDTH, columns()) - indent - len(ending), break_long_words=False, break_on_hyphens=False)
     starts, endings = [first, *[""] * len(lines)], [*[ending] * (len(lines) - 1), ""]
     joined = (f"{start:{indent}}{line}{end}" for start, line, end in zip(starts, lines, endings, strict=False))
     return "\n".join(joined).replace("\N{NO-BREAK SPACE}", " ")
@@ -147,3 +177,32 @@ def live_line(text: str) -> Iterator[LiveLine]:
         yield line
     finally:
         line.close()
+
+
+@contextlib.contextmanager
+def still_line(text: str) -> Iterator[None]:
+    """Shows the text while the block works, without a thread that would rewrite it: the block may fork."""
+    live = console.is_live()
+    if live:
+        console.live_line(text)
+    try:
+        yield
+    finally:
+        if live:
+            console.live_line("")
+
+
+class Countdown:
+    """What is shown of parts of a work that begin one after the other; `total`: their number, at most."""
+
+    def __init__(self, total: int) -> None:
+        self.total = total
+        self._begun, self._longest, self._since = 0, 0.0, 0.0
+
+    def part(self, text: str) -> str:
+        """`2/4, at most about 20 s left: ...` for one that begins now: those left take as long as the longest so far."""
+        now = time.monotonic()
+        self._longest = max(self._longest, now - self._since) if self._begun else 0.0
+        bound = f", at most about {duration(self._longest * (self.total - self._begun))} left" if self._begun else ""
+        self._begun, self._since = self._begun + 1, now
+        return f"{self._begun}/{self.total}{bound}: {text}"

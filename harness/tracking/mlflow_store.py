@@ -162,10 +162,14 @@ class Tracker(Backend):
         result = run_log.result(folder) or {"metrics": {}, "time": run_log.now_ms()}
         last = result.get("steps", {})  # steps of values that end a curve
         main, details = pages.main_and_details(result["metrics"], last)
+        main |= pages.score_of_task(run_log.read_json(folder / run_log.RECORD).get("tags", {}), main)
         points = [Metric(key, value, result["time"], last.get(key, 0)) for key, value in main.items()]
         self._client.log_batch(run_id, metrics=points)
-        run_tags = {f"environment.{key}": value for key, value in run_log.read_json(folder / "environment.json").items()}
-        run_tags |= tags.packed(tags.METRICS, details)  # a parameter could not change
+        environment = {
+            f"environment.{key}": str(value) for key, value in run_log.read_json(folder / "environment.json").items()
+        }
+        run_tags = tags.packed(tags.METRICS, details)  # a parameter could not change
+        run_tags |= tags.packed(tags.ENVIRONMENT, environment) if environment else {}
         if record := run_log.read_json(folder / run_log.RECORD):
             warning = plateau.warning(result["metrics"], record["parameters"])
             links, end = pages.Links(self.experiment, self._study_run), record.get(tags.END, {})
@@ -240,6 +244,10 @@ class Tracker(Backend):
             self._client.log_artifact(run_id, str(path), pages.REPORT_FOLDER)
         self._set_tags(run_id, {"status": status, NOTE: note})
         runs = self._client.search_runs([self.experiment], f"tags.{tags.ROLE} = '{tags.ROLE_RUN}'", max_results=VIEWED)
+        for run in runs:  # those of older versions have no score under the name of their task
+            for key in (of_task := pages.score_of_task(run.data.tags, run.data.metrics)).keys() - run.data.metrics:
+                self._client.log_metric(run.info.run_id, key, of_task[key])
+                run.data.metrics[key] = of_task[key]
         varied = pages.varied_parameters(run.data.params for run in runs)
         view = pages.view({key for run in runs for key in run.data.metrics}, varied, run_log.now_ms())
         self._set_of_study(NOTE, note)

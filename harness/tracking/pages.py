@@ -110,9 +110,18 @@ def main_and_details(values: Mapping[str, float], curves: Mapping[str, int]) -> 
     return {key: values[key] for key in ranked}, {key: values[key] for key in sorted(details)}
 
 
+def score_of_task(run_tags: Mapping[str, str], values: Mapping[str, float]) -> dict[str, float]:
+    """The score under the name of its task, so that no chart or column mixes tasks; empty without a score."""
+    task = re.sub(r"[^\w./: -]", "_", run_tags.get(tags.TASK, ""))  # which MLflow refuses in a name
+    return {f"by_task/{task}_score": values["eval/score"]} if "eval/score" in values else {}
+
+
 def _rank(key: str) -> int:
     return next((place for place, start in enumerate(ORDER) if key.startswith(start)), len(ORDER))
 
+
+OF_TASK = re.compile(r"by_task/.+_score")
+"""Name of a score that is one task's alone: its charts are the first on MLflow's page."""
 
 LOSS = "pretrain/masked_loss"
 
@@ -134,7 +143,7 @@ COSTS = {
 }
 """In the first sentence of a run, which the page shows without unfolding the rest."""
 
-PREFIXED = {"bytes": "B", "FLOP": "FLOP", "parameters": "", "tokens": "tokens", "tokens/s": "tokens/s"}
+PREFIXED = {"bytes": "B", "FLOP": "FLOP", "parameters": "", "tokens": " tokens"}
 """Units that get a prefix -> how they are written."""
 
 MOST_CHARACTERS = 4000
@@ -199,21 +208,25 @@ def _interval(key: str, values: Mapping[str, float]) -> str:
 
 
 def value_text(key: str, value: float) -> str:
-    """`12.3 ms`, `34.1 MB`, `900.7 k`: three or four digits and the declared unit."""
+    """`12.3 ms`, `34.1 MB`, `900.7 k`, `59,284 tokens/s`: three or more digits and the declared unit."""
     unit = metrics.get(key).unit
     if unit in PREFIXED:
         size, prefix = next(((size, prefix) for size, prefix in PREFIXES if abs(value) >= size), (1, ""))
-        return f"{value / size:.4g} {prefix}{PREFIXED[unit]}".rstrip()
+        return " ".join(f"{value / size:.4g} {prefix}{PREFIXED[unit]}".split())
+    if unit == "tokens/s":
+        return f"{value:,.0f} {unit}"
     if unit in ("score", "share"):
         return f"{value:.3f}"
     return f"{value:.4g} {unit}"
 
 
 def of_study(study: str, plan: Sequence[Mapping[str, str]], command: str, links: Links, report: str | None = None) -> str:
-    """What was compared, the beginning of its report, and where the rest is. `plan`: the tags of each planned run."""
-    link = f" [The whole report]({links.report})" if report and links.report else ""  # the page shows the first line unfolded
-    lines = [f"**{study}**: {_counted(plan)}.{link}", "", *([f"Command: `{command}`", ""] if command else [])]
-    lines += [beginning(report)] if report else ["The report is written when a sweep ends: `python -m reports`."]
+    """What was found and where the rest is, what was run, the beginning of the report. `plan`: the tags of each planned run."""
+    link = f"[The whole report]({links.report}). " if report and links.report else ""
+    _, answer, rest = [*(report or "").split("\n\n", 2), "", ""][:3]
+    first = f"**{study}**: {link}{' '.join(answer.split())}".rstrip(": ")  # the page shows the first line unfolded
+    lines = [first, "", f"{_counted(plan)}.", "", *([f"Command: `{command}`", ""] if command else [])]
+    lines += [beginning(rest)] if report else ["The report is written when a sweep ends: `python -m reports`."]
     return "\n".join(lines)
 
 
@@ -272,18 +285,29 @@ COLUMNS = (
 )
 
 
+MOST_TASKS = 10
+"""Tasks with a column of their own."""
+
+
 def table_address(experiment: str, address: str = ADDRESS) -> str:
     """Address of the study's table of runs."""
     return f"{address}/#/experiments/{experiment}/runs?{TRAINING}&viewStateShareKey={VIEW}"
 
 
 def view(metrics: Iterable[str], varied: Iterable[str], now_ms: int) -> str:
-    """Value of VIEW_TAG: columns and order of the table, for runs with these metrics, in which these parameters vary."""
+    """Value of VIEW_TAG: columns and order of the table, for runs with these metrics, in which these parameters vary.
+
+    Scores of several tasks have a column each; the table is sorted by the first.
+    """
     measured = set(metrics)
-    score = next((name for name in SCORES if name in measured), None)
+    of_tasks = sorted(filter(OF_TASK.fullmatch, measured))
+    several = len(of_tasks) > 1
+    score = of_tasks[0] if several else next((name for name in SCORES if name in measured), None)
     columns = [_column("tags", tags.ARM), _column("tags", tags.TASK), _column("tags", tags.SEED)]
     columns += [_column("params", name) for name in varied]
-    columns += [_column("metrics", name) for name in COLUMNS if name in measured]
+    shown = [name for name in COLUMNS if name in measured]
+    shown = [*of_tasks[:MOST_TASKS], *(name for name in shown if name != "eval/score")] if several else shown
+    columns += [_column("metrics", name) for name in shown]
     state: dict[str, Any] = {
         "selectedColumns": columns,
         "columnOrder": columns,

@@ -162,22 +162,22 @@ def chapter(study: Study) -> Chapter:
     tables_of_parts = groups(study.comparison)
     if not tables_of_parts:
         return Chapter()
-    paragraphs = ["## Parameters by component", COMPONENTS]
-    for heading, phase, section in tables_of_parts:
-        title = f"{heading[0].upper()}{heading[1:]}"
-        shown = str if section is tables_of_parts[0][2] and phase == tables_of_parts[0][1] else Detail
-        paragraphs += map(shown, [f"### {title}", components(section, phase)])
-        changes = table_of_changes(section, phase)
-        paragraphs += details([f"### {title}: changes by component", *changes]) if changes else []
     _, phase, section = tables_of_parts[0]
-    paragraphs += weights(section)
     pictures = {
         "parameters.svg": (parameter_bars, study.comparison, tables_of_parts),
         "waterfall.svg": (waterfall, section, phase),
         "weights.svg": (weights_bars, section),
     }
     files = plots.drawn(pictures)
-    return Chapter([*paragraphs, *plots.drawn_note(study.comparison), *plots.pictured(CAPTIONS, files)], files)
+    drawn = [*plots.drawn_note(study.comparison), *plots.pictured(CAPTIONS, files)]
+    paragraphs = ["## Parameters by component", COMPONENTS]
+    for place, (heading, phase, section) in enumerate(tables_of_parts):
+        title = f"{heading[0].upper()}{heading[1:]}"
+        paragraphs += map(Detail if place else str, [f"### {title}", components(section, phase)])
+        paragraphs += [] if place else [*drawn, *weights(section)]
+        changes = table_of_changes(section, phase)
+        paragraphs += details([f"### {title}: changes by component", *changes]) if changes else []
+    return Chapter(paragraphs, files)
 
 
 def weights(section: Section) -> list[str]:

@@ -84,7 +84,8 @@ def forest(comparison: Comparison, designs: list[Design]) -> Figure | None:
     tallest = max(len(rows) for _, rows in panels)
     wide = 5.6 + plots.wider(name for _, rows in panels for name in short_names(rows).values())
     figure, axes = grid(len(panels), wide=wide, high=1.1 + 0.24 * tallest, most=2, margin=0)
-    reach = max(abs(end) for _, rows in panels for change in rows.values() for end in change.interval) * POINTS * 1.08
+    ends = [abs(end) * POINTS for _, rows in panels for change in rows.values() for end in change.interval]
+    reach = 1.08 * max(LEAST_POINTS, *ends)
     for panel, (design, rows) in zip(axes, panels, strict=True):
         panel.axvline(0, color="0.6", linewidth=1)
         for place, (name, change) in enumerate(rows.items()):
@@ -98,6 +99,8 @@ def forest(comparison: Comparison, designs: list[Design]) -> Figure | None:
     return figure
 
 
+LEAST_POINTS = 2.0
+"""Half the width of an axis of points at least: smaller effects are shown as small."""
 LEAST = 1.0
 """Points at which the colours end at least: smaller effects look small."""
 DARK = 0.179

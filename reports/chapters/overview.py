@@ -1,4 +1,4 @@
-"""The first screen: one row an arm over all tasks, what was found in words, and a picture of all changes."""
+"""The first screen: the answer in two sentences, one row an arm over all tasks, a picture of all changes, details in words."""
 
 import math
 from datetime import UTC, datetime
@@ -18,6 +18,7 @@ from reports.comparison.overall import Overall
 from reports.comparison.section import HEADLINE, Section
 from reports.comparison.statistics import Verdict
 from reports.writing import findings, formats, plots, tables
+from reports.writing.answer import answer
 from reports.writing.findings import Effect
 from reports.writing.formats import DASH, POINTS, SHARES, Chapter, escape, listed
 from reports.writing.plots import COLOURS, grid, short_names
@@ -42,19 +43,20 @@ def chapter(study: Study) -> Chapter:
     table = [overview(comparison)] if findings.parts(comparison) else []
     if table and len(comparison.labels) > 1 and comparison.baseline in comparison.labels:
         table.append(LEGEND)
-    compared, *words = findings.paragraphs(comparison)
-    if len(comparison.labels) <= findings.MOST + 1:  # a row is read faster than its sentence; a long table hides what follows
-        results = [compared, *table, *words, *tasks_table(comparison)]
-    else:
-        results = [compared, *words, *table, *tasks_table(comparison)]
+    by_arm = findings.by_arm(comparison)
+    compared, cautions, sentences = findings.opening(comparison), findings.cautions(comparison), findings.sentences(comparison)
+    results = [compared, *table, *cautions] if by_arm else [compared, *cautions, *table]  # a long table hides what follows
     before = [
-        *hypotheses(comparison),
         *_without_baseline(comparison),
+        *answer(comparison),
+        *hypotheses(comparison),
         *findings.no_study(comparison),
         *findings.controls(comparison),
         *pretraining.warnings(comparison),
     ]
-    return Chapter([*before, *results, *plots.drawn_note(comparison), *plots.pictured(CAPTIONS, files)], files)
+    pictures = [*plots.drawn_note(comparison), *plots.pictured(CAPTIONS, files)]
+    words = [f"### {'Arm by arm' if by_arm else 'Metric by metric'}", *sentences] if sentences else []
+    return Chapter([*before, *results, *tasks_table(comparison), *pictures, *words], files)
 
 
 def hypotheses(comparison: Comparison) -> list[str]:
@@ -185,7 +187,8 @@ LEAST = math.log(1.1)
 """Half the width of an axis of ratios at least: smaller changes are shown as small."""
 LEAST_POINTS, LEAST_NATS = 2.0, 0.05
 ACROSS = 3
-ROW, HEAD, WIDE = 0.27, 0.85, 2.75
+ROW, HEAD, WIDE, GAP = 0.27, 0.85, 2.85, 0.22
+"""Inches: height of a row and of what is around the rows, width of a panel with its values, space before the next one."""
 
 
 def change_picture(comparison: Comparison) -> Figure | None:
@@ -200,6 +203,7 @@ def change_picture(comparison: Comparison) -> Figure | None:
     margin = 1.2 + plots.wider(short[label] for label in labels)
     figure, axes = grid(len(panels), wide=WIDE, high=ROW * len(labels) + HEAD, most=ACROSS, margin=margin, sharey=True)
     figure.set_figheight(figure.get_figheight() + 0.4)
+    figure.get_layout_engine().set(w_pad=GAP / 2)
     reached = [0.0, *(end for effect in effects if is_ratio(effect) for end in ends(effect))]
     low, high = min(*reached, -LEAST), max(*reached, LEAST)
     room = 0.06 * (high - low)
@@ -237,11 +241,14 @@ def _panel(axes: Axes, arms: dict[str, str], effects: list[Effect], limits: tupl
         number = formats.percent(change.percent) if is_ratio(effect) else formats.difference(change.absolute, effect.unit)
         place = {"xycoords": axes.get_yaxis_transform(), "va": "center", "annotation_clip": False}
         axes.annotate(number, (1.02, row), fontsize=7.5, **place)
-    unit = "%" if is_ratio(first) else "points" if first.unit in SHARES else first.unit
+        axes.plot([0, 1.01], [row, row], transform=place["xycoords"], color="0.93", linewidth=0.8, zorder=0, clip_on=False)
+    unit = f"%, {plots.LOG}" if is_ratio(first) else "points" if first.unit in SHARES else first.unit
     axes.set_title(f"{first.name} ({unit})", loc="left", fontsize=9)
     axes.set_yticks(range(len(arms)), list(arms.values()))
     axes.set_ylim(len(arms) - 0.5, -0.5)
     axes.grid(False, axis="y")
+    axes.spines["left"].set_visible(False)  # beside it, the values of the panel before would read as its ticks
+    axes.tick_params(axis="y", length=0)
     if is_ratio(first):
         axes.set_xlim(limits)
         _percent_ticks(axes, limits)

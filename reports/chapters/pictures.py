@@ -93,13 +93,14 @@ def sd(row: Row, metric: str) -> float:
 
 
 def _room_at_the_sides(axes: Axes, bars: list[tuple[float, float]], factor: float) -> None:
-    """A tenth of the axis on both sides of the error bars (mean, sd), and at least a tenth of the value where all are equal."""
+    """A tenth of the axis on both sides of the error bars (mean, sd); a linear axis spans at least a fifth of the values."""
     to, back = axes.xaxis.get_transform(), axes.xaxis.get_transform().inverted()
     least = min(mean / factor for mean, _ in bars) / 10
     lowest = min(mean - deviation for mean, deviation in bars) / factor
     highest = max(mean + deviation for mean, deviation in bars) / factor
     low, high = to.transform([max(lowest, least), highest])
-    room = 0.12 * (high - low) or 0.1 * abs(high) or 1.0
+    least_room = (0.2 * abs(high) - (high - low)) / 2 if axes.get_xscale() == "linear" else 0.0
+    room = max(0.12 * (high - low), least_room) or 1.0
     axes.set_xlim(*back.transform([low - room, high + room]))
 
 

@@ -29,7 +29,8 @@ from reports.writing.plots import (
 )
 
 CAPTIONS = {
-    "masked_loss.svg": "Pretraining: loss and accuracy on masked held-out tokens against what was spent, mean over seeds",
+    "masked_loss.svg": "Pretraining: loss and accuracy on masked held-out tokens against tokens, and against the time and the "
+    "FLOPs where these tell the arms apart otherwise; mean over seeds",
     "pretrain_loss.svg": "Pretraining: training loss against tokens, one panel an objective (losses of two do not compare)",
 }
 
@@ -39,6 +40,10 @@ MEASURES = (LOSS, ACCURACY)
 EMPTY = Line(np.array([]), np.array([]))
 HOLLOW = {"color": "0.35", "linestyle": "none", "marker": "o", "markersize": 6, "markerfacecolor": "white"}
 """Marks of an arm whose masked tokens a probe predicts, which does not compare with a trained head."""
+APART = 1.1
+"""Largest over smallest cost of a token from which the arms differ in it."""
+LEAST_SPANS = {LOSS: 0.2, ACCURACY: 0.05}
+"""An axis spans at least so much, so that small differences look small."""
 FAR = 8
 """Largest over smallest cost of an arm from which an axis of costs is logarithmic."""
 TIMES = ((7200.0, 3600.0, "h"), (300.0, 60.0, "min"))
@@ -71,17 +76,22 @@ Lines = dict[str, Line]
 
 def masked_loss(comparison: Comparison, study: Study) -> Figure | None:
     """Held-out masked loss and accuracy, two rows of panels a section, against each cost; None without curves."""
-    of_panels = [(measure, cost) for measure in MEASURES for cost in COSTS]
     sections = {tables.panel_name(comparison, part): part for part in comparison.sections if part.is_pretraining}
-    panels: dict[str, list[Lines]] = {}
+    every: dict[str, dict[tuple[str, str], Lines]] = {}
     for name, section in sections.items():
-        drawn = [{row.label: points(row, cost, measure, study) for row in section.rows} for measure, cost in of_panels]
-        drawn = [{label: line for label, line in lines.items() if len(line)} for lines in drawn]
-        panels |= {name: drawn} if any(drawn) else {}
+        of_section = {
+            (measure, cost): {row.label: line for row in section.rows if len(line := points(row, cost, measure, study))}
+            for measure in MEASURES
+            for cost in COSTS
+        }
+        every |= {name: of_section} if any(of_section.values()) else {}
+    costs = [cost for cost in COSTS if cost == TOKENS or any(_differs_by_token(lines, cost) for lines in every.values())]
+    of_panels = [(measure, cost) for measure in MEASURES for cost in costs]
+    panels = {name: [lines[panel] for panel in of_panels] for name, lines in every.items()}
     if not panels:
         return None
     styles = arm_styles(comparison.labels)
-    figure, axes = grid(len(of_panels) * len(panels), wide=3.3, high=2.7)
+    figure, axes = grid(len(of_panels) * len(panels), wide=3.3, high=2.7, most=len(costs))
     probed = {row.label for part in sections.values() for row in part.rows if have_probes(row.runs.values())}
     entropy: list[Line2D] = []
     for place, (name, of_section) in enumerate(panels.items()):
@@ -89,6 +99,7 @@ def masked_loss(comparison: Comparison, study: Study) -> Figure | None:
         for panel, (measure, cost), lines in zip(of_name, of_panels, of_section, strict=False):
             _draw(panel, (cost, measure), lines, styles, probed)
             entropy = _entropy(panel, sections[name], lines) or entropy if measure == LOSS else entropy
+            plots.no_closer(panel, LEAST_SPANS[measure])
         of_name[0].set_title(name if len(panels) > 1 else "", loc="left")
     handles = []
     labels = {label for of_section in panels.values() for lines in of_section for label in lines}
@@ -98,6 +109,13 @@ def masked_loss(comparison: Comparison, study: Study) -> Figure | None:
     hollow = [Line2D([], [], label="hollow: by a probe", **HOLLOW)] if probed & labels else []
     legend(figure, handles + entropy + hollow)
     return figure
+
+
+def _differs_by_token(lines: dict[tuple[str, str], Lines], cost: str) -> bool:
+    """Whether arms spend more of it by token than others; where they do not, its panel would repeat that of the tokens."""
+    spent, tokens = lines[LOSS, cost], lines[LOSS, TOKENS]
+    by_token = [spent[label].x[-1] / tokens[label].x[-1] for label in spent.keys() & tokens.keys()]
+    return len(by_token) > 1 and max(by_token) > APART * min(by_token)
 
 
 def _draw(axes: Axes, names: tuple[str, str], lines: Lines, styles: dict[str, ArmStyle], probed: set[str]) -> None:

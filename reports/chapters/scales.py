@@ -129,11 +129,16 @@ class Reference(NamedTuple):
     """A score without a model, which is a line at one height."""
 
     metric: str
-    end: str  # of the line, at which its name is: `left` or `right`
+    dashes: tuple[int, tuple[int, int]]
 
 
-REFERENCES = {"guessing": Reference(MAJORITY, "left"), "word frequencies": Reference(FREQUENCIES, "right")}
+REFERENCES = {
+    "guessing": Reference(MAJORITY, (0, (1, 2))),
+    "word frequencies": Reference(FREQUENCIES, (0, (5, 3))),
+}
 """Title -> reference."""
+LEAST_SPAN = 0.10
+"""An axis of scores spans at least 10 points, so that small differences look small."""
 
 Line = dict[float, list[float]]
 """Tokens of pretraining -> scores of the seeds, in the order of tokens."""
@@ -188,15 +193,14 @@ def _draw_lines(axes: Axes, lines: dict[str, Line], styles: dict[str, ArmStyle])
     factor, unit = plots.prefix(max(tokens for line in lines.values() for tokens in line))
     for label, line in lines.items():
         if label in REFERENCES:
-            (height,), end = line[0.0], REFERENCES[label].end
-            axes.axhline(height, color="grey", linestyle=":", linewidth=1, zorder=1)
-            place = {"transform": axes.get_yaxis_transform(), "ha": end, "va": "bottom"}
-            axes.text(0.02 if end == "left" else 0.98, height, label, fontsize=8, color="dimgrey", **place)
+            (height,) = line[0.0]
+            axes.axhline(height, color="0.5", linestyle=REFERENCES[label].dashes, linewidth=1, zorder=1, label=label)
             continue
         means = [sum(scores) / len(scores) for scores in line.values()]
         bars = plots.reaching_bars(means, list(line.values()))
         style = styles[label].line_and_marker | {"capsize": 2, "elinewidth": 0.9, "linewidth": 1.3, "zorder": 3}
         axes.errorbar([tokens / factor for tokens in line], means, bars, label=label, **style)
     axes.set_xlim(left=0)
+    plots.no_closer(axes, LEAST_SPAN)
     axes.xaxis.set_major_locator(MaxNLocator(6))
     axes.set(xlabel=plots.with_unit(metrics.get("pretrain/tokens").title, unit), ylabel=metrics.get(SCORE).title)

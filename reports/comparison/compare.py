@@ -81,7 +81,8 @@ def compare(
     finished = [run for run in done if not run.is_aa_replicate]
     left_out = tuple(run for run in runs if run.status != "finished")
     if not finished:
-        raise ReportError(f"study {study!r} has no finished run ({states_text(runs)}); a report needs at least one")
+        why = f"`python -m harness status {study}` says why"
+        raise ReportError(f"study {study!r} has no finished run ({states_text(runs)}); a report needs at least one; {why}")
     keys = naming.along_keys(finished, along)
     labels = naming.label_runs(done, keys)
     lifted = naming.lifted_keys(done, keys)

@@ -172,7 +172,8 @@ def _numbered(part: str) -> tuple[float, str]:
 def choose_baseline(runs: list[Run], labels: dict[str, str], name: str | None, left_out: Iterable[Run] = ()) -> str:
     """The baseline's label: this name itself, or the one arm of that model with the fewest settings; arms of tasks first.
 
-    An arm of which no run finished, among those left out, is taken only where no other fits. ReportError, listing the labels,
+    Without a name it is `base`, or the only arm. An arm of which no run finished, among those left out, is taken only where no
+    other fits. ReportError, listing the labels,
     where no arm or more than one fits.
     """
     searched = "base" if name is None else name
@@ -186,6 +187,8 @@ def choose_baseline(runs: list[Run], labels: dict[str, str], name: str | None, l
     if unfinished:
         return min(unfinished, key=settings)
     choices = list(dict.fromkeys(labels[run.run_id] for run in runs))
+    if name is None and len(choices) == 1:
+        return choices[0]  # nothing is compared
     if name is None:
         raise ReportError(f"this study has no arm 'base' to compare with; choose one with --baseline: {', '.join(choices)}")
     raise unknown("baseline", name, choices)

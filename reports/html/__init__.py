@@ -5,7 +5,7 @@ import hashlib
 import html
 import itertools
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -36,7 +36,7 @@ def sort_value(text: str) -> float | None:
 
 
 FOLDED_CELLS = 60
-"""A part of a chapter folds if it has a table of more cells."""
+"""A part of a chapter folds if it has a table of more cells; those of what the report opens with always do."""
 FOLDED_ITEMS = 8
 """A list of more items folds, but for what the report opens with: its findings."""
 LONG_LINE = 32
@@ -57,6 +57,7 @@ class Page:
     """What a page is made of, and what was counted while making it: no two elements share an id or a name."""
 
     files: Mapping[str, bytes]
+    folded: frozenset[str] = frozenset()  # titles of parts
     chapters: list[tuple[str, str]] = field(default_factory=list)  # (title, id)
     ids: set[str] = field(default_factory=set)
     tables: int = 0
@@ -78,7 +79,7 @@ def body(text: str, page: Page) -> str:
         head, *rest = part if part[0].type == "heading" else [None, *part]
         title = markdown.plain(head) if head else title
         inner = "".join(_block(page, title, *pair) for pair in _captioned(rest))
-        made.append(_with_heading(page, head, inner, _folds(head, rest)) if head else inner)
+        made.append(_with_heading(page, head, inner, _folds(page, head, rest)) if head else inner)
     return PERCENT.sub(NO_BREAK, "".join(made))
 
 
@@ -101,10 +102,12 @@ def _with_heading(page: Page, head: SyntaxTreeNode, inner: str, folds: bool) -> 
     return f"<details><summary>{heading}</summary>\n{inner}</details>\n" if folds else f"{heading}\n{inner}"
 
 
-def _folds(head: SyntaxTreeNode | None, rest: Sequence[SyntaxTreeNode]) -> bool:
-    """Parts of a chapter with a large table; none that the report folds itself."""
-    if head is None or head.tag <= "h2" or any(block.type == "html_block" for block in rest):
+def _folds(page: Page, head: SyntaxTreeNode, rest: Sequence[SyntaxTreeNode]) -> bool:
+    """Parts of a chapter that are detail or have a large table, and all parts of what the report opens with."""
+    if head.tag <= "h2":
         return False
+    if not page.chapters or markdown.plain(head) in page.folded:
+        return True
     tables = [markdown.table(block) for block in rest if block.type == "table"]
     return any(len(table.header) * len(table.rows) > FOLDED_CELLS for table in tables)
 
@@ -214,9 +217,9 @@ PAGE = """\
 """
 
 
-def page(title: str, text: str, files: Mapping[str, bytes]) -> bytes:
-    """The page of a report in Markdown, with the pictures among `files` that it shows."""
-    page = Page(files)
+def page(title: str, text: str, files: Mapping[str, bytes], folded: Iterable[str] = ()) -> bytes:
+    """The page of a report in Markdown, with the pictures among `files` that it shows; parts under `folded` headings fold."""
+    page = Page(files, frozenset(markdown.plain(head) for text in folded for head in markdown.blocks(text)))
     main = body(text, page)
     style = (
         _read("page.css")

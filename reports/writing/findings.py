@@ -158,12 +158,22 @@ def counted(sections: list[Section]) -> str:
     return f"{len(sections)} tasks" if len(sections) > 1 else ""
 
 
-def paragraphs(comparison: Comparison) -> list[str]:
-    """Markdown: what was compared, a list of findings, and a list of what to be careful of."""
+def sentences(comparison: Comparison) -> list[str]:
+    """Markdown: a list of findings with their intervals; empty without any."""
     changes = effects(comparison)
-    sentences = _of_arms(comparison, changes) if len(comparison.labels) <= MOST + 1 else _of_metrics(changes)
-    sentences += [sentence(comparison, *difference) for difference in by_items(comparison)[:MOST]]
-    cautions = [
+    lines = _of_arms(comparison, changes) if by_arm(comparison) else _of_metrics(changes)
+    return _list([*lines, *(sentence(comparison, *difference) for difference in by_items(comparison)[:MOST])])
+
+
+def by_arm(comparison: Comparison) -> bool:
+    """Whether there is a sentence for each arm, not for each metric."""
+    return len(comparison.labels) <= MOST + 1
+
+
+def cautions(comparison: Comparison) -> list[str]:
+    """Markdown: a list of what to be careful of; empty without any."""
+    changes = effects(comparison)
+    lines = [
         *_below_constant(comparison),
         *_solved(comparison),
         *_without_evidence(changes),
@@ -172,8 +182,11 @@ def paragraphs(comparison: Comparison) -> list[str]:
         *_vocabularies(comparison),
         *_unfinished(comparison),
     ]
-    lists = ["\n".join(f"- {line}" for line in lines) for lines in (sentences, cautions) if lines]
-    return [" ".join([compared(comparison), *_looks(comparison), *_selected(comparison)]), *lists]
+    return _list(lines)
+
+
+def _list(lines: list[str]) -> list[str]:
+    return ["\n".join(f"- {line}" for line in lines)] if lines else []
 
 
 def no_study(comparison: Comparison) -> list[str]:
@@ -271,6 +284,11 @@ def _selected(comparison: Comparison) -> list[str]:
     return sentences
 
 
+def opening(comparison: Comparison) -> str:
+    """What was compared, how often the study could have ended, and of which conditions the numbers are."""
+    return " ".join([compared(comparison), *_looks(comparison), *_selected(comparison)])
+
+
 def compared(comparison: Comparison) -> str:
     """Which arms on which tasks, by how many replicates, and what the brackets are.
 
@@ -301,7 +319,7 @@ def _of_arms(comparison: Comparison, changes: list[Effect]) -> list[str]:
         for verdict in sorted(WORDS, key=lambda verdict: verdict not in of_score):
             texts = [effect.text() for effect in of_arm if effect.said_with is verdict]
             words = WORDS[verdict].replace("**better**", "better" if label in losing else "**better**")
-            clauses += [f"{words} {' and '.join(filter(None, [', '.join(texts[:-1]), texts[-1]]))}"] if texts else []
+            clauses += [f"{words} {formats.enumerated(texts)}"] if texts else []
         sentences += [f"**{escape(label)}**: {'; '.join(clauses)}."] if clauses else []
     return sentences
 

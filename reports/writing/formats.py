@@ -38,6 +38,11 @@ def listed(values: Iterable[str], most: int | None = SHOWN_VALUES) -> str:
     return ", ".join(map(escape, once[:most])) + more
 
 
+def enumerated(texts: Sequence[str]) -> str:
+    """`a, b and c`."""
+    return " and ".join(filter(None, [", ".join(texts[:-1]), *texts[-1:]]))
+
+
 def prefix(value: float) -> tuple[float, str]:
     """The power of ten to divide by and its letter, such as (1e6, 'M')."""
     return next(((factor, letter) for factor, letter in PREFIXES if abs(value) >= factor), (1.0, ""))

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from reports.writing import markdown
+from reports.writing.tables import TESTED
 
 TEXT_WIDTH = 160
 """Digits beside each other on a page of A4 in landscape; a column takes GAP more than its text."""
@@ -71,8 +72,8 @@ def _size(text: str) -> float:
 
 
 def document(title: str, text: str) -> bytes:
-    """The tables of a Markdown text that are not below a heading of the third level, each with the heading above it."""
-    tables = [(above, table) for above, table in markdown.tables(text) if len(above) < 3]
+    """The tables of a Markdown text that are not below a heading of the third level, or below TESTED; each with its chapter."""
+    tables = [(above[:2], table) for above, table in markdown.tables(text) if len(above) < 3 or above[-1] == TESTED]
     parts = [part for above, table in tables for part in _tables(above[-1] if above else title, _columns(table))]
     return (DOCUMENT + f"\\section*{{{escape(title)}}}\n" + "\n".join(parts) + "\\end{document}\n").encode()
 

@@ -75,6 +75,7 @@ STYLE |= {"axes.titley": 1.0}  # no ticks are above a panel: matplotlib need not
 STYLE |= {"font.sans-serif": ["DejaVu Sans"]}  # matplotlib's own; every text looks up all that are listed
 LOG_RANGE = 5
 """Largest over smallest value from which an axis is logarithmic."""
+LOG = "log scale"
 LOG_TICKS = ((20, (1, 2, 3, 5, 7)), (200, (1, 2, 5)))
 """Largest over smallest value below which a logarithmic axis has these ticks in every power of ten."""
 CURVE_POINTS = 200
@@ -231,13 +232,18 @@ def panels_of_lines(
     wide: float = 3.7,
     high: float = 3.1,
 ) -> Figure:
-    """One panel for each title, in which `draw_in` draws what its arms have, by label, and one legend; sizes as for `grid`."""
+    """One panel for each title, in which `draw_in` draws what its arms have, by label; sizes as for `grid`.
+
+    One legend has the arms, and what else has a label.
+    """
     styles = arm_styles(labels)
     figure, axes = grid(len(panels), wide, high)
     for panel, (title, of_arms) in zip(axes, panels.items(), strict=True):
         draw_in(panel, of_arms, styles)
         panel.set_title(title)
-    legend(figure, arm_handles(styles, panels.values(), marked))
+    lines = {str(line.get_label()): line for panel in axes for line in panel.get_lines()}
+    others = [line for label, line in lines.items() if label not in styles and not label.startswith("_")]
+    legend(figure, [*arm_handles(styles, panels.values(), marked), *others])
     return figure
 
 
@@ -259,6 +265,13 @@ def ticks_at_lengths(axes: Axes, lengths: list[int]) -> None:
     axes.xaxis.set_major_locator(FixedLocator(lengths))
     axes.xaxis.set_major_formatter("{x:,g}")
     axes.xaxis.set_minor_locator(NullLocator())
+
+
+def no_closer(axes: Axes, least: float) -> None:
+    """Widens the vertical axis around its middle to at least `least`, so that what is nearly equal looks nearly equal."""
+    low, high = axes.get_ylim()
+    more = max(0.0, least - (high - low)) / 2
+    axes.set_ylim(low - more, high + more)
 
 
 def same_span(panels: list[Axes], values: list[list[float]], least: float, highest: float) -> None:
@@ -367,9 +380,12 @@ def smooth(values: np.ndarray) -> np.ndarray:
 
 
 def draw(make: Callable[..., Figure | None], *arguments: object) -> Picture | None:
-    """The picture that `make` gives, as SVG in the report's style; None without data."""
+    """The picture that `make` gives, as SVG in the report's style, whose logarithmic axes say so; None without data."""
     with mpl.rc_context(STYLE):
         figure = make(*arguments)
+        for axis in (axis for axes in (figure.axes if figure else ()) for axis in (axes.xaxis, axes.yaxis)):
+            if axis.get_scale() == "log" and (text := axis.get_label_text()):
+                axis.set_label_text(f"{text[:-1]}, {LOG})" if text.endswith(")") else f"{text} ({LOG})")
         return Picture(svg(figure), figure) if figure else None
 
 

@@ -358,5 +358,6 @@ def paragraphs(comparison: Comparison, section: Section, first: list[str], last:
     several = sum(not one.is_pretraining for one in comparison.selected) > 1 and not section.is_pretraining
     parts.append((Detail if several else str)(tables.before_after(section)))  # the first tables have the scores of all
     parts += ["\n".join(f"- {sentence}" for sentence in sentences)] if sentences else []
-    parts += details([tables.differences_intro(section), differences]) if differences else []
+    tested = [f"### {tables.TESTED}", tables.differences_intro(section), differences]
+    parts += details(tested) if differences else []
     return parts + details(part(section))

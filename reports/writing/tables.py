@@ -149,6 +149,8 @@ OWN = (
 """What objectives train beside masked tokens, and in their place."""
 OF_PRETRAINING += ("pretrain/peak_memory_bytes", *PER_BYTE.values(), LOSS, ACCURACY, *PARTS, *OWN)
 """Columns of a pretraining; `pretrain/loss` is on training text, and compares with no other objective."""
+TESTED = "Differences with their tests"
+"""Heading above DIFFERENCES and their table."""
 DIFFERENCES = """\
 Differences, arm minus {baseline}, paired by seed (launches by round; times, rates and memories in percent): mean [t interval],
 verdict, p of the t test, number of pairs. p and interval are corrected for the number of arms in a column (Holm), so that

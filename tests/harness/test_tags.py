@@ -35,3 +35,8 @@ def test_tags_without_packed_values_have_none():
 def test_torn_values_are_named(torn):
     with pytest.raises(ValueError, match="tag 't' is torn"):
         tags.unpacked("t", {"t.0": torn})
+
+
+def test_the_environment_is_read_as_tags_of_its_own():
+    stored = {"arm": "base"} | tags.packed(tags.ENVIRONMENT, {"environment.cores": "2"})
+    assert tags.without_packed(stored) == {"arm": "base", "environment.cores": "2"}

@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from harness.terminal import READER_ENDED, WIDTH, duration, ends_with_its_reader, scaled, wrapped
+from harness.terminal import READER_ENDED, WIDTH, duration, ends_with_its_reader, scaled, table, wrapped
 
 NUMBERS = "pairs: " + ", ".join(f"-{length / 10} % ({length})" for length in range(100, 140))
 
@@ -96,3 +96,15 @@ def test_a_duration_has_its_two_largest_units(seconds, text):
 )
 def test_three_digits_and_a_prefix(value, unit, text):
     assert scaled(value, unit).strip() == text
+
+
+@pytest.mark.parametrize("columns", ["20", "30", "200"])
+def test_a_table_wider_than_the_terminal_is_cut_between_columns(monkeypatch, columns):
+    monkeypatch.setenv("COLUMNS", columns)
+    head, row = ("name", "batch", "weights", "gradients"), ("measured", "8", "44.7 MB", "89.4 MB")
+    lines = table(head, [row], "lrrr").splitlines()
+    assert max(map(len, lines)) <= int(columns)
+    assert sorted(set(" ".join(lines).replace("-", "").split())) == sorted({*" ".join(head).split(), *" ".join(row).split()})
+    assert sum("measured" in line for line in lines) == {"20": 3, "30": 2, "200": 1}[columns]
+    monkeypatch.delenv("COLUMNS")
+    assert len(table(head, [row], "lrrr").splitlines()) == 3  # a file has no width

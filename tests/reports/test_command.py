@@ -181,6 +181,9 @@ def test_folder_that_cannot_be_written_is_refused(tracking, capsys):
         ),
         (["pick", "--max-parms", "3"], "unknown option '--max-parms' (did you mean '--max-params'?)"),
         (["compare"], "required: RUN_A, RUN_B"),
+        (["reprot"], "unknown command 'reprot' (did you mean 'python -m reports'?)"),
+        (["train"], "unknown command 'train' (did you mean 'python -m harness model=base'?)"),
+        (["my_study"], "unknown command 'my_study' (did you mean 'python -m reports --study my_study'?)"),
     ],
 )
 def test_a_wrong_command_line_is_one_line(tracking, capsys, arguments, message):

@@ -123,7 +123,7 @@ def test_a_report_corrects_for_the_looks_that_its_runs_name(make_run):
     for looks in ("1", "4", "40"):
         comparison = compare("s", runs_of(make_run, NEAR, **{tags.SEED_LOOKS: looks}))
         verdicts.append(overall.of_tasks(comparison).change("new", HEADLINE).verdict)
-        assert ("in at most 4 looks" in findings.paragraphs(comparison)[0]) == (looks == "4")
+        assert ("in at most 4 looks" in findings.opening(comparison)) == (looks == "4")
     assert verdicts == [Verdict.BETTER, Verdict.BETTER, Verdict.NOT_RESOLVED]
 
 

@@ -38,3 +38,12 @@ def test_nothing_compares(text, files):
     for word in ("before and after", "worst task", "against **", "Differences", "baseline's", "waterfall"):
         assert word not in text, word
     assert "albert is the only arm" in files["report.html"].decode()
+
+
+def test_the_only_arm_needs_no_name_and_the_first_sentence_says_what_it_reached(make_run, study_of, typical):
+    runs = [make_run("albert", values=typical(1, 0.80))]
+    text = render(study_of(compare("s", runs)), ["md"])["report.md"].decode()
+    first = text.split("\n\n")[1]
+    assert first.startswith(
+        "**albert**: score 0.800 (accuracy on sst2); one arm, so that nothing is compared. **Cost**: parameters"
+    )

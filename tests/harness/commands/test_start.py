@@ -2,6 +2,7 @@
 
 import importlib.metadata
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 import harness
 from harness import processes
 from harness.__main__ import main
+from harness.config.choices import DERIVED
 
 ROOT = Path(__file__).resolve().parents[3]
 SCRIPT = "import sys; from harness.__main__ import main; sys.exit(main())"
@@ -112,6 +114,15 @@ def test_shell_completes_commands_keys_and_choices(monkeypatch, capsys, line, co
     monkeypatch.setenv("COMP_LINE", line)
     assert main(["-sc", "query=bash"]) == 0
     assert completed <= set(capsys.readouterr().out.split()) if completed else not capsys.readouterr().out.split()
+
+
+@pytest.mark.parametrize("line", ["harness ", "harness m", "harness plan t", "harness hydra", "harness sa", "harness tu"])
+def test_completion_offers_no_key_that_a_user_cannot_set(monkeypatch, capsys, line):
+    monkeypatch.setattr(sys, "argv", ["harness"])
+    monkeypatch.setenv("COMP_LINE", line)
+    assert main(["-sc", "query=bash"]) == 0
+    roots = {re.split("[.=]", word)[0] for word in capsys.readouterr().out.split()}
+    assert roots.isdisjoint({*DERIVED, "hydra", "claims", "reference"})
 
 
 def test_completion_is_installed_for_the_console_script(monkeypatch, capsys):

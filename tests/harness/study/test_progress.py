@@ -17,7 +17,7 @@ def test_plain_lines_without_a_terminal(capsys, monkeypatch):
     out, err = capsys.readouterr()
     started, step, ended = out.splitlines()
     assert started == "[1/2] base: started"
-    assert step == "[1/2] base: finetune step 10/40, loss 0.500, 500 tokens/s, 6 s left"
+    assert step == "[1/2] base: finetune step 10/40, 6 s left, loss 0.500, 500 tokens/s"
     assert ended.startswith("[1/2] base: finished in ")
     assert ended.endswith(" s, score 0.7500")
     assert err == ""
@@ -29,7 +29,7 @@ def test_of_points_in_a_row_the_last_is_shown(capsys, monkeypatch):
     with RunProgress("base") as shown:
         shown.show([{"time": 0, "stage": "finetune", "steps": 3}, *(point(step, 1000 * step, 10) for step in (1, 2, 3))])
     assert [line for line in capsys.readouterr().out.splitlines() if "step" in line] == [
-        "base: finetune step 3/3, loss 0.500, 3 tokens/s, 0 s left"
+        "base: finetune step 3/3, 0 s left, loss 0.500, 3 tokens/s"
     ]
 
 

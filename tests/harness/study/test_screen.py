@@ -41,9 +41,14 @@ with Screen(3) as screen:
 
 @pytest.fixture(scope="module")
 def shown() -> str:
-    """What a terminal of 100 columns gets, without its control characters."""
+    """What a terminal of 100 columns gets."""
+    return on_a_terminal(100)
+
+
+def on_a_terminal(columns: int) -> str:
+    """What a terminal so wide gets, without its control characters."""
     ours, theirs = pty.openpty()
-    environment = os.environ | {"PYTHONPATH": str(ROOT), "COLUMNS": "100", "TERM": "xterm"}
+    environment = os.environ | {"PYTHONPATH": str(ROOT), "COLUMNS": str(columns), "TERM": "xterm"}
     streams = {"stdin": theirs, "stdout": theirs, "stderr": theirs}
     with subprocess.Popen([sys.executable, "-c", SWEEP], env=environment, **streams) as process:
         os.close(theirs)
@@ -64,7 +69,7 @@ def shown() -> str:
     "text",
     [
         r"all runs +\S+ +0/3, 3 left",
-        r"\[1/3\] base +\S+ +finetune step 5/10, loss 0\.500, 50 tokens/s, 1 s left",
+        r"\[1/3\] base +\S+ +finetune step 5/10, 1 s left, loss 0\.500, 50 tokens/s",
         r"\[1/3\] base +\S+ +evaluate",
         r"\[1/3\] base: finished in \d+ s, score 0\.2500\r",
         r"\[2/3\] albert: failed: KeyError: 'x' \[red\]\r",
@@ -75,6 +80,12 @@ def shown() -> str:
 )
 def test_a_terminal_shows_the_sweep_what_runs_now_and_the_lines_above(shown, text):
     assert re.search(text, shown), shown
+
+
+def test_a_narrow_terminal_shows_the_times_whole_and_no_bar():
+    shown = on_a_terminal(50)
+    assert re.search(r"all runs +0/3, 3 left +0:00:0\d", shown), shown
+    assert re.search(r"\[1/3\] base +finetune step 5/10, 1 s left.*… 0:00:0\d", shown), shown
 
 
 def test_elsewhere_there_is_no_screen_and_lines_are_plain(capsys):

@@ -301,5 +301,6 @@ def test_store_that_is_away_does_not_stop_a_run_and_sync_tells_it_later(run_harn
     values = json.loads((folder / "result.json").read_text())["metrics"]
     curves = {f"finetune/{name}" for name in ("loss", "gradient_norm", "gradient_spread", "learning_rate")}
     shown = {key: value for key, value in run.data.metrics.items() if key not in curves}
-    assert shown | tags.unpacked(tags.METRICS, run.data.tags) == values
+    of_task = {"by_task/bag_score": values["eval/score"]}
+    assert shown | tags.unpacked(tags.METRICS, run.data.tags) == values | of_task
     assert Path(run.info.artifact_uri.removeprefix("file://"), "predictions.parquet").exists()

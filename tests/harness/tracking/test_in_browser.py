@@ -82,9 +82,9 @@ def test_table_charts_run_and_report_show_what_matters(sweep, address, pages, tm
         page.picture(tmp_path / "table.png")
 
         charts = f"{address}/#/experiments/{number}/runs?workflowType=machine_learning&compareRunsMode=CHART"
-        text = page.text_with(charts, *RUNS, "study sweep", "eval\n(", "eval/score", "finetune\n(")
+        text = page.text_with(charts, *RUNS, "study sweep", "by_task\n(", "by_task/bag_score", "eval\n(")
         assert REPLICATE not in text  # folded below the run of the study
-        assert text.index("eval\n(") < text.index("finetune\n(")
+        assert text.index("by_task\n(") < text.index("eval\n(")  # scores of one task come first
 
         text = page.text_with(
             f"{address}/#/experiments/{number}/runs/{ids[RUNS[1]]}",

@@ -149,7 +149,8 @@ def test_parameters_are_the_config(runs, model):
     parameters = runs[model].data.params
     assert (parameters["model.hidden_size"], parameters["finetune.max_steps"], parameters["task.name"]) == ("128", "12", "bag")
     assert parameters["model.num_hidden_groups"] == ("None" if model == "base" else "1")
-    assert runs[model].data.tags["environment.threads"] == "1"
+    assert tags.without_packed(runs[model].data.tags)["environment.threads"] == "1"
+    assert not any(key.startswith("environment.") for key in runs[model].data.tags)  # the page shows them above all results
 
 
 @pytest.mark.parametrize("model", MODELS)
@@ -165,7 +166,7 @@ def test_numbers_are_those_of_the_result_file(sweep, runs, model):
     values = run_log.result(sweep.folder(model))["metrics"]
     shown = {key: value for key, value in runs[model].data.metrics.items() if key not in CURVES}
     details = tags.unpacked(tags.METRICS, runs[model].data.tags)
-    assert shown | details == values
+    assert shown | details == values | {"by_task/bag_score": values["eval/score"]}
     assert not shown.keys() & details
     assert {"eval/score", "inference/latency_ms_p50", "inference/peak_memory_bytes", "model/flops_forward"} <= set(values)
 
@@ -296,7 +297,8 @@ def test_a_run_that_goes_on_under_another_load_ends_with_its_last_environment(tr
         tracker.end(a_run(), tmp_path, status)
     assert status_of(tracker, run_id) == ("FINISHED", "finished")
     found = tracker._client.get_run(run_id).data
-    assert (found.tags["environment.load_average"], found.tags["environment.threads"]) == ("7.25", "1")
+    read = tags.without_packed(found.tags)
+    assert (read["environment.load_average"], read["environment.threads"]) == ("7.25", "1")
     assert not any(key.startswith("environment.") for key in found.params)
 
 
@@ -317,6 +319,14 @@ def test_runs_of_processes_that_are_gone_are_ended_and_no_others(tracker):
     assert states["gone"] == states["number used again"] == ("KILLED", "killed")
     assert states["alive"] == states["another machine"] == ("RUNNING", "running")
     assert tracker.reap() == 0
+
+
+def test_a_run_of_an_older_version_gets_the_score_of_its_task(tracker):
+    run = a_run() | {"tags": {"study": "s", "task": "bag"}}
+    run_id = tracker.begin(run)
+    tracker._client.log_metric(run_id, "eval/score", 0.5)
+    tracker.close_study([], {}, "finished", None)
+    assert tracker._client.get_run(run_id).data.metrics == {"eval/score": 0.5, "by_task/bag_score": 0.5}
 
 
 def test_deleted_study_comes_back(tracker, output):

@@ -1,5 +1,9 @@
 """The descriptions of runs and studies in MLflow."""
 
+import json
+
+import pytest
+
 from harness.tracking import pages
 from harness.tracking.pages import Links
 
@@ -10,18 +14,55 @@ LINKS = Links("1", "abc", ("report.html", "report.md"))
 
 def test_first_line_of_a_study_links_its_report():
     """The page shows that line without unfolding the rest."""
-    first, *rest = pages.of_study("s", PLAN, "harness -m model=base,albert", LINKS, "# Report: s\n").split("\n")
-    assert first == f"**s**: 2 runs: 2 arms (base, albert), 1 task (bag), 1 seed. [The whole report]({REPORT})"
+    report = "# Report: s\n\n**Score against base**: albert is\nthe same.\n\nalbert against **base**\n"
+    first, *rest = pages.of_study("s", PLAN, "harness -m model=base,albert", LINKS, report).split("\n")
+    assert first == f"**s**: [The whole report]({REPORT}). **Score against base**: albert is the same."
+    assert "2 runs: 2 arms (base, albert), 1 task (bag), 1 seed." in rest
     assert "[The whole report]" not in "\n".join(rest)
     assert "Command: `harness -m model=base,albert`" in rest
 
 
 def test_a_study_without_a_report_links_none():
     text = pages.of_study("s", PLAN, "", Links("1", "abc"))
-    assert text.startswith("**s**: 2 runs: 2 arms (base, albert), 1 task (bag), 1 seed.\n")
+    assert text.startswith("**s**\n\n2 runs: 2 arms (base, albert), 1 task (bag), 1 seed.\n")
     assert "](" not in text
 
 
 def test_a_run_links_the_report_of_its_study(tmp_path):
     record = {"tags": {"arm": "base", "task": "bag", "seed": "1"}}
     assert pages.of_run(record, {}, "finished", tmp_path, LINKS).endswith(f"[Report of the study]({REPORT})")
+
+
+def test_a_score_has_the_name_of_its_task_too():
+    assert pages.score_of_task({"task": "sst2|a"}, {"eval/score": 0.5}) == {"by_task/sst2_a_score": 0.5}
+    assert pages.score_of_task({"task": "pretraining"}, {"pretrain/masked_loss": 3.0}) == {}
+
+
+@pytest.mark.parametrize(
+    ("tasks", "columns", "first"),
+    [
+        (["bag"], ["eval/score", "model/params_total"], "eval/score"),
+        (["order", "bag"], ["by_task/bag_score", "by_task/order_score", "model/params_total"], "by_task/bag_score"),
+    ],
+)
+def test_the_table_mixes_scores_of_no_two_tasks(tasks, columns, first):
+    measured = {"model/params_total", "eval/score", *(f"by_task/{task}_score" for task in tasks)}
+    state = json.loads(json.loads(pages.view(measured, [], 0))["state"])
+    assert [name for name in state["selectedColumns"] if name.startswith("metrics")] == [
+        f"metrics.`{name}`" for name in columns
+    ]
+    assert (state["orderByKey"], state["orderByAsc"]) == (f"metrics.`{first}`", False)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "text"),
+    [
+        ("inference/tokens_per_s", 59284.4, "59,284 tokens/s"),
+        ("pretrain/tokens", 2.5e6, "2.5 M tokens"),
+        ("pretrain/tokens", 12.0, "12 tokens"),
+        ("model/params_total", 238714.0, "238.7 k"),
+        ("inference/peak_memory_bytes", 21.78e6, "21.78 MB"),
+    ],
+)
+def test_a_number_has_its_unit_as_it_is_written(key, value, text):
+    assert pages.value_text(key, value) == text

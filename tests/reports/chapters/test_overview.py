@@ -1,5 +1,6 @@
 """The first screen: the table over all tasks, sentences, and the picture of changes."""
 
+import itertools
 import json
 import re
 from dataclasses import replace
@@ -7,12 +8,13 @@ from pathlib import Path
 
 import pyarrow
 import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from pyarrow import parquet
 
 from harness import paths, tags
 from reports.chapters import overview
 from reports.comparison.compare import Comparison, Study, compare
-from reports.writing import findings
+from reports.writing import findings, plots
 
 SCORE, TOTAL, MEMORY, MAJORITY = "eval/score", "model/params_total", "inference/peak_memory_bytes", "eval/majority_score"
 LATENCY, ITEMS = "inference/latency_ms_p50", "eval/examples"
@@ -46,6 +48,11 @@ def result(make_run) -> Comparison:
     )
 
 
+def paragraphs(comparison: Comparison) -> list[str]:
+    """What was compared, what was found, and what to be careful of; an empty list is left out."""
+    return [findings.opening(comparison), *findings.sentences(comparison), *findings.cautions(comparison)]
+
+
 def rows(table: str) -> dict[str, list[str]]:
     """First cell of a row -> the others."""
     lines = [[cell.strip() for cell in line.strip("| ").split(" | ")] for line in table.splitlines()]
@@ -67,7 +74,7 @@ def test_one_row_an_arm_with_change_and_verdict_over_all_tasks(result):
 
 
 def test_sentences_say_what_the_tests_carry(result):
-    words, arms, cautions = findings.paragraphs(result)
+    words, arms, cautions = paragraphs(result)
     assert words.startswith("small, worse against **base** on sst2, cola; 3 seeds each. In brackets: 95 % intervals")
     small, worse = arms.splitlines()
     alike = "the same in score (within 1 point) and inference memory (within 5 %)"
@@ -88,12 +95,12 @@ def test_equal_scores_of_arms_that_have_not_learned_are_no_finding(make_run):
         for task, score in zip(("cola", "sst2"), of_tasks, strict=True)
         for seed in (0, 1)
     ]
-    caution = findings.paragraphs(compare("s", runs))[-1]
+    caution = paragraphs(compare("s", runs))[-1]
     assert "which ignores the text: base on cola; new on cola. No arm is better on cola: equal scores" in caution
     one_learned = [*runs, make_run("third", 0, {SCORE: 0.9, "eval/majority_score": 0.5}, task="cola")]
-    assert "No arm is better" not in findings.paragraphs(compare("s", one_learned))[-1]
+    assert "No arm is better" not in paragraphs(compare("s", one_learned))[-1]
     alone = [run for run in runs if run.tags["arm"] == "base"]
-    assert "No arm is better" not in findings.paragraphs(compare("s", alone))[-1]
+    assert "No arm is better" not in paragraphs(compare("s", alone))[-1]
 
 
 @pytest.mark.parametrize(
@@ -109,7 +116,7 @@ def test_an_arm_that_is_not_shown_to_beat_the_constant_answer_is_marked(make_run
 
 def test_a_count_that_differs_by_less_than_the_margin_is_called_the_same(make_run):
     runs = [make_run(name, values={TOTAL: size}) for name, size in (("base", 1000.0), ("a", 1049.0), ("b", 1051.0))]
-    _, arms = findings.paragraphs(compare("s", runs))
+    _, arms = paragraphs(compare("s", runs))
     assert arms == "- **a**: the same in parameters (within 5 %).\n- **b**: **worse** in parameters (+5.1 %)."
 
 
@@ -123,7 +130,7 @@ def test_scores_below_the_constant_answer_are_marked(result):
 
 def test_one_seed_is_no_evidence_and_the_report_says_how_to_get_some(make_run):
     runs = [*runs_of(make_run, "base", {"sst2": [0.8]}, total=10), *runs_of(make_run, "new", {"sst2": [0.9]}, total=10)]
-    _, arms = findings.paragraphs(compare("s", runs))
+    _, arms = paragraphs(compare("s", runs))
     assert arms == "- **new**: measured once, which is no evidence: score (+10.0 points); the same in parameters."
     assert findings.no_study(compare("s", runs)) == [
         "**No study: 1 replicate, three are needed for a verdict** (`seed=0,1,2`)."
@@ -134,7 +141,7 @@ def test_one_seed_is_no_evidence_and_the_report_says_how_to_get_some(make_run):
 def test_fewer_than_three_replicates_are_no_study(make_run, study_of, seeds, says):
     scores = {"base": [0.8, 0.81, 0.79, 0.8], "new": [0.9, 0.89, 0.91][:seeds]}
     runs = [run for arm, values in scores.items() for run in runs_of(make_run, arm, {"sst2": values})]
-    text = overview.chapter(study_of(compare("s", runs))).paragraphs[0]
+    text = overview.chapter(study_of(compare("s", runs))).paragraphs[1]
     assert text.startswith("**No study: 2 replicates, three are needed") == says
 
 
@@ -211,7 +218,7 @@ def predicting(make_run, tmp_path):
 
 def test_what_the_items_exclude_at_one_seed_is_said_and_cost_is_no_headline_then(predicting, tmp_path):
     runs = [predicting("base", 6, **{TOTAL: 100.0}), predicting("windowed", 130, **{TOTAL: 50.0})]
-    _, arms = findings.paragraphs(compare("s", runs, output=tmp_path))
+    _, arms = paragraphs(compare("s", runs, output=tmp_path))
     arm, of_items = arms.splitlines()
     assert arm.startswith("- **windowed**: measured once, which is no evidence: score (−24.8 points); better in parameters")
     assert "wrong on 124 more of 500 items than base (+24.8 [+21.0, +28.6] % of the items" in of_items.replace(
@@ -222,9 +229,9 @@ def test_what_the_items_exclude_at_one_seed_is_said_and_cost_is_no_headline_then
 
 def test_a_difference_of_few_items_and_one_that_seeds_decide_are_not_said_of_items(predicting, tmp_path):
     few = [predicting("base", 6), predicting("new", 8)]
-    assert "Another sample" not in "\n".join(findings.paragraphs(compare("s", few, output=tmp_path)))
+    assert "Another sample" not in "\n".join(paragraphs(compare("s", few, output=tmp_path)))
     both = [predicting(arm, wrong + seed, seed + 1) for arm, wrong in (("base", 6), ("new", 130)) for seed in range(3)]
-    text = "\n".join(findings.paragraphs(compare("s", both, output=tmp_path)))
+    text = "\n".join(paragraphs(compare("s", both, output=tmp_path)))
     assert "**new**: **worse** in score" in text
     assert "Another sample" not in text
 
@@ -245,13 +252,13 @@ def test_arm_that_lacks_a_task_says_of_how_many_its_mean_is(make_run):
 def test_one_seed_names_the_arms_where_others_have_more(make_run):
     runs = [*runs_of(make_run, "base", {"sst2": [0.8, 0.7]}), *runs_of(make_run, "once", {"sst2": [0.9]})]
     runs += runs_of(make_run, "twice", {"sst2": [0.9, 0.6]})
-    assert findings.paragraphs(compare("s", runs))[-1].startswith("- Scores of once are of one seed each and therefore no")
+    assert paragraphs(compare("s", runs))[-1].startswith("- Scores of once are of one seed each and therefore no")
 
 
 def test_the_first_line_says_which_conditions_the_numbers_over_tasks_are_of(make_run):
     result = compare("s", two_settings(make_run))
     one = next(section for section in result.sections if section.facts["finetune.epochs"] == "3")
-    compared = findings.paragraphs(result)[0]
+    compared = paragraphs(result)[0]
     said = f"**sst2 was run under 2 sets of conditions**: the numbers over all tasks are those of {one.conditions} (epochs=3);"
     assert said in compared
     assert rows(overview.overview(result))["arm"][0] == "score: accuracy"
@@ -259,7 +266,7 @@ def test_the_first_line_says_which_conditions_the_numbers_over_tasks_are_of(make
 
 def test_a_failed_run_is_no_finding_where_the_same_arm_and_seed_finished_since(make_run):
     failed = [make_run(arm, status="failed", params={"finetune.epochs": "1"}) for arm in ("base", "lost")]
-    cautions = findings.paragraphs(compare("s", [*failed, *two_settings(make_run)]))[-1]
+    cautions = paragraphs(compare("s", [*failed, *two_settings(make_run)]))[-1]
     assert "**Not finished, and not counted**: lost on sst2 (1 failed)." in cautions
 
 
@@ -296,7 +303,7 @@ def two_settings(make_run):
 
 def test_too_high_a_floor_is_said(timed):
     runs = [timed("base", NOISY), timed("new", NOISY[::-1]), timed("base", NOISY[::-1], replicate="true")]
-    _, cautions = findings.paragraphs(compare("s", runs))
+    _, cautions = paragraphs(compare("s", runs))
     assert re.search(
         r"^- The noise floor is up to \d+ %, which two timings of the same arm may differ by: too much for a verdict on "
         r"times\. Time them again",
@@ -305,13 +312,13 @@ def test_too_high_a_floor_is_said(timed):
 
 
 def test_times_without_launches_side_by_side_are_said(timed):
-    _, cautions = findings.paragraphs(compare("s", [timed("base", [1.0, 1.0]), timed("new", [2.0, 2.0], session="s2")]))
+    _, cautions = paragraphs(compare("s", [timed("base", [1.0, 1.0]), timed("new", [2.0, 2.0], session="s2")]))
     assert cautions == "- No verdict on latency: not timed side by side with the baseline, or no noise floor is known."
 
 
 def test_runs_that_did_not_finish_are_named(make_run):
     failed = [make_run("bad", seed, status=status) for seed, status in enumerate(("failed", "diverged", "failed"))]
-    _, cautions = findings.paragraphs(compare("s", [*runs_of(make_run, "base", {"sst2": [0.8]}), *failed]))
+    _, cautions = paragraphs(compare("s", [*runs_of(make_run, "base", {"sst2": [0.8]}), *failed]))
     assert cautions == "- **Not finished, and not counted**: bad on sst2 (1 diverged, 2 failed)."
 
 
@@ -319,13 +326,13 @@ def test_many_arms_are_summed_up_by_metric(make_run):
     runs = [make_run("base", values={TOTAL: 100.0})]
     runs += [make_run(f"arm{index}", values={TOTAL: 90.0 - index}) for index in range(1, 12)]
     runs.append(make_run("alike", values={TOTAL: 100.0}))
-    _, sentences = findings.paragraphs(compare("s", runs))
+    _, sentences = paragraphs(compare("s", runs))
     assert sentences.startswith("- **parameters**: **better** arm11 (−21.0 %); arm10 (−20.0 %);")
     assert sentences.endswith("and 5 more; the same 1.")
 
 
 def test_alone_the_baseline_has_no_findings(make_run):
-    assert findings.paragraphs(compare("s", runs_of(make_run, "base", {"sst2": [0.8]}))) == ["**base** on sst2; 1 seed each."]
+    assert paragraphs(compare("s", runs_of(make_run, "base", {"sst2": [0.8]}))) == ["**base** on sst2; 1 seed each."]
     assert overview.change_picture(compare("s", [make_run(values={SCORE: 0.8})])) is None
 
 
@@ -348,29 +355,53 @@ def test_pretraining_alone_has_sizes_and_losses(pretrained, ended):
 def test_picture_has_a_panel_a_metric_and_ratios_share_their_axis(result):
     figure = overview.change_picture(result)
     panels = [axes for axes in figure.axes if axes.get_visible()]
-    assert [axes.get_title(loc="left") for axes in panels] == ["score (points)", "parameters (%)", "inference memory (%)"]
+    assert [axes.get_title(loc="left") for axes in panels] == [
+        "score (points)",
+        "parameters (%, log scale)",
+        "inference memory (%, log scale)",
+    ]
     assert panels[0].get_xlim() != panels[1].get_xlim() == panels[2].get_xlim()
     assert [text.get_text() for text in panels[0].get_yticklabels()] == ["small", "worse"]
     assert [text.get_text() for text in panels[0].texts] == ["0.0 points", "−5.2 points"]
     assert all(axes.get_xlim()[0] < 0 < axes.get_xlim()[1] for axes in panels)
 
 
+def test_values_beside_a_panel_are_no_ticks_of_the_next_one(result):
+    """A panel has no axis line to the left, and its values end before the next panel begins."""
+    figure = overview.change_picture(result)
+    plots.lay_out(figure)
+    panels = [axes for axes in figure.axes if axes.get_visible()]
+    assert not any(axes.spines["left"].get_visible() or axes.yaxis.get_tick_params()["length"] for axes in panels)
+    renderer = FigureCanvasAgg(figure).get_renderer()
+    for panel, following in itertools.pairwise(panels):
+        ends = [text.get_window_extent(renderer).x1 for text in panel.texts]
+        assert max(ends) + 0.1 * figure.dpi < following.get_window_extent().x0
+
+
 def kinds_of(paragraphs: list[str]) -> list[str]:
     return ["table" if one.startswith("|") else "picture" if one.startswith("!") else "words" for one in paragraphs]
 
 
-def test_chapter_begins_with_what_is_compared_and_the_table_then_words_then_the_picture(result):
+def test_chapter_begins_with_the_answer_and_ends_with_details_in_words(result):
     chapter = overview.chapter(Study(result))
     assert list(chapter.files) == ["changes.svg"]
-    assert "against **base**" in chapter.paragraphs[0]
-    assert kinds_of(chapter.paragraphs) == ["words", "table", "words", "words", "words", "table", "words", "picture"]
+    first, second, *_, heading, details = chapter.paragraphs
+    assert first.startswith(
+        "**Score, mean of 2 tasks, against base**: worse (−5.2 points) is **worse**; small (within 1 point)"
+    )
+    assert "against **base**" in second
+    assert kinds_of(chapter.paragraphs[2:-2]) == ["table", "words", "words", "table", "words", "picture"]
+    assert heading == "### Arm by arm"
+    assert details.startswith("- **small**")
 
 
-def test_table_of_many_arms_comes_after_the_words(make_run):
-    runs = [make_run(f"arm{index}" if index else "base", values={"eval/score": 0.8}) for index in range(findings.MOST + 2)]
+def test_a_long_table_comes_after_what_to_be_careful_of(make_run):
+    constant = {"eval/score": 0.8, "eval/majority_score": 0.8, TOTAL: 100.0}
+    runs = [make_run(f"arm{index}" if index else "base", values=constant) for index in range(findings.MOST + 2)]
     paragraphs = overview.chapter(Study(compare("s", runs))).paragraphs
-    assert paragraphs[2].startswith("- **score**")
-    assert kinds_of(paragraphs)[:4] == ["words", "words", "words", "table"]
+    assert paragraphs[3].startswith("- **Not shown to be better than the constant answer**")
+    assert kinds_of(paragraphs)[4] == "table"
+    assert "### Metric by metric" in paragraphs
 
 
 def test_the_first_line_says_what_the_baseline_has_where_the_others_are_named_by_a_setting(make_run):

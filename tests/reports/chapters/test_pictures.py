@@ -1,4 +1,4 @@
-"""The curves of the training loss."""
+"""Score against cost, and the curves of the training loss."""
 
 import pytest
 
@@ -15,3 +15,13 @@ def test_losses_of_one_kind_share_an_axis_and_squared_errors_have_their_own(make
     assert cola.get_ylim()[0] == other.get_ylim()[0] == 0
     assert cola.get_ylim()[1] == pytest.approx(top_of_cola, rel=0.3)
     assert other.get_ylim()[1] == pytest.approx(9, rel=0.3)
+
+
+@pytest.mark.parametrize("other", [1.0, 1.001, 1.5])
+def test_costs_that_are_nearly_equal_look_nearly_equal(make_run, other):
+    values = {"eval/score": 0.8, "model/params_total": 1e6}
+    runs = [make_run(values=values), make_run("new", values=values | {"model/params_total": other * 1e6})]
+    (axes,) = pictures.score_against(compare("s", runs), "model/params_total").axes
+    low, high = axes.get_xlim()
+    assert high - low >= 0.2 * other
+    assert low < 1.0 <= other < high

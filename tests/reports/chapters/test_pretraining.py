@@ -346,7 +346,7 @@ def test_arms_of_several_vocabularies_are_compared_by_byte_and_not_by_token(pret
     head = overview.overview(result).splitlines()[0]
     assert "held-out masked bits per byte, bits/byte" in head
     assert "held-out masked loss" not in head
-    said = " ".join(findings.paragraphs(result))
+    said = " ".join(findings.sentences(result) + findings.cautions(result))
     assert "WordPiece, lower case, up to 8192 pieces: base+mlm; byte-level BPE, cased, up to 8192 pieces: roberta+mlm" in said
     assert "**worse** in held-out masked bits per byte" in said
     assert BITS in tables.columns(section)
@@ -363,5 +363,5 @@ def test_arms_of_one_vocabulary_are_compared_by_token(pretrained, ended):
     (section,) = result.sections
     assert section.change(section.row_of("roberta+mlm"), PER_TOKEN).verdict is Verdict.BETTER
     assert "held-out masked loss, nats" in overview.overview(result).splitlines()[0]
-    assert "Vocabularies" not in " ".join(findings.paragraphs(result))
+    assert "Vocabularies" not in " ".join(findings.cautions(result))
     assert BITS not in tables.columns(section)

@@ -100,6 +100,22 @@ def test_costs_far_apart_get_a_logarithmic_axis(pretrained, study_of, slow: floa
     assert [axes.get_xscale() for axes in panels[:3]] == ["linear", scale, scale]
 
 
+def test_what_arms_spend_alike_by_token_has_no_panel_beside_that_of_the_tokens(pretrained, study_of):
+    result = comparing.compare("s", [pretrained(), pretrained("gpt+clm")])
+    curves = curves_of(result, [1.0, 1.04])
+    curves["pretrain/duration_s"] = curves_of(result, [1.0, 1.3])["pretrain/duration_s"]
+    panels = panels_of(study_of(result, curves))
+    assert [axes.get_xlabel() for axes in panels] == ["tokens pretrained on (M)", "pretraining time (min)"] * 2
+
+
+def test_equal_losses_look_equal(pretrained, study_of):
+    result = comparing.compare("s", [pretrained(), pretrained("gpt+clm")])
+    curves = curves_of(result, [1.0, 1.0])
+    curves[LOSS] = {run.run_id: {50: 6.400 + place / 1000, 100: 6.401} for place, run in enumerate(result.runs)}
+    low, high = panels_of(study_of(result, curves))[0].get_ylim()
+    assert high - low >= 0.19
+
+
 def test_entropy_far_above_is_a_word_and_no_line(pretrained, ended, study_of):
     result = comparing.compare("s", [pretrained(ends=ended(3.0, {"pretrain/unigram_entropy": 60.0}))])
     axes = panels_of(study_of(result, curves_of(result, [1.0])))[0]
@@ -114,7 +130,7 @@ def test_conditions_of_pretraining_have_panels_of_their_own(pretrained, study_of
         f"pretraining ({result.sections[0].conditions})",
         f"pretraining ({result.sections[1].conditions})",
     ]
-    assert [len(axes.lines) for axes in panels] == [2, 2, 2, 1, 1, 1] * 2
+    assert [len(axes.lines) for axes in panels] == [2, 1] * 2  # against tokens alone: an arm is alone in each
 
 
 def test_training_losses_of_two_objectives_have_a_panel_each(pretrained, study_of):

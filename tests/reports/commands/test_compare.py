@@ -118,7 +118,7 @@ def test_markdown_is_tables(ids, capsys):
 
 def test_unknown_command_lists_the_commands(capsys):
     assert main(["comprae"]) == 2
-    assert "unknown command 'comprae' (did you mean 'compare'?)" in capsys.readouterr().err
+    assert "unknown command 'comprae' (did you mean 'python -m reports compare'?)" in capsys.readouterr().err
 
 
 def test_help_names_the_commands(capsys):

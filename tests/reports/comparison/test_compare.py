@@ -253,8 +253,9 @@ def test_several_scales_are_named_apart(make_run):
 def test_unknown_baseline_lists_the_arms(make_run):
     with pytest.raises(ReportError, match=r"did you mean 'albert'.*choices: base, albert"):
         compare("s", [make_run(), make_run("albert")], "alber")
-    with pytest.raises(ReportError, match="--baseline: albert"):
-        compare("s", [make_run("albert")])
+    with pytest.raises(ReportError, match="--baseline: albert, gpt"):
+        compare("s", [make_run("albert"), make_run("gpt")])
+    assert compare("s", [make_run("albert")]).baseline == "albert"  # alone: nothing is compared
 
 
 def test_study_without_finished_run_says_what_there_is(make_run):

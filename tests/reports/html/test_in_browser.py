@@ -9,6 +9,7 @@ from browser import Page, axe_core, chromium
 from reports.comparison.compare import compare
 from reports.html import page as page_of
 from reports.render import render
+from reports.writing import formats
 
 pytestmark = pytest.mark.long
 
@@ -133,6 +134,18 @@ def test_axe_finds_nothing_serious(page: Page, report: Path, width: int, scheme:
     page.run("document.querySelectorAll('details').forEach(one => { one.open = true; })")
     page.run(axe_core())
     assert page.run(SERIOUS) == []
+
+
+def test_heads_of_a_narrow_page_are_no_higher_than_three_lines(browser: Page, folder: Path):
+    """A box that scrolls need not squeeze its columns: a head of a word a line would leave the first screen empty."""
+    heads = ["arm", *(f"training throughput, tokens/s of device time {number}" for number in range(6))]
+    browser.show(400)
+    browser.open(write(folder, f"# r\n\n{formats.table(heads, [['a', *map(str, range(6))]])}"))
+    height, line = browser.run(
+        "(head => [head.getBoundingClientRect().height, parseFloat(getComputedStyle(head).lineHeight)])"
+        "(document.querySelector('thead tr'))"
+    )
+    assert height < 4.5 * line
 
 
 def test_first_table_shows_all_of_its_columns_at_1000_pixels(page: Page):

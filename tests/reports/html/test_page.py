@@ -128,6 +128,13 @@ def test_long_detail_folds():
     assert "<summary>9 items: fact 0, fact 1" in shown
 
 
+def test_detail_under_a_heading_folds_and_so_does_what_the_report_opens_with():
+    text = "# r\n\nanswer\n\n### arm by arm\n\n- **a**: 1\n\n## all\n\n### tests \\*\n\n1\n\n### table\n\n2"
+    shown = page("r", text, {}, ["### tests \\*"]).decode()
+    folded = re.findall(r"<details><summary><h3[^>]*>(.*?)</h3></summary>", shown)
+    assert folded == ["arm by arm", "tests *"]
+
+
 def test_headings_of_equal_text_have_ids_of_their_own():
     shown = page("r", "# r\n\n## a b\n\n## a b\n\n### a-b\n\n### ?\n\n### ↓", {}).decode()
     assert re.findall(r'<h\d id="(.*?)"', shown) == ["r", "a-b", "a-b-2", "a-b-3", "part", "part-2"]

@@ -110,3 +110,24 @@ def test_thirty_arms_are_all_shown(make_run):
     comparison = compare("s", [make_run(f"v{index}" if index else "base", values=VALUES) for index in range(30)])
     assert plots.drawn_arms(comparison) == set(comparison.labels)
     assert plots.drawn_note(comparison) == []
+
+
+def test_a_logarithmic_axis_says_so_and_a_linear_one_does_not():
+    def make() -> Figure:
+        figure = Figure()
+        axes = figure.subplots()
+        axes.set(xscale="log", xlabel="tokens (M)", ylabel="loss")
+        figure.add_subplot(axes_class=None).set(yscale="log", ylabel="loss")
+        return figure
+
+    one, other = plots.draw(make).figure.axes
+    assert (one.get_xlabel(), one.get_ylabel()) == ("tokens (M, log scale)", "loss")
+    assert (other.get_xlabel(), other.get_ylabel()) == ("", "loss (log scale)")
+
+
+def test_an_axis_comes_no_closer_than_its_least_span_and_keeps_a_wider_one():
+    axes = Figure().subplots()
+    for limits, expected in (((4.39, 4.41), (4.3, 4.5)), ((1.0, 5.0), (1.0, 5.0))):
+        axes.set_ylim(limits)
+        plots.no_closer(axes, 0.2)
+        assert axes.get_ylim() == pytest.approx(expected)

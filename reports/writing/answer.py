@@ -1,0 +1,155 @@
+"""The first two sentences of a report: what the arms score against the baseline, and which of them costs least."""
+
+import math
+
+from harness import metrics
+from harness.metrics import PER_BYTE
+from harness.paired import grouped
+from reports.comparison import overall
+from reports.comparison.compare import Comparison
+from reports.comparison.overall import Overall
+from reports.comparison.section import HEADLINE, LOSS
+from reports.comparison.statistics import Verdict
+from reports.writing import findings, formats, tables
+from reports.writing.findings import Effect
+from reports.writing.formats import enumerated, escape, listed
+
+NAMED = 3
+"""Arms that are named for one verdict; more are counted."""
+OUTCOMES = (HEADLINE, LOSS, PER_BYTE[LOSS], *tables.OWN)
+"""Metrics of what was learned; all others of the overview are costs."""
+SAID = {
+    Verdict.BETTER: ("is **better**", "are **better**"),
+    Verdict.WORSE: ("is **worse**", "are **worse**"),
+    Verdict.SAME: ("is the same", "are the same"),
+    Verdict.NOT_RESOLVED: ("is not resolved", "are not resolved"),
+    Verdict.DIRECTION_BETTER: ("was measured once, which is no evidence", "were measured once, which is no evidence"),
+    Verdict.OPEN: ("has no verdict", "have no verdict"),
+}
+"""Verdict -> how it is said of one arm and of several."""
+
+
+def answer(comparison: Comparison) -> list[str]:
+    """One paragraph; none where the baseline has no finished run."""
+    if comparison.baseline not in comparison.labels:
+        return []
+    alone = len(comparison.labels) == 1
+    sentences = _alone(comparison) if alone else _against(comparison, findings.effects(comparison))
+    return [" ".join(sentences)] if sentences else []
+
+
+def _against(comparison: Comparison, effects: list[Effect]) -> list[str]:
+    outcome = next((name for name in OUTCOMES if any(effect.metric == name for effect in effects)), None)
+    of_outcome = [effect for effect in effects if effect.metric == outcome]
+    costs = [effect for effect in effects if effect.metric not in OUTCOMES]
+    return [*([_outcome(comparison, of_outcome)] if of_outcome else []), *([_costs(costs)] if costs else [])]
+
+
+def _outcome(comparison: Comparison, effects: list[Effect]) -> str:
+    """`**Score against base**: a (−9.9 points) is **worse**; b (within 1 point) is the same.`"""
+    name, base = effects[0].name.capitalize(), escape(comparison.baseline)
+    over = overall.of_tasks(comparison)
+    if effects[0].metric == HEADLINE and all(
+        findings.is_below_constant(section, row) for section in over.sections for row in section.rows
+    ):
+        return f"**{name}**: no arm is shown to be better than the constant answer, so that scores say nothing of the arms."
+    tasks = {effect.tasks for effect in effects}
+    mean = f", mean of {min(tasks)}," if len(tasks) == 1 and min(tasks) else ""
+    of_verdict = grouped((effect.said_with, effect) for effect in effects)
+    clauses = ["none is better"] if len(effects) > NAMED and Verdict.BETTER not in of_verdict else []
+    for verdict, (one, several) in SAID.items():
+        if found := of_verdict.get(verdict):
+            clauses.append(f"{_who(over, found)} {several if len(found) > 1 else one}")
+    return f"**{name}{mean} against {base}**: {'; '.join(clauses)}."
+
+
+def _who(over: Overall, effects: list[Effect]) -> str:
+    if len(effects) > NAMED:
+        low, high = (
+            formats.difference(end([effect.change.absolute for effect in effects]), effects[0].unit) for end in (min, max)
+        )
+        return f"{len(effects)} arms ({low.rpartition(' ')[0]} to {high})"
+    texts = [f"{escape(effect.label)}{f' ({size})' if (size := _size(over, effect)) else ''}" for effect in effects]
+    return enumerated(texts)
+
+
+def _size(over: Overall, effect: Effect) -> str:
+    """How large, or within which margin the same; on which tasks it is better or worse where the mean does not say."""
+    verdict = effect.change.verdict
+    if verdict in (Verdict.SAME, Verdict.EQUAL):
+        return tables.within(effect.change, effect.unit) if verdict is Verdict.SAME else ""
+    size = formats.difference(effect.change.absolute, effect.unit)
+    if effect.metric != HEADLINE or not effect.tasks or verdict is not Verdict.NOT_RESOLVED:
+        return size
+    decided = []
+    for section in over.shared(effect.label, HEADLINE):
+        change = section.change(section.row_of(effect.label), HEADLINE)
+        if change and change.verdict in (Verdict.BETTER, Verdict.WORSE):
+            points = formats.difference(change.absolute, effect.unit)
+            decided.append(f"{change.verdict.value} on {tables.section_name(over.comparison, section)}: {points}")
+    return "; ".join([size, *decided[:NAMED]])
+
+
+def _costs(effects: list[Effect]) -> str:
+    """`**Cost**: a is best in parameters (−54.3 %) and latency (−8.0 %); b is best in forward FLOPs (−11.6 %).`"""
+    best: list[tuple[str, str]] = []
+    same, not_better, unknown = [], [], []
+    for name, of_metric in grouped((effect.name, effect) for effect in effects).items():
+        better = [effect for effect in of_metric if effect.change.verdict is Verdict.BETTER]
+        verdicts = {effect.said_with for effect in of_metric}
+        if better:
+            most = max(better, key=_gain)
+            equal = [effect.label for effect in better if math.isclose(_gain(effect), _gain(most), rel_tol=1e-9)]
+            arms = f"{listed(equal, most=NAMED - 1)} {'are' if len(equal) > 1 else 'is'} best in"
+            best.append((arms, f"{name} ({formats.percent(most.change.percent)})"))
+        elif verdicts == {Verdict.SAME}:
+            same.append(name)
+        elif verdicts <= {Verdict.OPEN, Verdict.DIRECTION_BETTER}:
+            unknown.append(name)
+        else:
+            not_better.append(name)
+    clauses = [f"{arms} {enumerated(texts)}" for arms, texts in grouped(best).items()]
+    clauses += [f"no arm is shown to be better in {enumerated(not_better)}"] if not_better else []
+    clauses += [f"all are the same in {enumerated(same)}"] if same else []
+    clauses += [f"no verdict on {enumerated(unknown)}"] if unknown else []
+    return f"**Cost**: {'; '.join(clauses)}."
+
+
+def _gain(effect: Effect) -> float:
+    """Size of a change, as a log ratio where it has one: 10 times as fast is as much as a tenth of the time."""
+    change = effect.change
+    after = change.baseline_mean + change.absolute
+    both_positive = change.baseline_mean > 0 and after > 0
+    return abs(math.log(after / change.baseline_mean)) if both_positive else abs(change.absolute)
+
+
+def _alone(comparison: Comparison) -> list[str]:
+    """What the only arm has reached and costs."""
+    label, sentences, costs = comparison.baseline, [], []
+    for over, names in findings.parts(comparison):
+        for metric, name in names.items():
+            spread, unit = over.spread(label, metric), metrics.get(metric).unit
+            if spread is None:
+                continue
+            text = f"{name} {formats.value(spread.mean, unit)}"
+            if metric in OUTCOMES:
+                sentences.append(_reached(over, metric, text) if metric == HEADLINE else text)
+            else:
+                costs.append(text)
+    reached = (
+        f"{enumerated(sentences)}; one arm, so that nothing is compared"
+        if sentences
+        else "one arm, so that nothing is compared"
+    )
+    return [f"**{escape(label)}**: {reached}.", *([f"**Cost**: {enumerated(costs)}."] if costs else [])]
+
+
+def _reached(over: Overall, metric: str, text: str) -> str:
+    """`score 0.367 (accuracy on bag, not shown to be better than the constant answer)`."""
+    tasks = findings.counted(over.having(over.comparison.baseline, metric))
+    section = over.sections[0]
+    what = f"mean of {tasks}" if tasks else f"{tables.score_title(section)} on {tables.section_name(over.comparison, section)}"
+    low = [one for one in over.sections if findings.is_below_constant(one, one.row_of(over.comparison.baseline))]
+    on = f" on {listed((one.task for one in low), most=NAMED)}" if tasks else ""
+    caution = f", not shown to be better than the constant answer{on}" if low else ""
+    return f"{text} ({what}{caution})"

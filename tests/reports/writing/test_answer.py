@@ -1,0 +1,84 @@
+"""The first two sentences of a report say no more and no less than its verdicts."""
+
+import pytest
+
+from reports.chapters import overview
+from reports.comparison.compare import Study, compare
+from reports.writing.answer import answer
+
+SCORE, TOTAL, MEMORY, MAJORITY = "eval/score", "model/params_total", "inference/peak_memory_bytes", "eval/majority_score"
+ITEMS = "eval/examples"
+
+
+def runs_of(make_run, arm: str, scores: dict[str, list[float]], **values: float) -> list:
+    """Task -> score of each seed, with the same other values."""
+    beside = {ITEMS: 1e6} | values
+    return [
+        make_run(arm, seed, {SCORE: score} | beside, task=task)
+        for task, of_seeds in scores.items()
+        for seed, score in enumerate(of_seeds)
+    ]
+
+
+BASE = [0.80, 0.81, 0.79]
+
+
+def test_score_comes_before_cost_and_each_arm_has_its_verdict(make_run):
+    runs = runs_of(make_run, "base", {"sst2": BASE}, **{TOTAL: 1000.0})
+    runs += runs_of(make_run, "lost", {"sst2": [0.70, 0.71, 0.69]}, **{TOTAL: 250.0})
+    runs += runs_of(make_run, "alike", {"sst2": [0.80, 0.811, 0.789]}, **{TOTAL: 1000.0})
+    runs += runs_of(make_run, "open", {"sst2": [0.90, 0.70, 0.82]}, **{TOTAL: 2000.0})
+    assert answer(compare("s", runs)) == [
+        "**Score against base**: lost (−10.0 points) is **worse**; alike (within 1 point) is the same; open (+0.7 points) is "
+        "not resolved. **Cost**: lost is best in parameters (−75.0 %)."
+    ]
+
+
+def test_a_task_where_an_arm_is_worse_is_named_where_the_mean_says_nothing(make_run):
+    runs = runs_of(make_run, "base", {"sst2": BASE, "cola": [0.4, 0.6, 0.9]}, **{TOTAL: 1000.0})
+    runs += runs_of(make_run, "new", {"sst2": [0.70, 0.71, 0.69], "cola": [0.9, 0.5, 0.8]}, **{TOTAL: 1200.0})
+    (text,) = answer(compare("s", runs))
+    assert text.startswith("**Score, mean of 2 tasks, against base**: new (")
+    assert "; worse on sst2: −10.0 points) is not resolved. " in text
+    assert text.endswith("**Cost**: no arm is shown to be better in parameters.")
+
+
+def test_one_seed_is_no_evidence(make_run):
+    runs = [make_run("base", values={SCORE: 0.8}), make_run("new", values={SCORE: 0.9})]
+    assert answer(compare("s", runs)) == ["**Score against base**: new (+10.0 points) was measured once, which is no evidence."]
+
+
+def test_scores_of_arms_that_have_not_learned_are_no_comparison(make_run):
+    runs = runs_of(make_run, "base", {"sst2": BASE}, **{MAJORITY: 0.9}) + runs_of(
+        make_run, "new", {"sst2": BASE}, **{MAJORITY: 0.9}
+    )
+    (text,) = answer(compare("s", runs))
+    assert text == "**Score**: no arm is shown to be better than the constant answer, so that scores say nothing of the arms."
+
+
+def test_of_many_arms_verdicts_are_counted_and_equal_ones_share_the_first_place(make_run):
+    runs = runs_of(make_run, "base", {"sst2": BASE}, **{TOTAL: 1000.0})
+    for number in range(9):
+        scores = [score - 0.1 - number / 100 for score in BASE]
+        runs += runs_of(make_run, f"arm{number}", {"sst2": scores}, **{TOTAL: 500.0 if number < 2 else 900.0})
+    assert answer(compare("s", runs)) == [
+        "**Score against base**: none is better; 9 arms (−18.0 to −10.0 points) are **worse**. "
+        "**Cost**: arm0, arm1 are best in parameters (−50.0 %)."
+    ]
+
+
+@pytest.mark.parametrize("constant", [0.5, 0.9])
+def test_one_arm_says_what_it_reached_and_that_nothing_is_compared(make_run, constant):
+    runs = runs_of(make_run, "base", {"sst2": BASE}, **{TOTAL: 1000.0, MAJORITY: constant})
+    low = ", not shown to be better than the constant answer" * (constant == 0.9)
+    assert answer(compare("s", runs)) == [
+        f"**base**: score 0.800 (accuracy on sst2{low}); one arm, so that nothing is compared. **Cost**: parameters 1.00 k."
+    ]
+
+
+def test_without_a_run_of_the_baseline_the_report_opens_with_that(make_run):
+    runs = [make_run("base", status="failed"), make_run("new", values={SCORE: 0.8})]
+    comparison = compare("s", runs, baseline="base")
+    assert answer(comparison) == []
+    (first, *_) = overview.chapter(Study(comparison, lambda name, some: {})).paragraphs
+    assert first.startswith("**No changes: no run of the baseline base finished**")
