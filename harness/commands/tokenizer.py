@@ -206,8 +206,8 @@ def of_own_text(options: Options, config: RunConfig) -> int:
     is_corpus = "corpus" in options.texts
     train = texts_of(config, is_corpus, "train") if options.texts else ()
     trained_on = f"corpus {config.corpus.name}" if is_corpus else f"task {config.task.name}"
-    with live_line("training tokenizers"):
-        cuts = [cut_of(name, tokenizer, options.text) for name, tokenizer in _tokenizers(options, config, train)]
+    with live_line("training tokenizers") as line:
+        cuts = [cut_of(name, tokenizer, options.text) for name, tokenizer in _tokenizers(options, config, train, line)]
     parts = [f"text: {options.text}"]
     for cut in cuts:
         existing = options.run or config.tokenizer.file or config.tokenizer.vocab_file
