@@ -22,6 +22,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # several test processes share the CPUs
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 os.environ.pop("HYDRA_FULL_ERROR", None)  # or errors would have tracebacks
+os.environ.pop("COLUMNS", None)  # or tables would be cut to the width of the terminal that the suite runs in
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a suite in the background, whose commands would ignore Ctrl-C, too
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
