@@ -177,6 +177,8 @@ def work(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     data = ROOT.parent / "shared" / "data"
     (folder.parent / "shared").mkdir()
     (folder.parent / "shared" / "data").symlink_to(data) if data.is_dir() else (folder.parent / "shared" / "data").mkdir()
+    (folder / "reports").mkdir()
+    (folder / "reports" / "examples").symlink_to(ROOT / "reports" / "examples")
     for name in ("a.csv", "b.csv", "new.csv", "text.txt", "pairs.csv"):
         (folder / name).write_text("id,sentence,text,left,right,a,b,y,topics,score\n1,the wolf,x,x,y,x,y,0,p|q,1\n")
     (folder / "pairs.jsonl").write_text(json.dumps({"good": "a b", "bad": "b a"}) + "\n")
