@@ -4,6 +4,7 @@ torch's older exporter traces one forward pass: it takes a part of the time of `
 What the trace has fixed shows when the file is run on other shapes, which is done before it gets its name.
 """
 
+import copy
 import importlib
 import os
 import shutil
@@ -29,7 +30,8 @@ INPUTS = ("input_ids", "token_type_ids", "attention_mask")
 OPSET = 20
 
 TOLERANCE = 1e-5
-"""Outputs may differ from torch's by so much of their largest value, or of 1."""
+"""Outputs may differ from torch's by so much of their largest value, or of 1, or by ROUNDINGS times torch's own rounding."""
+ROUNDINGS = 4
 
 TRACED, CHECKED = 24, ((1, 24), (1, 1), (3, 7), (2, 200))
 """Tokens of the traced pass, or of a window; texts and tokens that the file is run on, as far as the model reads so many."""
@@ -115,10 +117,11 @@ def write(model: Encoder | Classifier, path: Path) -> float:
         path.unlink(missing_ok=True)
         cause = " ".join(str(error).split())[:200]
         raise InputError(f"ONNX cannot express this model ({type(error).__name__}: {cause}): use torch") from error
-    if not max(differences) <= TOLERANCE:
+    worst = max(differences)
+    if not worst <= TOLERANCE and not worst <= ROUNDINGS * max(_rounding(model, batch) for batch in batches):
         path.unlink()
-        raise InputError(f"ONNX cannot express this model: outputs differ from torch's by {max(differences):.2g}: use torch")
-    return max(differences)
+        raise InputError(f"ONNX cannot express this model: outputs differ from torch's by {worst:.2g}: use torch")
+    return worst
 
 
 def _texts(vocab_size: int, texts: int, tokens: int) -> Batch:
@@ -135,6 +138,12 @@ def _difference(model: nn.Module, other: nn.Module, batch: Batch) -> float:
     apart = (expected - other(batch)).abs()
     apart = apart if apart.dim() == 2 else apart[batch.attention_mask]
     return (apart.max() / expected.abs().max().clamp(min=1)).item()
+
+
+def _rounding(model: nn.Module, batch: Batch) -> float:
+    """How far torch's outputs in float32 are from those in float64: without a scale of attention, 1e-5 over 200 tokens."""
+    with torch.no_grad():
+        return _difference(copy.deepcopy(model).double(), model, batch)
 
 
 def export(checkpoint: Path, out: Path) -> str:
