@@ -67,7 +67,7 @@ def test_a_long_text_is_refused(tmp_path):
 
 
 @pytest.mark.long
-def test_a_typed_text_is_in_runs_and_first_in_the_report_and_changes_no_run(run_harness, small, output):
+def test_a_typed_text_is_in_runs_and_at_the_head_of_the_report_and_changes_no_run(run_harness, small, output):
     """Commas, colons and quotes are part of it; the command that `status` prints is accepted again."""
     words = [*(word for word in small if not word.startswith("report=")), "measure=none", "study=s", f"output={output}"]
     done = run_harness("-m", *words, "seed=1,2", f"hypothesis={TEXT}")
@@ -75,8 +75,8 @@ def test_a_typed_text_is_in_runs_and_first_in_the_report_and_changes_no_run(run_
     records = [json.loads(path.read_text()) for path in output.glob("s/*/run.json")]
     assert [record["tags"][tags.HYPOTHESIS] for record in records] == [TEXT, TEXT]
     report = (output / "reports" / "s" / "report.md").read_text()
-    assert report.split("\n\n")[1].startswith("**Hypothesis**, written before the first run, on 2")
-    assert report.split("\n\n")[1].endswith(f"UTC: {TEXT}")
+    assert report.split("\n\n")[2].startswith("**Hypothesis**, written before the first run, on 2")
+    assert report.split("\n\n")[2].endswith(f"UTC: {TEXT}")
     again = run_harness("-m", *words, "seed=1,2", "report=false")
     assert "2 runs: 2 done, 0 to do" in again.stdout
     other = run_harness("-m", *words, "seed=1,2", "hypothesis=other")
