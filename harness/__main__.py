@@ -16,8 +16,7 @@ from typing import NoReturn
 import harness
 from harness import redact
 from harness.commands import COMMANDS
-from harness.errors import InputError, SeveralMistakesError, is_disk_full, refuse_other_bytes, refused_paths, unknown
-from harness.meant import meant
+from harness.errors import InputError, SeveralMistakesError, is_disk_full, meant, refuse_other_bytes, refused_paths, unknown
 from harness.redact import redacted
 from harness.terminal import console, ends_with_its_reader, live_line
 

@@ -48,12 +48,8 @@ def main(options: Options) -> int:
 
 def _register(options: Options, checkpoint: Path) -> str:
     """The address of the new version in the registry; InputError for what cannot be registered."""
-    from harness.tracking.mlflow_store import (
-        MlflowException,
-        Registered,
-        register,
-    )  # a second, with torch, which only this needs
-    from harness.training import predictor
+    from harness.tracking import mlflow_store  # a second, which only this needs
+    from harness.training import predictor  # torch, which only this needs
 
     record, served = checkpoint.parent / run_log.RECORD, predictor.Predictor(checkpoint, HardwareConfig(), predictor.BATCH_SIZE)
     if not record.is_file():
@@ -61,8 +57,8 @@ def _register(options: Options, checkpoint: Path) -> str:
             f"register={options.register}: {checkpoint} is not beside the record of a run: expected RUN, not its weights"
         )
     example = served.example
-    model = Registered(options.register, checkpoint, predictor.__name__, example, served.predict(example))
+    model = mlflow_store.Registered(options.register, checkpoint, predictor.__name__, example, served.predict(example))
     try:
-        return register(model, run_log.read(record)["attempt"], options.uri, options.output)
-    except (MlflowException, ImportError) as error:  # the latter for the driver of a database
+        return mlflow_store.register(model, run_log.read(record)["attempt"], options.uri, options.output)
+    except (mlflow_store.MlflowException, ImportError) as error:  # the latter for the driver of a database
         raise InputError(f"register={options.register}: {str(error).splitlines()[0]}") from error
