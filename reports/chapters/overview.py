@@ -200,7 +200,7 @@ def change_picture(comparison: Comparison) -> Figure | None:
     if not effects:
         return None
     short = short_names(comparison.labels)
-    margin = 1.2 + plots.wider(short[label] for label in labels)
+    margin = (1.2 if len(panels) > 1 else 1.4) + plots.wider(short[label] for label in labels)  # room of one title
     figure, axes = grid(len(panels), wide=WIDE, high=ROW * len(labels) + HEAD, most=ACROSS, margin=margin, sharey=True)
     figure.set_figheight(figure.get_figheight() + 0.4)
     figure.get_layout_engine().set(w_pad=GAP / 2)

@@ -60,7 +60,7 @@ def test_the_chapter_says_the_exponent_with_its_interval_and_draws_it(pretrained
     exponent, interval = row.split(" | ")[4].split(" ", 1)
     low, high = (float(end) for end in interval.strip("[]").split(", "))
     assert low < float(exponent) < high
-    assert "held-out masked loss (nats)" in files["scales.svg"].decode()
+    assert "held-out masked loss (nats, log scale)" in files["scales.svg"].decode()
     assert "<title>base" in files["scales.svg"].decode()
     assert all(f">{name}<" in files["scales.svg"].decode() for name in FLOPS)
 

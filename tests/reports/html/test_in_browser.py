@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 from browser import Page, axe_core, chromium
+from child_processes import wait_for
 
 from reports.comparison.compare import compare
 from reports.html import page as page_of
@@ -232,7 +233,7 @@ def test_values_of_marks_are_under_the_mouse_and_the_arrow_keys(page: Page):
 def test_contents_are_open_on_a_wide_screen_alone(page: Page):
     assert page.run("document.querySelector('nav details').open")
     page.show(400)
-    assert not page.run("document.querySelector('nav details').open")
+    wait_for(lambda: not page.run("document.querySelector('nav details').open"))  # the page is told after a layout
 
 
 def test_black_of_a_picture_is_light_in_the_dark(page: Page):
