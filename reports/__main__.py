@@ -7,7 +7,6 @@ import sys
 import traceback
 from pathlib import Path
 
-from harness.errors import meant
 from reports.commands import COMMANDS
 from reports.errors import ReportError, unknown
 from reports.options import GC_THRESHOLDS, parse
@@ -18,6 +17,8 @@ def run(arguments: list[str]) -> int:
     if arguments and not arguments[0].startswith(("-", "output=")):
         name, *rest = arguments
         if name not in COMMANDS:
+            from harness.errors import meant  # of ours: by now a folder `harness` of the working directory is left out
+
             raise unknown("command", name, COMMANDS, meant(name) or [f"python -m reports --study {name}"])
         return importlib.import_module(COMMANDS[name][0]).main(rest)
     options = parse(arguments)
