@@ -37,7 +37,7 @@ PRETRAINING, RUN = "tour_pretraining", "{run}"
 """Study of the pretraining, and what stands for its run in a command."""
 
 WORDS = 30
-"""Of the reader's text that are shown, at most: pictures of more cannot be read."""
+"""Most words of the reader's text that are shown: pictures of more cannot be read."""
 
 SECOND = "The keeper found the window open."
 """In place of a second text of the reader."""

@@ -36,7 +36,7 @@ def first_screen(report: str) -> str:
 
 @dataclass(frozen=True)
 class Column:
-    """Of a table: its head, and its cells, whose lines are not broken where there is space for them."""
+    """A column of the table: its head, and its cells, whose lines are not broken where there is space for them."""
 
     title: str
     cells: list[str]
@@ -44,7 +44,7 @@ class Column:
 
     @property
     def width(self) -> int:
-        """Of the longest line of its cells, and of its head, wrapped where that is longer."""
+        """Width of the longest line of its cells, and of its head, wrapped where that is longer."""
         return max(cell_len(line) for text in [self.head, *self.cells] for line in text.splitlines() or [""])
 
     @property

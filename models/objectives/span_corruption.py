@@ -103,7 +103,7 @@ class Spans:
 
     @classmethod
     def of(cls, length: int, config: ObjectiveConfig) -> Self:
-        """Of a sequence with its frame; at least one token stays between two spans, and before the first one."""
+        """The spans of a sequence with its frame; at least one token stays between two spans, and before the first one."""
         text = length - FRAME
         noise = min(num_predictions(config.noise_density, text), text - 1)
         return cls(text, noise, max(1, min(round(noise / config.mean_noise_span_length), noise, text - noise)))

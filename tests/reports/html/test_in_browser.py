@@ -233,7 +233,7 @@ def test_values_of_marks_are_under_the_mouse_and_the_arrow_keys(page: Page):
 def test_contents_are_open_on_a_wide_screen_alone(page: Page):
     assert page.run("document.querySelector('nav details').open")
     page.show(400)
-    wait_for(lambda: not page.run("document.querySelector('nav details').open"))  # the page is told after a layout
+    wait_for(lambda: not page.run("document.querySelector('nav details').open"))  # it closes after a layout
 
 
 def test_black_of_a_picture_is_light_in_the_dark(page: Page):
