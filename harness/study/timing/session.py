@@ -4,8 +4,9 @@ In each round every variant is launched once, in a new random order, so that a s
 alike; the report pairs launches by round. The A/A replicate is the baseline timed a second time: the difference between the
 two is noise. A launch during which other processes kept the CPUs busy is repeated.
 
-A variant is launched once per shape, not once per run: runs that differ in seed or training share their launches, and so do
-tasks with the same vocabulary and number of outputs. The launch measures the throughput on the texts of each of them.
+A variant is launched once per shape, not once per run: runs that differ in their seed, rate or weights share their launches,
+and so do tasks with the same vocabulary and number of outputs. The launch measures the throughput on the texts of each of them,
+and training steps: other trained parameters, or another optimizer, are another shape.
 
 A session ends before its last round where every comparison with the baseline is decided: different, or the same within the
 margin. With each further look at them chance alone would name more differences, so the looks are few, fixed before the first
@@ -23,7 +24,7 @@ import random
 import time
 import uuid
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +44,7 @@ from harness.study.plan import PlannedRun
 from harness.study.progress import Screen, TimingProgress
 from harness.terminal import console, counted
 from harness.tracking import run_log
+from models.config import AdaptationConfig
 
 COUNTED = "counted.json"
 """In the folder of a launch: what counts of it, of several tries the least disturbed one."""
@@ -144,6 +146,15 @@ NOT_OF_SHAPE = (
     "model.recipe.",
 )
 """Keys of a model, or groups that end in a dot, without effect on its shape."""
+
+OF_TRAINING_STEP = (
+    *(f"finetune.{key.name}" for key in fields(AdaptationConfig)),
+    "finetune.optimizer",
+    "finetune.momentum",
+    "finetune.ema_decay",
+    "finetune.activation_checkpointing",
+)
+"""Keys of fine-tuning on which the work of one training step depends; its number of texts is that of measuring."""
 
 
 @dataclass
@@ -371,9 +382,10 @@ def baselines(measured: list[PlannedRun], untimed: list[PlannedRun]) -> list[Pla
 
 
 def shape_key(run: PlannedRun) -> str:
-    """Hash of what is timed: equal for runs that differ in seed, training, weights, or a task of the same kind and outputs."""
+    """Hash of what is timed: equal for runs that differ in seed, rate, weights, or a task of the same kind and outputs."""
     flat = flatten(to_dict(run.config))
-    settings = {key: value for key, value in flat.items() if arms.within(key, ("model.", "measure.", "hardware."))}
+    timed = ("model.", "measure.", "hardware.", *(OF_TRAINING_STEP if run.config.measure.train_steps else ()))
+    settings = {key: value for key, value in flat.items() if arms.within(key, timed)}
     settings = {key: value for key, value in settings.items() if not arms.within(key, NOT_OF_SHAPE)}
     settings |= {"kind": run.config.task.kind.name, "outputs": tasks.num_outputs(run.config.task)}
     return hashlib.sha256(json.dumps(settings, sort_keys=True, default=str).encode()).hexdigest()[:12]

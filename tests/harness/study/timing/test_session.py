@@ -175,6 +175,28 @@ def test_tasks_of_different_shapes_are_launched_apart(planned, launches):
     assert sessions.shape_key(replace(items[0], config=replace(items[0].config, model=larger))) != sessions.shape_key(items[0])
 
 
+@pytest.mark.parametrize(
+    "swept",
+    [
+        "trains=all,lora,head",
+        "optimizer=adamw,sgd",
+        "freeze_layers=null,1",
+        "ema_decay=null,0.9",
+        "activation_checkpointing=true,false",
+    ],
+)
+def test_what_changes_the_work_of_a_training_step_is_launched_apart(planned, swept):
+    items = planned("model=base", f"finetune.{swept}")
+    assert len({sessions.shape_key(item) for item in items}) == len(items)
+    untimed = planned("model=base", f"finetune.{swept}", "measure.train_steps=0")
+    assert len({sessions.shape_key(item) for item in untimed}) == 1  # latency and throughput alone
+
+
+def test_what_leaves_the_work_of_a_training_step_is_launched_together(planned):
+    items = planned("model=base", "finetune.learning_rate=1e-4,1e-3", "finetune.epochs=1,2", "finetune.batch_size=8,16")
+    assert len({sessions.shape_key(item) for item in items}) == 1
+
+
 def test_the_fastest_product_is_measured_once_a_session(planned, launches):
     items = planned("model=base,albert", "measure.rounds=2")
     session = run(items)
