@@ -49,6 +49,11 @@ def percent(log: float) -> float:
     return 100 * math.expm1(log)
 
 
+def percent_text(log: float) -> str:
+    """A floor or margin that is a log ratio, as people read it: `4.7 %`, `239 %`."""
+    return f"{percent(log):.2g} %" if percent(log) < 99.5 else f"{percent(log):,.0f} %"
+
+
 def corrected(history: History, metric: str) -> dict[int, float]:
     """Round -> log of the measured value, divided by its reference workload; only rounds that have both."""
     reference = reference_of(history, metric)

@@ -60,48 +60,6 @@ def content_of(
     }
 
 
-OPTIMISER = {"optimizer": "adamw", "schedule": "linear", "momentum": None, "ema_decay": None}
-
-ADDED = {
-    "model.keep_layers": None,
-    "model.random_weights": False,
-    "finetune.soft_weight": 1.0,
-    "finetune.temperature": 2.0,
-    "finetune.hidden_weight": 0.0,
-    "finetune.seconds": None,
-    "finetune.in_batch_negatives": False,
-    "finetune.cosine_temperature": 0.05,
-    "finetune.trains": "all",
-    "finetune.lora_rank": 8,
-    "finetune.freeze_layers": None,
-    "finetune.layer_decay": 1.0,
-    "finetune.decay_fraction": None,
-    **{f"{phase}.{key}": value for phase in ("finetune", "pretrain") for key, value in OPTIMISER.items()},
-    "finetune.evaluations_per_epoch": 1,
-    "finetune.early_stopping": None,
-    "finetune.class_weights": None,
-    "task.pairs": None,
-    "corpus.shuffled_words": False,
-    "pretrain.hidden_weight": 0.0,
-    "pretrain.matched_layers": "all",
-    "pretrain.relation_weight": 0.0,
-    "model.base_head_size": None,
-    "pretrain.mup_base_width": None,
-    "pretrain.phases": [],
-    "pretrain.shares": [],
-    "pretrain.decay_fraction": 1.0,
-    "pretrain.noise_density": 0.15,
-    "pretrain.mean_noise_span_length": 3.0,
-    "tokenizer.sentinels": 0,
-    "measure.backend": "torch",
-    "measure.precision": "fp32",
-    "measure.load": [],
-    "measure.load_share": 0.5,
-    "measure.load_texts": 200,
-}
-"""Keys that finished runs may lack -> the value that such a run has: with it they are left out, so that the run is the same."""
-
-
 @dataclass(frozen=True, eq=False)
 class Identity:
     """What names a run and says whether another one is the same: its parameters are read once."""
@@ -114,7 +72,7 @@ class Identity:
         """The tracked parameters: the whole resolved config, and under `facts.` what no config key states."""
         flat = flatten(to_dict(self.config))
         left_out = arms.members(tuple(flat), ("settings.", "published.", "overrides"))
-        left_out |= {key for key, value in ADDED.items() if key in flat and flat[key] == value}
+        left_out |= {key for key, value in arms.ADDED.items() if key in flat and flat[key] == value}
         flat = {key: value for key, value in flat.items() if key not in left_out}
         content = {f"facts.{name}": value for name, value in self.inputs.content.items()}
         others = {"facts.device_name": machine.device_name(self.config.hardware)} | versions.facts()

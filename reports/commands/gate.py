@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtri, stdtrit
 
-from harness import arms, metrics, tags
+from harness import arms, by_launch, metrics, tags
 from harness.metrics import FEWEST_REPLICATES, Compared, Direction, Margin
 from harness.paired import LEVEL, MOST_PAIRS, POWER, Tells, grouped
 from harness.terminal import table, wrapped
@@ -237,7 +237,7 @@ def _untestable(change: Change, limit: Limit, margin: float) -> str:
     if limit.metric in launches.TIMINGS and evidence.floor is None:
         return "no A/A replicate was timed in its session, so that the noise floor is unknown"
     if evidence.is_too_noisy or (evidence.ratio and (evidence.floor or 0.0) > margin):
-        return f"noise floor {100 * math.expm1(evidence.floor):.2g} %, above what could be judged"
+        return f"noise floor {by_launch.percent_text(evidence.floor)}, above what could be judged"
     return "" if evidence.found.error else "all differences are equal, and the number of items is unknown: nothing to test by"
 
 

@@ -77,7 +77,7 @@ def _of_ratio(section: Section, row: Row, metric: str, values: Sequence[float]) 
         if floor is None:
             doubt = "no noise floor is known: no A/A replicate was timed in its session"
         elif floor > HIGHEST_FLOOR:
-            doubt = f"noise floor {by_launch.percent(floor):.2g} %, which supports no verdict on times"
+            doubt = f"noise floor {by_launch.percent_text(floor)}, which supports no verdict on times"
     else:
         doubt = _doubt(section, row, metric, count)
     if found.interval is None:

@@ -152,7 +152,8 @@ def unnamed_settings(run: Run, others: Iterable[str]) -> list[str]:
     """`mask_rate=0.3` for each swept setting that the labels of others name and the run's own does not: the default."""
     named = {found.strip(" =") for label in others for found in SETTING.findall(label)}
     keys = [key for key in run.lifted or () if named & {key, arms.short_name(key)} and not _names(run, key)]
-    return arms.setting_texts({key: "null" if value == "None" else value for key, value in run.facts.items()}, keys)
+    values = {key: str(value) for key, value in arms.ADDED.items()} | run.facts
+    return arms.setting_texts({key: "null" if value == "None" else value for key, value in values.items()}, keys)
 
 
 def settings(label: str) -> int:

@@ -4,11 +4,10 @@ A column that no row has is left out; a missing number is a dash.
 """
 
 import io
-import math
 from collections import Counter
 from collections.abc import Iterable
 
-from harness import arms, metrics, tags
+from harness import arms, by_launch, metrics, tags
 from harness.metrics import COUNTED_UNITS, PER_BYTE, RELATIVE_MARGIN, Direction, Metric, has_one_vocabulary
 from harness.paired import CONFIDENCE, MOST_PAIRS, Replicate, Spread, Tells, pair
 from reports.comparison.compare import Comparison
@@ -64,7 +63,7 @@ def within(change: Change, unit: str) -> str:
 def amount(evidence: Evidence, size: float, unit: str) -> str:
     """A margin or floor as people read it: `5 %`, `1 point`, `0.020 nats`."""
     if evidence.ratio:
-        return f"{100 * math.expm1(size):.2g} %"
+        return by_launch.percent_text(size)
     if unit in SHARES:
         return f"{formats.POINTS * size:.2g} point{'s' * (f'{formats.POINTS * size:.2g}' != '1')}"
     return formats.value(size, unit)

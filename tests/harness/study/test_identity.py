@@ -128,10 +128,10 @@ def test_every_key_is_in_the_arm_or_in_the_conditions_unless_it_is_listed(config
 
 def test_a_key_that_finished_runs_lack_is_theirs_while_it_has_its_default(config):
     """A run from before the key is found by the same command, and compared."""
-    assert not {*identity.ADDED} & {*Identity(config, Inputs()).parameters}
+    assert not {*arms.ADDED} & {*Identity(config, Inputs()).parameters}
     kept = replace(config, model=replace(config.model, keep_layers=[0]), pretrain=replace(config.pretrain, hidden_weight=2.0))
     parameters = Identity(kept, Inputs()).parameters
-    assert {key: parameters.get(key) for key in identity.ADDED if key in parameters} == {
+    assert {key: parameters.get(key) for key in arms.ADDED if key in parameters} == {
         "model.keep_layers": "[0]",
         "pretrain.hidden_weight": "2.0",
     }
@@ -268,5 +268,5 @@ def test_tags_hold_arm_lifted_keys_and_both_seeds(config):
     assert json.loads(named["lifted"]) == ["hardware.dtype"]
     assert described["parameters"]["facts.rows"] == "r"
     assert set(flatten(to_dict(config))) - set(described["parameters"]) == {
-        key for key in flatten(to_dict(config)) if key.startswith("published.") or key == "overrides" or key in identity.ADDED
+        key for key in flatten(to_dict(config)) if key.startswith("published.") or key == "overrides" or key in arms.ADDED
     }

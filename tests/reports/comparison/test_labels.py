@@ -301,3 +301,8 @@ def test_the_settings_that_only_other_labels_name_are_those_of_swept_keys(make_r
     params = {"pretrain.mask_rate": "0.3", "pretrain.masked_share": "None", RATE: "3e-4"}
     run = make_run(arm, params=params, lifted=swept("pretrain.mask_rate", "pretrain.masked_share"))
     assert labels.unnamed_settings(run, others) == expected
+
+
+def test_a_default_that_runs_do_not_record_is_said(make_run):
+    run = make_run("base", params={RATE: "3e-4"}, lifted=swept("finetune.trains", "finetune.freeze_layers"))
+    assert labels.unnamed_settings(run, ["base trains=lora", "base freeze_layers=3"]) == ["trains=all", "freeze_layers=null"]
