@@ -3,7 +3,7 @@
 import math
 
 from harness import metrics
-from harness.metrics import PER_BYTE
+from harness.metrics import PER_BYTE, RELATIVE_MARGIN
 from harness.paired import grouped
 from reports.comparison import overall
 from reports.comparison.compare import Comparison
@@ -99,9 +99,10 @@ def _costs(effects: list[Effect]) -> str:
         verdicts = {effect.said_with for effect in of_metric}
         if better:
             most = max(better, key=_gain)
-            equal = [effect.label for effect in better if math.isclose(_gain(effect), _gain(most), rel_tol=1e-9)]
-            arms = f"{listed(equal, most=NAMED - 1)} {'are' if len(equal) > 1 else 'is'} best in"
-            best.append((arms, f"{name} ({formats.percent(most.change.percent)})"))
+            near = math.log1p(RELATIVE_MARGIN.size) if metrics.get(most.metric).by_ratio else 1e-9 * _gain(most)
+            equal = [effect for effect in better if _gain(most) - _gain(effect) <= near]
+            arms = f"{listed([effect.label for effect in equal], most=NAMED - 1)} {'are' if len(equal) > 1 else 'is'} best in"
+            best.append((arms, f"{name} ({_from_to([effect.change.percent for effect in equal])})"))
         elif verdicts == {Verdict.SAME}:
             same.append(name)
         elif verdicts <= {Verdict.OPEN, Verdict.DIRECTION_BETTER}:
@@ -113,6 +114,13 @@ def _costs(effects: list[Effect]) -> str:
     clauses += [f"all are the same in {enumerated(same)}"] if same else []
     clauses += [f"no verdict on {enumerated(unknown)}"] if unknown else []
     return f"**Cost**: {'; '.join(clauses)}."
+
+
+def _from_to(changes: list[float]) -> str:
+    """`−59.5 to −59.9 %`, or `−59.9 %` where all are written so."""
+    texts = dict.fromkeys(formats.percent(change) for change in sorted(changes, key=abs))
+    first, *_, last = [*texts] * 2
+    return last if first == last else f"{first.removesuffix(' %')} to {last}"
 
 
 def _gain(effect: Effect) -> float:

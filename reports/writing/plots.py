@@ -36,12 +36,17 @@ ELLIPSIS = "…"
 def short_names(labels: Iterable[str]) -> dict[str, str]:
     """Label -> its name in a picture: of a longer one than LONGEST the middle is left out.
 
-    Labels that differ in their middles alone end in a hash of the whole, which is the same in every picture.
+    Where one is longer and all continue the first, they are named by what they add to it. Labels that differ in their middles
+    alone end in a hash of the whole, which is the same in every picture.
     """
-    names = {label: _cut(label) for label in labels}
+    first, *others = dict.fromkeys(labels)
+    full = {label: label for label in (first, *others)}
+    if max(map(len, full)) > LONGEST and all(label.startswith(f"{first} ") for label in others):
+        full |= {label: label.removeprefix(f"{first} ") for label in others}
+    names = {label: _cut(name) for label, name in full.items()}
     count = Counter(names.values())
     hashes = {label: f" #{hashlib.sha256(label.encode()).hexdigest()[:HASH_DIGITS]}" for label in names}
-    return {label: name if count[name] == 1 else _cut(label, hashes[label]) for label, name in names.items()}
+    return {label: name if count[name] == 1 else _cut(full[label], hashes[label]) for label, name in names.items()}
 
 
 def _cut(label: str, end: str = "") -> str:

@@ -11,6 +11,7 @@ import numpy as np
 from filelock import FileLock
 
 from harness import by_launch, metrics, paths, tags
+from harness.config.choices import Precision
 from harness.hardware import peak_flops
 from harness.measure import intervals
 from harness.measure.launch import prepare as prepare_launches
@@ -25,6 +26,9 @@ from harness.tracking.run_log import TIMING, RunLog
 from harness.tracking.trackers import TrackedRun, Trackers
 
 RANKS = {"p50": 50, "p90": 90, "p99": 99}
+
+FLOAT32_PRODUCTS = (Precision.fp32, Precision.int8_weights)
+"""Precisions whose products are those of the fastest matrix product, of which an MFU is a share; others have no MFU."""
 
 MEANS = {
     name: metric
@@ -190,7 +194,9 @@ def _add_timing(run: PlannedRun, session: str, launches: list[Launch], trackers:
         run_log.drop_later(run.folder, TIMING)  # of another session, or of a command that was killed here
         reader = run_log.Reader(run.folder)
         reader.new_entries()
-        log = write_timing(run.folder, session, launches, result["metrics"].get("model/flops_forward"))
+        as_peak = run.config.measure.precision in FLOAT32_PRODUCTS
+        flops = result["metrics"].get("model/flops_forward") if as_peak else None
+        log = write_timing(run.folder, session, launches, flops)
         log.finish(result["status"], result["time"])
         entries = reader.new_entries()
         trackers.send(run.config, lambda backend: backend.add(record, run.folder, entries))

@@ -67,6 +67,16 @@ def test_of_many_arms_verdicts_are_counted_and_equal_ones_share_the_first_place(
     ]
 
 
+def test_the_best_of_what_is_measured_shares_its_place_with_those_within_the_margin(make_run):
+    memories = {"base": 1e9, "half": 5e8, "near": 5.1e8, "third": 6e8}
+    runs = []
+    for arm, size in memories.items():
+        for seed, score in enumerate(BASE):
+            runs.append(make_run(arm, seed, {SCORE: score, ITEMS: 1e6, MEMORY: size + 1e5 * seed}))
+    (text,) = answer(compare("s", runs))
+    assert text.endswith("**Cost**: half, near are best in inference memory (−49.0 to −50.0 %).")
+
+
 @pytest.mark.parametrize("constant", [0.5, 0.9])
 def test_one_arm_says_what_it_reached_and_that_nothing_is_compared(make_run, constant):
     runs = runs_of(make_run, "base", {"sst2": BASE}, **{TOTAL: 1000.0, MAJORITY: constant})

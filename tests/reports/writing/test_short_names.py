@@ -40,3 +40,16 @@ def test_a_short_name_that_reads_like_a_shortened_one_is_told_apart():
     label = "a" * 30 + "b" * 30
     cut = short_names([label])[label]
     assert len(set(short_names([label, cut]).values())) == 2
+
+
+def test_arms_that_continue_the_baseline_are_named_by_what_they_add():
+    baseline, others = "minilm pooling=mean", ["trains=head", "trains=head precision=int8_dynamic", "precision=int8_dynamic"]
+    assert short_names([baseline, *(f"{baseline} {other}" for other in others)]) == {baseline: baseline} | {
+        f"{baseline} {other}": other for other in others
+    }
+
+
+def test_short_labels_and_those_of_other_models_stay_whole():
+    assert short_names(["base", "base trains=head"])["base trains=head"] == "base trains=head"
+    long = f"albert {'a' * LONGEST}"
+    assert short_names(["base", "base trains=head", long])["base trains=head"] == "base trains=head"
