@@ -119,18 +119,19 @@ def measure_inference(
     run_log.stage("measure")
     measured = Subject(config, machine, prepared)
     path = run_log.folder / serving.FILE
-    if settings.is_served:
-        model, file_bytes, peak = _serve_untrained(config, measured, baseline, path)
-    else:
-        if machine.compiles:
-            model = machine.prepare(classifier(config, config.seed).to(machine.device))
-            with baseline.leave_out():
-                _infer(model, measured)
-        with peak_memory(machine, baseline) as peak:
-            if not machine.compiles:
-                model = machine.prepare(classifier(config, config.seed).to(machine.device))
+    if machine.compiles:
+        model = machine.prepare(classifier(config, config.seed).to(machine.device))
+        with baseline.leave_out():
             _infer(model, measured)
-        file_bytes = serving.write(model, settings, path) if serving.KEYS & {*config.swept} else None
+    with peak_memory(machine, baseline) as peak:
+        if not machine.compiles:
+            model = machine.prepare(classifier(config, config.seed).to(machine.device))
+        _infer(model, measured)
+    file_bytes = None
+    if settings.is_served or serving.KEYS & {*config.swept}:
+        with baseline.leave_out():
+            file_bytes = serving.write(model, settings, path)
+            peak = _peak_of_served(config, measured, path) if settings.is_served else peak
     path.unlink(missing_ok=True)
     _load(config, inputs, model, run_log)  # after the peak, to which reading and changing weights would add
     write_json(run_log.folder / "parameters.json", size.per_layer(model))
@@ -152,14 +153,15 @@ def measure_inference(
     return model
 
 
-def _serve_untrained(config: RunConfig, measured: Subject, baseline: Baseline, path: Path) -> tuple[Classifier, int, Peak]:
-    """The plain model, bytes of the file that is served, and the peak of reading and running that; none of compiling."""
-    with baseline.leave_out():
-        model = measured.machine.prepare(classifier(config, config.seed))
-        file_bytes, machine = serving.write(model, config.measure, path), serving.machine(config)
-    with peak_memory(machine, baseline) as peak:
-        _infer(serving.load(path, config.measure, machine), replace(measured, machine=machine))
-    return model, file_bytes, Peak() if machine.compiles else peak
+def _peak_of_served(config: RunConfig, measured: Subject, path: Path) -> Peak:
+    """The peak of reading and running the served model above the process as it is now; none of compiling."""
+    measured = replace(measured, machine=serving.machine(config))
+    if measured.machine.compiles:
+        return Peak()
+    _infer(serving.load(path, config.measure, measured.machine), measured)  # loads its libraries, which are none of its memory
+    with peak_memory(measured.machine) as peak:
+        _infer(serving.load(path, config.measure, measured.machine), measured)
+    return peak
 
 
 def _infer(model: Classifier, measured: Subject) -> None:

@@ -74,6 +74,9 @@ def _memory(subject: Subject, request: Request, folder: Path) -> MemoryPeaks:
         model = serving.build(config, machine, folder)
         with baseline.leave_out():
             _infer(model, subject)
+    elif config.measure.is_served:
+        with baseline.leave_out():
+            _infer(serving.build(config, machine, folder), subject)  # loads the libraries that serve it
     with peak_memory(machine, baseline) as inference:
         if not machine.compiles:
             model = serving.build(config, machine, folder)

@@ -113,3 +113,16 @@ def test_a_sweep_scores_and_times_each_precision_of_the_same_fine_tuning(run_har
     assert rounded["eval/loss"] != plain["eval/loss"]
     assert "inference/mfu" not in rounded  # the peak that it would be a share of is of other products
     assert {"eval/score", "inference/latency_ms_p50", "inference/tokens_per_s"} <= rounded.keys() & plain.keys()
+
+
+@pytest.mark.long
+def test_the_memory_of_training_is_that_of_the_same_training_however_a_model_is_served(run_harness, tmp_path: Path):
+    arguments = ["scale=small", "model.max_position_embeddings=64", "task=bag", "finetune.max_steps=2", "sweep.timing=false"]
+    arguments += ["measure.throughput_batches=1", "measure.precision=fp32,int8_dynamic", "hardware.threads=1", "report=false"]
+    done = run_harness("-m", *arguments, f"output={tmp_path}", "study=s", "tracking=none")
+    assert done.returncode == 0, done.stderr
+    plain, rounded = (json.loads(path.read_text())["metrics"] for path in tmp_path.glob("s/*/result.json"))
+    weights = plain["model/weights_bytes"]
+    assert abs(plain["finetune/peak_memory_bytes"] - rounded["finetune/peak_memory_bytes"]) < weights / 2
+    plain, rounded = sorted((plain, rounded), key=lambda values: -values["model/file_bytes"])
+    assert rounded["inference/peak_memory_bytes"] < plain["inference/peak_memory_bytes"] - weights / 4
