@@ -31,18 +31,20 @@ DASH = "-"
 
 
 def table(head: Row, rows: list[Row], aligned: str, keys: int = 1) -> str:
-    """Columns under their heads, `l` to the left and `r` to the right.
+    """Columns under their heads, which may have several lines, `l` to the left and `r` to the right.
 
     One that is wider than the terminal is several below each other, each with the first `keys` columns.
     """
-    lines = [head, *rows]
+    heads = [cell.split("\n") for cell in head]
+    high = max(map(len, heads))
+    lines = [*zip(*([""] * (high - len(cell)) + cell for cell in heads), strict=True), *rows]
     widths = [max(len(line[column]) for line in lines) for column in range(len(head))]
     sides = {"l": str.ljust, "r": str.rjust}
     shown = []
     for block in _blocks(widths, keys):
         texts = ([sides[aligned[column]](line[column], widths[column]) for column in block] for line in lines)
         printed = ["  ".join(line).rstrip() for line in texts]
-        shown.append("\n".join([printed[0], "-" * _width(widths, block), *printed[1:]]))
+        shown.append("\n".join([*printed[:high], "-" * _width(widths, block), *printed[high:]]))
     return "\n\n".join(shown)
 
 
