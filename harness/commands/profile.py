@@ -382,7 +382,8 @@ def render(measured: dict[str, Column]) -> str:
     first, *others = ("\n".join(textwrap.wrap(label, HEAD, break_long_words=False)) for label in labels)
     ratio = "\n".join(textwrap.wrap(f"/ {labels[0]}", HEAD, break_long_words=False))
     head = ("", first, *(["A/A"] if replicate else []), *(cell for other in others for cell in (other, ratio)))
-    return "\n".join([table(head, rows, "l" + "r" * (len(head) - 1)), *reasons(missing)])
+    aligned = "l" + "r" * (len(head) - 1 - 2 * len(others)) + "rR" * len(others)
+    return "\n".join([table(head, rows, aligned), *reasons(missing)])
 
 
 def _row(name: str, values: list[Values], again: Values | None, has_replicate: bool) -> tuple[str, ...]:
