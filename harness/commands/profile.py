@@ -11,6 +11,7 @@ import math
 import os
 import random
 import tempfile
+import textwrap
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, is_dataclass, replace
@@ -49,14 +50,17 @@ COMPILED = (
 
 RATIO = (
     "ratio of a time or rate: to the mean of both timings of the first variant in the same round, geometric mean over rounds "
-    "[95 % t interval, Holm's for the variants of a row]; not resolved where it holds 1. A/A: the second of these timings to "
-    "the first, which are the same. Device time: CPU time of the thread, or GPU time; its ratio is divided by that of a "
-    "reference workload, so that it holds beside other work"
+    "[95 % t interval, Holm's for the variants of a row]; ~ where it holds 1: not resolved. A/A: what two timings of the first "
+    "variant may differ by, the larger end of the 95 % t interval. The ratio of device time is divided by that of a reference "
+    "workload, so that it holds beside other work"
 )
 """How variants are compared."""
 
 AGAIN = "A/A replicate"
 """Name of the second timing of the first variant, which shows what two timings of the same differ by."""
+
+UNRESOLVED = "~"
+"""In place of a ratio whose interval holds 1."""
 
 LEAST, MOST, SECONDS = 5, 20, 60.0
 """Rounds of several variants where none are named: as many as begin within these seconds, and at least and at most so many."""
@@ -86,6 +90,19 @@ ROWS = {
     "memory": ("inference/peak_memory_bytes", "train_step/peak_memory_bytes"),
 }
 """Instrument -> names of its metrics, in the order of the rows."""
+
+TITLES = {
+    "inference/latency_device_ms": "latency, device",
+    "inference/device_tokens_per_s": "inference, device",
+    "inference/tokens_per_s": "inference",
+    "train_step/device_tokens_per_s": "training, device",
+    "train_step/tokens_per_s": "training",
+    "train_step/peak_memory_bytes": "training peak memory",
+}
+"""Metric -> title beside which two variants fit 80 columns, with the unit behind it; all others are those of reports."""
+
+HEAD = 14
+"""Letters of a line of a head."""
 
 SHORT = {"bytes": "B", "FLOP": "FLOP"}
 """Units that take a prefix, and how they are written then."""
@@ -245,7 +262,8 @@ def notes(configs: dict[str, RunConfig], measured: dict[str, Column]) -> list[st
     rounds = max((len(column.records.get("timing", {})) for column in measured.values()), default=0)
     lines = [
         "random weights, texts of random ids without padding; the vocabulary is that of the model's config, not of a tokenizer",
-        f"times: median over processes (lowest to highest), {rounds} each, in turn in shuffled order; memory: one each",
+        f"times: median over processes{'' if len(configs) > 1 else ' (lowest to highest)'}, {rounds} each, in turn in shuffled "
+        "order; memory: one each; device: CPU time of the thread, or GPU time",
         f"latency: batch 1, quantiles of {calls} calls a launch after a warm-up until steady",
         f"throughput: batch {batch}; time to import: from the start of the process until torch and the model's code are there",
         f"peak memory: above a process with only its libraries loaded; inference: batch {batch}",
@@ -348,11 +366,9 @@ def values_of(column: Column, instrument: str, name: str) -> Values:
 
 
 def render(measured: dict[str, Column]) -> str:
-    """The table, and below it the reasons of its dashes."""
+    """The table, each variant with its ratio beside it, and below it the reasons of its dashes."""
     labels = [label for label in measured if label != AGAIN]
     replicate = measured.get(AGAIN)
-    beside = ("A/A",) if replicate else ()
-    head = ("", "unit", *labels, *beside, *(f"{label} / {labels[0]}" for label in labels[1:]))
     rows, missing = [], []
     for instrument, names in ROWS.items():
         for name in names:
@@ -360,35 +376,40 @@ def render(measured: dict[str, Column]) -> str:
             if name in (*COMPONENTS, COMPILING) and not any(any(value.rounds.values()) for value in values if not value.why):
                 continue  # what no variant has
             again = values_of(replicate, instrument, name) if replicate and instrument == "timing" else None
-            rows.append(_row(name, values, again, beside))
+            rows.append(_row(name, values, again, bool(replicate)))
             title = metrics.get(name).title
             missing += [(label, value.why, title) for label, value in zip(labels, values, strict=True) if value.why]
-    text = table(head, rows, "ll" + "r" * (len(head) - 2), keys=2)
-    return "\n".join([text, *reasons(missing)])
+    first, *others = ("\n".join(textwrap.wrap(label, HEAD, break_long_words=False)) for label in labels)
+    ratio = "\n".join(textwrap.wrap(f"/ {labels[0]}", HEAD, break_long_words=False))
+    head = ("", first, *(["A/A"] if replicate else []), *(cell for other in others for cell in (other, ratio)))
+    aligned = "l" + "r" * (len(head) - 1 - 2 * len(others)) + "rR" * len(others)
+    return "\n".join([table(head, rows, aligned), *reasons(missing)])
 
 
-def _row(name: str, values: list[Values], again: Values | None, beside: tuple[str, ...]) -> tuple[str, ...]:
+def _row(name: str, values: list[Values], again: Values | None, has_replicate: bool) -> tuple[str, ...]:
     metric = metrics.get(name)
     factor, unit = scale(metric.unit, [number for value in values for number in value.rounds.values()])
-    title = f"  {metric.title}" if name in COMPONENTS else metric.title
-    texts = [spread([number / factor for number in value.rounds.values()]) for value in values]
+    title = f"{'  ' * (name in COMPONENTS)}{TITLES.get(name, metric.title)}{f', {unit}' * (unit != 'parameters')}"
+    scaled = [[one / factor for one in value.rounds.values()] for value in values]
+    first, *texts = [spread(of) if len(values) == 1 else number(median(of)) if of else DASH for of in scaled]
     if again is not None:
-        return (title, unit, *texts, *compared(values, again))
-    first, *others = (value.rounds for value in values)  # counts and memory have one round
-    ratios = [f"{here[0] / first[0]:.3f}" if here.get(0) is not None and first.get(0) else DASH for here in others]
-    return (title, unit, *texts, *(DASH for _ in beside), *ratios)
+        floor, *ratios = compared(values, again)
+    else:
+        floor, (before, *others) = DASH, (value.rounds for value in values)  # counts and memory have one round
+        ratios = [f"{here[0] / before[0]:.3f}" if here.get(0) is not None and before.get(0) else DASH for here in others]
+    beside = (cell for pair in zip(texts, ratios, strict=True) for cell in pair)
+    return (title, first, *([floor] if has_replicate else []), *beside)
 
 
 def compared(values: list[Values], again: Values) -> list[str]:
-    """Ratios of a timing: of the A/A replicate to the first variant, then of every other variant to the mean of both."""
+    """The floor of a timing, by the A/A replicate, then the ratio of every other variant to the mean of both timings."""
     first, second, *others = [value.logs for value in (values[0], again, *values[1:])]
     both = {number: (first[number] + second[number]) / 2 for number in first if number in second}
     twice = _difference(first, second)
     differences = [_difference(both, other) for other in others]
     factors = iter(holm([difference.t_test_p() for difference in differences if difference]))
     intervals = [it.interval_at(1 - (1 - CONFIDENCE) / next(factors)) if it else None for it in differences]
-    texts = [_ratio(it, interval, judged=True) for it, interval in zip(differences, intervals, strict=True)]
-    return [_ratio(twice, twice.interval if twice else None, judged=False), *texts]
+    return [_floor(twice), *(_ratio(it, interval) for it, interval in zip(differences, intervals, strict=True))]
 
 
 def _difference(before: dict[int, float], after: dict[int, float]) -> Difference | None:
@@ -397,8 +418,15 @@ def _difference(before: dict[int, float], after: dict[int, float]) -> Difference
     return of_differences(logs) if logs else None
 
 
-def _ratio(difference: Difference | None, interval: tuple[float, float] | None, judged: bool) -> str:
-    """`0.908 [0.861, 0.957]`; without a number where its interval holds 1; a dash where there is nothing to tell by."""
+def _floor(twice: Difference | None) -> str:
+    """`4.3 %`: the larger end of the interval of a change between equals; a dash for a single round."""
+    if twice is None or twice.interval is None:
+        return DASH
+    return f"{100 * math.expm1(max(map(abs, twice.interval))):.1f} %"
+
+
+def _ratio(difference: Difference | None, interval: tuple[float, float] | None) -> str:
+    """`0.908 [0.861, 0.957]`; UNRESOLVED in place of the number where its interval holds 1; a dash where there is none."""
     if difference is None:
         return DASH
     if interval is None:
@@ -406,8 +434,7 @@ def _ratio(difference: Difference | None, interval: tuple[float, float] | None, 
     if not difference.error:  # the same in every round
         return f"{math.exp(difference.mean):.3f}"
     ends = f"[{', '.join(f'{math.exp(end):.3f}' for end in interval)}]"
-    unresolved = judged and interval[0] <= 0 <= interval[1]
-    return f"{'not resolved' if unresolved else f'{math.exp(difference.mean):.3f}'} {ends}"
+    return f"{UNRESOLVED if interval[0] <= 0 <= interval[1] else f'{math.exp(difference.mean):.3f}'} {ends}"
 
 
 def reasons(missing: list[tuple[str, str, str]]) -> list[str]:

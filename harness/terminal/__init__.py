@@ -31,18 +31,21 @@ DASH = "-"
 
 
 def table(head: Row, rows: list[Row], aligned: str, keys: int = 1) -> str:
-    """Columns under their heads, `l` to the left and `r` to the right.
+    """Columns under their heads, which may have several lines, `l` to the left and `r` to the right.
 
-    One that is wider than the terminal is several below each other, each with the first `keys` columns.
+    One that is wider than the terminal is several below each other, each with the first `keys` columns. `R`: to the right, and
+    in one of them with the column before.
     """
-    lines = [head, *rows]
+    heads = [cell.split("\n") for cell in head]
+    high = max(map(len, heads))
+    lines = [*zip(*([""] * (high - len(cell)) + cell for cell in heads), strict=True), *rows]
     widths = [max(len(line[column]) for line in lines) for column in range(len(head))]
-    sides = {"l": str.ljust, "r": str.rjust}
+    sides = {"l": str.ljust, "r": str.rjust, "R": str.rjust}
     shown = []
-    for block in _blocks(widths, keys):
+    for block in _blocks(widths, keys, aligned):
         texts = ([sides[aligned[column]](line[column], widths[column]) for column in block] for line in lines)
         printed = ["  ".join(line).rstrip() for line in texts]
-        shown.append("\n".join([printed[0], "-" * _width(widths, block), *printed[1:]]))
+        shown.append("\n".join([*printed[:high], "-" * _width(widths, block), *printed[high:]]))
     return "\n\n".join(shown)
 
 
@@ -50,14 +53,17 @@ def _width(widths: list[int], block: Iterable[int]) -> int:
     return sum(widths[column] + 2 for column in block) - 2
 
 
-def _blocks(widths: list[int], keys: int) -> list[list[int]]:
+def _blocks(widths: list[int], keys: int, aligned: str) -> list[list[int]]:
     """The columns of each table, as many as the terminal takes."""
     first, blocks = list(range(keys)), [list(range(min(keys + 1, len(widths))))]
     for column in range(keys + 1, len(widths)):
-        if _has_width() and _width(widths, [*blocks[-1], column]) > columns():
-            blocks.append([*first, column])
+        if aligned[column] == "R":
+            continue
+        together = [column, column + 1] if aligned[column + 1 : column + 2] == "R" else [column]
+        if _has_width() and _width(widths, [*blocks[-1], *together]) > columns():
+            blocks.append([*first, *together])
         else:
-            blocks[-1].append(column)
+            blocks[-1] += together
     return blocks
 
 

@@ -113,14 +113,17 @@ def main_and_details(values: Mapping[str, float], curves: Mapping[str, int]) -> 
 def score_of_task(run_tags: Mapping[str, str], values: Mapping[str, float]) -> dict[str, float]:
     """The score under the name of its task, so that no chart or column mixes tasks; empty without a score."""
     task = re.sub(r"[^\w./: -]", "_", run_tags.get(tags.TASK, ""))  # which MLflow refuses in a name
-    return {f"by_task/{task}_score": values["eval/score"]} if "eval/score" in values else {}
+    return {f"{BY_TASK}/{task}_score": values["eval/score"]} if "eval/score" in values else {}
 
 
 def _rank(key: str) -> int:
     return next((place for place, start in enumerate(ORDER) if key.startswith(start)), len(ORDER))
 
 
-OF_TASK = re.compile(r"by_task/.+_score")
+BY_TASK = "by_task"
+"""Section of MLflow's charts with a score for each task."""
+
+OF_TASK = re.compile(rf"{BY_TASK}/.+_score")
 """Name of a score that is one task's alone: its charts are the first on MLflow's page."""
 
 LOSS = "pretrain/masked_loss"
@@ -285,8 +288,17 @@ COLUMNS = (
 )
 
 
+LETTER, MARGIN = 8, 32
+"""Pixels of a letter of a column's head, and beside it: MLflow cuts heads after some twelve letters."""
+
 MOST_TASKS = 10
 """Tasks with a column of their own."""
+
+OF_ANY_TASK = ("eval/", "tune/", "finetune/loss")
+"""Beginnings of the names of results whose unit depends on the task: a chart of several tasks compares nothing."""
+
+MIXED = "tasks mixed: eval, tune, training loss"
+"""Name of the folded section of their charts."""
 
 
 def table_address(experiment: str, address: str = ADDRESS) -> str:
@@ -297,7 +309,7 @@ def table_address(experiment: str, address: str = ADDRESS) -> str:
 def view(metrics: Iterable[str], varied: Iterable[str], now_ms: int) -> str:
     """Value of VIEW_TAG: columns and order of the table, for runs with these metrics, in which these parameters vary.
 
-    Scores of several tasks have a column each; the table is sorted by the first.
+    Scores of several tasks have a column and a chart each; the table is sorted by the first, and charts of them all are folded.
     """
     measured = set(metrics)
     of_tasks = sorted(filter(OF_TASK.fullmatch, measured))
@@ -311,11 +323,24 @@ def view(metrics: Iterable[str], varied: Iterable[str], now_ms: int) -> str:
     state: dict[str, Any] = {
         "selectedColumns": columns,
         "columnOrder": columns,
+        "columnWidths": {_column("metrics", name): LETTER * len(name) + MARGIN for name in shown},
         "searchFilter": f"tags.{tags.ROLE} = '{tags.ROLE_RUN}'",
+        "runsHiddenMode": "SHOW_ALL",  # charts leave out all but the first ten else
     }
     if score:
         state |= {"orderByKey": _column("metrics", score), "orderByAsc": score == "pretrain/masked_loss"}
+    if several:
+        state |= _charts(measured)
     return json.dumps({"name": VIEW, "createdAt": now_ms, "updatedAt": now_ms, "state": json.dumps(state)})
+
+
+def _charts(measured: set[str]) -> dict[str, Any]:
+    """Sections of charts: scores by task first; last, and folded, what would mix tasks. MLflow adds the other charts."""
+    mixed = sorted(name for name in measured if name.startswith(OF_ANY_TASK))
+    names = sorted({name.rpartition("/")[0] for name in measured.difference(mixed)}, key=lambda name: (name != BY_TASK, name))
+    sections = [{"uuid": name, "name": name, "display": name != MIXED, "isReordered": False} for name in (*names, MIXED)]
+    charts = [{"uuid": name, "type": "BAR", "metricKey": name, "metricSectionId": MIXED, "isGenerated": True} for name in mixed]
+    return {"compareRunCharts": charts, "compareRunSections": sections, "isAccordionReordered": True}
 
 
 def _column(kind: str, name: str) -> str:

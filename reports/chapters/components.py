@@ -1,6 +1,5 @@
-"""Parameters by component: where a variant saves or adds them, as tables and as a waterfall from the baseline."""
+"""Parameters by component: where a variant saves or adds them."""
 
-import textwrap
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,15 +12,11 @@ from reports.comparison.compare import Comparison, Study
 from reports.comparison.section import Row, Section
 from reports.writing import formats, plots, tables
 from reports.writing.formats import DASH, Chapter, Detail, details, escape
-from reports.writing.plots import COLOURS, axis_unit, grid, short_names
+from reports.writing.plots import axis_unit, grid, short_names
 from reports.writing.tables import present
 
 MOST = 3
-"""Variants of a table, and panels of its picture: a row that is read on a page."""
-LOOKS = {"less": (COLOURS[0], None), "more": (COLOURS[1], "////"), "total": ("0.35", None)}
-"""Kind of a bar -> colour and hatch: kinds are told apart in grey too."""
-TITLE = 30
-"""Letters of a line of a title above a panel."""
+"""Variants of the table of changes."""
 HEADER = ["variant", "component", "original", "variant's", "change", "percent"]
 CHOSEN = "Of {count} variants with another number of parameters, the {most} whose total changes most."
 
@@ -76,55 +71,6 @@ def table_of_changes(section: Section, phase: str) -> list[str]:
     return [*note, formats.table(HEADER, rows, left=2)] if rows else []
 
 
-def waterfall(section: Section, phase: str) -> Figure | None:
-    """From the baseline's total to that of each variant of the table, one bar a component that changes; None without any."""
-    variants = changed(section, phase)[:MOST]
-    if not variants:
-        return None
-    parts = [part for part in metrics.PARAMETER_COMPONENTS if any(part in variant.changed for variant in variants)]
-    factor, letter = axis_unit("model/params_total", [sum(variant.before.values()) for variant in variants])
-    short = short_names(row.label for row in section.rows)
-    margin = 1.6 + plots.wider([short[section.baseline]])
-    high = 0.3 * (len(parts) + 2) + 1.1
-    figure, panels = grid(len(variants), wide=3.3, high=high, margin=margin, sharex=True, sharey=True)
-    for panel, variant in zip(panels, variants, strict=True):
-        _steps(panel, variant, parts, factor)
-        panel.set_title("\n".join(textwrap.wrap(short[variant.label], TITLE)))
-        panel.set_xlabel(f"parameters ({letter})")
-    names = [short[section.baseline], *(metrics.PARAMETER_COMPONENTS[part] for part in parts), "variant"]
-    panels[0].set_yticks(range(len(names)), names)
-    panels[0].set_ylim(len(names) - 0.4, -0.6)
-    panels[0].margins(x=0.22)
-    return figure
-
-
-def _steps(axes: Axes, variant: Parts, parts: list[str], factor: float) -> None:
-    """Bars from top to bottom, each beginning where the one above ends; its number beside it."""
-    level = sum(variant.before.values())
-    bars = [("total", 0.0, level, formats.value(level, "parameters"))]
-    ends = [level]
-    for part in parts:
-        step = variant.after.get(part, 0.0) - variant.before.get(part, 0.0)
-        bars.append(
-            ("less" if step < 0 else "more", min(level, level + step), abs(step), formats.difference(step, "parameters"))
-        )
-        level += step
-        ends.append(level)
-    bars.append(("total", 0.0, level, formats.value(level, "parameters")))
-    for kind, (colour, hatch) in LOOKS.items():
-        places = [place for place, bar in enumerate(bars) if bar[0] == kind and bar[2]]
-        style = {"color": colour, "hatch": hatch, "edgecolor": "white", "linewidth": 0.4, "height": 0.7, "label": kind}
-        if places:
-            widths, starts = ([bars[place][index] / factor for place in places] for index in (2, 1))
-            axes.barh(places, widths, left=starts, **style)
-    for place, (_, start, width, text) in enumerate(bars):
-        _number_beside(axes, (start + width) / factor, place, text)
-    for place, end in enumerate(ends):
-        axes.plot([end / factor, end / factor], [place - 0.35, place + 1.35], color="0.5", linewidth=0.7, zorder=0)
-    axes.grid(False, axis="y")
-    axes.set_axisbelow(True)
-
-
 def _number_beside(axes: Axes, end: float, place: int, text: str) -> None:
     axes.annotate(text, (end, place), xytext=(3, 0), textcoords="offset points", va="center", fontsize=8)
 
@@ -142,8 +88,6 @@ PHASES = {"model": "at the dimensions that were run", "published": "at the publi
 CAPTIONS = {
     "parameters.svg": "Parameters by component",
     "weights.svg": "Parameters of arms on published weights: kept, derived because the shape changed, random",
-    "waterfall.svg": "From the baseline's parameters to the variant's, component by component, of at most "
-    f"{MOST} variants, those whose total changes most; components that change in none are left out",
 }
 PART_COLOURS = dict(
     zip(
@@ -165,7 +109,6 @@ def chapter(study: Study) -> Chapter:
     _, phase, section = tables_of_parts[0]
     pictures = {
         "parameters.svg": (parameter_bars, study.comparison, tables_of_parts),
-        "waterfall.svg": (waterfall, section, phase),
         "weights.svg": (weights_bars, section),
     }
     files = plots.drawn(pictures)

@@ -1,13 +1,11 @@
 """Effects of a factorial design: what each change of the baseline gives alone, on average, last, and beside the others."""
 
-import numpy as np
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from harness import metrics
 from reports.comparison import factorial
 from reports.comparison.compare import Comparison, Study
-from reports.comparison.factorial import INTERACTION, MAIN, Design
+from reports.comparison.factorial import Design
 from reports.comparison.launches import judged_by
 from reports.comparison.section import HEADLINE
 from reports.comparison.statistics import Change
@@ -25,11 +23,7 @@ one gives where the other is than where it is not. *stacking*: how much more all
 alone; below zero for a score it is a tax. Effects are computed within a seed (a round for latency): [t interval], verdict, p,
 both corrected for all effects of a column (Holm). Counts, times and memories are contrasted as logarithms: percent multiply."""
 INCOMPLETE = "Not all combinations were run, so there are no main effects and interactions; missing: {missing}."
-CAPTIONS = {
-    "effects.svg": "Effects on the score, with the intervals of the table; a grey line is no effect",
-    "interactions.svg": "Main effects on the score (diagonal) and interactions of the changes of row and column (below it), "
-    "in points, with their verdicts",
-}
+CAPTIONS = {"effects.svg": "Effects on the score, with the intervals of the table; a grey line is no effect"}
 SHOWN = 6
 
 
@@ -43,7 +37,7 @@ def chapter(study: Study) -> Chapter:
         paragraphs += [f"### Effects: {tables.section_name(study.comparison, design.section)}", table(design)]
         names = [" + ".join(sorted(arm)) or design.section.baseline for arm in design.missing]
         paragraphs += [INCOMPLETE.format(missing=listed(names, most=SHOWN))] if names else []
-    files = plots.drawn({name: (make, study.comparison, designs) for name, make in PICTURES.items()})
+    files = plots.drawn({"effects.svg": (forest, study.comparison, designs)})
     return Chapter([*paragraphs, *plots.pictured(CAPTIONS, files)], files)
 
 
@@ -101,62 +95,3 @@ def forest(comparison: Comparison, designs: list[Design]) -> Figure | None:
 
 LEAST_POINTS = 2.0
 """Half the width of an axis of points at least: smaller effects are shown as small."""
-LEAST = 1.0
-"""Points at which the colours end at least: smaller effects look small."""
-DARK = 0.179
-"""Relative luminance (WCAG 2.1) below which white text has the higher contrast."""
-COLOURS = "PuOr"
-"""A diverging scale of Brewer's that colour-blind readers can tell apart; sign and size are also written in every cell."""
-CELL = 0.95
-
-
-def cells(design: Design) -> dict[tuple[str, str], Change]:
-    """(row, column) -> change: main effects as (name, name), interactions as (later, earlier name).
-
-    Empty for an incomplete design, or of one seed.
-    """
-    effects = factorial.effects(design)
-    changes = factorial.changes(design, HEADLINE, effects)
-    places = {(of.factors[-1], of.factors[0]): changes[of.key] for of in effects if of.kind in (MAIN, INTERACTION)}
-    return {place: change for place, change in places.items() if change and change.interval}
-
-
-def heat_map(comparison: Comparison, designs: list[Design]) -> Figure | None:
-    """One panel a task, all of one scale of colours; None where no design is complete."""
-    panels = [(design, changes) for design in designs if (changes := cells(design))]
-    if not panels:
-        return None
-    most = max(len(design.factors) for design, _ in panels)
-    names = max(len(name) for design, _ in panels for name in short_names(design.factors).values()) * plots.LEGEND_LETTER + 0.6
-    figure, axes = grid(len(panels), wide=CELL * most + names, high=0.42 * most + 0.9, most=2, margin=0)
-    reach = max(LEAST, *(abs(change.absolute) * POINTS for _, changes in panels for change in changes.values()))
-    for panel, (design, changes) in zip(axes, panels, strict=True):
-        _map_panel(panel, design.factors, changes, reach)
-        panel.set_title(f"{tables.panel_name(comparison, design.section)}, score (points)")
-    return figure
-
-
-PICTURES = {"effects.svg": forest, "interactions.svg": heat_map}
-
-
-def _map_panel(axes: Axes, factors: tuple[str, ...], changes: dict[tuple[str, str], Change], reach: float) -> None:
-    points = {
-        (factors.index(row), factors.index(column)): change.absolute * POINTS for (row, column), change in changes.items()
-    }
-    values = np.full((len(factors), len(factors)), np.nan)
-    for place, value in points.items():
-        values[place] = value
-    edges = np.arange(len(factors) + 1) - 0.5
-    mesh = axes.pcolormesh(edges, edges, values, cmap=COLOURS, vmin=-reach, vmax=reach, edgecolors="white", linewidth=1.5)
-    for ((row, column), value), change in zip(points.items(), changes.values(), strict=True):
-        red_green_blue = mesh.to_rgba(value)[:3]
-        linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in red_green_blue]
-        colour = "white" if np.dot((0.2126, 0.7152, 0.0722), linear) < DARK else "black"
-        text = f"{formats.signed(value, 1)} {tables.mark(change)}".rstrip()
-        axes.text(column, row, text, ha="center", va="center", fontsize=8, color=colour)
-    axes.set_xticks(range(len(factors)), [f"{place}" for place in range(1, len(factors) + 1)])
-    axes.set_yticks(range(len(factors)), [f"{name}  {place}" for place, name in enumerate(short_names(factors).values(), 1)])
-    axes.set_ylim(len(factors) - 0.5, -0.5)
-    axes.grid(False)
-    axes.tick_params(length=0)
-    axes.spines[:].set_visible(False)

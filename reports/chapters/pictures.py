@@ -108,13 +108,13 @@ def _point(
     axes: Axes, row: Row, metric: str, factor: float, point: tuple[float, float], arm: ArmStyle, place: Transform
 ) -> None:
     size, front = (13, 4) if arm.is_baseline else (7, 3)
-    style = {"color": arm.colour, "transform": place, "zorder": front}
+    style = {"color": arm.colour, "transform": place}
     (x, y), across, up = point, sd(row, metric) / factor, sd(row, HEADLINE)
-    if across:
+    if across:  # behind the marks of all arms: one of an equal value would be struck through
         axes.plot([x - across, x + across], [y, y], linewidth=0.9, **style)
     if up:
         axes.plot([x, x], [y - up, y + up], linewidth=0.9, **style)
-    style |= {"markersize": size, "markeredgecolor": "white", "markeredgewidth": 0.6, "clip_on": False}
+    style |= {"zorder": front, "markersize": size, "markeredgecolor": "white", "markeredgewidth": 0.6, "clip_on": False}
     values = [f"{metric_title(name)}: {value_text(row, name)}" for name in (metric, HEADLINE)]
     axes.plot(x, y, arm.marker, label="\n".join([row.label, *values]), **style)
 

@@ -13,6 +13,8 @@ MINUS = "−"
 PREFIXES = ((1e18, "E"), (1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 SCALED = {"parameters": "", "bytes": "B", "FLOP": "FLOP", "FLOP/s": "FLOP/s", "tokens": ""}
 """Unit that takes a prefix -> what is written after it."""
+WHOLE = ("operators", "examples", "documents")
+"""Units of what is counted one by one, and the same in every replicate."""
 SHARES = ("score", "share")
 """Units of which a hundredth is a point."""
 SHOWN_VALUES = 5
@@ -61,7 +63,7 @@ def scaling(unit: str, value: float) -> tuple[float, str, int]:
     if unit in SCALED:
         factor, letter = prefix(value)
         return factor, letter + SCALED[unit], decimals(value / factor) if factor > 1 else 0
-    digits = 3 if unit in (*SHARES, "loss", "nats", "bits/byte") else decimals(value)
+    digits = 3 if unit in (*SHARES, "loss", "nats", "bits/byte") else 0 if unit in WHOLE else decimals(value)
     return 1.0, "" if unit in (*SHARES, "loss", "1") else unit, digits
 
 

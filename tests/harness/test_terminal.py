@@ -108,3 +108,11 @@ def test_a_table_wider_than_the_terminal_is_cut_between_columns(monkeypatch, col
     assert sum("measured" in line for line in lines) == {"20": 3, "30": 2, "200": 1}[columns]
     monkeypatch.delenv("COLUMNS")
     assert len(table(head, [row], "lrrr").splitlines()) == 3  # a file has no width
+
+
+def test_columns_that_belong_together_are_not_cut_apart_and_heads_end_in_the_lowest_line(monkeypatch):
+    head, row = ("name", "base", "a long\nname", "/ base"), ("measured", "8", "44.7", "0.912")
+    monkeypatch.setenv("COLUMNS", "24")  # room for the value, but not for its ratio
+    shown = [[line.split() for line in part.splitlines()] for part in table(head, [row], "lrrR").split("\n\n")]
+    assert [part[-1] for part in shown] == [["measured", "8"], ["measured", "44.7", "0.912"]]
+    assert shown[1][:2] == [["a", "long"], ["name", "name", "/", "base"]]

@@ -55,7 +55,6 @@ def test_report_pictures_and_summary_are_written(tracking, typical, capsys):
         "parameters.svg",
         "score_latency.svg",
         "score_parameters.svg",
-        "waterfall.svg",
     }
     assert all(f"]({name})" in text for name in names if name.endswith(".svg"))
 
@@ -295,7 +294,7 @@ def test_png_is_every_picture_at_two_pixels_for_one_of_the_page(tracking, typica
         tracking.log("small", seed, typical(2, 0.79))
     assert main(["--format", "md,png", "--out", "both"]) == 0
     pictures = {path.stem: path for path in Path("both").glob("*.svg")}
-    assert len(pictures) == 6
+    assert len(pictures) == 5
     assert {path.stem for path in Path("both").glob("*.png")} == set(pictures)
     for name, path in pictures.items():
         points = [float(size) for size in re.search(r'width="([\d.]+)pt" height="([\d.]+)pt"', path.read_text()).groups()]

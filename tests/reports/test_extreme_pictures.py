@@ -146,29 +146,18 @@ def test_parameter_bars(comparison: Comparison):
         check(drawn(components.parameter_bars(comparison, components.groups(comparison))))
 
 
-def test_waterfall(comparison: Comparison):
-    with mpl.rc_context(plots.STYLE):
-        figure = components.waterfall(comparison.sections[0], "model")
-        if figure is None:
-            assert len({run.metrics[TOTAL] for run in comparison.runs}) == 1
-            return
-        check(drawn(figure))
-
-
 def test_one_panel_of_long_names(make_run):
-    """The baseline's too, which a waterfall has beside its rows."""
     names = [f"{'a_change_' * 6}{index:02d}{'_and_more' * 7}" for index in range(3)]
     parts = [values(1e6 * (1 + index), 0.5) for index in range(3)]
     counted = [{name: value for name, value in known.items() if name.startswith(TOTAL[:12])} for known in parts]
     comparison = compare("s", [make_run(name, 0, known) for name, known in zip(names, counted, strict=True)], names[0])
     with mpl.rc_context(plots.STYLE):
         check(drawn(overview.change_picture(comparison)))
-        check(drawn(components.waterfall(comparison.sections[0], "model")))
         check(drawn(components.parameter_bars(comparison, components.groups(comparison))))
 
 
 @pytest.mark.parametrize("changes", [2, 5])
-def test_heat_map(make_run, changes: int):
+def test_effects(make_run, changes: int):
     """Long names, effects of 0 and of 80 points."""
     names = [f"a_change_with_a_long_name_{index}" for index in range(changes)]
     runs = []
@@ -180,8 +169,7 @@ def test_heat_map(make_run, changes: int):
             runs.append(make_run("~".join(["base", *arm]), seed, values, settings, task=task))
     comparison = compare("s", runs)
     with mpl.rc_context(plots.STYLE):
-        figure = effects.heat_map(comparison, effects.designs_of(comparison))
+        figure = effects.forest(comparison, effects.designs_of(comparison))
         check(drawn(figure))
-    cells = [text.get_text() for axes in figure.axes for text in axes.texts]
-    assert len(cells) == 2 * changes * (changes + 1) / 2
-    assert sum(text.startswith("−80.") for text in cells) == 2
+    of_first = [line.get_xdata()[0] for axes in figure.axes for line in axes.lines if names[0] in line.get_label()]
+    assert min(of_first) == pytest.approx(-80, abs=0.5)

@@ -34,9 +34,10 @@ def row(text: str, title: str) -> list[str]:
     return [cell.strip() for cell in line.strip()[len(title) :].split("  ") if cell.strip()]
 
 
-def test_cells_are_medians_with_ranges(measured):
-    text = profile.render({"base": measured(10, 20, 40), "windowed": measured(5, 30, 20)})
-    assert row(text, "latency p50")[:3] == ["ms", "20 (10 to 40)", "20 (5 to 30)"]
+def test_cells_are_medians_and_of_one_variant_have_ranges(measured):
+    assert row(profile.render({"base": measured(10, 20, 40)}), "latency p50, ms") == ["20 (10 to 40)"]
+    text = profile.render({"base": measured(10, 20, 40), "windowed": measured(5, 30, 50)})
+    assert row(text, "latency p50, ms")[:2] == ["20", "30"]
 
 
 def test_ratios_of_times_are_to_the_mean_of_both_timings_of_the_first_with_a_t_interval(measured):
@@ -44,20 +45,24 @@ def test_ratios_of_times_are_to_the_mean_of_both_timings_of_the_first_with_a_t_i
     of_new = [math.log(c) - (math.log(a) + math.log(b)) / 2 for a, b, c in zip(first, again, faster, strict=True)]
     of_again = [math.log(b / a) for a, b in zip(first, again, strict=True)]
     text = profile.render({"base": measured(*first), "new": measured(*faster), profile.AGAIN: measured(*again)})
-    assert text.splitlines()[0].split()[1:] == ["base", "new", "A/A", "new", "/", "base"]
-    expected = []
-    for logs in (of_again, of_new):
-        mean, half = statistics.mean(logs), 2.776445 * statistics.stdev(logs) / math.sqrt(5)
-        expected.append(f"{math.exp(mean):.3f} [{math.exp(mean - half):.3f}, {math.exp(mean + half):.3f}]")
-    assert row(text, "latency p50")[-2:] == expected
+    assert text.splitlines()[0].split() == ["base", "A/A", "new", "/", "base"]
+
+    def interval(logs: list[float]) -> tuple[float, float]:
+        half = 2.776445 * statistics.stdev(logs) / math.sqrt(5)
+        return statistics.mean(logs) - half, statistics.mean(logs) + half
+
+    low, high = interval(of_new)
+    ratio = f"{math.exp(statistics.mean(of_new)):.3f} [{math.exp(low):.3f}, {math.exp(high):.3f}]"
+    floor = math.exp(max(map(abs, interval(of_again)))) - 1
+    assert row(text, "latency p50, ms") == ["10.5", f"{100 * floor:.1f} %", "8.10", ratio]
 
 
 def test_equal_variants_are_not_resolved_and_several_are_corrected(measured):
     noisy = [10.0, 12.0, 9.0, 11.0, 10.5]
     again, half = measured(*noisy[1:], noisy[0]), measured(*(value / 2 for value in noisy))
     text = profile.render({"base": measured(*noisy), "same": measured(*noisy[::-1]), "half": half, profile.AGAIN: again})
-    *_, same, faster = row(text, "latency p50")
-    assert same.startswith("not resolved [")
+    same, faster = row(text, "latency p50")[-3::2]
+    assert same.startswith("~ [")
     assert faster.startswith("0.5")
     alone = row(profile.render({"base": measured(*noisy), "half": half, profile.AGAIN: again}), "latency p50")[-1]
 
@@ -70,7 +75,7 @@ def test_equal_variants_are_not_resolved_and_several_are_corrected(measured):
 
 def test_what_is_the_same_in_every_round_has_no_interval(measured):
     text = profile.render({"base": measured(8, 8), "new": measured(8, 8), profile.AGAIN: measured(8, 8)})
-    assert row(text, "latency p50") == ["ms", "8", "8", "1.000", "1.000"]
+    assert row(text, "latency p50, ms") == ["8", "0.0 %", "8", "1.000"]
 
 
 def test_of_equal_variants_one_family_in_twenty_is_resolved():
@@ -79,40 +84,54 @@ def test_of_equal_variants_one_family_in_twenty_is_resolved():
     for _ in range(families):
         times = [profile.Values({number: math.exp(stream.gauss(0, 0.1)) for number in range(5)}) for _ in range(5)]
         first, again, *others = times
-        resolved += not all(cell.startswith("not resolved") for cell in profile.compared([first, *others], again)[1:])
+        resolved += not all(cell.startswith(profile.UNRESOLVED) for cell in profile.compared([first, *others], again)[1:])
     assert 0.02 <= resolved / families <= 0.07
 
 
 def test_counts_have_no_replicate_and_a_single_round_says_so(measured):
     sizes = {0: {"model/params_total": 3}}
     text = profile.render({"base": measured(10, sizes=sizes), "new": measured(5, sizes=sizes), profile.AGAIN: measured(20)})
-    assert row(text, "parameters") == ["parameters", "3", "3", "-", "1.000"]
-    assert row(text, "latency p50")[-2:] == ["2.000, one round", f"{5 / math.sqrt(200):.3f}, one round"]
+    assert row(text, "parameters") == ["3", "-", "3", "1.000"]
+    assert row(text, "latency p50, ms") == ["10", "-", "5", f"{5 / math.sqrt(200):.3f}, one round"]
+
+
+@pytest.mark.parametrize("names", [("base", "windowed"), ("albert", "albert (params as base)")])
+def test_two_variants_fit_eighty_columns_in_one_table(measured, monkeypatch, names):
+    monkeypatch.setenv("COLUMNS", "80")
+    sizes = {0: dict.fromkeys(profile.ROWS["sizes"], 123456789)}
+    others = {"sizes": sizes, "flops": {0: ModelFlops(10**9, 10**12)}, "memory": {0: MemoryPeaks(Peak(10**9), Peak(10**9))}}
+    columns = {name: measured(*(1234.5 + 100 * number for number in range(5)), **others) for name in (*names, profile.AGAIN)}
+    for column in columns.values():
+        launches = column.records["timing"].items()
+        column.records["timing"] = {number: by_both_clocks(launch, 1234.5 + number**3) for number, launch in launches}
+    text = profile.render(columns).partition(f"\n\n{profile.MISSING}")[0]
+    assert max(map(len, text.splitlines())) <= 80
+    assert "\n\n" not in text
 
 
 def test_one_variant_has_no_ratio(measured):
-    assert row(profile.render({"base": measured(12.5)}), "latency p50") == ["ms", "12.5"]
+    assert row(profile.render({"base": measured(12.5)}), "latency p50, ms") == ["12.5"]
 
 
 def test_missing_values_are_dashes_with_their_reason_below(measured):
     failed = Column(missing={"timing": "OutOfMemoryError: no room", "memory": "it was killed"})
     text = profile.render({"base": measured(10), "large": failed})
-    assert row(text, "latency p50") == ["ms", "10", "-", "-"]
+    assert row(text, "latency p50, ms") == ["10", "-", "-"]
     assert "large: OutOfMemoryError: no room (latency, device time, latency min, latency p50, " in text
     assert "large: it was killed (inference peak memory, training step peak memory)" in text
 
 
 def test_peak_that_the_system_does_not_give_is_a_dash_and_said(measured):
     text = profile.render({"base": measured(memory={0: MemoryPeaks(Peak(None), Peak(2_500_000))})})
-    assert row(text, "inference peak memory") == ["bytes", "-"]
-    assert row(text, "training step peak memory") == ["MB", "2.50"]
+    assert row(text, "inference peak memory, bytes") == ["-"]
+    assert row(text, "training peak memory, MB") == ["2.50"]
     assert f"base: {profile.NO_MARK} (inference peak memory)" in text
 
 
 def test_component_that_no_variant_has_takes_no_row(measured):
     sizes = {0: {"model/params_total": 3, "model/params_component_layers": 3, "model/params_component_head": 0}}
     text = profile.render({"base": measured(1, sizes=sizes), "other": measured(1, sizes=sizes)})
-    assert row(text, "layers") == ["parameters", "3", "3", "1.000"]
+    assert row(text, "layers") == ["3", "3", "1.000"]
     assert not any(line.strip().startswith("head") for line in text.splitlines())
 
 
@@ -226,5 +245,4 @@ def test_ratios_of_device_time_are_over_the_reference_workload(launch_of):
         slow = [1.5 if number % 2 else 1.0 for number in range(4)]
         launches = {n: by_both_clocks(launch_of(n, [5.0]), 3 * factor * one, 2 * one) for n, one in enumerate(slow)}
         columns[label] = Column({"timing": launches})
-    cells = row(profile.render(columns), "latency, device time")
-    assert cells[-2:] == ["1.000", "2.000"]
+    assert row(profile.render(columns), "latency, device, ms")[1::2] == ["0.0 %", "2.000"]

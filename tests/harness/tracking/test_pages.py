@@ -54,6 +54,20 @@ def test_the_table_mixes_scores_of_no_two_tasks(tasks, columns, first):
     assert (state["orderByKey"], state["orderByAsc"]) == (f"metrics.`{first}`", False)
 
 
+def test_charts_that_would_mix_tasks_are_folded_below_those_of_each():
+    alone = {"eval/score", "eval/examples", "model/params_total", "by_task/bag_score", "finetune/loss", "finetune/duration_s"}
+    assert "compareRunSections" not in json.loads(json.loads(pages.view(alone, [], 0))["state"])
+    state = json.loads(json.loads(pages.view({*alone, "by_task/order_score"}, [], 0))["state"])
+    shown = [section["name"] for section in state["compareRunSections"] if section["display"]]
+    assert shown == ["by_task", "finetune", "model"]
+    folded = {section["uuid"] for section in state["compareRunSections"] if not section["display"]}
+    assert {chart["metricKey"]: chart["metricSectionId"] in folded for chart in state["compareRunCharts"]} == {
+        "eval/examples": True,
+        "eval/score": True,
+        "finetune/loss": True,
+    }
+
+
 @pytest.mark.parametrize(
     ("key", "value", "text"),
     [

@@ -1,13 +1,11 @@
-"""Changes of parameters by component: the table of original and variant, and the waterfall."""
+"""Changes of parameters by component: the table of original and variant."""
 
-import matplotlib as mpl
 import pytest
 
 from harness import tags
 from reports.chapters import components
 from reports.comparison.compare import compare
 from reports.comparison.section import Section
-from reports.writing import plots
 
 BASE = {"token_embedding": 4_000_000.0, "layers": 2_000_000.0, "position_embedding": 16_384.0, "head": 258.0}
 
@@ -55,38 +53,13 @@ def test_component_that_the_original_lacks_has_no_percentage(section):
     assert sum("| 0 | 65.5 k | +65.5 k | – |" in line for line in lines) == 1
 
 
-def test_waterfall_goes_from_the_baseline_to_the_variant_in_one_row(section):
-    with mpl.rc_context(plots.STYLE):
-        figure = components.waterfall(section, "model")
-    assert [axes.get_title() for axes in figure.axes] == ["factorized", "shared", "wide"]
-    assert len({axes.get_subplotspec().rowspan.start for axes in figure.axes}) == 1
-    axes = figure.axes[0]
-    bars = {round(bar.get_y() + 0.35): bar for container in axes.containers for bar in container.patches}
-    names = [label.get_text() for label in axes.get_yticklabels()]
-    assert names[0] == "base"
-    first, last = bars[0], bars[len(names) - 1]
-    assert first.get_width() == pytest.approx(6.016642)
-    assert last.get_width() == pytest.approx(6.016642 - 3 + 0.065536)
-    lost, gained = bars[names.index("token embeddings")], bars[names.index("projection")]
-    assert lost.get_x() + lost.get_width() == pytest.approx(first.get_width())
-    assert gained.get_x() == pytest.approx(lost.get_x())
-    assert gained.get_hatch()
-    assert not lost.get_hatch()
-    assert [text.get_text() for text in axes.texts][:2] == ["6.02 M", "−3.00 M"]
-
-
-def test_study_of_equal_sizes_has_no_waterfall(make_run, study_of):
-    study = study_of(compare("s", [make_run(arm, values=counted(BASE)) for arm in ("base", "other")]))
-    assert set(components.chapter(study).files) == {"parameters.svg"}
-
-
 def test_chapter_shows_table_and_picture(section, make_run, study_of):
     study = study_of(
         compare("s", [make_run("base", values=counted(BASE)), make_run("small", values=counted(BASE | {"layers": 1.0}))])
     )
     made = components.chapter(study)
     assert "### At the dimensions that were run: changes by component" in made.paragraphs
-    assert b"<title>layers, less, small" in made.files["waterfall.svg"]
+    assert set(made.files) == {"parameters.svg"}  # a picture of the changes would repeat its bars
 
 
 def test_arms_on_changed_weights_say_where_their_parameters_come_from(make_run, study_of):

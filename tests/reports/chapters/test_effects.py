@@ -1,18 +1,16 @@
 """The chapter on effects of combined changes."""
 
-import matplotlib as mpl
 import pytest
 
 from reports.chapters import effects
 from reports.comparison.compare import compare
-from reports.writing import plots
 
 
 @pytest.fixture
 def chapter(make_run, study_of):
     """Of arms given by their enhancements."""
 
-    def made(arms: list[tuple[str, ...]], seeds: int = 3, what: str = "chapter"):
+    def made(arms: list[tuple[str, ...]], seeds: int = 3):
         runs = []
         for arm in arms:
             settings = {f"model.{name}": "1" for name in arm} | {f"enhancements.{name}": "True" for name in arm}
@@ -20,8 +18,7 @@ def chapter(make_run, study_of):
                 score = 0.7 + 0.02 * len(arm) + 0.001 * ((seed * (1 + len(arm))) % 3)
                 values = {"eval/score": score, "eval/examples": 1000.0, "model/params_total": 100.0 * 2 ** len(arm)}
                 runs.append(make_run("~".join(["base", *arm]), seed, values, settings))
-        comparison = compare("s", runs)
-        return comparison if what == "comparison" else effects.chapter(study_of(comparison))
+        return effects.chapter(study_of(compare("s", runs)))
 
     return made
 
@@ -37,33 +34,9 @@ def test_table_has_a_line_an_effect_and_the_picture_is_drawn(chapter):
     assert "| main effect | shared | +2.0" in text
     assert "| +100.0 % |" in text
     assert "missing" not in text
-    assert set(made.files) == {"effects.svg", "interactions.svg"}
+    assert set(made.files) == {"effects.svg"}
     assert b"main effect: shared" in made.files["effects.svg"]
     assert b"<title>main effect: shared" in made.files["effects.svg"]
-
-
-def test_heat_map_has_main_effects_and_interactions_with_sign_and_verdict(chapter):
-    found = effects.cells(effects.designs_of(chapter(FULL, what="comparison"))[0])
-    assert set(found) == {("shared", "shared"), ("swiglu", "swiglu"), ("swiglu", "shared")}
-    assert found["shared", "shared"].absolute == pytest.approx(0.02, abs=0.001)
-    with mpl.rc_context(plots.STYLE):
-        comparison = chapter(FULL, what="comparison")
-        figure = effects.heat_map(comparison, effects.designs_of(comparison))
-    [axes] = figure.axes
-    written = {text.get_position(): text.get_text() for text in axes.texts}
-    assert written[0, 0].startswith("+2.0 ")
-    assert written[0, 0][-1] in "▲~≈"
-    assert set(written) == {(0, 0), (1, 1), (0, 1)}
-    colours = axes.collections[0].get_array()
-    assert colours.mask.tolist() == [[False, True], [False, False]]
-
-
-def test_dark_cells_have_white_text(chapter):
-    comparison = chapter(FULL, what="comparison")
-    with mpl.rc_context(plots.STYLE):
-        figure = effects.heat_map(comparison, effects.designs_of(comparison))
-    by_place = {text.get_position(): text.get_color() for text in figure.axes[0].texts}
-    assert (by_place[0, 0], by_place[0, 1]) == ("white", "black")
 
 
 def test_missing_arms_are_named(chapter):
@@ -72,7 +45,6 @@ def test_missing_arms_are_named(chapter):
     assert "missing: shared + swiglu, shared + windowed, swiglu + windowed." in text
     assert "| stacking | all together |" in text
     assert "| main effect |" not in text
-    assert "interactions.svg" not in text
 
 
 def test_one_seed_has_counts_and_no_picture(chapter):

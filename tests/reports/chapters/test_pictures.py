@@ -25,3 +25,18 @@ def test_costs_that_are_nearly_equal_look_nearly_equal(make_run, other):
     low, high = axes.get_xlim()
     assert high - low >= 0.2 * other
     assert low < 1.0 <= other < high
+
+
+def test_no_error_bar_strikes_through_the_mark_of_another_arm(make_run):
+    """Both have as many parameters, so that the long bar of the baseline crosses the mark above it."""
+    scores = {"base": (0.5, 0.9), "new": (0.99, 1.0)}
+    runs = [
+        make_run(arm, seed, {"eval/score": score, "model/params_total": 1e6})
+        for arm, of_arm in scores.items()
+        for seed, score in enumerate(of_arm)
+    ]
+    (axes,) = pictures.score_against(compare("s", runs), "model/params_total").axes
+    bars = [line.get_zorder() for line in axes.lines if len(line.get_xdata()) == 2 and line.get_linestyle() == "-"]
+    marks = [line.get_zorder() for line in axes.lines if line.get_marker() not in ("None", "")]
+    assert (len(bars), len(marks)) == (2, 2)
+    assert max(bars) < min(marks)

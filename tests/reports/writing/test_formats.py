@@ -19,6 +19,7 @@ from reports.writing import formats
         (1.2e9, "FLOP", "1.20 GFLOP"),
         (45.6e6, "bytes", "45.6 MB"),
         (12_345.6, "tokens/s", "12,346 tokens/s"),
+        (30.0, "operators", "30 operators"),
         (0.81234, "score", "0.812"),
         (-0.25, "score", "−0.250"),
     ],
