@@ -13,13 +13,6 @@ from harness.commands.options import Ui
 from harness.errors import InputError
 from harness.tracking import database, pages
 
-HOST = "localhost."
-"""This machine under a name, with the dot of a whole domain, that MLflow's pages do not take for it: there its assistant, which
-opens beside the first page that a browser shows of it, is off."""
-
-LOOPBACK = ("localhost", "127.0.0.1", HOST)
-"""Names under which browsers may ask."""
-
 
 def main(options: Ui) -> NoReturn:
     """Does not return; InputError where there is no store, or the port is taken."""
@@ -34,8 +27,7 @@ def main(options: Ui) -> NoReturn:
         raise InputError(str(error)) from error
     _refuse_taken(options.port)
     for name, number in studies.items():
-        print(f"{name}: {pages.table_address(number, f'http://{HOST}:{options.port}')}", flush=True)
-    print(f"with MLflow's assistant, and where no {HOST} is found: http://127.0.0.1:{options.port}", flush=True)
+        print(f"{name}: {pages.table_address(number, f'http://127.0.0.1:{options.port}')}", flush=True)
     _serve(uri, options.port)
 
 
@@ -50,10 +42,6 @@ def _refuse_taken(port: int) -> None:
 def _serve(uri: str, port: int) -> NoReturn:
     """In place of this process, so that whatever ends it ends the server; one worker, as four answer a tenth as fast."""
     settings = {"MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false", "MLFLOW_DISABLE_TELEMETRY": "true"}
-    names = {
-        "MLFLOW_SERVER_ALLOWED_HOSTS": ",".join(f"{name}:*" for name in LOOPBACK),
-        "MLFLOW_SERVER_CORS_ALLOWED_ORIGINS": f"http://{HOST}:*",
-    }
     address = ["--host", "127.0.0.1", "--port", str(port)]
     command = [sys.executable, "-P", "-m", "mlflow", "server", "--workers", "1", *address, "--backend-store-uri", uri]
-    os.execve(sys.executable, command, names | os.environ | settings)
+    os.execve(sys.executable, command, os.environ | settings)

@@ -2,7 +2,6 @@
 
 import re
 import socket
-import urllib.error
 import urllib.request
 
 import pytest
@@ -22,26 +21,13 @@ def answers(port: int) -> bool:
         return False
 
 
-def asked(port: int, host: str) -> int:
-    """Status of a search, as a page under this name of the machine sends it."""
-    headers = {"Host": host, "Origin": f"http://{host}", "Content-Type": "application/json"}
-    address = f"http://127.0.0.1:{port}/ajax-api/2.0/mlflow/experiments/search"
-    request = urllib.request.Request(address, b'{"max_results": 1}', headers)
-    with urllib.request.urlopen(request, timeout=30) as answer:
-        return answer.status
-
-
 @pytest.mark.long
 def test_store_is_served_and_the_table_of_each_study_is_named(sweep, start_harness):
     port = free_port()
     process = start_harness("ui", f"output={sweep.output}", f"port={port}")
     line = process.stdout.readline()
-    assert re.fullmatch(rf"sweep: http://localhost\.:{port}/#/experiments/\d+/runs\?workflowType=machine_learning&.*\n", line)
-    assert process.stdout.readline().endswith(f" http://127.0.0.1:{port}\n")
+    assert re.fullmatch(rf"sweep: http://127\.0\.0\.1:{port}/#/experiments/\d+/runs\?workflowType=machine_learning&.*\n", line)
     assert wait_for(lambda: answers(port), process)
-    with pytest.raises(urllib.error.HTTPError, match="403"):
-        asked(port, "evil.example")
-    assert asked(port, f"localhost.:{port}") == asked(port, f"127.0.0.1:{port}") == 200
     process.terminate()
     process.wait()
     assert wait_for(lambda: not answers(port))  # no server is left behind
