@@ -284,22 +284,3 @@ def masked_lm_backward(dlogits, p, table, trace):
     dhidden = np.zeros(shape)
     np.add.at(dhidden, places, dchosen)
     return dhidden, gradients, dlogits.T @ normed
-
-
-def classifier(hidden, p):
-    """tanh(h0 W^T + b) U^T + c, h0 the first token's vector: (B, T, D) -> (B, C)."""
-    pooled = np.tanh(linear(hidden[:, 0], own(p, "pooler.dense.")))
-    return linear(pooled, own(p, "head.")), (hidden, pooled)
-
-
-def classifier_backward(dlogits, p, trace):
-    """tanh' = 1 - tanh^2; -> dhidden (B, T, D), zero but for the first token, and gradients of the head."""
-    hidden, pooled = trace
-    gradients = {}
-    dpooled, part = linear_backward(dlogits, pooled, own(p, "head."))
-    add(gradients, "head.", part)
-    dfirst, part = linear_backward(dpooled * (1 - pooled**2), hidden[:, 0], own(p, "pooler.dense."))
-    add(gradients, "pooler.dense.", part)
-    dhidden = np.zeros_like(hidden)
-    dhidden[:, 0] = dfirst
-    return dhidden, gradients
