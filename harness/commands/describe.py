@@ -34,8 +34,8 @@ from harness.config.command_line import read
 from harness.config.resolve import MEASURED_LENGTH
 from harness.config.schema import ModelConfig, RunConfig, TaskConfig
 from harness.errors import InputError
-from harness.measure import flops, memory_formula, size, subject
 from harness.measure import pretraining_heads as heads
+from harness.measure import size, subject
 from harness.paths import conf_directory, file_name
 from harness.terminal import DASH, Row, table, wrapped
 from models.config import Activation, EncoderConfig
@@ -43,6 +43,9 @@ from models.keys import keys_read
 from models.layers import ACTIVATIONS
 from models.objectives.build import refuse_misfit
 from models.objectives.config import ObjectiveName
+
+ONE_VARIANT = ("scales", "positions", "coordinates", "numpy")
+"""Topics that show one variant alone."""
 
 FOLLOWING = ("depth", "embedding_width", "feed_forward_width", "head_width")
 """Properties of a config that are listed where they differ, beside its keys."""
@@ -69,38 +72,43 @@ LINES += (("#8A4B7F", (0, (3, 1, 1, 1, 1, 1)), 1.4), ("#7A7A7A", "-", 2.6))
 
 def main(options: Describe, configs: list[RunConfig]) -> int:
     """Prints what the topic says of the variants; 0. InputError for what cannot be shown or written."""
-    if options.topic == "beside" or options.is_implied_sweep:
-        variants = [started_from(config, start.checkpoint_of(config, allowed=SCALE)) for config in configs]
-        print(describe_beside.beside(variants, options.text, options.flops_per_second, options.to))
-    elif options.topic == "activations":
-        print(activations(options.to))
-    elif options.topic == "positions":
-        print(describe_positions.positions(configs, options.to, SCALE))
-    elif options.topic == "coordinates":
-        print(describe_coordinates.coordinates(configs, options.to))
-    elif options.topic == "numpy":
-        print(describe_numpy.numpy(configs, options.text, options.to))
-    elif options.topic == "scales":
-        print(scales(configs, options.overrides(), options.config_dir))
-    else:
-        for config in {(config.label, config.scale_name): config for config in configs}.values():
-            checkpoint = start.checkpoint_of(config, allowed=SCALE)
-            started, base, name = started_from(config, checkpoint), config.scale_name, "base"
-            other = compose.base_model(config.scale_name, options.config_dir)
-            typed = {override.partition("=")[0] for override in config.overrides}
-            if config.model.init_from is not None and "scale" not in typed:
-                other, base, name = replace(started.model, **vars(checkpoint.shape)), started.scale_name, "published"
-            print(describe(started, other, base, options.to, name))
+    topic = "beside" if options.is_implied_sweep else options.topic
+    if topic in ONE_VARIANT and len(configs) > 1:
+        raise InputError(f"describe {topic} shows one variant, the command line names {len(configs)}: leave -m out")
+    config, out = configs[0], options.to
+    with mpl.rc_context(STYLE):
+        if topic == "beside":
+            variants = [started_from(config, start.checkpoint_of(config, allowed=SCALE)) for config in configs]
+            print(describe_beside.beside(variants, options.text, options.flops_per_second, out))
+        elif topic == "activations":
+            print(activations(out))
+        elif topic == "positions":
+            print(describe_positions.positions(config, out, SCALE))
+        elif topic == "coordinates":
+            print(describe_coordinates.coordinates(config, out))
+        elif topic == "numpy":
+            print(describe_numpy.numpy(config, options.text, out))
+        elif topic == "scales":
+            print(scales(config, options.overrides(), options.config_dir))
+        else:
+            for config in {(config.label, config.scale_name): config for config in configs}.values():
+                checkpoint = start.checkpoint_of(config, allowed=SCALE)
+                started, base, name = started_from(config, checkpoint), config.scale_name, "base"
+                other = compose.base_model(config.scale_name, options.config_dir)
+                typed = {override.partition("=")[0] for override in config.overrides}
+                if config.model.init_from is not None and "scale" not in typed:
+                    other, base, name = replace(started.model, **vars(checkpoint.shape)), started.scale_name, "published"
+                print(describe(started, other, base, out, name))
     return 0
 
 
 def describe(config: RunConfig, base: ModelConfig, scale: str, out: Path, name: str = "base") -> str:
     """What is printed of one variant beside `base`, which is of this scale and name; writes its pictures to `out`."""
     rows = difference(base, config.model)
-    differences = table(("key", name, config.label), rows, "lrr") if rows else f"no difference from {name}"
+    differences = table(("key", name, config.label), rows) if rows else f"no difference from {name}"
     parts = compared(counts(base, config.task), counts(config.model, config.task))
-    paths = "\n".join(map(str, write_pictures(config, parts, out, name)))
-    parameters = table(("parameters", name, config.label, "change"), parts, "lrrr")
+    paths = write_pictures(config, parts, out, name)
+    parameters = table(("parameters", name, config.label, "change"), parts)
     beside = "" if config.scale_name == scale else f", beside {name} at scale {scale}"
     title = f"{config.label} at scale {config.scale_name}{beside}"
     tensors = [describe_shapes.of_model(config), *added_by_objective(config)]
@@ -112,20 +120,12 @@ def weights(config: RunConfig) -> list[str]:
     """What of each component is kept from published weights, derived and random; nothing without weights."""
     if config.model.init_from is None:
         return []
-    model = subject.classifier(config)
-    origins = huggingface.load_weights(config, model)
-    rows = [
-        (
-            part,
-            group.text,
-            str(len(group.names)),
-            f"{numbers:,}",
-            DASH if group.origin.error is None else f"{100 * group.origin.error:.3g} %",
-        )
-        for part, group, numbers in size.by_origin(model, origins)
-    ]
+    model, rows = subject.classifier(config), []
+    for part, group, numbers in size.by_origin(model, huggingface.load_weights(config, model)):
+        error = DASH if group.origin.error is None else f"{100 * group.origin.error:.3g} %"
+        rows.append((part, group.text, str(len(group.names)), f"{numbers:,}", error))
     heading = f"weights of {huggingface.folder_of(config.model.init_from)}"
-    return [f"{heading}\n\n{table(('component', 'comes from', 'tensors', 'numbers', 'largest error'), rows, 'llrrr')}"]
+    return [f"{heading}\n\n{table(('component', 'comes from', 'tensors', 'numbers', 'largest error'), rows, 'llr')}"]
 
 
 def added_by_objective(config: RunConfig) -> list[str]:
@@ -184,7 +184,7 @@ def pretraining_heads(run: RunConfig, base: ModelConfig, beside: str = "base") -
         plain = {}
     objectives = [heads.objective_of(model, run.pretrain).value for model in (base, run.model)]
     titles = ("pretraining heads", f"{beside} ({objectives[0]})", f"{run.label} ({objectives[1]})", "change")
-    return table(titles, compared(plain, ours), "lrrr")
+    return table(titles, compared(plain, ours))
 
 
 def counts(config: EncoderConfig, task: TaskConfig) -> dict[str, int]:
@@ -200,17 +200,15 @@ def change(before: int, after: int) -> str:
     return f"{100 * (after - before) / before:+.1f} %"
 
 
-def write_pictures(config: RunConfig, parts: list[Row], out: Path, beside: str) -> list[Path]:
-    """The PNG and SVG files; InputError where `out` cannot be written."""
+def write_pictures(config: RunConfig, parts: list[Row], out: Path, beside: str) -> str:
+    """The paths of the PNG and SVG files; InputError where `out` cannot be written."""
     total, effective = parts[-2:]
     subtitle = f"{total[2]} parameters ({total[3]} against {beside})" if total[3] != "=" else f"{total[2]} parameters"
     if effective[2] != total[2]:
         subtitle += f", {effective[2]} with every use of a shared layer"
     title = f"{config.label}, scale {config.scale_name}"
     drawn = describe_picture.architecture_of(subject.shapes(config.model, config.task), title, subtitle)
-    with mpl.rc_context(STYLE):
-        name = file_name(f"{config.label}-{config.scale_name}")
-        return save(describe_picture.draw(drawn), out, name)
+    return save(describe_picture.draw(drawn), out, file_name(f"{config.label}-{config.scale_name}"))
 
 
 # Scales
@@ -229,11 +227,8 @@ class AtScale:
     step_bytes: int | None
 
 
-def scales(configs: list[RunConfig], choices: list[str], config_dir: str | None) -> str:
-    """The table; InputError for several variants."""
-    if len(configs) > 1:
-        raise InputError(f"describe scales shows one variant, the command line names {len(configs)}: leave -m out")
-    (config,) = configs
+def scales(config: RunConfig, choices: list[str], config_dir: str | None) -> str:
+    """The table; InputError for weights, which have one scale."""
     if config.pretrain.checkpoint is not None or config.model.init_from is not None:
         raise InputError("weights have one scale: leave model.init_from and pretrain.from out, or `scales`")
     length = config.measure.length or min(MEASURED_LENGTH, config.model.longest_text)
@@ -258,7 +253,7 @@ def scales(configs: list[RunConfig], choices: list[str], config_dir: str | None)
     if any(scale.flops is None for scale in counts):
         notes.append(f"{DASH}: models of that scale take no text of {length} tokens")
     below = [*notes, *refused]
-    return "\n".join([title, "", table(SCALES_HEAD, rows, "lrrrrrrrrr"), "", *(wrapped(line, 0) for line in below)])
+    return "\n".join([title, "", table(SCALES_HEAD, rows), "", *map(wrapped, below)])
 
 
 def names(config_dir: str | None) -> list[str]:
@@ -268,16 +263,11 @@ def names(config_dir: str | None) -> list[str]:
 
 
 def counted(name: str, model: ModelConfig, config: RunConfig, length: int) -> AtScale:
-    """Counts on the meta device; AdamW's memory as of a training step of measure.batch_size texts."""
-    parts = size.components(subject.shapes(model, config.task))
-    total = sum(parts.values())
-    embeddings = total - parts["layers"] - parts["pooler"] - parts["head"]
-    forward = step_bytes = None
-    if length <= model.longest_text:
-        shape = replace(subject.step_shape(config, config.measure.batch_size), config=model, length=length)
-        forward = flops.counted(model, shape.num_outputs, 1, length, False, shape.head)
-        step_bytes = memory_formula.parts(shape, config.hardware, config.finetune.activation_checkpointing).total
-    return AtScale(name, model, total, embeddings, parts["layers"], forward, step_bytes)
+    """Counts on the meta device."""
+    sizes = size.sizes(subject.shapes(model, config.task))
+    parameters = (sizes[f"model/params_{part}"] for part in ("total", "embedding", "encoder"))
+    costs = describe_beside.costs(config, model, length) if length <= model.longest_text else (None, None)
+    return AtScale(name, model, *parameters, *costs)
 
 
 def row(scale: AtScale, current: AtScale) -> Row:
@@ -358,9 +348,8 @@ def activations(out: Path) -> str:
     head = ("activation", "least value", "derivative", "feed-forward of", "gated in", "pooler of")
     title = f"activations that models know, and their derivatives, from {-REACH:g} to {REACH:g}"
     note = "gated: the feed-forward is act(x W) * x V, so silu is SwiGLU and gelu GEGLU (arXiv:2002.05202)"
-    with mpl.rc_context(STYLE):
-        paths = save(draw(drawn, sorted(name for name, used in models.items() if used["gated"])), out, "activations")
-    return "\n".join([title, "", table(head, rows, "lrrlll"), "", note, "", *map(str, paths)])
+    paths = save(draw(drawn, sorted(name for name, used in models.items() if used["gated"])), out, "activations")
+    return "\n\n".join([title, table(head, rows, "lrrl"), note, paths])
 
 
 def draw(drawn: list[Curve], gated: list[str]) -> Figure:
@@ -368,19 +357,16 @@ def draw(drawn: list[Curve], gated: list[str]) -> Figure:
     figure = Figure(figsize=(11, 5.6), layout="constrained")
     figure.suptitle("Activation functions and their derivatives", fontweight="bold", fontsize=12)
     left, right = figure.subplots(1, 2, sharex=True, sharey=True)
-    for axes, title, lines in (
-        (left, "function", [curve.values for curve in drawn]),
-        (right, "derivative", [curve.slopes for curve in drawn]),
-    ):
+    for axes, title, of in ((left, "function", "values"), (right, "derivative", "slopes")):
         axes.set(xlim=(-REACH, REACH), ylim=(LOWEST, HIGHEST))
-        axes.set_title(title, loc="left", fontsize=10)
+        axes.set_title(title, loc="left")
         axes.axhline(0, color="#BBBBBB", linewidth=0.8, zorder=0)
         axes.axvline(0, color="#BBBBBB", linewidth=0.8, zorder=0)
-        axes.spines[["top", "right"]].set_visible(False)
-        for (colour, dashes, width), curve, y in zip(LINES, drawn, lines, strict=True):
+        for (colour, dashes, width), curve in zip(LINES, drawn, strict=True):
+            y = getattr(curve, of)
             broken = np.where(np.abs(np.diff(y, append=y[-1])) > JUMP, np.nan, y)
             x = np.linspace(-REACH, REACH, POINTS)
             axes.plot(x, broken, color=colour, linestyle=dashes, linewidth=width, label=curve.name)
-    left.legend(loc="upper left", frameon=False, handlelength=4)
+    left.legend(loc="upper left", handlelength=4)
     figure.supxlabel(f"x; also with a gate, act(x W) * x V: {', '.join(gated)}", fontsize=9)
     return figure

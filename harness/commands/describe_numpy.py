@@ -5,7 +5,6 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-import matplotlib as mpl
 import numpy as np
 import torch
 from matplotlib.figure import Figure
@@ -15,7 +14,7 @@ from tqdm import tqdm
 
 from harness.commands import numpy_encoder as written_out
 from harness.commands.numpy_encoder import add, own
-from harness.commands.pictures import STYLE, save
+from harness.commands.pictures import save
 from harness.config.schema import RunConfig
 from harness.errors import InputError
 from harness.tasks.synthetic import paradigms
@@ -61,11 +60,8 @@ class Toy(nn.Module):
         return {name: one.detach().numpy().copy() for name, one in self.named_parameters()}
 
 
-def numpy(configs: list[RunConfig], text: str, out: Path) -> str:
+def numpy(config: RunConfig, text: str, out: Path) -> str:
     """What is printed; writes the curve of the training to `out`. InputError for a variant that is not written out."""
-    if len(configs) > 1:
-        raise InputError(f"describe numpy shows one variant, the command line names {len(configs)}: leave -m out")
-    (config,) = configs
     refuse_other(config.model)
     words, sentences = words_of(text), [words_of(row["sentence_good"]) for row in paradigms.generate(3, "train")[:SENTENCES]]
     vocabulary = [*SPECIAL, *sorted({*words, *(word for sentence in sentences for word in sentence)})]
@@ -82,10 +78,9 @@ def numpy(configs: list[RunConfig], text: str, out: Path) -> str:
     rows = [(str(step), f"{losses[step]:.3f}", f"{torch_losses[step]:.3f}") for step in range(0, STEPS + 1, STEPS // 10)]
     trained = f"masked words of {SENTENCES} sentences, {SHARE * 100:.0f} % anew at each step; Adam at {RATE:g}, in NumPy"
     ends = f"at most {apart:.1e} nats between the two; guessing has {np.log(len(vocabulary)):.3f}"
-    with mpl.rc_context(STYLE):
-        paths = save(drawn(losses, len(vocabulary)), out, "numpy")
-    curve = table(("step", "loss, NumPy", "loss, torch"), rows, "rrr")
-    return "\n\n".join([head, stages_text, wrapped(trained, 0), curve, ends, "\n".join(map(str, paths))])
+    curve = table(("step", "loss, NumPy", "loss, torch"), rows, "r")
+    paths = save(drawn(losses, len(vocabulary)), out, "numpy")
+    return "\n\n".join([head, stages_text, wrapped(trained), curve, ends, paths])
 
 
 def refuse_other(model: EncoderConfig) -> None:
@@ -211,5 +206,4 @@ def drawn(losses: list[float], words: int) -> Figure:
     axes.axhline(np.log(words), color="0.5", linestyle=(0, (4, 3)), linewidth=1)
     axes.annotate("guessing", (len(losses), np.log(words)), (0, 3), textcoords="offset points", ha="right", color="0.35")
     axes.set(xlabel="step", ylabel="loss of masked words, nats", ylim=(0, None), title=f"{SENTENCES} sentences, in NumPy")
-    axes.spines[["top", "right"]].set_visible(False)
     return figure

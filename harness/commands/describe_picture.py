@@ -3,7 +3,7 @@
 So the picture agrees with the model. Lengths are inches. Equal layers are one group, with the number of times that they run.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from textwrap import wrap
 
@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from harness.commands.describe_shapes import numbered
-from harness.commands.pictures import fitted, rounded, sheet
+from harness.commands.pictures import CENTRED, fitted, rounded, sheet
 from models.describe import Column, Part
 from models.heads import Classifier
 
@@ -70,11 +70,6 @@ class Architecture:
     title: str
     subtitle: str
     columns: tuple[tuple[Item, ...], ...]
-
-    def boxes(self) -> Iterator[Box]:
-        """All boxes; their parameters add up to those of the model."""
-        for item in (item for column in self.columns for item in column):
-            yield from [item] if isinstance(item, Box) else item.boxes
 
 
 def architecture_of(model: Classifier, title: str, subtitle: str) -> Architecture:
@@ -172,7 +167,7 @@ class ColumnPainter:
 
     def label(self, y: float, text: str) -> None:
         """Writes the text in the middle of the column."""
-        self.axes.text(self.middle, y, text, ha="center", va="center", color="#444444")
+        self.axes.text(self.middle, y, text, **CENTRED, color="#444444")
 
     def box(self, box: Box) -> float:
         """Draws the box at `y`, moves `y` above it, and returns its bottom."""
@@ -180,9 +175,9 @@ class ColumnPainter:
         self.arrow()
         rounded(self.axes, self.x, bottom, WIDTH, _height(box), facecolor=COLOURS[box.kind], zorder=3)
         top = bottom + _height(box) - 0.075 - LINE / 2
-        self.axes.text(self.middle, top, box.title, ha="center", va="center", fontweight="bold", fontsize=8.5)
+        self.axes.text(self.middle, top, box.title, **CENTRED, fontweight="bold", fontsize=8.5)
         for number, line in enumerate(_lines(box), 1):
-            self.axes.text(self.middle, top - LINE * number, line, ha="center", va="center", fontsize=7.5)
+            self.axes.text(self.middle, top - LINE * number, line, **CENTRED, fontsize=7.5)
         if box.parameters:
             times = f"{box.copies} × " if box.copies > 1 else ""
             text = f"{times}{box.parameters:,}"

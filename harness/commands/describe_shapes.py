@@ -11,10 +11,9 @@ from itertools import groupby
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
-from torch.overrides import TorchFunctionMode
 
 from harness.checkpoints import teacher
+from harness.commands.inspect_pictures import KernelCalls
 from harness.config.resolve import MEASURED_LENGTH
 from harness.config.schema import RunConfig
 from harness.measure import pretraining_heads as heads
@@ -95,7 +94,11 @@ def of_model(config: RunConfig) -> str:
     B, T = config.measure.batch_size, config.measure.length or min(MEASURED_LENGTH, config.model.longest_text)
     first, second = _classified(config, B, T), _classified(config, B + 1, max(T - 1, 1))
     title = f"shapes of one forward pass over B={B} texts of T={T} tokens (measure.batch_size, measure.length)"
-    return "\n".join([wrapped(title, 0), legend(first.sizes), "", table(HEAD, list(rows(first, second)), "llllr")])
+    return _page(title, [legend("encoder", config.model, first.sizes.outputs)], first, second)
+
+
+def _page(title: str, legends: list[str], first: Traced, second: Traced) -> str:
+    return "\n".join([wrapped(title), *legends, "", table(HEAD, list(rows(first, second)), "llllr")])
 
 
 def _classified(config: RunConfig, B: int, T: int) -> Traced:
@@ -121,8 +124,8 @@ def of_objective(run: RunConfig) -> str:
         f"P={first.sizes.varying['P']} predicted (pretrain.batch_size, length)"
         + (f", N={first.sizes.varying['N']} left in the inputs" if "N" in first.sizes.varying else "")
     )
-    others = [Sizes({}, {name: config}) for name, config in first.sizes.encoders.items() if name != "encoder"]
-    return "\n".join([wrapped(title, 0), *map(legend, others), "", table(HEAD, list(rows(first, second)), "llllr")])
+    others = [legend(name, config) for name, config in first.sizes.encoders.items() if name != "encoder"]
+    return _page(title, others, first, second)
 
 
 def _trained(run: RunConfig, B: int, T: int) -> Traced:
@@ -166,7 +169,7 @@ def _objective(run: RunConfig) -> Objective:
 def trace(roots: dict[str, nn.Module], run: Callable[[], object]) -> list[Seen]:
     """What `run` makes in the modules below `roots`, which belong to this call: they keep the hooks."""
     recorder = _Recorder(roots)
-    with torch.no_grad(), _Attention(recorder):
+    with torch.no_grad(), KernelCalls(recorder.attention):
         run()
     return recorder.seen
 
@@ -268,9 +271,14 @@ class _Recorder:
             title = "position_embedding" if table in self._counted else "sines and cosines"
             self.add(table, title, vectors.shape, *self._counted.get(table, (None, False)))
 
-    def inside(self, name: str, shape: Size) -> None:
-        """A tensor that no module makes, in the module that runs now."""
-        self.add(f"{self._open[-1]}.{name}", name, shape)
+    def attention(self, query: Tensor, key: Tensor, value: Tensor, bias: Tensor | None, _: object, output: Tensor) -> None:
+        """The tensors of torch's attention, which no module makes, in the module that runs now."""
+        shapes = {"queries": query.shape, "keys": key.shape, "values": value.shape}
+        if bias is not None and bias.is_floating_point():
+            shapes["bias of scores"] = bias.shape
+        shapes |= {"scores": (*query.shape[:-1], key.shape[-2]), "context": output.shape}
+        for name, shape in shapes.items():
+            self.add(f"{self._open[-1]}.{name}", name, shape)
 
     def add(self, path: str, name: str, shape: Size, parameters: int | None = None, tied: bool = False) -> None:
         """A tensor of the module at this path; nothing in the second pass of an encoder."""
@@ -301,26 +309,6 @@ def _stage(path: str) -> str:
     if path.endswith(LAST_NORM):
         return "after the last layer"
     return next((stage for part, stage in STAGES.items() if part in parts), parts[-2] if "layers" in parts else "")
-
-
-class _Attention(TorchFunctionMode):
-    """Sees each call of the attention function, and the shape of the scores between its queries and keys."""
-
-    def __init__(self, recorder: _Recorder) -> None:
-        super().__init__()
-        self._recorder = recorder
-
-    def __torch_function__(self, func: Callable, types: object, args: tuple = (), kwargs: dict | None = None) -> object:
-        output = func(*args, **(kwargs or {}))
-        if func is F.scaled_dot_product_attention:
-            (query, key, value), bias = args, kwargs["attn_mask"]
-            shapes = {"queries": query.shape, "keys": key.shape, "values": value.shape}
-            if bias is not None and bias.is_floating_point():
-                shapes["bias of scores"] = bias.shape
-            shapes |= {"scores": (*query.shape[:-1], key.shape[-2]), "context": output.shape}
-            for name, shape in shapes.items():
-                self._recorder.inside(name, shape)
-        return output
 
 
 def merged(seen: list[Seen]) -> list[Seen]:
@@ -383,9 +371,8 @@ def _of_model(seen: Seen, sizes: Sizes, is_last: bool) -> list[tuple[str, int]]:
     return [*([("C", sizes.outputs)] if seen.owner == "head" else []), *pairs]
 
 
-def legend(sizes: Sizes) -> str:
+def legend(name: str, config: EncoderConfig, outputs: int = 0) -> str:
     """What the symbols of an encoder mean, with their values."""
-    ((name, config),) = sizes.encoders.items()
     attending = config.body in (Body.transformer, Body.encoder_decoder)
     facts = {"D": (config.hidden_size, "hidden")}
     if config.embedding_width != config.hidden_size:
@@ -396,11 +383,11 @@ def legend(sizes: Sizes) -> str:
             facts["A"] = config.attention_width, "all heads"
         facts["F"] = config.feed_forward_width, "feed-forward"
     facts["V"] = config.vocab_size, "pieces"
-    if sizes.outputs:
-        facts["C"] = sizes.outputs, "outputs"
+    if outputs:
+        facts["C"] = outputs, "outputs"
     prefix = "" if name == "encoder" else f"{name}: "
     parts = (f"{symbol}={value} {meaning}".replace(" ", "\N{NO-BREAK SPACE}") for symbol, (value, meaning) in facts.items())
-    return wrapped(prefix + ", ".join(parts), 0)
+    return wrapped(prefix + ", ".join(parts))
 
 
 # Text

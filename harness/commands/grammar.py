@@ -234,7 +234,7 @@ class Grammar:
         if self._takes_config:
             switches["--config-dir DIR"] = "adds your own conf/ files"
         usage = " ".join([self.call, *words, *(["[KEY=VALUE ...]"] if self.keys or self.composed else [])])
-        paragraphs = [wrapped(" ".join(text.split()), 0) for text in (described, *below.split("\n\n"))]
+        paragraphs = [wrapped(" ".join(text.split())) for text in (described, *below.split("\n\n"))]
         parts = [f"usage: {usage}", paragraphs[0], _listed("keys", keys), _listed("switches", switches), *paragraphs[1:]]
         return "\n\n".join(filter(None, parts))
 

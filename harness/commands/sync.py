@@ -13,6 +13,7 @@ from harness.checksums import TornError
 from harness.commands.options import Sync
 from harness.errors import InputError
 from harness.study import status
+from harness.terminal import counted
 from harness.tracking import database, run_log
 from harness.tracking.run_log import State
 from harness.tracking.trackers import complaint
@@ -98,5 +99,5 @@ def _plan(records: dict[Path, dict[str, Any]], study: str) -> list[dict[str, str
 def main(options: Sync) -> int:
     """0; InputError where MLflow is unreachable."""
     count = sync(options.output, options.uri)
-    print(f"synced {count} run{'s'[: count != 1]}")
+    print(f"synced {counted(count, 'run')}")
     return 0

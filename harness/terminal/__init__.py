@@ -10,7 +10,7 @@ import sys
 import textwrap
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from typing import ParamSpec
 
 from rich.cells import cell_len, set_cell_size
@@ -30,35 +30,30 @@ DASH = "-"
 """In place of a value that is missing."""
 
 
-def table(head: Row, rows: list[Row], aligned: str, keys: int = 1) -> str:
-    """Columns under their heads, `l` to the left and `r` to the right.
+def table(head: Row, rows: list[Row], aligned: str = "lr", keys: int = 1) -> str:
+    """Columns under their heads, `l` to the left and `r` to the right, the last letter for all columns that follow.
 
     One that is wider than the terminal is several below each other, each with the first `keys` columns.
     """
-    lines = [head, *rows]
-    widths = [max(len(line[column]) for line in lines) for column in range(len(head))]
-    sides = {"l": str.ljust, "r": str.rjust}
+    sides, padded = {"l": str.ljust, "r": str.rjust}, []
+    for texts, side in zip(zip(head, *rows, strict=True), aligned.ljust(len(head), aligned[-1]), strict=True):
+        width = max(map(len, texts))
+        padded.append([sides[side](text, width) for text in texts])
+    blocks = [padded[: keys + 1]]
+    for column in padded[keys + 1 :]:
+        if _has_width() and _width([*blocks[-1], column]) > columns():
+            blocks.append(padded[:keys])
+        blocks[-1].append(column)
     shown = []
-    for block in _blocks(widths, keys):
-        texts = ([sides[aligned[column]](line[column], widths[column]) for column in block] for line in lines)
-        printed = ["  ".join(line).rstrip() for line in texts]
-        shown.append("\n".join([printed[0], "-" * _width(widths, block), *printed[1:]]))
+    for block in blocks:
+        titles, *lines = ("  ".join(line).rstrip() for line in zip(*block, strict=True))
+        shown.append("\n".join([titles, "-" * _width(block), *lines]))
     return "\n\n".join(shown)
 
 
-def _width(widths: list[int], block: Iterable[int]) -> int:
-    return sum(widths[column] + 2 for column in block) - 2
-
-
-def _blocks(widths: list[int], keys: int) -> list[list[int]]:
-    """The columns of each table, as many as the terminal takes."""
-    first, blocks = list(range(keys)), [list(range(min(keys + 1, len(widths))))]
-    for column in range(keys + 1, len(widths)):
-        if _has_width() and _width(widths, [*blocks[-1], column]) > columns():
-            blocks.append([*first, column])
-        else:
-            blocks[-1].append(column)
-    return blocks
+def _width(block: list[list[str]]) -> int:
+    """Characters of a line of these columns."""
+    return sum(len(column[0]) + 2 for column in block) - 2
 
 
 def _has_width() -> bool:
@@ -70,7 +65,7 @@ def columns() -> int:
     return shutil.get_terminal_size((WIDTH, 24)).columns if _has_width() else WIDTH
 
 
-def wrapped(text: str, indent: int, first: str = "", ending: str = "") -> str:
+def wrapped(text: str, indent: int = 0, first: str = "", ending: str = "") -> str:
     """The text, at most WIDTH and the terminal wide, below an indent which `first` begins; lines but the last have the ending.
 
     A number stays with its percent sign and with the bracket that says where it holds. No-break spaces are kept together.

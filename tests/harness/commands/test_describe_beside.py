@@ -52,7 +52,7 @@ def test_commas_put_variants_beside_each_other(capsys, tmp_path):
 
 
 def test_two_variants_have_factors(capsys, tmp_path, monkeypatch):
-    monkeypatch.setattr(describe_beside, "_pictures", lambda *_: [])
+    monkeypatch.setattr(describe_beside, "_pictures", lambda *_: "")
     rows = rows_of(said(capsys, "scale=mini_bert,larger_bert", f"to={tmp_path}")[1])
     assert rows["vocabulary"] == ["8,192", "50,000", "6.1x"]
     assert rows["head size"] == ["48", "48", "1x"]
@@ -60,7 +60,7 @@ def test_two_variants_have_factors(capsys, tmp_path, monkeypatch):
 
 
 def test_time_of_a_pretraining_is_that_of_its_counted_flops(capsys, tmp_path, monkeypatch):
-    monkeypatch.setattr(describe_beside, "_pictures", lambda *_: [])
+    monkeypatch.setattr(describe_beside, "_pictures", lambda *_: "")
     budget = ["pretrain.steps=1000", "pretrain.batch_size=8", "pretrain.length=32"]
     arguments = ["scale=tiny", "model=base,albert", "pretrain=mlm", *budget, "flops_per_second=1e12", f"to={tmp_path}"]
     rows = rows_of(said(capsys, *arguments)[1])
@@ -114,6 +114,6 @@ def test_what_cannot_be_shown_is_one_line(capsys, tmp_path, arguments, message):
 
 
 def test_brackets_are_not_a_sweep(capsys, tmp_path, monkeypatch):
-    monkeypatch.setattr("harness.commands.describe.write_pictures", lambda *_: [])
+    monkeypatch.setattr("harness.commands.describe.write_pictures", lambda *_: "")
     _, out, _ = said(capsys, "scale=tiny", "enhancement=[swiglu,shared]", f"to={tmp_path}")
     assert out.startswith("base+shared+swiglu at scale tiny")
