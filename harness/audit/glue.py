@@ -4,7 +4,7 @@ from statistics import fmean
 
 from harness import tags
 from harness.metrics import SCORE_TITLES
-from harness.terminal import DASH, Row, table, wrapped
+from harness.terminal import DASH, Row, counted, table, wrapped
 from harness.tracking.run_log import FinishedRun
 
 STATED = "arXiv:1810.04805, table 1, page 6"
@@ -38,7 +38,7 @@ def compared(runs: list[FinishedRun]) -> str:
         "Here: on the validation sets, the mean over the runs of an arm. That is another split, and the best is chosen "
         "afterwards: it shows what was reached, not which is better.",
     ]
-    return "\n".join([table(head, rows, "lrrrrrrl"), "", *(wrapped(note, 0) for note in notes)])
+    return "\n".join([table(head, rows, "lrrrrrrl"), "", *map(wrapped, notes)])
 
 
 def best(runs: list[FinishedRun], task: str, metric: str) -> tuple[str, str]:
@@ -50,5 +50,5 @@ def best(runs: list[FinishedRun], task: str, metric: str) -> tuple[str, str]:
     if not arms:
         return DASH, DASH
     (arm, scale), scores = max(arms.items(), key=lambda item: fmean(item[1]))
-    named = ", ".join(filter(None, (arm, scale, f"{len(scores)} run{'s' * (len(scores) > 1)}")))
+    named = ", ".join(filter(None, (arm, scale, counted(len(scores), "run"))))
     return f"{100 * fmean(scores):.1f}", named

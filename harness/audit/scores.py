@@ -4,7 +4,6 @@ Two runs are compared where all facts agree that the claim does not name. Where 
 but for those that the arm of one of them sets.
 """
 
-import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -51,8 +50,8 @@ MOST_SEEDS = 1000
 MOST_NAMED = 2
 """Settings that are named of sections which differ in nothing else; a resized model differs in more."""
 
-Arms = dict[str, list[FinishedRun]]
-"""Facts of an arm, as JSON -> its runs."""
+Arms = dict[arms.Known, list[FinishedRun]]
+"""Facts of an arm -> its runs."""
 
 Pair = tuple[list[FinishedRun], ...]
 """The runs of two arms: of `of` and of `against`."""
@@ -153,15 +152,14 @@ def _point(difference: Difference, where: Where) -> Point:
 def _sections(reading: Score, against: str, runs: list[FinishedRun]) -> list[Section]:
     """Every pair of arms of the two sides whose facts agree: what is free may differ within a side."""
     sides, needed = [facts_of(text) for text in (reading.of, against)], facts_of(reading.needs)
-    found: dict[str, tuple[Arms, Arms]] = {}
+    found: dict[arms.Known, tuple[Arms, Arms]] = {}
     for run in runs:
         place = _side(run, sides)
         fits = reading.metric in run.metrics and _has(run, needed) and run.tags.get(tags.REPLICATE) != "true"
         if place is None or not fits or (reading.tasks and run.tags.get(tags.TASK) not in reading.tasks):
             continue
-        held = _held(run, sides)
-        of_side = found.setdefault(json.dumps(held, sort_keys=True), ({}, {}))[place]
-        of_side.setdefault(json.dumps(arms.facts(run.params), sort_keys=True), []).append(run)
+        of_side = found.setdefault(arms.known(_held(run, sides)), ({}, {}))[place]
+        of_side.setdefault(arms.known(arms.facts(run.params)), []).append(run)
     pairs = [
         pair for arms_of in found.values() for pair in product(*(side.values() for side in arms_of)) if _agree(pair, sides)
     ]
