@@ -258,6 +258,13 @@ _LOADS = {
     "simulated_server": "random arrivals, simulated",
 }
 
+_SCORES_BESIDE = {
+    f"{name}_{split}": f"{title}, {rows}"
+    for split, rows in BESIDE.items()
+    for name, title in SCORE_TITLES.items()
+    if name != "score"
+}
+
 _BY_STEP_AND_TRAINING = """
 by seed  lower    ms         timing/latency_ms                      median latency of one launch, wall clock
 by seed  higher   tokens/s   timing/tokens_per_s                    inference throughput of one launch
@@ -347,6 +354,15 @@ by seed      neither  documents  corpus/documents                   documents of
 by seed      neither  share      corpus/overlap                     evaluation items with an n-gram of the corpus
 """
 
+_SCORED = """
+by seed  higher  score  eval/{name}  {title}
+"""
+
+_OF_ITEMS = """
+shown  neither  UNIT  eval/{name}_low   {title}, low end of its 95 % interval over items
+shown  neither  UNIT  eval/{name}_high  {title}, high end of its 95 % interval over items
+"""
+
 _OF_OPTIMISER = """
 by seed  neither  1      {name}/learning_rate        learning rate of {title}
 by seed  neither  1      {name}/gradient_norm        gradient norm of {title}, before clipping
@@ -367,33 +383,19 @@ def _declared(rows: str, members: Mapping[str, str] | None = None) -> list[Metri
     return metrics
 
 
-def _scores() -> list[Metric]:
-    higher = Direction.HIGHER
-    evaluated = [Metric(f"eval/{name}", "score", higher, title) for name, title in SCORE_TITLES.items()]
-    beside = [
-        Metric(f"eval/{name}_{split}", "score", higher, f"{title}, {rows}")
-        for split, rows in BESIDE.items()
-        for name, title in SCORE_TITLES.items()
-        if name != "score"
-    ]
-    of_items = [
-        Metric(
-            f"eval/{name}_{end}", unit, Direction.NEITHER, f"{title}, {end} end of its 95 % interval over items", Compared.SHOWN
-        )
-        for name, title, unit in [*((name, title, "score") for name, title in SCORE_TITLES.items()), ("loss", "loss", "loss")]
-        for end in ("low", "high")
-    ]
-    return evaluated + beside + of_items
-
-
-METRICS = {
-    metric.name: metric
-    for metric in (
-        *(*_declared(_COUNTED), *_declared(_OF_COMPONENT, PARAMETER_COMPONENTS)),
-        *(*_declared(_MEASURED), *_declared(_UNDER_LOAD, _LOADS), *_declared(_BY_STEP_AND_TRAINING), *_scores()),
-        *_declared(_OF_OPTIMISER, {"pretrain": "pretraining", "finetune": "fine-tuning"}),
-    )
-}
+_ALL = [
+    *_declared(_COUNTED),
+    *_declared(_OF_COMPONENT, PARAMETER_COMPONENTS),
+    *_declared(_MEASURED),
+    *_declared(_UNDER_LOAD, _LOADS),
+    *_declared(_BY_STEP_AND_TRAINING),
+    *_declared(_SCORED, SCORE_TITLES),
+    *_declared(_SCORED, _SCORES_BESIDE),
+    *_declared(_OF_ITEMS.replace("UNIT", "score"), SCORE_TITLES),
+    *_declared(_OF_ITEMS.replace("UNIT", "loss"), {"loss": "loss"}),
+    *_declared(_OF_OPTIMISER, {"pretrain": "pretraining", "finetune": "fine-tuning"}),
+]
+METRICS = {metric.name: metric for metric in _ALL}
 """All there are, by name."""
 
 
