@@ -72,21 +72,14 @@ class Seen:
 
 
 @dataclass(frozen=True)
-class Sizes:
-    """The sizes of one pass: varying ones by symbol, and those of each encoder in it."""
+class Traced:
+    """One pass: its varying sizes by symbol, the encoders in it, and what it has made."""
 
     varying: dict[str, int]
     encoders: dict[str, EncoderConfig]
-    outputs: int = 0
-
-
-@dataclass(frozen=True)
-class Traced:
-    """What one pass has made, and how large it was."""
-
-    seen: list[Seen]
-    sizes: Sizes
+    seen: list[Seen] = field(default_factory=list)
     order: dict[str, list[tuple]] = field(default_factory=dict)  # of the blocks of each encoder
+    outputs: int = 0
 
 
 def of_model(config: RunConfig) -> str:
@@ -94,7 +87,7 @@ def of_model(config: RunConfig) -> str:
     B, T = config.measure.batch_size, config.measure.length or min(MEASURED_LENGTH, config.model.longest_text)
     first, second = _classified(config, B, T), _classified(config, B + 1, max(T - 1, 1))
     title = f"shapes of one forward pass over B={B} texts of T={T} tokens (measure.batch_size, measure.length)"
-    return _page(title, [legend("encoder", config.model, first.sizes.outputs)], first, second)
+    return _page(title, [legend("encoder", config.model, first.outputs)], first, second)
 
 
 def _page(title: str, legends: list[str], first: Traced, second: Traced) -> str:
@@ -106,7 +99,7 @@ def _classified(config: RunConfig, B: int, T: int) -> Traced:
     ids = Batch(torch.zeros(B, T, dtype=torch.int64, device="meta"))
     seen = trace(dict(model.named_children()), lambda: model(ids))
     order = {"encoder": model.encoder.layers.execution_order()}
-    return Traced(seen, Sizes({"B": B, "T": T}, {"encoder": config.model}, subject.outputs_of(config.task)), order)
+    return Traced({"B": B, "T": T}, {"encoder": config.model}, seen, order, subject.outputs_of(config.task))
 
 
 # The objective
@@ -121,10 +114,10 @@ def of_objective(run: RunConfig) -> str:
     first, second = _trained(run, B, T), _trained(run, B + 1, max(T - 1, 1))
     title = (
         f"shapes of what {run.pretrain.objective.value} adds: B={B} sequences of T={T} tokens, "
-        f"P={first.sizes.varying['P']} predicted (pretrain.batch_size, length)"
-        + (f", N={first.sizes.varying['N']} left in the inputs" if "N" in first.sizes.varying else "")
+        f"P={first.varying['P']} predicted (pretrain.batch_size, length)"
+        + (f", N={first.varying['N']} left in the inputs" if "N" in first.varying else "")
     )
-    others = [legend(name, config) for name, config in first.sizes.encoders.items() if name != "encoder"]
+    others = [legend(name, config) for name, config in first.encoders.items() if name != "encoder"]
     return _page(title, others, first, second)
 
 
@@ -146,10 +139,10 @@ def _trained(run: RunConfig, B: int, T: int) -> Traced:
     if isinstance(objective, SpanCorruption):
         varying["N"] = batch.inputs.input_ids.shape[1]
     order = {name: encoder.layers.execution_order() for name, encoder in encoders.items()}
-    sizes = Sizes(varying, {name: encoder.config for name, encoder in encoders.items()})
+    configs = {name: encoder.config for name, encoder in encoders.items()}
     seen = [replace(it, stage="encoder, as above") if it.owner == "encoder" else it for it in seen]
     beside = [it for it in seen if it.owner != "encoder" or it.name == "input ids"]
-    return Traced([*beside, Seen("loss", None, "", "nats", loss[0])], sizes, order)
+    return Traced(varying, configs, [*beside, Seen("loss", None, "", "nats", loss[0])], order)
 
 
 def _objective(run: RunConfig) -> Objective:
@@ -326,12 +319,12 @@ def merged(seen: list[Seen]) -> list[Seen]:
 # Symbols
 
 
-def symbols(seen: Seen, again: Seen, sizes: Sizes, others: Sizes) -> str:
+def symbols(seen: Seen, again: Seen, first: Traced, second: Traced) -> str:
     """`[B, T, D]`; a number that is neither a size of the pass nor one of the model stays a number."""
     named = []
     for place, (value, other) in enumerate(zip(seen.shape, again.shape, strict=True)):
-        of_model = _of_model(seen, sizes, is_last=place == len(seen.shape) - 1)
-        varying = _varying(value, other, sizes.varying, others.varying)
+        of_model = _of_model(seen, first, is_last=place == len(seen.shape) - 1)
+        varying = _varying(value, other, first.varying, second.varying)
         named.append(varying or next((symbol for symbol, size in of_model if size == value), f"{value}"))
     return f"[{', '.join(named)}]"
 
@@ -353,9 +346,9 @@ def _varying(value: int, other: int, first: dict[str, int], second: dict[str, in
     return ""
 
 
-def _of_model(seen: Seen, sizes: Sizes, is_last: bool) -> list[tuple[str, int]]:
+def _of_model(seen: Seen, traced: Traced, is_last: bool) -> list[tuple[str, int]]:
     """Symbols and sizes of the model, in the order in which they are tried for a dimension; E and A only where not D."""
-    encoders = sizes.encoders
+    encoders = traced.encoders
     first = seen.owner.split(".")[0].split("_")[0]  # `generator` of `generator_head`, `teacher` of `teacher.head`
     near = [name for name in encoders if name.split(".")[0] == first]
     config = encoders[near[0] if near else "encoder" if "encoder" in encoders else next(iter(encoders))]
@@ -368,7 +361,7 @@ def _of_model(seen: Seen, sizes: Sizes, is_last: bool) -> list[tuple[str, int]]:
     pairs += [("2F", 2 * F), ("D/2", D // 2), ("V", config.vocab_size)]
     if seen.stage == "feed-forward" and seen.name in ("input", "activated"):
         return [("F", F), ("2F", 2 * F), *pairs]
-    return [*([("C", sizes.outputs)] if seen.owner == "head" else []), *pairs]
+    return [*([("C", traced.outputs)] if seen.owner == "head" else []), *pairs]
 
 
 def legend(name: str, config: EncoderConfig, outputs: int = 0) -> str:
@@ -396,7 +389,7 @@ def legend(name: str, config: EncoderConfig, outputs: int = 0) -> str:
 def rows(first: Traced, second: Traced) -> Iterator[Row]:
     """The rows of the first pass, with symbols by what differs in the second; equal layers once."""
     pairs = zip(first.seen, second.seen, strict=True)
-    named = merged([replace(seen, symbols=symbols(seen, again, first.sizes, second.sizes)) for seen, again in pairs])
+    named = merged([replace(seen, symbols=symbols(seen, again, first, second)) for seen, again in pairs])
     for (owner, layered), group in groupby(named, key=lambda seen: (seen.owner, seen.layer is not None)):
         for title, tensors in _folded(owner, list(group), first) if layered else [("", list(group))]:
             if title:
@@ -423,7 +416,7 @@ def _titles(owner: str, layers: list[int], traced: Traced) -> list[str]:
     """A title for the layers of an encoder, and one for those of a decoder beside it."""
     if owner not in traced.order:
         return [f"{owner} {numbered('pass', 'es', layers)}"]
-    order, config = traced.order[owner], traced.sizes.encoders[owner]
+    order, config = traced.order[owner], traced.encoders[owner]
     prefix = "" if owner == "encoder" else f"{owner} "
     two = config.body is Body.encoder_decoder
     parts = {"encoder ": range(config.depth), "decoder ": range(config.depth, len(order))} if two else {"": range(len(order))}
