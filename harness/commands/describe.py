@@ -47,6 +47,9 @@ from models.objectives.config import ObjectiveName
 ONE_VARIANT = ("scales", "positions", "coordinates", "numpy")
 """Topics that show one variant alone."""
 
+WITHOUT_WEIGHTS = {"scales": "scale", "coordinates": "width"}
+"""Topics that show a variant at several sizes -> the size, of which weights have one."""
+
 FOLLOWING = ("depth", "embedding_width", "feed_forward_width", "head_width")
 """Properties of a config that are listed where they differ, beside its keys."""
 
@@ -76,6 +79,10 @@ def main(options: Describe, configs: list[RunConfig]) -> int:
     if topic in ONE_VARIANT and len(configs) > 1:
         raise InputError(f"describe {topic} shows one variant, the command line names {len(configs)}: leave -m out")
     config, out = configs[0], options.to
+    has_weights = config.pretrain.checkpoint is not None or config.model.init_from is not None
+    if topic in WITHOUT_WEIGHTS and has_weights:
+        of_weights = WITHOUT_WEIGHTS[topic]
+        raise InputError(f"weights have one {of_weights}: leave model.init_from and pretrain.from out, or `{topic}`")
     with mpl.rc_context(STYLE):
         if topic == "beside":
             variants = [started_from(config, start.checkpoint_of(config, allowed=SCALE)) for config in configs]
@@ -214,77 +221,43 @@ def write_pictures(config: RunConfig, parts: list[Row], out: Path, beside: str) 
 # Scales
 
 
-@dataclass(frozen=True)
-class AtScale:
-    """Counts of one scale; FLOPs and bytes are None where the model is too short for the text, or there is no formula."""
-
-    name: str
-    model: ModelConfig
-    total: int
-    embeddings: int
-    encoder: int
-    flops: int | None
-    step_bytes: int | None
-
-
 def scales(config: RunConfig, choices: list[str], config_dir: str | None) -> str:
-    """The table; InputError for weights, which have one scale."""
-    if config.pretrain.checkpoint is not None or config.model.init_from is not None:
-        raise InputError("weights have one scale: leave model.init_from and pretrain.from out, or `scales`")
+    """The table, counted on the meta device; a dash where a model is too short for the text, or there is no formula."""
     length = config.measure.length or min(MEASURED_LENGTH, config.model.longest_text)
     keys = read([choice for choice in choices if not choice.startswith(("-", "scale=", "measure."))]).overrides
-    counts, refused = [], []
+    counts, refused = {}, []
     for name in names(config_dir):
         try:
             model = compose.outside_of_a_command([*keys, f"scale={name}"], config_dir).model
         except InputError as error:
             refused.append(f"{name}: {error}")
             continue
-        counts.append(counted(name, model, config, length))
-    counts.sort(key=lambda scale: scale.total)
-    (current,) = (scale for scale in counts if scale.name == config.scale_name)
-    rows = [row(scale, current) for scale in counts]
-    title = f"{config.label} at every scale, factors against {current.name} (*)"
+        sizes = size.sizes(subject.shapes(model, config.task))
+        parameters = [sizes[f"model/params_{part}"] for part in ("total", "embedding", "encoder")]
+        costs = describe_beside.costs(config, model, length) if length <= model.longest_text else (None, None)
+        counts[name] = (*parameters, *costs, model)
+    current, rows = config.scale_name, []
+    for name, (total, embeddings, encoder, forward, step_bytes, model) in sorted(counts.items(), key=lambda pair: pair[1][0]):
+        shape = f"{name} *" if name == current else name, str(model.depth), str(model.hidden_size)
+        parameters = millions(total), factor(total, counts[current][0]), millions(embeddings), millions(encoder)
+        gigaflops = DASH if forward is None else f"{forward / 1e9:,.3f}"
+        megabytes = DASH if step_bytes is None else f"{step_bytes / 1e6:,.0f}"
+        rows.append((*shape, *parameters, gigaflops, factor(forward, counts[current][3]), megabytes))
+    title = f"{config.label} at every scale, factors against {current} (*)"
     notes = [
         f"GFLOP: forward pass over one text of {length} tokens (measure.length)",
         f"step: sum of weights, gradients, AdamW and activations of {config.measure.batch_size} texts (measure.batch_size) "
         "in float32, by formula",
     ]
-    if any(scale.flops is None for scale in counts):
+    if any(forward is None for *_, forward, _, _ in counts.values()):
         notes.append(f"{DASH}: models of that scale take no text of {length} tokens")
-    below = [*notes, *refused]
-    return "\n".join([title, "", table(SCALES_HEAD, rows), "", *map(wrapped, below)])
+    return "\n".join([title, "", table(SCALES_HEAD, rows), "", *map(wrapped, [*notes, *refused])])
 
 
 def names(config_dir: str | None) -> list[str]:
     """All scales, those of the user included."""
     folders = [conf_directory(), *([Path(config_dir)] if config_dir else [])]
     return sorted({path.stem for folder in folders for path in (folder / "scale").glob("*.yaml")})
-
-
-def counted(name: str, model: ModelConfig, config: RunConfig, length: int) -> AtScale:
-    """Counts on the meta device."""
-    sizes = size.sizes(subject.shapes(model, config.task))
-    parameters = (sizes[f"model/params_{part}"] for part in ("total", "embedding", "encoder"))
-    costs = describe_beside.costs(config, model, length) if length <= model.longest_text else (None, None)
-    return AtScale(name, model, *parameters, *costs)
-
-
-def row(scale: AtScale, current: AtScale) -> Row:
-    """A line of the table; `*` marks the current scale."""
-    mark = " *" if scale.name == current.name else ""
-    return (
-        f"{scale.name}{mark}",
-        str(scale.model.depth),
-        str(scale.model.hidden_size),
-        millions(scale.total),
-        factor(scale.total, current.total),
-        millions(scale.embeddings),
-        millions(scale.encoder),
-        DASH if scale.flops is None else f"{scale.flops / 1e9:,.3f}",
-        factor(scale.flops, current.flops),
-        DASH if scale.step_bytes is None else f"{scale.step_bytes / 1e6:,.0f}",
-    )
 
 
 def millions(count: int) -> str:

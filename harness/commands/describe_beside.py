@@ -64,11 +64,6 @@ class Seen:
     mask: np.ndarray
 
     @property
-    def over_encoder(self) -> bool:
-        """Whether words of the decoder see those of the encoder."""
-        return "over the encoder" in self.title
-
-    @property
     def direction(self) -> str:
         """`both ways`, `left to right`, or how many pairs are seen."""
         if self.mask.all():
@@ -113,20 +108,15 @@ def seen_by(model: EncoderConfig, words: list[str]) -> list[Seen]:
     maps = maps_of(encoder, Batch(input_ids=torch.arange(1, len(words) + 1)[None]))
     alike: dict[tuple[str, bytes], list[int]] = {}
     for one in maps:
-        which, number = _layer_of(one.title)
-        alike.setdefault((which, (one.weights > 0).any(dim=0).numpy().tobytes()), []).append(number)
+        before, _, after = one.title.partition("layer ")  # of `decoder layer 3, over the encoder`
+        number, comma, over = after.partition(",")
+        mask = (one.weights > 0).any(dim=0).numpy().tobytes()
+        alike.setdefault((f"{before}layer{comma}{over}", mask), []).append(int(number) - 1)
     shape = len(words), len(words)
     return [
         Seen(which.replace("layer", numbered("layer", "s", places)), np.frombuffer(mask, bool).reshape(shape))
         for (which, mask), places in alike.items()
     ]
-
-
-def _layer_of(title: str) -> tuple[str, int]:
-    """`decoder layer, over the encoder` and 2 of `decoder layer 3, over the encoder`."""
-    before, _, after = title.partition("layer ")
-    number, comma, rest = after.partition(",")
-    return f"{before}layer{comma}{rest}", int(number) - 1
 
 
 # The table
@@ -155,7 +145,7 @@ def facts(config: RunConfig, seen: list[Seen], length: int, flops_per_second: fl
     rows: dict[str, Value] = {
         "stack": stack,
         "attention": " + ".join(attention) or None,
-        "direction": " + ".join(dict.fromkeys(one.direction for one in seen if not one.over_encoder)) or None,
+        "direction": " + ".join(dict.fromkeys(one.direction for one in seen if "over the encoder" not in one.title)) or None,
         "pretrained by": None if has_own_past else heads.objective_of(model, config.pretrain).value,
         "suited to": SUITED.get(stack),
         "positions": model.position.value,

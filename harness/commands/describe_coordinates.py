@@ -31,8 +31,6 @@ def coordinates(config: RunConfig, out: Path) -> str:
     pretrain = config.pretrain
     if pretrain.objective not in (ObjectiveName.none, ObjectiveName.mlm, ObjectiveName.clm) or pretrain.phases:
         raise InputError(f"describe coordinates trains with mlm or clm: expected one of them, not pretrain={pretrain.title}")
-    if config.model.init_from is not None or pretrain.checkpoint is not None:
-        raise InputError("weights have one width: leave model.init_from and pretrain.from out, or `coordinates`")
     if pretrain.objective is ObjectiveName.none:
         pretrain = replace(pretrain, objective=ObjectiveName.mlm)
     base, widths = pretrain.mup_base_width or config.model.hidden_size, [config.model.hidden_size * times for times in TIMES]
@@ -48,15 +46,13 @@ def coordinates(config: RunConfig, out: Path) -> str:
         found[title] = {place: [sizes[place] for sizes in by_width] for place in by_width[0]}
     parts = [f"mean absolute activations of {config.label} after {STEPS} steps at {pretrain.learning_rate:g}, by hidden size"]
     for title, sizes in found.items():
-        rows = [(place, *(f"{one:.3g}" for one in line), f"{growth(line):+.2f}") for place, line in sizes.items()]
+        rows = []
+        for place, line in sizes.items():
+            growth = log2(line[-1] / line[0]) / log2(TIMES[-1] / TIMES[0])
+            rows.append((place, *(f"{one:.3g}" for one in line), f"{growth:+.2f}"))
         parts.append(table((title, *map(str, widths), "growth"), rows))
     note = "growth: power of the width; 0: one size at all widths. Logits begin near 0 in wide models with mup_base_width."
     return "\n\n".join([*parts, wrapped(note), save(_drawn(found, widths), out, "coordinates")])
-
-
-def growth(sizes: list[float]) -> float:
-    """Power of the width that leads from the first to the last size."""
-    return log2(sizes[-1] / sizes[0]) / log2(TIMES[-1] / TIMES[0])
 
 
 def _drawn(found: dict[str, Sizes], widths: list[int]) -> Figure:

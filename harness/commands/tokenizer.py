@@ -195,6 +195,22 @@ class Cut:
     vocab_size: int
 
     @property
+    def boxes(self) -> list[list[tuple[str, str]]]:
+        """The pieces of each word, each with its kind in PIECE_COLOURS."""
+        boxes = []
+        for _, pieces, ids in self.words:
+            kinds = (
+                "unknown" if number == self.unknown else "further" if place else "first" for place, number in enumerate(ids)
+            )
+            boxes.append(list(zip(pieces, kinds, strict=True)))
+        return boxes
+
+    @property
+    def count(self) -> int:
+        """Pieces of all words."""
+        return sum(len(pieces) for _, pieces, _ in self.words)
+
+    @property
     def whole(self) -> int:
         """Words that are one piece, and a known one."""
         return sum(len(ids) == 1 and ids != [self.unknown] for _, _, ids in self.words)
@@ -212,7 +228,7 @@ def of_own_text(options: Options, config: RunConfig) -> str:
         existing = options.run or config.tokenizer.file or config.tokenizer.vocab_file
         title = f"{EXISTING}: {existing}" if cut.name == EXISTING else f"{cut.name}, trained on {trained_on}"
         rows = [(word, str(len(pieces)), " ".join(pieces), " ".join(map(str, ids))) for word, pieces, ids in cut.words]
-        rows.append((f"all {len(cut.words)}", str(sum(len(pieces) for _, pieces, _ in cut.words)), "", ""))
+        rows.append((f"all {len(cut.words)}", str(cut.count), "", ""))
         notes = [
             f"as a model reads it: {' '.join(cut.pieces)}",
             f"ids: {' '.join(map(str, cut.ids))}",
@@ -457,35 +473,27 @@ def draw(counts: Sequence[Counts], text: Text, source: str) -> Figure:
 
 def draw_cuts(cuts: Sequence[Cut]) -> Figure:
     """A row of words above a row of pieces for each tokenizer, in lines of whole words; further pieces of a word are blue."""
-    rows = [(f"{len(cuts[0].words)} words", [[(word, "word")] for word, _, _ in cuts[0].words])]
-    for cut in cuts:
-        name = f"{cut.name}: {sum(len(pieces) for _, pieces, _ in cut.words)} pieces"
-        kinds = [
-            ["unknown" if one == cut.unknown else "further" if order else "first" for order, one in enumerate(ids)]
-            for _, _, ids in cut.words
-        ]
-        rows.append(
-            (name, [list(zip(pieces, of_word, strict=True)) for (_, pieces, _), of_word in zip(cut.words, kinds, strict=True)])
-        )
+    rows = {f"{len(cuts[0].words)} words": [[(word, "word")] for word, _, _ in cuts[0].words]}
+    rows |= {f"{cut.name}: {cut.count} pieces": cut.boxes for cut in cuts}
     wide = [
-        max(sum(_box(piece) for piece, _ in boxes) for boxes in column) + BETWEEN
-        for column in zip(*(row for _, row in rows), strict=True)
+        max(sum(_box(piece) for piece, _ in boxes) for boxes in column) + BETWEEN for column in zip(*rows.values(), strict=True)
     ]
     lines: list[list[int]] = [[]]
     for place, width in enumerate(wide):
         if lines[-1] and sum(wide[other] for other in lines[-1]) + width > ACROSS:
             lines.append([])
         lines[-1].append(place)
-    left, top = 0.4 + max(breadth(name, 9) for name, _ in rows), (len(rows) * ROW + BETWEEN) * len(lines)
+    left, top = 0.4 + max(breadth(name, 9) for name in rows), (len(rows) * ROW + BETWEEN) * len(lines)
     figure, axes = sheet(max(4.0, left + max(sum(wide[place] for place in line) for line in lines)), top + 0.65)
     axes.text(0.2, top + 0.35, "Words and their pieces", fontsize=12, fontweight="bold", va="center")
     y = top
     for line in lines:
-        for name, words in rows:
+        for name, words in rows.items():
             y -= ROW
             axes.text(0.2, y + 0.15, name, va="center", color="#444444")
-            for order, place in enumerate(line):
-                x = left + sum(wide[other] for other in line[:order])
+            of_word = left
+            for place in line:
+                x, of_word = of_word, of_word + wide[place]
                 for piece, kind in words[place]:
                     rounded(axes, x, y, _box(piece) - 0.04, 0.3, facecolor=PIECE_COLOURS[kind])
                     label, size = fitted(piece, WIDEST, 9)
