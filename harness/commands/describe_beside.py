@@ -279,7 +279,7 @@ def draw_seen(seen: dict[str, list[Seen]], words: list[str]) -> Figure:
     """A panel for each kind of attention: a row is a word, coloured what it sees."""
     panels = [(name, one) for name, masks in seen.items() for one in masks]
     side = max(1.9, 0.3 * len(words))
-    figure = Figure(figsize=(max(6, 0.9 + (side + 0.9) * len(panels)), side + 1.9), layout="constrained")
+    figure = Figure(figsize=(max(6, 0.9 + (side + 0.9) * len(panels)), side + 2.3), layout="compressed")
     figure.suptitle("A word (row) sees the coloured words (columns)", fontweight="bold", fontsize=12)
     size = min(9.0, 72 * side / len(words) * 0.6)
     for axes, (name, one) in zip(figure.subplots(1, len(panels), squeeze=False)[0], panels, strict=True):

@@ -3,14 +3,17 @@
 import re
 from dataclasses import replace
 
+import matplotlib as mpl
 import numpy as np
 import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from omegaconf import OmegaConf
 from variants import VARIANTS
 
 from harness.__main__ import main
 from harness.commands import describe_beside
-from harness.commands.describe_beside import seen_by
+from harness.commands.describe_beside import Seen, draw_seen, seen_by
+from harness.commands.pictures import STYLE
 from harness.config.compose import outside_of_a_command
 from harness.config.schema import ModelConfig
 from harness.measure import pretraining_heads as heads
@@ -95,6 +98,23 @@ def test_windows_of_some_layers_are_panels_of_their_own():
     assert second.direction == "16 of 36 pairs"
     causal, _ = seen_by(replace(model, causal=True), WORDS)
     assert causal.direction == "left to right"
+
+
+@pytest.mark.parametrize("words", ["The boys were ready in the field.", "The incomprehensible boys were ready in the field."])
+def test_no_word_leaves_the_picture_of_what_is_seen(words):
+    count = len(words.split())
+    both = {"base": [Seen("layers 1-2", np.ones((count, count), bool))]}
+    left = {"transformer": [Seen("decoder layers 1-2, over the encoder", np.tri(count) > 0)]}
+    with mpl.rc_context(STYLE):
+        figure = draw_seen(both | left, words.split())
+    canvas = FigureCanvasAgg(figure)
+    canvas.draw()
+    width, height = figure.get_size_inches() * figure.dpi
+    for axes in figure.axes:
+        for text in (axes.title, *axes.get_xticklabels(), *axes.get_yticklabels()):
+            box = text.get_window_extent(canvas.get_renderer())
+            assert 0 <= box.x0 <= box.x1 <= width
+            assert 0 <= box.y0 <= box.y1 <= height
 
 
 @pytest.mark.parametrize(
