@@ -4,6 +4,7 @@ from statistics import fmean
 
 from harness import tags
 from harness.metrics import SCORE_TITLES
+from harness.paired import grouped
 from harness.terminal import DASH, Row, counted, table, wrapped
 from harness.tracking.run_log import FinishedRun
 
@@ -43,10 +44,11 @@ def compared(runs: list[FinishedRun]) -> str:
 
 def best(runs: list[FinishedRun], task: str, metric: str) -> tuple[str, str]:
     """The points of the arm with the highest mean, and its name; dashes without a run that has the metric."""
-    arms: dict[tuple[str, str], list[float]] = {}
-    for run in runs:
-        if run.tags.get(tags.TASK) == task and metric in run.metrics and run.tags.get(tags.REPLICATE) != "true":
-            arms.setdefault((run.tags[tags.ARM], run.tags.get(tags.SCALE, "")), []).append(run.metrics[metric])
+    arms = grouped(
+        ((run.tags[tags.ARM], run.tags.get(tags.SCALE, "")), run.metrics[metric])
+        for run in runs
+        if run.tags.get(tags.TASK) == task and metric in run.metrics and run.tags.get(tags.REPLICATE) != "true"
+    )
     if not arms:
         return DASH, DASH
     (arm, scale), scores = max(arms.items(), key=lambda item: fmean(item[1]))

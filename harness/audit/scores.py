@@ -184,8 +184,7 @@ def _tell_apart(sections: list[Section]) -> None:
             {key: _of_both(section, key) for key in {**arms.facts(section.run.params), **arms.facts(section.against.params)}}
             for section in group
         ]
-        keys = dict.fromkeys(key for one in facts for key in sorted(one))
-        differing = [key for key in keys if len({one.get(key) for one in facts}) > 1 and not key.startswith("facts.")]
+        differing = [key for key in arms.varying(facts) if not key.startswith("facts.")]
         for section, one in zip(group, facts, strict=True):
             section.settings |= {key: one.get(key, "") for key in differing[:MOST_NAMED]}
 
@@ -265,8 +264,7 @@ def plain(value: str) -> str:
 
 def _held(run: FinishedRun, sides: list[dict[str, str]]) -> dict[str, str]:
     """The facts that must agree; where two models differ, their keys are free."""
-    named = {key for facts in sides for key in facts}
-    differing = [key for key in named if sides[0].get(key) != sides[1].get(key)]
+    differing = arms.varying(sides)
     free = [*FREE, *differing, *(key for name in differing for key in FREE_WITH.get(name, ()))]
     return {key: value for key, value in arms.facts(run.params).items() if not arms.within(key, free)}
 
@@ -311,7 +309,7 @@ def study_command(reading: Score, seeds: int) -> str:
     """What would settle the claim: one sweep, or one for each arm where these differ in several keys."""
     sides = [dict(word.partition("=")[::2] for word in text.split()) for text in (reading.of, *arms_of(reading.against))]
     keys = list(dict.fromkeys(key for side in sides for key in side))
-    differing = [key for key in keys if len({side.get(key) for side in sides}) > 1]
+    differing = arms.varying(sides)
     sweeps = [[f"{key}={value}" for key, value in side.items()] for side in sides]
     if len(differing) == 1 and all(differing[0] in side for side in sides):
         sweeps = [[f"{key}={','.join(dict.fromkeys(side[key] for side in sides))}" for key in keys]]

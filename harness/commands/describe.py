@@ -8,7 +8,6 @@ update parametrisation. `numpy`: a forward pass and a training, written out. No 
 """
 
 from dataclasses import dataclass, fields, replace
-from enum import Enum
 from pathlib import Path
 
 import matplotlib as mpl
@@ -161,8 +160,7 @@ def difference(base: EncoderConfig, other: EncoderConfig) -> list[Row]:
 
 def as_typed(value: object) -> str:
     """The value as it is typed on the command line."""
-    if isinstance(value, Enum):
-        return str(value.value)
+    value = getattr(value, "value", value)  # of an enumeration
     if value is None or isinstance(value, bool):
         return {None: "null", True: "true", False: "false"}[value]
     return f"{value:.4g}" if isinstance(value, float) else str(value)

@@ -199,21 +199,17 @@ class ColumnPainter:
             if box.kind == "cross":
                 self.crossing = bottoms[-1] + _height(box) / 2
         self.y = bottom + height + GAP
-        if len(group.layers) > 1 or not group.alone:
-            self.bracket(self.x - 0.32, bottom, bottom + height, group.note)
+        if len(group.layers) > 1 or not group.alone:  # a bracket that is open to the right, its text to the left
+            x, top, middle = self.x - 0.32, bottom + height, bottom + height / 2
+            self.axes.plot([x, x - 0.08, x - 0.08, x], [bottom, bottom, top, top], color="#444444", linewidth=1)
+            crossed = abs(self.crossing - middle) < 2 * LINE  # by the line from the other column
+            self.axes.text(x - 0.14, middle + 3 * LINE * crossed, group.note, ha="right", va="center", fontsize=8.5)
 
     def residual(self, bottom: float, top: float) -> None:
         """Draws a line around what the sum at its top adds to."""
         left = self.x - 0.11
         self.axes.plot([self.middle, left, left], [bottom, bottom, top], color="#888888", linewidth=0.8)
         self.axes.annotate("", (self.x, top), (left, top), arrowprops=ARROW | {"color": "#888888", "mutation_scale": 6})
-
-    def bracket(self, x: float, bottom: float, top: float, text: str) -> None:
-        """Draws a bracket that is open to the right, its text to the left."""
-        self.axes.plot([x, x - 0.08, x - 0.08, x], [bottom, bottom, top, top], color="#444444", linewidth=1)
-        middle = (bottom + top) / 2
-        crossed = abs(self.crossing - middle) < 2 * LINE  # by the line from the other column
-        self.axes.text(x - 0.14, middle + 3 * LINE * crossed, text, ha="right", va="center", fontsize=8.5)
 
 
 def _join(axes: Axes, first: ColumnPainter, second: ColumnPainter) -> None:

@@ -31,7 +31,6 @@ from harness.terminal import table
 from models.batch import Batch
 from models.config import EncoderConfig
 from models.encoder import Encoder
-from models.heads import SequenceClassifier, build_classifier
 
 DEFAULT_LAYERS = 4
 """Layers that are written where none are named, the last first."""
@@ -193,15 +192,15 @@ def random_source(options: Features, config: RunConfig) -> Source:
     InputError for files that cannot be read, and for more pieces than the shape has token embeddings.
     """
     reader = tokenizer.build(config.tokenizer, ())
-    pieces, pad = reader.get_vocab_size(), tokenizer.pad_token_id(reader) or 0
+    pieces = reader.get_vocab_size()
     if options.bert_config_file is None:
-        shape = replace(config.model, vocab_size=pieces, pad_token_id=pad)
+        shape = replace(config.model, vocab_size=pieces, pad_token_id=tokenizer.pad_token_id(reader) or 0)
     else:
         shape = huggingface.shape_of(options.bert_config_file, "bert_config_file")
         if pieces > shape.vocab_size:
             where = f"bert_config_file={str(options.bert_config_file)!r}"
             raise InputError(f"the tokenizer has {pieces} pieces, {where} {shape.vocab_size} token embeddings")
-    return Source(build_classifier(shape, subject.OUTPUTS, config.seed, SequenceClassifier).encoder.eval(), reader)
+    return Source(subject.classifier(replace(config, model=shape), config.seed).encoder.eval(), reader)
 
 
 def refuse_other_model(read: EncoderConfig, expected: EncoderConfig, source: str) -> None:

@@ -29,7 +29,7 @@ from harness.hardware import device, facts
 from harness.measure import subject
 from harness.measure.launch import TIMING, launch
 from harness.measure.records import TRACE, Launch, Measured, MemoryPeaks, ModelFlops, Request, Trace, TracedCall
-from harness.paired import CONFIDENCE, Difference, holm
+from harness.paired import CONFIDENCE, Difference, grouped, holm
 from harness.paths import file_name
 from harness.study.match import note as match_note
 from harness.study.match import resized
@@ -408,9 +408,7 @@ def _ratio(difference: Difference | None, interval: tuple[float, float] | None, 
 
 def reasons(missing: list[tuple[str, str, str]]) -> list[str]:
     """(variant, why, what) of all dashes as lines, one for each variant and reason."""
-    whats: dict[tuple[str, str], list[str]] = {}
-    for label, why, what in missing:
-        whats.setdefault((label, why), []).append(what)
+    whats = grouped(((label, why), what) for label, why, what in missing)
     lines = [f"  {label}: {why} ({', '.join(what)})" for (label, why), what in whats.items()]
     return ["", MISSING, *lines] if lines else []
 
