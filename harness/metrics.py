@@ -374,12 +374,12 @@ by seed  lower    ratio  {name}/gradient_spread_p50  gradient norm of the layers
 
 def _declared(rows: str, members: Mapping[str, str] | None = None) -> list[Metric]:
     """The metrics of these rows, once for each name and title of `members`."""
-    lines = [line for line in rows.splitlines() if line]
     metrics = []
     for member, its_title in (members or {"": ""}).items():
-        for line in lines:
-            how, better, unit, name, title = re.split(r"\s{2,}", line.format(name=member, title=its_title))
-            metrics.append(Metric(name, unit, Direction(better), title, Compared(how), COMPARED_BY.get(name)))
+        for line in rows.format(name=member, title=its_title).splitlines():
+            if line:
+                how, better, unit, name, title = re.split("  +", line)
+                metrics.append(Metric(name, unit, Direction(better), title, Compared(how), COMPARED_BY.get(name)))
     return metrics
 
 
