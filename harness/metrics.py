@@ -8,6 +8,7 @@ finite number. A `loss` is cross-entropy in nats for classes and a squared error
 import difflib
 import enum
 import math
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
@@ -169,260 +170,232 @@ class Metric:
         return self.margin.relative and not counts
 
 
-def _counted() -> list[Metric]:
-    lower, neither = Direction.LOWER, Direction.NEITHER
-    counted = [
-        Metric("model/params_total", "parameters", lower, "parameters", Compared.COUNTED),
-        Metric("model/params_trainable", "parameters", lower, "trainable parameters", Compared.COUNTED),
-        Metric("model/params_embedding", "parameters", lower, "embedding parameters", Compared.COUNTED),
-        Metric("model/params_encoder", "parameters", lower, "encoder layer parameters", Compared.COUNTED),
-        Metric("model/params_head", "parameters", neither, "pooler and head parameters", Compared.COUNTED),
-        Metric("model/params_effective", "parameters", neither, "effective parameters", Compared.COUNTED),
-        Metric("model/params_kept", "parameters", neither, "parameters kept from the weights", Compared.SHOWN),
-        Metric("model/params_derived", "parameters", neither, "parameters derived from the weights", Compared.SHOWN),
-        Metric("model/params_random", "parameters", neither, "parameters with random values", Compared.SHOWN),
-        Metric("model/weights_error", "share", neither, "largest relative error of a derived tensor", Compared.SHOWN),
-        Metric("model/weights_bytes", "bytes", lower, "weights", Compared.COUNTED),
-        Metric("model/file_bytes", "bytes", lower, "file of the served model", Compared.COUNTED),
-        Metric("model/flops_forward", "FLOP", lower, "forward FLOPs", Compared.COUNTED),
-        Metric("model/flops_train_step", "FLOP", lower, "training step FLOPs", Compared.COUNTED),
-        Metric("published/params_total", "parameters", lower, "parameters at BERT-base dimensions", Compared.COUNTED),
-    ]
-    for component, title in PARAMETER_COMPONENTS.items():
-        counted.append(Metric(f"model/params_component_{component}", "parameters", lower, title, Compared.COUNTED))
-        counted.append(Metric(f"published/params_component_{component}", "parameters", lower, title, Compared.COUNTED))
-    return counted
-
-
-def _of_measuring() -> list[Metric]:
-    lower, higher, neither = Direction.LOWER, Direction.HIGHER, Direction.NEITHER
-    return [
-        Metric("setup/import_s", "s", neither, "time to import", Compared.SHOWN),
-        Metric("setup/build_s", "s", lower, "time to build the model", Compared.SHOWN),
-        Metric("setup/compile_s", "s", lower, "time to compile", Compared.SHOWN),
-        Metric("inference/first_call_ms", "ms", lower, "first call", Compared.SHOWN),
-        Metric("inference/latency_ms_p50_low", "ms", neither, "latency p50, lower end of its 95 % interval", Compared.SHOWN),
-        Metric("inference/latency_ms_p50_high", "ms", neither, "latency p50, upper end of its 95 % interval", Compared.SHOWN),
-        Metric("inference/padded_tokens_per_s", "tokens/s", higher, "inference throughput, padding counted", Compared.SHOWN),
-        Metric("inference/samples_per_s", "samples/s", higher, "inference throughput in texts", Compared.SHOWN),
-        Metric("inference/padding_share", "share", neither, "padding in inference batches", Compared.SHOWN),
-        Metric("inference/sampled_peak_memory_bytes", "bytes", lower, "inference peak memory, sampled"),
-        Metric("inference/reserved_peak_memory_bytes", "bytes", lower, "inference peak memory, reserved on the GPU"),
-        Metric("inference/process_peak_memory_bytes", "bytes", lower, "inference peak memory, of the process on the GPU"),
-        Metric("inference/mfu", "share", higher, "model FLOPs utilisation of inference", Compared.SHOWN),
-        Metric("inference/energy_j_per_token", "J/token", lower, "inference energy", Compared.SHOWN),
-        Metric("train_step/peak_memory_bytes", "bytes", lower, "training step peak memory"),
-        Metric(
-            "finetune/padded_tokens_per_s",
-            "tokens/s",
-            higher,
-            "training throughput, padding counted",
-            Compared.ABOVE_FLOOR,
-            THROUGHPUT,
-        ),
-        Metric("finetune/samples_per_s", "samples/s", higher, "training throughput in texts", Compared.ABOVE_FLOOR, THROUGHPUT),
-        Metric("finetune/padding_share", "share", neither, "padding in training batches"),
-        Metric("finetune/device_peak_memory_bytes", "bytes", lower, "training peak memory, of the device with the highest"),
-        Metric("finetune/sampled_peak_memory_bytes", "bytes", lower, "training peak memory, sampled"),
-        Metric("finetune/reserved_peak_memory_bytes", "bytes", lower, "training peak memory, reserved on the GPU"),
-        Metric("finetune/process_peak_memory_bytes", "bytes", lower, "training peak memory, of the process on the GPU"),
-        Metric("finetune/mfu", "share", higher, "model FLOPs utilisation of training", Compared.ABOVE_FLOOR, THROUGHPUT),
-        Metric("finetune/energy_j", "J", lower, "training energy"),
-        Metric(
-            "inference/peak_flops_per_s",
-            "FLOP/s",
-            neither,
-            "fastest matrix product on the threads of inference",
-            Compared.SHOWN,
-        ),
-        Metric("hardware/peak_flops_per_s", "FLOP/s", neither, "fastest matrix product on the threads of training"),
-        Metric(
-            "model/bytes_forward", "bytes", lower, "bytes that operators read and write in a forward pass", Compared.COUNTED
-        ),
-        Metric("model/operators_forward", "operators", lower, "operators that move bytes in a forward pass", Compared.COUNTED),
-        Metric("model/arithmetic_intensity", "FLOP/byte", neither, "arithmetic intensity", Compared.COUNTED),
-    ]
-
-
-def _of_load() -> list[Metric]:
-    lower, higher, neither = Direction.LOWER, Direction.HIGHER, Direction.NEITHER
-    latencies = {
-        "single_stream": "one text at a time",
-        "server": "random arrivals",
-        "simulated_server": "random arrivals, simulated",
-    }
-    rates = [
-        Metric("load/offline_samples_per_s", "samples/s", higher, "throughput in texts, all at once", Compared.SHOWN),
-        Metric("load/server_samples_per_s", "samples/s", neither, "texts that arrive", Compared.SHOWN),
-    ]
-    return rates + [
-        Metric(f"load/{name}_latency_ms_{rank}", "ms", lower, f"latency {rank}, {title}", Compared.SHOWN)
-        for name, title in latencies.items()
-        for rank in ("p50", "p90", "p99")
-    ]
-
-
-def _by_step() -> list[Metric]:
-    lower, higher, neither = Direction.LOWER, Direction.HIGHER, Direction.NEITHER
-    return [
-        Metric("timing/latency_ms", "ms", lower, "median latency of one launch, wall clock"),
-        Metric("timing/tokens_per_s", "tokens/s", higher, "inference throughput of one launch"),
-        Metric("timing/latency_device_ms", "ms", lower, "latency of one launch, device time, trimmed mean"),
-        Metric("timing/device_tokens_per_s", "tokens/s", higher, "inference throughput of one launch, device time"),
-        Metric("timing/train_tokens_per_s", "tokens/s", higher, "throughput of the training steps of one launch"),
-        Metric("timing/train_device_tokens_per_s", "tokens/s", higher, "throughput of its training steps, device time"),
-        Metric("timing/reference_ms", "ms", neither, "reference workload between the calls of that launch"),
-        Metric("timing/throughput_reference_ms", "ms", neither, "reference workload between its passes over batches"),
-        Metric("timing/train_reference_ms", "ms", neither, "reference workload between its training steps"),
-        Metric("timing/reference_device_ms", "ms", neither, "device time of the reference between calls"),
-        Metric("timing/throughput_reference_device_ms", "ms", neither, "device time of the reference between passes"),
-        Metric("timing/train_reference_device_ms", "ms", neither, "device time of the reference between training steps"),
-        Metric("timing/peak_memory_bytes", "bytes", lower, "peak memory of building the model and its first call"),
-        Metric("timing/load_average", "processes", neither, "load average at that launch"),
-        Metric("timing/cpu_mhz", "MHz", neither, "clock of the CPUs at that launch"),
-        Metric("timing/foreign_cpus", "CPUs", neither, "CPUs that others kept busy during that launch"),
-        Metric("timing/launch_s", "s", neither, "wall clock of its process, and of its repetitions"),
-        Metric("scaling/latency_ms", "ms", lower, "latency p50 by length"),
-        Metric("scaling/tokens_per_s", "tokens/s", higher, "throughput by length"),
-        Metric("scaling/peak_memory_bytes", "bytes", lower, "inference peak memory by length"),
-        Metric("scaling/flops_forward", "FLOP", lower, "forward FLOPs by length", Compared.COUNTED),
-        Metric("scaling/flops_train_step", "FLOP", lower, "training step FLOPs by length, of one text", Compared.COUNTED),
-        Metric("batching/latency_ms", "ms", lower, "latency p50 by batch size"),
-        Metric("batching/tokens_per_s", "tokens/s", higher, "throughput by batch size"),
-    ]
-
-
-def _of_optimiser(phase: str, title: str) -> list[Metric]:
-    lower, neither = Direction.LOWER, Direction.NEITHER
-    spread = "gradient norm of the layers, largest over smallest"
-    return [
-        Metric(f"{phase}/learning_rate", "1", neither, f"learning rate of {title}"),
-        Metric(f"{phase}/gradient_norm", "1", neither, f"gradient norm of {title}, before clipping"),
-        Metric(f"{phase}/gradient_norm_p50", "1", neither, f"gradient norm of {title}, median of its steps"),
-        Metric(f"{phase}/gradient_spread", "ratio", lower, f"{spread}, {title}"),
-        Metric(f"{phase}/gradient_spread_p50", "ratio", lower, f"{spread}, median of {title}"),
-    ]
-
-
-def _of_pretraining() -> list[Metric]:
-    lower, higher, neither = Direction.LOWER, Direction.HIGHER, Direction.NEITHER
-    return [
-        Metric("pretrain/loss", "loss", lower, "pretraining loss"),
-        Metric("pretrain/masked_loss", "nats", lower, "held-out masked loss"),
-        Metric("pretrain/masked_accuracy", "share", higher, "held-out masked accuracy"),
-        Metric("pretrain/heldout_bits_per_byte", "bits/byte", lower, "held-out masked bits per byte"),
-        Metric("pretrain/pair_loss", "nats", lower, "held-out loss on segment pairs"),
-        Metric("pretrain/pair_accuracy", "share", higher, "held-out accuracy on segment pairs"),
-        Metric("pretrain/detection_loss", "nats", lower, "held-out loss of the detector"),
-        Metric("pretrain/detection_accuracy", "share", higher, "held-out accuracy of the detector"),
-        Metric("pretrain/replaced_loss", "nats", lower, "held-out loss of the detector on replaced tokens"),
-        Metric("pretrain/replaced_accuracy", "share", higher, "held-out replaced tokens that the detector finds"),
-        Metric("pretrain/next_token_loss", "nats", lower, "held-out loss on next tokens"),
-        Metric("pretrain/next_token_bits_per_byte", "bits/byte", lower, "held-out bits per byte on next tokens"),
-        Metric("pretrain/next_token_accuracy", "share", higher, "held-out accuracy on next tokens"),
-        Metric("pretrain/permuted_loss", "nats", lower, "held-out loss on tokens in a random order"),
-        Metric("pretrain/permuted_accuracy", "share", higher, "held-out accuracy on tokens in a random order"),
-        Metric("pretrain/two_sided_loss", "nats", lower, "held-out loss on next and previous tokens"),
-        Metric("pretrain/two_sided_accuracy", "share", higher, "held-out accuracy on next and previous tokens"),
-        Metric("pretrain/centre_loss", "nats", lower, "held-out loss on tokens between their neighbours"),
-        Metric("pretrain/centre_accuracy", "share", higher, "held-out accuracy on tokens between their neighbours"),
-        Metric("pretrain/span_loss", "nats", lower, "held-out loss on corrupted spans"),
-        Metric("pretrain/span_accuracy", "share", higher, "held-out accuracy on corrupted spans"),
-        Metric("pretrain/unigram_entropy", "nats", neither, "unigram entropy of the held-out text"),
-        Metric("pretrain/probe_steps", "steps", neither, "steps of the probe that answers for masked tokens"),
-        Metric("pretrain/steps", "steps", neither, "pretraining steps"),
-        Metric("pretrain/tokens", "tokens", neither, "tokens pretrained on"),
-        Metric("pretrain/flops", "FLOP", lower, "pretraining FLOPs"),
-        Metric("pretrain/tokens_per_s", "tokens/s", higher, "pretraining throughput", Compared.ABOVE_FLOOR, THROUGHPUT),
-        Metric("pretrain/duration_s", "s", lower, "pretraining time", Compared.ABOVE_FLOOR, LATENCY),
-        Metric("pretrain/evaluation_s", "s", neither, "time of evaluation while pretraining"),
-        Metric("pretrain/peak_memory_bytes", "bytes", lower, "pretraining peak memory"),
-        Metric("pretrain/device_peak_memory_bytes", "bytes", lower, "pretraining peak memory, of the device with the highest"),
-        Metric("corpus/tokens", "tokens", neither, "tokens of the corpus"),
-        Metric("corpus/documents", "documents", neither, "documents of the corpus"),
-        Metric("corpus/overlap", "share", neither, "evaluation items with an n-gram of the corpus"),
-    ]
-
-
-def _of_tasks() -> list[Metric]:
-    lower, higher, neither = Direction.LOWER, Direction.HIGHER, Direction.NEITHER
-    return [
-        Metric("inference/latency_ms_min", "ms", lower, "latency min", Compared.SHOWN),
-        Metric("inference/latency_device_ms", "ms", lower, "latency, device time", Compared.BY_LAUNCH, DEVICE_LATENCY),
-        Metric("inference/latency_ms_p50", "ms", lower, "latency p50", Compared.BY_LAUNCH, LATENCY),
-        Metric("inference/latency_ms_p90", "ms", lower, "latency p90", Compared.SHOWN),
-        Metric("inference/latency_ms_p99", "ms", lower, "latency p99", Compared.SHOWN),
-        Metric(
-            "inference/device_tokens_per_s",
-            "tokens/s",
-            higher,
-            "inference throughput, device time",
-            Compared.BY_LAUNCH,
-            DEVICE_THROUGHPUT,
-        ),
-        Metric("inference/tokens_per_s", "tokens/s", higher, "inference throughput", Compared.BY_LAUNCH, THROUGHPUT),
-        Metric(
-            "train_step/device_tokens_per_s",
-            "tokens/s",
-            higher,
-            "throughput of training steps, device time",
-            Compared.BY_LAUNCH,
-            DEVICE_TRAINING,
-        ),
-        Metric("train_step/tokens_per_s", "tokens/s", higher, "throughput of training steps", Compared.BY_LAUNCH, TRAINING),
-        Metric("inference/peak_memory_bytes", "bytes", lower, "inference peak memory"),
-        Metric("finetune/loss", "loss", lower, "training loss"),
-        Metric("finetune/tokens_per_s", "tokens/s", higher, "training throughput", Compared.ABOVE_FLOOR, THROUGHPUT),
-        Metric("finetune/tokens", "tokens", neither, "tokens trained on"),
-        Metric("finetune/flops", "FLOP", lower, "training FLOPs"),
-        Metric("finetune/duration_s", "s", lower, "training time", Compared.ABOVE_FLOOR, LATENCY),
-        Metric("finetune/peak_memory_bytes", "bytes", lower, "training peak memory"),
-        Metric("finetune/optimizer_state_bytes", "bytes", lower, "optimizer state", Compared.COUNTED),
-        Metric("finetune/best_epoch", "epochs", neither, "epoch whose weights were kept"),
-        Metric("tune/score", "score", higher, "score on tuning rows"),
-        Metric("eval/loss", "loss", lower, "validation loss"),
-        Metric("eval/majority_loss", "loss", neither, "squared error of the best constant, the mean label", Compared.SHOWN),
-        Metric(
-            "eval/logits_difference_max", "1", neither, "largest difference of a served model's logits from torch's in float32"
-        ),
-        Metric("eval/examples", "examples", neither, "validation examples"),
-        Metric("eval/pairs_per_s", "pairs/s", higher, "minimal pairs scored a second, with all their masks", Compared.SHOWN),
-        Metric("eval/unigram_score", "score", neither, "score of the corpus's word frequencies"),
-        Metric(
-            "eval/majority_score",
-            "score",
-            neither,
-            "constant answer: most frequent class or tag, or no answer, or first words",
-        ),
-    ]
-
-
-def _scores() -> list[Metric]:
-    higher = Direction.HIGHER
-    evaluated = [Metric(f"eval/{name}", "score", higher, title) for name, title in SCORE_TITLES.items()]
-    beside = [
-        Metric(f"eval/{name}_{split}", "score", higher, f"{title}, {rows}")
-        for split, rows in BESIDE.items()
-        for name, title in SCORE_TITLES.items()
-        if name != "score"
-    ]
-    of_items = [
-        Metric(
-            f"eval/{name}_{end}", unit, Direction.NEITHER, f"{title}, {end} end of its 95 % interval over items", Compared.SHOWN
-        )
-        for name, title, unit in [*((name, title, "score") for name, title in SCORE_TITLES.items()), ("loss", "loss", "loss")]
-        for end in ("low", "high")
-    ]
-    return evaluated + beside + of_items
-
-
-METRICS = {
-    metric.name: metric
-    for metric in (
-        *(*_counted(), *_of_measuring(), *_of_load(), *_by_step(), *_of_tasks(), *_of_pretraining(), *_scores()),
-        *(*_of_optimiser("pretrain", "pretraining"), *_of_optimiser("finetune", "fine-tuning")),
-    )
+COMPARED_BY = {
+    "finetune/padded_tokens_per_s": THROUGHPUT,
+    "finetune/samples_per_s": THROUGHPUT,
+    "finetune/mfu": THROUGHPUT,
+    "inference/latency_device_ms": DEVICE_LATENCY,
+    "inference/latency_ms_p50": LATENCY,
+    "inference/device_tokens_per_s": DEVICE_THROUGHPUT,
+    "inference/tokens_per_s": THROUGHPUT,
+    "train_step/device_tokens_per_s": DEVICE_TRAINING,
+    "train_step/tokens_per_s": TRAINING,
+    "finetune/tokens_per_s": THROUGHPUT,
+    "finetune/duration_s": LATENCY,
+    "pretrain/tokens_per_s": THROUGHPUT,
+    "pretrain/duration_s": LATENCY,
 }
+"""Metric -> the one of a launch that it is compared by, or whose noise floor it must exceed."""
+
+# How it is compared, which way is better, unit, name, title: at least two blanks between them.
+
+_COUNTED = """
+counted  lower    parameters  model/params_total      parameters
+counted  lower    parameters  model/params_trainable  trainable parameters
+counted  lower    parameters  model/params_embedding  embedding parameters
+counted  lower    parameters  model/params_encoder    encoder layer parameters
+counted  neither  parameters  model/params_head       pooler and head parameters
+counted  neither  parameters  model/params_effective  effective parameters
+shown    neither  parameters  model/params_kept       parameters kept from the weights
+shown    neither  parameters  model/params_derived    parameters derived from the weights
+shown    neither  parameters  model/params_random     parameters with random values
+shown    neither  share       model/weights_error     largest relative error of a derived tensor
+counted  lower    bytes       model/weights_bytes     weights
+counted  lower    bytes       model/file_bytes        file of the served model
+counted  lower    FLOP        model/flops_forward     forward FLOPs
+counted  lower    FLOP        model/flops_train_step  training step FLOPs
+counted  lower    parameters  published/params_total  parameters at BERT-base dimensions
+"""
+
+_OF_COMPONENT = """
+counted  lower  parameters  model/params_component_{name}      {title}
+counted  lower  parameters  published/params_component_{name}  {title}
+"""
+
+_MEASURED = """
+shown        neither  s          setup/import_s                        time to import
+shown        lower    s          setup/build_s                         time to build the model
+shown        lower    s          setup/compile_s                       time to compile
+shown        lower    ms         inference/first_call_ms               first call
+shown        neither  ms         inference/latency_ms_p50_low          latency p50, lower end of its 95 % interval
+shown        neither  ms         inference/latency_ms_p50_high         latency p50, upper end of its 95 % interval
+shown        higher   tokens/s   inference/padded_tokens_per_s         inference throughput, padding counted
+shown        higher   samples/s  inference/samples_per_s               inference throughput in texts
+shown        neither  share      inference/padding_share               padding in inference batches
+by seed      lower    bytes      inference/sampled_peak_memory_bytes   inference peak memory, sampled
+by seed      lower    bytes      inference/reserved_peak_memory_bytes  inference peak memory, reserved on the GPU
+by seed      lower    bytes      inference/process_peak_memory_bytes   inference peak memory, of the process on the GPU
+shown        higher   share      inference/mfu                         model FLOPs utilisation of inference
+shown        lower    J/token    inference/energy_j_per_token          inference energy
+by seed      lower    bytes      train_step/peak_memory_bytes          training step peak memory
+above floor  higher   tokens/s   finetune/padded_tokens_per_s          training throughput, padding counted
+above floor  higher   samples/s  finetune/samples_per_s                training throughput in texts
+by seed      neither  share      finetune/padding_share                padding in training batches
+by seed      lower    bytes      finetune/device_peak_memory_bytes     training peak memory, of the device with the highest
+by seed      lower    bytes      finetune/sampled_peak_memory_bytes    training peak memory, sampled
+by seed      lower    bytes      finetune/reserved_peak_memory_bytes   training peak memory, reserved on the GPU
+by seed      lower    bytes      finetune/process_peak_memory_bytes    training peak memory, of the process on the GPU
+above floor  higher   share      finetune/mfu                          model FLOPs utilisation of training
+by seed      lower    J          finetune/energy_j                     training energy
+shown        neither  FLOP/s     inference/peak_flops_per_s            fastest matrix product on the threads of inference
+by seed      neither  FLOP/s     hardware/peak_flops_per_s             fastest matrix product on the threads of training
+counted      lower    bytes      model/bytes_forward                   bytes that operators read and write in a forward pass
+counted      lower    operators  model/operators_forward               operators that move bytes in a forward pass
+counted      neither  FLOP/byte  model/arithmetic_intensity            arithmetic intensity
+shown        higher   samples/s  load/offline_samples_per_s            throughput in texts, all at once
+shown        neither  samples/s  load/server_samples_per_s             texts that arrive
+"""
+
+_UNDER_LOAD = """
+shown  lower  ms  load/{name}_latency_ms_p50  latency p50, {title}
+shown  lower  ms  load/{name}_latency_ms_p90  latency p90, {title}
+shown  lower  ms  load/{name}_latency_ms_p99  latency p99, {title}
+"""
+
+_LOADS = {
+    "single_stream": "one text at a time",
+    "server": "random arrivals",
+    "simulated_server": "random arrivals, simulated",
+}
+
+_SCORES_BESIDE = {
+    f"{name}_{split}": f"{title}, {rows}"
+    for split, rows in BESIDE.items()
+    for name, title in SCORE_TITLES.items()
+    if name != "score"
+}
+
+_BY_STEP_AND_TRAINING = """
+by seed  lower    ms         timing/latency_ms                      median latency of one launch, wall clock
+by seed  higher   tokens/s   timing/tokens_per_s                    inference throughput of one launch
+by seed  lower    ms         timing/latency_device_ms               latency of one launch, device time, trimmed mean
+by seed  higher   tokens/s   timing/device_tokens_per_s             inference throughput of one launch, device time
+by seed  higher   tokens/s   timing/train_tokens_per_s              throughput of the training steps of one launch
+by seed  higher   tokens/s   timing/train_device_tokens_per_s       throughput of its training steps, device time
+by seed  neither  ms         timing/reference_ms                    reference workload between the calls of that launch
+by seed  neither  ms         timing/throughput_reference_ms         reference workload between its passes over batches
+by seed  neither  ms         timing/train_reference_ms              reference workload between its training steps
+by seed  neither  ms         timing/reference_device_ms             device time of the reference between calls
+by seed  neither  ms         timing/throughput_reference_device_ms  device time of the reference between passes
+by seed  neither  ms         timing/train_reference_device_ms       device time of the reference between training steps
+by seed  lower    bytes      timing/peak_memory_bytes               peak memory of building the model and its first call
+by seed  neither  processes  timing/load_average                    load average at that launch
+by seed  neither  MHz        timing/cpu_mhz                         clock of the CPUs at that launch
+by seed  neither  CPUs       timing/foreign_cpus                    CPUs that others kept busy during that launch
+by seed  neither  s          timing/launch_s                        wall clock of its process, and of its repetitions
+by seed  lower    ms         scaling/latency_ms                     latency p50 by length
+by seed  higher   tokens/s   scaling/tokens_per_s                   throughput by length
+by seed  lower    bytes      scaling/peak_memory_bytes              inference peak memory by length
+counted  lower    FLOP       scaling/flops_forward                  forward FLOPs by length
+counted  lower    FLOP       scaling/flops_train_step               training step FLOPs by length, of one text
+by seed  lower    ms         batching/latency_ms                    latency p50 by batch size
+by seed  higher   tokens/s   batching/tokens_per_s                  throughput by batch size
+
+shown        lower    ms        inference/latency_ms_min        latency min
+by launch    lower    ms        inference/latency_device_ms     latency, device time
+by launch    lower    ms        inference/latency_ms_p50        latency p50
+shown        lower    ms        inference/latency_ms_p90        latency p90
+shown        lower    ms        inference/latency_ms_p99        latency p99
+by launch    higher   tokens/s  inference/device_tokens_per_s   inference throughput, device time
+by launch    higher   tokens/s  inference/tokens_per_s          inference throughput
+by launch    higher   tokens/s  train_step/device_tokens_per_s  throughput of training steps, device time
+by launch    higher   tokens/s  train_step/tokens_per_s         throughput of training steps
+by seed      lower    bytes     inference/peak_memory_bytes     inference peak memory
+by seed      lower    loss      finetune/loss                   training loss
+above floor  higher   tokens/s  finetune/tokens_per_s           training throughput
+by seed      neither  tokens    finetune/tokens                 tokens trained on
+by seed      lower    FLOP      finetune/flops                  training FLOPs
+above floor  lower    s         finetune/duration_s             training time
+by seed      lower    bytes     finetune/peak_memory_bytes      training peak memory
+counted      lower    bytes     finetune/optimizer_state_bytes  optimizer state
+by seed      neither  epochs    finetune/best_epoch             epoch whose weights were kept
+by seed      higher   score     tune/score                      score on tuning rows
+by seed      lower    loss      eval/loss                       validation loss
+shown        neither  loss      eval/majority_loss              squared error of the best constant, the mean label
+by seed  neither  1  eval/logits_difference_max  largest difference of a served model's logits from torch's in float32
+by seed      neither  examples  eval/examples                   validation examples
+shown        higher   pairs/s   eval/pairs_per_s                minimal pairs scored a second, with all their masks
+by seed      neither  score     eval/unigram_score              score of the corpus's word frequencies
+by seed  neither  score  eval/majority_score  constant answer: most frequent class or tag, or no answer, or first words
+
+by seed      lower    loss       pretrain/loss                      pretraining loss
+by seed      lower    nats       pretrain/masked_loss               held-out masked loss
+by seed      higher   share      pretrain/masked_accuracy           held-out masked accuracy
+by seed      lower    bits/byte  pretrain/heldout_bits_per_byte     held-out masked bits per byte
+by seed      lower    nats       pretrain/pair_loss                 held-out loss on segment pairs
+by seed      higher   share      pretrain/pair_accuracy             held-out accuracy on segment pairs
+by seed      lower    nats       pretrain/detection_loss            held-out loss of the detector
+by seed      higher   share      pretrain/detection_accuracy        held-out accuracy of the detector
+by seed      lower    nats       pretrain/replaced_loss             held-out loss of the detector on replaced tokens
+by seed      higher   share      pretrain/replaced_accuracy         held-out replaced tokens that the detector finds
+by seed      lower    nats       pretrain/next_token_loss           held-out loss on next tokens
+by seed      lower    bits/byte  pretrain/next_token_bits_per_byte  held-out bits per byte on next tokens
+by seed      higher   share      pretrain/next_token_accuracy       held-out accuracy on next tokens
+by seed      lower    nats       pretrain/permuted_loss             held-out loss on tokens in a random order
+by seed      higher   share      pretrain/permuted_accuracy         held-out accuracy on tokens in a random order
+by seed      lower    nats       pretrain/two_sided_loss            held-out loss on next and previous tokens
+by seed      higher   share      pretrain/two_sided_accuracy        held-out accuracy on next and previous tokens
+by seed      lower    nats       pretrain/centre_loss               held-out loss on tokens between their neighbours
+by seed      higher   share      pretrain/centre_accuracy           held-out accuracy on tokens between their neighbours
+by seed      lower    nats       pretrain/span_loss                 held-out loss on corrupted spans
+by seed      higher   share      pretrain/span_accuracy             held-out accuracy on corrupted spans
+by seed      neither  nats       pretrain/unigram_entropy           unigram entropy of the held-out text
+by seed      neither  steps      pretrain/probe_steps               steps of the probe that answers for masked tokens
+by seed      neither  steps      pretrain/steps                     pretraining steps
+by seed      neither  tokens     pretrain/tokens                    tokens pretrained on
+by seed      lower    FLOP       pretrain/flops                     pretraining FLOPs
+above floor  higher   tokens/s   pretrain/tokens_per_s              pretraining throughput
+above floor  lower    s          pretrain/duration_s                pretraining time
+by seed      neither  s          pretrain/evaluation_s              time of evaluation while pretraining
+by seed      lower    bytes      pretrain/peak_memory_bytes         pretraining peak memory
+by seed      lower    bytes      pretrain/device_peak_memory_bytes  pretraining peak memory, of the device with the highest
+by seed      neither  tokens     corpus/tokens                      tokens of the corpus
+by seed      neither  documents  corpus/documents                   documents of the corpus
+by seed      neither  share      corpus/overlap                     evaluation items with an n-gram of the corpus
+"""
+
+_SCORED = """
+by seed  higher  score  eval/{name}  {title}
+"""
+
+_OF_ITEMS = """
+shown  neither  UNIT  eval/{name}_low   {title}, low end of its 95 % interval over items
+shown  neither  UNIT  eval/{name}_high  {title}, high end of its 95 % interval over items
+"""
+
+_OF_OPTIMISER = """
+by seed  neither  1      {name}/learning_rate        learning rate of {title}
+by seed  neither  1      {name}/gradient_norm        gradient norm of {title}, before clipping
+by seed  neither  1      {name}/gradient_norm_p50    gradient norm of {title}, median of its steps
+by seed  lower    ratio  {name}/gradient_spread      gradient norm of the layers, largest over smallest, {title}
+by seed  lower    ratio  {name}/gradient_spread_p50  gradient norm of the layers, largest over smallest, median of {title}
+"""
+
+
+def _declared(rows: str, members: Mapping[str, str] | None = None) -> list[Metric]:
+    """The metrics of these rows, once for each name and title of `members`."""
+    metrics = []
+    for member, its_title in (members or {"": ""}).items():
+        for line in rows.format(name=member, title=its_title).splitlines():
+            if line:
+                how, better, unit, name, title = re.split("  +", line)
+                metrics.append(Metric(name, unit, Direction(better), title, Compared(how), COMPARED_BY.get(name)))
+    return metrics
+
+
+_ALL = [
+    *_declared(_COUNTED),
+    *_declared(_OF_COMPONENT, PARAMETER_COMPONENTS),
+    *_declared(_MEASURED),
+    *_declared(_UNDER_LOAD, _LOADS),
+    *_declared(_BY_STEP_AND_TRAINING),
+    *_declared(_SCORED, SCORE_TITLES),
+    *_declared(_SCORED, _SCORES_BESIDE),
+    *_declared(_OF_ITEMS.replace("UNIT", "score"), SCORE_TITLES),
+    *_declared(_OF_ITEMS.replace("UNIT", "loss"), {"loss": "loss"}),
+    *_declared(_OF_OPTIMISER, {"pretrain": "pretraining", "finetune": "fine-tuning"}),
+]
+METRICS = {metric.name: metric for metric in _ALL}
 """All there are, by name."""
 
 

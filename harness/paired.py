@@ -111,7 +111,7 @@ class Difference:
             return 1.0
         distance = self.mean - against
         if self.items:
-            both = self._p_by_interval(abs(distance))
+            both = smallest_p(lambda p: self._half_interval(1 - p) <= abs(distance))
         else:
             both = float(2 * stdtr(self.freedom, -abs(distance) / self.error))
         if not side:
@@ -122,14 +122,14 @@ class Difference:
         """Whether two one-sided tests at this level show the mean within the margin."""
         return max(self.t_test_p(-margin, 1), self.t_test_p(margin, -1)) <= level
 
-    def _p_by_interval(self, distance: float) -> float:
-        """The smallest p whose interval reaches no farther than the distance."""
-        low, high = 0.0, 1.0
-        for _ in range(HALVINGS):
-            middle = (low + high) / 2
-            reaches = self._half_interval(1 - middle) > distance
-            low, high = (middle, high) if reaches else (low, middle)
-        return high
+
+def smallest_p(settles: Callable[[float], bool]) -> float:
+    """The smallest p at which a test settles, as it does at all larger ones."""
+    low, high = 0.0, 1.0
+    for _ in range(HALVINGS):
+        middle = (low + high) / 2
+        low, high = (low, middle) if settles(middle) else (middle, high)
+    return high
 
 
 def spread(values: Sequence[float]) -> Spread:

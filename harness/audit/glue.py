@@ -4,7 +4,8 @@ from statistics import fmean
 
 from harness import tags
 from harness.metrics import SCORE_TITLES
-from harness.terminal import DASH, Row, table, wrapped
+from harness.paired import grouped
+from harness.terminal import DASH, Row, counted, table, wrapped
 from harness.tracking.run_log import FinishedRun
 
 STATED = "arXiv:1810.04805, table 1, page 6"
@@ -38,17 +39,18 @@ def compared(runs: list[FinishedRun]) -> str:
         "Here: on the validation sets, the mean over the runs of an arm. That is another split, and the best is chosen "
         "afterwards: it shows what was reached, not which is better.",
     ]
-    return "\n".join([table(head, rows, "lrrrrrrl"), "", *(wrapped(note, 0) for note in notes)])
+    return "\n".join([table(head, rows, "lrrrrrrl"), "", *map(wrapped, notes)])
 
 
 def best(runs: list[FinishedRun], task: str, metric: str) -> tuple[str, str]:
     """The points of the arm with the highest mean, and its name; dashes without a run that has the metric."""
-    arms: dict[tuple[str, str], list[float]] = {}
-    for run in runs:
-        if run.tags.get(tags.TASK) == task and metric in run.metrics and run.tags.get(tags.REPLICATE) != "true":
-            arms.setdefault((run.tags[tags.ARM], run.tags.get(tags.SCALE, "")), []).append(run.metrics[metric])
+    arms = grouped(
+        ((run.tags[tags.ARM], run.tags.get(tags.SCALE, "")), run.metrics[metric])
+        for run in runs
+        if run.tags.get(tags.TASK) == task and metric in run.metrics and run.tags.get(tags.REPLICATE) != "true"
+    )
     if not arms:
         return DASH, DASH
     (arm, scale), scores = max(arms.items(), key=lambda item: fmean(item[1]))
-    named = ", ".join(filter(None, (arm, scale, f"{len(scores)} run{'s' * (len(scores) > 1)}")))
+    named = ", ".join(filter(None, (arm, scale, counted(len(scores), "run"))))
     return f"{100 * fmean(scores):.1f}", named

@@ -6,7 +6,6 @@ Models are composed once for each text of choices, and counted on the meta devic
 import functools
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from typing import Any
 
 import torch
 
@@ -171,9 +170,10 @@ class Instruments:
     finished_runs: Callable[[], list[FinishedRun]]
 
 
-def measure(reading: Reading, instruments: Instruments) -> Measured:
-    """InputError for a reading that nothing can be measured of."""
-    return MEASURES[type(reading)](reading, instruments)
+@functools.singledispatch
+def measure(reading: Reading, tools: Instruments) -> Measured:
+    """By the function below that is registered for its kind; InputError for a reading that nothing can be measured of."""
+    raise NotImplementedError(f"{type(reading).__name__} has no function in measures.py")
 
 
 def change(value: float, against: float) -> float:
@@ -189,6 +189,7 @@ def _each(by: str, names: list[str], values: Iterable[object], unit: str = "") -
     return Measured(tuple(Point(value, {by: name} if len(names) > 1 else {}) for name, value in pairs), unit)
 
 
+@measure.register
 def _parameters(reading: claims.Parameters, tools: Instruments) -> Measured:
     unit = "share" if reading.against else "bytes" if reading.bytes_each else "parameters"
     values = []
@@ -199,6 +200,7 @@ def _parameters(reading: claims.Parameters, tools: Instruments) -> Measured:
     return _each("part", reading.parts if reading.apart else [""], values, unit)
 
 
+@measure.register
 def _flops(reading: claims.Flops, tools: Instruments) -> Measured:
     def of(choices: str, length: int) -> int:
         if reading.part is ModelPart.visible_pairs:
@@ -213,6 +215,7 @@ def _flops(reading: claims.Flops, tools: Instruments) -> Measured:
     return Measured(tuple(points), "share" if reading.against else "FLOP")
 
 
+@measure.register
 def _training_memory(reading: claims.TrainingMemory, tools: Instruments) -> Measured:
     config, hardware = tools.shapes.config(reading.of).model, HardwareConfig()
     points = []
@@ -228,6 +231,7 @@ def _training_memory(reading: claims.TrainingMemory, tools: Instruments) -> Meas
     return Measured(tuple(points), "bytes")
 
 
+@measure.register
 def _output_bytes(reading: claims.OutputBytes, tools: Instruments) -> Measured:
     with torch.device("meta"):
         encoder, points = Encoder(tools.shapes.config(reading.of).model), []
@@ -237,6 +241,7 @@ def _output_bytes(reading: claims.OutputBytes, tools: Instruments) -> Measured:
     return Measured(tuple(points), "bytes")
 
 
+@measure.register
 def _config(reading: claims.Config, tools: Instruments) -> Measured:
     model = tools.shapes.config(reading.of).model
     if unknown_keys := [key for key in reading.keys if not hasattr(model, key) or key.startswith("_")]:
@@ -245,11 +250,13 @@ def _config(reading: claims.Config, tools: Instruments) -> Measured:
     return _each("key", reading.keys, [getattr(one, "value", one) for one in values])
 
 
+@measure.register
 def _directions(reading: claims.Directions, tools: Instruments) -> Measured:
     sides = directions(tools.shapes.config(reading.of).model)
     return _each("stack", [*sides], sides.values())
 
 
+@measure.register
 def _activation_difference(reading: claims.ActivationDifference, _: Instruments) -> Measured:
     names = {activation.value: ACTIVATIONS[activation] for activation in Activation}
     for name in (reading.of, reading.against):
@@ -259,12 +266,14 @@ def _activation_difference(reading: claims.ActivationDifference, _: Instruments)
     return Measured((Point((names[reading.of](x) - names[reading.against](x)).abs().max().item(), {}),), "1")
 
 
+@measure.register
 def _ids(reading: claims.Ids, _: Instruments) -> Measured:
     words = [len(tokenizer.BertPreTokenizer().pre_tokenize_str(text)) for text in reading.texts]
     measured = _each("text", reading.texts, [count + 2 for count in words], "ids")
     return replace(measured, note="each word has at least one id, and [CLS] and [SEP] have theirs")
 
 
+@measure.register
 def _encoded(reading: claims.Encoded, tools: Instruments) -> Measured:
     if tools.vocab_file is None:
         return Measured(missing="the vocabulary (vocab_file=FILE)", options=f"vocab_file={VOCABULARY}")
@@ -273,6 +282,7 @@ def _encoded(reading: claims.Encoded, tools: Instruments) -> Measured:
     return _each("text", reading.texts, map(" ".join, values))
 
 
+@measure.register
 def _published(reading: claims.Published, _: Instruments) -> Measured:
     """A point for each figure; with `against` the difference, or the relative change of speed."""
     values, against = reading.values, reading.against
@@ -282,6 +292,7 @@ def _published(reading: claims.Published, _: Instruments) -> Measured:
     return Measured(points, "share" if reading.rate else reading.unit, origin=f"stated in {reading.stated}")
 
 
+@measure.register
 def _pretraining_days(reading: claims.PretrainingDays, tools: Instruments) -> Measured:
     config = tools.shapes.config(reading.of)
     flops = sum(
@@ -299,33 +310,18 @@ def _pretraining_days(reading: claims.PretrainingDays, tools: Instruments) -> Me
     )
 
 
+@measure.register
 def _speed(reading: claims.Speed, tools: Instruments) -> Measured:
     if not tools.timed:
         return Measured(missing="a timing (--measure)", unit="share", options="--measure")
     return timing.compare(reading, *map(tools.shapes.config, (reading.of, reading.against)))
 
 
+@measure.register
 def _score(reading: claims.Score, tools: Instruments) -> Measured:
     return scores.compare(reading, tools.finished_runs())
 
 
+@measure.register
 def _not_testable(reading: claims.NotTestable, _: Instruments) -> Measured:
     return Measured(missing=reading.reason, testable=False)
-
-
-MEASURES: dict[type[Reading], Callable[[Any, Instruments], Measured]] = {
-    claims.Parameters: _parameters,
-    claims.Flops: _flops,
-    claims.TrainingMemory: _training_memory,
-    claims.OutputBytes: _output_bytes,
-    claims.Config: _config,
-    claims.Directions: _directions,
-    claims.ActivationDifference: _activation_difference,
-    claims.Ids: _ids,
-    claims.Encoded: _encoded,
-    claims.PretrainingDays: _pretraining_days,
-    claims.Speed: _speed,
-    claims.Score: _score,
-    claims.Published: _published,
-    claims.NotTestable: _not_testable,
-}

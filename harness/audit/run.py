@@ -4,7 +4,6 @@ import functools
 import json
 import math
 import shlex
-from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -74,14 +73,10 @@ class Line:
 
     def to_json(self) -> dict[str, object]:
         """With all points."""
-        points = [
-            {
-                "value": point.value,
-                "interval": [None if isinstance(end, float) and not math.isfinite(end) else end for end in point.interval],
-                "where": dict(point.where),
-            }
-            for point in self.measured.points
-        ]
+        points = []
+        for point in self.measured.points:
+            interval = [None if isinstance(end, float) and not math.isfinite(end) else end for end in point.interval]
+            points.append({"value": point.value, "interval": interval, "where": dict(point.where)})
         return {
             "name": self.name,
             "measure": self.reading.measure,
@@ -185,7 +180,6 @@ def number(value: object, unit: str) -> str:
 
 def instruments(config_dir: str | None, timed: bool, vocab_file: str | None, uri: str | None, output: str) -> Instruments:
     """The tracking store is read when the first claim needs it."""
-
     return Instruments(Shapes(config_dir), timed, vocab_file, functools.cache(functools.partial(_finished_runs, uri, output)))
 
 
@@ -198,10 +192,9 @@ def _finished_runs(uri: str | None, output: str) -> list[FinishedRun]:
         raise InputError(f"MLflow {complaint(error)}") from error
 
 
-def measured(claims: Iterable[Claim], tools: Instruments) -> Iterator[list[Measured]]:
-    """What is measured for each reading of each claim; InputError, naming file and reading, for what cannot be measured."""
-    for claim in claims:
-        yield [_measured(claim, name, tools) for name in claim.readings]
+def measured(claim: Claim, tools: Instruments) -> list[Measured]:
+    """What is measured for each reading; InputError, naming file and reading, for what cannot be measured."""
+    return [_measured(claim, name, tools) for name in claim.readings]
 
 
 def _measured(claim: Claim, name: str, tools: Instruments) -> Measured:
@@ -222,14 +215,11 @@ def _measured(claim: Claim, name: str, tools: Instruments) -> Measured:
 
 def settle(claim: Claim, found: list[Measured]) -> Row:
     """The claim with its verdict, after Holm's correction over the points of each reading."""
-    corrected = [verdicts.corrected(reading, one) for reading, one in zip(claim.readings.values(), found, strict=True)]
-    return Row(
-        claim,
-        tuple(
-            Line(name, reading, one, verdicts.of_reading(reading, one))
-            for (name, reading), one in zip(claim.readings.items(), corrected, strict=True)
-        ),
-    )
+    lines = []
+    for (name, reading), measured in zip(claim.readings.items(), found, strict=True):
+        corrected = verdicts.corrected(reading, measured)
+        lines.append(Line(name, reading, corrected, verdicts.of_reading(reading, corrected)))
+    return Row(claim, tuple(lines))
 
 
 def write(rows: list[Row], output: str, keep_others: bool) -> Path:

@@ -4,7 +4,6 @@ Two runs are compared where all facts agree that the claim does not name. Where 
 but for those that the arm of one of them sets.
 """
 
-import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -51,8 +50,8 @@ MOST_SEEDS = 1000
 MOST_NAMED = 2
 """Settings that are named of sections which differ in nothing else; a resized model differs in more."""
 
-Arms = dict[str, list[FinishedRun]]
-"""Facts of an arm, as JSON -> its runs."""
+Arms = dict[arms.Known, list[FinishedRun]]
+"""Facts of an arm -> its runs."""
 
 Pair = tuple[list[FinishedRun], ...]
 """The runs of two arms: of `of` and of `against`."""
@@ -153,15 +152,14 @@ def _point(difference: Difference, where: Where) -> Point:
 def _sections(reading: Score, against: str, runs: list[FinishedRun]) -> list[Section]:
     """Every pair of arms of the two sides whose facts agree: what is free may differ within a side."""
     sides, needed = [facts_of(text) for text in (reading.of, against)], facts_of(reading.needs)
-    found: dict[str, tuple[Arms, Arms]] = {}
+    found: dict[arms.Known, tuple[Arms, Arms]] = {}
     for run in runs:
         place = _side(run, sides)
         fits = reading.metric in run.metrics and _has(run, needed) and run.tags.get(tags.REPLICATE) != "true"
         if place is None or not fits or (reading.tasks and run.tags.get(tags.TASK) not in reading.tasks):
             continue
-        held = _held(run, sides)
-        of_side = found.setdefault(json.dumps(held, sort_keys=True), ({}, {}))[place]
-        of_side.setdefault(json.dumps(arms.facts(run.params), sort_keys=True), []).append(run)
+        of_side = found.setdefault(arms.known(_held(run, sides)), ({}, {}))[place]
+        of_side.setdefault(arms.known(arms.facts(run.params)), []).append(run)
     pairs = [
         pair for arms_of in found.values() for pair in product(*(side.values() for side in arms_of)) if _agree(pair, sides)
     ]
@@ -186,8 +184,7 @@ def _tell_apart(sections: list[Section]) -> None:
             {key: _of_both(section, key) for key in {**arms.facts(section.run.params), **arms.facts(section.against.params)}}
             for section in group
         ]
-        keys = dict.fromkeys(key for one in facts for key in sorted(one))
-        differing = [key for key in keys if len({one.get(key) for one in facts}) > 1 and not key.startswith("facts.")]
+        differing = [key for key in arms.varying(facts) if not key.startswith("facts.")]
         for section, one in zip(group, facts, strict=True):
             section.settings |= {key: one.get(key, "") for key in differing[:MOST_NAMED]}
 
@@ -267,8 +264,7 @@ def plain(value: str) -> str:
 
 def _held(run: FinishedRun, sides: list[dict[str, str]]) -> dict[str, str]:
     """The facts that must agree; where two models differ, their keys are free."""
-    named = {key for facts in sides for key in facts}
-    differing = [key for key in named if sides[0].get(key) != sides[1].get(key)]
+    differing = arms.varying(sides)
     free = [*FREE, *differing, *(key for name in differing for key in FREE_WITH.get(name, ()))]
     return {key: value for key, value in arms.facts(run.params).items() if not arms.within(key, free)}
 
@@ -313,7 +309,7 @@ def study_command(reading: Score, seeds: int) -> str:
     """What would settle the claim: one sweep, or one for each arm where these differ in several keys."""
     sides = [dict(word.partition("=")[::2] for word in text.split()) for text in (reading.of, *arms_of(reading.against))]
     keys = list(dict.fromkeys(key for side in sides for key in side))
-    differing = [key for key in keys if len({side.get(key) for side in sides}) > 1]
+    differing = arms.varying(sides)
     sweeps = [[f"{key}={value}" for key, value in side.items()] for side in sides]
     if len(differing) == 1 and all(differing[0] in side for side in sides):
         sweeps = [[f"{key}={','.join(dict.fromkeys(side[key] for side in sides))}" for key in keys]]

@@ -85,24 +85,13 @@ def _call(reading: Speed, model: Classifier, length: int) -> Call:
     ids = torch.randint(0, config.vocab_size, (reading.batch_size, length), generator=stream)
     if reading.part is ModelPart.model:
         return _passes(lambda: model(ids), reading.training)
-    if reading.part is not ModelPart.attention or not isinstance(model.encoder.layers, Stack):
+    stack = model.encoder.layers
+    if reading.part is not ModelPart.attention or not isinstance(stack, Stack):
         raise InputError(f"part: expected model, or attention of a model with model.body=transformer, not {reading.part.value}")
-    return _passes(_attention(model.encoder.layers, ids, config.hidden_size, stream), reading.training)
-
-
-def _attention(stack: Stack, ids: torch.Tensor, size: int, stream: torch.Generator) -> Call:
-    hidden = torch.randn(*ids.shape, size, generator=stream, requires_grad=True)  # (B, T, D)
-    batch = Batch(input_ids=ids)
-    attention = stack.execution_order()[-1][0].attention
-    return lambda: attention(hidden, stack.context(batch))
+    hidden = torch.randn(*ids.shape, config.hidden_size, generator=stream, requires_grad=True)  # (B, T, D)
+    batch, attention = Batch(input_ids=ids), stack.execution_order()[-1][0].attention
+    return _passes(lambda: attention(hidden, stack.context(batch)), reading.training)
 
 
 def _passes(forward: Call, training: bool) -> Call:
-    if training:
-        return lambda: forward().sum().backward()
-
-    def inference() -> object:
-        with torch.inference_mode():
-            return forward()
-
-    return inference
+    return (lambda: forward().sum().backward()) if training else torch.inference_mode()(forward)

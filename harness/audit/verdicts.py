@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 
 from harness.audit.claims import Reading, Relation
-from harness.paired import CONFIDENCE, Difference, holm
+from harness.paired import CONFIDENCE, Difference, holm, smallest_p
 
 Where = Mapping[str, object]
 """Condition -> its value, such as {"length": 128}."""
@@ -195,10 +195,6 @@ def _range(key: str, selected: list, values: list) -> str:
     return f"{key} {', '.join(map(shown, selected))}"
 
 
-HALVINGS = 40
-"""Halvings of the range of p: its error is below 1e-12."""
-
-
 def corrected(reading: Reading, measured: Measured) -> Measured:
     """What was measured, each test with its interval at the confidence at which it must settle."""
     claimed = with_claimed(reading, measured)
@@ -212,11 +208,4 @@ def corrected(reading: Reading, measured: Measured) -> Measured:
 
 def p_value(reading: Reading, point: Point, claimed: float) -> float:
     """The smallest p at which the point's interval settles what is claimed of it; 1 where it does so at none."""
-    if holds(reading, point.at(0.0), claimed) is None:
-        return 1.0
-    low, high = 0.0, 1.0  # it settles at p = high
-    for _ in range(HALVINGS):
-        middle = (low + high) / 2
-        settles = holds(reading, point.at(1 - middle), claimed) is not None
-        low, high = (low, middle) if settles else (middle, high)
-    return high
+    return smallest_p(lambda p: holds(reading, point.at(1 - p), claimed) is not None)

@@ -43,10 +43,9 @@ def main(options: Audit) -> int:
     tools = run.instruments(options.config_dir, options.measure, options.vocab_file, options.uri, options.output)
     rows = []
     with live_line("auditing") as line:
-        results = run.measured(claims, tools)
         for number, claim in enumerate(claims, 1):
             line.show(f"{number}/{len(claims)}: {claim.name}")
-            rows.append(run.settle(claim, next(results)))
+            rows.append(run.settle(claim, run.measured(claim, tools)))
     path = run.write(rows, options.output, keep_others=bool(options.claims))
     conditions = [condition.partition("=") for condition in options.where]
     fitting = [row for row in rows if all(value in FILTERS[key](row) for key, _, value in conditions)]
@@ -81,10 +80,10 @@ def text(rows: list[Row]) -> str:
     notes = dict.fromkeys(f"{line.name}: {line.measured.note}" for row in rows for line in row.lines if line.measured.note)
     parts += ["", *(wrapped(note, STEP, "-") for note in notes)] if notes else []
     if any(line.tests for line in deciding.values()):
-        parts.append("\n" + wrapped(FAMILY, 0))
+        parts.append("\n" + wrapped(FAMILY))
     count = Counter(row.settled.verdict.value for row in rows)
     ending = ", ".join(f"{number} {verdict}" for verdict, number in count.most_common())
-    return "\n".join([*parts, "\n" + wrapped(f"{counted(len(rows), 'claim')}: {ending}", 0)])
+    return "\n".join([*parts, "\n" + wrapped(f"{counted(len(rows), 'claim')}: {ending}")])
 
 
 def _block(row: Row) -> str:

@@ -8,7 +8,6 @@ update parametrisation. `numpy`: a forward pass and a training, written out. No 
 """
 
 from dataclasses import dataclass, fields, replace
-from enum import Enum
 from pathlib import Path
 
 import matplotlib as mpl
@@ -34,8 +33,8 @@ from harness.config.command_line import read
 from harness.config.resolve import MEASURED_LENGTH
 from harness.config.schema import ModelConfig, RunConfig, TaskConfig
 from harness.errors import InputError
-from harness.measure import flops, memory_formula, size, subject
 from harness.measure import pretraining_heads as heads
+from harness.measure import size, subject
 from harness.paths import conf_directory, file_name
 from harness.terminal import DASH, Row, table, wrapped
 from models.config import Activation, EncoderConfig
@@ -43,6 +42,12 @@ from models.keys import keys_read
 from models.layers import ACTIVATIONS
 from models.objectives.build import refuse_misfit
 from models.objectives.config import ObjectiveName
+
+ONE_VARIANT = ("scales", "positions", "coordinates", "numpy")
+"""Topics that show one variant alone."""
+
+WITHOUT_WEIGHTS = {"scales": "scale", "coordinates": "width"}
+"""Topics that show a variant at several sizes -> the size, of which weights have one."""
 
 FOLLOWING = ("depth", "embedding_width", "feed_forward_width", "head_width")
 """Properties of a config that are listed where they differ, beside its keys."""
@@ -69,38 +74,47 @@ LINES += (("#8A4B7F", (0, (3, 1, 1, 1, 1, 1)), 1.4), ("#7A7A7A", "-", 2.6))
 
 def main(options: Describe, configs: list[RunConfig]) -> int:
     """Prints what the topic says of the variants; 0. InputError for what cannot be shown or written."""
-    if options.topic == "beside" or options.is_implied_sweep:
-        variants = [started_from(config, start.checkpoint_of(config, allowed=SCALE)) for config in configs]
-        print(describe_beside.beside(variants, options.text, options.flops_per_second, options.to))
-    elif options.topic == "activations":
-        print(activations(options.to))
-    elif options.topic == "positions":
-        print(describe_positions.positions(configs, options.to, SCALE))
-    elif options.topic == "coordinates":
-        print(describe_coordinates.coordinates(configs, options.to))
-    elif options.topic == "numpy":
-        print(describe_numpy.numpy(configs, options.text, options.to))
-    elif options.topic == "scales":
-        print(scales(configs, options.overrides(), options.config_dir))
-    else:
-        for config in {(config.label, config.scale_name): config for config in configs}.values():
-            checkpoint = start.checkpoint_of(config, allowed=SCALE)
-            started, base, name = started_from(config, checkpoint), config.scale_name, "base"
-            other = compose.base_model(config.scale_name, options.config_dir)
-            typed = {override.partition("=")[0] for override in config.overrides}
-            if config.model.init_from is not None and "scale" not in typed:
-                other, base, name = replace(started.model, **vars(checkpoint.shape)), started.scale_name, "published"
-            print(describe(started, other, base, options.to, name))
+    topic = "beside" if options.is_implied_sweep else options.topic
+    if topic in ONE_VARIANT and len(configs) > 1:
+        raise InputError(f"describe {topic} shows one variant, the command line names {len(configs)}: leave -m out")
+    config, out = configs[0], options.to
+    has_weights = config.pretrain.checkpoint is not None or config.model.init_from is not None
+    if topic in WITHOUT_WEIGHTS and has_weights:
+        of_weights = WITHOUT_WEIGHTS[topic]
+        raise InputError(f"weights have one {of_weights}: leave model.init_from and pretrain.from out, or `{topic}`")
+    with mpl.rc_context(STYLE):
+        if topic == "beside":
+            variants = [started_from(config, start.checkpoint_of(config, allowed=SCALE)) for config in configs]
+            print(describe_beside.beside(variants, options.text, options.flops_per_second, out))
+        elif topic == "activations":
+            print(activations(out))
+        elif topic == "positions":
+            print(describe_positions.positions(config, out, SCALE))
+        elif topic == "coordinates":
+            print(describe_coordinates.coordinates(config, out))
+        elif topic == "numpy":
+            print(describe_numpy.numpy(config, options.text, out))
+        elif topic == "scales":
+            print(scales(config, options.overrides(), options.config_dir))
+        else:
+            for config in {(config.label, config.scale_name): config for config in configs}.values():
+                checkpoint = start.checkpoint_of(config, allowed=SCALE)
+                started, base, name = started_from(config, checkpoint), config.scale_name, "base"
+                other = compose.base_model(config.scale_name, options.config_dir)
+                typed = {override.partition("=")[0] for override in config.overrides}
+                if config.model.init_from is not None and "scale" not in typed:
+                    other, base, name = replace(started.model, **vars(checkpoint.shape)), started.scale_name, "published"
+                print(describe(started, other, base, out, name))
     return 0
 
 
 def describe(config: RunConfig, base: ModelConfig, scale: str, out: Path, name: str = "base") -> str:
     """What is printed of one variant beside `base`, which is of this scale and name; writes its pictures to `out`."""
     rows = difference(base, config.model)
-    differences = table(("key", name, config.label), rows, "lrr") if rows else f"no difference from {name}"
+    differences = table(("key", name, config.label), rows) if rows else f"no difference from {name}"
     parts = compared(counts(base, config.task), counts(config.model, config.task))
-    paths = "\n".join(map(str, write_pictures(config, parts, out, name)))
-    parameters = table(("parameters", name, config.label, "change"), parts, "lrrr")
+    paths = write_pictures(config, parts, out, name)
+    parameters = table(("parameters", name, config.label, "change"), parts)
     beside = "" if config.scale_name == scale else f", beside {name} at scale {scale}"
     title = f"{config.label} at scale {config.scale_name}{beside}"
     tensors = [describe_shapes.of_model(config), *added_by_objective(config)]
@@ -112,20 +126,12 @@ def weights(config: RunConfig) -> list[str]:
     """What of each component is kept from published weights, derived and random; nothing without weights."""
     if config.model.init_from is None:
         return []
-    model = subject.classifier(config)
-    origins = huggingface.load_weights(config, model)
-    rows = [
-        (
-            part,
-            group.text,
-            str(len(group.names)),
-            f"{numbers:,}",
-            DASH if group.origin.error is None else f"{100 * group.origin.error:.3g} %",
-        )
-        for part, group, numbers in size.by_origin(model, origins)
-    ]
+    model, rows = subject.classifier(config), []
+    for part, group, numbers in size.by_origin(model, huggingface.load_weights(config, model)):
+        error = DASH if group.origin.error is None else f"{100 * group.origin.error:.3g} %"
+        rows.append((part, group.text, str(len(group.names)), f"{numbers:,}", error))
     heading = f"weights of {huggingface.folder_of(config.model.init_from)}"
-    return [f"{heading}\n\n{table(('component', 'comes from', 'tensors', 'numbers', 'largest error'), rows, 'llrrr')}"]
+    return [f"{heading}\n\n{table(('component', 'comes from', 'tensors', 'numbers', 'largest error'), rows, 'llr')}"]
 
 
 def added_by_objective(config: RunConfig) -> list[str]:
@@ -154,8 +160,7 @@ def difference(base: EncoderConfig, other: EncoderConfig) -> list[Row]:
 
 def as_typed(value: object) -> str:
     """The value as it is typed on the command line."""
-    if isinstance(value, Enum):
-        return str(value.value)
+    value = getattr(value, "value", value)  # of an enumeration
     if value is None or isinstance(value, bool):
         return {None: "null", True: "true", False: "false"}[value]
     return f"{value:.4g}" if isinstance(value, float) else str(value)
@@ -184,7 +189,7 @@ def pretraining_heads(run: RunConfig, base: ModelConfig, beside: str = "base") -
         plain = {}
     objectives = [heads.objective_of(model, run.pretrain).value for model in (base, run.model)]
     titles = ("pretraining heads", f"{beside} ({objectives[0]})", f"{run.label} ({objectives[1]})", "change")
-    return table(titles, compared(plain, ours), "lrrr")
+    return table(titles, compared(plain, ours))
 
 
 def counts(config: EncoderConfig, task: TaskConfig) -> dict[str, int]:
@@ -200,101 +205,57 @@ def change(before: int, after: int) -> str:
     return f"{100 * (after - before) / before:+.1f} %"
 
 
-def write_pictures(config: RunConfig, parts: list[Row], out: Path, beside: str) -> list[Path]:
-    """The PNG and SVG files; InputError where `out` cannot be written."""
+def write_pictures(config: RunConfig, parts: list[Row], out: Path, beside: str) -> str:
+    """The paths of the PNG and SVG files; InputError where `out` cannot be written."""
     total, effective = parts[-2:]
     subtitle = f"{total[2]} parameters ({total[3]} against {beside})" if total[3] != "=" else f"{total[2]} parameters"
     if effective[2] != total[2]:
         subtitle += f", {effective[2]} with every use of a shared layer"
     title = f"{config.label}, scale {config.scale_name}"
     drawn = describe_picture.architecture_of(subject.shapes(config.model, config.task), title, subtitle)
-    with mpl.rc_context(STYLE):
-        name = file_name(f"{config.label}-{config.scale_name}")
-        return save(describe_picture.draw(drawn), out, name)
+    return save(describe_picture.draw(drawn), out, file_name(f"{config.label}-{config.scale_name}"))
 
 
 # Scales
 
 
-@dataclass(frozen=True)
-class AtScale:
-    """Counts of one scale; FLOPs and bytes are None where the model is too short for the text, or there is no formula."""
-
-    name: str
-    model: ModelConfig
-    total: int
-    embeddings: int
-    encoder: int
-    flops: int | None
-    step_bytes: int | None
-
-
-def scales(configs: list[RunConfig], choices: list[str], config_dir: str | None) -> str:
-    """The table; InputError for several variants."""
-    if len(configs) > 1:
-        raise InputError(f"describe scales shows one variant, the command line names {len(configs)}: leave -m out")
-    (config,) = configs
-    if config.pretrain.checkpoint is not None or config.model.init_from is not None:
-        raise InputError("weights have one scale: leave model.init_from and pretrain.from out, or `scales`")
+def scales(config: RunConfig, choices: list[str], config_dir: str | None) -> str:
+    """The table, counted on the meta device; a dash where a model is too short for the text, or there is no formula."""
     length = config.measure.length or min(MEASURED_LENGTH, config.model.longest_text)
     keys = read([choice for choice in choices if not choice.startswith(("-", "scale=", "measure."))]).overrides
-    counts, refused = [], []
+    counts, refused = {}, []
     for name in names(config_dir):
         try:
             model = compose.outside_of_a_command([*keys, f"scale={name}"], config_dir).model
         except InputError as error:
             refused.append(f"{name}: {error}")
             continue
-        counts.append(counted(name, model, config, length))
-    counts.sort(key=lambda scale: scale.total)
-    (current,) = (scale for scale in counts if scale.name == config.scale_name)
-    rows = [row(scale, current) for scale in counts]
-    title = f"{config.label} at every scale, factors against {current.name} (*)"
+        sizes = size.sizes(subject.shapes(model, config.task))
+        parameters = [sizes[f"model/params_{part}"] for part in ("total", "embedding", "encoder")]
+        costs = describe_beside.costs(config, model, length) if length <= model.longest_text else (None, None)
+        counts[name] = (*parameters, *costs, model)
+    current, rows = config.scale_name, []
+    for name, (total, embeddings, encoder, forward, step_bytes, model) in sorted(counts.items(), key=lambda pair: pair[1][0]):
+        shape = f"{name} *" if name == current else name, str(model.depth), str(model.hidden_size)
+        parameters = millions(total), factor(total, counts[current][0]), millions(embeddings), millions(encoder)
+        gigaflops = DASH if forward is None else f"{forward / 1e9:,.3f}"
+        megabytes = DASH if step_bytes is None else f"{step_bytes / 1e6:,.0f}"
+        rows.append((*shape, *parameters, gigaflops, factor(forward, counts[current][3]), megabytes))
+    title = f"{config.label} at every scale, factors against {current} (*)"
     notes = [
         f"GFLOP: forward pass over one text of {length} tokens (measure.length)",
         f"step: sum of weights, gradients, AdamW and activations of {config.measure.batch_size} texts (measure.batch_size) "
         "in float32, by formula",
     ]
-    if any(scale.flops is None for scale in counts):
+    if any(forward is None for *_, forward, _, _ in counts.values()):
         notes.append(f"{DASH}: models of that scale take no text of {length} tokens")
-    below = [*notes, *refused]
-    return "\n".join([title, "", table(SCALES_HEAD, rows, "lrrrrrrrrr"), "", *(wrapped(line, 0) for line in below)])
+    return "\n".join([title, "", table(SCALES_HEAD, rows), "", *map(wrapped, [*notes, *refused])])
 
 
 def names(config_dir: str | None) -> list[str]:
     """All scales, those of the user included."""
     folders = [conf_directory(), *([Path(config_dir)] if config_dir else [])]
     return sorted({path.stem for folder in folders for path in (folder / "scale").glob("*.yaml")})
-
-
-def counted(name: str, model: ModelConfig, config: RunConfig, length: int) -> AtScale:
-    """Counts on the meta device; AdamW's memory as of a training step of measure.batch_size texts."""
-    parts = size.components(subject.shapes(model, config.task))
-    total = sum(parts.values())
-    embeddings = total - parts["layers"] - parts["pooler"] - parts["head"]
-    forward = step_bytes = None
-    if length <= model.longest_text:
-        shape = replace(subject.step_shape(config, config.measure.batch_size), config=model, length=length)
-        forward = flops.counted(model, shape.num_outputs, 1, length, False, shape.head)
-        step_bytes = memory_formula.parts(shape, config.hardware, config.finetune.activation_checkpointing).total
-    return AtScale(name, model, total, embeddings, parts["layers"], forward, step_bytes)
-
-
-def row(scale: AtScale, current: AtScale) -> Row:
-    """A line of the table; `*` marks the current scale."""
-    mark = " *" if scale.name == current.name else ""
-    return (
-        f"{scale.name}{mark}",
-        str(scale.model.depth),
-        str(scale.model.hidden_size),
-        millions(scale.total),
-        factor(scale.total, current.total),
-        millions(scale.embeddings),
-        millions(scale.encoder),
-        DASH if scale.flops is None else f"{scale.flops / 1e9:,.3f}",
-        factor(scale.flops, current.flops),
-        DASH if scale.step_bytes is None else f"{scale.step_bytes / 1e6:,.0f}",
-    )
 
 
 def millions(count: int) -> str:
@@ -358,9 +319,8 @@ def activations(out: Path) -> str:
     head = ("activation", "least value", "derivative", "feed-forward of", "gated in", "pooler of")
     title = f"activations that models know, and their derivatives, from {-REACH:g} to {REACH:g}"
     note = "gated: the feed-forward is act(x W) * x V, so silu is SwiGLU and gelu GEGLU (arXiv:2002.05202)"
-    with mpl.rc_context(STYLE):
-        paths = save(draw(drawn, sorted(name for name, used in models.items() if used["gated"])), out, "activations")
-    return "\n".join([title, "", table(head, rows, "lrrlll"), "", note, "", *map(str, paths)])
+    paths = save(draw(drawn, sorted(name for name, used in models.items() if used["gated"])), out, "activations")
+    return "\n\n".join([title, table(head, rows, "lrrl"), note, paths])
 
 
 def draw(drawn: list[Curve], gated: list[str]) -> Figure:
@@ -368,19 +328,16 @@ def draw(drawn: list[Curve], gated: list[str]) -> Figure:
     figure = Figure(figsize=(11, 5.6), layout="constrained")
     figure.suptitle("Activation functions and their derivatives", fontweight="bold", fontsize=12)
     left, right = figure.subplots(1, 2, sharex=True, sharey=True)
-    for axes, title, lines in (
-        (left, "function", [curve.values for curve in drawn]),
-        (right, "derivative", [curve.slopes for curve in drawn]),
-    ):
+    for axes, title, of in ((left, "function", "values"), (right, "derivative", "slopes")):
         axes.set(xlim=(-REACH, REACH), ylim=(LOWEST, HIGHEST))
-        axes.set_title(title, loc="left", fontsize=10)
+        axes.set_title(title, loc="left")
         axes.axhline(0, color="#BBBBBB", linewidth=0.8, zorder=0)
         axes.axvline(0, color="#BBBBBB", linewidth=0.8, zorder=0)
-        axes.spines[["top", "right"]].set_visible(False)
-        for (colour, dashes, width), curve, y in zip(LINES, drawn, lines, strict=True):
+        for (colour, dashes, width), curve in zip(LINES, drawn, strict=True):
+            y = getattr(curve, of)
             broken = np.where(np.abs(np.diff(y, append=y[-1])) > JUMP, np.nan, y)
             x = np.linspace(-REACH, REACH, POINTS)
             axes.plot(x, broken, color=colour, linestyle=dashes, linewidth=width, label=curve.name)
-    left.legend(loc="upper left", frameon=False, handlelength=4)
+    left.legend(loc="upper left", handlelength=4)
     figure.supxlabel(f"x; also with a gate, act(x W) * x V: {', '.join(gated)}", fontsize=9)
     return figure

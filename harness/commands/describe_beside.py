@@ -9,16 +9,15 @@ import zlib
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import matplotlib as mpl
 import numpy as np
 import torch
+from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
-from matplotlib.patches import Rectangle
 
 from harness.commands import describe_picture
 from harness.commands.describe_shapes import numbered
 from harness.commands.inspect_pictures import maps_of
-from harness.commands.pictures import STYLE, fitted, save
+from harness.commands.pictures import fitted, save
 from harness.config.resolve import MEASURED_LENGTH
 from harness.config.schema import HardwareConfig, RunConfig
 from harness.errors import InputError
@@ -29,6 +28,7 @@ from harness.terminal import DASH, duration, scaled, table, wrapped
 from models.batch import Batch
 from models.config import Body, EncoderConfig
 from models.encoder import Encoder
+from models.heads import Classifier
 from models.objectives.config import ObjectiveName
 
 ABREAST = 4
@@ -45,8 +45,10 @@ NARROW |= {"pad_token_id": 0, "mask_decoder": False}
 SUITED = {"encoder only": "understanding", "decoder only": "generation", "encoder and decoder": "one text into another"}
 """Stack -> what its directions are for (arXiv:1810.04805, arXiv:1706.03762)."""
 
-PARTS = {"embeddings": "#D6E6F4", "layers": "#FBDDC2", "pooler and head": "#BDBDBD"}
-SEEN, UNSEEN = "#0072B2", "#F4F4F4"
+PARTS = {"embedding": ("embeddings", "#D6E6F4"), "encoder": ("layers", "#FBDDC2"), "head": ("pooler and head", "#BDBDBD")}
+"""Parameters as `size.sizes` divides them -> their name in the picture, and the colour."""
+
+UNSEEN, SEEN = "#F4F4F4", "#0072B2"
 
 BACKWARD = 2
 """FLOPs of a backward pass, in forward passes."""
@@ -62,20 +64,13 @@ class Seen:
     mask: np.ndarray
 
     @property
-    def over_encoder(self) -> bool:
-        """Whether words of the decoder see those of the encoder."""
-        return "over the encoder" in self.title
-
-    @property
     def direction(self) -> str:
         """`both ways`, `left to right`, or how many pairs are seen."""
         if self.mask.all():
             return "both ways"
-        return (
-            "left to right"
-            if np.array_equal(self.mask, np.tril(self.mask | True))
-            else f"{self.mask.sum()} of {self.mask.size} pairs"
-        )
+        if np.array_equal(self.mask, np.tri(len(self.mask))):
+            return "left to right"
+        return f"{self.mask.sum()} of {self.mask.size} pairs"
 
 
 def beside(configs: list[RunConfig], text: str, flops_per_second: float | None, out: Path) -> str:
@@ -94,9 +89,7 @@ def beside(configs: list[RunConfig], text: str, flops_per_second: float | None, 
     names, blocks = list(columns), []
     for first in range(0, len(names), ABREAST):
         blocks.append(_table({name: columns[name] for name in names[first : first + ABREAST]}, len(names) == 2))
-    return "\n\n".join(
-        [*blocks, *_notes(variants, length, flops_per_second), "\n".join(map(str, _pictures(variants, seen, words, out)))]
-    )
+    return "\n\n".join([*blocks, _notes(variants, length, flops_per_second), _pictures(variants, seen, words, out)])
 
 
 def _name(config: RunConfig, configs: list[RunConfig]) -> str:
@@ -115,8 +108,10 @@ def seen_by(model: EncoderConfig, words: list[str]) -> list[Seen]:
     maps = maps_of(encoder, Batch(input_ids=torch.arange(1, len(words) + 1)[None]))
     alike: dict[tuple[str, bytes], list[int]] = {}
     for one in maps:
-        which, number = _layer_of(one.title)
-        alike.setdefault((which, (one.weights > 0).any(dim=0).numpy().tobytes()), []).append(number)
+        before, _, after = one.title.partition("layer ")  # of `decoder layer 3, over the encoder`
+        number, comma, over = after.partition(",")
+        mask = (one.weights > 0).any(dim=0).numpy().tobytes()
+        alike.setdefault((f"{before}layer{comma}{over}", mask), []).append(int(number) - 1)
     shape = len(words), len(words)
     return [
         Seen(which.replace("layer", numbered("layer", "s", places)), np.frombuffer(mask, bool).reshape(shape))
@@ -124,32 +119,33 @@ def seen_by(model: EncoderConfig, words: list[str]) -> list[Seen]:
     ]
 
 
-def _layer_of(title: str) -> tuple[str, int]:
-    """`decoder layer, over the encoder` and 2 of `decoder layer 3, over the encoder`."""
-    before, _, after = title.partition("layer ")
-    number, comma, rest = after.partition(",")
-    return f"{before}layer{comma}{rest}", int(number) - 1
-
-
 # The table
+
+
+def costs(config: RunConfig, model: EncoderConfig, length: int) -> tuple[int, int | None]:
+    """FLOPs of a forward pass over one text, and bytes of a training step over measure.batch_size of them in float32.
+
+    The bytes are None where there is no formula.
+    """
+    shape = replace(subject.step_shape(config, config.measure.batch_size), config=model, length=length)
+    forward = flops.counted(model, shape.num_outputs, 1, length, False, shape.head)
+    return forward, memory_formula.parts(shape, HardwareConfig(), config.finetune.activation_checkpointing).total
 
 
 def facts(config: RunConfig, seen: list[Seen], length: int, flops_per_second: float | None) -> dict[str, Value]:
     """Row -> what is in it: a text, a count, or None for what there is not. FLOPs and bytes are of texts of this length."""
     model, shapes = config.model, subject.shapes(config.model, config.task)
-    parts = size.components(shapes)
-    step = replace(subject.step_shape(config, config.measure.batch_size), config=model, length=length)
+    sizes = size.sizes(shapes)
     built = [part for column in shapes.encoder.layers.columns() for layer in column.layers for part in layer.parts]
     titles = [part.title.lower() for part in built if part.kind in ("attention", "cross")]
     attention = dict.fromkeys(title.replace(" self-attention", "").replace("attention over", "over") for title in titles)
     stack = stack_of(model, seen)
     has_own_past = model.init_from is not None and config.pretrain.objective is ObjectiveName.none  # published weights
-    forward = flops.counted(model, step.num_outputs, 1, length, False, step.head)
-    step_bytes = memory_formula.parts(step, HardwareConfig(), config.finetune.activation_checkpointing).total
+    forward, step_bytes = costs(config, model, length)
     rows: dict[str, Value] = {
         "stack": stack,
         "attention": " + ".join(attention) or None,
-        "direction": " + ".join(dict.fromkeys(one.direction for one in seen if not one.over_encoder)) or None,
+        "direction": " + ".join(dict.fromkeys(one.direction for one in seen if "over the encoder" not in one.title)) or None,
         "pretrained by": None if has_own_past else heads.objective_of(model, config.pretrain).value,
         "suited to": SUITED.get(stack),
         "positions": model.position.value,
@@ -161,11 +157,11 @@ def facts(config: RunConfig, seen: list[Seen], length: int, flops_per_second: fl
         "feed-forward size": model.feed_forward_width if any(part.kind == "feed_forward" for part in built) else None,
         "longest text": model.longest_text,
         "vocabulary": model.vocab_size,
-        "parameters": sum(parts.values()),
-        "  embeddings": sum(parts.values()) - parts["layers"] - parts["pooler"] - parts["head"],
-        "  layers": parts["layers"],
+        "parameters": sizes["model/params_total"],
+        "  embeddings": sizes["model/params_embedding"],
+        "  layers": sizes["model/params_encoder"],
         "with what pretrains it": None if has_own_past else _with_pretraining_heads(config),
-        "weights in float32": f"{4 * sum(parts.values()) / 1e6:,.0f} MB",
+        "weights in float32": f"{4 * sizes['model/params_total'] / 1e6:,.0f} MB",
         "forward pass": scaled(forward, "FLOP"),
         "training step": None if step_bytes is None else f"{step_bytes / 1e6:,.0f} MB",
     }
@@ -222,11 +218,10 @@ def _table(columns: dict[str, dict[str, Value]], factors: bool) -> str:
         texts = [DASH if value is None else f"{value:,}" if isinstance(value, int) else value for value in values]
         numbers = [value for value in values if isinstance(value, int)]
         rows.append((row, *texts, *([f"{numbers[1] / numbers[0]:.3g}x" if len(numbers) == 2 else ""] if factors else [])))
-    head = ("", *columns, *(["factor"] if factors else []))
-    return table(head, rows, "l" + "r" * (len(head) - 1))
+    return table(("", *columns, *(["factor"] if factors else [])), rows)
 
 
-def _notes(variants: dict[str, RunConfig], length: int, flops_per_second: float | None) -> list[str]:
+def _notes(variants: dict[str, RunConfig], length: int, flops_per_second: float | None) -> str:
     batch_size = next(iter(variants.values())).measure.batch_size
     notes = [
         "direction: where the weights of attention of the built layers are above zero, over the words of text=",
@@ -240,57 +235,42 @@ def _notes(variants: dict[str, RunConfig], length: int, flops_per_second: float 
             f"takes: FLOPs are counted, the rate is given, {scaled(flops_per_second, 'FLOP/s')}; input, evaluation "
             "and what is not a matrix product take no time in it"
         )
-    return ["\n".join(wrapped(note, 0) for note in notes)]
+    return "\n".join(map(wrapped, notes))
 
 
 # Pictures
 
 
-def _pictures(variants: dict[str, RunConfig], seen: dict[str, list[Seen]], words: list[str], out: Path) -> list[Path]:
-    """Architectures, parameters and what is seen; the last one is left out where no variant has attention."""
+def _pictures(variants: dict[str, RunConfig], seen: dict[str, list[Seen]], words: list[str], out: Path) -> str:
+    """The paths of architectures, parameters and what is seen, which is left out where no variant has attention."""
     models = {name: subject.shapes(config.model, config.task) for name, config in variants.items()}
     joined = "-".join(models)
     name = file_name(f"beside-{joined if len(joined) <= 60 else f'{len(models)}-{zlib.crc32(joined.encode()):08x}'}")
     architectures = [
         describe_picture.architecture_of(model, label, f"{size.count(model):,} parameters") for label, model in models.items()
     ]
-    with mpl.rc_context(STYLE):
-        figures = {
-            f"{name}-architecture": describe_picture.draw(*architectures),
-            f"{name}-parameters": draw_parameters({label: size.components(model) for label, model in models.items()}),
-        }
-        if any(seen.values()):
-            figures[f"{name}-seen"] = draw_seen(seen, words)
-        return [path for name, figure in figures.items() for path in save(figure, out, name)]
+    figures = {"architecture": describe_picture.draw(*architectures), "parameters": draw_parameters(models)}
+    if any(seen.values()):
+        figures["seen"] = draw_seen(seen, words)
+    return "\n".join(save(figure, out, f"{name}-{part}") for part, figure in figures.items())
 
 
-def draw_parameters(models: dict[str, dict[str, int]]) -> Figure:
+def draw_parameters(models: dict[str, Classifier]) -> Figure:
     """A bar a variant, in millions, from embeddings to head."""
     figure = Figure(figsize=(max(5.0, 1.8 + 1.5 * len(models)), 4.6), layout="constrained")
-    axes = figure.subplots()
-    totals = np.array([sum(parts.values()) for parts in models.values()]) / 1e6
-    bottom = np.zeros(len(models))
-    for part, colour in PARTS.items():
-        values = {
-            "layers": [parts["layers"] for parts in models.values()],
-            "pooler and head": [parts["pooler"] + parts["head"] for parts in models.values()],
-            "embeddings": [
-                sum(parts.values()) - parts["layers"] - parts["pooler"] - parts["head"] for parts in models.values()
-            ],
-        }[part]
-        heights = np.array(values) / 1e6
-        bars = axes.bar(
-            range(len(models)), heights, 0.6, bottom=bottom, color=colour, edgecolor="#555555", linewidth=0.8, label=part
-        )
+    axes, sizes = figure.subplots(), [size.sizes(model) for model in models.values()]
+    totals, bottom = (np.array([of["model/params_total"] for of in sizes]) / 1e6), np.zeros(len(models))
+    for part, (label, colour) in PARTS.items():
+        heights = np.array([of[f"model/params_{part}"] for of in sizes]) / 1e6
+        style = {"color": colour, "edgecolor": "#555555", "linewidth": 0.8, "label": label}
+        bars = axes.bar(range(len(models)), heights, 0.6, bottom=bottom, **style)
         axes.bar_label(bars, [f"{h:,.3g}" if h > 0.06 * totals.max() else "" for h in heights], label_type="center", fontsize=8)
         bottom += heights
-    for place, total in enumerate(totals):
-        axes.text(place, total + 0.015 * totals.max(), f"{total:,.1f} M", ha="center", va="bottom", fontweight="bold")
+    axes.bar_label(bars, [f"{total:,.1f} M" for total in totals], padding=3, fontweight="bold")
     axes.set_xticks(range(len(models)), [fitted(name, 1.2, 9)[0] for name in models])
     axes.set(ylabel="parameters, millions", ylim=(0, 1.2 * totals.max()), xlim=(-0.6, len(models) - 0.4))
     axes.set_title("Parameters", loc="left", fontweight="bold", fontsize=12)
-    axes.legend(frameon=False, loc="upper left", ncols=3, fontsize=8)
-    axes.spines[["top", "right"]].set_visible(False)
+    axes.legend(loc="upper left", ncols=3, fontsize=8)
     axes.tick_params(axis="x", length=0)
     return figure
 
@@ -299,18 +279,16 @@ def draw_seen(seen: dict[str, list[Seen]], words: list[str]) -> Figure:
     """A panel for each kind of attention: a row is a word, coloured what it sees."""
     panels = [(name, one) for name, masks in seen.items() for one in masks]
     side = max(1.9, 0.3 * len(words))
-    figure = Figure(figsize=(max(6, 0.9 + (side + 0.9) * len(panels)), side + 1.9), layout="constrained")
+    figure = Figure(figsize=(max(6, 0.9 + (side + 0.9) * len(panels)), side + 2.3), layout="compressed")
     figure.suptitle("A word (row) sees the coloured words (columns)", fontweight="bold", fontsize=12)
     size = min(9.0, 72 * side / len(words) * 0.6)
     for axes, (name, one) in zip(figure.subplots(1, len(panels), squeeze=False)[0], panels, strict=True):
-        for row, columns in enumerate(one.mask):
-            for column, sees in enumerate(columns):
-                style = {"facecolor": SEEN if sees else UNSEEN, "edgecolor": "white", "linewidth": 1.5}
-                axes.add_patch(Rectangle((column - 0.5, row - 0.5), 1, 1, **style))
-        axes.set(xlim=(-0.5, len(words) - 0.5), ylim=(len(words) - 0.5, -0.5), aspect="equal")
-        labels = [fitted(word, 0.8, size)[0] for word in words]
-        axes.set_xticks(range(len(words)), labels, rotation=90, fontsize=size)
-        axes.set_yticks(range(len(words)), labels, fontsize=size)
+        axes.pcolormesh(one.mask, cmap=ListedColormap((UNSEEN, SEEN)), vmin=0, vmax=1, edgecolors="white", linewidth=1.5)
+        axes.set(aspect="equal")
+        axes.invert_yaxis()
+        places, labels = np.arange(len(words)) + 0.5, [fitted(word, 0.8, size)[0] for word in words]
+        axes.set_xticks(places, labels, rotation=90, fontsize=size)
+        axes.set_yticks(places, labels, fontsize=size)
         axes.tick_params(length=0)
         axes.spines[:].set_visible(False)
         axes.set_title(f"{name}\n{one.title.replace(', ', chr(10))}\n{one.mask.sum()} of {one.mask.size} pairs", fontsize=9)

@@ -4,10 +4,9 @@ from dataclasses import replace
 from math import log2
 from pathlib import Path
 
-import matplotlib as mpl
 from matplotlib.figure import Figure
 
-from harness.commands.pictures import STYLE, save
+from harness.commands.pictures import save
 from harness.config.schema import RunConfig
 from harness.errors import InputError
 from harness.terminal import table, wrapped
@@ -27,15 +26,11 @@ Sizes = dict[str, list[float]]
 """Place -> mean absolute activation at each width."""
 
 
-def coordinates(configs: list[RunConfig], out: Path) -> str:
-    """What is printed; writes the picture to `out`. InputError for several variants, or one that has no such check."""
-    if len(configs) > 1:
-        raise InputError(f"describe coordinates shows one variant, the command line names {len(configs)}: leave -m out")
-    (config,), pretrain = configs, configs[0].pretrain
+def coordinates(config: RunConfig, out: Path) -> str:
+    """What is printed; writes the picture to `out`. InputError for a variant that has no such check."""
+    pretrain = config.pretrain
     if pretrain.objective not in (ObjectiveName.none, ObjectiveName.mlm, ObjectiveName.clm) or pretrain.phases:
         raise InputError(f"describe coordinates trains with mlm or clm: expected one of them, not pretrain={pretrain.title}")
-    if config.model.init_from is not None or pretrain.checkpoint is not None:
-        raise InputError("weights have one width: leave model.init_from and pretrain.from out, or `coordinates`")
     if pretrain.objective is ObjectiveName.none:
         pretrain = replace(pretrain, objective=ObjectiveName.mlm)
     base, widths = pretrain.mup_base_width or config.model.hidden_size, [config.model.hidden_size * times for times in TIMES]
@@ -51,17 +46,13 @@ def coordinates(configs: list[RunConfig], out: Path) -> str:
         found[title] = {place: [sizes[place] for sizes in by_width] for place in by_width[0]}
     parts = [f"mean absolute activations of {config.label} after {STEPS} steps at {pretrain.learning_rate:g}, by hidden size"]
     for title, sizes in found.items():
-        rows = [(place, *(f"{one:.3g}" for one in line), f"{growth(line):+.2f}") for place, line in sizes.items()]
-        parts.append(table((title, *map(str, widths), "growth"), rows, "l" + "r" * (len(widths) + 1)))
+        rows = []
+        for place, line in sizes.items():
+            growth = log2(line[-1] / line[0]) / log2(TIMES[-1] / TIMES[0])
+            rows.append((place, *(f"{one:.3g}" for one in line), f"{growth:+.2f}"))
+        parts.append(table((title, *map(str, widths), "growth"), rows))
     note = "growth: power of the width; 0: one size at all widths. Logits begin near 0 in wide models with mup_base_width."
-    with mpl.rc_context(STYLE):
-        paths = save(_drawn(found, widths), out, "coordinates")
-    return "\n\n".join([*parts, wrapped(note, 0), "\n".join(map(str, paths))])
-
-
-def growth(sizes: list[float]) -> float:
-    """Power of the width that leads from the first to the last size."""
-    return log2(sizes[-1] / sizes[0]) / log2(TIMES[-1] / TIMES[0])
+    return "\n\n".join([*parts, wrapped(note), save(_drawn(found, widths), out, "coordinates")])
 
 
 def _drawn(found: dict[str, Sizes], widths: list[int]) -> Figure:
@@ -73,10 +64,9 @@ def _drawn(found: dict[str, Sizes], widths: list[int]) -> Figure:
         axes.set_xticks(widths, [*map(str, widths)])
         axes.set_yticks(ticks, [*map(str, ticks)])
         axes.minorticks_off()
-        axes.spines[["top", "right"]].set_visible(False)
         for place, line in sizes.items():
             kind = place.partition(" ")[0]
             axes.plot(widths, line, color=COLOURS[kind], marker=".", label=kind if place in (kind, f"{kind} 1") else None)
     figure.axes[0].set_ylabel("mean absolute activation")
-    figure.axes[0].legend(frameon=False)
+    figure.axes[0].legend()
     return figure

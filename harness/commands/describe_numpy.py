@@ -5,7 +5,6 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-import matplotlib as mpl
 import numpy as np
 import torch
 from matplotlib.figure import Figure
@@ -14,8 +13,7 @@ from torch.nn import functional as F
 from tqdm import tqdm
 
 from harness.commands import numpy_encoder as written_out
-from harness.commands.numpy_encoder import add, own
-from harness.commands.pictures import STYLE, save
+from harness.commands.pictures import save
 from harness.config.schema import RunConfig
 from harness.errors import InputError
 from harness.tasks.synthetic import paradigms
@@ -61,11 +59,8 @@ class Toy(nn.Module):
         return {name: one.detach().numpy().copy() for name, one in self.named_parameters()}
 
 
-def numpy(configs: list[RunConfig], text: str, out: Path) -> str:
+def numpy(config: RunConfig, text: str, out: Path) -> str:
     """What is printed; writes the curve of the training to `out`. InputError for a variant that is not written out."""
-    if len(configs) > 1:
-        raise InputError(f"describe numpy shows one variant, the command line names {len(configs)}: leave -m out")
-    (config,) = configs
     refuse_other(config.model)
     words, sentences = words_of(text), [words_of(row["sentence_good"]) for row in paradigms.generate(3, "train")[:SENTENCES]]
     vocabulary = [*SPECIAL, *sorted({*words, *(word for sentence in sentences for word in sentence)})]
@@ -82,10 +77,9 @@ def numpy(configs: list[RunConfig], text: str, out: Path) -> str:
     rows = [(str(step), f"{losses[step]:.3f}", f"{torch_losses[step]:.3f}") for step in range(0, STEPS + 1, STEPS // 10)]
     trained = f"masked words of {SENTENCES} sentences, {SHARE * 100:.0f} % anew at each step; Adam at {RATE:g}, in NumPy"
     ends = f"at most {apart:.1e} nats between the two; guessing has {np.log(len(vocabulary)):.3f}"
-    with mpl.rc_context(STYLE):
-        paths = save(drawn(losses, len(vocabulary)), out, "numpy")
-    curve = table(("step", "loss, NumPy", "loss, torch"), rows, "rrr")
-    return "\n\n".join([head, stages_text, wrapped(trained, 0), curve, ends, "\n".join(map(str, paths))])
+    curve = table(("step", "loss, NumPy", "loss, torch"), rows, "r")
+    paths = save(drawn(losses, len(vocabulary)), out, "numpy")
+    return "\n\n".join([head, stages_text, wrapped(trained), curve, ends, paths])
 
 
 def refuse_other(model: EncoderConfig) -> None:
@@ -118,11 +112,10 @@ def stages(model: Toy, ids: np.ndarray, mask: np.ndarray) -> Iterator[tuple[str,
         theirs = [one.numpy() for one in model.encoder.hidden_states(batch_of(ids, mask))]
         scores = model.head(torch.from_numpy(theirs[-1])).numpy()
     hidden, (embedded, layers, order) = forward(model, p, ids, mask)
-    logits, (_, _, _, inner, active, normed) = predict(p, hidden, np.nonzero(mask))
+    logits, (_, _, _, inner, active, normed) = written_out.masked_lm(hidden, np.nonzero(mask), p, "head.")
     yield _row("token ids", ids)
     yield _row("tokens + positions + types", embedded[0])
-    norms = own(p, "encoder.embeddings.norm.")
-    yield _row("  normed", written_out.layer_norm(embedded[0], norms), theirs[0])
+    yield _row("  normed", written_out.layer_norm(embedded[0], p, "encoder.embeddings.norm."), theirs[0])
     for number, (first, second, (_, query, key, value, weights, joined), (middle, wide)) in enumerate(layers, 1):
         yield (f"layer {number}", "", "", "")
         for name, one in (("queries", query), ("keys", key), ("values", value), ("weights, softmax of q k / √K", weights)):
@@ -133,8 +126,8 @@ def stages(model: Toy, ids: np.ndarray, mask: np.ndarray) -> Iterator[tuple[str,
         yield _row("  feed-forward, inside", wide)
         yield _row("  GELU", written_out.gelu(wide))
         yield _row("  out again, added", second)
-        norms = own(p, f"encoder.layers.feed_forwards.{order[number - 1]}.norm.")
-        yield _row("  normed", written_out.layer_norm(second, norms), theirs[number])
+        norm = f"encoder.layers.feed_forwards.{order[number - 1]}.norm."
+        yield _row("  normed", written_out.layer_norm(second, p, norm), theirs[number])
     for name, one in (("head: dense", inner), ("  GELU", active), ("  normed", normed)):
         yield _row(name, one)
     yield _row("  scores of all words", logits, scores[mask])
@@ -155,28 +148,18 @@ def batch_of(ids: np.ndarray, mask: np.ndarray) -> Batch:
 def forward(model: Toy, p: Arrays, ids: np.ndarray, mask: np.ndarray) -> tuple[np.ndarray, tuple]:
     """Hidden states (B, T, D), and what the backward pass needs."""
     heads = model.encoder.config.num_attention_heads
-    return written_out.encoder(ids, np.zeros_like(ids), mask, own(p, "encoder."), heads, model.order)
-
-
-def predict(p: Arrays, hidden: np.ndarray, places: tuple[np.ndarray, np.ndarray]) -> tuple[np.ndarray, tuple]:
-    """(N, V) scores at these places."""
-    head = own(p, "head.") | {"bias": p["head.output.bias"]}
-    return written_out.masked_lm(hidden, places, head, p["encoder.embeddings.token_embedding.weight"])
+    return written_out.encoder(ids, np.zeros_like(ids), mask, p, "encoder.", heads, model.order)
 
 
 def gradients(model: Toy, p: Arrays, ids: np.ndarray, mask: np.ndarray, hidden_words: np.ndarray) -> tuple[float, Arrays]:
     """Loss in nats of the words at `hidden_words`, (B, T) bool, that are replaced by [MASK]; and its gradients."""
-    places, table_name = np.nonzero(hidden_words), "encoder.embeddings.token_embedding."
+    places = np.nonzero(hidden_words)
     hidden, trace = forward(model, p, np.where(hidden_words, MASK, ids), mask)
-    logits, head_trace = predict(p, hidden, places)
+    logits, head_trace = written_out.masked_lm(hidden, places, p, "head.")
     loss, labels = written_out.cross_entropy(logits, ids[places]), ids[places]
-    head = own(p, "head.") | {"bias": p["head.output.bias"]}
-    dlogits, found = written_out.cross_entropy_backward(logits, labels), {}
-    dhidden, part, dtable = written_out.masked_lm_backward(dlogits, head, p[f"{table_name}weight"], head_trace)
-    add(found, "head.output.", {"bias": part.pop("bias")})
-    add(found, "head.", part)
-    add(found, "encoder.", written_out.encoder_backward(dhidden, own(p, "encoder."), trace, PAD))
-    add(found, table_name, {"weight": dtable})
+    found: Arrays = {}
+    dhidden = written_out.masked_lm_backward(written_out.cross_entropy_backward(logits, labels), p, "head.", head_trace, found)
+    written_out.encoder_backward(dhidden, p, "encoder.", trace, PAD, found)
     return float(loss), found
 
 
@@ -211,5 +194,4 @@ def drawn(losses: list[float], words: int) -> Figure:
     axes.axhline(np.log(words), color="0.5", linestyle=(0, (4, 3)), linewidth=1)
     axes.annotate("guessing", (len(losses), np.log(words)), (0, 3), textcoords="offset points", ha="right", color="0.35")
     axes.set(xlabel="step", ylabel="loss of masked words, nats", ylim=(0, None), title=f"{SENTENCES} sentences, in NumPy")
-    axes.spines[["top", "right"]].set_visible(False)
     return figure

@@ -3,7 +3,7 @@
 So the picture agrees with the model. Lengths are inches. Equal layers are one group, with the number of times that they run.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from textwrap import wrap
 
@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from harness.commands.describe_shapes import numbered
-from harness.commands.pictures import fitted, rounded, sheet
+from harness.commands.pictures import CENTRED, fitted, rounded, sheet
 from models.describe import Column, Part
 from models.heads import Classifier
 
@@ -70,11 +70,6 @@ class Architecture:
     title: str
     subtitle: str
     columns: tuple[tuple[Item, ...], ...]
-
-    def boxes(self) -> Iterator[Box]:
-        """All boxes; their parameters add up to those of the model."""
-        for item in (item for column in self.columns for item in column):
-            yield from [item] if isinstance(item, Box) else item.boxes
 
 
 def architecture_of(model: Classifier, title: str, subtitle: str) -> Architecture:
@@ -172,7 +167,7 @@ class ColumnPainter:
 
     def label(self, y: float, text: str) -> None:
         """Writes the text in the middle of the column."""
-        self.axes.text(self.middle, y, text, ha="center", va="center", color="#444444")
+        self.axes.text(self.middle, y, text, **CENTRED, color="#444444")
 
     def box(self, box: Box) -> float:
         """Draws the box at `y`, moves `y` above it, and returns its bottom."""
@@ -180,9 +175,9 @@ class ColumnPainter:
         self.arrow()
         rounded(self.axes, self.x, bottom, WIDTH, _height(box), facecolor=COLOURS[box.kind], zorder=3)
         top = bottom + _height(box) - 0.075 - LINE / 2
-        self.axes.text(self.middle, top, box.title, ha="center", va="center", fontweight="bold", fontsize=8.5)
+        self.axes.text(self.middle, top, box.title, **CENTRED, fontweight="bold", fontsize=8.5)
         for number, line in enumerate(_lines(box), 1):
-            self.axes.text(self.middle, top - LINE * number, line, ha="center", va="center", fontsize=7.5)
+            self.axes.text(self.middle, top - LINE * number, line, **CENTRED, fontsize=7.5)
         if box.parameters:
             times = f"{box.copies} × " if box.copies > 1 else ""
             text = f"{times}{box.parameters:,}"
@@ -204,21 +199,17 @@ class ColumnPainter:
             if box.kind == "cross":
                 self.crossing = bottoms[-1] + _height(box) / 2
         self.y = bottom + height + GAP
-        if len(group.layers) > 1 or not group.alone:
-            self.bracket(self.x - 0.32, bottom, bottom + height, group.note)
+        if len(group.layers) > 1 or not group.alone:  # a bracket that is open to the right, its text to the left
+            x, top, middle = self.x - 0.32, bottom + height, bottom + height / 2
+            self.axes.plot([x, x - 0.08, x - 0.08, x], [bottom, bottom, top, top], color="#444444", linewidth=1)
+            crossed = abs(self.crossing - middle) < 2 * LINE  # by the line from the other column
+            self.axes.text(x - 0.14, middle + 3 * LINE * crossed, group.note, ha="right", va="center", fontsize=8.5)
 
     def residual(self, bottom: float, top: float) -> None:
         """Draws a line around what the sum at its top adds to."""
         left = self.x - 0.11
         self.axes.plot([self.middle, left, left], [bottom, bottom, top], color="#888888", linewidth=0.8)
         self.axes.annotate("", (self.x, top), (left, top), arrowprops=ARROW | {"color": "#888888", "mutation_scale": 6})
-
-    def bracket(self, x: float, bottom: float, top: float, text: str) -> None:
-        """Draws a bracket that is open to the right, its text to the left."""
-        self.axes.plot([x, x - 0.08, x - 0.08, x], [bottom, bottom, top, top], color="#444444", linewidth=1)
-        middle = (bottom + top) / 2
-        crossed = abs(self.crossing - middle) < 2 * LINE  # by the line from the other column
-        self.axes.text(x - 0.14, middle + 3 * LINE * crossed, text, ha="right", va="center", fontsize=8.5)
 
 
 def _join(axes: Axes, first: ColumnPainter, second: ColumnPainter) -> None:

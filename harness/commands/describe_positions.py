@@ -6,14 +6,13 @@ section 3.5), of the same shape.
 
 from pathlib import Path
 
-import matplotlib as mpl
 import numpy as np
 from matplotlib.figure import Figure
 from torch import Tensor
 from torch.nn import functional as F
 
 from harness.checkpoints import huggingface, native, start
-from harness.commands.pictures import STYLE, fitted, save
+from harness.commands.pictures import fitted, save
 from harness.config.adopted import started_from
 from harness.config.schema import RunConfig
 from harness.errors import InputError
@@ -32,12 +31,10 @@ SHOWN = 128
 """Places of the picture."""
 
 
-def positions(configs: list[RunConfig], out: Path, allowed: tuple[str, ...]) -> str:
-    """What is printed; writes the picture to `out`. InputError for several variants, and for one without learned positions."""
-    if len(configs) > 1:
-        raise InputError(f"describe positions shows one variant, the command line names {len(configs)}: leave -m out")
-    checkpoint = start.checkpoint_of(configs[0], allowed=allowed)
-    config = started_from(configs[0], checkpoint)
+def positions(composed: RunConfig, out: Path, allowed: tuple[str, ...]) -> str:
+    """What is printed; writes the picture to `out`. InputError for a variant without learned positions."""
+    checkpoint = start.checkpoint_of(composed, allowed=allowed)
+    config = started_from(composed, checkpoint)
     if config.model.position is not Position.learned:
         raise InputError(
             f"{config.label} has position={config.model.position.value}: expected a model with learned positions, model=base"
@@ -52,22 +49,18 @@ def positions(configs: list[RunConfig], out: Path, allowed: tuple[str, ...]) -> 
     rows = []
     for title, vectors in tables.items():
         parameters = f"{state[TABLE].numel():,}" if vectors is learned else DASH
-        cosines = [_cosine(vectors, distance) for distance in DISTANCES]
+        cosines = [
+            f"{F.cosine_similarity(vectors[apart:], vectors[:-apart]).mean().item() + 0.0:.3f}"
+            if apart < len(vectors)
+            else DASH
+            for apart in DISTANCES
+        ]
         norm = f"{vectors.norm(dim=1).mean():.3f}"
         rows.append((title, f"{len(vectors)} x {vectors.shape[1]}", parameters, norm, *cosines))
     head = ("positions", "shape", "parameters", "mean size", *(f"{distance} apart" for distance in DISTANCES))
     note = "apart: mean cosine of the vectors of two places with this distance; sines and cosines go on to any length"
-    with mpl.rc_context(STYLE):
-        paths = save(draw(tables), out, file_name(f"positions-{config.label}"))
-    return "\n\n".join(
-        [f"positions of {config.label}", table(head, rows, "l" + "r" * 8), wrapped(note, 0), "\n".join(map(str, paths))]
-    )
-
-
-def _cosine(vectors: Tensor, distance: int) -> str:
-    if distance >= len(vectors):
-        return DASH
-    return f"{F.cosine_similarity(vectors[distance:], vectors[:-distance]).mean().item() + 0.0:.3f}"
+    paths = save(draw(tables), out, file_name(f"positions-{config.label}"))
+    return "\n\n".join([f"positions of {config.label}", table(head, rows), wrapped(note), paths])
 
 
 def draw(tables: dict[str, Tensor]) -> Figure:
@@ -76,14 +69,12 @@ def draw(tables: dict[str, Tensor]) -> Figure:
     figure.suptitle("Vectors of positions", fontweight="bold", fontsize=12)
     for (above, below), (title, vectors) in zip(figure.subplots(2, len(tables)).T, tables.items(), strict=True):
         first = vectors[:SHOWN]
-        largest = float(np.quantile(first.abs().numpy(), 0.99))
-        image = above.imshow(first.numpy(), cmap="RdBu_r", vmin=-largest, vmax=largest, aspect="auto", interpolation="nearest")
-        above.set(xlabel="feature", ylabel="place")
-        above.set_title(fitted(title, 4.2, 10)[0], fontsize=10)
-        figure.colorbar(image, ax=above, shrink=0.8)
         normed = F.normalize(first, dim=1)
-        image = below.imshow((normed @ normed.T).numpy(), cmap="RdBu_r", vmin=-1, vmax=1, interpolation="nearest")
-        below.set(xlabel="place", ylabel="place")
-        below.set_title("cosine of two places", fontsize=9)
-        figure.colorbar(image, ax=below, shrink=0.8)
+        above.set(xlabel="feature", ylabel="place", title=fitted(title, 4.2, 10)[0])
+        below.set(xlabel="place", ylabel="place", title="cosine of two places")
+        largest = float(np.quantile(first.abs().numpy(), 0.99))
+        for axes, values, end, aspect in ((above, first, largest, "auto"), (below, normed @ normed.T, 1, "equal")):
+            image = axes.imshow(values.numpy(), cmap="RdBu_r", vmin=-end, vmax=end, aspect=aspect, interpolation="nearest")
+            axes.spines[:].set_visible(True)
+            figure.colorbar(image, ax=axes, shrink=0.8)
     return figure

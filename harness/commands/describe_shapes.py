@@ -11,10 +11,9 @@ from itertools import groupby
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
-from torch.overrides import TorchFunctionMode
 
 from harness.checkpoints import teacher
+from harness.commands.inspect_pictures import KernelCalls
 from harness.config.resolve import MEASURED_LENGTH
 from harness.config.schema import RunConfig
 from harness.measure import pretraining_heads as heads
@@ -73,21 +72,14 @@ class Seen:
 
 
 @dataclass(frozen=True)
-class Sizes:
-    """The sizes of one pass: varying ones by symbol, and those of each encoder in it."""
+class Traced:
+    """One pass: its varying sizes by symbol, the encoders in it, and what it has made."""
 
     varying: dict[str, int]
     encoders: dict[str, EncoderConfig]
-    outputs: int = 0
-
-
-@dataclass(frozen=True)
-class Traced:
-    """What one pass has made, and how large it was."""
-
-    seen: list[Seen]
-    sizes: Sizes
+    seen: list[Seen] = field(default_factory=list)
     order: dict[str, list[tuple]] = field(default_factory=dict)  # of the blocks of each encoder
+    outputs: int = 0
 
 
 def of_model(config: RunConfig) -> str:
@@ -95,7 +87,11 @@ def of_model(config: RunConfig) -> str:
     B, T = config.measure.batch_size, config.measure.length or min(MEASURED_LENGTH, config.model.longest_text)
     first, second = _classified(config, B, T), _classified(config, B + 1, max(T - 1, 1))
     title = f"shapes of one forward pass over B={B} texts of T={T} tokens (measure.batch_size, measure.length)"
-    return "\n".join([wrapped(title, 0), legend(first.sizes), "", table(HEAD, list(rows(first, second)), "llllr")])
+    return _page(title, [legend("encoder", config.model, first.outputs)], first, second)
+
+
+def _page(title: str, legends: list[str], first: Traced, second: Traced) -> str:
+    return "\n".join([wrapped(title), *legends, "", table(HEAD, list(rows(first, second)), "llllr")])
 
 
 def _classified(config: RunConfig, B: int, T: int) -> Traced:
@@ -103,7 +99,7 @@ def _classified(config: RunConfig, B: int, T: int) -> Traced:
     ids = Batch(torch.zeros(B, T, dtype=torch.int64, device="meta"))
     seen = trace(dict(model.named_children()), lambda: model(ids))
     order = {"encoder": model.encoder.layers.execution_order()}
-    return Traced(seen, Sizes({"B": B, "T": T}, {"encoder": config.model}, subject.outputs_of(config.task)), order)
+    return Traced({"B": B, "T": T}, {"encoder": config.model}, seen, order, subject.outputs_of(config.task))
 
 
 # The objective
@@ -118,11 +114,11 @@ def of_objective(run: RunConfig) -> str:
     first, second = _trained(run, B, T), _trained(run, B + 1, max(T - 1, 1))
     title = (
         f"shapes of what {run.pretrain.objective.value} adds: B={B} sequences of T={T} tokens, "
-        f"P={first.sizes.varying['P']} predicted (pretrain.batch_size, length)"
-        + (f", N={first.sizes.varying['N']} left in the inputs" if "N" in first.sizes.varying else "")
+        f"P={first.varying['P']} predicted (pretrain.batch_size, length)"
+        + (f", N={first.varying['N']} left in the inputs" if "N" in first.varying else "")
     )
-    others = [Sizes({}, {name: config}) for name, config in first.sizes.encoders.items() if name != "encoder"]
-    return "\n".join([wrapped(title, 0), *map(legend, others), "", table(HEAD, list(rows(first, second)), "llllr")])
+    others = [legend(name, config) for name, config in first.encoders.items() if name != "encoder"]
+    return _page(title, others, first, second)
 
 
 def _trained(run: RunConfig, B: int, T: int) -> Traced:
@@ -143,10 +139,10 @@ def _trained(run: RunConfig, B: int, T: int) -> Traced:
     if isinstance(objective, SpanCorruption):
         varying["N"] = batch.inputs.input_ids.shape[1]
     order = {name: encoder.layers.execution_order() for name, encoder in encoders.items()}
-    sizes = Sizes(varying, {name: encoder.config for name, encoder in encoders.items()})
+    configs = {name: encoder.config for name, encoder in encoders.items()}
     seen = [replace(it, stage="encoder, as above") if it.owner == "encoder" else it for it in seen]
     beside = [it for it in seen if it.owner != "encoder" or it.name == "input ids"]
-    return Traced([*beside, Seen("loss", None, "", "nats", loss[0])], sizes, order)
+    return Traced(varying, configs, [*beside, Seen("loss", None, "", "nats", loss[0])], order)
 
 
 def _objective(run: RunConfig) -> Objective:
@@ -166,7 +162,7 @@ def _objective(run: RunConfig) -> Objective:
 def trace(roots: dict[str, nn.Module], run: Callable[[], object]) -> list[Seen]:
     """What `run` makes in the modules below `roots`, which belong to this call: they keep the hooks."""
     recorder = _Recorder(roots)
-    with torch.no_grad(), _Attention(recorder):
+    with torch.no_grad(), KernelCalls(recorder.attention):
         run()
     return recorder.seen
 
@@ -268,9 +264,14 @@ class _Recorder:
             title = "position_embedding" if table in self._counted else "sines and cosines"
             self.add(table, title, vectors.shape, *self._counted.get(table, (None, False)))
 
-    def inside(self, name: str, shape: Size) -> None:
-        """A tensor that no module makes, in the module that runs now."""
-        self.add(f"{self._open[-1]}.{name}", name, shape)
+    def attention(self, query: Tensor, key: Tensor, value: Tensor, bias: Tensor | None, _: object, output: Tensor) -> None:
+        """The tensors of torch's attention, which no module makes, in the module that runs now."""
+        shapes = {"queries": query.shape, "keys": key.shape, "values": value.shape}
+        if bias is not None and bias.is_floating_point():
+            shapes["bias of scores"] = bias.shape
+        shapes |= {"scores": (*query.shape[:-1], key.shape[-2]), "context": output.shape}
+        for name, shape in shapes.items():
+            self.add(f"{self._open[-1]}.{name}", name, shape)
 
     def add(self, path: str, name: str, shape: Size, parameters: int | None = None, tied: bool = False) -> None:
         """A tensor of the module at this path; nothing in the second pass of an encoder."""
@@ -303,26 +304,6 @@ def _stage(path: str) -> str:
     return next((stage for part, stage in STAGES.items() if part in parts), parts[-2] if "layers" in parts else "")
 
 
-class _Attention(TorchFunctionMode):
-    """Sees each call of the attention function, and the shape of the scores between its queries and keys."""
-
-    def __init__(self, recorder: _Recorder) -> None:
-        super().__init__()
-        self._recorder = recorder
-
-    def __torch_function__(self, func: Callable, types: object, args: tuple = (), kwargs: dict | None = None) -> object:
-        output = func(*args, **(kwargs or {}))
-        if func is F.scaled_dot_product_attention:
-            (query, key, value), bias = args, kwargs["attn_mask"]
-            shapes = {"queries": query.shape, "keys": key.shape, "values": value.shape}
-            if bias is not None and bias.is_floating_point():
-                shapes["bias of scores"] = bias.shape
-            shapes |= {"scores": (*query.shape[:-1], key.shape[-2]), "context": output.shape}
-            for name, shape in shapes.items():
-                self._recorder.inside(name, shape)
-        return output
-
-
 def merged(seen: list[Seen]) -> list[Seen]:
     """The tensors, with neighbours of one stage and shape that no module makes as one row: queries, keys, values."""
     rows: list[Seen] = []
@@ -338,12 +319,12 @@ def merged(seen: list[Seen]) -> list[Seen]:
 # Symbols
 
 
-def symbols(seen: Seen, again: Seen, sizes: Sizes, others: Sizes) -> str:
+def symbols(seen: Seen, again: Seen, first: Traced, second: Traced) -> str:
     """`[B, T, D]`; a number that is neither a size of the pass nor one of the model stays a number."""
     named = []
     for place, (value, other) in enumerate(zip(seen.shape, again.shape, strict=True)):
-        of_model = _of_model(seen, sizes, is_last=place == len(seen.shape) - 1)
-        varying = _varying(value, other, sizes.varying, others.varying)
+        of_model = _of_model(seen, first, is_last=place == len(seen.shape) - 1)
+        varying = _varying(value, other, first.varying, second.varying)
         named.append(varying or next((symbol for symbol, size in of_model if size == value), f"{value}"))
     return f"[{', '.join(named)}]"
 
@@ -365,9 +346,9 @@ def _varying(value: int, other: int, first: dict[str, int], second: dict[str, in
     return ""
 
 
-def _of_model(seen: Seen, sizes: Sizes, is_last: bool) -> list[tuple[str, int]]:
+def _of_model(seen: Seen, traced: Traced, is_last: bool) -> list[tuple[str, int]]:
     """Symbols and sizes of the model, in the order in which they are tried for a dimension; E and A only where not D."""
-    encoders = sizes.encoders
+    encoders = traced.encoders
     first = seen.owner.split(".")[0].split("_")[0]  # `generator` of `generator_head`, `teacher` of `teacher.head`
     near = [name for name in encoders if name.split(".")[0] == first]
     config = encoders[near[0] if near else "encoder" if "encoder" in encoders else next(iter(encoders))]
@@ -380,12 +361,11 @@ def _of_model(seen: Seen, sizes: Sizes, is_last: bool) -> list[tuple[str, int]]:
     pairs += [("2F", 2 * F), ("D/2", D // 2), ("V", config.vocab_size)]
     if seen.stage == "feed-forward" and seen.name in ("input", "activated"):
         return [("F", F), ("2F", 2 * F), *pairs]
-    return [*([("C", sizes.outputs)] if seen.owner == "head" else []), *pairs]
+    return [*([("C", traced.outputs)] if seen.owner == "head" else []), *pairs]
 
 
-def legend(sizes: Sizes) -> str:
+def legend(name: str, config: EncoderConfig, outputs: int = 0) -> str:
     """What the symbols of an encoder mean, with their values."""
-    ((name, config),) = sizes.encoders.items()
     attending = config.body in (Body.transformer, Body.encoder_decoder)
     facts = {"D": (config.hidden_size, "hidden")}
     if config.embedding_width != config.hidden_size:
@@ -396,11 +376,11 @@ def legend(sizes: Sizes) -> str:
             facts["A"] = config.attention_width, "all heads"
         facts["F"] = config.feed_forward_width, "feed-forward"
     facts["V"] = config.vocab_size, "pieces"
-    if sizes.outputs:
-        facts["C"] = sizes.outputs, "outputs"
+    if outputs:
+        facts["C"] = outputs, "outputs"
     prefix = "" if name == "encoder" else f"{name}: "
     parts = (f"{symbol}={value} {meaning}".replace(" ", "\N{NO-BREAK SPACE}") for symbol, (value, meaning) in facts.items())
-    return wrapped(prefix + ", ".join(parts), 0)
+    return wrapped(prefix + ", ".join(parts))
 
 
 # Text
@@ -409,7 +389,7 @@ def legend(sizes: Sizes) -> str:
 def rows(first: Traced, second: Traced) -> Iterator[Row]:
     """The rows of the first pass, with symbols by what differs in the second; equal layers once."""
     pairs = zip(first.seen, second.seen, strict=True)
-    named = merged([replace(seen, symbols=symbols(seen, again, first.sizes, second.sizes)) for seen, again in pairs])
+    named = merged([replace(seen, symbols=symbols(seen, again, first, second)) for seen, again in pairs])
     for (owner, layered), group in groupby(named, key=lambda seen: (seen.owner, seen.layer is not None)):
         for title, tensors in _folded(owner, list(group), first) if layered else [("", list(group))]:
             if title:
@@ -436,7 +416,7 @@ def _titles(owner: str, layers: list[int], traced: Traced) -> list[str]:
     """A title for the layers of an encoder, and one for those of a decoder beside it."""
     if owner not in traced.order:
         return [f"{owner} {numbered('pass', 'es', layers)}"]
-    order, config = traced.order[owner], traced.sizes.encoders[owner]
+    order, config = traced.order[owner], traced.encoders[owner]
     prefix = "" if owner == "encoder" else f"{owner} "
     two = config.body is Body.encoder_decoder
     parts = {"encoder ": range(config.depth), "decoder ": range(config.depth, len(order))} if two else {"": range(len(order))}

@@ -17,12 +17,11 @@ import pyarrow as pa
 import torch
 from pyarrow import parquet
 from tokenizers import Encoding, Tokenizer
-from tqdm import tqdm
 
 from harness.checkpoints import find_run, huggingface, native
 from harness.commands.grammar import group_of
 from harness.commands.options import FEATURES, OF_MODEL, TABLES, Features, Weights
-from harness.commands.predict import SEPARATOR, Columns, chunks, read_rows, replaced
+from harness.commands.predict import SEPARATOR, Columns, chunks, progress, read_rows, replaced
 from harness.config.schema import HardwareConfig, RunConfig
 from harness.data import tokenizer
 from harness.errors import InputError
@@ -32,7 +31,6 @@ from harness.terminal import table
 from models.batch import Batch
 from models.config import EncoderConfig
 from models.encoder import Encoder
-from models.heads import SequenceClassifier, build_classifier
 
 DEFAULT_LAYERS = 4
 """Layers that are written where none are named, the last first."""
@@ -85,10 +83,7 @@ def extract(extractor: "Extractor", options: Features) -> str:
     layout = Layout(extractor.layers, shape[1], sorted(vocabulary, key=vocabulary.get))
     rows: list[tuple[str, ...]] = []
     texts = pieces = 0
-    with (
-        tqdm(total=options.input.stat().st_size, unit="B", unit_scale=True, desc="features", leave=False, disable=None) as bar,
-        replaced(options.to) as temporary,
-    ):
+    with progress(options.input, "features") as bar, replaced(options.to) as temporary:
         file = WRITERS[options.written](temporary, layout)
         try:
             is_table = options.input.suffix in TABLES
@@ -109,7 +104,7 @@ def extract(extractor: "Extractor", options: Features) -> str:
     rows.append(("mean", f"{pieces / texts:,.1f}", "", f"{size / texts:,.0f}"))
     rows.append((f"all {texts:,}", f"{pieces:,}", _by((pieces, *shape)), f"{size:,}"))
     kind = "WordPieces" if type(extractor.tokenizer.model).__name__ == "WordPiece" else "pieces"
-    return f"wrote {options.to}\n\n{table(('text', kind, 'shape', 'bytes'), rows, 'lrrr')}"
+    return f"wrote {options.to}\n\n{table(('text', kind, 'shape', 'bytes'), rows)}"
 
 
 def _by(shape: tuple[int, ...]) -> str:
@@ -197,15 +192,15 @@ def random_source(options: Features, config: RunConfig) -> Source:
     InputError for files that cannot be read, and for more pieces than the shape has token embeddings.
     """
     reader = tokenizer.build(config.tokenizer, ())
-    pieces, pad = reader.get_vocab_size(), tokenizer.pad_token_id(reader) or 0
+    pieces = reader.get_vocab_size()
     if options.bert_config_file is None:
-        shape = replace(config.model, vocab_size=pieces, pad_token_id=pad)
+        shape = replace(config.model, vocab_size=pieces, pad_token_id=tokenizer.pad_token_id(reader) or 0)
     else:
         shape = huggingface.shape_of(options.bert_config_file, "bert_config_file")
         if pieces > shape.vocab_size:
             where = f"bert_config_file={str(options.bert_config_file)!r}"
             raise InputError(f"the tokenizer has {pieces} pieces, {where} {shape.vocab_size} token embeddings")
-    return Source(build_classifier(shape, subject.OUTPUTS, config.seed, SequenceClassifier).encoder.eval(), reader)
+    return Source(subject.classifier(replace(config, model=shape), config.seed).encoder.eval(), reader)
 
 
 def refuse_other_model(read: EncoderConfig, expected: EncoderConfig, source: str) -> None:
@@ -294,6 +289,7 @@ class JsonLines:
 
     def __init__(self, path: Path, layout: Layout) -> None:
         self._file, self._layers = path.open("wb"), layout.layers
+        self.close = self._file.close
 
     def write(self, vectors: Vectors) -> int:
         rounded = np.round(vectors.values.astype(np.float64), DECIMALS)
@@ -302,9 +298,6 @@ class JsonLines:
             for token, vectors in zip(vectors.tokens, rounded, strict=True)
         ]
         return self._file.write(json.dumps({"linex_index": vectors.line, "features": tokens}).encode() + b"\n")
-
-    def close(self) -> None:
-        self._file.close()
 
 
 class Parquet:

@@ -72,9 +72,18 @@ class Composed:
                 raise InputError(f"{choice} has no effect here: expected it with a run, plan or profile")
         return self.with_a_task()
 
+    @property
+    def is_sweep(self) -> bool:
+        """Whether the command line asks for every combination of values."""
+        return not set(SWEEP).isdisjoint(self.choices)
+
+    def sets(self, *keys: str) -> bool:
+        """Whether the command line sets one of these keys."""
+        return any(choice.startswith(tuple(f"{key}=" for key in keys)) for choice in self.choices)
+
     def with_a_task(self) -> list[str]:
         """What Hydra gets of the command line, and a task where none is named."""
-        return [*self.typed(), *([] if any(choice.startswith("task=") for choice in self.choices) else ["task=bag"])]
+        return [*self.typed(), *([] if self.sets("task") else ["task=bag"])]
 
     def typed(self) -> list[str]:
         """What Hydra gets of the command line as it is."""
@@ -234,7 +243,7 @@ class Grammar:
         if self._takes_config:
             switches["--config-dir DIR"] = "adds your own conf/ files"
         usage = " ".join([self.call, *words, *(["[KEY=VALUE ...]"] if self.keys or self.composed else [])])
-        paragraphs = [wrapped(" ".join(text.split()), 0) for text in (described, *below.split("\n\n"))]
+        paragraphs = [wrapped(" ".join(text.split())) for text in (described, *below.split("\n\n"))]
         parts = [f"usage: {usage}", paragraphs[0], _listed("keys", keys), _listed("switches", switches), *paragraphs[1:]]
         return "\n\n".join(filter(None, parts))
 

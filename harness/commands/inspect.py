@@ -7,9 +7,8 @@ sequence, of kind `spans` one a window. B texts, T pieces, K masked pieces, V pi
 """
 
 import shutil
-import zlib
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from textwrap import wrap
 
@@ -26,7 +25,7 @@ from harness.commands.features import Source, source_of
 from harness.commands.grammar import group_of
 from harness.commands.inspect_pictures import AttentionMap, InputSequence, maps_of
 from harness.commands.options import Inspect
-from harness.commands.pictures import STYLE, save
+from harness.commands.pictures import STYLE, name_of_text, save
 from harness.commands.predict import SEPARATOR
 from harness.config.choices import TaskKind, TrainedOn
 from harness.config.resolve import MEASURED_LENGTH, has_task, resolve
@@ -42,16 +41,13 @@ from harness.tasks.batches import collate
 from harness.tasks.prepared import vocabulary_texts
 from harness.tasks.rows import HIDDEN, load_table, with_labels
 from harness.training.evaluation import predict
-from harness.training.predictor import classified, softmax
+from harness.training.predictor import softmax
 from models.batch import Batch
 from models.config import Body, EncoderConfig, Position
 from models.encoder import Encoder
 from models.heads import MaskedLMHead
 from models.losses import IGNORED
 from models.mask_decoder import make_mask_decoder
-
-IN_NAME = 24
-"""Characters of a text that the names of its pictures begin with."""
 
 BEST = 5
 """Pieces that are predicted in the place of a masked one."""
@@ -92,25 +88,25 @@ def main(options: Inspect, configs: list[RunConfig]) -> int:
         sequences = text_sequences(options, config, source, weights)
         predicted = predictions(options, config, source, weights, sequences)
         if options.word is not None:
-            predicted += _of_word(options, sequences, source)
-    paths = [str(path) for sequence in sequences for path in _drawn(options, sequence, source)]
+            ids = sequences[0].batch.input_ids[0].tolist() if len(sequences) == 1 else []
+            pair, maps = options.text.split(SEPARATOR), _maps(options, sequences[0], source)
+            predicted += inspect_word.attention_of(options.word, options.layer, pair, source, ids, maps)
+    with mpl.rc_context(STYLE):
+        paths = [path for sequence in sequences for path in _drawn(options, sequence, source)]
     print("\n\n".join([*map(as_table, sequences), *predicted, "\n".join(paths)]))
     return 0
 
 
-def _drawn(options: Inspect, sequence: InputSequence, source: Source | None) -> list[Path]:
+def _drawn(options: Inspect, sequence: InputSequence, source: Source | None) -> list[str]:
     """The pictures of one sequence, written."""
-    title = sequence.title if options.text is None else f"{sequence.title}, {options.text[:IN_NAME]}"
-    name = file_name(title.replace(", ", "-"))
-    if options.text is not None:  # its first characters may be those of another one
-        name += f"-{zlib.crc32(options.text.encode(errors='surrogatepass')):08x}"
+    title = sequence.title.replace(", ", "-")
+    name = file_name(title) if options.text is None else name_of_text(title, options.text)
     endings = ("svg", "png") if options.png else ("svg",)
-    with mpl.rc_context(STYLE):
-        figures = {name: pictures.draw(sequence)}
-        if options.attention:
-            maps = _maps(options, sequence, source)
-            figures[f"{name}-attention"] = pictures.draw_attention(maps, sequence.rows["piece"], sequence.title)
-        return [path for name, figure in figures.items() for path in save(figure, options.to, name, endings)]
+    figures = {name: pictures.draw(sequence)}
+    if options.attention:
+        maps = _maps(options, sequence, source)
+        figures[f"{name}-attention"] = pictures.draw_attention(maps, sequence.rows["piece"], sequence.title)
+    return [save(figure, options.to, name, endings) for name, figure in figures.items()]
 
 
 def _maps(options: Inspect, sequence: InputSequence, source: Source) -> list[AttentionMap]:
@@ -128,8 +124,7 @@ def _maps(options: Inspect, sequence: InputSequence, source: Source) -> list[Att
 def with_weights(options: Inspect, config: RunConfig) -> tuple[Source, RunConfig]:
     """The weights of the command line, and the config with their model's shape."""
     source = source_of(options, config)
-    shape = {field.name: getattr(source.encoder.config, field.name) for field in fields(source.encoder.config)}
-    return source, replace(config, model=replace(config.model, **shape))
+    return source, replace(config, model=replace(config.model, **asdict(source.encoder.config)))
 
 
 def random_source(options: Inspect, config: RunConfig) -> tuple[Source, RunConfig]:
@@ -223,7 +218,7 @@ def predictions(
 ) -> list[str]:
     """What a fine-tuned run predicts, or the pieces of a masked-LM head in the place of masked ones; a line each."""
     if weights.task is not None:
-        return _of_task(options, weights, config.hardware)
+        return [f"prediction: {_of_task(options, weights, config.hardware)}"]
     mask = special_ids(source.tokenizer)["mask"]
     places = [place for place, number in enumerate(sequences[0].batch.input_ids[0].tolist()) if number == mask]
     if not places or weights.folder is None:
@@ -234,7 +229,8 @@ def predictions(
     return [f"prediction at {place}: {text}" for place, text in _masked(source, head, sequences[0].batch, places)]
 
 
-def _of_task(options: Inspect, weights: Named, hardware: HardwareConfig) -> list[str]:
+def _of_task(options: Inspect, weights: Named, hardware: HardwareConfig) -> str:
+    """What the fine-tuned model predicts of the text."""
     model, _, file = finetuned.load_finetuned(weights.folder)
     task, tokenizer = weights.task, Tokenizer.from_file(str(file))
     example, kind, machine = _example(task, options.text.split(SEPARATOR)), tasks.kind_of(task), Machine(hardware)
@@ -242,19 +238,18 @@ def _of_task(options: Inspect, weights: Named, hardware: HardwareConfig) -> list
     sides = [split] if split.second is None else [split, split.second]
     logits, *others = (predict(model.to(machine.device), side, 1, pad_token_id(tokenizer) or 0, machine) for side in sides)
     if others:
-        return [f"prediction: cosine {kind.compared(logits, *others).item():.3f}"]
+        return f"cosine {kind.compared(logits, *others).item():.3f}"
     if task.kind is TaskKind.regression:
-        return [f"prediction: {logits[0, 0]:.3f}"]
+        return f"{logits[0, 0]:.3f}"
     if task.kind is TaskKind.classification:
-        shares = classified(0, task.labels, softmax(logits)[0])["probabilities"]
-        ordered = sorted(shares.items(), key=lambda pair: -pair[1])
-        return [f"prediction: {', '.join(f'{label} {share:.3f}' for label, share in ordered)}"]
+        shares = zip(task.labels, softmax(logits)[0], strict=True)
+        return ", ".join(f"{label} {share:.3f}" for label, share in sorted(shares, key=lambda pair: -pair[1]))
     (predicted,) = kind.predictions(task, split, logits, 0).predicted
     if task.kind is TaskKind.tokens:
-        return [f"prediction: {' '.join(f'{word}/{tag}' for word, tag in zip(example.texts[0], predicted, strict=True))}"]
+        return " ".join(f"{word}/{tag}" for word, tag in zip(example.texts[0], predicted, strict=True))
     if task.kind is TaskKind.multilabel:
-        return [f"prediction: {', '.join(label for label, on in zip(task.labels, predicted, strict=True) if on) or 'no label'}"]
-    return [f"prediction: {predicted!r}" if predicted else "prediction: no answer"]
+        return ", ".join(label for label, on in zip(task.labels, predicted, strict=True) if on) or "no label"
+    return repr(predicted) if predicted else "no answer"
 
 
 def masked_head(folder: Path, encoder: Encoder) -> MaskedLMHead | None:
@@ -280,16 +275,6 @@ def _masked(source: Source, head: MaskedLMHead, batch: Batch, places: list[int])
         pairs = zip(best.indices.tolist(), best.values.tolist(), strict=True)
         lines.append((place, ", ".join(f"{source.tokenizer.id_to_token(number)} {share:.3f}" for number, share in pairs)))
     return lines
-
-
-# A word
-
-
-def _of_word(options: Inspect, sequences: list[InputSequence], source: Source) -> list[str]:
-    """The tables of the attention of the word."""
-    ids = sequences[0].batch.input_ids[0].tolist() if len(sequences) == 1 else []
-    maps = _maps(options, sequences[0], source)
-    return inspect_word.attention_of(options.word, options.layer, options.text.split(SEPARATOR), source, ids, maps)
 
 
 def alike_in_texts(options: Inspect, config: RunConfig, source: Source, weights: Named) -> str:
@@ -324,12 +309,11 @@ def sequences_of(config: RunConfig, split: str, item: str, tokenizer: Tokenizer 
 
 
 def _place(examples: Examples, item: str, where: str) -> int:
-    for place, name in enumerate(examples.items):
-        if str(name) == item:
-            return place
-    first = ", ".join(map(str, examples.items[:LISTED]))
-    more = ", ..." if len(examples.items) > LISTED else ""
-    raise InputError(f"item={item!r} is not among the {len(examples.items):,} of {where}; the first ids are {first}{more}")
+    names = list(map(str, examples.items))
+    if item in names:
+        return names.index(item)
+    first = ", ".join([*names[:LISTED], *(["..."] if len(names) > LISTED else [])])
+    raise InputError(f"item={item!r} is not among the {len(names):,} of {where}; the first ids are {first}")
 
 
 def trained_tokenizer(config: RunConfig, train: Examples | None) -> Tokenizer:
@@ -470,9 +454,8 @@ def as_table(sequence: InputSequence, width: int | None = None) -> str:
 
 def _blocks(rows: dict[str, Sequence[str]], width: int) -> list[str]:
     heads = max(map(len, rows))
-    columns = list(zip(*rows.values(), strict=True))
     blocks: list[list[str]] = []
-    for texts in columns:
+    for texts in zip(*rows.values(), strict=True):
         wide = max(map(len, texts))
         if not blocks or len(blocks[-1][0]) + 2 + wide > width:
             blocks.append([name.ljust(heads) for name in rows])

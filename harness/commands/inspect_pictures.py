@@ -209,30 +209,31 @@ def _mixed(attention: nn.Module, inputs: tuple, values: Tensor) -> Tensor:
 
 def scores(attention: nn.Module, inputs: tuple) -> Tensor | None:
     """(H, T, T) of an attention that calls torch's kernel once for all pairs of pieces; -inf where a pair is masked."""
-    calls = _KernelCalls()
-    with torch.inference_mode(), calls:
+    calls: list[tuple] = []
+    with torch.inference_mode(), KernelCalls(lambda *call: calls.append(call)):
         attention(*inputs)
     T = inputs[0].shape[1]
-    if len(calls.seen) != 1 or calls.seen[0][0].shape[2] != T or calls.seen[0][1].shape[2] != T:
+    if len(calls) != 1 or calls[0][0].shape[2] != T or calls[0][1].shape[2] != T:
         return None
-    ((query, key, mask, scale),) = calls.seen
+    ((query, key, _, mask, scale, _),) = calls
     products = (query @ key.transpose(-1, -2)) * (query.shape[-1] ** -0.5 if scale is None else scale)
     if mask is not None:
         products = products.masked_fill(~mask, float("-inf")) if mask.dtype is torch.bool else products + mask
     return products[0].float().cpu()
 
 
-class _KernelCalls(TorchFunctionMode):
-    """Queries, keys, mask and scale of each call of torch's attention."""
+class KernelCalls(TorchFunctionMode):
+    """Passes on queries, keys, values, mask, scale and output of each call of torch's attention."""
 
-    def __init__(self) -> None:
+    def __init__(self, see: Callable[..., object]) -> None:
         super().__init__()
-        self.seen: list[tuple[Tensor, Tensor, Tensor | None, float | None]] = []
+        self._see = see
 
     def __torch_function__(self, function, types, arguments=(), keywords=None):
+        output = function(*arguments, **(keywords or {}))
         if function is F.scaled_dot_product_attention:
-            self.seen.append((arguments[0], arguments[1], keywords["attn_mask"], keywords["scale"]))
-        return function(*arguments, **(keywords or {}))
+            self._see(*arguments, keywords["attn_mask"], keywords["scale"], output)
+        return output
 
 
 def draw_attention(maps: Sequence[AttentionMap], pieces: Sequence[str], title: str) -> Figure:
@@ -258,7 +259,7 @@ def draw_attention(maps: Sequence[AttentionMap], pieces: Sequence[str], title: s
             axes.imshow(np.ma.masked_equal(weights, 0), cmap=colours, vmin=0, interpolation="nearest", aspect="auto")
             axes.set(xticks=[], yticks=[])
             axes.tick_params(length=0, labelsize=size, pad=2)
-            axes.spines[:].set(color="#999999", linewidth=0.6)
+            axes.spines[:].set(visible=True, color="#999999", linewidth=0.6)
         row[0].set_yticks(places, names)
     for head, (first, last) in enumerate(zip(grid[0], grid[-1], strict=True), 1):
         first.set_title(f"head {head}", fontsize=8)

@@ -53,11 +53,9 @@ def attention_of(
         mine = values[:, places].float().mean(dim=1)  # (H, T)
         rows = [_row(name, column) for name, column in zip(names, mine.T.tolist(), strict=True)]
         heads = [f"head {head}" for head in range(1, len(mine) + 1)] if len(mine) <= MOST_HEADS else []
-        parts.append(f"{title}\n\n{table(('piece', 'mean', *heads), rows, 'l' + 'r' * (1 + len(heads)))}")
+        parts.append(f"{title}\n\n{table(('piece', 'mean', *heads), rows)}")
     if not scale:
-        parts.append(
-            wrapped("products of queries and keys: not shown, this attention has no single one for a pair of pieces", 0)
-        )
+        parts.append(wrapped("products of queries and keys: not shown, this attention has no single one for a pair of pieces"))
     return parts
 
 
@@ -108,9 +106,9 @@ def alike(word: str, texts: str, tokenizer: Tokenizer, encoders: dict[str, Encod
         for first, second in combinations(range(len(several)), 2):
             cosines = [F.cosine_similarity(vectors[first][state], vectors[second][state], dim=0).item() for state in shown]
             lines.append((f"{first + 1} and {second + 1}", *(f"{cosine:.3f}" for cosine in cosines)))
-        parts.append(f"{name}\n\n{table(('texts', *heads), lines, 'l' + 'r' * len(heads))}")
+        parts.append(f"{name}\n\n{table(('texts', *heads), lines)}")
     note = "token: the token embedding, the same in every text; input: with segment and position; layer: in its context"
-    return "\n\n".join([*parts, wrapped(note, 0)])
+    return "\n\n".join([*parts, wrapped(note)])
 
 
 @torch.inference_mode()

@@ -18,7 +18,6 @@ from harness.errors import InputError
 from harness.hardware import device, facts
 from harness.measure import subject
 from harness.measure.launch import Outcome, launch
-from harness.measure.memory_formula import Parts
 from harness.measure.records import Request, StepRequest, TrainingStepMemory
 from harness.terminal import DASH, Countdown, LiveLine, Row, live_line, table, wrapped
 
@@ -40,13 +39,20 @@ def measured(options: Memory, config: RunConfig) -> Iterator[str]:
     modes = {"true": (True,), "false": (False,), "both": (False, True), None: (config.finetune.activation_checkpointing,)}
     modes = modes[options.activation_checkpointing]
     refuse_impossible(options, config, modes)
-    yield f"{config.label} at scale {config.scale_name}: one training step\n{wrapped(conditions(config), 0)}\n"
+    conditions = (
+        f"{facts.description(config.hardware)}, {config.hardware.device.value}, {config.measure.length} tokens a sequence "
+        "without padding, AdamW (fused); each row is a process of its own, peaks are above it with its libraries loaded"
+    )
+    yield f"{config.label} at scale {config.scale_name}: one training step\n{wrapped(conditions)}\n"
     steps = [(size, mode) for size in dict.fromkeys(options.batch_sizes) for mode in modes]
     countdown, rows = Countdown(len(steps)), []
     with live_line("measuring") as line:
         for size, mode in steps:
             line.show(countdown.part(f"batch {size}, checkpointing {yes(mode)}"))
-            rows.append(_measured(config, size, mode, mode and False in modes))
+            tried = probe(config, StepRequest(size, mode, against_plain=mode and False in modes))
+            if tried.measured is None:
+                raise InputError(f"batch_sizes: {size} does not fit into this machine ({tried.stopped}); use smaller ones")
+            rows.append(tried.measured)
     yield parts_table(rows) + "\n"
     yield price_table(rows) + "\n"
     for mode in modes if options.fits is not None else ():
@@ -146,36 +152,16 @@ def refuse_impossible(options: Memory, config: RunConfig, modes: tuple[bool, ...
         raise InputError(f"fits={options.fits / 1e9:.3g}GB is more than the {free / 1e9:.3g} GB that are free here: use less")
 
 
-def conditions(config: RunConfig) -> str:
-    """The conditions of all measurements, in one line."""
-    hardware, length = config.hardware, config.measure.length
-    return (
-        f"{facts.description(hardware)}, {hardware.device.value}, {length} tokens a sequence without padding, AdamW (fused); "
-        "each row is a process of its own, peaks are above it with its libraries loaded"
-    )
-
-
-def _measured(config: RunConfig, batch_size: int, checkpointing: bool, paired: bool) -> TrainingStepMemory:
-    tried = probe(config, StepRequest(batch_size, checkpointing, against_plain=paired))
-    if tried.measured is None:
-        raise InputError(f"batch_sizes: {batch_size} does not fit into this machine ({tried.stopped}); use smaller ones")
-    return tried.measured
-
-
 def parts_table(rows: list[TrainingStepMemory]) -> str:
     """Two lines a row, measured and by formula; a dash where unknown."""
     head = ("MB", "batch", "checkpointing", "weights", "gradients", "optimiser", "activations", "sum")
     lines: list[Row] = []
     for row in rows:
-        which = (str(row.step.batch_size), yes(row.step.checkpointing))
-        lines.append(("measured", *which, *_megabytes(row.parts), megabytes(row.peak.kernel), megabytes(row.peak.sampled)))
-        lines.append(("formula", *which, *_megabytes(row.formula), DASH, DASH))
-    return table((*head, "kernel peak", "sampled peak"), lines, "lrl" + "r" * 7, keys=3)
-
-
-def _megabytes(parts: Parts) -> Row:
-    values = (parts.weights, parts.gradients, parts.optimiser, parts.activations, parts.total)
-    return tuple(megabytes(value) for value in values)
+        peaks = row.peak.kernel, row.peak.sampled
+        for kind, parts, *measured in (("measured", row.parts, *peaks), ("formula", row.formula, None, None)):
+            values = (parts.weights, parts.gradients, parts.optimiser, parts.activations, parts.total, *measured)
+            lines.append((kind, str(row.step.batch_size), yes(row.step.checkpointing), *map(megabytes, values)))
+    return table((*head, "kernel peak", "sampled peak"), lines, "lrlr", keys=3)
 
 
 def price_table(rows: list[TrainingStepMemory]) -> str:
@@ -215,7 +201,7 @@ def price_table(rows: list[TrainingStepMemory]) -> str:
         "MFU",
         "HFU",
     )
-    return table(head, lines, "rl" + "r" * 9, keys=2)
+    return table(head, lines, "rlr", keys=2)
 
 
 def utilisation(flops: int, row: TrainingStepMemory) -> str:

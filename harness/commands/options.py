@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from harness import redact, study
-from harness.commands.grammar import SWEEP, Composed, group_of, key, switch, word
+from harness.commands.grammar import Composed, group_of, key, switch, word
 from harness.config import command_line
 from harness.errors import InputError, unknown
 from harness.study.simulation import Setting
@@ -152,10 +152,10 @@ class Describe(Composed):
     @property
     def is_implied_sweep(self) -> bool:
         """Whether variants are named with commas, without -m and without a topic."""
-        return self.topic == "variant" and not set(SWEEP) & set(self.choices) and any(map(_has_values, self.choices))
+        return self.topic == "variant" and not self.is_sweep and any(map(_has_values, self.choices))
 
     def overrides(self) -> list[str]:
-        sweep = self.is_implied_sweep or (self.topic == "beside" and not set(SWEEP) & set(self.choices))
+        sweep = self.is_implied_sweep or (self.topic == "beside" and not self.is_sweep)
         return [*(["-m"] if sweep else []), *super().overrides()]
 
 
@@ -175,8 +175,7 @@ class Profile(Composed):
     to: Path = key(Path("multirun", "profile"), "folder of these files")
 
     def overrides(self) -> list[str]:
-        sweep = [] if set(SWEEP) & set(self.choices) else ["-m"]  # each column is a run of a sweep
-        return [*sweep, *self.with_a_task()]
+        return [*([] if self.is_sweep else ["-m"]), *self.with_a_task()]  # each column is a run of a sweep
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -294,7 +293,7 @@ class Inspect(Weights):
             raise InputError("word= is of a text of yours: give text= or texts= in place of item=")
         if self.texts is not None:
             return
-        if self.text is None and not any(choice.startswith("task=") for choice in self.choices):
+        if self.text is None and not self.sets("task"):
             raise InputError("task= is missing: expected the task whose item is shown, such as task=mrpc")
         if self.text is None and self.item is None:
             raise InputError("item= is missing: expected the id of the row, as its data set has it, or text=")
@@ -324,7 +323,7 @@ class Tokenizer(Composed):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.text is not None and len(self.texts) < 2 and not self.keep:
-            exists = self.run or any(choice.startswith(("tokenizer.file=", "tokenizer.vocab_file=")) for choice in self.choices)
+            exists = self.run or self.sets("tokenizer.file", "tokenizer.vocab_file")
             if not self.texts and (self.kinds or not exists):
                 if self.kinds:
                     raise InputError("kinds= are trained: name the text that they are trained on (task=, corpus=)")
@@ -380,9 +379,7 @@ class Features(Weights):
             raise InputError(f"{self.source[0]} names weights, which have their own shape: leave bert_config_file= out")
         if self.bert_config_file and (named := [choice for choice in self.choices if group_of(choice) in OF_MODEL]):
             raise InputError(f"bert_config_file= and {named[0]} both name a model: give one of them")
-        if not self.source and not any(
-            choice.startswith(("tokenizer.vocab_file=", "tokenizer.file=")) for choice in self.choices
-        ):
+        if not self.source and not self.sets("tokenizer.file", "tokenizer.vocab_file"):
             raise InputError(
                 "no weights are named: give RUN or checkpoint=FOLDER, one of them; or, for random ones, "
                 "tokenizer.vocab_file=FILE with bert_config_file=FILE or model="

@@ -1,6 +1,7 @@
 """What the pictures of all commands share: their style, their files, and text that fits its place."""
 
 import io
+import zlib
 from collections.abc import Iterable
 from functools import lru_cache
 from pathlib import Path
@@ -13,10 +14,18 @@ from matplotlib.patches import FancyBboxPatch
 from matplotlib.textpath import TextPath
 
 from harness.errors import InputError
+from harness.paths import file_name
 
 FONT = "DejaVu Sans"
-STYLE = {"svg.hashsalt": "harness", "font.family": FONT, "font.size": 9, "text.parse_math": False}
+STYLE = {"svg.hashsalt": "harness", "font.family": FONT, "font.size": 9, "text.parse_math": False, "legend.frameon": False}
+STYLE |= {"axes.spines.top": False, "axes.spines.right": False, "axes.titlesize": 10}
 """Settings of matplotlib under which a picture is drawn and saved."""
+
+CENTRED = {"ha": "center", "va": "center"}
+"""Of a text whose place is its middle."""
+
+IN_NAME = 24
+"""Characters of a text that the names of its pictures begin with."""
 
 SMALLEST = 4.5
 """Points of a letter; a text that needs smaller ones is cut."""
@@ -32,8 +41,8 @@ def content(figure: Figure, ending: str) -> bytes:
     return buffer.getvalue()
 
 
-def save(figure: Figure, folder: Path, name: str, endings: Iterable[str] = ("png", "svg")) -> list[Path]:
-    """Writes the figure once an ending; returns the paths. InputError where the folder cannot be written."""
+def save(figure: Figure, folder: Path, name: str, endings: Iterable[str] = ("png", "svg")) -> str:
+    """Writes the figure once an ending; returns the paths, a line each. InputError where the folder cannot be written."""
     paths = []
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -42,7 +51,12 @@ def save(figure: Figure, folder: Path, name: str, endings: Iterable[str] = ("png
             paths[-1].write_bytes(content(figure, ending))
     except OSError as error:
         raise InputError(f"to={str(folder)!r} cannot be written ({error.strerror}); expected a folder") from error
-    return paths
+    return "\n".join(map(str, paths))
+
+
+def name_of_text(before: str, text: str) -> str:
+    """The name of the file of a text of the user: how the text begins, and a checksum of the whole."""
+    return file_name(f"{before}-{text[:IN_NAME]}-{zlib.crc32(text.encode()):08x}")
 
 
 def sheet(width: float, height: float) -> tuple[Figure, Axes]:

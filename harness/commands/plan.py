@@ -65,7 +65,7 @@ def extrapolated(groups: list[Group], options: Plan) -> list[str]:
         return ["Extrapolated: -, for the time or the FLOPs of some runs are not known"]
     hours = sum(seconds) / 3600
     cost = "" if price is None else f", {hours * price:,.2f} at {price:g} an hour"
-    return [wrapped(f"Extrapolated: about {duration(sum(seconds))} of one device{cost} ({how})", 0)]
+    return [wrapped(f"Extrapolated: about {duration(sum(seconds))} of one device{cost} ({how})")]
 
 
 def shown(planned: list[PlannedRun]) -> list[str]:
@@ -77,7 +77,7 @@ def shown(planned: list[PlannedRun]) -> list[str]:
     head = (f"shown {100 * POWER:.0f} % of the time", *(f"{number} replicates" for number in numbers), "known from")
     cells = [(one.task, *(_size(one, size) for size in one.by_replicates.values()), one.source) for one in found]
     note = "Smallest true differences that have a verdict; arms that err on the same items show smaller ones."
-    return [*lines, *looks.announced(planned), "", wrapped(note, 0), "", table(head, cells, "l" + "r" * len(numbers) + "l")]
+    return [*lines, *looks.announced(planned), "", wrapped(note), "", table(head, cells, "l" + "r" * len(numbers) + "l")]
 
 
 def _size(one: Smallest, size: float | None) -> str:
@@ -125,4 +125,4 @@ def summary(groups: list[Group], timing: Timing | None, at_once: int = 1) -> lis
         lines.append(f"Timing: {count}, {rounds}{took} (measure=none skips it)")
         if ends and todo and not without_time:
             lines.append(f"In all about {duration(training + ends[0])} to {duration(training + ends[1])}")
-    return [wrapped(line, 0) for line in lines]
+    return [*map(wrapped, lines)]

@@ -39,10 +39,7 @@ def main(options: Predict, configs: list[RunConfig]) -> int:
     checkpoint = find_run.weights_folder(options.run, "RUN", config.output, config.tracking.uri)
     predictor = Predictor(checkpoint, config.hardware, options.batch_size)
     columns = Columns.of_task(predictor.task, options.beside)
-    with (
-        tqdm(total=options.input.stat().st_size, unit="B", unit_scale=True, desc="predict", leave=False, disable=None) as bar,
-        replaced(options.to) as temporary,
-    ):
+    with progress(options.input, "predict") as bar, replaced(options.to) as temporary:
         chunked = chunks(read_rows(options.input, columns, lambda at: bar.update(at - bar.n)), CHUNK)
         rows = (_answered(predictor, chunk, index * CHUNK + 1) for index, chunk in enumerate(chunked))
         count = write(rows, temporary, options.to.suffix)
@@ -60,6 +57,11 @@ def _answered(predictor: Predictor, chunk: list["Row"], first: int) -> list[dict
     return [
         {"row": first + place} | kept | answer for place, (answer, (_, kept)) in enumerate(zip(answers, chunk, strict=True))
     ]
+
+
+def progress(file: Path, name: str) -> tqdm:
+    """A bar of the bytes of the file that have been read."""
+    return tqdm(total=file.stat().st_size, unit="B", unit_scale=True, desc=name, leave=False, disable=None)
 
 
 @contextlib.contextmanager
@@ -233,11 +235,14 @@ READERS = {".txt": _lines, ".csv": _table, ".tsv": _table, ".jsonl": _json_lines
 
 def _kept(row: dict[str, Any], columns: Columns, where: str) -> dict[str, Any]:
     """The columns that are written beside the answer."""
-    for name in columns.beside:
-        if name not in row:
-            there = ", ".join(on_one_line(key) for key in row if key) or "none"
-            raise InputError(f"{where} lacks the column {name!r} of beside=; it has: {there}")
-    return {name: row[name] for name in columns.beside}
+    return {name: _column(row, name, where, " of beside=") for name in columns.beside}
+
+
+def _column(row: dict[str, Any], name: str, where: str, reader: str) -> Any:
+    if name not in row:
+        there = ", ".join(on_one_line(key) for key in row if key) or "none"
+        raise InputError(f"{where} lacks the column {name!r}{reader}; it has: {there}")
+    return row[name]
 
 
 def _fields(row: dict[str, Any], columns: Columns, where: str) -> Row:
@@ -245,11 +250,7 @@ def _fields(row: dict[str, Any], columns: Columns, where: str) -> Row:
     texts = []
     for name in columns.fields:
         parts = [name] if name in row else name.split("+")
-        for part in parts:
-            if part not in row:
-                there = ", ".join(on_one_line(key) for key in row if key) or "none"
-                raise InputError(f"{where} lacks the column {part!r}, which {columns.whose} reads; it has: {there}")
-        values = [row[part] for part in parts]
+        values = [_column(row, part, where, f", which {columns.whose} reads") for part in parts]
         texts.append(values[0] if len(values) == 1 else ": ".join(map(str, values)))
     if columns.words:
         (texts,) = texts

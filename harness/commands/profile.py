@@ -30,7 +30,7 @@ from harness.hardware import device, facts
 from harness.measure import subject
 from harness.measure.launch import TIMING, launch
 from harness.measure.records import TRACE, Launch, Measured, MemoryPeaks, ModelFlops, Request, Trace, TracedCall
-from harness.paired import CONFIDENCE, Difference, holm, of_differences
+from harness.paired import CONFIDENCE, Difference, grouped, holm
 from harness.paths import file_name
 from harness.study.match import note as match_note
 from harness.study.match import resized
@@ -201,7 +201,7 @@ def main(options: Profile, configs: list[RunConfig]) -> int:
         raise InputError(f"to={str(options.to)!r} cannot be written ({error.strerror}); expected a folder") from error
     before = conditions(columns)
     measured = measure(columns, options.rounds, traces)
-    print("\n\n".join([wrapped(before, 0), render(measured), "\n".join(notes(columns, measured))]))
+    print("\n\n".join([wrapped(before), render(measured), "\n".join(notes(columns, measured))]))
     if traces:
         print("\n" + component_rows(measured))
         print("\n" + "\n".join(map(str, traces.values())))
@@ -405,17 +405,13 @@ def compared(values: list[Values], again: Values) -> list[str]:
     """The floor of a timing, by the A/A replicate, then the ratio of every other variant to the mean of both timings."""
     first, second, *others = [value.logs for value in (values[0], again, *values[1:])]
     both = {number: (first[number] + second[number]) / 2 for number in first if number in second}
-    twice = _difference(first, second)
-    differences = [_difference(both, other) for other in others]
+    twice, *differences = (
+        by_launch.of_rounds([after[number] - before[number] for number in after if number in before])
+        for before, after in [(first, second), *((both, other) for other in others)]
+    )
     factors = iter(holm([difference.t_test_p() for difference in differences if difference]))
     intervals = [it.interval_at(1 - (1 - CONFIDENCE) / next(factors)) if it else None for it in differences]
     return [_floor(twice), *(_ratio(it, interval) for it, interval in zip(differences, intervals, strict=True))]
-
-
-def _difference(before: dict[int, float], after: dict[int, float]) -> Difference | None:
-    """Paired by round; None where they share none."""
-    logs = [after[number] - before[number] for number in after if number in before]
-    return of_differences(logs) if logs else None
 
 
 def _floor(twice: Difference | None) -> str:
@@ -439,9 +435,7 @@ def _ratio(difference: Difference | None, interval: tuple[float, float] | None) 
 
 def reasons(missing: list[tuple[str, str, str]]) -> list[str]:
     """(variant, why, what) of all dashes as lines, one for each variant and reason."""
-    whats: dict[tuple[str, str], list[str]] = {}
-    for label, why, what in missing:
-        whats.setdefault((label, why), []).append(what)
+    whats = grouped(((label, why), what) for label, why, what in missing)
     lines = [f"  {label}: {why} ({', '.join(what)})" for (label, why), what in whats.items()]
     return ["", MISSING, *lines] if lines else []
 
@@ -486,7 +480,7 @@ def component_rows(measured: dict[str, Column]) -> str:
                 rows.append((f"  {part_title(call, phase, component)}", "ms", *shares))
     rows.append(("forward pass, no profiler", "ms", *(number(trace.unprofiled_forward_ms) for trace in traced.values())))
     missing = [(label, it.missing["trace"], "time by component") for label, it in measured.items() if "trace" in it.missing]
-    text = table(("time by component", "unit", *traced), rows, "ll" + "r" * len(traced), keys=2) if traced else ""
+    text = table(("time by component", "unit", *traced), rows, "llr", keys=2) if traced else ""
     return "\n".join([text, *reasons(missing)])
 
 

@@ -11,7 +11,7 @@ from harness.errors import InputError, unknown
 from harness.redact import HIDDEN
 from harness.study import status
 from harness.study.status import CommandStatus, RunStatus
-from harness.terminal import WIDTH, wrapped
+from harness.terminal import WIDTH, counted, wrapped
 
 WITH_LOG = ("diverged", "out of memory", "timeout", "killed", "failed", "invalid")
 """States in which the log of a run says more."""
@@ -39,7 +39,7 @@ def main(options: Status) -> int:
 
 
 def _details(study: str, command: CommandStatus) -> str:
-    lines = [f"{study}: {len(command.runs)} run{'s'[: len(command.runs) != 1]}: {command.counts()}"]
+    lines = [f"{study}: {counted(len(command.runs), 'run')}: {command.counts()}"]
     if not command.missing:
         return "\n".join([*lines, f"nothing is missing of: {command.command}"])
     width = max(len(run.title) for run in command.missing)

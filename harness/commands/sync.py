@@ -13,6 +13,7 @@ from harness.checksums import TornError
 from harness.commands.options import Sync
 from harness.errors import InputError
 from harness.study import status
+from harness.terminal import counted
 from harness.tracking import database, run_log
 from harness.tracking.run_log import State
 from harness.tracking.trackers import complaint
@@ -44,10 +45,16 @@ def sync(output: str, uri: str | None) -> int:
             trackers[study].send(record, folder)
         for study, tracker in trackers.items():
             tracker.reap()
-            if state := _state(output, study, records):
+            runs = {folder: record["tags"] for folder, record in records.items() if record["tags"]["study"] == study}
+            if state := _state(output, study, [*runs]):
                 report = paths.report_folder(output, study)
                 written = report if (report / "report.md").is_file() else None
-                tracker.close_study(_plan(records, study), {}, state, written)
+                planned = [
+                    run_tags | {"folder": folder.name, tags.STATUS: run_log.result(folder)["status"]}
+                    for folder, run_tags in runs.items()
+                    if tags.REPLICATE not in run_tags
+                ]
+                tracker.close_study(planned, {}, state, written)
     except (MlflowException, database.BrokenStoreError) as error:
         raise InputError(f"MLflow {complaint(error)}") from error
     except ModuleNotFoundError as error:  # of the database that the address names
@@ -66,37 +73,20 @@ def _is_whole(folder: Path, record: dict[str, Any]) -> bool:
     return not torn and (folder / run_log.RESULT).exists()
 
 
-def _state(output: str, study: str, records: dict[Path, dict[str, Any]]) -> State | None:
+def _state(output: str, study: str, folders: list[Path]) -> State | None:
     """How the study ended: killed where a run of it has no result; None while one of them is running."""
-    folders = [folder for folder, record in records.items() if record["tags"]["study"] == study]
-    folders += [
-        paths.planned_folder(output, entry["folder"]) for entry in _planned(paths.study_folder(output, study) / paths.PLAN)
-    ]
+    try:  # what the commands of the study planned; nothing where that is torn
+        plans = run_log.read_json(paths.study_folder(output, study) / paths.PLAN).values()
+    except TornError:
+        plans = []
+    folders = [*folders, *(paths.planned_folder(output, entry["folder"]) for plan in plans for entry in plan["runs"])]
     if any(status.is_held(folder / lock) for folder in folders for lock in (paths.LOCK, paths.WORKER_LOCK)):
         return None
     return State.finished if all((folder / run_log.RESULT).exists() for folder in folders) else State.killed
 
 
-def _planned(path: Path) -> list[dict[str, Any]]:
-    """What the commands of a study planned; nothing where that is torn."""
-    try:
-        return [entry for command in run_log.read_json(path).values() for entry in command["runs"]]
-    except TornError:
-        return []
-
-
-def _plan(records: dict[Path, dict[str, Any]], study: str) -> list[dict[str, str]]:
-    """What each run of the study is, A/A replicates left out."""
-    tagged = {folder: record["tags"] for folder, record in records.items() if record["tags"]["study"] == study}
-    return [
-        run_tags | {"folder": folder.name, tags.STATUS: run_log.result(folder)["status"]}
-        for folder, run_tags in tagged.items()
-        if tags.REPLICATE not in run_tags
-    ]
-
-
 def main(options: Sync) -> int:
     """0; InputError where MLflow is unreachable."""
     count = sync(options.output, options.uri)
-    print(f"synced {count} run{'s'[: count != 1]}")
+    print(f"synced {counted(count, 'run')}")
     return 0

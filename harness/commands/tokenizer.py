@@ -5,7 +5,6 @@ most, on held-out text; with text= each word of that text. RUN, `tokenizer.file=
 tokenizer that exists. Words are runs of letters and digits and each punctuation mark, as BERT finds them. N texts.
 """
 
-import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -27,7 +26,7 @@ from harness.checkpoints import find_run, native
 from harness.checkpoints.start import checkpoint_of
 from harness.commands.options import TOKENIZERS
 from harness.commands.options import Tokenizer as Options
-from harness.commands.pictures import STYLE, breadth, drawable, fitted, rounded, save, sheet
+from harness.commands.pictures import CENTRED, STYLE, breadth, drawable, fitted, name_of_text, rounded, save, sheet
 from harness.config.choices import TaskKind, TokenizerKind
 from harness.config.resolve import Found, resolve
 from harness.config.schema import RunConfig, TokenizerConfig
@@ -35,7 +34,6 @@ from harness.corpus.prepare import Lines
 from harness.data import tokenizer as tokenizers
 from harness.data.tokenizer import SPECIAL, special_ids
 from harness.errors import InputError
-from harness.paths import file_name
 from harness.tasks.rows import load_table, with_labels
 from harness.terminal import WIDTH, Countdown, LiveLine, Row, live_line, table, wrapped
 
@@ -65,8 +63,6 @@ ACROSS, ROW, BETWEEN, WIDEST = 11.0, 0.42, 0.16, 3.0
 MOST_WORDS = 200
 """Words of a text of the user, all of which are drawn."""
 
-IN_NAME = 24
-"""Characters of a text that the name of its picture begins with."""
 
 POINTS = 12
 """Groups of texts by their number of words, each with about as many texts."""
@@ -81,13 +77,19 @@ Span = tuple[int, int]
 def main(options: Options, configs: list[RunConfig]) -> int:
     """Prints the tables and writes the picture; 0. InputError for several texts, and for what cannot be read or written."""
     if options.keep:
-        return keep_used(options, configs)
+        print(keep_used(options, configs))
+        return 0
     if len(configs) > 1:
         raise InputError(f"the command line names {len(configs)} runs: expected one text")
     config = replace(resolve(configs[0], Found()), corpus=configs[0].corpus)  # without a pretraining no corpus is kept
+    with mpl.rc_context(STYLE):
+        print(of_held_out(options, config) if options.text is None else of_own_text(options, config))
+    return 0
+
+
+def of_held_out(options: Options, config: RunConfig) -> str:
+    """What is printed of the held-out text of a task or corpus; writes the picture."""
     is_corpus = "corpus" in options.texts
-    if options.text is not None:
-        return of_own_text(options, config)
     train, held_out = texts_of(config, is_corpus, "train"), texts_of(config, is_corpus, "validation")
     text = text_of(held_out, options.characters)
     if not text.texts:
@@ -98,15 +100,13 @@ def main(options: Options, configs: list[RunConfig]) -> int:
             counts.append(count(name, tokenizer, text))
     name = f"corpus {config.corpus.name}" if is_corpus else f"task {config.task.name}"
     longest = config.pretrain.length if is_corpus else config.task.max_length  # a corpus is a stream, its lines are counted
-    with mpl.rc_context(STYLE):
-        paths = save(draw(counts, text, name), options.to, name.replace(" ", "-"))
-    parts = [*_title(config, options.run, name, counts, text), "", *page(counts, text, longest), "", *map(str, paths)]
-    print("\n".join(parts))
-    return 0
+    paths = save(draw(counts, text, name), options.to, name.replace(" ", "-"))
+    title = _title(config, options.run, name, counts, text)
+    return "\n\n".join([title, _of_words(counts), _of_lengths(counts, text, longest), _examples(counts), paths])
 
 
-def keep_used(options: Options, configs: list[RunConfig]) -> int:
-    """Writes the tokenizer of the weights with the pieces of all texts that the runs read, and says what is left; 0."""
+def keep_used(options: Options, configs: list[RunConfig]) -> str:
+    """Writes the tokenizer of the weights with the pieces of all texts that the runs read; what is printed of it."""
     checkpoint = checkpoint_of(configs[0])
     if checkpoint is None and not (configs[0].tokenizer.file or configs[0].tokenizer.vocab_file):
         raise InputError(
@@ -118,8 +118,7 @@ def keep_used(options: Options, configs: list[RunConfig]) -> int:
     options.to.mkdir(parents=True, exist_ok=True)
     path = options.to / native.TOKENIZER
     small.save(str(path))
-    print(f"{small.get_vocab_size():,} of {whole.get_vocab_size():,} pieces are used: tokenizer.file={path} beside the weights")
-    return 0
+    return f"{small.get_vocab_size():,} of {whole.get_vocab_size():,} pieces are used: tokenizer.file={path} beside the weights"
 
 
 def _used(options: Options, configs: list[RunConfig], line: LiveLine) -> Iterator[str]:
@@ -196,13 +195,29 @@ class Cut:
     vocab_size: int
 
     @property
+    def boxes(self) -> list[list[tuple[str, str]]]:
+        """The pieces of each word, each with its kind in PIECE_COLOURS."""
+        boxes = []
+        for _, pieces, ids in self.words:
+            kinds = (
+                "unknown" if number == self.unknown else "further" if place else "first" for place, number in enumerate(ids)
+            )
+            boxes.append(list(zip(pieces, kinds, strict=True)))
+        return boxes
+
+    @property
+    def count(self) -> int:
+        """Pieces of all words."""
+        return sum(len(pieces) for _, pieces, _ in self.words)
+
+    @property
     def whole(self) -> int:
         """Words that are one piece, and a known one."""
         return sum(len(ids) == 1 and ids != [self.unknown] for _, _, ids in self.words)
 
 
-def of_own_text(options: Options, config: RunConfig) -> int:
-    """Prints each word of text= with its pieces and ids, by each tokenizer, and writes the picture; 0."""
+def of_own_text(options: Options, config: RunConfig) -> str:
+    """What is printed of each word of text=, its pieces and ids by each tokenizer; writes the picture."""
     is_corpus = "corpus" in options.texts
     train = texts_of(config, is_corpus, "train") if options.texts else ()
     trained_on = f"corpus {config.corpus.name}" if is_corpus else f"task {config.task.name}"
@@ -213,23 +228,15 @@ def of_own_text(options: Options, config: RunConfig) -> int:
         existing = options.run or config.tokenizer.file or config.tokenizer.vocab_file
         title = f"{EXISTING}: {existing}" if cut.name == EXISTING else f"{cut.name}, trained on {trained_on}"
         rows = [(word, str(len(pieces)), " ".join(pieces), " ".join(map(str, ids))) for word, pieces, ids in cut.words]
-        rows.append((f"all {len(cut.words)}", str(sum(len(pieces) for _, pieces, _ in cut.words)), "", ""))
+        rows.append((f"all {len(cut.words)}", str(cut.count), "", ""))
         notes = [
             f"as a model reads it: {' '.join(cut.pieces)}",
             f"ids: {' '.join(map(str, cut.ids))}",
             f"{cut.whole} of {len(cut.words)} words are whole; to a tokenizer of whole words the others are unknown",
         ]
-        head = ("word", "pieces", "", "ids")
-        parts += [
-            f"{title}, {cut.vocab_size:,} pieces",
-            table(head, rows, "lrll"),
-            "\n".join(wrapped(note, 0) for note in notes),
-        ]
-    name = file_name(f"text-{options.text[:IN_NAME]}-{zlib.crc32(options.text.encode(errors='surrogatepass')):08x}")
-    with mpl.rc_context(STYLE):
-        paths = save(draw_cuts(cuts), options.to, name)
-    print("\n\n".join([*parts, "\n".join(map(str, paths))]))
-    return 0
+        listed = table(("word", "pieces", "", "ids"), rows, "lrl")
+        parts += [f"{title}, {cut.vocab_size:,} pieces", listed, "\n".join(map(wrapped, notes))]
+    return "\n\n".join([*parts, save(draw_cuts(cuts), options.to, name_of_text("text", options.text))])
 
 
 def cut_of(name: str, tokenizer: Tokenizer, text: str) -> Cut:
@@ -383,7 +390,7 @@ def _is_mark(piece: Span, start: int) -> bool:
 # Text
 
 
-def _title(config: RunConfig, run: str | None, name: str, counts: list[Counts], text: Text) -> list[str]:
+def _title(config: RunConfig, run: str | None, name: str, counts: list[Counts], text: Text) -> str:
     case = "lower case" if config.tokenizer.lowercase else "case kept"
     trained = any(tokenizer.name != EXISTING for tokenizer in counts)
     size = next((tokenizer.vocab_size for tokenizer in counts if tokenizer.name == EXISTING), config.tokenizer.vocab_size)
@@ -394,29 +401,16 @@ def _title(config: RunConfig, run: str | None, name: str, counts: list[Counts], 
         f"trained on its training text to at most {size:,} pieces, {case}" if trained else "",
         f"this one: {existing}" if existing else "",
     ]
-    return [line for part in parts for line in wrap(part, WIDTH)]
-
-
-def page(counts: list[Counts], text: Text, limit: int) -> list[str]:
-    """The tables: of words, of lengths, and of the words split most and unknown."""
-    return [_of_words(counts), "", _of_lengths(counts, text, limit), "", *_examples(counts)]
+    return "\n".join(wrapped(part) for part in parts if part)
 
 
 def _of_words(counts: list[Counts]) -> str:
     head = ("tokenizer", "pieces", "pieces a word", "letters a piece", "whole words", "unknown pieces", "unknown words")
-    rows = [
-        (
-            it.name,
-            f"{it.vocab_size:,}",
-            f"{it.pieces_per_word:.3f}",
-            f"{it.characters_per_piece:.2f}",
-            percent(it.shares[0]),
-            percent(it.unknown_pieces),
-            percent(it.unknown_words),
-        )
-        for it in counts
-    ]
-    return table(head, rows, "lrrrrrr")
+    rows = []
+    for it in counts:
+        numbers = f"{it.vocab_size:,}", f"{it.pieces_per_word:.3f}", f"{it.characters_per_piece:.2f}"
+        rows.append((it.name, *numbers, *map(percent, (it.shares[0], it.unknown_pieces, it.unknown_words))))
+    return table(head, rows)
 
 
 def _of_lengths(counts: list[Counts], text: Text, limit: int) -> str:
@@ -427,7 +421,7 @@ def _of_lengths(counts: list[Counts], text: Text, limit: int) -> str:
         rows.append((name, f"{inside.sum():,}", *(f"{it.lengths[inside].mean():.1f}" for it in counts)))
     rows.append(("longest", "", *(f"{it.lengths.max():,}" for it in counts)))
     rows.append((f"above {limit}", "", *(percent(float((it.lengths > limit).mean())) for it in counts)))
-    return table(head, rows, "lr" + "r" * len(counts))
+    return table(head, rows)
 
 
 def bins(lengths: np.ndarray) -> dict[str, np.ndarray]:
@@ -440,7 +434,8 @@ def bins(lengths: np.ndarray) -> dict[str, np.ndarray]:
     return ranges
 
 
-def _examples(counts: list[Counts]) -> list[str]:
+def _examples(counts: list[Counts]) -> str:
+    """The words that are split most, and those that are unknown most often."""
     lines = []
     for it in counts:
         split = "; ".join(f"{word.text} ({word.count}): {_pieces(word)}" for word in it.split) or "no word is split"
@@ -448,7 +443,7 @@ def _examples(counts: list[Counts]) -> list[str]:
         if it.missed:
             missed = ", ".join(f"{word.text} ({word.count})" for word in it.missed)
             lines += wrap(f"{it.name}, unknown: {missed}", WIDTH, subsequent_indent="    ")
-    return lines
+    return "\n".join(lines)
 
 
 def _pieces(word: Word) -> str:
@@ -478,39 +473,31 @@ def draw(counts: Sequence[Counts], text: Text, source: str) -> Figure:
 
 def draw_cuts(cuts: Sequence[Cut]) -> Figure:
     """A row of words above a row of pieces for each tokenizer, in lines of whole words; further pieces of a word are blue."""
-    rows = [(f"{len(cuts[0].words)} words", [[(word, "word")] for word, _, _ in cuts[0].words])]
-    for cut in cuts:
-        name = f"{cut.name}: {sum(len(pieces) for _, pieces, _ in cut.words)} pieces"
-        kinds = [
-            ["unknown" if one == cut.unknown else "further" if order else "first" for order, one in enumerate(ids)]
-            for _, _, ids in cut.words
-        ]
-        rows.append(
-            (name, [list(zip(pieces, of_word, strict=True)) for (_, pieces, _), of_word in zip(cut.words, kinds, strict=True)])
-        )
+    rows = {f"{len(cuts[0].words)} words": [[(word, "word")] for word, _, _ in cuts[0].words]}
+    rows |= {f"{cut.name}: {cut.count} pieces": cut.boxes for cut in cuts}
     wide = [
-        max(sum(_box(piece) for piece, _ in boxes) for boxes in column) + BETWEEN
-        for column in zip(*(row for _, row in rows), strict=True)
+        max(sum(_box(piece) for piece, _ in boxes) for boxes in column) + BETWEEN for column in zip(*rows.values(), strict=True)
     ]
     lines: list[list[int]] = [[]]
     for place, width in enumerate(wide):
         if lines[-1] and sum(wide[other] for other in lines[-1]) + width > ACROSS:
             lines.append([])
         lines[-1].append(place)
-    left, top = 0.4 + max(breadth(name, 9) for name, _ in rows), (len(rows) * ROW + BETWEEN) * len(lines)
+    left, top = 0.4 + max(breadth(name, 9) for name in rows), (len(rows) * ROW + BETWEEN) * len(lines)
     figure, axes = sheet(max(4.0, left + max(sum(wide[place] for place in line) for line in lines)), top + 0.65)
     axes.text(0.2, top + 0.35, "Words and their pieces", fontsize=12, fontweight="bold", va="center")
     y = top
     for line in lines:
-        for name, words in rows:
+        for name, words in rows.items():
             y -= ROW
             axes.text(0.2, y + 0.15, name, va="center", color="#444444")
-            for order, place in enumerate(line):
-                x = left + sum(wide[other] for other in line[:order])
+            of_word = left
+            for place in line:
+                x, of_word = of_word, of_word + wide[place]
                 for piece, kind in words[place]:
                     rounded(axes, x, y, _box(piece) - 0.04, 0.3, facecolor=PIECE_COLOURS[kind])
                     label, size = fitted(piece, WIDEST, 9)
-                    axes.text(x + (_box(piece) - 0.04) / 2, y + 0.15, label, fontsize=size, ha="center", va="center")
+                    axes.text(x + (_box(piece) - 0.04) / 2, y + 0.15, label, fontsize=size, **CENTRED)
                     x += _box(piece)
         y -= BETWEEN
     return figure
@@ -522,7 +509,7 @@ def _box(piece: str) -> float:
 
 
 def _draw_lengths(axes: Axes, counts: Sequence[Counts], text: Text) -> None:
-    axes.set_title("pieces of a text by its words, means", loc="left", fontsize=10)
+    axes.set_title("pieces of a text by its words, means", loc="left")
     edges = np.unique(np.quantile(text.lengths, np.linspace(0, 1, POINTS + 1)))[1:-1]
     columns = {"words of a text": text.lengths, **{it.name: it.lengths for it in counts}}
     means = pd.DataFrame(columns).groupby(np.searchsorted(edges, text.lengths)).mean()  # texts of one length are in one group
@@ -530,12 +517,11 @@ def _draw_lengths(axes: Axes, counts: Sequence[Counts], text: Text) -> None:
         style = {"color": colour, "linestyle": dashes, "marker": "o", "markersize": 3, "linewidth": 1.4, "label": it.name}
         axes.plot(means["words of a text"], means[it.name], **style)
     axes.set(xlabel="words and punctuation marks", ylabel="pieces", ylim=(0, None), xlim=(0, None))
-    axes.legend(loc="upper left", frameon=False, handlelength=4)
-    axes.spines[["top", "right"]].set_visible(False)
+    axes.legend(loc="upper left", handlelength=4)
 
 
 def _draw_words(axes: Axes, counts: Sequence[Counts]) -> None:
-    axes.set_title("words by their number of pieces, share of all words", loc="left", fontsize=10)
+    axes.set_title("words by their number of pieces, share of all words", loc="left")
     rows, names = range(len(counts)), [*map(str, range(1, MOST)), f"{MOST} or more", "unknown"]
     shares = np.array([(*it.shares, it.unknown_words) for it in counts])  # (tokenizers, names)
     starts = shares.cumsum(axis=1) - shares
@@ -550,5 +536,5 @@ def _draw_words(axes: Axes, counts: Sequence[Counts]) -> None:
     axes.set(xlim=(0, 1), xlabel="share")
     axes.invert_yaxis()
     axes.tick_params(axis="y", length=0)
-    axes.spines[["top", "right", "left"]].set_visible(False)
-    axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.14), ncols=len(names), frameon=False, fontsize=8)
+    axes.spines.left.set_visible(False)
+    axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.14), ncols=len(names), fontsize=8)

@@ -233,7 +233,7 @@ def show(number: int, step: Step, result: Result, is_paged: bool, is_last: bool)
     """Prints a step, a screen at a time if paged; whether the reader wants the next one so, too."""
     screen = Console(highlight=False, markup=False, emoji=False, soft_wrap=True)
     screen.print(f"{number}. {step.title}", style="bold")
-    lines = [*wrapped(step.text, 0).splitlines(), ""]
+    lines = [*wrapped(step.text).splitlines(), ""]
     for ran in result.ran:
         end = f"[exit code {ran.code}: failed] " if ran.code else ""
         lines += [f"$ {ran.command}", "", *ran.output.rstrip().splitlines(), "", f"{end}[{duration(ran.seconds)}]", ""]

@@ -10,7 +10,7 @@ import sys
 import textwrap
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from typing import ParamSpec
 
 from rich.cells import cell_len, set_cell_size
@@ -30,41 +30,38 @@ DASH = "-"
 """In place of a value that is missing."""
 
 
-def table(head: Row, rows: list[Row], aligned: str, keys: int = 1) -> str:
-    """Columns under their heads, which may have several lines, `l` to the left and `r` to the right.
+def table(head: Row, rows: list[Row], aligned: str = "lr", keys: int = 1) -> str:
+    """Columns under their heads, which may have several lines; the last letter of `aligned` is for all columns that follow.
 
-    One that is wider than the terminal is several below each other, each with the first `keys` columns. `R`: to the right, and
-    in one of them with the column before.
+    `l` to the left, `r` to the right. One that is wider than the terminal is several below each other, each with the first
+    `keys` columns. `R`: to the right, and in one of them with the column before.
     """
+    aligned = aligned.ljust(len(head), aligned[-1])
     heads = [cell.split("\n") for cell in head]
     high = max(map(len, heads))
     lines = [*zip(*([""] * (high - len(cell)) + cell for cell in heads), strict=True), *rows]
-    widths = [max(len(line[column]) for line in lines) for column in range(len(head))]
-    sides = {"l": str.ljust, "r": str.rjust, "R": str.rjust}
+    padded = []
+    for texts, side in zip(zip(*lines, strict=True), aligned, strict=True):
+        width = max(map(len, texts))
+        padded.append([text.ljust(width) if side == "l" else text.rjust(width) for text in texts])
+    blocks = [padded[: keys + 1]]
+    for place in range(keys + 1, len(head)):
+        if aligned[place] == "R":
+            continue
+        together = padded[place : place + 1 + (aligned[place + 1 : place + 2] == "R")]
+        if _has_width() and _width([*blocks[-1], *together]) > columns():
+            blocks.append(padded[:keys])
+        blocks[-1] += together
     shown = []
-    for block in _blocks(widths, keys, aligned):
-        texts = ([sides[aligned[column]](line[column], widths[column]) for column in block] for line in lines)
-        printed = ["  ".join(line).rstrip() for line in texts]
-        shown.append("\n".join([*printed[:high], "-" * _width(widths, block), *printed[high:]]))
+    for block in blocks:
+        printed = ["  ".join(line).rstrip() for line in zip(*block, strict=True)]
+        shown.append("\n".join([*printed[:high], "-" * _width(block), *printed[high:]]))
     return "\n\n".join(shown)
 
 
-def _width(widths: list[int], block: Iterable[int]) -> int:
-    return sum(widths[column] + 2 for column in block) - 2
-
-
-def _blocks(widths: list[int], keys: int, aligned: str) -> list[list[int]]:
-    """The columns of each table, as many as the terminal takes."""
-    first, blocks = list(range(keys)), [list(range(min(keys + 1, len(widths))))]
-    for column in range(keys + 1, len(widths)):
-        if aligned[column] == "R":
-            continue
-        together = [column, column + 1] if aligned[column + 1 : column + 2] == "R" else [column]
-        if _has_width() and _width(widths, [*blocks[-1], *together]) > columns():
-            blocks.append([*first, *together])
-        else:
-            blocks[-1] += together
-    return blocks
+def _width(block: list[list[str]]) -> int:
+    """Characters of a line of these columns."""
+    return sum(len(column[0]) + 2 for column in block) - 2
 
 
 def _has_width() -> bool:
@@ -76,7 +73,7 @@ def columns() -> int:
     return shutil.get_terminal_size((WIDTH, 24)).columns if _has_width() else WIDTH
 
 
-def wrapped(text: str, indent: int, first: str = "", ending: str = "") -> str:
+def wrapped(text: str, indent: int = 0, first: str = "", ending: str = "") -> str:
     """The text, at most WIDTH and the terminal wide, below an indent which `first` begins; lines but the last have the ending.
 
     A number stays with its percent sign and with the bracket that says where it holds. No-break spaces are kept together.

@@ -24,22 +24,37 @@ class MaskedLM(nn.Module):
         self.encoder = Encoder(config)
         self.dense = nn.Linear(config.hidden_size, config.hidden_size)
         self.norm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
-        self.bias = nn.Parameter(torch.zeros(config.vocab_size))
+        self.output = nn.Linear(config.hidden_size, config.vocab_size)
+        self.output.weight = self.encoder.embeddings.token_embedding.weight
 
     def forward(self, hidden, places):
         """(B, T, D) -> (N, V)."""
-        normed = self.norm(F.gelu(self.dense(hidden[places])))
-        return F.linear(normed, self.encoder.embeddings.token_embedding.weight, self.bias)
+        return self.output(self.norm(F.gelu(self.dense(hidden[places]))))
 
 
 def arrays(model: nn.Module) -> dict[str, np.ndarray]:
     return {name: parameter.detach().numpy() for name, parameter in model.named_parameters()}
 
 
-def run_encoder(model: Encoder, batch: Batch, parameters: dict[str, np.ndarray]):
+def classifier(hidden, p):
+    """tanh(h0 W^T + b) U^T + c, h0 the first token's vector: (B, T, D) -> (B, C)."""
+    pooled = np.tanh(oracle.linear(hidden[:, 0], p, "pooler.dense."))
+    return oracle.linear(pooled, p, "head."), (hidden, pooled)
+
+
+def classifier_backward(dlogits, p, trace, gradients):
+    """tanh' = 1 - tanh^2; -> dhidden (B, T, D), zero but for the first token."""
+    hidden, pooled = trace
+    dpooled = oracle.linear_backward(dlogits, pooled, p, "head.", gradients)
+    dhidden = np.zeros_like(hidden)
+    dhidden[:, 0] = oracle.linear_backward(dpooled * (1 - pooled**2), hidden[:, 0], p, "pooler.dense.", gradients)
+    return dhidden
+
+
+def run_encoder(model: Encoder, batch: Batch, parameters: dict[str, np.ndarray], at: str = "encoder."):
     order = [list(model.layers.attentions).index(block) for block, _ in model.layers.execution_order()]
     ids, types, mask = (x.numpy() for x in (batch.input_ids, batch.token_type_ids, batch.attention_mask))
-    return oracle.encoder(ids, types, mask, parameters, model.config.num_attention_heads, order)
+    return oracle.encoder(ids, types, mask, parameters, at, model.config.num_attention_heads, order)
 
 
 def assert_gradients_equal(model: nn.Module, gradients: dict[str, np.ndarray]) -> None:
@@ -55,9 +70,11 @@ def test_encoder_equals_numpy(groups):
     hidden = model(batch)
     (hidden * direction).sum().backward()
     parameters = arrays(model)
-    expected, trace = run_encoder(model, batch, parameters)
+    expected, trace = run_encoder(model, batch, parameters, at="")
     np.testing.assert_allclose(hidden.detach().numpy(), expected, rtol=0, atol=TOLERANCE)
-    assert_gradients_equal(model, oracle.encoder_backward(direction.numpy(), parameters, trace, PADDING))
+    gradients = {}
+    oracle.encoder_backward(direction.numpy(), parameters, "", trace, PADDING, gradients)
+    assert_gradients_equal(model, gradients)
 
 
 def test_masked_lm_and_its_gradients_equal_numpy():
@@ -67,17 +84,13 @@ def test_masked_lm_and_its_gradients_equal_numpy():
     loss = F.cross_entropy(model(model.encoder(batch), places), labels)
     loss.backward()
 
-    parameters, labels = arrays(model), labels.numpy()
-    table = parameters["encoder.embeddings.token_embedding.weight"]
-    inside, head = oracle.own(parameters, "encoder."), {k: v for k, v in parameters.items() if not k.startswith("encoder.")}
-    hidden, encoder_trace = run_encoder(model.encoder, batch, inside)
-    logits, trace = oracle.masked_lm(hidden, tuple(x.numpy() for x in places), head, table)
+    parameters, labels, gradients = arrays(model), labels.numpy(), {}
+    hidden, encoder_trace = run_encoder(model.encoder, batch, parameters)
+    logits, trace = oracle.masked_lm(hidden, tuple(x.numpy() for x in places), parameters, "")
     assert loss.item() == pytest.approx(oracle.cross_entropy(logits, labels), abs=TOLERANCE)
 
-    dlogits = oracle.cross_entropy_backward(logits, labels)
-    dhidden, gradients, dtable = oracle.masked_lm_backward(dlogits, head, table, trace)
-    oracle.add(gradients, "encoder.", oracle.encoder_backward(dhidden, inside, encoder_trace, PADDING))
-    oracle.add(gradients, "encoder.embeddings.token_embedding.", {"weight": dtable})
+    dhidden = oracle.masked_lm_backward(oracle.cross_entropy_backward(logits, labels), parameters, "", trace, gradients)
+    oracle.encoder_backward(dhidden, parameters, "encoder.", encoder_trace, PADDING, gradients)
     assert_gradients_equal(model, gradients)
 
 
@@ -87,20 +100,20 @@ def test_classifier_and_its_gradients_equal_numpy():
     outputs = model(batch)
     F.cross_entropy(outputs, labels).backward()
 
-    parameters = arrays(model)
-    inside, head = oracle.own(parameters, "encoder."), {k: v for k, v in parameters.items() if not k.startswith("encoder.")}
-    hidden, encoder_trace = run_encoder(model.encoder, batch, inside)
-    logits, trace = oracle.classifier(hidden, head)
+    parameters, gradients = arrays(model), {}
+    hidden, encoder_trace = run_encoder(model.encoder, batch, parameters)
+    logits, trace = classifier(hidden, parameters)
     np.testing.assert_allclose(outputs.detach().numpy(), logits, rtol=0, atol=TOLERANCE)
     assert model.loss(outputs, labels).item() == pytest.approx(oracle.cross_entropy(logits, labels.numpy()), abs=1e-6)
 
-    dhidden, gradients = oracle.classifier_backward(oracle.cross_entropy_backward(logits, labels.numpy()), head, trace)
-    oracle.add(gradients, "encoder.", oracle.encoder_backward(dhidden, inside, encoder_trace, PADDING))
+    dhidden = classifier_backward(oracle.cross_entropy_backward(logits, labels.numpy()), parameters, trace, gradients)
+    oracle.encoder_backward(dhidden, parameters, "encoder.", encoder_trace, PADDING, gradients)
     assert_gradients_equal(model, gradients)
 
 
 def test_padding_row_gets_no_gradient_from_the_lookup():
     model, batch = scrambled(Encoder(small_config()).double()), padded_batch()
-    _, trace = run_encoder(model, batch, arrays(model))
-    gradients = oracle.encoder_backward(np.ones((3, LENGTH, 12)), arrays(model), trace, PADDING)
+    _, trace = run_encoder(model, batch, arrays(model), at="")
+    gradients = {}
+    oracle.encoder_backward(np.ones((3, LENGTH, 12)), arrays(model), "", trace, PADDING, gradients)
     assert not gradients["embeddings.token_embedding.weight"][PADDING].any()

@@ -64,7 +64,7 @@ def printed(output) -> dict[str, str]:
     """Of all shipped claims, before anything is trained or timed."""
     selected = [replace(claim, readings={"it": deciding(claim)}) for claim in (*TRAINED.values(), *OTHERS.values())]
     tools = run.instruments(None, timed=False, vocab_file=None, uri=None, output=str(output))
-    rows = [run.settle(claim, found) for claim, found in zip(selected, run.measured(selected, tools), strict=True)]
+    rows = [run.settle(claim, run.measured(claim, tools)) for claim in selected]
     assert {row.settled.verdict.value for row in rows} == {"undecided"}
     return commands_in(audit.text(rows))
 

@@ -49,7 +49,9 @@ def groups(of: Architecture) -> list[Group]:
 
 
 def parameters(of: Architecture) -> int:
-    return sum(box.copies * box.parameters for box in of.boxes())
+    items = [item for column in of.columns for item in column]
+    boxes = [box for item in items for box in (item.boxes if isinstance(item, Group) else [item])]
+    return sum(box.copies * box.parameters for box in boxes)
 
 
 # The command
@@ -89,7 +91,7 @@ def heads_of(out: str) -> dict[str, list[str]]:
 
 @pytest.mark.long
 def test_output_matrix_that_is_the_token_embedding_looks_unlike_one_of_its_own(capsys, tmp_path, monkeypatch):
-    monkeypatch.setattr(describe, "write_pictures", lambda *_: [])
+    monkeypatch.setattr(describe, "write_pictures", lambda *_: "")
     common = ["model=roberta", "scale=base", f"to={tmp_path}"]
     tied, own = (heads_of(said(capsys, *common, *more)[1]) for more in ([], ["model.tie_masked_lm_head=false"]))
     assert tied["masked_head.output"] == [TIED, TIED, "="]
@@ -102,7 +104,7 @@ def test_output_matrix_that_is_the_token_embedding_looks_unlike_one_of_its_own(c
 
 
 def test_heads_are_those_of_the_configured_objective_or_the_reason_why_not(capsys, tmp_path, monkeypatch):
-    monkeypatch.setattr(describe, "write_pictures", lambda *_: [])
+    monkeypatch.setattr(describe, "write_pictures", lambda *_: "")
     common = ["scale=tiny", "pretrain=cbow", f"to={tmp_path}"]
     assert heads_of(said(capsys, *common, "model=static")[1])["lm_head.output"] == ["-", TIED, "-"]
     _, out, _ = said(capsys, *common, "model=base")
@@ -143,7 +145,7 @@ def test_difference_is_from_base_at_the_same_scale(capsys, tmp_path):
 
 @pytest.mark.long
 def test_sweep_describes_every_variant(capsys, tmp_path, monkeypatch):
-    monkeypatch.setattr(describe, "write_pictures", lambda *_: [])
+    monkeypatch.setattr(describe, "write_pictures", lambda *_: "")
     code, out, _ = said(capsys, "-m", "model=base,swiglu", "scale=tiny", f"to={tmp_path}")
     assert code == 0
     assert [line for line in out.splitlines() if " at scale " in line] == ["base at scale tiny", "swiglu at scale tiny"]
@@ -190,7 +192,7 @@ def test_every_model_can_be_described_to_the_last_parameter(tmp_path, monkeypatc
     seen = []
     draw = describe_picture.draw
     monkeypatch.setattr(describe_picture, "draw", seen.append)
-    monkeypatch.setattr(describe, "save", lambda *_: [])
+    monkeypatch.setattr(describe, "save", lambda *_: "")
     out = describe.describe(RunConfig(arm=name, scale_name="tiny", model=composed(name)), composed("base"), "tiny", tmp_path)
     lines = out.partition("\nparameters")[2].partition("\n\n")[0].strip().splitlines()[2:]
     rows = {line.split()[0]: line.split()[2].replace(",", "") for line in lines}

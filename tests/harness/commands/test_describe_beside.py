@@ -3,14 +3,17 @@
 import re
 from dataclasses import replace
 
+import matplotlib as mpl
 import numpy as np
 import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from omegaconf import OmegaConf
 from variants import VARIANTS
 
 from harness.__main__ import main
 from harness.commands import describe_beside
-from harness.commands.describe_beside import seen_by
+from harness.commands.describe_beside import Seen, draw_seen, seen_by
+from harness.commands.pictures import STYLE
 from harness.config.compose import outside_of_a_command
 from harness.config.schema import ModelConfig
 from harness.measure import pretraining_heads as heads
@@ -52,7 +55,7 @@ def test_commas_put_variants_beside_each_other(capsys, tmp_path):
 
 
 def test_two_variants_have_factors(capsys, tmp_path, monkeypatch):
-    monkeypatch.setattr(describe_beside, "_pictures", lambda *_: [])
+    monkeypatch.setattr(describe_beside, "_pictures", lambda *_: "")
     rows = rows_of(said(capsys, "scale=mini_bert,larger_bert", f"to={tmp_path}")[1])
     assert rows["vocabulary"] == ["8,192", "50,000", "6.1x"]
     assert rows["head size"] == ["48", "48", "1x"]
@@ -60,7 +63,7 @@ def test_two_variants_have_factors(capsys, tmp_path, monkeypatch):
 
 
 def test_time_of_a_pretraining_is_that_of_its_counted_flops(capsys, tmp_path, monkeypatch):
-    monkeypatch.setattr(describe_beside, "_pictures", lambda *_: [])
+    monkeypatch.setattr(describe_beside, "_pictures", lambda *_: "")
     budget = ["pretrain.steps=1000", "pretrain.batch_size=8", "pretrain.length=32"]
     arguments = ["scale=tiny", "model=base,albert", "pretrain=mlm", *budget, "flops_per_second=1e12", f"to={tmp_path}"]
     rows = rows_of(said(capsys, *arguments)[1])
@@ -97,6 +100,23 @@ def test_windows_of_some_layers_are_panels_of_their_own():
     assert causal.direction == "left to right"
 
 
+@pytest.mark.parametrize("words", ["The boys were ready in the field.", "The incomprehensible boys were ready in the field."])
+def test_no_word_leaves_the_picture_of_what_is_seen(words):
+    count = len(words.split())
+    both = {"base": [Seen("layers 1-2", np.ones((count, count), bool))]}
+    left = {"transformer": [Seen("decoder layers 1-2, over the encoder", np.tri(count) > 0)]}
+    with mpl.rc_context(STYLE):
+        figure = draw_seen(both | left, words.split())
+    canvas = FigureCanvasAgg(figure)
+    canvas.draw()
+    width, height = figure.get_size_inches() * figure.dpi
+    for axes in figure.axes:
+        for text in (axes.title, *axes.get_xticklabels(), *axes.get_yticklabels()):
+            box = text.get_window_extent(canvas.get_renderer())
+            assert 0 <= box.x0 <= box.x1 <= width
+            assert 0 <= box.y0 <= box.y1 <= height
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -114,6 +134,6 @@ def test_what_cannot_be_shown_is_one_line(capsys, tmp_path, arguments, message):
 
 
 def test_brackets_are_not_a_sweep(capsys, tmp_path, monkeypatch):
-    monkeypatch.setattr("harness.commands.describe.write_pictures", lambda *_: [])
+    monkeypatch.setattr("harness.commands.describe.write_pictures", lambda *_: "")
     _, out, _ = said(capsys, "scale=tiny", "enhancement=[swiglu,shared]", f"to={tmp_path}")
     assert out.startswith("base+shared+swiglu at scale tiny")

@@ -10,7 +10,7 @@ from variants import VARIANTS
 
 from harness.checkpoints import native
 from harness.commands import describe, describe_shapes
-from harness.commands.describe_shapes import Seen, Sizes, Traced, of_model, of_objective, rows, symbols, trace
+from harness.commands.describe_shapes import Seen, Traced, of_model, of_objective, rows, symbols, trace
 from harness.config.schema import MeasureConfig, ModelConfig, PretrainConfig, RunConfig
 from harness.errors import InputError
 from harness.terminal import WIDTH
@@ -110,13 +110,13 @@ def test_decoder_is_numbered_apart_and_shows_its_attention_over_the_encoder():
 
 def test_dimension_that_grows_with_neither_is_looked_up_and_otherwise_a_number():
     config = EncoderConfig(hidden_size=24, num_attention_heads=3, vocab_size=99)
-    one, other = (Sizes({"B": B, "T": T}, {"encoder": config}) for B, T in ((24, 40), (25, 39)))
+    one, other = (Traced({"B": B, "T": T}, {"encoder": config}, order={"encoder": [(1,)]}) for B, T in ((24, 40), (25, 39)))
     seen = Seen("encoder", 0, "attention", "output", (24, 40, 24))
     assert symbols(seen, replace(seen, shape=(25, 39, 24)), one, other) == "[B, T, D]"
     odd = replace(seen, shape=(80, 7, 24))
     assert symbols(odd, replace(odd, shape=(78, 7, 24)), one, other) == "[2T, 7, D]"
     assert symbols(odd, replace(odd, shape=(80, 7, 24)), one, other) == "[80, 7, D]"
-    placed = list(rows(Traced([seen], one, {"encoder": [(1,)]}), Traced([replace(seen, shape=(25, 39, 24))], other)))
+    placed = list(rows(replace(one, seen=[seen]), replace(other, seen=[replace(seen, shape=(25, 39, 24))])))
     assert placed[1] == ("  attention", "output", "[B, T, D]", "24 × 40 × 24", "")
 
 
