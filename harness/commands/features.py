@@ -19,13 +19,14 @@ from pyarrow import parquet
 from tokenizers import Encoding, Tokenizer
 from tqdm import tqdm
 
+from harness import paths
 from harness.checkpoints import find_run, huggingface, native
 from harness.commands.grammar import group_of
 from harness.commands.options import FEATURES, OF_MODEL, TABLES, Features, Weights
-from harness.commands.predict import SEPARATOR, Columns, chunks, read_rows, replaced
+from harness.commands.predict import SEPARATOR, Columns, chunks, read_rows
 from harness.config.schema import HardwareConfig, RunConfig
 from harness.data import tokenizer
-from harness.errors import InputError
+from harness.errors import InputError, writing
 from harness.hardware.device import Machine
 from harness.measure import subject
 from harness.terminal import table
@@ -87,7 +88,8 @@ def extract(extractor: "Extractor", options: Features) -> str:
     texts = pieces = 0
     with (
         tqdm(total=options.input.stat().st_size, unit="B", unit_scale=True, desc="features", leave=False, disable=None) as bar,
-        replaced(options.to) as temporary,
+        writing(options.to, "a file"),
+        paths.replaced(options.to) as temporary,
     ):
         file = WRITERS[options.written](temporary, layout)
         try:
@@ -364,16 +366,15 @@ class Safetensors:
         return vectors.values.nbytes
 
     def close(self) -> None:
-        for waiting in (self._ids, self._lengths):
-            waiting.seek(0)
-            while block := waiting.read(2**20):
-                self._file.write(block)
-            waiting.close()
-        pieces = json.dumps(self._layout.pieces).encode()
-        self._file.write(pieces)
-        self._file.seek(0)
-        self._file.write(self._header(len(pieces)))
-        self._file.close()
+        with self._file as file, self._ids, self._lengths:
+            for waiting in (self._ids, self._lengths):
+                waiting.seek(0)
+                while block := waiting.read(2**20):
+                    file.write(block)
+            pieces = json.dumps(self._layout.pieces).encode()
+            file.write(pieces)
+            file.seek(0)
+            file.write(self._header(len(pieces)))
 
     def _header(self, pieces: int) -> bytes:
         shape = [self._tokens, len(self._layout.layers), self._layout.hidden_size]

@@ -12,7 +12,8 @@ from matplotlib.font_manager import FontProperties, findfont, get_font
 from matplotlib.patches import FancyBboxPatch
 from matplotlib.textpath import TextPath
 
-from harness.errors import InputError
+from harness import paths
+from harness.errors import writing
 
 FONT = "DejaVu Sans"
 STYLE = {"svg.hashsalt": "harness", "font.family": FONT, "font.size": 9, "text.parse_math": False}
@@ -34,15 +35,13 @@ def content(figure: Figure, ending: str) -> bytes:
 
 def save(figure: Figure, folder: Path, name: str, endings: Iterable[str] = ("png", "svg")) -> list[Path]:
     """Writes the figure once an ending; returns the paths. InputError where the folder cannot be written."""
-    paths = []
-    try:
+    files = [folder / f"{name}.{ending}" for ending in endings]
+    with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
-        for ending in endings:
-            paths.append(folder / f"{name}.{ending}")
-            paths[-1].write_bytes(content(figure, ending))
-    except OSError as error:
-        raise InputError(f"to={str(folder)!r} cannot be written ({error.strerror}); expected a folder") from error
-    return paths
+        for file in files:
+            with paths.replaced(file) as temporary:
+                temporary.write_bytes(content(figure, file.suffix[1:]))
+    return files
 
 
 def sheet(width: float, height: float) -> tuple[Figure, Axes]:

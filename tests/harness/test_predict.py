@@ -3,6 +3,7 @@
 import csv
 import json
 import re
+import signal
 from pathlib import Path
 
 import mlflow
@@ -10,7 +11,9 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 import torch
+from child_processes import wait_for
 from pyarrow import parquet
+from small_disk import fill, mounted
 from tokenizers import Tokenizer
 
 from harness import paths
@@ -170,6 +173,72 @@ def test_wrong_rows_are_refused_and_no_file_is_left(tokenizer, tmp_path, name, c
     with pytest.raises(InputError, match=message):
         predicted(tmp_path / "run", tmp_path / name, tmp_path / "out.jsonl")
     assert {path.name for path in tmp_path.iterdir()} == {"run", name}
+
+
+LAST = {
+    "in.jsonl": ("line 4 is not JSON", '{"text": "a dog"}\n' * 3 + '{"text": "a d'),
+    "no.jsonl": ("line 4 lacks the column 'text'", '{"text": "a dog"}\n' * 3 + '{"texts": "a dog"}\n'),
+    "in.csv": ("line 5: expected text in text, got [None]", "id,text\n" + "1,a dog\n" * 3 + "4\n"),
+    "in.txt": ("is not UTF-8 text", "a dog\n" * 3 + "a \xff\n"),
+    "in.parquet": ("cannot be read: ", ""),
+}
+"""What is said of an input whose last row is broken, and its content."""
+
+
+@pytest.mark.parametrize("name", LAST)
+def test_a_broken_last_row_is_one_line_and_leaves_the_older_file(tokenizer, tmp_path, monkeypatch, capsys, name):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(predict, "CHUNK", 1)
+    monkeypatch.setattr("sys.argv", ["predict"])
+    kept(tmp_path / "run", tokenizer, TaskKind.classification, ["no", "yes"], ["text"])
+    message, content = LAST[name]
+    Path(name).write_text(content, encoding="latin-1")
+    if name == "in.parquet":
+        parquet.write_table(pa.table({"text": TEXTS}), name, row_group_size=1, use_dictionary=False)
+        last, whole = parquet.ParquetFile(name).metadata.row_group(3).column(0), bytearray(Path(name).read_bytes())
+        whole[last.data_page_offset : last.data_page_offset + 8] = b"\xff" * 8
+        Path(name).write_bytes(whole)
+    Path("out.jsonl").write_text("of yesterday")
+    assert main(["predict", "run", f"input={name}", "to=out.jsonl", "hardware.threads=1"]) == 2
+    err = capsys.readouterr().err
+    assert (err.count("\n"), f"input='{name}'" in err, message in err) == (1, True, True), err
+    assert Path("out.jsonl").read_text() == "of yesterday"
+    assert {path.name for path in tmp_path.iterdir()} == {"run", name, "out.jsonl"}
+
+
+@pytest.mark.parametrize("ending", [".csv", ".jsonl", ".parquet"])
+def test_a_full_disk_is_one_line_and_leaves_the_older_file(tokenizer, tmp_path, monkeypatch, capsys, ending):
+    monkeypatch.setattr("sys.argv", ["predict"])
+    kept(tmp_path / "run", tokenizer, TaskKind.classification, ["no", "yes"], ["text"])
+    people(tmp_path / "in.jsonl", 1500)
+    with mounted(tmp_path / "disk", 1 << 16) as disk:
+        output = disk / f"out{ending}"
+        output.write_text("of yesterday")
+        fill(disk, 1 << 13)
+        assert (
+            main(["predict", str(tmp_path / "run"), f"input={tmp_path / 'in.jsonl'}", f"to={output}", "hardware.threads=1"])
+            == 1
+        )
+        err = capsys.readouterr().err
+        assert (err.count("\n"), err.endswith(": free some, and the same command continues\n")) == (1, True), err
+        assert output.read_text() == "of yesterday"
+        assert {path.name for path in disk.iterdir()} == {output.name, "filler"}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_command_that_is_ended_leaves_the_older_file(tokenizer, tmp_path, start_harness, number):
+    kept(tmp_path / "run", tokenizer, TaskKind.classification, ["no", "yes"], ["text"])
+    people(tmp_path / "in.csv", 200_000)
+    (tmp_path / "out.jsonl").write_text("of yesterday")
+    process = start_harness("predict", "run", "input=in.csv", "to=out.jsonl", "hardware.threads=1")
+    wait_for(lambda: (half := tmp_path / f".out.jsonl.{process.pid}").exists() and half.stat().st_size, process)
+    process.send_signal(number)
+    _, errors = process.communicate()
+    assert (tmp_path / "out.jsonl").read_text() == "of yesterday"
+    if number == signal.SIGINT:
+        assert (process.returncode, errors) == (130, "harness predict: interrupted\n")
+        assert {path.name for path in tmp_path.iterdir()} == {"run", "in.csv", "out.jsonl"}
 
 
 def test_an_older_output_stays_where_the_input_has_no_rows(tokenizer, tmp_path):

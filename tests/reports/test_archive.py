@@ -11,6 +11,7 @@ import pyarrow.compute
 import pytest
 from pyarrow import parquet
 from render_studies import STUDIES, unpacked
+from small_disk import fill, mounted
 
 import reports
 from reports.__main__ import main
@@ -54,6 +55,21 @@ def rewritten(folder: Path, name: str, content: bytes | pyarrow.Table) -> None:
 def column(table: pyarrow.Table, name: str, values: list) -> pyarrow.Table:
     field = table.field(name)
     return table.set_column(table.column_names.index(name), field, pyarrow.array(values, field.type))
+
+
+@pytest.mark.long
+def test_a_full_disk_is_one_line_and_leaves_the_older_archive(demo, tmp_path, capsys):
+    with mounted(tmp_path / "disk", 1 << 22) as disk:
+        older = Path(shutil.copytree(demo, disk / "older"))
+        filler = fill(disk, 1 << 15)
+        for to in (older, disk / "new"):
+            assert main(["archive", "demo", "--uri", str(demo), f"to={to}"]) == 1
+            err = capsys.readouterr().err
+            assert (err.count("\n"), err.endswith(": free some, and type the same command again\n")) == (1, True), err
+        assert {path.name: path.read_bytes() for path in older.iterdir()} == {p.name: p.read_bytes() for p in demo.iterdir()}
+        assert not list((disk / "new").glob("*"))
+        filler.unlink()
+        assert main(["archive", "demo", "--uri", str(demo), f"to={disk / 'new'}"]) == 0
 
 
 @pytest.mark.long
