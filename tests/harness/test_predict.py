@@ -4,6 +4,7 @@ import csv
 import json
 import re
 import signal
+import socket
 from pathlib import Path
 
 import mlflow
@@ -15,6 +16,7 @@ from child_processes import wait_for
 from pyarrow import parquet
 from small_disk import fill, mounted
 from tokenizers import Tokenizer
+from tracking_server import serving
 
 from harness import paths
 from harness.__main__ import main
@@ -333,13 +335,17 @@ REGISTERED = {
 }
 
 
+def store_in(output: Path) -> Path:
+    """A folder of results whose store tracks the run with the attempt `one`."""
+    experiment = mlflow_store.Tracker(None, str(output), "s").experiment
+    client = mlflow_store.MlflowClient(tracking_uri=f"sqlite:///{output / 'mlflow.db'}")
+    client.create_run(experiment, tags={"attempt": "one"})
+    return output
+
+
 @pytest.fixture
 def store(tmp_path: Path) -> Path:
-    """A folder of results whose store tracks the run with the attempt `one`."""
-    experiment = mlflow_store.Tracker(None, str(tmp_path / "out"), "s").experiment
-    client = mlflow_store.MlflowClient(tracking_uri=f"sqlite:///{tmp_path / 'out' / 'mlflow.db'}")
-    client.create_run(experiment, tags={"attempt": "one"})
-    return tmp_path / "out"
+    return store_in(tmp_path / "out")
 
 
 @pytest.mark.long
@@ -381,4 +387,79 @@ def test_what_cannot_be_registered_is_one_line(tokenizer, store, tmp_path, capsy
     assert "register=a: the run is not in the tracking store: python -m harness sync sends it" in capsys.readouterr().err
     (run / "run.json").write_text(json.dumps({"attempt": "one"}))
     assert main(["export", str(run), "register=a/b", f"output={store}"]) == 2
-    assert "register=a/b: Invalid model name" in capsys.readouterr().err
+    assert "MLflow does not take this (Invalid model name" in (err := capsys.readouterr().err)
+    assert err.startswith("harness export: register=a/b tracking.uri=sqlite:////")
+    assert err.count("\n") == 1
+    assert not list(store.glob("artifacts/**/MLmodel"))
+
+
+def registered(store: Path, name: str) -> list[str]:
+    """Versions of a model in the registry; a model without versions is none."""
+    client = mlflow_store.MlflowClient(tracking_uri=f"sqlite:///{store / 'mlflow.db'}")
+    names = [model.name for model in client.search_registered_models()]
+    return [one.version for one in client.search_model_versions(f"name='{name}'")] if name in names else []
+
+
+@MLFLOW_WARNS
+def test_a_registry_that_nothing_listens_for_is_one_line_with_its_key(tokenizer, tmp_path, capsys):
+    kept(tmp_path / "run", tokenizer, TaskKind.classification, ["no", "yes"], ["text"])
+    (tmp_path / "run" / "run.json").write_text(json.dumps({"attempt": "one"}))
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        uri = f"http://127.0.0.1:{free.getsockname()[1]}"
+    assert main(["export", str(tmp_path / "run"), "register=mine", f"tracking.uri={uri}"]) == 2
+    err = capsys.readouterr().err
+    assert err.startswith(f"harness export: register=mine tracking.uri={uri}: MLflow is unreachable (API request to {uri}/")
+    assert err.count("\n") == 1
+
+
+@pytest.mark.long
+@MLFLOW_WARNS
+@pytest.mark.parametrize("last", ["/mlflow-artifacts/", "/model-versions/create"])
+def test_a_registry_that_ends_meanwhile_is_one_line_and_has_no_version(tokenizer, store, tmp_path, capsys, last):
+    """The server drops the connection at the first request of this kind, and at all later ones."""
+    kept(tmp_path / "run", tokenizer, TaskKind.classification, ["no", "yes"], ["text"])
+    (tmp_path / "run" / "run.json").write_text(json.dumps({"attempt": "served"}))
+    asked: list[str] = []
+    left = [last]
+
+    def drop(path: str) -> None:
+        if left and (asked or left[0] in path):
+            asked.append(path)
+            raise ConnectionResetError
+
+    with serving(store / "mlflow.db", drop) as uri:
+        client = mlflow_store.MlflowClient(tracking_uri=uri)
+        client.create_run(client.create_experiment("served"), tags={"attempt": "served"})
+        command = ["export", str(tmp_path / "run"), "register=mine", f"tracking.uri={uri}"]
+        assert main(command) == 2
+        out, err = capsys.readouterr()
+        assert err.startswith(f"harness export: register=mine tracking.uri={uri}: MLflow is unreachable (")
+        assert (out, err.count("\n")) == ("", 1)
+        assert len(asked) <= 4  # each of two requests is repeated once
+        assert registered(store, "mine") == []
+        left.clear()
+        assert main(command) == 0
+    assert registered(store, "mine") == [1]
+
+
+@pytest.mark.long
+@MLFLOW_WARNS
+def test_a_full_disk_is_one_line_and_leaves_the_version_before_whole(tokenizer, tmp_path, capsys):
+    kept(tmp_path / "run", tokenizer, TaskKind.classification, ["no", "yes"], ["text"])
+    (tmp_path / "run" / "run.json").write_text(json.dumps({"attempt": "one"}))
+    with mounted(tmp_path / "disk", 4 << 20) as disk:
+        output = store_in(disk / "out")
+        command = ["export", str(tmp_path / "run"), "register=mine", f"output={output}"]
+        assert main(command) == 0
+        files = {path: path.read_bytes() for path in output.rglob("artifacts/**/*") if path.is_file()}
+        capsys.readouterr()
+        for leave in (0, 1 << 14):
+            filler = fill(disk, leave)
+            assert main(command) == 1
+            err = capsys.readouterr().err
+            assert (err.count("\n"), err.endswith(": free some, and the same command continues\n")) == (1, True), err
+            filler.unlink()
+            assert {path: path.read_bytes() for path in output.rglob("artifacts/**/*") if path.is_file()} == files
+            assert registered(output, "mine") == [1]
+        assert main(command) == 0
+        assert sorted(registered(output, "mine")) == [1, 2]
