@@ -67,8 +67,11 @@ def main(given: list[str]) -> int:
 
 
 def replaced(folder: Path) -> set[str]:
-    """Files of the archive in this folder, none in an empty one; ReportError for a folder of anything else."""
-    if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
+    """Files of the archive in this folder, none in an empty one; ReportError for a folder of anything else.
+
+    One with nothing but what a killed process left, which `write` removes, is empty.
+    """
+    if not folder.exists() or (folder.is_dir() and all(path.name.startswith(".writing.") for path in folder.iterdir())):
         return set()
     if not (folder / MANIFEST).is_file():
         raise ReportError(f"to={str(folder)!r} has other files; expected a new folder, or an archive to replace")

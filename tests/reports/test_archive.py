@@ -4,6 +4,8 @@ import json
 import os
 import re
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pyarrow
@@ -14,6 +16,7 @@ from render_studies import STUDIES, unpacked
 from small_disk import fill, mounted
 
 import reports
+from harness import paths
 from reports.__main__ import main
 from reports.reading.archive import hashes
 
@@ -55,6 +58,15 @@ def rewritten(folder: Path, name: str, content: bytes | pyarrow.Table) -> None:
 def column(table: pyarrow.Table, name: str, values: list) -> pyarrow.Table:
     field = table.field(name)
     return table.set_column(table.column_names.index(name), field, pyarrow.array(values, field.type))
+
+
+@pytest.mark.long
+def test_the_same_command_completes_what_was_killed_while_it_wrote(demo, tmp_path):
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    (half := paths.made(tmp_path / "new" / f".writing.{ended.pid}")).joinpath("manifest.json").write_text("{")
+    assert main(["archive", "demo", "--uri", str(demo), f"to={half.parent}"]) == 0
+    assert {path.name for path in half.parent.iterdir()} == {path.name for path in demo.iterdir()}
 
 
 @pytest.mark.long
