@@ -102,16 +102,28 @@ def refused_paths(words: Iterable[str]) -> Iterator[None]:
         raise InputError(f"{short}: no file or folder can be there ({error.strerror}): expected another path") from error
 
 
+@contextlib.contextmanager
+def writing(to: object, expected: str = "a folder") -> Iterator[None]:
+    """InputError for a `to` that cannot be written, unless the disk is full, which another `to` does not mend."""
+    try:
+        yield
+    except OSError as error:
+        if is_disk_full(error):
+            raise
+        raise InputError(f"to={str(to)!r} cannot be written ({error.strerror or error}); expected {expected}") from error
+
+
 def on_one_line(text: str) -> str:
     """The text, with what a terminal would not print, such as a line break, as Python writes it."""
     return "".join(character if character.isprintable() else repr(character)[1:-1] for character in text)
 
 
 def is_disk_full(error: BaseException) -> bool:
-    """Whether an error says that there is no space; of `tokenizers`, `safetensors` and numpy it lacks the system's number."""
+    """Whether an error says that there is no space; of `tokenizers`, `safetensors`, numpy and MLflow it lacks a number."""
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
         return True
-    return re.search(r"No space left on device|\(os error 28\)|\d+ requested and \d+ written", str(error)) is not None
+    said = r"No space left on device|\(os error 28\)|\d+ requested and \d+ written|database or disk is full"
+    return re.search(said, str(error)) is not None
 
 
 MEANT = {

@@ -1,9 +1,10 @@
 """Paths: the shipped configuration, and results below `output`."""
 
+import contextlib
 import json
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from harness.errors import InputError
@@ -69,6 +70,20 @@ def is_linked(path: Path, root: Path) -> bool:
 def not_a_link(path: str, flags: int) -> int:
     """Opener of `open` for a file that is added to: OSError where a link stands in its place."""
     return os.open(path, flags | os.O_NOFOLLOW, 0o666)
+
+
+@contextlib.contextmanager
+def replaced(path: Path) -> Iterator[Path]:
+    """A temporary file that takes the place of the path after the block; where the block fails, nothing of it is left."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        yield temporary
+        with temporary.open("rb") as file:
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    finally:
+        with contextlib.suppress(OSError):  # as that of the block, which is the one to say
+            temporary.unlink(missing_ok=True)
 
 
 def made(folder: Path) -> Path:

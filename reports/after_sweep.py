@@ -10,7 +10,6 @@ import argparse
 import gc
 import hashlib
 import json
-import os
 import signal
 import sys
 from dataclasses import fields
@@ -19,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from filelock import FileLock
 
+from harness import paths
 from reports.errors import ReportError
 from reports.options import GC_THRESHOLDS, parse
 
@@ -82,9 +82,8 @@ def _read(stamp: Path) -> dict[str, Any]:
 
 
 def _write(stamp: Path, content: dict[str, Any]) -> None:
-    temporary = stamp.with_name(f"{stamp.name}.{os.getpid()}")
-    temporary.write_text(json.dumps(content, indent=1))
-    temporary.replace(stamp)
+    with paths.replaced(stamp) as temporary:
+        temporary.write_text(json.dumps(content, indent=1))
 
 
 def main() -> int:

@@ -59,7 +59,7 @@ def main(given: list[str]) -> int:
     before = replaced(options.to)
     with still_line("packing the study and writing its report: some seconds, minutes for many predictions"):
         files = archive(options)
-        write(files, options.to)
+        write(files, options.to, "to=")
     for name in before - files.keys():
         (options.to / name).unlink(missing_ok=True)
     print(f"{options.to}: {len(files)} files, {sum(map(len, files.values())) / 1e6:.2f} MB")
@@ -67,8 +67,11 @@ def main(given: list[str]) -> int:
 
 
 def replaced(folder: Path) -> set[str]:
-    """Files of the archive in this folder, none in an empty one; ReportError for a folder of anything else."""
-    if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
+    """Files of the archive in this folder, none in an empty one; ReportError for a folder of anything else.
+
+    One with nothing but what a killed process left, which `write` removes, is empty.
+    """
+    if not folder.exists() or (folder.is_dir() and all(path.name.startswith(".writing.") for path in folder.iterdir())):
         return set()
     if not (folder / MANIFEST).is_file():
         raise ReportError(f"to={str(folder)!r} has other files; expected a new folder, or an archive to replace")

@@ -11,6 +11,7 @@ from pathlib import Path
 import psutil
 
 from harness import paths
+from harness.errors import is_disk_full
 from reports import render
 from reports.chapters import cost
 from reports.comparison.compare import Options, Study
@@ -34,10 +35,10 @@ def audit_of(options: argparse.Namespace, runs: StudyRuns) -> Path | None:
     return path if path.is_file() else None
 
 
-def write(files: dict[str, bytes], out: Path) -> None:
+def write(files: dict[str, bytes], out: Path, key: str = "--out ") -> None:
     """Writes complete files only, and removes what a process that was killed here left; ReportError where `out` cannot be."""
     scratch = out / f".writing.{os.getpid()}"  # the name by which `python -m harness clean` takes it for what it is
-    with writable(out):
+    with writable(out, key):
         for old in out.glob(".writing.*[0-9]"):
             is_ours = (old / paths.MARK).is_file() and not old.is_symlink()
             if is_ours and old != scratch and old.suffix[1:].isdecimal() and not psutil.pid_exists(int(old.suffix[1:])):
@@ -53,14 +54,16 @@ def write(files: dict[str, bytes], out: Path) -> None:
 
 
 @contextlib.contextmanager
-def writable(out: Path) -> Iterator[None]:
-    """Makes the folder; ReportError where what the block does there fails."""
+def writable(out: Path, key: str = "--out ") -> Iterator[None]:
+    """Makes the folder; ReportError where what the block does there fails, unless the disk is full."""
     try:
         out.mkdir(parents=True, exist_ok=True)
         yield
     except OSError as error:
+        if is_disk_full(error):
+            raise
         raise ReportError(
-            f"--out {str(out)!r} cannot be written ({error.strerror}); expected a folder with space for it"
+            f"{key}{str(out)!r} cannot be written ({error.strerror}); expected a folder with space for it"
         ) from error
 
 

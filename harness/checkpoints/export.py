@@ -19,7 +19,7 @@ from torch import Tensor
 from harness import paths
 from harness.checkpoints import finetuned, native
 from harness.data.tokenizer import special_ids
-from harness.errors import InputError, is_disk_full
+from harness.errors import InputError, writing
 from models.batch import Batch
 from models.config import EncoderConfig
 from models.encoder import Encoder
@@ -157,18 +157,15 @@ def _write(out: Path, texts: dict[str, str], tensors: dict[str, Tensor], checkin
     """The result of `checking` on the complete folder, before it gets its name; if that raises, nothing is left."""
     building = out.with_name(f".{out.name}.{os.getpid()}")
     try:
-        shutil.rmtree(building, ignore_errors=True)
-        building.mkdir(parents=True)
-        for name, text in texts.items():
-            (building / name).write_text(text, encoding="utf-8")
-        save_file(tensors, building / "model.safetensors", metadata={"format": "pt"})
-        paths.share(building / "model.safetensors")
-        checked = checking(building)
-        building.rename(out)
-    except OSError as error:
-        if is_disk_full(error):
-            raise
-        raise InputError(f"to={str(out)!r} cannot be written ({error.strerror}); expected a folder") from error
+        with writing(out):
+            shutil.rmtree(building, ignore_errors=True)
+            building.mkdir(parents=True)
+            for name, text in texts.items():
+                (building / name).write_text(text, encoding="utf-8")
+            save_file(tensors, building / "model.safetensors", metadata={"format": "pt"})
+            paths.share(building / "model.safetensors")
+            checked = checking(building)
+            building.rename(out)
     finally:
         shutil.rmtree(building, ignore_errors=True)
     return checked

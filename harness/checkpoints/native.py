@@ -1,7 +1,6 @@
 """Native checkpoints: the tensors in `model.safetensors`, and the shape that they belong to in `model.json`."""
 
 import json
-import os
 from dataclasses import fields
 from enum import Enum
 from pathlib import Path
@@ -28,16 +27,10 @@ def save(folder: Path, state: dict[str, Tensor], shape: EncoderConfig) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     tied = {"masked_head.output.weight"} if shape.tie_masked_lm_head else set()
     whole = {name: tensor.detach().cpu().contiguous() for name, tensor in state.items() if name not in tied}
-    temporary = folder / f".{WEIGHTS}.{os.getpid()}"
     values = plain(shape)
-    try:
+    with paths.replaced(folder / WEIGHTS) as temporary:
         save_file(whole, temporary, metadata={"format": "pt", "shape": json.dumps(values)})
         paths.share(temporary)
-        with temporary.open("rb") as file:
-            os.fsync(file.fileno())
-        temporary.replace(folder / WEIGHTS)
-    finally:
-        temporary.unlink(missing_ok=True)  # what is left where the disk is full
     write_json(folder / SHAPE, values)
 
 

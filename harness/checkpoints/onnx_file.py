@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from harness.checkpoints import finetuned, native
-from harness.errors import InputError
+from harness.errors import InputError, is_disk_full, writing
 from models.batch import Batch, as_batch
 from models.encoder import Encoder
 from models.heads import Classifier
@@ -115,6 +115,8 @@ def write(model: Encoder | Classifier, path: Path) -> float:
         raise
     except Exception as error:  # the libraries raise no narrower one
         path.unlink(missing_ok=True)
+        if is_disk_full(error):
+            raise
         cause = " ".join(str(error).split())[:200]
         raise InputError(f"ONNX cannot express this model ({type(error).__name__}: {cause}): use torch") from error
     worst = max(differences)
@@ -163,12 +165,11 @@ def export(checkpoint: Path, out: Path) -> str:
         model.load_state_dict({key.removeprefix("encoder."): one for key, one in state.items() if key.startswith("encoder.")})
     building = out.with_name(f".{out.name}.{os.getpid()}")
     try:
-        building.mkdir(parents=True)
-        difference = write(model, building / FILE)
-        shutil.copy(checkpoint / native.TOKENIZER, building)
-        building.rename(out)
-    except OSError as error:
-        raise InputError(f"to={str(out)!r} cannot be written ({error.strerror}); expected a folder") from error
+        with writing(out):
+            building.mkdir(parents=True)
+            difference = write(model, building / FILE)
+            shutil.copy(checkpoint / native.TOKENIZER, building)
+            building.rename(out)
     finally:
         shutil.rmtree(building, ignore_errors=True)
     size = (out / FILE).stat().st_size

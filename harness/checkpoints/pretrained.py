@@ -31,8 +31,9 @@ def checkpoint_of(config: RunConfig) -> Checkpoint:
     if is_finetuned and config.task.kind is TaskKind.minimal_pairs:
         raise InputError(f"pretrain.from={config.pretrain.checkpoint!r} is a fine-tuning: expected a pretraining to start from")
     saved = folder.parent / "config.yaml"
-    if not saved.exists():
-        raise InputError(f"pretrain.from={config.pretrain.checkpoint!r}: {saved} is missing: expected the folder of a run")
+    for path in (saved, folder.parent / RECORD):
+        if not path.exists():
+            raise InputError(f"pretrain.from={config.pretrain.checkpoint!r}: {path} is missing: expected the folder of a run")
     if torn := checksums.fault(folder.parent, _record(folder.parent).get("files", {})):
         raise checksums.TornError(f"{folder.parent / torn} is torn or has changed since it was written")
     pretraining, (_, shape) = resolve.load(saved), native.read(folder)

@@ -8,12 +8,14 @@ instead, and `register=NAME` adds a fine-tuning to MLflow's model registry, whos
 
 from pathlib import Path
 
+from harness import paths
 from harness.checkpoints import card, find_run, onnx_file
 from harness.checkpoints.export import Export, export
 from harness.commands.options import Export as Options
 from harness.config.schema import HardwareConfig
-from harness.errors import InputError
+from harness.errors import InputError, is_disk_full
 from harness.tracking import run_log
+from harness.tracking.trackers import complaint
 
 
 def summary(exported: Export) -> str:
@@ -60,5 +62,8 @@ def _register(options: Options, checkpoint: Path) -> str:
     model = mlflow_store.Registered(options.register, checkpoint, predictor.__name__, example, served.predict(example))
     try:
         return mlflow_store.register(model, run_log.read(record)["attempt"], options.uri, options.output)
-    except (mlflow_store.MlflowException, ImportError) as error:  # the latter for the driver of a database
-        raise InputError(f"register={options.register}: {str(error).splitlines()[0]}") from error
+    except (mlflow_store.MlflowException, ImportError, OSError) as error:  # ImportError for the driver of a database
+        if is_disk_full(error):
+            raise
+        where = options.uri or paths.database_uri(options.output)
+        raise InputError(f"register={options.register} tracking.uri={where}: MLflow {complaint(error)}") from error

@@ -18,13 +18,14 @@ import torch
 from pyarrow import parquet
 from tokenizers import Encoding, Tokenizer
 
+from harness import paths
 from harness.checkpoints import find_run, huggingface, native
 from harness.commands.grammar import group_of
 from harness.commands.options import FEATURES, OF_MODEL, TABLES, Features, Weights
-from harness.commands.predict import SEPARATOR, Columns, chunks, progress, read_rows, replaced
+from harness.commands.predict import SEPARATOR, Columns, chunks, progress, read_rows
 from harness.config.schema import HardwareConfig, RunConfig
 from harness.data import tokenizer
-from harness.errors import InputError
+from harness.errors import InputError, writing
 from harness.hardware.device import Machine
 from harness.measure import subject
 from harness.terminal import table
@@ -83,7 +84,11 @@ def extract(extractor: "Extractor", options: Features) -> str:
     layout = Layout(extractor.layers, shape[1], sorted(vocabulary, key=vocabulary.get))
     rows: list[tuple[str, ...]] = []
     texts = pieces = 0
-    with progress(options.input, "features") as bar, replaced(options.to) as temporary:
+    with (
+        progress(options.input, "features") as bar,
+        writing(options.to, "a file"),
+        paths.replaced(options.to) as temporary,
+    ):
         file = WRITERS[options.written](temporary, layout)
         try:
             is_table = options.input.suffix in TABLES
@@ -357,16 +362,15 @@ class Safetensors:
         return vectors.values.nbytes
 
     def close(self) -> None:
-        for waiting in (self._ids, self._lengths):
-            waiting.seek(0)
-            while block := waiting.read(2**20):
-                self._file.write(block)
-            waiting.close()
-        pieces = json.dumps(self._layout.pieces).encode()
-        self._file.write(pieces)
-        self._file.seek(0)
-        self._file.write(self._header(len(pieces)))
-        self._file.close()
+        with self._file as file, self._ids, self._lengths:
+            for waiting in (self._ids, self._lengths):
+                waiting.seek(0)
+                while block := waiting.read(2**20):
+                    file.write(block)
+            pieces = json.dumps(self._layout.pieces).encode()
+            file.write(pieces)
+            file.seek(0)
+            file.write(self._header(len(pieces)))
 
     def _header(self, pieces: int) -> bytes:
         shape = [self._tokens, len(self._layout.layers), self._layout.hidden_size]

@@ -13,8 +13,8 @@ from matplotlib.font_manager import FontProperties, findfont, get_font
 from matplotlib.patches import FancyBboxPatch
 from matplotlib.textpath import TextPath
 
-from harness.errors import InputError
-from harness.paths import file_name
+from harness import paths
+from harness.errors import writing
 
 FONT = "DejaVu Sans"
 STYLE = {"svg.hashsalt": "harness", "font.family": FONT, "font.size": 9, "text.parse_math": False, "legend.frameon": False}
@@ -43,20 +43,18 @@ def content(figure: Figure, ending: str) -> bytes:
 
 def save(figure: Figure, folder: Path, name: str, endings: Iterable[str] = ("png", "svg")) -> str:
     """Writes the figure once an ending; returns the paths, a line each. InputError where the folder cannot be written."""
-    paths = []
-    try:
+    files = [folder / f"{name}.{ending}" for ending in endings]
+    with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
-        for ending in endings:
-            paths.append(folder / f"{name}.{ending}")
-            paths[-1].write_bytes(content(figure, ending))
-    except OSError as error:
-        raise InputError(f"to={str(folder)!r} cannot be written ({error.strerror}); expected a folder") from error
-    return "\n".join(map(str, paths))
+        for file in files:
+            with paths.replaced(file) as temporary:
+                temporary.write_bytes(content(figure, file.suffix[1:]))
+    return "\n".join(map(str, files))
 
 
 def name_of_text(before: str, text: str) -> str:
     """The name of the file of a text of the user: how the text begins, and a checksum of the whole."""
-    return file_name(f"{before}-{text[:IN_NAME]}-{zlib.crc32(text.encode()):08x}")
+    return paths.file_name(f"{before}-{text[:IN_NAME]}-{zlib.crc32(text.encode()):08x}")
 
 
 def sheet(width: float, height: float) -> tuple[Figure, Axes]:

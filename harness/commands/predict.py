@@ -8,7 +8,6 @@ with the columns `beside`. `CHUNK` rows are in memory at a time.
 import contextlib
 import csv
 import json
-import os
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
@@ -19,11 +18,12 @@ import pyarrow as pa
 from pyarrow import parquet
 from tqdm import tqdm
 
+from harness import paths
 from harness.checkpoints import find_run
 from harness.commands.options import Predict
 from harness.config.choices import TaskKind
 from harness.config.schema import RunConfig, TaskConfig
-from harness.errors import InputError, has_half_characters, on_one_line
+from harness.errors import InputError, has_half_characters, on_one_line, writing
 from harness.training.predictor import Predictor
 
 CHUNK = 2048
@@ -39,7 +39,11 @@ def main(options: Predict, configs: list[RunConfig]) -> int:
     checkpoint = find_run.weights_folder(options.run, "RUN", config.output, config.tracking.uri)
     predictor = Predictor(checkpoint, config.hardware, options.batch_size)
     columns = Columns.of_task(predictor.task, options.beside)
-    with progress(options.input, "predict") as bar, replaced(options.to) as temporary:
+    with (
+        progress(options.input, "predict") as bar,
+        writing(options.to, "a file"),
+        paths.replaced(options.to) as temporary,
+    ):
         chunked = chunks(read_rows(options.input, columns, lambda at: bar.update(at - bar.n)), CHUNK)
         rows = (_answered(predictor, chunk, index * CHUNK + 1) for index, chunk in enumerate(chunked))
         count = write(rows, temporary, options.to.suffix)
@@ -62,25 +66,6 @@ def _answered(predictor: Predictor, chunk: list["Row"], first: int) -> list[dict
 def progress(file: Path, name: str) -> tqdm:
     """A bar of the bytes of the file that have been read."""
     return tqdm(total=file.stat().st_size, unit="B", unit_scale=True, desc=name, leave=False, disable=None)
-
-
-@contextlib.contextmanager
-def replaced(path: Path) -> Iterator[Path]:
-    """A temporary file that takes the place of the path after the block; an older file stays where the block fails.
-
-    InputError where it cannot be written.
-    """
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        yield temporary
-        with temporary.open("rb") as file:
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    except OSError as error:
-        raise InputError(f"to={str(path)!r} cannot be written ({error.strerror}); expected a file") from error
-    finally:
-        with contextlib.suppress(OSError):
-            temporary.unlink(missing_ok=True)
 
 
 def write(rows: Iterable[list[dict[str, Any]]], path: Path, ending: str) -> int:
@@ -166,16 +151,18 @@ class Columns:
 
 def read_rows(path: Path, columns: Columns, advance: Callable[[int], object]) -> Iterator[Row]:
     """Each row; `advance` gets the bytes read so far. InputError naming the line that cannot be read."""
-    if path.suffix == ".parquet":
-        yield from _parquet(path, columns, advance)
-        return
     try:
+        if path.suffix == ".parquet":
+            yield from _parquet(path, columns, advance)
+            return
         with path.open(encoding="utf-8-sig", newline="") as file:
             for row in READERS[path.suffix](file, columns, path):
                 yield row
                 advance(file.buffer.tell())
     except UnicodeDecodeError as error:
         raise InputError(f"input={str(path)!r} is not UTF-8 text: {error.reason}") from error
+    except OSError as error:  # of pyarrow, too, for a column that is torn
+        raise InputError(f"input={str(path)!r} cannot be read: {' '.join(str(error).split())}") from error
 
 
 def _parquet(path: Path, columns: Columns, advance: Callable[[int], object]) -> Iterator[Row]:
@@ -190,7 +177,7 @@ def _parquet(path: Path, columns: Columns, advance: Callable[[int], object]) -> 
                     yield _fields(row, columns, f"input={str(path)!r} row {number}")
                 advance(size * number // file.metadata.num_rows)
     except pa.ArrowException as error:
-        raise InputError(f"input={str(path)!r} is not Parquet: {error}") from error
+        raise InputError(f"input={str(path)!r} is not Parquet: {' '.join(str(error).split())}") from error
 
 
 def _lines(file: IO[str], columns: Columns, path: Path) -> Iterator[Row]:

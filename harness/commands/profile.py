@@ -25,13 +25,13 @@ from harness.commands.options import Profile
 from harness.config.choices import MatchOn
 from harness.config.resolve import resolve
 from harness.config.schema import RunConfig, flatten, to_dict
-from harness.errors import InputError
+from harness.errors import InputError, writing
 from harness.hardware import device, facts
 from harness.measure import subject
 from harness.measure.launch import TIMING, launch
 from harness.measure.records import TRACE, Launch, Measured, MemoryPeaks, ModelFlops, Request, Trace, TracedCall
 from harness.paired import CONFIDENCE, Difference, grouped, holm
-from harness.paths import file_name
+from harness.paths import file_name, replaced
 from harness.study.match import note as match_note
 from harness.study.match import resized
 from harness.study.timing import results
@@ -192,13 +192,11 @@ def main(options: Profile, configs: list[RunConfig]) -> int:
         device.refuse_absent(config.hardware)
     values = options.to / VALUES
     traces = {label: options.to / f"{file_name(label)}.trace.json" for label in columns} if options.trace else {}
-    try:  # a folder that cannot be written is refused before anything is measured
+    with writing(options.to):  # a folder that cannot be written is refused before anything is measured
         if traces or options.json:
             options.to.mkdir(parents=True, exist_ok=True)
         if options.json:
-            values.write_text("")
-    except OSError as error:
-        raise InputError(f"to={str(options.to)!r} cannot be written ({error.strerror}); expected a folder") from error
+            values.touch()
     before = conditions(columns)
     measured = measure(columns, options.rounds, traces)
     print("\n\n".join([wrapped(before), render(measured), "\n".join(notes(columns, measured))]))
@@ -207,7 +205,8 @@ def main(options: Profile, configs: list[RunConfig]) -> int:
         print("\n" + "\n".join(map(str, traces.values())))
     if options.json:
         variants = {label: column.to_json() for label, column in measured.items()}
-        values.write_text(json.dumps({"conditions": before, "variants": variants}, indent=1))
+        with writing(options.to), replaced(values) as temporary:
+            temporary.write_text(json.dumps({"conditions": before, "variants": variants}, indent=1))
         print(f"\n{values}")
     return 1 if any(column.missing for column in measured.values()) else 0
 

@@ -33,7 +33,8 @@ from harness.config.schema import RunConfig, TokenizerConfig
 from harness.corpus.prepare import Lines
 from harness.data import tokenizer as tokenizers
 from harness.data.tokenizer import SPECIAL, special_ids
-from harness.errors import InputError
+from harness.errors import InputError, writing
+from harness.paths import replaced
 from harness.tasks.rows import load_table, with_labels
 from harness.terminal import WIDTH, Countdown, LiveLine, Row, live_line, table, wrapped
 
@@ -115,9 +116,11 @@ def keep_used(options: Options, configs: list[RunConfig]) -> str:
     whole = tokenizers.build(configs[0].tokenizer if checkpoint is None else checkpoint.tokenizer, ())
     with live_line("reading texts") as line:
         small = tokenizers.restricted(whole, _used(options, configs, line))
-    options.to.mkdir(parents=True, exist_ok=True)
     path = options.to / native.TOKENIZER
-    small.save(str(path))
+    with writing(options.to):
+        options.to.mkdir(parents=True, exist_ok=True)
+        with replaced(path) as temporary:
+            temporary.write_text(small.to_str(pretty=True), encoding="utf-8")
     return f"{small.get_vocab_size():,} of {whole.get_vocab_size():,} pieces are used: tokenizer.file={path} beside the weights"
 
 

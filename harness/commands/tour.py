@@ -21,9 +21,10 @@ from pathlib import Path
 from string import Template
 
 import yaml
+from filelock import FileLock, Timeout
 from rich.console import Console
 
-from harness import versions
+from harness import paths, versions
 from harness.commands.options import Tour
 from harness.errors import InputError
 from harness.study import status
@@ -92,8 +93,20 @@ def main(options: Tour) -> int:
     if options.to.parent.exists() and not options.to.parent.is_dir():
         raise InputError(f"to={str(options.to)!r}: {options.to.parent} is a file, expected a folder")
     (FOLDER / "conf" / "model").mkdir(parents=True, exist_ok=True)
+    try:
+        with FileLock(FOLDER / paths.LOCK, timeout=0):
+            return run(steps, options)
+    except Timeout as error:
+        raise InputError(
+            f"another tour runs in {FOLDER.absolute()}: wait for its end, or begin one in another folder"
+        ) from error
+
+
+def run(steps: list[Step], options: Tour) -> int:
+    """Runs what is not kept and shows all of it; the exit code, as of `main`."""
     if not (own := FOLDER / "conf" / "model" / "wide.yaml").exists():  # the reader may have changed it
-        own.write_text(VARIANT)
+        with paths.replaced(own) as new:
+            new.write_text(VARIANT)
     runner = Runner(steps, options.to)
     is_paged = sys.stdin.isatty() and sys.stdout.isatty() and not options.all
     print(f"{counted(len(steps), 'step')}, a few minutes in all; the page of those that are done: {options.to}\n", flush=True)
@@ -195,8 +208,8 @@ class Runner:
             if ran[-1].code:
                 break
         named = [line.strip() for one in ran for line in one.output.splitlines() if line.strip().endswith(step.ending)]
-        paths = [path for path in map(Path, (*named, *step.pictures)) if path.is_file()]
-        return Result(ran, [path.read_text(encoding="utf-8") for path in paths] if not ran[-1].code else [])
+        files = [path for path in map(Path, (*named, *step.pictures)) if path.is_file()]
+        return Result(ran, [path.read_text(encoding="utf-8") for path in files] if not ran[-1].code else [])
 
     def _command(self, words: list[str]) -> Ran:
         root, began, lines = str(Path(__file__).resolve().parents[2]), time.monotonic(), []
@@ -204,11 +217,12 @@ class Runner:
         streams = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
         environment = WAITING | os.environ | {"PYTHONPATH": searched, "COLUMNS": str(COLUMNS)}
         program = [sys.executable if word == "python" and not place else word for place, word in enumerate(words)]
+        bound = [sys.executable, "-P", "-m", "harness.processes.bound", str(os.getpid()), *program]
         with self._lock:
             if self._stopped:
                 raise KeyboardInterrupt
             # in a group of its own, so that Ctrl-C reaches it once, by `stop`
-            self._process = subprocess.Popen(program, env=environment, process_group=0, **streams)
+            self._process = subprocess.Popen(bound, env=environment, process_group=0, **streams)
         with self._process as process:
             for line in process.stdout:
                 self.latest = line.strip() or self.latest
@@ -216,9 +230,8 @@ class Runner:
         return Ran(shlex.join(words), "".join(lines), time.monotonic() - began, process.returncode)
 
     def _write(self) -> None:
-        new = self._to.with_name(f".{self._to.name}.new")
-        new.write_text(page(self._steps, self._results), encoding="utf-8")
-        new.replace(self._to)
+        with paths.replaced(self._to) as new:
+            new.write_text(page(self._steps, self._results), encoding="utf-8")
 
 
 def _pretrained() -> str:

@@ -6,7 +6,8 @@ from pathlib import Path
 
 from harness.config.choices import TaskKind
 from harness.config.schema import TaskConfig
-from harness.errors import InputError, unknown
+from harness.errors import InputError, unknown, writing
+from harness.paths import replaced
 
 FOLDER = "submission"
 """Subfolder of a run's folder with its files."""
@@ -61,7 +62,8 @@ def write(folder: Path, task: TaskConfig, items: Sequence[int], predictions: Seq
     path = folder / FOLDER / f"{name}.tsv"
     path.parent.mkdir(parents=True, exist_ok=True)
     lines = ["index\tprediction", *(f"{item}\t{_formatted(task, name, value)}" for item, value in rows)]
-    path.write_text("\n".join(lines) + "\n")
+    with replaced(path) as temporary:
+        temporary.write_text("\n".join(lines) + "\n")
     return path
 
 
@@ -90,7 +92,8 @@ def pack(folders: list[Path], archive: Path) -> list[str]:
             if path.name in found:
                 raise InputError(f"{found[path.name]} and {path} are of the same task: name one run per task")
             found[path.name] = path
-    with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as packed:
+    deflated = {"mode": "w", "compression": zipfile.ZIP_DEFLATED}
+    with writing(archive, "a file"), replaced(archive) as temporary, zipfile.ZipFile(temporary, **deflated) as packed:
         for name, path in sorted(found.items()):
             packed.write(path, name)
     return [f"{name}.tsv" for name in ROWS if f"{name}.tsv" not in found]

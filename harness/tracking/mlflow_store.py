@@ -10,6 +10,7 @@ import json
 import logging
 import os
 import tempfile
+import uuid
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,6 +30,7 @@ from mlflow.entities import Dataset, DatasetInput, InputTag, Metric, Param, Run,
 from mlflow.exceptions import MlflowException
 
 from harness import paths, plateau, tags
+from harness.errors import InputError
 from harness.redact import whole
 from harness.tracking import database, pages, run_log
 from harness.tracking.run_log import State
@@ -40,7 +42,7 @@ END_STATES = dict.fromkeys(State, "FAILED") | {State.finished: "FINISHED", State
 NOTE, PARENT = "mlflow.note.content", "mlflow.parentRunId"
 """Tags of MLflow: the description of a run or study, and the run that a run belongs to."""
 
-logging.getLogger("mlflow.store.db").setLevel(logging.WARNING)  # the first run would log tables and migrations
+logging.getLogger("mlflow.store.db").setLevel(logging.CRITICAL)  # tables, migrations, tracebacks of what it raises as well
 logging.getLogger("mlflow.pyfunc").setLevel(logging.WARNING)  # it says that it validates the example
 logging.getLogger("alembic").setLevel(logging.WARNING)
 logging.getLogger("urllib3.connectionpool").setLevel(logging.ERROR)  # its warnings name addresses with their queries
@@ -310,29 +312,47 @@ class Registered:
 def register(model: Registered, attempt: str, uri: str | None, output: str) -> str:
     """Adds a checkpoint to the files of the tracked run of this attempt, and a version to the registry: `models:/NAME/VERSION`.
 
-    MlflowException for a run that is not tracked, a name that none can have, and an MLflow that is unreachable.
+    InputError for a run that is not tracked, MlflowException for a name that none can have; that or OSError where MLflow is
+    unreachable, or has no space. Files that no version names are removed where MLflow still answers.
     """
     from mlflow import models, pyfunc  # a second, which nothing else needs
+    from mlflow.store.artifact.artifact_repository_registry import get_artifact_repository  # this, too
 
     uri = uri or paths.database_uri(output)
     client = MlflowClient(tracking_uri=whole(uri))
     studies = [study.experiment_id for study in client.search_experiments()] if database.exists(uri) else []
     runs = client.search_runs(studies, f"tags.attempt = '{attempt}'", max_results=1) if studies else []
     if not runs:
-        raise MlflowException("the run is not in the tracking store: python -m harness sync sends it")
+        raise InputError(f"register={model.name}: the run is not in the tracking store: python -m harness sync sends it")
     run, signature = runs[0].info, models.infer_signature(model.inputs, model.outputs)
+    is_new = not _is_registered(client, model.name)
+    store = get_artifact_repository(run.artifact_uri, tracking_uri=whole(uri))
+    place = f"{MODEL}/{uuid.uuid4().hex}"  # of this version alone: another one stays as it is, whatever happens
     try:
-        client.create_registered_model(model.name)
-    except MlflowException as error:
-        if error.error_code != "RESOURCE_ALREADY_EXISTS":
-            raise
-    with tempfile.TemporaryDirectory() as folder:
-        files, needed = Path(folder) / MODEL, ["encoder-variant-harness"]
-        described = {"signature": signature, "input_example": model.inputs, "pip_requirements": needed}
-        pyfunc.save_model(files, model.loader, str(model.checkpoint), **described)
-        client.log_artifacts(run.run_id, str(files), MODEL)
-    version = client.create_model_version(model.name, f"{run.artifact_uri}/{MODEL}", run.run_id)
+        with tempfile.TemporaryDirectory() as folder:
+            files, needed = Path(folder) / MODEL, ["encoder-variant-harness"]
+            described = {"signature": signature, "input_example": model.inputs, "pip_requirements": needed}
+            pyfunc.save_model(files, model.loader, str(model.checkpoint), **described)
+            store.log_artifacts(str(files), place)
+        if is_new:
+            client.create_registered_model(model.name)
+        version = client.create_model_version(model.name, f"{run.artifact_uri}/{place}", run.run_id)
+    except BaseException:
+        with contextlib.suppress(MlflowException, OSError):
+            store.delete_artifacts(place)
+        raise
     return f"models:/{model.name}/{version.version}"
+
+
+def _is_registered(client: MlflowClient, name: str) -> bool:
+    """MlflowException for a name that no model can have."""
+    try:
+        client.get_registered_model(name)
+    except MlflowException as error:
+        if error.error_code != "RESOURCE_DOES_NOT_EXIST":
+            raise
+        return False
+    return True
 
 
 def finished_runs(uri: str | None, output: str) -> list[run_log.FinishedRun]:

@@ -122,15 +122,8 @@ def artifacts(folder: Path) -> list[Path]:
 
 def write_json(path: Path, value: Any) -> None:
     """Writes the file atomically."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        with temporary.open("w") as file:
-            json.dump(value, file, indent=1, allow_nan=False)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)  # what is left where the disk is full
+    with paths.replaced(path) as temporary, temporary.open("w") as file:
+        json.dump(value, file, indent=1, allow_nan=False)
 
 
 def read(path: Path) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from typing import Any
 
 from filelock import FileLock
 
+from harness import paths
 from harness.paired import LEVEL, grouped
 from harness.terminal import table, wrapped
 from reports.errors import ReportError
@@ -39,7 +40,7 @@ class Ledger:
     @contextlib.contextmanager
     def locked(cls, path: Path, looks: int | None) -> Iterator["Ledger"]:
         """The ledger, which no other process changes meanwhile; ReportError for another number of looks than it has."""
-        if not path.parent.is_dir() or path.is_dir():
+        if not path.parent.is_dir() or path.is_dir() or (path.exists() and not os.access(path, os.W_OK)):
             raise ReportError(f"--ledger {str(path)!r} cannot be written; expected a file in a folder that exists")
         with FileLock(f"{path}.lock"):
             ledger = cls.read(path) if path.exists() else cls(path, [], looks)
@@ -53,10 +54,10 @@ class Ledger:
     def read(cls, path: Path) -> "Ledger":
         """As it is on disk; ReportError for a line that no gate has written."""
         lines = []
-        for number, line in enumerate(path.read_text().splitlines(), 1):
+        for number, line in enumerate(path.read_bytes().splitlines(), 1):
             try:
                 lines.append(json.loads(line))
-            except ValueError:
+            except (ValueError, RecursionError):
                 lines.append(None)
             if not isinstance(lines[-1], dict) or not lines[-1].keys() >= FIELDS:
                 raise ReportError(f"--ledger {str(path)!r} line {number} is no candidate; expected lines that gate has written")
@@ -98,16 +99,8 @@ class Ledger:
         """The line of a candidate, after it is on disk, whole or not at all."""
         line = {"time": datetime.now(UTC).isoformat(timespec="seconds"), "look": look, "looks": self.looks, **candidate}
         self.lines.append(line)
-        path = self.path.resolve()
-        temporary = path.with_name(f".{path.name}.{os.getpid()}")
-        try:
-            with temporary.open("w") as file:
-                file.writelines(json.dumps(each, allow_nan=False) + "\n" for each in self.lines)
-                file.flush()
-                os.fsync(file.fileno())
-            temporary.replace(path)
-        finally:
-            temporary.unlink(missing_ok=True)  # what is left where the disk is full
+        with paths.replaced(self.path.resolve()) as temporary, temporary.open("w") as file:
+            file.writelines(json.dumps(each, allow_nan=False) + "\n" for each in self.lines)
         return line
 
     def frontier(self) -> list[dict[str, Any]]:

@@ -13,6 +13,7 @@ FULL = [
     OSError(errno.EDQUOT, "Disk quota exceeded", "out/cache/x"),
     Exception("No space left on device (os error 28)"),
     OSError("1024 requested and 96 written"),
+    RuntimeError("(sqlite3.OperationalError) database or disk is full"),
 ]
 
 

@@ -3,6 +3,8 @@
 import csv
 import json
 import re
+import signal
+import socket
 from pathlib import Path
 
 import mlflow
@@ -10,8 +12,11 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 import torch
+from child_processes import wait_for
 from pyarrow import parquet
+from small_disk import fill, mounted
 from tokenizers import Tokenizer
+from tracking_server import serving
 
 from harness import paths
 from harness.__main__ import main
@@ -172,6 +177,72 @@ def test_wrong_rows_are_refused_and_no_file_is_left(tokenizer, tmp_path, name, c
     assert {path.name for path in tmp_path.iterdir()} == {"run", name}
 
 
+LAST = {
+    "in.jsonl": ("line 4 is not JSON", '{"text": "a dog"}\n' * 3 + '{"text": "a d'),
+    "no.jsonl": ("line 4 lacks the column 'text'", '{"text": "a dog"}\n' * 3 + '{"texts": "a dog"}\n'),
+    "in.csv": ("line 5: expected text in text, got [None]", "id,text\n" + "1,a dog\n" * 3 + "4\n"),
+    "in.txt": ("is not UTF-8 text", "a dog\n" * 3 + "a \xff\n"),
+    "in.parquet": ("cannot be read: ", ""),
+}
+"""What is said of an input whose last row is broken, and its content."""
+
+
+@pytest.mark.parametrize("name", LAST)
+def test_a_broken_last_row_is_one_line_and_leaves_the_older_file(tokenizer, tmp_path, monkeypatch, capsys, name):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(predict, "CHUNK", 1)
+    monkeypatch.setattr("sys.argv", ["predict"])
+    kept(tmp_path / "run", tokenizer, TaskKind.classification, ["no", "yes"], ["text"])
+    message, content = LAST[name]
+    Path(name).write_text(content, encoding="latin-1")
+    if name == "in.parquet":
+        parquet.write_table(pa.table({"text": TEXTS}), name, row_group_size=1, use_dictionary=False)
+        last, whole = parquet.ParquetFile(name).metadata.row_group(3).column(0), bytearray(Path(name).read_bytes())
+        whole[last.data_page_offset : last.data_page_offset + 8] = b"\xff" * 8
+        Path(name).write_bytes(whole)
+    Path("out.jsonl").write_text("of yesterday")
+    assert main(["predict", "run", f"input={name}", "to=out.jsonl", "hardware.threads=1"]) == 2
+    err = capsys.readouterr().err
+    assert (err.count("\n"), f"input='{name}'" in err, message in err) == (1, True, True), err
+    assert Path("out.jsonl").read_text() == "of yesterday"
+    assert {path.name for path in tmp_path.iterdir()} == {"run", name, "out.jsonl"}
+
+
+@pytest.mark.parametrize("ending", [".csv", ".jsonl", ".parquet"])
+def test_a_full_disk_is_one_line_and_leaves_the_older_file(tokenizer, tmp_path, monkeypatch, capsys, ending):
+    monkeypatch.setattr("sys.argv", ["predict"])
+    kept(tmp_path / "run", tokenizer, TaskKind.classification, ["no", "yes"], ["text"])
+    people(tmp_path / "in.jsonl", 1500)
+    with mounted(tmp_path / "disk", 1 << 16) as disk:
+        output = disk / f"out{ending}"
+        output.write_text("of yesterday")
+        fill(disk, 1 << 13)
+        assert (
+            main(["predict", str(tmp_path / "run"), f"input={tmp_path / 'in.jsonl'}", f"to={output}", "hardware.threads=1"])
+            == 1
+        )
+        err = capsys.readouterr().err
+        assert (err.count("\n"), err.endswith(": free some, and the same command continues\n")) == (1, True), err
+        assert output.read_text() == "of yesterday"
+        assert {path.name for path in disk.iterdir()} == {output.name, "filler"}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_command_that_is_ended_leaves_the_older_file(tokenizer, tmp_path, start_harness, number):
+    kept(tmp_path / "run", tokenizer, TaskKind.classification, ["no", "yes"], ["text"])
+    people(tmp_path / "in.csv", 200_000)
+    (tmp_path / "out.jsonl").write_text("of yesterday")
+    process = start_harness("predict", "run", "input=in.csv", "to=out.jsonl", "hardware.threads=1")
+    wait_for(lambda: (half := tmp_path / f".out.jsonl.{process.pid}").exists() and half.stat().st_size, process)
+    process.send_signal(number)
+    _, errors = process.communicate()
+    assert (tmp_path / "out.jsonl").read_text() == "of yesterday"
+    if number == signal.SIGINT:
+        assert (process.returncode, errors) == (130, "harness predict: interrupted\n")
+        assert {path.name for path in tmp_path.iterdir()} == {"run", "in.csv", "out.jsonl"}
+
+
 def test_an_older_output_stays_where_the_input_has_no_rows(tokenizer, tmp_path):
     kept(tmp_path / "run", tokenizer, TaskKind.classification, ["no", "yes"], ["text"])
     (tmp_path / "in.txt").write_text("")
@@ -264,13 +335,17 @@ REGISTERED = {
 }
 
 
+def store_in(output: Path) -> Path:
+    """A folder of results whose store tracks the run with the attempt `one`."""
+    experiment = mlflow_store.Tracker(None, str(output), "s").experiment
+    client = mlflow_store.MlflowClient(tracking_uri=f"sqlite:///{output / 'mlflow.db'}")
+    client.create_run(experiment, tags={"attempt": "one"})
+    return output
+
+
 @pytest.fixture
 def store(tmp_path: Path) -> Path:
-    """A folder of results whose store tracks the run with the attempt `one`."""
-    experiment = mlflow_store.Tracker(None, str(tmp_path / "out"), "s").experiment
-    client = mlflow_store.MlflowClient(tracking_uri=f"sqlite:///{tmp_path / 'out' / 'mlflow.db'}")
-    client.create_run(experiment, tags={"attempt": "one"})
-    return tmp_path / "out"
+    return store_in(tmp_path / "out")
 
 
 @pytest.mark.long
@@ -312,4 +387,79 @@ def test_what_cannot_be_registered_is_one_line(tokenizer, store, tmp_path, capsy
     assert "register=a: the run is not in the tracking store: python -m harness sync sends it" in capsys.readouterr().err
     (run / "run.json").write_text(json.dumps({"attempt": "one"}))
     assert main(["export", str(run), "register=a/b", f"output={store}"]) == 2
-    assert "register=a/b: Invalid model name" in capsys.readouterr().err
+    assert "MLflow does not take this (Invalid model name" in (err := capsys.readouterr().err)
+    assert err.startswith("harness export: register=a/b tracking.uri=sqlite:////")
+    assert err.count("\n") == 1
+    assert not list(store.glob("artifacts/**/MLmodel"))
+
+
+def registered(store: Path, name: str) -> list[str]:
+    """Versions of a model in the registry; a model without versions is none."""
+    client = mlflow_store.MlflowClient(tracking_uri=f"sqlite:///{store / 'mlflow.db'}")
+    names = [model.name for model in client.search_registered_models()]
+    return [one.version for one in client.search_model_versions(f"name='{name}'")] if name in names else []
+
+
+@MLFLOW_WARNS
+def test_a_registry_that_nothing_listens_for_is_one_line_with_its_key(tokenizer, tmp_path, capsys):
+    kept(tmp_path / "run", tokenizer, TaskKind.classification, ["no", "yes"], ["text"])
+    (tmp_path / "run" / "run.json").write_text(json.dumps({"attempt": "one"}))
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        uri = f"http://127.0.0.1:{free.getsockname()[1]}"
+    assert main(["export", str(tmp_path / "run"), "register=mine", f"tracking.uri={uri}"]) == 2
+    err = capsys.readouterr().err
+    assert err.startswith(f"harness export: register=mine tracking.uri={uri}: MLflow is unreachable (API request to {uri}/")
+    assert err.count("\n") == 1
+
+
+@pytest.mark.long
+@MLFLOW_WARNS
+@pytest.mark.parametrize("last", ["/mlflow-artifacts/", "/model-versions/create"])
+def test_a_registry_that_ends_meanwhile_is_one_line_and_has_no_version(tokenizer, store, tmp_path, capsys, last):
+    """The server drops the connection at the first request of this kind, and at all later ones."""
+    kept(tmp_path / "run", tokenizer, TaskKind.classification, ["no", "yes"], ["text"])
+    (tmp_path / "run" / "run.json").write_text(json.dumps({"attempt": "served"}))
+    asked: list[str] = []
+    left = [last]
+
+    def drop(path: str) -> None:
+        if left and (asked or left[0] in path):
+            asked.append(path)
+            raise ConnectionResetError
+
+    with serving(store / "mlflow.db", drop) as uri:
+        client = mlflow_store.MlflowClient(tracking_uri=uri)
+        client.create_run(client.create_experiment("served"), tags={"attempt": "served"})
+        command = ["export", str(tmp_path / "run"), "register=mine", f"tracking.uri={uri}"]
+        assert main(command) == 2
+        out, err = capsys.readouterr()
+        assert err.startswith(f"harness export: register=mine tracking.uri={uri}: MLflow is unreachable (")
+        assert (out, err.count("\n")) == ("", 1)
+        assert len(asked) <= 4  # each of two requests is repeated once
+        assert registered(store, "mine") == []
+        left.clear()
+        assert main(command) == 0
+    assert registered(store, "mine") == [1]
+
+
+@pytest.mark.long
+@MLFLOW_WARNS
+def test_a_full_disk_is_one_line_and_leaves_the_version_before_whole(tokenizer, tmp_path, capsys):
+    kept(tmp_path / "run", tokenizer, TaskKind.classification, ["no", "yes"], ["text"])
+    (tmp_path / "run" / "run.json").write_text(json.dumps({"attempt": "one"}))
+    with mounted(tmp_path / "disk", 4 << 20) as disk:
+        output = store_in(disk / "out")
+        command = ["export", str(tmp_path / "run"), "register=mine", f"output={output}"]
+        assert main(command) == 0
+        files = {path: path.read_bytes() for path in output.rglob("artifacts/**/*") if path.is_file()}
+        capsys.readouterr()
+        for leave in (0, 1 << 14):
+            filler = fill(disk, leave)
+            assert main(command) == 1
+            err = capsys.readouterr().err
+            assert (err.count("\n"), err.endswith(": free some, and the same command continues\n")) == (1, True), err
+            filler.unlink()
+            assert {path: path.read_bytes() for path in output.rglob("artifacts/**/*") if path.is_file()} == files
+            assert registered(output, "mine") == [1]
+        assert main(command) == 0
+        assert sorted(registered(output, "mine")) == [1, 2]

@@ -38,6 +38,8 @@ def serving(store: Path, before: Callable[[str], None]) -> Iterator[str]:
         patch.setenv(server.SERVE_ARTIFACTS_ENV_VAR, "true")
         patch.setattr(handlers, "_tracking_store", None)  # that of an earlier test
         patch.setattr(handlers, "_artifact_repo", None)
+        patch.setattr(handlers, "_model_registry_store", None)
+        patch.setattr(handlers.registry_utils, "set_registry_uri", lambda uri: None)  # clients here would pass the server by
         made = make_server("127.0.0.1", 0, application, threaded=True, request_handler=_Silent)
         made.daemon_threads = True
         thread = threading.Thread(target=made.serve_forever)

@@ -4,6 +4,8 @@ import json
 import os
 import re
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pyarrow
@@ -11,8 +13,10 @@ import pyarrow.compute
 import pytest
 from pyarrow import parquet
 from render_studies import STUDIES, unpacked
+from small_disk import fill, mounted
 
 import reports
+from harness import paths
 from reports.__main__ import main
 from reports.reading.archive import hashes
 
@@ -54,6 +58,30 @@ def rewritten(folder: Path, name: str, content: bytes | pyarrow.Table) -> None:
 def column(table: pyarrow.Table, name: str, values: list) -> pyarrow.Table:
     field = table.field(name)
     return table.set_column(table.column_names.index(name), field, pyarrow.array(values, field.type))
+
+
+@pytest.mark.long
+def test_the_same_command_completes_what_was_killed_while_it_wrote(demo, tmp_path):
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    (half := paths.made(tmp_path / "new" / f".writing.{ended.pid}")).joinpath("manifest.json").write_text("{")
+    assert main(["archive", "demo", "--uri", str(demo), f"to={half.parent}"]) == 0
+    assert {path.name for path in half.parent.iterdir()} == {path.name for path in demo.iterdir()}
+
+
+@pytest.mark.long
+def test_a_full_disk_is_one_line_and_leaves_the_older_archive(demo, tmp_path, capsys):
+    with mounted(tmp_path / "disk", 1 << 22) as disk:
+        older = Path(shutil.copytree(demo, disk / "older"))
+        filler = fill(disk, 1 << 15)
+        for to in (older, disk / "new"):
+            assert main(["archive", "demo", "--uri", str(demo), f"to={to}"]) == 1
+            err = capsys.readouterr().err
+            assert (err.count("\n"), err.endswith(": free some, and type the same command again\n")) == (1, True), err
+        assert {path.name: path.read_bytes() for path in older.iterdir()} == {p.name: p.read_bytes() for p in demo.iterdir()}
+        assert not list((disk / "new").glob("*"))
+        filler.unlink()
+        assert main(["archive", "demo", "--uri", str(demo), f"to={disk / 'new'}"]) == 0
 
 
 @pytest.mark.long

@@ -4,6 +4,7 @@ import json
 
 import pytest
 import torch
+from small_disk import fill, mounted
 from tokenizers import Tokenizer
 from transformers import BertConfig, BertModel
 
@@ -108,6 +109,19 @@ def test_other_kinds_of_vocabularies_are_not_cut():
     bpe = tokenizers.build(TokenizerConfig(kind=tokenizers.TokenizerKind.bpe, vocab_size=300), TEXTS)
     with pytest.raises(InputError, match=r"^keep=used cuts WordPiece vocabularies alone: this one is of BPE$"):
         restricted(bpe, TEXTS)
+
+
+@pytest.mark.long
+def test_a_full_disk_is_one_line_and_leaves_the_older_tokenizer(published, tmp_path, capsys):
+    given = [f"model.init_from={published}", "data.train_examples=30", "data.validation_examples=10"]
+    with mounted(tmp_path / "disk", 1 << 14) as disk:
+        (disk / "tokenizer.json").write_text("of yesterday")
+        fill(disk, 0)
+        assert main(["tokenizer", *given, "task=bag", "keep=used", f"to={disk}"]) == 1
+        err = capsys.readouterr().err
+        assert (err.count("\n"), err.endswith(": free some, and the same command continues\n")) == (1, True), err
+        assert (disk / "tokenizer.json").read_text() == "of yesterday"
+        assert {path.name for path in disk.iterdir()} == {"tokenizer.json", "filler"}
 
 
 @pytest.mark.long

@@ -15,6 +15,7 @@ import torch
 import transformers
 from pyarrow import parquet
 from safetensors.torch import load_file
+from small_disk import fill, mounted
 
 from harness import paths
 from harness.__main__ import main
@@ -344,6 +345,20 @@ def test_text_that_is_not_utf8_is_told_with_its_line_and_leaves_the_older_file(r
     (tmp_path / "latin.txt").write_bytes(b"the cat\nthe dog\n\xe9lan\n")
     assert "input='latin.txt' line 3 is not UTF-8 text" in refused("input=latin.txt", "batch_size=1")
     assert (tmp_path / "out.jsonl").read_text() == "older"
+
+
+@pytest.mark.parametrize("form", ["jsonl", "parquet", "safetensors"])
+def test_a_full_disk_is_one_line_and_leaves_the_older_file(form, ours, tmp_path, capsys):
+    (tmp_path / "many.txt").write_text("the cats sat on the mats\n" * 200)
+    with mounted(tmp_path / "disk", 1 << 16) as disk:
+        output = disk / f"out.{form}"
+        output.write_text("of yesterday")
+        fill(disk, 1 << 13)
+        assert main(["features", str(ours), f"input={tmp_path / 'many.txt'}", f"to={output}", "hardware.threads=1"]) == 1
+        err = capsys.readouterr().err
+        assert (err.count("\n"), err.endswith(": free some, and the same command continues\n")) == (1, True), err
+        assert output.read_text() == "of yesterday"
+        assert {path.name for path in disk.iterdir()} == {output.name, "filler"}
 
 
 @pytest.mark.parametrize(("content", "form"), [("", "parquet"), ("\n  \n", "jsonl"), ("\n", "safetensors")])

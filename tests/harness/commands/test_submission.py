@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 from omegaconf import OmegaConf
+from small_disk import fill, mounted
 
+from harness.__main__ import main
 from harness.config.schema import TaskConfig
 from harness.errors import InputError
 from harness.paths import conf_directory
@@ -126,6 +128,25 @@ def test_archive_holds_the_files_of_all_runs_and_says_what_is_missing(task, tmp_
     with zipfile.ZipFile(tmp_path / "all.zip") as packed:
         assert packed.namelist() == ["CoLA.tsv", "WNLI.tsv"]
         assert packed.read("WNLI.tsv") == (tmp_path / "wnli" / "submission" / "WNLI.tsv").read_bytes()
+
+
+def test_a_full_disk_is_one_line_and_leaves_the_older_archive(task, tmp_path, capsys):
+    answered(tmp_path / "cola", task("cola"), 1)
+    with mounted(tmp_path / "disk", 1 << 14) as disk:
+        (disk / "all.zip").write_text("of yesterday")
+        fill(disk, 0)
+        assert main(["submission", str(tmp_path / "cola"), f"to={disk / 'all.zip'}"]) == 1
+        err = capsys.readouterr().err
+        assert (err.count("\n"), err.endswith(": free some, and the same command continues\n")) == (1, True), err
+        assert (disk / "all.zip").read_text() == "of yesterday"
+        assert {path.name for path in disk.iterdir()} == {"all.zip", "filler"}
+
+
+def test_a_folder_that_is_not_there_is_one_line(task, tmp_path, capsys):
+    answered(tmp_path / "wnli", task("wnli"), 1)
+    assert main(["submission", str(tmp_path / "wnli"), "to=nowhere/all.zip"]) == 2
+    expected = "to='nowhere/all.zip' cannot be written (No such file or directory); expected a file"
+    assert capsys.readouterr().err == f"harness submission: {expected}\n"
 
 
 def test_two_runs_of_one_task_are_refused(task, tmp_path):

@@ -13,11 +13,15 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import psutil
 import pytest
 import yaml
 from browser import axe_core, chromium
 from child_processes import started, wait_for
+from filelock import FileLock
+from small_disk import fill, mounted
 
+from harness import paths
 from harness.__main__ import main
 from harness.commands import grammar, options, tour
 from harness.commands.tour import SECOND, STEPS, Ran, Result, page, steps_of, texts
@@ -253,6 +257,60 @@ def test_interrupt_ends_with_130_keeps_the_finished_step_and_leaves_no_process(t
     assert len([key for key in kept if "echo one" in key]) == 1
     assert sum("sleep" in key for key in kept) == 0
     assert (tmp_path / "multirun" / "tour" / "tour.html").read_text().count("Has not run yet") == 2
+
+
+def is_running(number: int) -> bool:
+    """Whether the process does something: nobody may have asked how it ended."""
+    return psutil.pid_exists(number) and psutil.Process(number).status() != psutil.STATUS_ZOMBIE
+
+
+@pytest.mark.long
+def test_killed_tour_leaves_no_process_and_the_same_command_runs_what_is_left(tmp_path):
+    second = "sh -c 'test -e pid && exec echo two; echo $$ > pid; exec sleep 600'"
+    file, streams = steps_file(tmp_path, "sh -c 'echo one | tee -a log'", second), {"stdout": subprocess.PIPE, "text": True}
+    with started([sys.executable, "-c", TOUR, str(file)], cwd=tmp_path, env=environment(), **streams) as process:
+        number = int(wait_for(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text().strip(), process))
+        process.kill()
+        process.wait()
+        wait_for(lambda: not is_running(number))
+    with started([sys.executable, "-c", TOUR, str(file)], cwd=tmp_path, env=environment(), **streams) as process:
+        printed, _ = process.communicate()
+    assert (process.returncode, "\ntwo\n" in printed) == (0, True)
+    assert (tmp_path / "log").read_text() == "one\n"
+    assert "Has not run yet" not in (tmp_path / "multirun" / "tour" / "tour.html").read_text()
+
+
+def test_second_tour_in_the_same_folder_is_one_line_and_changes_nothing(tour_of, capsys):
+    tour_of("sh -c 'echo one'")
+    before = {path: path.read_bytes() for path in tour.FOLDER.rglob("*") if path.is_file()}
+    with FileLock(tour.FOLDER / paths.LOCK):
+        assert main(["tour", "text=Another text."]) == 2
+    err = capsys.readouterr().err
+    assert (err.count("\n"), err.startswith("harness tour: another tour runs in ")) == (1, True)
+    assert {path: path.read_bytes() for path in tour.FOLDER.rglob("*") if path.is_file()} == before
+
+
+@pytest.mark.parametrize("begun", [True, False])
+def test_full_disk_is_one_line_and_leaves_nothing_half_written(begun, tmp_path, monkeypatch, capsys):
+    commands = ("sh -c 'echo one >> ../log; echo one'", "sh -c 'test -e small || seq 200000'")
+    with mounted(tmp_path / "disk", 1 << 20) as disk, monkeypatch.context() as patch:
+        patch.chdir(disk)
+        patch.setattr(tour, "STEPS", steps_file(tmp_path, *commands))
+        filler = None if begun else fill(disk, 0)
+        assert main(["tour"]) == 1
+        err = capsys.readouterr().err
+        assert (err.count("\n"), err.endswith(": free some, and the same command continues\n")) == (1, True), err
+        files = {str(path.relative_to(tour.FOLDER)) for path in tour.FOLDER.rglob("*") if path.is_file()} - {".lock"}
+        assert files == ({"conf/model/wide.yaml", "steps.json", "tour.html"} if begun else set())
+        if begun:
+            assert len(json.loads((tour.FOLDER / "steps.json").read_text())) == 1
+            assert Path(options.Tour.to).read_text().count("Has not run yet") == 1
+        else:
+            filler.unlink()
+        Path("small").touch()
+        assert main(["tour"]) == 0
+        assert (tour.FOLDER / "conf" / "model" / "wide.yaml").read_text() == tour.VARIANT
+        assert (tmp_path / "log").read_text() == "one\n"
 
 
 @pytest.mark.long

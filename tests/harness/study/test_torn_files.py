@@ -165,6 +165,26 @@ def test_torn_weights_of_a_named_run_are_one_line(study, run_harness):
     assert json.loads((run / "result.json").read_text())["status"] == "finished"
 
 
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [
+        (["checkpoint"], "has no checkpoint/: expected a finished pretraining, or a fine-tuning with finetune.keep=last"),
+        (["checkpoint", "result.json"], "has no checkpoint/: expected a finished pretraining"),  # as that of one that runs
+        (["checkpoint/model.safetensors"], "checkpoint lacks model.safetensors: expected the weights of a run"),
+        (["config.yaml"], "config.yaml is missing: expected the folder of a run"),
+        (["run.json"], "run.json is missing: expected the folder of a run"),
+    ],
+)
+def test_a_named_run_without_what_its_weights_need_is_one_line(study, run_harness, names, message):
+    source = next((study / "pretrained").glob("base-*"))
+    for path in map(source.joinpath, names):
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+    done = run_harness(f"pretrain.from={source}", "task=bag", "output=out", "study=from")
+    assert (done.returncode, len(done.stderr.splitlines())) == (2, 1), done.stderr
+    assert message in done.stderr
+    assert not (study / "from").exists()
+
+
 def test_a_run_writes_through_no_link(run_harness, small, output, tmp_path):
     """Links in a copied folder are renamed with what is torn, and the run is made again."""
     command = [*small, "measure=none", "study=s", f"output={output}"]

@@ -1,6 +1,7 @@
 """`python -m reports gate --ledger FILE`: a loop of generated candidates, what is remembered, and what is refused."""
 
 import json
+import subprocess
 from collections import Counter
 from pathlib import Path
 
@@ -163,6 +164,7 @@ def test_a_run_that_another_study_repeats_is_the_same_candidate(log, capsys):
         (["--ledger", "no/loop.jsonl"], None, "cannot be written; expected a file in a folder that exists"),
         ([*LEDGER], '{"look": 1}\n', "line 1 is no candidate; expected lines that gate has written"),
         ([*LEDGER], '{"look": 1', "line 1 is no candidate"),
+        ([*LEDGER], "\xff", "line 1 is no candidate"),
         ([*LEDGER, "--looks", "3"], "of 2", "--looks 3: 'loop.jsonl' was begun with 2; expected a new ledger"),
         ([*LEDGER, "--arm", "good"], "of 2", "all 2 looks of 'loop.jsonl' are spent; expected a new ledger"),
     ],
@@ -173,11 +175,11 @@ def test_wrong_input_is_one_line_and_changes_no_ledger(two, capsys, arguments, c
         line = lines()[0] | {"key": "", "look": 2, "runs": []}
         content = f"{json.dumps(line)}\n{json.dumps(line)}\n"
     if content:
-        Path("loop.jsonl").write_text(content)
+        Path("loop.jsonl").write_text(content, encoding="latin-1")
     code, text = gate(capsys, *arguments)
     assert (code, text.count("\n")) == (2, 1)
     assert message in text
-    assert not content or Path("loop.jsonl").read_text() == content
+    assert not content or Path("loop.jsonl").read_text(encoding="latin-1") == content
 
 
 def test_a_full_disk_leaves_the_ledger_whole_and_nothing_beside_it(two, log, capsys, tmp_path):
@@ -196,6 +198,18 @@ def test_a_full_disk_leaves_the_ledger_whole_and_nothing_beside_it(two, log, cap
         filler.unlink()
         assert gate(capsys, *ledger)[0] == 0
         assert [json.loads(line)["arm"] for line in (disk / "loop.jsonl").read_text().splitlines()] == ["good", "other"]
+
+
+def test_a_ledger_that_cannot_be_changed_is_one_line_and_can_be_shown(two, log, capsys, tmp_path):
+    with mounted(tmp_path / "disk", 1 << 20) as disk:
+        ledger = ("--ledger", str(disk / "loop.jsonl"))
+        assert gate(capsys, *ledger)[0] == 0
+        log("other", [score + 0.2 for score in BASE], 0.5e9)
+        subprocess.run(["mount", "-o", "remount,ro", str(disk)], check=True)
+        code, text = gate(capsys, *ledger)
+        assert (code, text.count("\n")) == (2, 1)
+        assert "loop.jsonl' cannot be written; expected a file in a folder that exists" in text
+        assert "candidates: 1 better" in gate(capsys, *ledger, limits=())[1]
 
 
 ADDING = """
