@@ -278,22 +278,38 @@ class Tracker(Backend):
         attempt = run_log.read_json(Path(folder) / run_log.RECORD).get("attempt") if folder else None
         if attempt is None:
             return {}
-        experiments = [experiment.experiment_id for experiment in self._client.search_experiments()]
-        runs = self._client.search_runs(experiments, f"tags.attempt = '{attempt}'", max_results=1)
-        return {"pretraining_run": runs[0].info.run_id} if runs else {}
+        run = _run_of(attempt, self._client, _studies(self._client))
+        return {"pretraining_run": run.info.run_id} if run else {}
 
     def find(self, attempt: str) -> str | None:
         """Run id of an attempt, None where the study has none."""
-        runs = self._client.search_runs([self.experiment], f"tags.attempt = '{attempt}'", max_results=1)
-        return runs[0].info.run_id if runs else None
+        run = _run_of(attempt, self._client, [self.experiment])
+        return run and run.info.run_id
+
+
+def _studies(client: MlflowClient) -> list[str]:
+    """Ids of all of them."""
+    return [study.experiment_id for study in client.search_experiments()]
+
+
+def _run_of(attempt: str, client: MlflowClient, studies: list[str]) -> Run | None:
+    """The tracked run of an attempt in these studies, if there is one."""
+    runs = client.search_runs(studies, f"tags.attempt = '{attempt}'", max_results=1) if studies else []
+    return runs[0] if runs else None
 
 
 def attempt_of(run_id: str, uri: str | None, output: str) -> str | None:
     """The attempt behind a tracked run; MlflowException when there is no such run or MLflow is unreachable."""
+    client = _client(uri, output)
+    if client is None:
+        raise MlflowException(f"there is no tracking store {uri or paths.database_uri(output)}")
+    return client.get_run(run_id).data.tags.get("attempt")
+
+
+def _client(uri: str | None, output: str) -> MlflowClient | None:
+    """That of a store, where there is one."""
     uri = uri or paths.database_uri(output)
-    if not database.exists(uri):
-        raise MlflowException(f"there is no tracking store {uri}")
-    return MlflowClient(tracking_uri=whole(uri)).get_run(run_id).data.tags.get("attempt")
+    return MlflowClient(tracking_uri=whole(uri)) if database.exists(uri) else None
 
 
 @dataclass(frozen=True)
@@ -314,13 +330,11 @@ def register(model: Registered, attempt: str, uri: str | None, output: str) -> s
     """
     from mlflow import models, pyfunc  # a second, which nothing else needs
 
-    uri = uri or paths.database_uri(output)
-    client = MlflowClient(tracking_uri=whole(uri))
-    studies = [study.experiment_id for study in client.search_experiments()] if database.exists(uri) else []
-    runs = client.search_runs(studies, f"tags.attempt = '{attempt}'", max_results=1) if studies else []
-    if not runs:
+    client = _client(uri, output)
+    tracked = client and _run_of(attempt, client, _studies(client))
+    if tracked is None:
         raise MlflowException("the run is not in the tracking store: python -m harness sync sends it")
-    run, signature = runs[0].info, models.infer_signature(model.inputs, model.outputs)
+    run, signature = tracked.info, models.infer_signature(model.inputs, model.outputs)
     try:
         client.create_registered_model(model.name)
     except MlflowException as error:
@@ -337,13 +351,16 @@ def register(model: Registered, attempt: str, uri: str | None, output: str) -> s
 
 def finished_runs(uri: str | None, output: str) -> list[run_log.FinishedRun]:
     """All finished runs of all studies, oldest first; none where there is no store. MlflowException when it is unreachable."""
-    uri = uri or paths.database_uri(output)
-    if not database.exists(uri):
-        return []
-    client = MlflowClient(tracking_uri=whole(uri))
-    studies = [study.experiment_id for study in client.search_experiments()]
-    runs = _every_run(client, studies, "tags.status = 'finished'", ["attributes.start_time ASC"])
-    return [_finished(run) for run in runs if run.data.tags.get(tags.ROLE) != tags.ROLE_STUDY]
+    client, finished = _client(uri, output), []
+    if client is None:
+        return finished
+    for run in _every_run(client, _studies(client), "tags.status = 'finished'", ["attributes.start_time ASC"]):
+        run_tags, data = dict(run.data.tags), run.data
+        if run_tags.get(tags.ROLE) != tags.ROLE_STUDY:
+            params = tags.unpacked(tags.PARAMETERS, run_tags) | data.params
+            values = tags.unpacked(tags.METRICS, run_tags) | data.metrics
+            finished.append(run_log.FinishedRun(tags.without_packed(run_tags), params, values))
+    return finished
 
 
 def _every_run(client: MlflowClient, studies: list[str], condition: str, order: list[str] | None = None) -> list[Run]:
@@ -354,12 +371,6 @@ def _every_run(client: MlflowClient, studies: list[str], condition: str, order: 
         runs, token = runs + list(page), page.token
         if not token:
             return runs
-
-
-def _finished(run: Run) -> run_log.FinishedRun:
-    run_tags, data = dict(run.data.tags), run.data
-    params, values = tags.unpacked(tags.PARAMETERS, run_tags), tags.unpacked(tags.METRICS, run_tags)
-    return run_log.FinishedRun(tags.without_packed(run_tags), {**params, **data.params}, {**values, **data.metrics})
 
 
 def _data_sets(parameters: dict[str, str]) -> list[DatasetInput]:

@@ -270,7 +270,7 @@ VIEW_TAG = f"mlflow.sharedViewState.{VIEW}"
 ADDRESS = "http://127.0.0.1:5000"
 """Where `mlflow ui` and `python -m harness ui` listen by default."""
 
-SCORES = ("eval/score", "pretrain/masked_loss")
+SCORES = ("eval/score", LOSS)
 """Metrics to sort by; the first one that the study has."""
 
 COLUMNS = (
@@ -303,23 +303,18 @@ def view(metrics: Iterable[str], varied: Iterable[str], now_ms: int) -> str:
     of_tasks = sorted(filter(OF_TASK.fullmatch, measured))
     several = len(of_tasks) > 1
     score = of_tasks[0] if several else next((name for name in SCORES if name in measured), None)
-    columns = [_column("tags", tags.ARM), _column("tags", tags.TASK), _column("tags", tags.SEED)]
-    columns += [_column("params", name) for name in varied]
     shown = [name for name in COLUMNS if name in measured]
     shown = [*of_tasks[:MOST_TASKS], *(name for name in shown if name != "eval/score")] if several else shown
-    columns += [_column("metrics", name) for name in shown]
+    columns = [f"tags.`{name}`" for name in (tags.ARM, tags.TASK, tags.SEED)]
+    columns += [*(f"params.`{name}`" for name in varied), *(f"metrics.`{name}`" for name in shown)]
     state: dict[str, Any] = {
         "selectedColumns": columns,
         "columnOrder": columns,
         "searchFilter": f"tags.{tags.ROLE} = '{tags.ROLE_RUN}'",
     }
     if score:
-        state |= {"orderByKey": _column("metrics", score), "orderByAsc": score == "pretrain/masked_loss"}
+        state |= {"orderByKey": f"metrics.`{score}`", "orderByAsc": score == LOSS}
     return json.dumps({"name": VIEW, "createdAt": now_ms, "updatedAt": now_ms, "state": json.dumps(state)})
-
-
-def _column(kind: str, name: str) -> str:
-    return f"{kind}.`{name}`"
 
 
 def varied_parameters(of_runs: Iterable[Mapping[str, str]], most: int = 4) -> list[str]:

@@ -48,10 +48,6 @@ class TensorBoard(Backend):
             writer.add_hparams(parameters, {f"result/{key}": value for key, value in main.items()}, run_name=".")
         self._writers.pop(record["attempt"]).close()
 
-    def add(self, record: dict[str, Any], folder: Path, entries: list[dict[str, Any]]) -> None:
-        self.curves(record, entries)
-        self.end(record, folder, "finished")
-
     def sync_if_stale(self, record: dict[str, Any], folder: Path) -> None:
         if not self._folder(record).is_dir():
             self.send(record, folder)

@@ -49,9 +49,10 @@ class Backend(abc.ABC):
     def end(self, record: dict[str, Any], folder: Path, status: str) -> None:
         """Adds the results of the folder and ends the run."""
 
-    @abc.abstractmethod
     def add(self, record: dict[str, Any], folder: Path, entries: list[dict[str, Any]]) -> None:
         """Adds what a finished run got later: points, results and files."""
+        self.curves(record, entries)
+        self.end(record, folder, "finished")
 
     def send(self, record: dict[str, Any], folder: Path) -> None:
         """Sends a run that has ended from its folder, from its first point to its end."""

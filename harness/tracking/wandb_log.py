@@ -26,9 +26,8 @@ class WeightsAndBiases(Backend):
     def __init__(self, uri: str | None, output: str, study: str) -> None:
         self._study, self._folder = study, Path(output).absolute()
         self._runs: dict[str, tuple[wandb.Run, int]] = {}  # attempt -> run, and points that an earlier process has sent
-        if (
-            os.environ.get("WANDB_MODE") not in ("offline", "disabled") and not wandb.api.api_key
-        ):  # wandb would ask on the terminal
+        is_online = os.environ.get("WANDB_MODE") not in ("offline", "disabled")
+        if is_online and not wandb.api.api_key:  # wandb would ask on the terminal
             raise wandb.Error("there is no login: call `wandb login`, or set WANDB_MODE=offline")
 
     def begin(self, record: dict[str, Any], folder: Path) -> None:
@@ -65,8 +64,7 @@ class WeightsAndBiases(Backend):
     def add(self, record: dict[str, Any], folder: Path, entries: list[dict[str, Any]]) -> None:
         self.begin(record, folder)
         self._runs[record["attempt"]] = (self._runs[record["attempt"]][0], 0)  # all of these are new
-        self.curves(record, entries)
-        self.end(record, folder, "finished")
+        super().add(record, folder, entries)
 
     def sync_if_stale(self, record: dict[str, Any], folder: Path) -> None:
         if not list(self._folder.glob(f"{FOLDER}/*-{record['attempt']}")):
