@@ -7,6 +7,7 @@ from pathlib import Path
 from omegaconf import OmegaConf
 
 from harness.arms import within
+from harness.config.command_line import key_of
 from harness.config.mistakes import default_choices
 from harness.config.schema import RunConfig, TokenizerConfig
 from harness.errors import InputError
@@ -69,11 +70,11 @@ def refuse_changes(config: RunConfig, checkpoint: Checkpoint, allowed: Iterable[
         )
     fixed = ("tokenizer", "tokenizer.", *(() if is_published else ("corpus", "corpus.", "recipe")))
     read = (*OF_TEXT, *(("tokenizer.lowercase",) if config.tokenizer.vocab_file else ())) if is_published else ()
-    for override in (override.lstrip("+") for override in config.overrides):
-        key = override.partition("=")[0]
+    for override in config.overrides:
+        key = key_of(override)
         looks_away = key == "pretrain.neighbour_heads" and config.pretrain.neighbour_heads
         if looks_away or (within(key, fixed) and key not in read):
-            raise InputError(f"{override} has no effect: {where} has its own; leave it out")
+            raise InputError(f"{override.lstrip('+')} has no effect: {where} has its own; leave it out")
 
 
 def _differing_keys(config: RunConfig, shape: EncoderConfig) -> dict[str, list[str]]:
@@ -101,8 +102,7 @@ def _chosen(config: RunConfig) -> dict[str, str]:
     """Group of the model -> its choice as it is typed, where the command or a file of it chooses one."""
     enhancements = f"[{','.join(sorted(config.enhancements))}]"
     choices = {"enhancement": enhancements, "model": config.model_name, "scale": config.scale_name}
-    typed = {override.lstrip("+").partition("=")[0] for override in config.overrides}
-    default = default_choices()
+    typed, default = {*map(key_of, config.overrides)}, default_choices()
     return {group: name for group, name in choices.items() if group in typed or name not in ("", "[]", default[group])}
 
 
@@ -130,8 +130,7 @@ def started_from(config: RunConfig, checkpoint: Checkpoint | None) -> RunConfig:
     if source is None:
         return replace(adopted, scale_name=f"L{model.depth}-H{model.hidden_size}")
     model_choice, enhancements = (_changing(config, checkpoint.shape, group) for group in GROUPS)
-    replaced = {f"model.{key}" for key in config.model_keys}
-    kept = {key: value for key, value in source.settings.items() if key not in replaced}
+    kept = source.settings_without(*(f"model.{key}" for key in config.model_keys))
     return replace(
         adopted,
         arm=config.arm or "+".join([source.arm, *model_choice, *enhancements]),

@@ -138,5 +138,5 @@ def width(given: list[Block]) -> float:
 
 
 def _metric(run: PlannedRun, name: str) -> float | None:
-    result = run_log.result(run.folder)
-    return result["metrics"].get(name) if result is not None and result["status"] == "finished" else None
+    result = run_log.finished(run.folder)
+    return None if result is None else result["metrics"].get(name)

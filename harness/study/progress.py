@@ -5,7 +5,6 @@ There is no screen where standard output or the error stream is no terminal: the
 
 import sys
 import time
-from types import TracebackType
 from typing import Any, Self
 
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
@@ -65,7 +64,7 @@ class Screen:
             self._bars.start()
         return self
 
-    def __exit__(self, kind: type | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(self, *error: object) -> None:
         if self._bars is not None:
             self._bars.stop()
 
@@ -147,7 +146,7 @@ class RunProgress:
         console.plain(f"{self._label}: started", replaced=self._display.is_shown)
         return self
 
-    def __exit__(self, kind: type | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(self, *error: object) -> None:
         self._display.close()
 
     def show(self, entries: list[dict[str, Any]]) -> None:
@@ -200,7 +199,7 @@ class TimingProgress:
         self._display = _Display("timing", "Timing ", self._screen)
         return self
 
-    def __exit__(self, kind: type | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(self, *error: object) -> None:
         self._display.close()
 
     def launch(self, what: str) -> None:

@@ -50,16 +50,12 @@ def record(config: RunConfig, inputs: Inputs, lifted: list[str]) -> dict[str, An
 def source(commit: str) -> dict[str, str]:
     """Tags that say what was called, by whom, and at which commit."""
     command = shlex.join(["harness", *words(sys.argv[1:])])
-    source_tags = {tags.COMMAND: command, "mlflow.source.name": "python -m harness", "mlflow.source.type": "LOCAL"}
-    source_tags |= {"mlflow.user": _user()}
-    return source_tags | ({"mlflow.source.git.commit": commit} if commit != "unknown" else {})
-
-
-def _user() -> str:
     try:
-        return getpass.getuser()
+        user = getpass.getuser()
     except (KeyError, OSError):  # a user without a name, as in some containers
-        return f"user {os.getuid()}"
+        user = f"user {os.getuid()}"
+    source_tags = {tags.COMMAND: command, "mlflow.source.name": "python -m harness", "mlflow.source.type": "LOCAL"}
+    return source_tags | {"mlflow.user": user} | ({"mlflow.source.git.commit": commit} if commit != "unknown" else {})
 
 
 def prepare(folder: Path, config: RunConfig, run: dict[str, Any]) -> None:
@@ -172,29 +168,15 @@ def _check(folder: Path, weights: bool) -> None:
         )
     if not (folder / run_log.RECORD).exists() and not (folder / run_log.RESULT).exists():
         return
-    try:
-        with FileLock(folder / ".lock", timeout=0):
-            _set_aside(folder, weights)
-    except Timeout:  # it is being run
-        return
-
-
-def _set_aside(folder: Path, weights: bool) -> None:
-    torn = run_log.torn(folder, weights)
-    if torn:
-        names = ", ".join(f"{name} {why}" for name, why in torn.items())
-        console.problem(f"{folder}: {names}: kept as *{checksums.ASIDE}, and the run is made again")
-        _rename(folder, {*torn, run_log.RECORD, run_log.RESULT})
-    elif not _is_timed(folder) and run_log.is_timing_torn(folder):
-        console.problem(f"{folder}: {run_log.TIMING} {run_log.CHANGED}: kept as *{checksums.ASIDE}, and timed again")
-        _rename(folder, {run_log.TIMING})
-
-
-def _rename(folder: Path, names: set[str]) -> None:
-    for path in (folder / name for name in names):
-        if path.exists() or path.is_symlink():
-            path.rename(checksums.aside(path))
-
-
-def _is_timed(folder: Path) -> bool:
-    return tags.SESSION in read(folder)["tags"]
+    with contextlib.suppress(Timeout), FileLock(folder / paths.LOCK, timeout=0):  # one that is being run stays
+        torn, again = run_log.torn(folder, weights), "and the run is made again"
+        names = {*torn, run_log.RECORD, run_log.RESULT}
+        if not torn:
+            if tags.SESSION in read(folder)["tags"] or not run_log.is_timing_torn(folder):
+                return
+            torn, names, again = {run_log.TIMING: run_log.CHANGED}, {run_log.TIMING}, "and timed again"
+        listed = ", ".join(f"{name} {why}" for name, why in torn.items())
+        console.problem(f"{folder}: {listed}: kept as *{checksums.ASIDE}, {again}")
+        for path in (folder / name for name in names):
+            if path.exists() or path.is_symlink():
+                path.rename(checksums.aside(path))

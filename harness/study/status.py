@@ -127,22 +127,15 @@ def of_study(output: str, study: str) -> list[CommandStatus]:
 
 
 def _status(output: str, entry: dict[str, Any]) -> RunStatus:
-    try:
-        return _read_status(output, entry)
-    except TornError as error:  # the same command makes the run again
-        return RunStatus(
-            paths.planned_folder(output, entry["folder"]), entry["title"], TORN, str(error), is_untimed=False, retries=0
-        )
-
-
-def _read_status(output: str, entry: dict[str, Any]) -> RunStatus:
     folder = paths.planned_folder(output, entry["folder"])
-    record, result = run_log.read_json(folder / run_log.RECORD), run_log.result(folder)
-    state, reason = _state(folder, record, result)
     needs = paths.planned_folder(output, entry["needs"]) if entry["needs"] else None
-    needed = run_log.result(needs) if state == NOT_STARTED and needs else None
-    if state == NOT_STARTED and needs and (needed is None or needed["status"] != State.finished):
-        reason = f"it needs the pretraining {needs.name}"
+    try:
+        record, result = run_log.read_json(folder / run_log.RECORD), run_log.result(folder)
+        state, reason = _state(folder, record, result)
+        if state == NOT_STARTED and needs and run_log.finished(needs) is None:
+            reason = f"it needs the pretraining {needs.name}"
+    except TornError as error:  # the same command makes the run again
+        return RunStatus(folder, entry["title"], TORN, str(error), is_untimed=False, retries=0)
     finished = state == State.finished.text
     is_untimed = finished and entry["timed"] and tags.SESSION not in record.get("tags", {})
     return RunStatus(folder, entry["title"], state, reason, is_untimed, len(record.get(tags.RETRIES, [])))

@@ -83,8 +83,7 @@ def conclude(configs: list[RunConfig]) -> int:
         with live_line("preparing data"):
             planned = plan(configs)
         with console.logged(_studies(planned)), _ended_as_interrupted(), tracked(planned, _opened(configs[0])):
-            states = [run_log.result(run.folder) for run in planned]
-            finished = sum(state is not None and state["status"] == State.finished for state in states)
+            finished = sum(run_log.finished(run.folder) is not None for run in planned)
             console.plain(f"{finished} of {counted(len(planned), 'run')} finished")
         return 0
 
