@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, fields, replace
-from pathlib import Path
 
 from omegaconf import OmegaConf
 
@@ -81,7 +80,7 @@ def _differing_keys(config: RunConfig, shape: EncoderConfig) -> dict[str, list[s
     """Group -> its keys in which the composed model differs from the weights."""
     keys = [field.name for field in fields(EncoderConfig) if field.name not in (*UNSHAPED, *config.model_keys)]
     different = [key for key in keys if getattr(config.model, key) != getattr(shape, key)]
-    of_scale = _keys_in(CONF / "scale", [config.scale_name or "base"]) or _keys_in(CONF / "scale", ["base"])
+    of_scale = _keys_of_scale(config.scale_name) or _keys_of_scale("base")
     of_enhancement = said_by(config, "enhancement")
     others = [key for key in different if key not in of_scale]
     return {
@@ -91,11 +90,10 @@ def _differing_keys(config: RunConfig, shape: EncoderConfig) -> dict[str, list[s
     }
 
 
-def _keys_in(folder: Path, choices: Iterable[str]) -> set[str]:
-    """Keys of the model that these choices set; none for files of the user, which are elsewhere."""
-    paths = [folder / f"{choice}.yaml" for choice in choices]
-    nodes = [OmegaConf.load(path) for path in paths] if all(path.is_file() for path in paths) else []
-    return {str(key) for node in nodes for key in node.get("model", node)}
+def _keys_of_scale(name: str) -> set[str]:
+    """Keys of the model that a scale sets; none for a file of the user, which is elsewhere."""
+    path = CONF / "scale" / f"{name}.yaml"
+    return {str(key) for key in OmegaConf.load(path)} if path.is_file() else set()
 
 
 def _chosen(config: RunConfig) -> dict[str, str]:

@@ -58,7 +58,7 @@ def execute(folder: Path, config: RunConfig, ranks: Ranks = ALONE) -> None:
         write_json(folder / "environment.json", facts.environment(config.hardware))
     try:
         inputs, machine = Inputs(**record["inputs"]), Machine(config.hardware, distributed.local_rank())
-        if inputs.data is None:
+        if inputs.is_pretraining:
             corpus = sequences.read(config.output, inputs.corpus)
             run_log.values({"corpus/tokens": corpus.tokens("train"), "corpus/documents": corpus.documents("train")})
             objective = pretrain(config, corpus, machine, run_log, record["training"], Baseline(machine), ranks)

@@ -15,7 +15,6 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from harness import arms, processes, tags, tasks
 from harness.checkpoints import language_model
@@ -35,6 +34,7 @@ from harness.tasks import prepared
 from harness.tasks.batches import padded_shapes
 from harness.terminal import counted, duration
 from harness.tracking import run_log
+from harness.tracking.run_log import Entry, Record, Result
 from harness.training import pretrain, pretrain_steps
 from harness.training.loop import Position
 from models.adapt import adapt
@@ -132,8 +132,8 @@ class Finished:
 
     folder: Path
     kind: tuple[str, ...]
-    record: dict[str, Any]
-    result: dict[str, Any]
+    record: Record
+    result: Result
 
     @property
     def replicate(self) -> Replicate:
@@ -179,7 +179,7 @@ def _memory(metrics: dict[str, float]) -> float | None:
 def work(run: PlannedRun) -> Work:
     """What one run computes, counted on its own data."""
     config, options = run.config, run.config.pretrain
-    if run.inputs.data is None:
+    if run.inputs.is_pretraining:
         corpus = sequences.read(config.output, run.inputs.corpus)
         objective = pretrain.build(config, corpus.vocabulary())
         parameters = size.of_objective(objective)["model/params_total"]
@@ -226,7 +226,7 @@ def _scratch(output: str) -> tempfile.TemporaryDirectory:
 def _run_shortened(run: PlannedRun, folder: Path, steps: int, passive: bool) -> tuple[float, dict[str, float]] | None:
     """Seconds of the worker, and its results up to the end of its training."""
     config, inputs, last = run.config, replace(run.inputs, pretrained=None), "inference/peak_memory_bytes"
-    if inputs.data is None:
+    if inputs.is_pretraining:
         budget = {"tokens": None, "flops": None, "seconds": None, "steps": steps, "evaluations": 1, "keep": []}
         config, last = replace(config, pretrain=replace(config.pretrain, **budget)), None
     elif config.finetune.enabled:
@@ -253,19 +253,19 @@ def _run_shortened(run: PlannedRun, folder: Path, steps: int, passive: bool) -> 
     return (seconds, results | {"steps": float(steps)}) if ended else None
 
 
-def _results(entries: list[dict[str, Any]]) -> dict[str, float]:
+def _results(entries: list[Entry]) -> dict[str, float]:
     return {entry["result"]: entry["value"] for entry in entries if "result" in entry}
 
 
 def _extrapolated(run: PlannedRun, needed: Work, seconds: float, results: dict[str, float]) -> Pace:
-    phase = "pretrain" if run.inputs.data is None else "finetune"
+    phase = "pretrain" if run.inputs.is_pretraining else "finetune"
     trained = results.get(f"{phase}/duration_s", 0.0)
     source, memory = f"a probe of {results['steps']:.0f} steps", _memory(results)
     if not trained:
         return Pace(seconds, memory, "a probe")
     each = trained / results["steps"]
     whole = needed.seconds if needed.seconds is not None else each * needed.steps
-    if run.inputs.data is None:
+    if run.inputs.is_pretraining:
         evaluation = results.get("pretrain/evaluation_s", 0.0)
         overhead = seconds - trained - evaluation
         return Pace(overhead + whole + evaluation * run.config.pretrain.evaluations, memory, source)

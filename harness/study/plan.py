@@ -67,7 +67,7 @@ class PlannedRun:
     @property
     def is_to_be_timed(self) -> bool:
         """Whether its inference is timed once it has finished."""
-        return self.inputs.data is not None and self.config.measure.enabled
+        return not self.inputs.is_pretraining and self.config.measure.enabled
 
 
 def plan(composed: list[RunConfig]) -> list[PlannedRun]:
@@ -81,7 +81,7 @@ def plan(composed: list[RunConfig]) -> list[PlannedRun]:
         for run in _runs(config, cache, planned):
             run.notes = [*filter(None, (_smaller_vocabulary(config, run.config), note(run.config)))]
             first = planned.setdefault(run.folder, run)
-            if run.inputs.data is not None and first.config.label != run.config.label:  # a pretraining may serve several
+            if not run.inputs.is_pretraining and first.config.label != run.config.label:  # a pretraining may serve several
                 raise InputError(
                     f"{first.config.label!r} and {run.config.label!r} are one run: what they differ in has no effect here; "
                     "leave one of them out"
@@ -94,7 +94,7 @@ def plan(composed: list[RunConfig]) -> list[PlannedRun]:
         lifted = identity.lifted(run.identity for run in of_task)
         for run in of_task:
             run.lifted = lifted
-    _choose_what_is_kept([run for run in runs if run.inputs.data is not None])
+    _choose_what_is_kept([run for run in runs if not run.inputs.is_pretraining])
     return run_order(runs)
 
 
@@ -126,17 +126,23 @@ def _choose_what_is_kept(runs: list[PlannedRun]) -> None:
         run.config = replace(run.config, finetune=replace(finetune, keep=finetune.keep or default))
 
 
+def not_needed(planned: list[PlannedRun]) -> list[PlannedRun]:
+    """Those that no other one needs: all but the pretrainings that runs start from."""
+    needed = {id(run.needs) for run in planned}
+    return [run for run in planned if id(run) not in needed]
+
+
 def run_order(planned: list[PlannedRun]) -> list[PlannedRun]:
     """Pretrainings first; then, for each task and seed, all arms in a random order.
 
     Runs that are compared train close in time, and no arm is always first. The same command gives the same order.
     """
-    on_task = (run for run in planned if run.inputs.data is not None)
+    on_task = (run for run in planned if not run.inputs.is_pretraining)
     blocks = grouped(((run.config.task.name, run.config.seed), run) for run in on_task)
     for (task, seed), block in blocks.items():
         random.Random(f"{task} {seed} {len(block)}").shuffle(block)
     trained = (run for block in blocks.values() for run in block)
-    return [*(run for run in planned if run.inputs.data is None), *trained]
+    return [*(run for run in planned if run.inputs.is_pretraining), *trained]
 
 
 def _smaller_vocabulary(composed: RunConfig, config: RunConfig) -> str | None:

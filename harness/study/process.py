@@ -9,7 +9,6 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 from filelock import FileLock, Timeout
 
@@ -24,7 +23,7 @@ from harness.study.progress import RunProgress, Screen
 from harness.study.schedule import INTERRUPTED, LOOKS_AGAIN_S, End
 from harness.terminal import console
 from harness.tracking import run_log
-from harness.tracking.run_log import State
+from harness.tracking.run_log import Record, Result, State
 from harness.tracking.trackers import TrackedRun, Trackers
 
 POLL_S = 0.5
@@ -196,7 +195,7 @@ def run_to_end(run: PlannedRun, command: Command, again: bool) -> Outcome | None
             result, record = run_log.result(run.folder), run_log.read_json(run.folder / run_log.RECORD)
             command.micro_batches.learn(run, record)
             if result is not None and not all(folder.is_dir() for folder in run.needs_weights):
-                key, result = "pretrain.keep" if run.inputs.data is None else "finetune.keep", None
+                key, result = "pretrain.keep" if run.inputs.is_pretraining else "finetune.keep", None
                 console.plain(f"{run.label}: finished without its weights, which {key} asks for: runs again")
             if result is None or run.config.rerun:
                 return _start_workers(run, command), True
@@ -255,7 +254,7 @@ def _start_workers(run: PlannedRun, command: Command) -> End:
         record, first = run_folder.record(run.config, run.inputs, run.lifted), command.micro_batches.first(run)
         record |= {tags.PIECES: first} if first else {}
         run_folder.prepare(run.folder, run.config, record)
-        resumes = run.inputs.data is None and not run.config.rerun  # the same pretraining on other devices
+        resumes = run.inputs.is_pretraining and not run.config.rerun  # the same pretraining on other devices
         if resumes and (other := run_folder.take_over(run.folder, run.config, record)):
             console.plain(f"{run.label}: resumes what {other.name} left on other devices")
     tracked = TrackedRun(command.trackers, run.config, record, run.folder)
@@ -298,7 +297,7 @@ def _start_workers(run: PlannedRun, command: Command) -> End:
     return ended
 
 
-def _warn(run: PlannedRun, result: dict[str, Any] | None, record: dict[str, Any]) -> None:
+def _warn(run: PlannedRun, result: Result | None, record: Record) -> None:
     """Says so where a pretraining has finished that has not learned as it should."""
     if result and (warning := plateau.warning(result["metrics"], record["parameters"])):
         console.problem(f"{run.label}: warning: {warning}")
@@ -327,7 +326,7 @@ def _follow(
     return watch.ending(worker.returncode, tracked.folder / run_log.LOG), complaint
 
 
-def end_of(ending: Ending, result: dict[str, Any] | None, complaint: str | None) -> End:
+def end_of(ending: Ending, result: Result | None, complaint: str | None) -> End:
     """From the end of the worker's process, the result that it left, and the complaint for which it was ended, if any."""
     if result is not None:  # it was written whole, whatever happened after
         state = State(result["status"])

@@ -21,7 +21,7 @@ from harness.config.resolve import refuse_impossible
 from harness.config.schema import FinetuneConfig, RunConfig, SearchConfig
 from harness.errors import InputError, unknown
 from harness.terminal import console, counted
-from harness.tracking.run_log import State
+from harness.tracking.run_log import Result, State
 
 SECTION = "finetune."
 """Of the keys that may be searched: trials share their data and their pretraining."""
@@ -160,7 +160,7 @@ class Search:
             overrides=_overrides(config, values),
         )
 
-    def take(self, result: dict[str, Any] | None, rung: int) -> None:
+    def take(self, result: Result | None, rung: int) -> None:
         """Takes the result of the current trial after this rung."""
         score = result["metrics"].get(SCORE) if result is not None and result["status"] == State.finished else None
         states = _optuna().trial.TrialState
@@ -229,7 +229,7 @@ class Searches:
                 trials_in_all = max(search.config.search.trials for search in searches)
                 yield [run for _, run in trials], f"search: trial {number + 1} of {trials_in_all}{budget}"
 
-    def take(self, results: list[dict[str, Any] | None]) -> None:
+    def take(self, results: list[Result | None]) -> None:
         """Takes the results of the trials, None for one that failed."""
         for search, result in zip(self._running, results, strict=True):
             search.take(result, self._rung)

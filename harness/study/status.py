@@ -19,7 +19,7 @@ from harness.errors import InputError
 from harness.redact import words
 from harness.terminal import counted
 from harness.tracking import run_log
-from harness.tracking.run_log import State
+from harness.tracking.run_log import Record, Result, State
 
 if TYPE_CHECKING:  # whoever reads the state of a study imports no torch
     from harness.study.plan import PlannedRun
@@ -141,7 +141,7 @@ def _status(output: str, entry: dict[str, Any]) -> RunStatus:
     return RunStatus(folder, entry["title"], state, reason, is_untimed, len(record.get(tags.RETRIES, [])))
 
 
-def _state(folder: Path, record: dict[str, Any], result: dict[str, Any] | None) -> tuple[str, str]:
+def _state(folder: Path, record: Record, result: Result | None) -> tuple[str, str]:
     end = record.get(tags.END, {})
     if result is not None:
         return State(result["status"]).text, end.get("reason", "")

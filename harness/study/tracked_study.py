@@ -35,7 +35,7 @@ REPORTER = "reports.after_sweep"
 
 def first_arm(planned: Sequence[PlannedRun]) -> str:
     """The arm that the command names first; of pretrainings only where it runs nothing else."""
-    tasks = [run for run in planned if run.inputs.data is not None]
+    tasks = [run for run in planned if not run.inputs.is_pretraining]
     return min(tasks or planned, key=lambda run: run.place).config.label
 
 
@@ -130,7 +130,7 @@ def plan_of(planned: Sequence[PlannedRun]) -> list[dict[str, str]]:
     """What each planned run is, in the order of running, and whether it has a result."""
     entries = []
     for run in planned:
-        result, is_pretrained = run_log.result(run.folder), run.inputs.pretraining or not run.inputs.data
+        result, is_pretrained = run_log.result(run.folder), run.inputs.pretraining or run.inputs.is_pretraining
         entry = {
             tags.ARM: run.config.label,
             tags.SCALE: run.config.scale_name,

@@ -31,7 +31,7 @@ from mlflow.exceptions import MlflowException
 from harness import paths, plateau, tags
 from harness.redact import whole
 from harness.tracking import database, pages, run_log
-from harness.tracking.run_log import State
+from harness.tracking.run_log import Entry, Record, Result, State
 from harness.tracking.trackers import Backend
 
 END_STATES = dict.fromkeys(State, "FAILED") | {State.finished: "FINISHED", State.killed: "KILLED"}
@@ -96,7 +96,7 @@ class Tracker(Backend):
         """Address of the study's table in the UI: on the tracking server, or on a UI that is started for the file."""
         return pages.table_address(self.experiment, self.uri.rstrip("/") if self.uri.startswith("http") else pages.ADDRESS)
 
-    def begin(self, record: dict[str, Any], folder: Path | None = None) -> str:
+    def begin(self, record: Record, folder: Path | None = None) -> str:
         """Run id of this attempt, created with its tags and parameters unless it exists; sets its state to RUNNING.
 
         Another process that adds the run of the folder, too, is waited for.
@@ -120,7 +120,7 @@ class Tracker(Backend):
         self._ids[record["attempt"]] = run_id
         return run_id
 
-    def add(self, record: dict[str, Any], folder: Path, entries: list[dict[str, Any]]) -> None:
+    def add(self, record: Record, folder: Path, entries: list[Entry]) -> None:
         """Adds what a finished run got later: points of curves, results, files, then tags. A run that MLflow lacks stays so."""
         run_id = self.find(record["attempt"])
         if run_id is not None:
@@ -129,18 +129,18 @@ class Tracker(Backend):
             self._add_result(run_id, folder, "finished")
             self._set_tags(run_id, record["tags"])
 
-    def curves(self, record: dict[str, Any], entries: list[dict[str, Any]]) -> None:
+    def curves(self, record: Record, entries: list[Entry]) -> None:
         points = [Metric(e["key"], e["value"], e["time"], e["step"]) for e in entries if "key" in e]
         for start in range(0, len(points), BATCH):
             self._client.log_batch(self._ids[record["attempt"]], metrics=points[start : start + BATCH])
 
-    def end(self, record: dict[str, Any], folder: Path, status: str) -> None:
+    def end(self, record: Record, folder: Path, status: str) -> None:
         run_id = self._ids[record["attempt"]]
         result = self._add_result(run_id, folder, status)
         self._set_tags(run_id, {"status": status})
         self._client.set_terminated(run_id, END_STATES[status], result["time"])
 
-    def sync_if_stale(self, record: dict[str, Any], folder: Path) -> bool:
+    def sync_if_stale(self, record: Record, folder: Path) -> bool:
         """Sends a run again whose result in its folder is another than its state here; whether it was."""
         if self._states is None:
             self._states = {
@@ -158,7 +158,7 @@ class Tracker(Backend):
     def _runs(self, condition: str) -> list[Run]:
         return _every_run(self._client, [self.experiment], condition)
 
-    def _add_result(self, run_id: str, folder: Path, status: str) -> dict[str, Any]:
+    def _add_result(self, run_id: str, folder: Path, status: str) -> Result:
         result = run_log.result(folder) or {"metrics": {}, "time": run_log.now_ms()}
         last = result.get("steps", {})  # steps of values that end a curve
         main, details = pages.main_and_details(result["metrics"], last)
@@ -272,7 +272,7 @@ class Tracker(Backend):
             self._client.set_terminated(run.info.run_id, "KILLED")
         return len(gone)
 
-    def _pretraining_run(self, record: dict[str, Any]) -> dict[str, str]:
+    def _pretraining_run(self, record: Record) -> dict[str, str]:
         """Tag with the id of the run that pretrained the weights, in any study."""
         folder = record.get("inputs", {}).get("pretrained")
         attempt = run_log.read_json(Path(folder) / run_log.RECORD).get("attempt") if folder else None

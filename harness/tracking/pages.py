@@ -285,8 +285,8 @@ COLUMNS = (
 )
 
 
-MOST_TASKS = 10
-"""Tasks with a column of their own."""
+MOST_TASKS, MOST_VARIED = 10, 4
+"""Tasks, and parameters that vary, with a column of their own."""
 
 
 def table_address(experiment: str, address: str = ADDRESS) -> str:
@@ -317,9 +317,9 @@ def view(metrics: Iterable[str], varied: Iterable[str], now_ms: int) -> str:
     return json.dumps({"name": VIEW, "createdAt": now_ms, "updatedAt": now_ms, "state": json.dumps(state)})
 
 
-def varied_parameters(of_runs: Iterable[Mapping[str, str]], most: int = 4) -> list[str]:
+def varied_parameters(of_runs: Iterable[Mapping[str, str]]) -> list[str]:
     """Parameters of the runs that differ between them and that the arm, task and seed do not say already."""
     runs = list(of_runs)
     said = ("model_name", "scale_name", "task.", "seed", "enhancements.", "model.")
     keys = dict.fromkeys(key for run in runs for key in run if not key.startswith(said))
-    return [key for key in keys if len({run.get(key) for run in runs}) > 1][:most]
+    return [key for key in keys if len({run.get(key) for run in runs}) > 1][:MOST_VARIED]

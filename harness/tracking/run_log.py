@@ -30,6 +30,13 @@ from harness.checksums import TornError
 from harness.config import command_line
 from harness.errors import InputError
 
+Record = dict[str, Any]
+"""Content of `run.json`: tags, parameters and inputs of a run, and how it ended."""
+Result = dict[str, Any]
+"""Content of `result.json`: status, time, metrics, and the steps of those that end a curve."""
+Entry = dict[str, Any]
+"""A line of `metrics.jsonl`: a stage, a point of a curve, or a result."""
+
 
 class State(StrEnum):
     """How a run ended. `finished` and `diverged` are results; a run in another state is tried again by the next command."""
@@ -225,17 +232,17 @@ class RunLog:
         result["files"] = checksums.of_files(self.folder, [LINES, *(name for name in files if name not in UNCHECKED)])
         write_json(self.folder / RESULT, checksums.with_checksum(result))
 
-    def _write(self, entry: dict[str, Any]) -> None:
+    def _write(self, entry: Entry) -> None:
         self._lines.write(_line({"time": now_ms(), **entry}))
 
 
-def _line(entry: dict[str, Any]) -> str:
+def _line(entry: Entry) -> str:
     """One line, with the checksum of what is before it."""
     text = json.dumps(entry, allow_nan=False)
     return f'{text[:-1]}, "{checksums.KEY}": {zlib.crc32(text.encode())}}}\n'
 
 
-def _entries(lines: bytes, path: Path) -> list[dict[str, Any]]:
+def _entries(lines: bytes, path: Path) -> list[Entry]:
     """The entries of whole lines, without their checksums; TornError for one that was not written so."""
     entries = []
     for line in lines.splitlines():
@@ -257,7 +264,7 @@ class Reader:
         self._path = folder / LINES
         self.offset = 0  # bytes that were read
 
-    def new_entries(self) -> list[dict[str, Any]]:
+    def new_entries(self) -> list[Entry]:
         """Entries that were completed since the last call; TornError for lines that are none."""
         if not self._path.exists():
             return []
@@ -269,12 +276,12 @@ class Reader:
         return _entries(whole, self._path)
 
 
-def result(folder: Path) -> dict[str, Any] | None:
+def result(folder: Path) -> Result | None:
     """The result of a run; None if it has none yet. TornError for a torn one."""
     return read_json(folder / RESULT) or None
 
 
-def finished(folder: Path) -> dict[str, Any] | None:
+def finished(folder: Path) -> Result | None:
     """The result of a run that has finished; None for any other. TornError for a torn one."""
     ended = result(folder)
     return ended if ended and ended["status"] == State.finished else None
@@ -297,7 +304,7 @@ def drop_later(folder: Path, file: str) -> None:
     os.truncate(folder / LINES, size)
 
 
-def records(output: str) -> dict[Path, dict[str, Any]]:
+def records(output: str) -> dict[Path, Record]:
     """Folder -> record of every run below `output`; a torn record, or one behind a link, is printed and left out.
 
     InputError for a record whose names would lead elsewhere.
@@ -315,7 +322,7 @@ def records(output: str) -> dict[Path, dict[str, Any]]:
     return by_folder
 
 
-def _refuse_foreign_names(path: Path, record: dict[str, Any]) -> None:
+def _refuse_foreign_names(path: Path, record: Record) -> None:
     """InputError for a study that cannot be a folder, and for an attempt that is no word; trackers make paths of both."""
     try:
         command_line.refuse_study(str(record.get("tags", {}).get(tags.STUDY, "unnamed")))

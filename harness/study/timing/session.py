@@ -220,12 +220,10 @@ class Session:
         if not timed:
             return
         rounds = max(variant.config.measure.rounds for variant in timed)
-        replicates = sum(variant.is_aa_replicate for variant in timed)
-        counts = f"{counted(len(timed) - replicates, 'variant')} and {counted(replicates, 'A/A replicate')}"
+        counts = f"{self._counts()}, at most {counted(rounds, 'round')}"
         first = self.saved.rounds
         resumed = f"; resumes at round {first + 1}" if first else ""
-        most = counted(rounds, "round")
-        console.plain(f"Timing {counts}, at most {most} (measure=none skips this; session {self.name}{resumed})")
+        console.plain(f"Timing {counts} (measure=none skips this; session {self.name}{resumed})")
         began, done = time.monotonic(), first
         with TimingProgress(sum(max(0, variant.config.measure.rounds - first) for variant in timed), screen) as progress:
             for number in range(first, rounds):
@@ -260,6 +258,10 @@ class Session:
         for variant in timed:
             if variant.failed is not None:
                 console.problem(f"Timing of {variant.title} failed: {variant.failed}")
+
+    def _counts(self) -> str:
+        replicates = sum(variant.is_aa_replicate for variant in self._timed.values())
+        return f"{counted(len(self._timed) - replicates, 'variant')} and {counted(replicates, 'A/A replicate')}"
 
     def _launch(self, variant: Timed, number: int) -> None:
         """One launch, repeated while other processes keep more than measure.foreign_cpus busy; the least disturbed counts."""
