@@ -4,8 +4,6 @@ A checkpoint is loaded and run once before it gets its name. B texts, T tokens, 
 """
 
 import json
-import os
-import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -19,10 +17,9 @@ from torch import Tensor
 from harness import paths
 from harness.checkpoints import finetuned, native
 from harness.data.tokenizer import special_ids
-from harness.errors import InputError, writing
+from harness.errors import InputError
 from models.batch import Batch
 from models.config import EncoderConfig
-from models.encoder import Encoder
 from models.heads import SequenceClassifier
 from models.huggingface import config_of, exported, expresses_masked_head, homeless, load, published
 from models.huggingface.task_heads import ON_TOKENS, task_keys, token_head
@@ -62,8 +59,7 @@ def export(checkpoint: Path, out: Path, family: str | None = None, card: str | N
     InputError for weights that cannot be read, a shape that no family expresses, an `out` that is not empty, or a checkpoint
     that does not compute what the model does.
     """
-    if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise InputError(f"to={str(out)!r} is there already; expected a new or an empty folder")
+    native.refuse_filled(out)
     state, shape = native.read(checkpoint)
     tokenizer = _tokenizer(checkpoint / native.TOKENIZER, shape)
     task = finetuned.read_task(checkpoint) if finetuned.is_finetuned(checkpoint) else None
@@ -85,32 +81,27 @@ def export(checkpoint: Path, out: Path, family: str | None = None, card: str | N
     texts = (
         {"config.json": json.dumps(config, indent=2) + "\n"} | tokenizer.files | ({} if card is None else {"README.md": card})
     )
-    checked = _write(out, texts, found, lambda folder: check(folder, _of_encoder(state), shape, read))
-    encoder = exported(_of_encoder(state), shape, config)
+    with native.exported(out) as building:
+        for name, text in texts.items():
+            (building / name).write_text(text, encoding="utf-8")
+        save_file(found, building / "model.safetensors", metadata={"format": "pt"})
+        paths.share(building / "model.safetensors")
+        checked = check(building, state, shape, read)
+    encoder = exported({name: tensor for name, tensor in state.items() if name.startswith("encoder.")}, shape, config)
     heads = [name for name in found if name not in encoder]
-    initialised = _missing_parts(config["model_type"], heads, state, left_out)
-    return Export(out, config["model_type"], len(found), heads, left_out, initialised, checked)
+    family, has = config["model_type"], {name.partition(".")[0] for name in state if name not in left_out}
+    initialised = {
+        "the pooler of AutoModel": family in POOLED and not any(".pooler." in name for name in heads),
+        "the head of AutoModelForMaskedLM": expresses_masked_head(family) and "masked_head" not in has,
+        # that of T5 has a decoder and a dense layer
+        "the head of AutoModelForSequenceClassification": "head" not in has or family == "t5",
+    }
+    return Export(out, family, len(found), heads, left_out, [part for part, lacks in initialised.items() if lacks], checked)
 
 
 def _shortened(name: str) -> str:
     """The name to print: one for all tensors of the generator, which is an encoder of its own."""
     return GENERATOR if name.startswith(f"{GENERATOR}.") else name
-
-
-def _of_encoder(state: dict[str, Tensor]) -> dict[str, Tensor]:
-    return {name: tensor for name, tensor in state.items() if name.startswith("encoder.")}
-
-
-def _missing_parts(family: str, heads: list[str], state: dict[str, Tensor], left_out: list[str]) -> list[str]:
-    """Parts of the family's models that the checkpoint lacks."""
-    has = {name.partition(".")[0] for name in state if name not in left_out}
-    parts = {
-        "the pooler of AutoModel": family in POOLED and not any(".pooler." in name for name in heads),
-        "the head of AutoModelForMaskedLM": expresses_masked_head(family) and "masked_head" not in has,
-        "the head of AutoModelForSequenceClassification": "head" not in has
-        or family == "t5",  # theirs has a decoder and a dense layer
-    }
-    return [part for part, absent in parts.items() if absent]
 
 
 @dataclass(frozen=True)
@@ -153,32 +144,13 @@ def _lowercase(normalizer: dict | None) -> bool | None:
     return next((step["lowercase"] for step in steps if step.get("type") == "BertNormalizer"), None)
 
 
-def _write(out: Path, texts: dict[str, str], tensors: dict[str, Tensor], checking: Callable[[Path], str]) -> str:
-    """The result of `checking` on the complete folder, before it gets its name; if that raises, nothing is left."""
-    building = out.with_name(f".{out.name}.{os.getpid()}")
-    try:
-        with writing(out):
-            shutil.rmtree(building, ignore_errors=True)
-            building.mkdir(parents=True)
-            for name, text in texts.items():
-                (building / name).write_text(text, encoding="utf-8")
-            save_file(tensors, building / "model.safetensors", metadata={"format": "pt"})
-            paths.share(building / "model.safetensors")
-            checked = checking(building)
-            building.rename(out)
-    finally:
-        shutil.rmtree(building, ignore_errors=True)
-    return checked
-
-
 Reader = Callable[[Path, Tensor], tuple[str, Tensor]]
 """A checkpoint and ids (B, T) -> the reader's name and the last hidden states (B, T, D)."""
 
 
 def check(folder: Path, state: dict[str, Tensor], shape: EncoderConfig, read: Reader) -> str:
     """The reader's name and the largest difference of its hidden states from ours; InputError where it fails or they differ."""
-    encoder = Encoder(shape).eval()
-    encoder.load_state_dict({name.removeprefix("encoder."): tensor for name, tensor in state.items()})
+    encoder = native.encoder_of(state, shape).eval()
     length = min(CHECKED_TOKENS, shape.longest_text)
     ids = torch.arange(2 * length).view(2, length) % shape.vocab_size
     ids = ids.masked_fill(ids == shape.pad_token_id, (shape.pad_token_id + 1) % shape.vocab_size)

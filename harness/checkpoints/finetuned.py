@@ -1,9 +1,7 @@
 """The checkpoint of a fine-tuning: weights with the head of the task, and `task.json` with what the head predicts."""
 
-import json
-import os
 import shutil
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,7 +9,7 @@ from harness import checksums
 from harness.checkpoints import native
 from harness.config.choices import TaskKind
 from harness.config.schema import TaskConfig
-from harness.errors import InputError
+from harness.errors import InputError, unknown
 from harness.tracking.run_log import write_json
 
 if TYPE_CHECKING:
@@ -57,17 +55,12 @@ def save(folder: Path, model: "Classifier", task: TaskConfig, tokenizer: Path) -
         num_outputs=0 if model.head is None else model.head.out_features,
         max_length=task.max_length,
     )
-    building = folder.with_name(f".{folder.name}.{os.getpid()}")
-    shutil.rmtree(building, ignore_errors=True)
-    try:
+    with native.whole(folder) as building:
         native.save(building, model.state_dict(), model.encoder.config)
         shutil.copyfile(tokenizer, building / native.TOKENIZER)
         write_json(building / TASK, asdict(facts))
         checksums.seal(building)
         shutil.rmtree(folder, ignore_errors=True)
-        building.rename(folder)
-    finally:
-        shutil.rmtree(building, ignore_errors=True)
 
 
 def is_finetuned(folder: Path) -> bool:
@@ -77,16 +70,12 @@ def is_finetuned(folder: Path) -> bool:
 
 def read_task(folder: Path) -> TaskFacts:
     """What `save` wrote; InputError naming the file that is missing or torn, or the run that is not a fine-tuning."""
-    path, names = folder / TASK, {field.name for field in fields(TaskFacts)}
-    if not path.is_file():
+    if not is_finetuned(folder):
         raise InputError(f"{folder} lacks {TASK}: expected the checkpoint of a fine-tuning, run with finetune.keep=last")
-    try:
-        values = json.loads(path.read_text())
-    except (OSError, ValueError) as error:
-        raise InputError(f"{path} is not JSON, it may be torn: {error}") from error
-    if not isinstance(values, dict) or values.keys() != names or str(values["kind"]) not in TaskKind.__members__:
-        raise InputError(f"{path} must have the keys {', '.join(sorted(names))}, and a known kind of task")
-    return native.typed(path, TaskFacts, values)
+    facts = native.typed(folder / TASK, TaskFacts)
+    if facts.kind not in TaskKind.__members__:
+        raise unknown("kind", facts.kind, TaskKind.__members__, str(folder / TASK))
+    return facts
 
 
 def load_finetuned(folder: Path) -> "tuple[Classifier, TaskFacts, Path]":

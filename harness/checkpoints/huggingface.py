@@ -16,6 +16,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor
 
+from harness.checkpoints import native
 from harness.config.adopted import Checkpoint
 from harness.config.schema import RunConfig, TokenizerConfig
 from harness.data import tokenizer as tokenizers
@@ -65,14 +66,9 @@ def _downloaded(name: str, key: str) -> Path:
         ) from error
 
 
-def read_config(folder: Path, key: str = "model.init_from") -> dict[str, Any]:
-    """The checkpoint's config.json; InputError if it is not a JSON object."""
-    return _object(folder / "config.json", key)
-
-
 def _read_for(config: RunConfig, folder: Path) -> dict[str, Any]:
     """The config.json; that of a T5 is read with its decoder where model.body=encoder_decoder."""
-    published = read_config(folder)
+    published = _object(folder / "config.json", "model.init_from")
     return t5.with_decoder(published) if config.model.body is Body.encoder_decoder else published
 
 
@@ -193,15 +189,20 @@ def load_encoder(config: RunConfig, encoder: Encoder) -> dict[str, Origin]:
     InputError naming tensors of the encoder that are missing, left over or of another shape.
     """
     folder = folder_of(config.model.init_from)
-    state, shape = _encoder_of(folder, _read_for(config, folder), "model.init_from")
+    state, shape = encoder_of(folder, "model.init_from", _read_for(config, folder))
     state = {name: tensor for name, tensor in state.items() if name.startswith("encoder.")}
-    source = replace(shape, **{key: getattr(config.model, key) for key in OF_HEAD})
+    source = with_head_of(config.model, shape)
     expected = {f"encoder.{name}": tensor.shape for name, tensor in on_meta(source, 1).encoder.state_dict().items()}
     if wrong := sorted(dict(expected.items() ^ {name: tensor.shape for name, tensor in state.items()}.items())):
         raise InputError(f"model.init_from={config.model.init_from!r}: tensors do not fit the encoder: {', '.join(wrong[:8])}")
     state, origins = derived(state, source, config.model, config.model.keep_layers, rows_of(config.tokenizer, folder))
-    encoder.load_state_dict({name.removeprefix("encoder."): tensor for name, tensor in state.items()}, strict=False)
+    encoder.load_state_dict(native.part(state, "encoder."), strict=False)
     return origins
+
+
+def with_head_of(model: EncoderConfig, shape: EncoderConfig) -> EncoderConfig:
+    """The shape of weights, with those keys of the model that its head reads."""
+    return replace(shape, **{key: getattr(model, key) for key in OF_HEAD})
 
 
 def pooler_of(config: RunConfig) -> dict[str, Tensor]:
@@ -209,21 +210,20 @@ def pooler_of(config: RunConfig) -> dict[str, Tensor]:
     if config.model.init_from is None or config.model.random_weights:
         return {}
     folder = folder_of(config.model.init_from)
-    state, _ = _encoder_of(folder, _read_for(config, folder), "model.init_from")
+    state, _ = encoder_of(folder, "model.init_from", _read_for(config, folder))
     return {name: tensor for name, tensor in state.items() if name.startswith("pooler.")}
 
 
 def _as_published(config: RunConfig, folder: Path, model: Classifier) -> tuple[dict[str, Any], EncoderConfig]:
     """The published tensors under our names, and their shape with the model's head. ValueError where they do not fit."""
     published = _read_for(config, folder)
-    own = {key: getattr(config.model, key) for key in OF_HEAD}
-    shape = replace(_shape(published, "model.init_from", str(folder)), **own)
+    shape = with_head_of(config.model, _shape(published, "model.init_from", str(folder)))
     return translated(on_meta(shape, len(model.head.weight), type(model)), _weights(folder), published)[0], shape
 
 
 def masked_lm(folder: Path, key: str) -> tuple[dict[str, Any], EncoderConfig]:
     """Encoder and masked-LM head of a published model under our names, and their shape; InputError without a head."""
-    state, published = _weights(folder), read_config(folder, key)
+    state, published = _weights(folder), _object(folder / "config.json", key)
     shape = _shape(published, key, str(folder))
     try:
         encoder, _ = translated(on_meta(shape, 1), state, published)
@@ -232,12 +232,12 @@ def masked_lm(folder: Path, key: str) -> tuple[dict[str, Any], EncoderConfig]:
         raise InputError(f"{key}={str(folder)!r}: {error}") from error
 
 
-def encoder_of(folder: Path, key: str) -> tuple[dict[str, Any], EncoderConfig]:
-    """Tensors of a published model with any head under our names, and its shape; InputError for an unknown family."""
-    return _encoder_of(folder, read_config(folder, key), key)
+def encoder_of(folder: Path, key: str, published: dict[str, Any] | None = None) -> tuple[dict[str, Any], EncoderConfig]:
+    """Tensors of a published model with any head under our names, and its shape; InputError for an unknown family.
 
-
-def _encoder_of(folder: Path, published: dict[str, Any], key: str) -> tuple[dict[str, Any], EncoderConfig]:
+    `published`: its config.json as it is to be read.
+    """
+    published = published or _object(folder / "config.json", key)
     shape = _shape(published, key, str(folder))
     try:
         return module_of(published).tensors(_weights(folder), shape), shape

@@ -6,7 +6,6 @@ from pathlib import Path
 from harness.checkpoints import huggingface, native
 from harness.config.schema import RunConfig
 from harness.errors import InputError
-from models.changes import OF_HEAD
 from models.derive import RANDOM, Origin, derived
 from models.objectives import build
 from models.objectives.base import Objective, Vocabulary
@@ -64,7 +63,7 @@ def load(config: RunConfig, vocabulary: Vocabulary, weights: Path | None) -> tup
         weights = huggingface.folder_of(shape.init_from)
         state, source = huggingface.masked_lm(weights, "model.init_from")
         pieces = huggingface.rows_of(config.tokenizer, weights)
-    source = replace(source, **{key: getattr(shape, key) for key in OF_HEAD})
+    source = huggingface.with_head_of(shape, source)
     state, origins = derived(state, source, shape, shape.keep_layers, pieces)
     tied = {name for name in expected if name.endswith("_head.output.weight") and shape.tie_masked_lm_head}
     wrong = [n for n, tensor in expected.items() if n not in tied and (n not in state or state[n].shape != tensor.shape)]

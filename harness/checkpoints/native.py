@@ -1,6 +1,10 @@
 """Native checkpoints: the tensors in `model.safetensors`, and the shape that they belong to in `model.json`."""
 
+import contextlib
 import json
+import os
+import shutil
+from collections.abc import Iterator
 from dataclasses import fields
 from enum import Enum
 from pathlib import Path
@@ -13,9 +17,10 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from harness import checksums, paths
-from harness.errors import InputError
+from harness.errors import InputError, writing
 from harness.tracking.run_log import write_json
 from models.config import EncoderConfig
+from models.encoder import Encoder
 
 Kind = TypeVar("Kind")
 
@@ -40,7 +45,7 @@ def read(folder: Path) -> tuple[dict[str, Tensor], EncoderConfig]:
         if not (folder / name).is_file():
             raise InputError(f"{folder} lacks {name}: expected the weights of a run, {SHAPE} with {WEIGHTS}")
     checksums.refuse_broken_seal(folder)
-    shape = _shape(folder / SHAPE)
+    shape = typed(folder / SHAPE, EncoderConfig)
     try:
         with safe_open(folder / WEIGHTS, framework="pt") as file:
             stored_shape = (file.metadata() or {}).get("shape")
@@ -52,26 +57,63 @@ def read(folder: Path) -> tuple[dict[str, Tensor], EncoderConfig]:
     return state, shape
 
 
+def part(state: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
+    """The tensors whose names begin so, by what follows."""
+    return {name.removeprefix(prefix): tensor for name, tensor in state.items() if name.startswith(prefix)}
+
+
+def encoder_of(state: dict[str, Tensor], shape: EncoderConfig) -> Encoder:
+    """The encoder of a checkpoint with any head."""
+    encoder = Encoder(shape)
+    encoder.load_state_dict(part(state, "encoder."))
+    return encoder
+
+
+@contextlib.contextmanager
+def whole(folder: Path) -> Iterator[Path]:
+    """A new folder that gets this name at the end of the block; where that raises, nothing is left of it."""
+    building = folder.with_name(f".{folder.name}.{os.getpid()}")
+    shutil.rmtree(building, ignore_errors=True)
+    try:
+        building.mkdir(parents=True)
+        yield building
+        building.rename(folder)
+    finally:
+        shutil.rmtree(building, ignore_errors=True)
+
+
+def refuse_filled(out: Path) -> None:
+    """InputError, naming the key `to` of a command, for a file, or a folder that is not empty."""
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise InputError(f"to={str(out)!r} is there already; expected a new or an empty folder")
+
+
+@contextlib.contextmanager
+def exported(out: Path) -> Iterator[Path]:
+    """As `whole`; InputError, naming the key `to`, for a folder that cannot be written."""
+    with writing(out), whole(out) as building:
+        yield building
+
+
 def plain(shape: EncoderConfig) -> dict[str, Any]:
     """The fields of EncoderConfig as JSON values, enums by name."""
     values = {field.name: getattr(shape, field.name) for field in fields(EncoderConfig)}
     return {key: value.name if isinstance(value, Enum) else value for key, value in values.items()}
 
 
-def _shape(path: Path) -> EncoderConfig:
+def typed(path: Path, kind: type[Kind]) -> Kind:
+    """The values of a JSON file as this dataclass, enums by name.
+
+    InputError, naming the file, for other keys, and for a value of another type.
+    """
     try:
         values = json.loads(path.read_text())
     except (OSError, ValueError) as error:
         raise InputError(f"{path} is not JSON, it may be torn: {error}") from error
-    names = {field.name for field in fields(EncoderConfig)}
+    names = {field.name for field in fields(kind)}
     if not isinstance(values, dict) or values.keys() != names:
-        mismatched = sorted(values.keys() ^ names) if isinstance(values, dict) else []
-        raise InputError(f"{path} must hold each key of a model once; missing or unknown: {', '.join(mismatched) or 'all'}")
-    return typed(path, EncoderConfig, values)
-
-
-def typed(path: Path, kind: type[Kind], values: dict[str, Any]) -> Kind:
-    """The values of a file as this dataclass, enums by name; InputError, naming the file, for one of another type."""
+        mismatched = ", ".join(sorted(values.keys() ^ names)) if isinstance(values, dict) else "all"
+        raise InputError(f"{path} must have the keys {', '.join(sorted(names))}; missing or unknown: {mismatched}")
     schema = OmegaConf.structured(kind)
     OmegaConf.set_readonly(schema, False)  # that of a frozen dataclass
     try:

@@ -6,7 +6,6 @@ What the trace has fixed shows when the file is run on other shapes, which is do
 
 import copy
 import importlib
-import os
 import shutil
 import warnings
 from pathlib import Path
@@ -17,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from harness.checkpoints import finetuned, native
-from harness.errors import InputError, is_disk_full, writing
+from harness.errors import InputError, is_disk_full
 from models.batch import Batch, as_batch
 from models.encoder import Encoder
 from models.heads import Classifier
@@ -154,23 +153,14 @@ def export(checkpoint: Path, out: Path) -> str:
     Of a fine-tuning the file computes the logits of its task or the vectors of its texts, of a pretraining the last hidden
     states.
     """
-    if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise InputError(f"to={str(out)!r} is there already; expected a new or an empty folder")
+    native.refuse_filled(out)
     if finetuned.is_finetuned(checkpoint):
         model = finetuned.load_finetuned(checkpoint)[0]
         output = "vectors" if model.head is None else "logits"
     else:
-        state, shape = native.read(checkpoint)
-        model, output = Encoder(shape).eval(), "hidden states"
-        model.load_state_dict({key.removeprefix("encoder."): one for key, one in state.items() if key.startswith("encoder.")})
-    building = out.with_name(f".{out.name}.{os.getpid()}")
-    try:
-        with writing(out):
-            building.mkdir(parents=True)
-            difference = write(model, building / FILE)
-            shutil.copy(checkpoint / native.TOKENIZER, building)
-            building.rename(out)
-    finally:
-        shutil.rmtree(building, ignore_errors=True)
+        model, output = native.encoder_of(*native.read(checkpoint)).eval(), "hidden states"
+    with native.exported(out) as building:
+        difference = write(model, building / FILE)
+        shutil.copy(checkpoint / native.TOKENIZER, building)
     size = (out / FILE).stat().st_size
     return f"wrote {out / FILE}: {size:,} bytes; run by onnxruntime, {output} differ from torch's by {difference:.1g} at most"

@@ -2,10 +2,9 @@
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from harness import arms, checksums, tags
-from harness.checkpoints import find_run, finetuned, native
+from harness.checkpoints import find_run, finetuned, huggingface, native
 from harness.config import resolve
 from harness.config.adopted import Checkpoint
 from harness.config.choices import TaskKind
@@ -15,7 +14,6 @@ from harness.errors import InputError
 from harness.paths import WEIGHTS
 from harness.tracking import run_log
 from harness.tracking.run_log import RECORD
-from models.changes import OF_HEAD
 from models.derive import RANDOM, Origin, derived
 from models.heads import Classifier
 
@@ -34,7 +32,7 @@ def checkpoint_of(config: RunConfig) -> Checkpoint:
     for path in (saved, folder.parent / RECORD):
         if not path.exists():
             raise InputError(f"pretrain.from={config.pretrain.checkpoint!r}: {path} is missing: expected the folder of a run")
-    if torn := checksums.fault(folder.parent, _record(folder.parent).get("files", {})):
+    if torn := checksums.fault(folder.parent, run_log.read(folder.parent / RECORD).get("files", {})):
         raise checksums.TornError(f"{folder.parent / torn} is torn or has changed since it was written")
     pretraining, (_, shape) = resolve.load(saved), native.read(folder)
     if is_finetuned:
@@ -50,7 +48,7 @@ def identity_of(folder: Path) -> dict[str, str | None]:
 
     The recipe of a fine-tuning is the hash of its facts, which have no seeds.
     """
-    run, is_finetuned = _record(folder), finetuned.is_finetuned(folder / WEIGHTS)
+    run, is_finetuned = run_log.read(folder / RECORD), finetuned.is_finetuned(folder / WEIGHTS)
     try:
         inputs, named = run["inputs"], run["tags"]
         return {
@@ -61,10 +59,6 @@ def identity_of(folder: Path) -> dict[str, str | None]:
         }
     except (KeyError, TypeError) as error:
         raise checksums.TornError(f"{folder / RECORD} is torn: it lacks what says how these weights were pretrained") from error
-
-
-def _record(folder: Path) -> dict[str, Any]:
-    return run_log.read(folder / RECORD)
 
 
 def load_weights(
@@ -80,9 +74,8 @@ def load_weights(
         if task is None or (facts.kind, facts.labels) != (task.kind.name, list(task.labels)):
             state = {name: tensor for name, tensor in state.items() if not name.startswith("head.")}
     expected, target = model.state_dict(), model.encoder.config
-    source = replace(shape, **{key: getattr(target, key) for key in OF_HEAD})
     try:
-        state, origins = derived(state, source, target, keep_layers)
+        state, origins = derived(state, huggingface.with_head_of(target, shape), target, keep_layers)
     except ValueError as error:
         raise InputError(f"the weights of {folder} do not fit the model: {error}") from error
     found = {name: tensor for name, tensor in state.items() if name in expected}

@@ -8,13 +8,6 @@ from harness.config.resolve import Found
 from harness.config.schema import RunConfig
 from harness.errors import InputError
 from harness.hardware import facts
-from models.objectives.config import ObjectiveName
-
-
-def has_tokenizer(config: RunConfig) -> bool:
-    """Whether the checkpoint or teacher of the run comes with a tokenizer."""
-    weights = (config.pretrain.checkpoint, config.model.init_from)
-    return any(weights) or config.pretrain.objective is ObjectiveName.distillation
 
 
 def checkpoint_of(config: RunConfig, allowed: Iterable[str] = ()) -> Checkpoint | None:

@@ -8,8 +8,6 @@ from harness.checkpoints import find_run, finetuned, huggingface, native
 from harness.config.choices import DeviceSharding
 from harness.config.schema import RunConfig, TokenizerConfig
 from harness.errors import InputError
-from models.config import EncoderConfig
-from models.encoder import Encoder
 from models.heads import MaskedLMHead
 from models.mask_decoder import make_mask_decoder
 from models.objectives.config import ObjectiveConfig, ObjectiveName
@@ -68,10 +66,8 @@ def refuse_misfit(config: RunConfig, vocab_size: int) -> None:
     """
     if config.pretrain.objective is not ObjectiveName.distillation:
         return
-    name, loaded = (
-        f"pretrain.teacher={config.pretrain.teacher!r}",
-        load(Path(config.pretrain.teacher), config.pretrain, config.tokenizer),
-    )
+    name = f"pretrain.teacher={config.pretrain.teacher!r}"
+    loaded = load(Path(config.pretrain.teacher), config.pretrain, config.tokenizer)
     shape = loaded.encoder.config
     if shape.vocab_size != vocab_size:
         raise InputError(
@@ -95,26 +91,20 @@ def load(folder: Path, options: ObjectiveConfig, tokenizer: TokenizerConfig | No
         if pieces is not None:
             shape = replace(shape, vocab_size=len(pieces))
             state = state | {TABLE: state[TABLE][pieces]}
-        return Teacher(_encoder(state, shape), None)
+        return Teacher(native.encoder_of(state, shape), None)
     try:
         state, shape = native.read(folder) if ours else huggingface.masked_lm(folder, "pretrain.teacher")
     except InputError as error:
         raise InputError(f"{error}{WITHOUT}") from error
     if not any(name.startswith(HEAD) for name in state):
         raise InputError(f"pretrain.teacher={str(folder)!r} has no masked-LM head{WITHOUT}")
-    encoder = _encoder(state, shape)
+    encoder = native.encoder_of(state, shape)
     decoder = make_mask_decoder(shape) if any(name.startswith(f"{HEAD}decoder.") for name in state) else None
     head = MaskedLMHead(shape, encoder.embeddings.token_embedding, decoder)
-    missing = head.load_state_dict(_part(state, HEAD), strict=False).missing_keys
+    missing = head.load_state_dict(native.part(state, HEAD), strict=False).missing_keys
     if set(missing) - ({"output.weight"} if shape.tie_masked_lm_head else set()):
         raise InputError(f"pretrain.teacher={str(folder)!r} lacks {', '.join(missing)} of its masked-LM head{WITHOUT}")
     return Teacher(encoder, head)
-
-
-def _encoder(state: dict, shape: EncoderConfig) -> Encoder:
-    encoder = Encoder(shape)
-    encoder.load_state_dict(_part(state, "encoder."))
-    return encoder
 
 
 def with_finetuned(config: RunConfig, tokenizer: Path) -> RunConfig:
@@ -142,7 +132,3 @@ def with_finetuned(config: RunConfig, tokenizer: Path) -> RunConfig:
     if config.hardware.sharding is not DeviceSharding.none:
         raise InputError(f"{said} is not divided among devices: set hardware.sharding=none")
     return replace(config, finetune=replace(config.finetune, teacher=str(folder)))
-
-
-def _part(state: dict, prefix: str) -> dict:
-    return {name.removeprefix(prefix): tensor for name, tensor in state.items() if name.startswith(prefix)}

@@ -2,11 +2,11 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, fields, replace
-from pathlib import Path
 
 from omegaconf import OmegaConf
 
 from harness.arms import within
+from harness.config.command_line import key_of
 from harness.config.mistakes import default_choices
 from harness.config.schema import RunConfig, TokenizerConfig
 from harness.errors import InputError
@@ -69,18 +69,18 @@ def refuse_changes(config: RunConfig, checkpoint: Checkpoint, allowed: Iterable[
         )
     fixed = ("tokenizer", "tokenizer.", *(() if is_published else ("corpus", "corpus.", "recipe")))
     read = (*OF_TEXT, *(("tokenizer.lowercase",) if config.tokenizer.vocab_file else ())) if is_published else ()
-    for override in (override.lstrip("+") for override in config.overrides):
-        key = override.partition("=")[0]
+    for override in config.overrides:
+        key = key_of(override)
         looks_away = key == "pretrain.neighbour_heads" and config.pretrain.neighbour_heads
         if looks_away or (within(key, fixed) and key not in read):
-            raise InputError(f"{override} has no effect: {where} has its own; leave it out")
+            raise InputError(f"{override.lstrip('+')} has no effect: {where} has its own; leave it out")
 
 
 def _differing_keys(config: RunConfig, shape: EncoderConfig) -> dict[str, list[str]]:
     """Group -> its keys in which the composed model differs from the weights."""
     keys = [field.name for field in fields(EncoderConfig) if field.name not in (*UNSHAPED, *config.model_keys)]
     different = [key for key in keys if getattr(config.model, key) != getattr(shape, key)]
-    of_scale = _keys_in(CONF / "scale", [config.scale_name or "base"]) or _keys_in(CONF / "scale", ["base"])
+    of_scale = _keys_of_scale(config.scale_name) or _keys_of_scale("base")
     of_enhancement = said_by(config, "enhancement")
     others = [key for key in different if key not in of_scale]
     return {
@@ -90,19 +90,17 @@ def _differing_keys(config: RunConfig, shape: EncoderConfig) -> dict[str, list[s
     }
 
 
-def _keys_in(folder: Path, choices: Iterable[str]) -> set[str]:
-    """Keys of the model that these choices set; none for files of the user, which are elsewhere."""
-    paths = [folder / f"{choice}.yaml" for choice in choices]
-    nodes = [OmegaConf.load(path) for path in paths] if all(path.is_file() for path in paths) else []
-    return {str(key) for node in nodes for key in node.get("model", node)}
+def _keys_of_scale(name: str) -> set[str]:
+    """Keys of the model that a scale sets; none for a file of the user, which is elsewhere."""
+    path = CONF / "scale" / f"{name}.yaml"
+    return {str(key) for key in OmegaConf.load(path)} if path.is_file() else set()
 
 
 def _chosen(config: RunConfig) -> dict[str, str]:
     """Group of the model -> its choice as it is typed, where the command or a file of it chooses one."""
     enhancements = f"[{','.join(sorted(config.enhancements))}]"
     choices = {"enhancement": enhancements, "model": config.model_name, "scale": config.scale_name}
-    typed = {override.lstrip("+").partition("=")[0] for override in config.overrides}
-    default = default_choices()
+    typed, default = {*map(key_of, config.overrides)}, default_choices()
     return {group: name for group, name in choices.items() if group in typed or name not in ("", "[]", default[group])}
 
 
@@ -130,8 +128,7 @@ def started_from(config: RunConfig, checkpoint: Checkpoint | None) -> RunConfig:
     if source is None:
         return replace(adopted, scale_name=f"L{model.depth}-H{model.hidden_size}")
     model_choice, enhancements = (_changing(config, checkpoint.shape, group) for group in GROUPS)
-    replaced = {f"model.{key}" for key in config.model_keys}
-    kept = {key: value for key, value in source.settings.items() if key not in replaced}
+    kept = source.settings_without(*(f"model.{key}" for key in config.model_keys))
     return replace(
         adopted,
         arm=config.arm or "+".join([source.arm, *model_choice, *enhancements]),

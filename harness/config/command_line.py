@@ -7,13 +7,13 @@ import re
 import sys
 import tempfile
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from harness import paths, redact
+from harness import arms, paths, redact
 from harness.errors import InputError, unknown
 from harness.redact import hidden
 
@@ -76,6 +76,16 @@ def _override(argument: str) -> str:
     return re.sub(part_of_split, r"\1'\2'", argument)  # quoted, or Hydra would read a list
 
 
+def key_of(override: str) -> str:
+    """The key that an override sets, without the `+` of Hydra."""
+    return override.lstrip("+").partition("=")[0]
+
+
+def without(overrides: Iterable[str], keys: Iterable[str]) -> list[str]:
+    """The overrides of other keys than these, and of none in a group of them that ends in a dot."""
+    return [override for override in overrides if not arms.within(key_of(override), keys)]
+
+
 def _hidden(value: str) -> str:
     """The address of a store as Hydra may read it, without its secrets; one that Hydra completes is hidden later."""
     if "${" in value:
@@ -105,12 +115,6 @@ def refuse_study(study: str) -> None:
         raise InputError(f"study={study!r} must be another name: none that begins with a dot, and none of {taken}")
     if len(study.encode()) > LONGEST:
         raise InputError(f"study={study[:20]!r}... has {len(study.encode())} bytes: it must be at most {LONGEST}")
-
-
-def refuse_label(key: str, text: str) -> None:
-    """InputError for a part of the name of an arm or a run that does not fit on one line of a terminal."""
-    if not text.isprintable():
-        raise InputError(f"{key}={text!r} must be text on one line: it is part of the names of runs")
 
 
 def refuse_address(uri: str | None) -> None:

@@ -36,6 +36,7 @@ from omegaconf.errors import OmegaConfBaseException
 from harness import arms
 from harness.config import command_line, mistakes, own_files
 from harness.config.choices import DataSource, TrainedOn, Until
+from harness.config.command_line import key_of, without
 from harness.config.resolve import from_node, has_task, refuse_misfit, refuse_unread_parts, unchecked
 from harness.config.schema import ModelConfig, RunConfig, flatten, to_dict
 from harness.config.sweep import Replicate, controls, jobs
@@ -88,7 +89,13 @@ def main(arguments: list[str], run: Run, conclude: Run | None = None) -> int:
                 return sweep.launched(command.words, run, conclude)
             with live_line("composing the runs"):
                 runs = sweep.runs()
-    _refuse_one_name(runs)
+    models: dict[str, str] = {}
+    for one in runs:
+        other = models.setdefault(one.label, one.model_name)
+        if other != one.model_name:  # the report would take two models of one name for one
+            raise InputError(
+                f"arm={one.arm!r} names model={other} and model={one.model_name}: leave it out, or compare one model"
+            )
     refuse_unread_parts(runs, command.words)
     return run(runs)
 
@@ -376,17 +383,6 @@ class _Noting:
         return done
 
 
-def _refuse_one_name(runs: list[RunConfig]) -> None:
-    """InputError for two models that `arm` gives one name: the report would take them for one."""
-    models: dict[str, str] = {}
-    for one in runs:
-        other = models.setdefault(one.label, one.model_name)
-        if other != one.model_name:
-            raise InputError(
-                f"arm={one.arm!r} names model={other} and model={one.model_name}: leave it out, or compare one model"
-            )
-
-
 class OwnFolder(SearchPathPlugin):
     """The folder of --config-dir, searched after the shipped one."""
 
@@ -407,18 +403,15 @@ def _make_known_to_hydra() -> None:
 
 def runs_of(source: Source, overrides: tuple[str, ...], swept: list[str]) -> tuple[list[RunConfig], bool]:
     """One run for a task, or one for each member of a set of tasks; and whether their pretraining has the seed of the run."""
-    members = _members_of_shipped(source, overrides)
+    members, composed = _members_of_shipped(source, overrides), None
     if members is None:
-        node, of_hydra = source.compose(overrides)
-        follows = OmegaConf.select(node, "pretrain.seed") is None
-        members = OmegaConf.select(node, "task.members")
-        if not members:
-            return [named(from_node(_beside_weights(node, overrides)), source, of_hydra, overrides, swept)], follows
+        composed = source.compose(overrides)
+        members = OmegaConf.select(composed[0], "task.members") or ()
     filled = overrides if any(override.startswith("task=") for override in overrides) else (*overrides, "task=")  # the default
+    of_members = [[f"task={member}" if word.startswith("task=") else word for word in filled] for member in members]
     runs = []
-    for member in members:
-        own = [f"task={member}" if override.startswith("task=") else override for override in filled]
-        node, of_hydra = source.compose(own)
+    for own in of_members or [overrides]:
+        node, of_hydra = source.compose(own) if of_members else composed
         follows = OmegaConf.select(node, "pretrain.seed") is None
         run = named(from_node(_beside_weights(node, overrides)), source, of_hydra, overrides, swept)
         runs.append(replace(run, overrides=overrides_to_reproduce(own)))
@@ -428,7 +421,7 @@ def runs_of(source: Source, overrides: tuple[str, ...], swept: list[str]) -> tup
 def _beside_weights(node: DictConfig, overrides: Sequence[str]) -> DictConfig:
     """The node; beside weights, whose sizes are read later, those of the default scale refuse no heads and no groups."""
     weights = (OmegaConf.select(node, key) for key in ("model.init_from", "pretrain.checkpoint"))
-    typed = {override.lstrip("+").partition("=")[0] for override in overrides}
+    typed = {*map(key_of, overrides)}
     heads, groups = (OmegaConf.select(node, f"model.{key}") for key in ("num_attention_heads", "num_hidden_groups"))
     sizes = {"hidden_size": 64 * heads if "model.num_attention_heads" in typed else None}
     sizes |= {"num_hidden_layers": 2 * groups if groups and "model.num_hidden_groups" in typed else None}
@@ -453,8 +446,7 @@ def _members_of_shipped(source: Source, overrides: tuple[str, ...]) -> list[str]
 
 def overrides_to_reproduce(overrides: Iterable[str]) -> list[str]:
     """Those that another command needs for the same run: seeds are added to it, and it says itself where it tracks."""
-    left_out = (*arms.SEEDS, "rerun", "sweep.", "tracking.")
-    return [override for override in overrides if not arms.within(override.lstrip("+").partition("=")[0], left_out)]
+    return without(overrides, (*arms.SEEDS, "rerun", "sweep.", "tracking."))
 
 
 def named(config: RunConfig, source: Source, of_hydra: DictConfig, overrides: Sequence[str], swept: list[str]) -> RunConfig:
@@ -462,7 +454,7 @@ def named(config: RunConfig, source: Source, of_hydra: DictConfig, overrides: Se
     choices = dict(of_hydra.runtime.choices)
     mistakes.refuse_merged(choices, overrides)
     weights = config.model.init_from
-    keys = [override.lstrip("+").partition("=")[0] for override in overrides]
+    keys = [*map(key_of, overrides)]
     model_keys = [key.removeprefix("model.") for key in keys if key.startswith("model.")]
     refuse_misfit(config, choices.get("recipe"), keys, swept)
     if config.data.root is not None and config.data.source is DataSource.hub:
@@ -480,8 +472,11 @@ def named(config: RunConfig, source: Source, of_hydra: DictConfig, overrides: Se
     said = {f"{group}={name}": _keys_of(group, name, of_hydra.runtime.config_sources) for group, name in chosen}
     if weights is None and config.pretrain.checkpoint is None:
         refuse_unread(config.model, model_keys)
-        for choice, of_choice in said.items():
-            _refuse_unread_choice(config.model, choice, of_choice)
+        for choice, of_choice in said.items():  # with a key that is not read it would be another model by name alone
+            try:
+                refuse_unread(config.model, of_choice)
+            except ValueError as error:
+                raise InputError(f"{choice}: {error}") from error
     parts, is_weights = [choices["model"]], "init_from" in said[f"model={choices['model']}"]
     if is_weights and "init_from" in model_keys:
         raise InputError(f"model={choices['model']} and model.init_from={weights} both say what to start from: leave one out")
@@ -510,14 +505,6 @@ def _keys_of(group: str, name: str, sources: Iterable[DictConfig]) -> list[str]:
     files = (Path(source.path, group, f"{name}.yaml") for source in sources)
     nodes = [OmegaConf.load(file) for file in files if file.is_file()]
     return [str(key) for node in nodes for key in node.get("model", node)]
-
-
-def _refuse_unread_choice(model: ModelConfig, choice: str, keys: list[str]) -> None:
-    """InputError for a choice with a key that the model does not read: it would be another model by name alone."""
-    try:
-        refuse_unread(model, keys)
-    except ValueError as error:
-        raise InputError(f"{choice}: {error}") from error
 
 
 def settings(full: "Composed", source: Source, overrides: Sequence[str], swept: list[str]) -> dict[str, str]:
@@ -564,9 +551,8 @@ def _composed(source: Source, overrides: tuple[str, ...]) -> Composed:
 def published_model(source: Source, overrides: Sequence[str]) -> ModelConfig:
     """The same model at scale base, without the dimensions on the command line."""
     dimensions = {f"model.{key}" for key in OmegaConf.load(conf_directory() / "scale" / "base.yaml")}
-    keys = {override: override.lstrip("+").partition("=")[0] for override in overrides}
-    shaping = (override for override, key in keys.items() if arms.within(key, ("model", "enhancement", "model.")))
-    return _published(source, tuple(override for override in shaping if keys[override] not in dimensions))
+    shaping = (one for one in overrides if arms.within(key_of(one), ("model", "enhancement", "model.")))
+    return _published(source, tuple(without(shaping, dimensions)))
 
 
 @functools.lru_cache(maxsize=256)

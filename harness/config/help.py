@@ -90,7 +90,10 @@ def documentation(name: str) -> str:
 def _key_of(node: ast.AnnAssign, owner: Class, heading: str) -> Key:
     kind, *rest = (part.strip() for part in ast.unparse(node.annotation).split("|"))
     definition = _classes().get(kind)
-    choices = _members(definition) if definition and definition.is_enum else ()
+    choices = ()
+    if definition and definition.is_enum:
+        members = [member for member in definition.node.body if isinstance(member, ast.Assign)]
+        choices = tuple((ast.literal_eval(one.value), definition.comments.get(one.end_lineno, "")) for one in members)
     text = ", ".join(name for name, _ in choices) or kind
     return Key(
         name=node.target.id,
@@ -101,11 +104,6 @@ def _key_of(node: ast.AnnAssign, owner: Class, heading: str) -> Key:
         choices=choices,
         section=kind if definition and not definition.is_enum else "",
     )
-
-
-def _members(enum: Class) -> tuple[tuple[str, str], ...]:
-    members = (node for node in enum.node.body if isinstance(node, ast.Assign))
-    return tuple((ast.literal_eval(node.value), enum.comments.get(node.end_lineno, "")) for node in members)
 
 
 def _default_of(value: ast.expr, lines: list[str]) -> str:
@@ -184,9 +182,11 @@ def page(commands: dict[str, str]) -> str:
 
 def choices_of(group: str) -> list[str]:
     """A line for each choice, the default one marked."""
-    default = default_choices().get(group, [])
-    paths = sorted((conf_directory() / group).glob("*.yaml"))
-    return [f"   {'*' if path.stem in default else ' '} {path.stem:<17} {_first_comment(path)}" for path in paths]
+    default, shown = default_choices().get(group, []), []
+    for path in _files(group):
+        comments = (line[2:] for line in path.read_text().splitlines() if line.startswith("# ") and "@package" not in line)
+        shown.append(f"   {'*' if path.stem in default else ' '} {path.stem:<17} {next(comments, '')}")
+    return shown
 
 
 def default_choices() -> dict[str, list[str]]:
@@ -194,11 +194,6 @@ def default_choices() -> dict[str, list[str]]:
     lines = (conf_directory() / "config.yaml").read_text().splitlines()
     pairs = (line.strip("- ").split(": ", 1) for line in lines if line.startswith("  - ") and ": " in line)
     return {group: re.findall(r"[\w-]+", choices) for group, choices in pairs}
-
-
-def _first_comment(path: Path) -> str:
-    comments = (line[2:] for line in path.read_text().splitlines() if line.startswith("# ") and "@package" not in line)
-    return next(comments, "")
 
 
 PACKAGE = re.compile(r"^# @package (\w+)", re.MULTILINE)

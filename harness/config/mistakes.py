@@ -1,6 +1,7 @@
 """Errors of Hydra and OmegaConf as one line with the key, its value and the choices."""
 
 import re
+import traceback
 from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from functools import cache
@@ -186,17 +187,10 @@ def of_library(overrides: list[str], error: Exception) -> Exception:
         if key in groups() and any(not re.match("[A-Za-z]", word) or word.lower() in NO_NAMES for word in words):
             names = ", ".join(sorted(path.stem for path in (conf_directory() / key).glob("*.yaml")))
             return InputError(f"{override}: expected a name; choices for {key!r}: {names}")
-    if _raised_in(error).partition(".")[0] not in ("hydra", "omegaconf"):
+    *_, (frame, _) = traceback.walk_tb(error.__traceback__)
+    if frame.f_globals.get("__name__", "").partition(".")[0] not in ("hydra", "omegaconf"):
         return error
     return InputError(f"{' '.join(overrides)} cannot be composed: {' '.join(str(error).split())}")
-
-
-def _raised_in(error: Exception) -> str:
-    """Name of the module that raised it."""
-    frame = error.__traceback__
-    while frame.tb_next is not None:
-        frame = frame.tb_next
-    return frame.tb_frame.f_globals.get("__name__", "")
 
 
 def groups() -> list[str]:

@@ -33,7 +33,11 @@ def refuse_unsound(path: Path) -> None:
         byte = f"byte 0x{error.object[error.start]:02x}"
         raise InputError(f"{path}, line {line}: {byte} is not UTF-8; save the file as UTF-8") from error
     try:
-        _refuse_depth(text, path)
+        depth = 0
+        for event in yaml.parse(text, Loader=yaml.SafeLoader):
+            depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+            if depth > DEEPEST:
+                raise InputError(f"{_place(path, event.start_mark)}: nested deeper than {DEEPEST} levels")
         node = yaml.compose(text, Loader=yaml.SafeLoader)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
@@ -45,14 +49,6 @@ def refuse_unsound(path: Path) -> None:
     if not isinstance(node, yaml.MappingNode):
         raise InputError(f"{_place(path, node.start_mark)}: expected keys with values, such as `attention_window: 32`")
     _size(node, path, {})
-
-
-def _refuse_depth(text: str, path: Path) -> None:
-    depth = 0
-    for event in yaml.parse(text, Loader=yaml.SafeLoader):
-        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
-        if depth > DEEPEST:
-            raise InputError(f"{_place(path, event.start_mark)}: nested deeper than {DEEPEST} levels")
 
 
 def _size(node: yaml.Node, path: Path, sizes: dict[int, int]) -> int:

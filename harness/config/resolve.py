@@ -13,7 +13,6 @@ from omegaconf.errors import OmegaConfBaseException
 from yaml import YAMLError
 
 from harness import metrics
-from harness.arms import within
 from harness.config import command_line
 from harness.config.adopted import MEASURED_LENGTH, Checkpoint, started_from
 from harness.config.choices import (
@@ -41,7 +40,6 @@ from harness.config.schema import (
     MeasureConfig,
     PretrainConfig,
     RunConfig,
-    StatedRecipe,
     SweepConfig,
     TaskConfig,
     TokenizerConfig,
@@ -112,11 +110,6 @@ def resolve(composed: RunConfig, found: Found) -> RunConfig:
     return config
 
 
-def with_text_tokenizer(config: RunConfig, file: str) -> RunConfig:
-    """The resolved config with the tokenizer of the prepared text."""
-    return replace(config, tokenizer=replace(config.tokenizer, vocab_file=None, file=file))
-
-
 def with_vocabulary(config: RunConfig, vocab_size: int, pad_token_id: int) -> RunConfig:
     """The resolved config of a model that is not read from a checkpoint, with the vocabulary of its prepared data."""
     return replace(config, model=replace(config.model, vocab_size=vocab_size, pad_token_id=pad_token_id))
@@ -124,11 +117,9 @@ def with_vocabulary(config: RunConfig, vocab_size: int, pad_token_id: int) -> Ru
 
 def pretraining_of(config: RunConfig) -> RunConfig:
     """The run of the pretraining that this resolved run needs, with everything that belongs to the task at its defaults."""
-    of_task = ("finetune", "task", "measure", "data", "pretrain.at")
-    kept = {key: value for key, value in config.settings.items() if not key.startswith(of_task)}
     return replace(
         config,
-        settings=kept,
+        settings=config.settings_without("finetune", "task", "measure", "data", "pretrain.at"),
         seed=config.pretrain.seed,
         pretrain=replace(config.pretrain, at=None),
         task=TaskConfig(name=NO_TASK),
@@ -180,7 +171,10 @@ def _stated(config: RunConfig) -> TokenizerConfig:
     vocabulary file is WordPiece's. Words of a generated text have no parts: every model reads them whole, as the default does.
     """
     tokenizer, stated, default = config.tokenizer, config.model.tokenizer, TokenizerConfig()
-    is_open_kind = not tokenizer.vocab_file and not _is_generated(config)
+    is_generated = bool(config.task.grammar or config.task.pairs)
+    if tokenizer.trained_on is TrainedOn.corpus:
+        is_generated = config.corpus.source is CorpusSource.builtin
+    is_open_kind = not tokenizer.vocab_file and not is_generated
     kind = tokenizer.kind or (is_open_kind and stated.kind) or default.kind
     if stated.kind not in (None, kind):
         stated = replace(stated, lowercase=None)
@@ -212,53 +206,31 @@ def _reads_sentinels(config: RunConfig) -> bool:
     return ObjectiveName.span_corruption in objectives
 
 
-def _is_generated(config: RunConfig) -> bool:
-    """Whether the text that the tokenizer is trained on is."""
-    if config.tokenizer.trained_on is TrainedOn.corpus:
-        return config.corpus.source is CorpusSource.builtin
-    return bool(config.task.grammar or config.task.pairs)
-
-
 def _without_unread(config: RunConfig) -> RunConfig:
     """Sets what a run does not read to its defaults, so that equal runs have equal configs."""
-    if is_only_scored(config):
-        config = _only_scored(config)
-    elif config.task.kind in UNTRAINED:
-        settings = {key: value for key, value in config.settings.items() if not key.startswith("measure")}
-        config = replace(config, settings=settings, measure=_unmeasured(config))
+    if config.task.kind in UNTRAINED:  # vectors of texts are not timed: another task times the same encoder
+        unmeasured = MeasureConfig(enabled=False, length=config.measure.length)
+        config = replace(config, settings=config.settings_without("measure"), measure=unmeasured)
+    if is_only_scored(config):  # one run for each pretraining, with its seed, or for the published weights
+        is_control = config.model.random_weights and config.pretrain.checkpoint is not None
+        trains = config.pretrain.objective is not ObjectiveName.none and not is_control
+        published = config.model.init_from is not None and not config.model.random_weights
+        seed = config.pretrain.seed if trains else 0 if published else config.seed
+        settings = config.settings_without("finetune")
+        config = replace(config, seed=seed, settings=settings, finetune=FinetuneConfig(enabled=False))
     if config.finetune.seconds is not None:
-        settings = {key: value for key, value in config.settings.items() if key != "finetune.epochs"}
-        config = replace(config, settings=settings, finetune=replace(config.finetune, epochs=FinetuneConfig.epochs))
+        epochs = replace(config.finetune, epochs=FinetuneConfig.epochs)
+        config = replace(config, settings=config.settings_without("finetune.epochs"), finetune=epochs)
     if is_pretrained(config):
         distilled = config.pretrain.objective is ObjectiveName.distillation
         unread = ({} if distilled else {"teacher": None}) | ({} if config.pretrain.phases else {"shares": []})
-        settings = {key: value for key, value in config.settings.items() if key.removeprefix("pretrain.") not in unread}
+        settings = config.settings_without(*(f"pretrain.{key}" for key in unread))
         return replace(config, pretrain=replace(config.pretrain, **unread), settings=settings)
     plain = PretrainConfig(length=config.pretrain.length, tokens=DEFAULT_TOKENS, seed=config.seed, decay_fraction=1.0)
-    reads_text = config.tokenizer.trained_on is TrainedOn.corpus
-    unread = ("pretrain.",) if reads_text else ("pretrain.", "corpus", "corpus.")
-    settings = {key: value for key, value in config.settings.items() if not within(key, unread)}
-    corpus = config.corpus if reads_text else CorpusConfig(name="none")
-    return replace(config, pretrain=plain, corpus=corpus, settings=settings)
-
-
-def _only_scored(config: RunConfig) -> RunConfig:
-    """Without fine-tuning and measuring: one run for each pretraining, with its seed, or for the published weights."""
-    is_control = config.model.random_weights and config.pretrain.checkpoint is not None
-    trains = config.pretrain.objective is not ObjectiveName.none and not is_control
-    published = config.model.init_from is not None and not config.model.random_weights
-    return replace(
-        config,
-        seed=config.pretrain.seed if trains else 0 if published else config.seed,
-        settings={key: value for key, value in config.settings.items() if not key.startswith(("finetune", "measure"))},
-        finetune=FinetuneConfig(enabled=False),
-        measure=_unmeasured(config),
-    )
-
-
-def _unmeasured(config: RunConfig) -> MeasureConfig:
-    """Vectors of texts are not timed: another task times the same encoder."""
-    return MeasureConfig(enabled=False, length=config.measure.length)
+    config = replace(config, pretrain=plain, settings=config.settings_without("pretrain."))
+    if config.tokenizer.trained_on is TrainedOn.corpus:
+        return config
+    return replace(config, corpus=CorpusConfig(name="none"), settings=config.settings_without("corpus"))
 
 
 def save(config: RunConfig, path: Path) -> None:
@@ -369,7 +341,8 @@ def _refuse_combinations(config: RunConfig) -> None:
     _refuse_no_headline(config.sweep)
     command_line.refuse_study(config.study)
     for key, text in {"arm": config.arm, "task.name": config.task.name, **config.settings}.items():
-        command_line.refuse_label(key, text)
+        if not text.isprintable():
+            raise InputError(f"{key}={text!r} must be text on one line: it is part of the names of runs")
     command_line.refuse_address(config.tracking.uri)
 
 
@@ -649,21 +622,16 @@ def note_on_scale(config: RunConfig) -> str | None:
     is_small = config.pretrain.learning_rate == stated.learning_rate and config.pretrain.mup_base_width is None
     if config.pretrain.objective is ObjectiveName.none or shape.init_from is not None or not is_small:
         return None
-    found = _shapes_that_learned(stated)
-    if any(shape.depth <= depth and shape.hidden_size <= width for depth, width in found):
+    scales = [OmegaConf.load(path) for path in sorted((conf_directory() / "scale").glob("*.yaml"))]
+    learned = [scale for scale in scales if scale.get("recipe") == vars(stated)]
+    if any(shape.depth <= scale.num_hidden_layers and shape.hidden_size <= scale.hidden_size for scale in learned):
         return None
-    shapes = " and ".join(f"L{depth} H{width}" for depth, width in found)
-    tried = f"were found at {shapes}" if found else "were tried at no scale"
+    shapes = " and ".join(f"L{scale.num_hidden_layers} H{scale.hidden_size}" for scale in learned)
+    tried = f"were found at {shapes}" if learned else "were tried at no scale"
     return (
         f"pretrain.learning_rate={stated.learning_rate:g} and initial values of {stated.initializer_range:g} (recipe=small) "
         f"{tried}, here L{shape.depth} H{shape.hidden_size}: larger models may need lower ones; set them, or take recipe=bert"
     )
-
-
-def _shapes_that_learned(recipe: StatedRecipe) -> list[tuple[int, int]]:
-    """Layers and hidden sizes of the scales that state the same."""
-    scales = [OmegaConf.load(path) for path in sorted((conf_directory() / "scale").glob("*.yaml"))]
-    return [(scale.num_hidden_layers, scale.hidden_size) for scale in scales if scale.get("recipe") == vars(recipe)]
 
 
 class Part(NamedTuple):
@@ -689,15 +657,11 @@ READ_WITHOUT = ("pretrain.checkpoint", "pretrain.at")
 def refuse_unread_parts(runs: list[RunConfig], overrides: list[str]) -> None:
     """InputError for a typed key of a part that none of the runs reads."""
     for override in overrides:
-        key, _, value = override.lstrip("+").partition("=")
-        name = key if key in PARTS else key.partition(".")[0]
-        if "." not in key or name not in PARTS or key in READ_WITHOUT or any(PARTS[name].is_read(run) for run in runs):
+        key, weights = command_line.key_of(override), runs[0].pretrain.checkpoint
+        part = PARTS.get(key) or PARTS.get(key.partition(".")[0])
+        if "." not in key or part is None or key in READ_WITHOUT or any(part.is_read(run) for run in runs):
             continue
-        raise InputError(f"{key}={value} has no effect, because {_reason(name, runs)}, or leave it out")
-
-
-def _reason(name: str, runs: list[RunConfig]) -> str:
-    weights = runs[0].pretrain.checkpoint
-    if name == "pretrain" and weights is not None:
-        return f"the pretraining is that of pretrain.from={weights}: name a pretraining with that setting"
-    return f"no run of this command {PARTS[name].why}: add {PARTS[name].choice}"
+        reason = f"no run of this command {part.why}: add {part.choice}"
+        if part is PARTS["pretrain"] and weights is not None:
+            reason = f"the pretraining is that of pretrain.from={weights}: name a pretraining with that setting"
+        raise InputError(f"{override.lstrip('+')} has no effect, because {reason}, or leave it out")

@@ -466,6 +466,10 @@ class RunConfig:
         """The label of the arm: `base`, `albert dtype=bf16`."""
         return " ".join([self.arm, *setting_texts(self.settings, self.settings)])
 
+    def settings_without(self, *beginnings: str) -> dict[str, str]:
+        """The settings whose keys begin otherwise."""
+        return {key: value for key, value in self.settings.items() if not key.startswith(beginnings)}
+
 
 PLAIN = (str, int, float, bool)
 

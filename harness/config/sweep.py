@@ -8,13 +8,11 @@ import math
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
-from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import ChoiceSweep, Glob, IntervalSweep, Override, RangeSweep
-from hydra.errors import HydraException
 
 from harness import arms
+from harness.config.command_line import key_of
 from harness.config.resolve import refuse_numbers
 from harness.config.schema import RunConfig
 from harness.errors import InputError
@@ -96,7 +94,7 @@ def controls(job_list: list[tuple[str, ...]], has_weights: bool) -> list[tuple[s
     split = [({}, {}) for _ in job_list]
     for (own, others), job in zip(split, job_list, strict=True):
         for override in job:
-            key = override.lstrip("+").partition("=")[0]
+            key = key_of(override)
             (own if key in ways else others)[key] = override
     replaced = {"pretrain": "pretrain=none", "model.random_weights": "model.random_weights=true"}
     replaced |= {} if has_weights else {"tokenizer.trained_on": "tokenizer.trained_on=corpus"}
@@ -112,27 +110,3 @@ def _count(swept: ChoiceSweep | RangeSweep) -> float:
     if isinstance(swept, ChoiceSweep):
         return len(swept.list)
     return max((swept.stop - swept.start) / swept.step, 0.0) if swept.step else 0.0
-
-
-@dataclass(frozen=True)
-class Range:
-    """A sweep over one key as Hydra writes it: `choices`, or an interval with its tags."""
-
-    key: str
-    choices: tuple[Any, ...] = ()
-    interval: tuple[float, float] | None = None
-    tags: frozenset[str] = frozenset()
-
-
-def range_of(text: str) -> Range | None:
-    """Of `KEY=choice(A,B)`, `KEY=interval(LOW,HIGH)` and `KEY=tag(NAME,interval(LOW,HIGH))`; None for anything else."""
-    try:
-        override = OverridesParser.create().parse_override(text)
-    except HydraException:
-        return None
-    swept = override.value()
-    if isinstance(swept, ChoiceSweep):
-        return Range(override.key_or_group, choices=tuple(swept.list))
-    if isinstance(swept, IntervalSweep):
-        return Range(override.key_or_group, interval=(float(swept.start), float(swept.end)), tags=frozenset(swept.tags))
-    return None

@@ -24,9 +24,8 @@ import signal
 import socket
 import sys
 import traceback
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 from harness import processes
 
@@ -63,8 +62,18 @@ def main(requests: socket.socket, parent: int, module: str, imports: list[str]) 
     if request is None:
         os._exit(0)  # without the seconds that an orderly end may take
     _map_pages(pages)
-    sys.argv[1:] = request["arguments"]
-    _exit_after(lambda: worker.main(Path(request["arguments"][0])))
+    sys.argv[1:], code = request["arguments"], 0
+    try:
+        worker.main(Path(request["arguments"][0]))
+    except SystemExit as error:
+        code = error.code if isinstance(error.code, int) else int(error.code is not None)
+    except BaseException:  # noqa: BLE001 the interpreter ends here
+        traceback.print_exc()
+        code = 1
+    atexit._run_exitfuncs()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)  # as Python does, but without freeing every object: that would copy all memory that the server has filled
 
 
 def _serve(requests: socket.socket) -> dict[str, Any] | None:
@@ -73,7 +82,10 @@ def _serve(requests: socket.socket) -> dict[str, Any] | None:
     while True:
         for ready in select.select([requests, *running], [], [])[0]:
             if ready in running:
-                _report_end(*running.pop(ready))
+                pid, reports = running.pop(ready)
+                code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+                with reports, contextlib.suppress(BrokenPipeError):  # the parent has dropped the worker
+                    reports.send(str(code).encode())
                 os.close(ready)
                 continue
             message, handles, _, _ = socket.recv_fds(requests, LARGEST, 2)
@@ -130,28 +142,6 @@ def _become_worker(request: dict[str, Any], log: int, server: int) -> None:
     os.environ.clear()
     os.environ.update(request["environment"])
     os.chdir(request["folder"])
-
-
-def _exit_after(work: Callable[[], object]) -> NoReturn:
-    """Exits as Python does, but without freeing every object: that would copy all memory that the server has filled."""
-    code = 0
-    try:
-        work()
-    except SystemExit as error:
-        code = error.code if isinstance(error.code, int) else int(error.code is not None)
-    except BaseException:  # noqa: BLE001 the interpreter ends here
-        traceback.print_exc()
-        code = 1
-    atexit._run_exitfuncs()
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(code)
-
-
-def _report_end(pid: int, reports: socket.socket) -> None:
-    code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-    with reports, contextlib.suppress(BrokenPipeError):  # the parent has dropped the worker
-        reports.send(str(code).encode())
 
 
 if __name__ == "__main__":

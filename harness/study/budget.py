@@ -14,9 +14,9 @@ from statistics import fmean, stdev
 
 from harness import metrics
 from harness.config.choices import Until
-from harness.paired import t_quantile
+from harness.paired import grouped, t_quantile
 from harness.study import forecast
-from harness.study.plan import PlannedRun
+from harness.study.plan import PlannedRun, not_needed
 from harness.terminal import counted, duration
 from harness.tracking import run_log
 
@@ -104,16 +104,15 @@ class Queue:
 
 def blocks(planned: list[PlannedRun]) -> dict[str, list[Block]]:
     """Task -> its blocks, by the place of their first run; pretrainings that others need are no blocks of their own."""
-    needed = {id(run.needs) for run in planned if run.needs is not None}
-    by_task: dict[str, dict[tuple[int, int], Block]] = {}
-    for run in sorted(planned, key=lambda run: run.place):
-        if id(run) not in needed:
-            task, replicate = run.identity.task, (run.config.pretrain.seed, run.config.seed)
-            by_task.setdefault(task, {}).setdefault(replicate, []).append(run)
     order = {id(run): number for number, run in enumerate(planned)}  # arms of a block in random order
+    by_place = sorted(not_needed(planned), key=lambda run: run.place)
+    tasks = grouped((run.identity.task, run) for run in by_place)
     return {
-        task: [sorted(block, key=lambda run: order[id(run)]) for block in replicates.values()]
-        for task, replicates in by_task.items()
+        task: [
+            sorted(block, key=lambda run: order[id(run)])
+            for block in grouped(((run.config.pretrain.seed, run.config.seed), run) for run in runs).values()
+        ]
+        for task, runs in tasks.items()
     }
 
 
@@ -128,7 +127,7 @@ def _is_finished(block: Block) -> bool:
 
 def width(given: list[Block]) -> float:
     """Half the interval of the mean over arms, over these blocks, in margins; infinite where it is not known."""
-    name = LOSS if given and given[0][0].inputs.data is None else SCORE
+    name = LOSS if given and given[0][0].inputs.is_pretraining else SCORE
     means = [fmean(scores) for block in given if None not in (scores := [_metric(run, name) for run in block])]
     if len(means) < 2:
         return math.inf
@@ -138,5 +137,5 @@ def width(given: list[Block]) -> float:
 
 
 def _metric(run: PlannedRun, name: str) -> float | None:
-    result = run_log.result(run.folder)
-    return result["metrics"].get(name) if result is not None and result["status"] == "finished" else None
+    result = run_log.finished(run.folder)
+    return None if result is None else result["metrics"].get(name)

@@ -12,7 +12,7 @@ from harness import metrics, paired, tags
 from harness.paired import Replicate, compare_paired, grouped
 from harness.study import forecast, looks, tracked_study
 from harness.study.budget import LOSS, SCORE
-from harness.study.plan import PlannedRun
+from harness.study.plan import PlannedRun, not_needed
 from harness.tasks import prepared
 from harness.terminal import counted
 
@@ -27,8 +27,7 @@ Values = dict[tuple[str, ...], dict[Replicate, dict[str, float]]]
 
 def trained(planned: list[PlannedRun]) -> dict[str, Arms]:
     """Task -> its arms, of the tasks on which several are trained; pretrainings where nothing is fine-tuned."""
-    needed = {id(run.needs) for run in planned}
-    own = [run for run in planned if id(run) not in needed and (run.inputs.data is None or run.config.finetune.enabled)]
+    own = [run for run in not_needed(planned) if run.inputs.is_pretraining or run.config.finetune.enabled]
     tasks = grouped((run.identity.task, run) for run in sorted(own, key=lambda run: run.place))
     arms = {task: grouped((run.config.label, run) for run in runs) for task, runs in tasks.items()}
     return {task: of_task for task, of_task in arms.items() if len(of_task) > 1}
@@ -42,7 +41,7 @@ def no_study(planned: list[PlannedRun]) -> str:
 
 def _replicates(runs: list[PlannedRun]) -> int:
     return paired.replicates(
-        Replicate(str(run.config.pretrain.seed) if run.needs or not run.inputs.data else "", str(run.config.seed))
+        Replicate(str(run.config.pretrain.seed) if run.needs or run.inputs.is_pretraining else "", str(run.config.seed))
         for run in runs
     )
 

@@ -58,8 +58,11 @@ def execute(folder: Path, config: RunConfig, ranks: Ranks = ALONE) -> None:
         write_json(folder / "environment.json", facts.environment(config.hardware))
     try:
         inputs, machine = Inputs(**record["inputs"]), Machine(config.hardware, distributed.local_rank())
-        if inputs.data is None:
-            run_pretraining(config, inputs, record["training"], machine, run_log, ranks)
+        if inputs.is_pretraining:
+            corpus = sequences.read(config.output, inputs.corpus)
+            run_log.values({"corpus/tokens": corpus.tokens("train"), "corpus/documents": corpus.documents("train")})
+            objective = pretrain(config, corpus, machine, run_log, record["training"], Baseline(machine), ranks)
+            run_log.values(size.of_objective(objective))
         else:
             run_task(config, inputs, machine, run_log, ranks)
         status = "finished"
@@ -73,18 +76,6 @@ def execute(folder: Path, config: RunConfig, ranks: Ranks = ALONE) -> None:
         run_log.finish(status)
         if status == "finished":
             shutil.rmtree(folder / paths.CHECKPOINTS, ignore_errors=True)  # a finished run is not resumed
-
-
-def run_pretraining(
-    config: RunConfig, inputs: Inputs, identity: str, machine: Machine, run_log: RunLog, ranks: Ranks = ALONE
-) -> None:
-    """Trains from the newest checkpoint, or from the start; `identity` is that of the training that checkpoints belong to."""
-    corpus = sequences.read(config.output, inputs.corpus)
-    run_log.value("corpus/tokens", corpus.tokens("train"))
-    run_log.value("corpus/documents", corpus.documents("train"))
-    objective = pretrain(config, corpus, machine, run_log, identity, Baseline(machine), ranks)
-    for key, value in size.of_objective(objective).items():
-        run_log.value(key, value)
 
 
 def run_task(config: RunConfig, inputs: Inputs, machine: Machine, run_log: RunLog, ranks: Ranks = ALONE) -> None:
@@ -135,17 +126,14 @@ def measure_inference(
     path.unlink(missing_ok=True)
     _load(config, inputs, model, run_log)  # after the peak, to which reading and changing weights would add
     write_json(run_log.folder / "parameters.json", size.per_layer(model))
-    for key, value in (size.sizes(model) | size.published_sizes(config.published, outputs, head)).items():
-        run_log.value(key, value)
-    run_log.value("model/file_bytes", file_bytes)
+    run_log.values(size.sizes(model) | size.published_sizes(config.published, outputs, head) | {"model/file_bytes": file_bytes})
     if settings.enabled:
         _write_memory("inference", peak, file_bytes if settings.is_served else size.weights_bytes(model), run_log)
         forward = flops.counted(config.model, outputs, 1, settings.length, False, head)
         run_log.value("model/flops_forward", forward)
         if not settings.is_served:
             moved = bytes_moved.moved_forward(model, measured.text(settings.length), machine)
-            run_log.value("model/bytes_forward", moved.total)
-            run_log.value("model/operators_forward", moved.operators)
+            run_log.values({"model/bytes_forward": moved.total, "model/operators_forward": moved.operators})
             run_log.value("model/arithmetic_intensity", forward / moved.total)
         step = flops.counted(config.model, outputs, config.finetune.batch_size, settings.length, True, head, config.finetune)
         run_log.value("model/flops_train_step", step)
@@ -175,10 +163,8 @@ def _infer(model: Classifier, measured: Subject) -> None:
 def _write_memory(phase: str, peak: Peak, weights: int, run_log: RunLog) -> None:
     """Writes the peak of each instrument that the device has; RuntimeError if one is below the size of the weights."""
     refuse_less_than(weights, peak)
-    run_log.value(f"{phase}/peak_memory_bytes", peak.kernel)
-    run_log.value(f"{phase}/sampled_peak_memory_bytes", peak.sampled)
-    run_log.value(f"{phase}/reserved_peak_memory_bytes", peak.reserved)
-    run_log.value(f"{phase}/process_peak_memory_bytes", peak.process)
+    peaks = {"": peak.kernel, "sampled_": peak.sampled, "reserved_": peak.reserved, "process_": peak.process}
+    run_log.values({f"{phase}/{instrument}peak_memory_bytes": value for instrument, value in peaks.items()})
 
 
 def _build(config: RunConfig, inputs: Inputs) -> Classifier:
@@ -231,7 +217,9 @@ def train_and_evaluate(
     """Fine-tunes, then evaluates every split that is not trained on; DivergedError if training diverges."""
     adapt(model, config.finetune, config.seed)
     run_log.value("model/params_trainable", size.trainable(model))
-    teacher = _teacher(config, machine)
+    teacher = None
+    if config.finetune.teacher is not None:  # whose answers are learned beside the labels
+        teacher = finetuned.load_finetuned(Path(config.finetune.teacher))[0].requires_grad_(False).to(machine.device)
     cost = flops.of_training(model, teacher if config.finetune.hidden_weight else None)  # answers are computed once
     if machine.compiles:
         with baseline.leave_out():
@@ -247,13 +235,15 @@ def train_and_evaluate(
     if not ranks.first:
         return
     _write_memory("finetune", peak, size.weights_bytes(model), run_log)
-    run_log.value("finetune/device_peak_memory_bytes", largest)
-    run_log.value("finetune/energy_j", meter.counted)
-    for key, value in (costs(done) | rates(done)).items():
-        run_log.value(key, value)
+    run_log.values({"finetune/device_peak_memory_bytes": largest, "finetune/energy_j": meter.counted})
+    run_log.values(costs(done) | rates(done))
     gradients.write_medians(run_log, "finetune")
-    if config.measure.enabled:
-        _write_utilisation(config, done, machine, run_log, ranks)
+    if config.measure.enabled:  # the peak of one device is measured with its threads and dtype
+        with FileLock(paths.timing_lock(config.output)):
+            fastest, share = peak_flops.utilisation(
+                done.flops / ranks.count, done.seconds, lambda: peak_flops.peak_flops_per_s(machine)
+            )
+        run_log.values({"hardware/peak_flops_per_s": fastest, "finetune/mfu": share})
     run_log.stage("evaluate")
     served, on = (model, machine) if not config.measure.is_served else _serve(config, model, prepared, machine, run_log)
     answers = evaluate_split(config, served, prepared.validation, prepared, on)
@@ -279,13 +269,6 @@ def _serve(
     return served, on
 
 
-def _teacher(config: RunConfig, machine: Machine) -> Classifier | None:
-    """The frozen model whose answers are learned beside the labels, None without one."""
-    if config.finetune.teacher is None:
-        return None
-    return finetuned.load_finetuned(Path(config.finetune.teacher))[0].requires_grad_(False).to(machine.device)
-
-
 def _gather(peak: Peak, ranks: Ranks) -> int | None:
     """Makes the peak of this rank that of all together, and returns that of the largest; None for one rank."""
     if ranks.count == 1:
@@ -296,16 +279,6 @@ def _gather(peak: Peak, ranks: Ranks) -> int | None:
         setattr(peak, name, None if peaks is None else int(sum(peaks)))
         largest = None if peaks is None else int(max(peaks))
     return largest
-
-
-def _write_utilisation(config: RunConfig, done: Position, machine: Machine, run_log: RunLog, ranks: Ranks) -> None:
-    """Model FLOPs utilisation of training on its devices; the peak of one is measured with its threads and dtype."""
-    with FileLock(paths.timing_lock(config.output)):
-        fastest, share = peak_flops.utilisation(
-            done.flops / ranks.count, done.seconds, lambda: peak_flops.peak_flops_per_s(machine)
-        )
-    run_log.value("hardware/peak_flops_per_s", fastest)
-    run_log.value("finetune/mfu", share)
 
 
 def _evaluate_more(config: RunConfig, model: Classifier, prepared: Prepared, machine: Machine, run_log: RunLog) -> None:

@@ -15,7 +15,6 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from harness import arms, processes, tags, tasks
 from harness.checkpoints import language_model
@@ -27,7 +26,7 @@ from harness.hardware import facts
 from harness.measure import flops, pretraining_heads, size
 from harness.measure.launch import TIMING, launch
 from harness.measure.records import Request
-from harness.paired import Replicate
+from harness.paired import Replicate, grouped
 from harness.study import WORKER, run_folder
 from harness.study.plan import PlannedRun
 from harness.study.timing import session
@@ -35,6 +34,7 @@ from harness.tasks import prepared
 from harness.tasks.batches import padded_shapes
 from harness.terminal import counted, duration
 from harness.tracking import run_log
+from harness.tracking.run_log import Entry, Record, Result
 from harness.training import pretrain, pretrain_steps
 from harness.training.loop import Position
 from models.adapt import adapt
@@ -91,12 +91,9 @@ def is_done(run: PlannedRun) -> bool:
 
 def groups(planned: list[PlannedRun], probing: Callable[[PlannedRun, Work], Pace | None] | None = None) -> list[Group]:
     """In the order of the first run of each; `probing` gives the pace of those that no finished run tells."""
-    by_kind: dict[tuple[str, ...], list[PlannedRun]] = {}
-    for run in planned:
-        by_kind.setdefault(kind_of(run), []).append(run)
     paces = earlier({run.config.output for run in planned})
     result = []
-    for kind, runs in by_kind.items():
+    for kind, runs in grouped((kind_of(run), run) for run in planned).items():
         pace, needed = paces.get(kind), work(runs[0])
         if pace is None and probing and not all(map(is_done, runs)):
             pace = probing(runs[0], needed)
@@ -135,8 +132,8 @@ class Finished:
 
     folder: Path
     kind: tuple[str, ...]
-    record: dict[str, Any]
-    result: dict[str, Any]
+    record: Record
+    result: Result
 
     @property
     def replicate(self) -> Replicate:
@@ -149,9 +146,9 @@ def finished(outputs: Iterable[str]) -> Iterator[Finished]:
     """The finished runs in these folders, without A/A replicates, which train nothing: their records last milliseconds."""
     for folder in (path.parent for output in outputs for path in Path(output).glob(f"*/*/{run_log.RECORD}")):
         with contextlib.suppress(TornError):  # the command that ran it says so, and makes it again
-            result, record = run_log.result(folder), run_folder.read(folder)
+            result, record = run_log.finished(folder), run_folder.read(folder)
             run_tags = record["tags"]
-            if result is not None and result["status"] == "finished" and run_tags.get(tags.REPLICATE) != "true":
+            if result is not None and run_tags.get(tags.REPLICATE) != "true":
                 named = (run_tags[tags.ARM], run_tags[tags.SCALE], run_tags[tags.TASK])
                 kind = (*named, arms.short_hash(arms.facts(record["parameters"])), run_tags["hardware"])
                 yield Finished(folder, kind, record, result)
@@ -181,15 +178,19 @@ def _memory(metrics: dict[str, float]) -> float | None:
 
 def work(run: PlannedRun) -> Work:
     """What one run computes, counted on its own data."""
-    return _of_pretraining(run) if run.inputs.data is None else _on_task(run)
-
-
-def _on_task(run: PlannedRun) -> Work:
-    config, head = run.config, tasks.kind_of(run.config.task).head()
+    config, options = run.config, run.config.pretrain
+    if run.inputs.is_pretraining:
+        corpus = sequences.read(config.output, run.inputs.corpus)
+        objective = pretrain.build(config, corpus.vocabulary())
+        parameters = size.of_objective(objective)["model/params_total"]
+        if options.seconds is not None:
+            return Work(parameters, 0, None, options.seconds)
+        end = pretrain_steps.steps_of(config, corpus, objective).end(Position())
+        return Work(parameters, end.step, end.flops)
     if config.task.kind is TaskKind.minimal_pairs:
         shapes = pretraining_heads.shapes(config.model, language_model.objective_of(config))
         return Work(size.of_objective(shapes)["model/params_total"], 0, 0)
-    model = on_meta(config.model, tasks.num_outputs(config.task), head)
+    model = on_meta(config.model, tasks.num_outputs(config.task), tasks.kind_of(config.task).head())
     parameters = size.sizes(model)["model/params_total"]
     if not config.finetune.enabled:
         return Work(parameters, 0, 0)
@@ -201,18 +202,6 @@ def _on_task(run: PlannedRun) -> Work:
     cost = flops.of_training(model)
     shapes = padded_shapes(split, config.finetune.batch_size, config.seed, steps)
     return Work(parameters, steps, sum(cost(*shape) for shape in shapes))
-
-
-def _of_pretraining(run: PlannedRun) -> Work:
-    config, options = run.config, run.config.pretrain
-    corpus = sequences.read(config.output, run.inputs.corpus)
-    objective = pretrain.build(config, corpus.vocabulary())
-    steps = pretrain_steps.steps_of(config, corpus, objective)
-    parameters = size.of_objective(objective)["model/params_total"]
-    if options.seconds is not None:
-        return Work(parameters, 0, None, options.seconds)
-    end = steps.end(Position())
-    return Work(parameters, end.step, end.flops)
 
 
 def probe(run: PlannedRun, needed: Work, passive: bool = False) -> Pace | None:
@@ -237,7 +226,7 @@ def _scratch(output: str) -> tempfile.TemporaryDirectory:
 def _run_shortened(run: PlannedRun, folder: Path, steps: int, passive: bool) -> tuple[float, dict[str, float]] | None:
     """Seconds of the worker, and its results up to the end of its training."""
     config, inputs, last = run.config, replace(run.inputs, pretrained=None), "inference/peak_memory_bytes"
-    if inputs.data is None:
+    if inputs.is_pretraining:
         budget = {"tokens": None, "flops": None, "seconds": None, "steps": steps, "evaluations": 1, "keep": []}
         config, last = replace(config, pretrain=replace(config.pretrain, **budget)), None
     elif config.finetune.enabled:
@@ -264,19 +253,19 @@ def _run_shortened(run: PlannedRun, folder: Path, steps: int, passive: bool) -> 
     return (seconds, results | {"steps": float(steps)}) if ended else None
 
 
-def _results(entries: list[dict[str, Any]]) -> dict[str, float]:
+def _results(entries: list[Entry]) -> dict[str, float]:
     return {entry["result"]: entry["value"] for entry in entries if "result" in entry}
 
 
 def _extrapolated(run: PlannedRun, needed: Work, seconds: float, results: dict[str, float]) -> Pace:
-    phase = "pretrain" if run.inputs.data is None else "finetune"
+    phase = "pretrain" if run.inputs.is_pretraining else "finetune"
     trained = results.get(f"{phase}/duration_s", 0.0)
     source, memory = f"a probe of {results['steps']:.0f} steps", _memory(results)
     if not trained:
         return Pace(seconds, memory, "a probe")
     each = trained / results["steps"]
     whole = needed.seconds if needed.seconds is not None else each * needed.steps
-    if run.inputs.data is None:
+    if run.inputs.is_pretraining:
         evaluation = results.get("pretrain/evaluation_s", 0.0)
         overhead = seconds - trained - evaluation
         return Pace(overhead + whole + evaluation * run.config.pretrain.evaluations, memory, source)
@@ -304,23 +293,22 @@ class Timing:
 def timing(planned: list[PlannedRun], probing: bool) -> Timing | None:
     """None where nothing is left to time."""
     timed = [run for run in planned if run.is_to_be_timed and run.config.sweep.timing]
-    untimed = [run for run in timed if run.config.sweep.retime or not _is_timed(run)]
+    untimed = [
+        run
+        for run in timed
+        if run.config.sweep.retime or not is_done(run) or (session.is_measured(run) and not session.has_timing(run))
+    ]
     if not untimed:
         return None
     baselines = session.baselines(timed, untimed)  # launched twice, also where an earlier session has timed them
     shapes = {session.shape_key(run): run for run in (*untimed, *baselines)}
     settings = [run.config.measure for run in shapes.values()]
     rounds = max(measure.min_rounds for measure in settings), max(measure.rounds for measure in settings)
-    replicates = len({session.shape_key(run) for run in baselines})
-    return Timing(len(shapes), replicates, rounds, _launch_s(next(iter(shapes.values()))) if probing else None)
-
-
-def _is_timed(run: PlannedRun) -> bool:
-    return is_done(run) and (not session.is_measured(run) or session.has_timing(run))
-
-
-def _launch_s(run: PlannedRun) -> float | None:
-    with _scratch(run.config.output) as folder:
-        began = time.monotonic()
-        outcome = launch(run.config, Request(TIMING, 0, (run.inputs.data,)), Path(folder))
-        return time.monotonic() - began if outcome.code == 0 else None
+    replicates, launch_s = len({session.shape_key(run) for run in baselines}), None
+    if probing:
+        run = next(iter(shapes.values()))
+        with _scratch(run.config.output) as folder:
+            began = time.monotonic()
+            outcome = launch(run.config, Request(TIMING, 0, (run.inputs.data,)), Path(folder))
+            launch_s = time.monotonic() - began if outcome.code == 0 else None
+    return Timing(len(shapes), replicates, rounds, launch_s)

@@ -41,6 +41,11 @@ class Inputs:
     overlap: float | None = None  # share of the evaluation items that have an n-gram of the text
     content: dict[str, str | None] = field(default_factory=dict)  # hashes of rows, text, weights: see `content_of`
 
+    @property
+    def is_pretraining(self) -> bool:
+        """Whether the run has no task."""
+        return self.data is None
+
 
 def content_of(
     config: RunConfig, rows: str | None, text: str | None, tokenizer_file: str | None, recipe: str | None
@@ -114,19 +119,14 @@ class Identity:
         return hashlib.sha256(json.dumps([settings, read, libraries], sort_keys=True).encode()).hexdigest()
 
     @property
-    def is_pretraining(self) -> bool:
-        """Whether the run has no task."""
-        return self.inputs.data is None
-
-    @property
     def seed(self) -> int:
         """Seed of the fine-tuning, or of the pretraining where the run is one."""
-        return self.config.pretrain.seed if self.is_pretraining else self.config.seed
+        return self.config.pretrain.seed if self.inputs.is_pretraining else self.config.seed
 
     @property
     def task(self) -> str:
         """Name of the task; `tags.PRETRAINING_TASK` for a pretraining."""
-        return tags.PRETRAINING_TASK if self.is_pretraining else self.config.task.name
+        return tags.PRETRAINING_TASK if self.inputs.is_pretraining else self.config.task.name
 
     @property
     def title(self) -> str:
@@ -137,9 +137,9 @@ class Identity:
     def folder(self) -> Path:
         """The run's folder, named after the run and not after the comparison; all studies share their pretrainings."""
         config = self.config
-        what = config.pretrain.title if self.is_pretraining else config.task.name
+        what = config.pretrain.title if self.inputs.is_pretraining else config.task.name
         names = [config.model_name, *sorted(config.enhancements), config.scale_name, what, str(self.seed)]
-        study = paths.PRETRAINED if self.is_pretraining else config.study
+        study = paths.PRETRAINED if self.inputs.is_pretraining else config.study
         return paths.run_folder(config.output, study, paths.run_name(names, self.fingerprint))
 
     def described(self, lifted: list[str]) -> dict[str, dict[str, str]]:
@@ -163,8 +163,8 @@ class Identity:
         }
         if is_pretrained(config):
             named[tags.PRETRAIN_SEED] = str(config.pretrain.seed)
-        named |= {tags.RECIPE: self.recipe} if self.is_pretraining else theory.tags(config)
-        if not self.is_pretraining:
+        named |= {tags.RECIPE: self.recipe} if self.inputs.is_pretraining else theory.tags(config)
+        if not self.inputs.is_pretraining:
             named["selected_on"] = config.finetune.keep_best.value
         if self.inputs.pretraining is not None:
             named[tags.PRETRAINING] = self.inputs.pretraining

@@ -9,7 +9,7 @@ import os
 import re
 import shutil
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,10 +19,11 @@ from harness import checksums, paths
 from harness.checksums import TornError
 from harness.study.status import is_held
 from harness.tracking import run_log
-from harness.tracking.run_log import State
 
 TEMPORARY = re.compile(r"\.(?P<name>.+)\.(?P<process>\d+)")
 """Name of a file or folder while a process writes it: a dot, its later name, the process id."""
+
+TEMPORARY_JSON = re.compile(r"\..*\.json\.\d+")
 
 STORE_TEMPORARY = re.compile(r"\.mlflow\.db\.making-[0-9a-f]{32}(-\w+)?(\.lock)?")
 
@@ -97,7 +98,8 @@ def _sessions(root: Path) -> list[Path]:
 
 def _cache(root: Path) -> Iterator[tuple[Path, str]]:
     """Prepared data and text that no config or record of a run names."""
-    used = "\n".join(_texts(root))
+    configs = (path for name in (run_log.RECORD, "config.yaml") for path in root.glob(f"*/*/{name}"))
+    used = "\n".join(path.read_text(errors="replace") for path in configs if path.is_file())
     for path in sorted((root / "cache").glob("*")):
         key = CACHED.match(path.name)
         if not key or not path.is_dir() or path.is_symlink() or not ((path / paths.MARK).is_file() or _is_sealed(path)):
@@ -121,12 +123,6 @@ def _is_sealed(folder: Path) -> bool:
     return not {name for name in names - {*sealed, checksums.FILE} if not re.fullmatch(r"\.?overlap-[\w.-]+", name)}
 
 
-def _texts(root: Path) -> Iterable[str]:
-    for name in (run_log.RECORD, "config.yaml"):
-        for path in filter(Path.is_file, root.glob(f"*/*/{name}")):
-            yield path.read_text(errors="replace")
-
-
 def _old_sessions(root: Path) -> Iterator[tuple[Path, str]]:
     """Launches of sessions that nothing resumes: what they measured is in the folders of the runs."""
     for path in _sessions(root):
@@ -143,8 +139,7 @@ def _checkpoints(root: Path) -> Iterator[tuple[Path, str]]:
     """A run that has a result is not resumed."""
     for folder in _runs(root):
         with contextlib.suppress(TornError):  # such a run is made again
-            result = run_log.result(folder)
-            if result is not None and result.get("status") == State.finished and (folder / paths.CHECKPOINTS).is_dir():
+            if run_log.finished(folder) and (folder / paths.CHECKPOINTS).is_dir():
                 yield folder / paths.CHECKPOINTS, "checkpoints to resume a run that has finished"
 
 
@@ -152,7 +147,8 @@ def _temporary(root: Path) -> Iterator[tuple[Path, str]]:
     """What processes left that were killed while they wrote."""
     for path in _half_written(root):
         parts = TEMPORARY.fullmatch(path.name)
-        if _is_abandoned(path, int(parts["process"]) if parts else None):
+        has_ended = parts is not None and not psutil.pid_exists(int(parts["process"]))
+        if has_ended or (path.exists() and time.time() - path.stat().st_mtime > SETTLED_S):
             yield path, "torn: its process was killed"
 
 
@@ -162,25 +158,13 @@ def _half_written(root: Path) -> Iterator[Path]:
     yield from (path for path in root.glob(".probe-*") if TEMPORARY.fullmatch(path.name))
     for folder in (*_runs(root), *_sessions(root)):
         yield from (path for path in paths.below(folder) if TEMPORARY.fullmatch(path.name))
-    yield from (path for path in root.glob("cache/*/.*") if _is_json(path))
+    yield from (path for path in root.glob("cache/*/.*") if TEMPORARY_JSON.fullmatch(path.name))
     studies = {path.parent for path in root.glob(f"*/{paths.PLAN}") if paths.planned(path)}
     for folder in (*studies, root / "audit", root / "reports"):
-        yield from (path for path in folder.glob(".*") if _is_json(path))
+        yield from (path for path in folder.glob(".*") if TEMPORARY_JSON.fullmatch(path.name))
     for path in root.glob("reports/*/.writing*"):
         if (path / paths.MARK).is_file() or (OF_REPORT.fullmatch(path.name) and (path.parent / "report.md").is_file()):
             yield path
-
-
-def _is_json(path: Path) -> bool:
-    parts = TEMPORARY.fullmatch(path.name)
-    return parts is not None and parts["name"].endswith(".json")
-
-
-def _is_abandoned(path: Path, process: int | None) -> bool:
-    """No process has that id, or the file is older than any that one could still be writing."""
-    if process is not None and not psutil.pid_exists(process):
-        return True
-    return path.exists() and time.time() - path.stat().st_mtime > SETTLED_S
 
 
 def _size(path: Path) -> int:

@@ -16,7 +16,7 @@ from harness import by_launch, paths, tags
 from harness.config.choices import Until
 from harness.paired import FEWEST_REPLICATES, LEVEL
 from harness.study import forecast, run_folder, tracked_study
-from harness.study.plan import PlannedRun
+from harness.study.plan import PlannedRun, not_needed
 from harness.terminal import duration
 from harness.tracking.trackers import Trackers
 
@@ -33,13 +33,13 @@ class Look:
 
 def parts(planned: list[PlannedRun]) -> dict[int, list[PlannedRun]]:
     """Number of seeds at each look -> the runs that it adds; all of them for a sweep that does not look."""
-    needed = {id(run.needs) for run in planned}
-    seeds = sorted({run.identity.seed for run in planned if id(run) not in needed})
+    trained = not_needed(planned)
+    seeds = sorted({run.identity.seed for run in trained})
     if planned[0].config.sweep.until is Until.seeds:
         return {len(seeds): planned}
     given, added = set(), {}
     for end in by_launch.looks(FEWEST_REPLICATES, len(seeds)):
-        own = [run for run in planned if id(run) not in needed and run.identity.seed in seeds[:end]]
+        own = [run for run in trained if run.identity.seed in seeds[:end]]
         kept = {id(run) for run in (*own, *(run.needs for run in own))} - given
         added[end] = [run for run in planned if id(run) in kept]
         given |= kept

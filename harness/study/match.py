@@ -17,8 +17,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import fmean, stdev
 
-from harness import arms, by_launch, paths
+from harness import by_launch, paths
 from harness.config.choices import MatchBy, MatchOn
+from harness.config.command_line import without
 from harness.config.schema import ModelConfig, RunConfig, to_dict
 from harness.errors import InputError
 from harness.measure import flops, memory_formula, size, subject
@@ -256,10 +257,14 @@ def resized(composed: list[RunConfig], resolve: Resolve) -> list[RunConfig]:
         if config.match.cost is MatchOn.none or config.matched:  # as it is, or resized before
             runs.append(config)
             continue
-        _refuse_weights(config)
+        for key, value in {"model.init_from": config.model.init_from, "pretrain.from": config.pretrain.checkpoint}.items():
+            if value is not None:
+                raise InputError(
+                    f"match={config.match.cost.value} cannot resize the weights of {key}={value}: leave one of them out"
+                )
         baseline = baseline_of(config, composed)
         if config.model == baseline.model and config.enhancements == baseline.enhancements:
-            runs.append(replace(config, arm=baseline.arm, settings=_without_match(config.settings)))
+            runs.append(replace(config, arm=baseline.arm, settings=config.settings_without("match.")))
         else:
             runs.append(_resized(config, baseline, resolve, results))
     return runs
@@ -270,14 +275,14 @@ def baseline_of(config: RunConfig, composed: list[RunConfig]) -> RunConfig:
 
     InputError where there is none.
     """
-    others = {key: value for key, value in config.settings.items() if not arms.within(key, ("model.", "match."))}
+    others = config.settings_without("model.", "match.")
     fitting = [
         run
         for run in composed
         if run.model_name == config.match.to
         and not any(run.enhancements.values())
         and (run.scale_name, run.task.name, run.seed) == (config.scale_name, config.task.name, config.seed)
-        and {key: value for key, value in run.settings.items() if not arms.within(key, ("model.", "match."))} == others
+        and run.settings_without("model.", "match.") == others
     ]
     if not fitting:
         models = ", ".join(dict.fromkeys(run.model_name for run in composed))
@@ -286,19 +291,6 @@ def baseline_of(config: RunConfig, composed: list[RunConfig]) -> RunConfig:
             f"without enhancements beside {models}, or match.to=MODEL with one of these"
         )
     return min(fitting, key=lambda run: len(run.settings))
-
-
-def _refuse_weights(config: RunConfig) -> None:
-    weights = {"model.init_from": config.model.init_from, "pretrain.from": config.pretrain.checkpoint}
-    for key, value in weights.items():
-        if value is not None:
-            raise InputError(
-                f"match={config.match.cost.value} cannot resize the weights of {key}={value}: leave one of them out"
-            )
-
-
-def _without_match(settings: dict[str, str]) -> dict[str, str]:
-    return {key: value for key, value in settings.items() if not key.startswith("match.")}
 
 
 def _resized(config: RunConfig, baseline: RunConfig, resolve: Resolve, results: dict[str, MatchResult]) -> RunConfig:
@@ -382,18 +374,17 @@ def _refuse_beyond_tolerance(variant: RunConfig, result: MatchResult) -> None:
 def _named(config: RunConfig, result: MatchResult) -> RunConfig:
     """The run in its new shape; its overrides compose it again without a search. In its published one it keeps its name."""
     if all(getattr(config.model, key) == value for key, value in result.keys.items()):
-        return replace(config, settings=_without_match(config.settings), matched=result.matched)
+        return replace(config, settings=config.settings_without("match."), matched=result.matched)
     cost = "FLOPs" if config.match.cost is MatchOn.flops else config.match.cost.value
     arm = f"{config.arm} ({cost} as {config.match.to})"
     replaced = [f"model.{key}" for key in result.keys]
-    left_out = ("match", "match.", "arm", *replaced)
-    others = [override for override in config.overrides if not arms.within(override.lstrip("+").partition("=")[0], left_out)]
+    others = without(config.overrides, ("match", "match.", "arm", *replaced))
     sizes = [f"model.{key}={value}" for key, value in result.keys.items()]
     return replace(
         config,
         arm=arm,
         model=replace(config.model, **result.keys),
-        settings={key: value for key, value in config.settings.items() if key not in replaced},
+        settings=config.settings_without(*replaced),
         overrides=[*others, *sizes, f"arm='{arm}'"],
         matched=result.matched,
     )

@@ -3,11 +3,12 @@
 import hashlib
 import json
 from dataclasses import asdict, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from harness import tags, tasks
 from harness.config.schema import RunConfig, to_dict
 from harness.tracking import run_log
+from harness.tracking.run_log import Record
 
 if TYPE_CHECKING:  # workers, which apply micro-batches, plan nothing
     from harness.study.plan import PlannedRun
@@ -22,7 +23,7 @@ class FittingMicroBatches:
     def __init__(self) -> None:
         self._of_shape: dict[str, int] = {}
 
-    def learn(self, run: "PlannedRun", record: dict[str, Any]) -> None:
+    def learn(self, run: "PlannedRun", record: Record) -> None:
         """Takes over what an earlier attempt at this run, or an earlier command, found."""
         pieces = record.get(tags.PIECES, {}).get(_phase(run))
         if pieces is not None:
@@ -33,7 +34,7 @@ class FittingMicroBatches:
         count = self._of_shape.get(_shape(run))
         return {} if count is None else {_phase(run): count}
 
-    def smaller(self, run: "PlannedRun", record: dict[str, Any]) -> MicroBatches | None:
+    def smaller(self, run: "PlannedRun", record: Record) -> MicroBatches | None:
         """About twice as many; None where single rows are processed already, where no training ran out of memory, and for
         in-batch negatives, which are others in a smaller batch."""
         phase = _phase(run)
@@ -51,7 +52,7 @@ def next_count(batch_size: int, pieces: int) -> int | None:
     return next((count for count in range(2 * pieces, batch_size + 1) if batch_size % count == 0), None)
 
 
-def applied(config: RunConfig, record: dict[str, Any]) -> RunConfig:
+def applied(config: RunConfig, record: Record) -> RunConfig:
     """The config with the micro-batches of the record in place of `accumulation`."""
     changed = {
         phase: replace(getattr(config, phase), accumulation=count) for phase, count in record.get(tags.PIECES, {}).items()
@@ -65,7 +66,7 @@ def text(pieces: MicroBatches) -> str:
 
 
 def _phase(run: "PlannedRun") -> str:
-    return "pretrain" if run.inputs.data is None else "finetune"
+    return "pretrain" if run.inputs.is_pretraining else "finetune"
 
 
 def _shape(run: "PlannedRun") -> str:

@@ -18,7 +18,6 @@ from harness.config.resolve import (
     is_pretrained,
     pretraining_of,
     resolve,
-    with_text_tokenizer,
     with_vocabulary,
 )
 from harness.config.schema import RunConfig
@@ -26,6 +25,7 @@ from harness.corpus import overlap, prepare, sequences
 from harness.data.tokenizer import vocabulary_bytes
 from harness.errors import InputError
 from harness.measure import subject
+from harness.paired import grouped
 from harness.study import identity
 from harness.study.identity import Identity, Inputs
 from harness.study.match import note, resized
@@ -67,7 +67,7 @@ class PlannedRun:
     @property
     def is_to_be_timed(self) -> bool:
         """Whether its inference is timed once it has finished."""
-        return self.inputs.data is not None and self.config.measure.enabled
+        return not self.inputs.is_pretraining and self.config.measure.enabled
 
 
 def plan(composed: list[RunConfig]) -> list[PlannedRun]:
@@ -80,29 +80,22 @@ def plan(composed: list[RunConfig]) -> list[PlannedRun]:
     for config in with_sizes(composed, cache):
         for run in _runs(config, cache, planned):
             run.notes = [*filter(None, (_smaller_vocabulary(config, run.config), note(run.config)))]
-            _refuse_two_names(planned.setdefault(run.folder, run), run)
+            first = planned.setdefault(run.folder, run)
+            if not run.inputs.is_pretraining and first.config.label != run.config.label:  # a pretraining may serve several
+                raise InputError(
+                    f"{first.config.label!r} and {run.config.label!r} are one run: what they differ in has no effect here; "
+                    "leave one of them out"
+                )
     runs = list(planned.values())
     for place, run in enumerate(runs):
         run.place = place
-    by_task: dict[str, list[PlannedRun]] = {}
-    for run in runs:
-        by_task.setdefault(run.identity.task, []).append(run)
-    for of_task in by_task.values():
+    for of_task in grouped((run.identity.task, run) for run in runs).values():
         of_task[0].notes += _alike(of_task)
         lifted = identity.lifted(run.identity for run in of_task)
         for run in of_task:
             run.lifted = lifted
-    _choose_what_is_kept([run for run in runs if run.inputs.data is not None])
+    _choose_what_is_kept([run for run in runs if not run.inputs.is_pretraining])
     return run_order(runs)
-
-
-def _refuse_two_names(run: PlannedRun, again: PlannedRun) -> None:
-    """InputError for two arms that are one run: what one of them changes has no effect. A pretraining may serve several."""
-    if run.inputs.data is not None and run.config.label != again.config.label:
-        raise InputError(
-            f"{run.config.label!r} and {again.config.label!r} are one run: what they differ in has no effect here; "
-            "leave one of them out"
-        )
 
 
 def _alike(runs: list[PlannedRun]) -> list[str]:
@@ -133,26 +126,31 @@ def _choose_what_is_kept(runs: list[PlannedRun]) -> None:
         run.config = replace(run.config, finetune=replace(finetune, keep=finetune.keep or default))
 
 
+def not_needed(planned: list[PlannedRun]) -> list[PlannedRun]:
+    """Those that no other one needs: all but the pretrainings that runs start from."""
+    needed = {id(run.needs) for run in planned}
+    return [run for run in planned if id(run) not in needed]
+
+
 def run_order(planned: list[PlannedRun]) -> list[PlannedRun]:
     """Pretrainings first; then, for each task and seed, all arms in a random order.
 
     Runs that are compared train close in time, and no arm is always first. The same command gives the same order.
     """
-    blocks: dict[tuple[str, int], list[PlannedRun]] = {}
-    for run in planned:
-        if run.inputs.data is not None:
-            blocks.setdefault((run.config.task.name, run.config.seed), []).append(run)
+    on_task = (run for run in planned if not run.inputs.is_pretraining)
+    blocks = grouped(((run.config.task.name, run.config.seed), run) for run in on_task)
     for (task, seed), block in blocks.items():
         random.Random(f"{task} {seed} {len(block)}").shuffle(block)
     trained = (run for block in blocks.values() for run in block)
-    return [*(run for run in planned if run.inputs.data is None), *trained]
+    return [*(run for run in planned if run.inputs.is_pretraining), *trained]
 
 
 def _smaller_vocabulary(composed: RunConfig, config: RunConfig) -> str | None:
     """A note if the text yields fewer pieces than the model or scale states; None if enough, or if the user set a size."""
     stated, pieces = composed.model.tokenizer.vocab_size, config.model.vocab_size
-    tokenizer = composed.tokenizer
-    is_read = tokenizer.file or tokenizer.vocab_file or start.has_tokenizer(composed)
+    tokenizer, pretrain = composed.tokenizer, composed.pretrain
+    is_distilled = pretrain.objective is ObjectiveName.distillation
+    is_read = tokenizer.file or tokenizer.vocab_file or pretrain.checkpoint or composed.model.init_from or is_distilled
     if stated is None or is_read or tokenizer.vocab_size != stated or pieces >= stated:
         return None
     return (
@@ -193,12 +191,16 @@ def _runs(composed: RunConfig, cache: Cache, planned: dict[Path, PlannedRun]) ->
     if not is_pretrained(config) and config.tokenizer.trained_on is not TrainedOn.corpus:
         return [_on_task(config, prerequisites, tokenizer_file, cache)]
     key = cache.text(config)
-    config = with_text_tokenizer(config, str(prepare.folder_of(config.output, key) / "tokenizer.json"))
+    file = str(prepare.folder_of(config.output, key) / "tokenizer.json")
+    config = replace(config, tokenizer=replace(config.tokenizer, vocab_file=None, file=file))
     corpus = sequences.read(config.output, key)
     if not is_pretrained(config):
         return [_on_task(config, prerequisites, tokenizer_file, cache, corpus)]
-    needed = _pretraining(config, prerequisites, corpus, tokenizer_file)
-    needed = _merged(planned.get(needed.folder), needed)
+    again = _pretraining(config, prerequisites, corpus, tokenizer_file)
+    needed = planned.get(again.folder, again)
+    keep = sorted({*needed.config.pretrain.keep, *again.config.pretrain.keep})  # what either of the two asks for
+    needed.config = replace(needed.config, pretrain=replace(needed.config.pretrain, keep=keep))
+    needed.needs_weights = [paths.pretrained_weights(needed.folder, tokens) for tokens in keep]
     if not has_task(config):
         return [needed]
     return [needed, _on_task(config, prerequisites, tokenizer_file, cache, corpus, needed)]
@@ -222,15 +224,6 @@ def _pretraining(config: RunConfig, prerequisites: Found, corpus: sequences.Corp
     content = identity.content_of(config, None, corpus.text, tokenizer_file, None)
     inputs = Inputs(corpus=corpus.key, content=content)
     return PlannedRun(config, inputs, Identity(config, inputs).folder)
-
-
-def _merged(planned: PlannedRun | None, again: PlannedRun) -> PlannedRun:
-    """The pretraining as planned so far, if it is; it keeps the weights that either of the two asks for."""
-    pretraining = planned or again
-    keep = sorted({*pretraining.config.pretrain.keep, *again.config.pretrain.keep})
-    pretraining.config = replace(pretraining.config, pretrain=replace(pretraining.config.pretrain, keep=keep))
-    pretraining.needs_weights = [paths.pretrained_weights(pretraining.folder, tokens) for tokens in keep]
-    return pretraining
 
 
 def _on_task(
@@ -294,7 +287,7 @@ def _from_checkpoint(config: RunConfig, prerequisites: Found, tokenizer_file: st
 def _overlap(config: RunConfig, inputs: Inputs) -> float:
     """Share of the evaluation items with an n-gram of the corpus, counted once per task and corpus."""
     path = paths.data_folder(config.output, inputs.data) / f"overlap-{inputs.corpus}.json"
-    share = _kept_overlap(path)
+    share = run_log.read_or_set_aside(path).get("share")
     if share is None:
         split = prepared.read(config, inputs.data).validation
         corpus = sequences.read(config.output, inputs.corpus)
@@ -303,13 +296,3 @@ def _overlap(config: RunConfig, inputs: Inputs) -> float:
         share = overlap.overlap(corpus, items)
         run_log.write_json(path, checksums.with_checksum({"share": share}))
     return share
-
-
-def _kept_overlap(path: Path) -> float | None:
-    """None where it was not counted yet, or the file is torn, which is printed."""
-    try:
-        return run_log.read_json(path).get("share")
-    except checksums.TornError as error:
-        aside = path.rename(checksums.aside(path))
-        print(f"{error}: it is kept as {aside.name}, and counted again", flush=True)
-        return None

@@ -9,7 +9,6 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 from filelock import FileLock, Timeout
 
@@ -24,7 +23,7 @@ from harness.study.progress import RunProgress, Screen
 from harness.study.schedule import INTERRUPTED, LOOKS_AGAIN_S, End
 from harness.terminal import console
 from harness.tracking import run_log
-from harness.tracking.run_log import State
+from harness.tracking.run_log import Record, Result, State
 from harness.tracking.trackers import TrackedRun, Trackers
 
 POLL_S = 0.5
@@ -165,7 +164,11 @@ class Watchdog:
 
     def complaint(self) -> str | None:
         """Why the worker must end, with the key that says so; None while it may go on. To be called every few seconds."""
-        now, seen = time.monotonic(), self._signs()
+        now, seen = time.monotonic(), []
+        for path in paths.below(self._folder):  # a working worker changes its log, its curves, its checkpoints
+            with contextlib.suppress(FileNotFoundError):  # renamed meanwhile
+                facts = path.stat()
+                seen.append((path.name, facts.st_size, facts.st_mtime_ns))
         step, self._last = min(now - self._last, LONGEST_STEP_S), now
         self._ran_s += step
         self._silent_s = self._silent_s + step if seen == self._seen else 0.0
@@ -176,15 +179,6 @@ class Watchdog:
         if silent is not None and self._silent_s > 60 * silent:
             return f"no progress for {silent:g} min (sweep.silent_minutes)"
         return None
-
-    def _signs(self) -> object:
-        """Sizes and times of the files that a working worker changes: its log, its curves, its checkpoints."""
-        signs = []
-        for path in paths.below(self._folder):
-            with contextlib.suppress(FileNotFoundError):  # renamed meanwhile
-                facts = path.stat()
-                signs.append((path.name, facts.st_size, facts.st_mtime_ns))
-        return signs
 
 
 def run_to_end(run: PlannedRun, command: Command, again: bool) -> Outcome | None:
@@ -198,9 +192,12 @@ def run_to_end(run: PlannedRun, command: Command, again: bool) -> Outcome | None
             if not is_ours:
                 return None
             _wait_for_worker(run)
-            result, record = _result_to_keep(run), run_log.read_json(run.folder / run_log.RECORD)
+            result, record = run_log.result(run.folder), run_log.read_json(run.folder / run_log.RECORD)
             command.micro_batches.learn(run, record)
-            if result is None:
+            if result is not None and not all(folder.is_dir() for folder in run.needs_weights):
+                key, result = "pretrain.keep" if run.inputs.is_pretraining else "finetune.keep", None
+                console.plain(f"{run.label}: finished without its weights, which {key} asks for: runs again")
+            if result is None or run.config.rerun:
                 return _start_workers(run, command), True
             console.plain(f"{run.label}: {result['status']} already, skipped (rerun=true runs it again)")
             _warn(run, result, record)
@@ -246,18 +243,6 @@ def _wait_for_worker(run: PlannedRun) -> None:
             console.problem(f"{run.label}: a worker of an earlier command still writes to {run.folder}; waiting")
 
 
-def _result_to_keep(run: PlannedRun) -> dict[str, Any] | None:
-    """The result of a run that is not to run again."""
-    result = run_log.result(run.folder)
-    if result is None:
-        return None
-    if not all(folder.is_dir() for folder in run.needs_weights):
-        key = "pretrain.keep" if run.inputs.data is None else "finetune.keep"
-        console.plain(f"{run.label}: finished without its weights, which {key} asks for: runs again")
-        return None
-    return None if run.config.rerun else result
-
-
 def _start_workers(run: PlannedRun, command: Command) -> End:
     """The end of the run's worker, or of the last one where others follow: it was killed, or ran out of memory.
 
@@ -266,7 +251,12 @@ def _start_workers(run: PlannedRun, command: Command) -> End:
     leftovers.remove_temporary(run.folder)
     record = None if run.config.rerun else run_folder.resumable(run.folder, run.config.pretrain.keep)
     if record is None:
-        record = _new_record(run, command)
+        record, first = run_folder.record(run.config, run.inputs, run.lifted), command.micro_batches.first(run)
+        record |= {tags.PIECES: first} if first else {}
+        run_folder.prepare(run.folder, run.config, record)
+        resumes = run.inputs.is_pretraining and not run.config.rerun  # the same pretraining on other devices
+        if resumes and (other := run_folder.take_over(run.folder, run.config, record)):
+            console.plain(f"{run.label}: resumes what {other.name} left on other devices")
     tracked = TrackedRun(command.trackers, run.config, record, run.folder)
     watchdog, threads = Watchdog(run.config.sweep, run.folder), facts.threads(run.config.hardware)
     passive = command.load.exceeds_limit() and threads > 1
@@ -307,17 +297,7 @@ def _start_workers(run: PlannedRun, command: Command) -> End:
     return ended
 
 
-def _new_record(run: PlannedRun, command: Command) -> dict[str, Any]:
-    """Creates the run's record. A pretraining resumes the checkpoint of the same pretraining on other devices."""
-    record, first = run_folder.record(run.config, run.inputs, run.lifted), command.micro_batches.first(run)
-    record |= {tags.PIECES: first} if first else {}
-    run_folder.prepare(run.folder, run.config, record)
-    if run.inputs.data is None and not run.config.rerun and (other := run_folder.take_over(run.folder, run.config, record)):
-        console.plain(f"{run.label}: resumes what {other.name} left on other devices")
-    return record
-
-
-def _warn(run: PlannedRun, result: dict[str, Any] | None, record: dict[str, Any]) -> None:
+def _warn(run: PlannedRun, result: Result | None, record: Record) -> None:
     """Says so where a pretraining has finished that has not learned as it should."""
     if result and (warning := plateau.warning(result["metrics"], record["parameters"])):
         console.problem(f"{run.label}: warning: {warning}")
@@ -346,7 +326,7 @@ def _follow(
     return watch.ending(worker.returncode, tracked.folder / run_log.LOG), complaint
 
 
-def end_of(ending: Ending, result: dict[str, Any] | None, complaint: str | None) -> End:
+def end_of(ending: Ending, result: Result | None, complaint: str | None) -> End:
     """From the end of the worker's process, the result that it left, and the complaint for which it was ended, if any."""
     if result is not None:  # it was written whole, whatever happened after
         state = State(result["status"])

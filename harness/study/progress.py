@@ -5,13 +5,13 @@ There is no screen where standard output or the error stream is no terminal: the
 
 import sys
 import time
-from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 from rich.table import Column
 
 from harness.terminal import WIDTH, LiveLine, columns, console, duration
+from harness.tracking.run_log import Entry
 
 LINE_EVERY_S = 15.0
 """Seconds between plain lines of one run or of the launches of a session."""
@@ -23,27 +23,22 @@ class Bar:
     def __init__(self, bars: Progress | None, name: str) -> None:
         self._bars, self._name = bars, name
         self._task: TaskID | None = None
-        self._renew("starting", None)
+        self.advance("starting")
 
     def advance(self, state: str, done: float = 0, total: float | None = None) -> None:
         """Where it is; without a total the bar moves without an end."""
-        if total != self._total:
-            self._renew(state, total)
-        if self._bars is not None:
-            self._bars.update(self._task, state=state, completed=done)
+        if self._bars is None:
+            return
+        if self._task is None or total != self._total:  # a bar keeps its total for ever
+            self.end()
+            self._task, self._total = self._bars.add_task(self._name, total=total, state=state), total
+        self._bars.update(self._task, state=state, completed=done)
 
     def end(self) -> None:
         """It runs no more."""
         if self._bars is not None and self._task is not None:
             self._bars.remove_task(self._task)
             self._task = None
-
-    def _renew(self, state: str, total: float | None) -> None:
-        """A bar keeps its total for ever, so that another total takes another bar."""
-        self._total = total
-        if self._bars is not None:
-            self.end()
-            self._task = self._bars.add_task(self._name, total=total, state=state)
 
 
 class Screen:
@@ -65,7 +60,7 @@ class Screen:
             self._bars.start()
         return self
 
-    def __exit__(self, kind: type | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(self, *error: object) -> None:
         if self._bars is not None:
             self._bars.stop()
 
@@ -139,7 +134,7 @@ class RunProgress:
         self._stage = self._said = "starting"
         self._steps = 0
         self._began = time.monotonic()
-        self._stage_start: dict[str, Any] = {"time": 0, "step": 0, "tokens": 0}
+        self._stage_start: Entry = {"time": 0, "step": 0, "tokens": 0}
         self._latest = self._stage_start
 
     def __enter__(self) -> Self:
@@ -147,10 +142,10 @@ class RunProgress:
         console.plain(f"{self._label}: started", replaced=self._display.is_shown)
         return self
 
-    def __exit__(self, kind: type | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(self, *error: object) -> None:
         self._display.close()
 
-    def show(self, entries: list[dict[str, Any]]) -> None:
+    def show(self, entries: list[Entry]) -> None:
         """Shows new entries of the log; without any, every LINE_EVERY_S seconds that the stage continues."""
         progress = [entry for entry in entries if "stage" in entry or entry.get("key", "").endswith("/loss")]
         for entry, following in zip(progress, [*progress[1:], {}], strict=False):
@@ -174,7 +169,7 @@ class RunProgress:
         say = console.plain if status == "finished" or tried_again else console.problem
         say(f"{self._label}: {outcome}")
 
-    def _advance(self, point: dict[str, Any]) -> None:
+    def _advance(self, point: Entry) -> None:
         """Shows step, loss, rate, and remaining time where the number of steps is known: it is not for a budget in seconds."""
         self._latest = point
         seconds = max(1e-3, (point["time"] - self._stage_start["time"]) / 1000)
@@ -200,7 +195,7 @@ class TimingProgress:
         self._display = _Display("timing", "Timing ", self._screen)
         return self
 
-    def __exit__(self, kind: type | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(self, *error: object) -> None:
         self._display.close()
 
     def launch(self, what: str) -> None:

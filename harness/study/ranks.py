@@ -145,30 +145,25 @@ def follow() -> int:
     quieten()
     store, number = _store(), 1
     while True:
-        if store.check([_run_key(number)]):
-            working_directory, folder = json.loads(store.get(_run_key(number)))
-            os.chdir(working_directory)
-            _follow_run(store, number, Path(folder))
-            number += 1
-        elif store.check([END]):
-            return 0
-        else:
+        if not store.check([_run_key(number)]):
+            if store.check([END]):
+                return 0
             time.sleep(POLL_S)
-
-
-def _follow_run(store: Store, number: int, folder: Path) -> None:
-    """Executes this rank of the run until it ends, or the first command has gone on."""
-    hardware = resolve.load(folder / "config.yaml").hardware
-    worker = processes.start(RANK, [str(folder), str(number)], facts.threads(hardware), sys.stderr)
-    try:
-        while worker.poll() is None and not (store.check([END]) or store.check([_run_key(number + 1)])):
-            time.sleep(POLL_S)
-    finally:
-        over = worker.poll() is None
-        processes.end(worker)
-    if worker.returncode and not over:
-        end = {"rank": int(os.environ["RANK"]), "host": socket.gethostname(), "code": worker.returncode}
-        store.set(_ended_key(number), json.dumps(end))
+            continue
+        working_directory, folder = json.loads(store.get(_run_key(number)))
+        os.chdir(working_directory)
+        hardware = resolve.load(Path(folder, "config.yaml")).hardware
+        worker = processes.start(RANK, [folder, str(number)], facts.threads(hardware), sys.stderr)
+        try:  # until it ends, or the first command has gone on
+            while worker.poll() is None and not (store.check([END]) or store.check([_run_key(number + 1)])):
+                time.sleep(POLL_S)
+        finally:
+            over = worker.poll() is None
+            processes.end(worker)
+        if worker.returncode and not over:
+            end = {"rank": int(os.environ["RANK"]), "host": socket.gethostname(), "code": worker.returncode}
+            store.set(_ended_key(number), json.dumps(end))
+        number += 1
 
 
 def execute_first(folder: Path, config: RunConfig) -> None:

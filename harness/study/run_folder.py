@@ -10,7 +10,7 @@ import uuid
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from filelock import FileLock, Timeout
 
@@ -25,6 +25,7 @@ from harness.study.identity import Identity, Inputs
 from harness.study.schedule import End
 from harness.terminal import console
 from harness.tracking import run_log
+from harness.tracking.run_log import Record
 
 if TYPE_CHECKING:  # workers plan nothing
     from harness.study.plan import PlannedRun
@@ -32,7 +33,7 @@ if TYPE_CHECKING:  # workers plan nothing
 CONFIG = "config.yaml"
 
 
-def record(config: RunConfig, inputs: Inputs, lifted: list[str]) -> dict[str, Any]:
+def record(config: RunConfig, inputs: Inputs, lifted: list[str]) -> Record:
     """A new attempt at the run."""
     identity = Identity(config, inputs)
     described = identity.described(lifted)
@@ -50,19 +51,15 @@ def record(config: RunConfig, inputs: Inputs, lifted: list[str]) -> dict[str, An
 def source(commit: str) -> dict[str, str]:
     """Tags that say what was called, by whom, and at which commit."""
     command = shlex.join(["harness", *words(sys.argv[1:])])
-    source_tags = {tags.COMMAND: command, "mlflow.source.name": "python -m harness", "mlflow.source.type": "LOCAL"}
-    source_tags |= {"mlflow.user": _user()}
-    return source_tags | ({"mlflow.source.git.commit": commit} if commit != "unknown" else {})
-
-
-def _user() -> str:
     try:
-        return getpass.getuser()
+        user = getpass.getuser()
     except (KeyError, OSError):  # a user without a name, as in some containers
-        return f"user {os.getuid()}"
+        user = f"user {os.getuid()}"
+    source_tags = {tags.COMMAND: command, "mlflow.source.name": "python -m harness", "mlflow.source.type": "LOCAL"}
+    return source_tags | {"mlflow.user": user} | ({"mlflow.source.git.commit": commit} if commit != "unknown" else {})
 
 
-def prepare(folder: Path, config: RunConfig, run: dict[str, Any]) -> None:
+def prepare(folder: Path, config: RunConfig, run: Record) -> None:
     """Writes config and record, which gets the checksum of the config, and removes the files of an earlier attempt."""
     folder.mkdir(parents=True, exist_ok=True)
     for name in (paths.CHECKPOINTS, paths.WEIGHTS, paths.KEPT):
@@ -75,30 +72,30 @@ def prepare(folder: Path, config: RunConfig, run: dict[str, Any]) -> None:
     write(folder, run)
 
 
-def try_again(folder: Path, run: dict[str, Any]) -> None:
+def try_again(folder: Path, run: Record) -> None:
     """Lays the folder out for another worker of the same attempt; the curves of a training without a checkpoint begin anew."""
     if not any(folder.glob(f"{paths.CHECKPOINTS}/step-*")):
         (folder / run_log.LINES).unlink(missing_ok=True)
     write(folder, run)
 
 
-def write(folder: Path, run: dict[str, Any]) -> None:
+def write(folder: Path, run: Record) -> None:
     """Replaces the record of a run."""
     run_log.write_json(folder / run_log.RECORD, checksums.with_checksum(run))
 
 
-def write_end(folder: Path, run: dict[str, Any], end: End) -> None:
+def write_end(folder: Path, run: Record, end: End) -> None:
     """Adds the end to the record of the run, in its folder."""
     run[tags.END] = {"state": end.state.value, "reason": end.reason, "lines": list(end.lines), "time": run_log.now_ms()}
     write(folder, run)
 
 
-def read(folder: Path) -> dict[str, Any]:
+def read(folder: Path) -> Record:
     """The record of a run; FileNotFoundError where there is none, TornError for a torn one."""
     return run_log.read(folder / run_log.RECORD)
 
 
-def resumable(folder: Path, keep: list[float]) -> dict[str, Any] | None:
+def resumable(folder: Path, keep: list[float]) -> Record | None:
     """The record of an attempt that left a checkpoint to resume from; None if the run starts from the beginning.
 
     An attempt that did not keep all weights that `pretrain.keep` now asks for is not resumed.
@@ -115,7 +112,7 @@ RESUMED_FROM = "resumed_from"
 """Tag with the name of the folder whose checkpoints a run began with."""
 
 
-def take_over(folder: Path, config: RunConfig, record: dict[str, Any]) -> Path | None:
+def take_over(folder: Path, config: RunConfig, record: Record) -> Path | None:
     """Copies checkpoints, kept weights and curves of the same training into this new run; None where no other run left any.
 
     Of several runs, the one with the newest step. Its folder is not changed: it can be resumed, too.
@@ -137,7 +134,7 @@ def take_over(folder: Path, config: RunConfig, record: dict[str, Any]) -> Path |
     return None
 
 
-def _steps(other: Path, config: RunConfig, record: dict[str, Any]) -> list[Path]:
+def _steps(other: Path, config: RunConfig, record: Record) -> list[Path]:
     """Checkpoints of another attempt at the training of this record, oldest first."""
     steps = sorted(other.glob(f"{paths.CHECKPOINTS}/step-*"))
     if not steps or not (other / run_log.LINES).exists():
@@ -156,11 +153,11 @@ def set_aside(planned: Sequence["PlannedRun"]) -> None:
     The weights of a pretraining are read only where a run that is not finished starts from them.
     """
     for run in planned:
-        if run.inputs.data is not None:
+        if not run.inputs.is_pretraining:
             _check(run.folder, weights=False)
     used = {run.needs.folder for run in planned if run.needs and not (run.folder / run_log.RESULT).exists()}
     for run in planned:
-        if run.inputs.data is None:
+        if run.inputs.is_pretraining:
             _check(run.folder, weights=run.folder in used)
 
 
@@ -172,29 +169,15 @@ def _check(folder: Path, weights: bool) -> None:
         )
     if not (folder / run_log.RECORD).exists() and not (folder / run_log.RESULT).exists():
         return
-    try:
-        with FileLock(folder / ".lock", timeout=0):
-            _set_aside(folder, weights)
-    except Timeout:  # it is being run
-        return
-
-
-def _set_aside(folder: Path, weights: bool) -> None:
-    torn = run_log.torn(folder, weights)
-    if torn:
-        names = ", ".join(f"{name} {why}" for name, why in torn.items())
-        console.problem(f"{folder}: {names}: kept as *{checksums.ASIDE}, and the run is made again")
-        _rename(folder, {*torn, run_log.RECORD, run_log.RESULT})
-    elif not _is_timed(folder) and run_log.is_timing_torn(folder):
-        console.problem(f"{folder}: {run_log.TIMING} {run_log.CHANGED}: kept as *{checksums.ASIDE}, and timed again")
-        _rename(folder, {run_log.TIMING})
-
-
-def _rename(folder: Path, names: set[str]) -> None:
-    for path in (folder / name for name in names):
-        if path.exists() or path.is_symlink():
-            path.rename(checksums.aside(path))
-
-
-def _is_timed(folder: Path) -> bool:
-    return tags.SESSION in read(folder)["tags"]
+    with contextlib.suppress(Timeout), FileLock(folder / paths.LOCK, timeout=0):  # one that is being run stays
+        torn, again = run_log.torn(folder, weights), "and the run is made again"
+        names = {*torn, run_log.RECORD, run_log.RESULT}
+        if not torn:
+            if tags.SESSION in read(folder)["tags"] or not run_log.is_timing_torn(folder):
+                return
+            torn, names, again = {run_log.TIMING: run_log.CHANGED}, {run_log.TIMING}, "and timed again"
+        listed = ", ".join(f"{name} {why}" for name, why in torn.items())
+        console.problem(f"{folder}: {listed}: kept as *{checksums.ASIDE}, {again}")
+        for path in (folder / name for name in names):
+            if path.exists() or path.is_symlink():
+                path.rename(checksums.aside(path))

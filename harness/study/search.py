@@ -6,18 +6,22 @@ a search that was killed continues. Trials are scored on rows of train that they
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from enum import Enum
 from types import ModuleType, UnionType
 from typing import Any, get_args, get_type_hints
 
-from harness import arms
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.override_parser.types import ChoiceSweep, IntervalSweep
+from hydra.errors import HydraException
+
 from harness.config.choices import Keep, KeepBest, Sampler, Until
+from harness.config.command_line import without
 from harness.config.resolve import refuse_impossible
 from harness.config.schema import FinetuneConfig, RunConfig, SearchConfig
-from harness.config.sweep import range_of
 from harness.errors import InputError, unknown
 from harness.terminal import console, counted
+from harness.tracking.run_log import Result, State
 
 SECTION = "finetune."
 """Of the keys that may be searched: trials share their data and their pretraining."""
@@ -61,22 +65,26 @@ def _dimension(text: str) -> Dimension:
         f"search.space: {text!r} is no range: expected KEY=interval(LOW,HIGH), KEY=tag(log,interval(LOW,HIGH)) "
         "or KEY=choice(A,B)"
     )
-    swept = range_of(text)
-    if swept is None:
+    try:
+        override = OverridesParser.create().parse_override(text)
+    except HydraException as error:
+        raise wrong from error
+    key, swept = override.key_or_group, override.value()
+    if not isinstance(swept, ChoiceSweep | IntervalSweep):
         raise wrong
     searchable = [f"{SECTION}{name}" for name, kind in get_type_hints(FinetuneConfig).items() if _is_number(kind)]
-    if swept.key not in searchable:
-        raise unknown("key", swept.key, searchable, "search.space")
-    if swept.interval is None:
-        if not all(type(value) in (int, float) for value in swept.choices):
+    if key not in searchable:
+        raise unknown("key", key, searchable, "search.space")
+    if isinstance(swept, ChoiceSweep):
+        if not all(type(value) in (int, float) for value in swept.list):
             raise wrong
-        return Dimension(swept.key, choices=swept.choices)
-    (low, high), log = swept.interval, "log" in swept.tags
+        return Dimension(key, choices=tuple(swept.list))
+    low, high, log = float(swept.start), float(swept.end), "log" in swept.tags
     if not swept.tags <= {"log"}:
         raise wrong
     if not low < high or (log and low <= 0):
         raise InputError(f"search.space: {text!r} needs LOW below HIGH{', and above 0 on a logarithmic scale' if log else ''}")
-    return Dimension(swept.key, low, high, log)
+    return Dimension(key, low, high, log)
 
 
 def _is_number(kind: Any) -> bool:
@@ -102,6 +110,9 @@ def value_text(value: float) -> str:
 
 
 SCORE = "tune/score"
+SETTINGS = "settings"
+"""Attribute of a trial of optuna: its settings, rounded as they are run."""
+
 RUNGS = 3
 """Budgets of successive halving: the whole one, and two shorter ones."""
 
@@ -115,22 +126,19 @@ class Search:
 
     config: RunConfig  # of the arm, with the settings given
     dimensions: list[Dimension]
-    study: Any  # optuna's
-    settings: list[Settings] = field(default_factory=list)  # of each trial
-    scores: list[float | None] = field(default_factory=list)  # None: diverged or failed
-    is_short: list[bool] = field(default_factory=list)  # scored after a shorter budget, where successive halving ended it
+    study: Any  # optuna's, which keeps settings and scores of the trials
     _trial: Any = None
 
     def ask(self) -> None:
         """Chooses the settings of the next trial."""
         self._trial = self.study.ask()
-        self.settings.append({dimension.key: _suggested(self._trial, dimension) for dimension in self.dimensions})
+        self._trial.set_user_attr(SETTINGS, {one.key: _suggested(self._trial, one) for one in self.dimensions})
 
     def run_of(self, rung: int) -> RunConfig | None:
         """The current trial with the budget of this rung; None where it has ended."""
         if self._trial is None:
             return None
-        search, settings = self.config.search, self.settings[-1]
+        search, settings = self.config.search, self._trial.user_attrs[SETTINGS]
         config = with_settings(self.config, settings)
         share = 1.0 if search.reduction is None else search.reduction ** (rung + 1 - RUNGS)
         finetune = config.finetune
@@ -152,43 +160,36 @@ class Search:
             overrides=_overrides(config, values),
         )
 
-    def take(self, result: dict[str, Any] | None, rung: int) -> None:
+    def take(self, result: Result | None, rung: int) -> None:
         """Takes the result of the current trial after this rung."""
-        score = result["metrics"].get(SCORE) if result is not None and result["status"] == "finished" else None
-        is_last = rung == rungs_of(self.config.search) - 1
-        if score is None:
-            self._end(None, is_short=not is_last, state="FAIL")
-            return
-        if not is_last:
-            self._trial.report(score, step=self.config.search.reduction**rung)
-        if is_last or self._trial.should_prune():
-            self._end(score, is_short=not is_last, state="COMPLETE" if is_last else "PRUNED")
-
-    def _end(self, score: float | None, is_short: bool, state: str) -> None:
+        score = result["metrics"].get(SCORE) if result is not None and result["status"] == State.finished else None
         states = _optuna().trial.TrialState
-        self.study.tell(self._trial, score if state == "COMPLETE" else None, state=states[state])
-        self.scores.append(score)
-        self.is_short.append(is_short)
+        if score is None:
+            self.study.tell(self._trial, state=states.FAIL)
+        elif rung == rungs_of(self.config.search) - 1:
+            self.study.tell(self._trial, score)
+        else:
+            self._trial.report(score, step=self.config.search.reduction**rung)
+            if not self._trial.should_prune():
+                return
+            self.study.tell(self._trial, state=states.PRUNED)
         self._trial = None
 
     def best(self) -> RunConfig:
         """The arm with the settings of the trial that scored best with the whole budget; InputError where none finished."""
-        whole = [
-            (score, number)
-            for number, (score, short) in enumerate(zip(self.scores, self.is_short, strict=True))
-            if score is not None and not short
-        ]
-        if not whole:
+        try:
+            best = self.study.best_trial  # of equal ones the first
+        except ValueError as error:
             raise InputError(
                 f"search: no trial of {self.config.label} on {self.config.task.name} finished; "
                 f"why: python -m harness status {self.config.study}{STUDY_ENDING}"
-            )
-        best = max(whole, key=lambda pair: (pair[0], -pair[1]))[1]
-        settings, arm = self.settings[best], f"{self.config.arm} (tuned)"
+            ) from error
+        settings, arm = best.user_attrs[SETTINGS], f"{self.config.arm} (tuned)"
+        trials, rungs, pruned = self.study.trials, rungs_of(self.config.search), _optuna().trial.TrialState.PRUNED
         tuned_by = {
             "settings": json.dumps(settings),
-            "scores": json.dumps(self.scores),
-            "short": json.dumps(self.is_short),
+            "scores": json.dumps([trial.value for trial in trials]),  # null: diverged or failed
+            "short": json.dumps([one.state is pruned or len(one.intermediate_values) < rungs - 1 for one in trials]),
             "given": json.dumps({key: getattr(self.config.finetune, key.removeprefix(SECTION)) for key in settings}),
         }
         tuned = with_settings(self.config, settings)
@@ -228,7 +229,7 @@ class Searches:
                 trials_in_all = max(search.config.search.trials for search in searches)
                 yield [run for _, run in trials], f"search: trial {number + 1} of {trials_in_all}{budget}"
 
-    def take(self, results: list[dict[str, Any] | None]) -> None:
+    def take(self, results: list[Result | None]) -> None:
         """Takes the results of the trials, None for one that failed."""
         for search, result in zip(self._running, results, strict=True):
             search.take(result, self._rung)
@@ -272,8 +273,7 @@ def announced(composed: list[RunConfig]) -> str | None:
 
 def _overrides(config: RunConfig, settings: Settings) -> list[str]:
     """What another command needs for the run: without its search, with these settings."""
-    left_out = ("search", "search.", "arm", *settings)
-    others = [override for override in config.overrides if not arms.within(override.lstrip("+").partition("=")[0], left_out)]
+    others = without(config.overrides, ("search", "search.", "arm", *settings))
     return [*others, *(f"{key}={value:g}" for key, value in settings.items())]
 
 

@@ -19,7 +19,7 @@ from harness.errors import InputError
 from harness.redact import words
 from harness.terminal import counted
 from harness.tracking import run_log
-from harness.tracking.run_log import State
+from harness.tracking.run_log import Record, Result, State
 
 if TYPE_CHECKING:  # whoever reads the state of a study imports no torch
     from harness.study.plan import PlannedRun
@@ -127,28 +127,21 @@ def of_study(output: str, study: str) -> list[CommandStatus]:
 
 
 def _status(output: str, entry: dict[str, Any]) -> RunStatus:
-    try:
-        return _read_status(output, entry)
-    except TornError as error:  # the same command makes the run again
-        return RunStatus(
-            paths.planned_folder(output, entry["folder"]), entry["title"], TORN, str(error), is_untimed=False, retries=0
-        )
-
-
-def _read_status(output: str, entry: dict[str, Any]) -> RunStatus:
     folder = paths.planned_folder(output, entry["folder"])
-    record, result = run_log.read_json(folder / run_log.RECORD), run_log.result(folder)
-    state, reason = _state(folder, record, result)
     needs = paths.planned_folder(output, entry["needs"]) if entry["needs"] else None
-    needed = run_log.result(needs) if state == NOT_STARTED and needs else None
-    if state == NOT_STARTED and needs and (needed is None or needed["status"] != State.finished):
-        reason = f"it needs the pretraining {needs.name}"
+    try:
+        record, result = run_log.read_json(folder / run_log.RECORD), run_log.result(folder)
+        state, reason = _state(folder, record, result)
+        if state == NOT_STARTED and needs and run_log.finished(needs) is None:
+            reason = f"it needs the pretraining {needs.name}"
+    except TornError as error:  # the same command makes the run again
+        return RunStatus(folder, entry["title"], TORN, str(error), is_untimed=False, retries=0)
     finished = state == State.finished.text
     is_untimed = finished and entry["timed"] and tags.SESSION not in record.get("tags", {})
     return RunStatus(folder, entry["title"], state, reason, is_untimed, len(record.get(tags.RETRIES, [])))
 
 
-def _state(folder: Path, record: dict[str, Any], result: dict[str, Any] | None) -> tuple[str, str]:
+def _state(folder: Path, record: Record, result: Result | None) -> tuple[str, str]:
     end = record.get(tags.END, {})
     if result is not None:
         return State(result["status"]).text, end.get("reason", "")

@@ -83,8 +83,7 @@ def conclude(configs: list[RunConfig]) -> int:
         with live_line("preparing data"):
             planned = plan(configs)
         with console.logged(_studies(planned)), _ended_as_interrupted(), tracked(planned, _opened(configs[0])):
-            states = [run_log.result(run.folder) for run in planned]
-            finished = sum(state is not None and state["status"] == State.finished for state in states)
+            finished = sum(run_log.finished(run.folder) is not None for run in planned)
             console.plain(f"{finished} of {counted(len(planned), 'run')} finished")
         return 0
 
@@ -102,7 +101,7 @@ def _studies(planned: list[PlannedRun]) -> list[Path]:
 @contextlib.contextmanager
 def _begun(planned: list[PlannedRun], trackers: Trackers, trials_of: str = "") -> Iterator[None]:
     """Announces the runs, writes the plan, tracks the study. Others follow the trials of a search: no tracker is waited for."""
-    if any(run.inputs.data is None for run in planned):
+    if any(run.inputs.is_pretraining for run in planned):
         plateau.references()  # refuses a torn one before anything runs
     with console.logged(_studies(planned)):
         first = next(iter(looks.parts(planned).values()))
@@ -126,9 +125,9 @@ def _announce(planned: list[PlannedRun], heading: str) -> None:
     run_folder.set_aside(planned)
     if heading:
         console.plain(heading)
-    pretrainings = [run for run in planned if run.inputs.data is None]
+    pretrainings = [run for run in planned if run.inputs.is_pretraining]
     notes = [note for run in planned for note in run.notes]
-    notes += [resolve.note_on_rate(run.config) for run in planned if run.inputs.data is not None]
+    notes += [resolve.note_on_rate(run.config) for run in planned if not run.inputs.is_pretraining]
     notes += [resolve.note_on_scale(run.config) for run in pretrainings]
     for note in dict.fromkeys(filter(None, notes)):
         console.plain(note)

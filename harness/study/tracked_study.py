@@ -12,7 +12,6 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +19,7 @@ from harness import paths, tags
 from harness.config import command_line
 from harness.config.schema import RunConfig
 from harness.hardware import facts
+from harness.paired import grouped
 from harness.redact import redacted, whole
 from harness.study import run_folder
 from harness.study.first_screen import first_screen
@@ -35,7 +35,7 @@ REPORTER = "reports.after_sweep"
 
 def first_arm(planned: Sequence[PlannedRun]) -> str:
     """The arm that the command names first; of pretrainings only where it runs nothing else."""
-    tasks = [run for run in planned if run.inputs.data is not None]
+    tasks = [run for run in planned if not run.inputs.is_pretraining]
     return min(tasks or planned, key=lambda run: run.place).config.label
 
 
@@ -86,39 +86,6 @@ def asked_of_reports(module: str, request: dict[str, Any]) -> Any:
     return json.loads(done.stdout)
 
 
-@dataclass(frozen=True)
-class _Study:
-    """The runs of a command that belong to one study, on their way to the trackers."""
-
-    config: RunConfig  # of any of them
-    planned: Sequence[PlannedRun]
-    trackers: Trackers
-    called: dict[str, str]  # tags of the command
-
-    def open(self) -> None:
-        plan = plan_of(self.planned)
-        self.trackers.send(self.config, lambda backend: backend.open_study(plan, self.called))
-
-    def write_report(self) -> bool:
-        """Whether there is a report on the runs as the store has them."""
-        writes = self.config.report and self.trackers.has_store
-        return writes and write_report(self.config, first_arm(self.planned)) is not None
-
-    def close(self, status: str) -> None:
-        """The study gets the report on disk, whichever command has written it."""
-        plan, report = plan_of(self.planned), paths.report_folder(self.config.output, self.config.study)
-        report_here = report if (report / "report.md").is_file() else None
-        self.trackers.send(self.config, lambda backend: backend.close_study(plan, self.called, status, report_here))
-
-    def show_table(self) -> None:
-        tables: list[str | None] = []
-        self.trackers.send(self.config, lambda backend: tables.append(backend.table))
-        self.trackers.wait()
-        for table in filter(None, tables):
-            command = "" if self.config.tracking.uri else f" (start python -m harness ui output={self.config.output} first)"
-            console.result(f"table: {table}{command}")
-
-
 @contextmanager
 def tracked(planned: Sequence[PlannedRun], trackers: Trackers, waits: bool = True) -> Iterator[None]:
     """Begins each study of the planned runs in all trackers, and ends it, with its report after a sweep.
@@ -127,44 +94,50 @@ def tracked(planned: Sequence[PlannedRun], trackers: Trackers, waits: bool = Tru
     launcher writes none.
     """
     called = run_folder.source(str(facts.git_state()["git_commit"] or "unknown"))
-    groups: dict[tuple[str, str], list[PlannedRun]] = {}
-    for run in planned:
-        groups.setdefault((run.config.output, run.config.study), []).append(run)
-    studies = [_Study(runs[0].config, runs, trackers, called) for runs in groups.values()]
-    for study in studies:
-        study.open()
+    groups = grouped(((run.config.output, run.config.study), run) for run in planned)
+    studies = [(runs[0].config, runs) for runs in groups.values()]
+    for config, runs in studies:
+        plan = plan_of(runs)
+        trackers.send(config, lambda backend, plan=plan: backend.open_study(plan, called))
     status, reported = "killed", []
     try:
         yield
         if waits:
             trackers.wait()
-            is_sweep = len(planned) > 1 and command_line.sweep() is None
-            reported = [study for study in studies if is_sweep and study.write_report()]
+            if len(planned) > 1 and command_line.sweep() is None:
+                for config, runs in studies:
+                    if config.report and trackers.has_store and write_report(config, first_arm(runs)):
+                        reported.append(config)
         status = "finished"
     finally:
-        for study in studies:
-            study.close(status)
+        for config, runs in studies:
+            report = paths.report_folder(config.output, config.study)  # the one on disk, whichever command has written it
+            here = report if (report / "report.md").is_file() else None
+            arguments = plan_of(runs), called, status, here
+            trackers.send(config, lambda backend, arguments=arguments: backend.close_study(*arguments))
         if waits or status == "killed":
             trackers.wait(interrupted=status == "killed")
-    for study in reported:
-        study.show_table()
+    for config in reported:
+        tables: list[str | None] = []
+        trackers.send(config, lambda backend, tables=tables: tables.append(backend.table))
+        trackers.wait()
+        for table in filter(None, tables):
+            command = "" if config.tracking.uri else f" (start python -m harness ui output={config.output} first)"
+            console.result(f"table: {table}{command}")
 
 
 def plan_of(planned: Sequence[PlannedRun]) -> list[dict[str, str]]:
     """What each planned run is, in the order of running, and whether it has a result."""
-    return [_entry(run) for run in planned]
-
-
-def _entry(run: PlannedRun) -> dict[str, str]:
-    result = run_log.result(run.folder)
-    entry = {
-        tags.ARM: run.config.label,
-        tags.SCALE: run.config.scale_name,
-        tags.TASK: run.identity.task,
-        tags.SEED: str(run.identity.seed),
-        "folder": run.folder.name,
-        tags.STATUS: result["status"] if result else "to run",
-    }
-    return entry | (
-        {tags.PRETRAIN_SEED: str(run.config.pretrain.seed)} if run.inputs.pretraining or not run.inputs.data else {}
-    )
+    entries = []
+    for run in planned:
+        result, is_pretrained = run_log.result(run.folder), run.inputs.pretraining or run.inputs.is_pretraining
+        entry = {
+            tags.ARM: run.config.label,
+            tags.SCALE: run.config.scale_name,
+            tags.TASK: run.identity.task,
+            tags.SEED: str(run.identity.seed),
+            "folder": run.folder.name,
+            tags.STATUS: result["status"] if result else "to run",
+        }
+        entries.append(entry | ({tags.PRETRAIN_SEED: str(run.config.pretrain.seed)} if is_pretrained else {}))
+    return entries

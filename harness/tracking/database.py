@@ -31,6 +31,8 @@ DEFAULT = "mlflow.db"
 TABLES = {"experiments", "runs", "tags", "params", "metrics", "latest_metrics", "alembic_version"}
 """Some of the tables that a complete store has."""
 
+OF_RUNS_MOVED = "update runs set artifact_uri = ? || substr(artifact_uri, ?) where experiment_id = ? and artifact_uri like ?"
+
 PARTS = ("", "-wal", "-shm")
 """Endings of the files of one database."""
 
@@ -207,30 +209,19 @@ def follow_the_folder(uri: str, artifacts: Path) -> int:
     MLflow keeps absolute addresses: after a move they name the old place. `artifacts` is the folder of this store's files.
     BrokenStoreError where the store cannot be changed.
     """
-    path = path_of(uri)
+    path, here, moved = path_of(uri), artifacts.absolute().as_uri(), 0
+    if path is None:
+        return moved
     try:
-        return 0 if path is None else _follow(path, artifacts)
+        with contextlib.closing(sqlite3.connect(path, timeout=10)) as connection, connection:
+            for number, old in connection.execute("select experiment_id, artifact_location from experiments").fetchall():
+                parent, _, name = (old or "").rstrip("/").rpartition("/")
+                is_ours = parent.startswith("file:") and parent.rpartition("/")[2] == artifacts.name
+                if not is_ours or parent == here or not (artifacts / name).is_dir():
+                    continue
+                new, moved = f"{here}/{name}", moved + 1
+                connection.execute("update experiments set artifact_location = ? where experiment_id = ?", (new, number))
+                connection.execute(OF_RUNS_MOVED, (new, len(old) + 1, number, f"{old}/%"))
     except sqlite3.DatabaseError as error:
         raise BrokenStoreError(f"{path} cannot be changed: {error}") from error
-
-
-def _follow(path: Path, artifacts: Path) -> int:
-    here = artifacts.absolute().as_uri()
-    with contextlib.closing(sqlite3.connect(path, timeout=10)) as connection, connection:
-        studies = connection.execute("select experiment_id, artifact_location from experiments").fetchall()
-        moved = [(number, old) for number, old in studies if old and _moved(old, artifacts)]
-        for number, old in moved:
-            new = f"{here}/{old.rstrip('/').rpartition('/')[2]}"
-            connection.execute("update experiments set artifact_location = ? where experiment_id = ?", (new, number))
-            change = (
-                "update runs set artifact_uri = ? || substr(artifact_uri, ?) where experiment_id = ? and artifact_uri like ?"
-            )
-            connection.execute(change, (new, len(old) + 1, number, f"{old}/%"))
-    return len(moved)
-
-
-def _moved(location: str, artifacts: Path) -> bool:
-    """Whether the address is that of a study of ours, in another folder: its files are in this one."""
-    parent, _, name = location.rstrip("/").rpartition("/")
-    is_ours = parent.startswith("file:") and parent.rpartition("/")[2] == artifacts.name
-    return is_ours and parent != artifacts.absolute().as_uri() and (artifacts / name).is_dir()
+    return moved

@@ -33,7 +33,7 @@ from harness import paths, plateau, tags
 from harness.errors import InputError
 from harness.redact import whole
 from harness.tracking import database, pages, run_log
-from harness.tracking.run_log import State
+from harness.tracking.run_log import Entry, Record, Result, State
 from harness.tracking.trackers import Backend
 
 END_STATES = dict.fromkeys(State, "FAILED") | {State.finished: "FINISHED", State.killed: "KILLED"}
@@ -98,7 +98,7 @@ class Tracker(Backend):
         """Address of the study's table in the UI: on the tracking server, or on a UI that is started for the file."""
         return pages.table_address(self.experiment, self.uri.rstrip("/") if self.uri.startswith("http") else pages.ADDRESS)
 
-    def begin(self, record: dict[str, Any], folder: Path | None = None) -> str:
+    def begin(self, record: Record, folder: Path | None = None) -> str:
         """Run id of this attempt, created with its tags and parameters unless it exists; sets its state to RUNNING.
 
         Another process that adds the run of the folder, too, is waited for.
@@ -122,7 +122,7 @@ class Tracker(Backend):
         self._ids[record["attempt"]] = run_id
         return run_id
 
-    def add(self, record: dict[str, Any], folder: Path, entries: list[dict[str, Any]]) -> None:
+    def add(self, record: Record, folder: Path, entries: list[Entry]) -> None:
         """Adds what a finished run got later: points of curves, results, files, then tags. A run that MLflow lacks stays so."""
         run_id = self.find(record["attempt"])
         if run_id is not None:
@@ -131,18 +131,18 @@ class Tracker(Backend):
             self._add_result(run_id, folder, "finished")
             self._set_tags(run_id, record["tags"])
 
-    def curves(self, record: dict[str, Any], entries: list[dict[str, Any]]) -> None:
+    def curves(self, record: Record, entries: list[Entry]) -> None:
         points = [Metric(e["key"], e["value"], e["time"], e["step"]) for e in entries if "key" in e]
         for start in range(0, len(points), BATCH):
             self._client.log_batch(self._ids[record["attempt"]], metrics=points[start : start + BATCH])
 
-    def end(self, record: dict[str, Any], folder: Path, status: str) -> None:
+    def end(self, record: Record, folder: Path, status: str) -> None:
         run_id = self._ids[record["attempt"]]
         result = self._add_result(run_id, folder, status)
         self._set_tags(run_id, {"status": status})
         self._client.set_terminated(run_id, END_STATES[status], result["time"])
 
-    def sync_if_stale(self, record: dict[str, Any], folder: Path) -> bool:
+    def sync_if_stale(self, record: Record, folder: Path) -> bool:
         """Sends a run again whose result in its folder is another than its state here; whether it was."""
         if self._states is None:
             self._states = {
@@ -160,7 +160,7 @@ class Tracker(Backend):
     def _runs(self, condition: str) -> list[Run]:
         return _every_run(self._client, [self.experiment], condition)
 
-    def _add_result(self, run_id: str, folder: Path, status: str) -> dict[str, Any]:
+    def _add_result(self, run_id: str, folder: Path, status: str) -> Result:
         result = run_log.result(folder) or {"metrics": {}, "time": run_log.now_ms()}
         last = result.get("steps", {})  # steps of values that end a curve
         main, details = pages.main_and_details(result["metrics"], last)
@@ -274,28 +274,44 @@ class Tracker(Backend):
             self._client.set_terminated(run.info.run_id, "KILLED")
         return len(gone)
 
-    def _pretraining_run(self, record: dict[str, Any]) -> dict[str, str]:
+    def _pretraining_run(self, record: Record) -> dict[str, str]:
         """Tag with the id of the run that pretrained the weights, in any study."""
         folder = record.get("inputs", {}).get("pretrained")
         attempt = run_log.read_json(Path(folder) / run_log.RECORD).get("attempt") if folder else None
         if attempt is None:
             return {}
-        experiments = [experiment.experiment_id for experiment in self._client.search_experiments()]
-        runs = self._client.search_runs(experiments, f"tags.attempt = '{attempt}'", max_results=1)
-        return {"pretraining_run": runs[0].info.run_id} if runs else {}
+        run = _run_of(attempt, self._client, _studies(self._client))
+        return {"pretraining_run": run.info.run_id} if run else {}
 
     def find(self, attempt: str) -> str | None:
         """Run id of an attempt, None where the study has none."""
-        runs = self._client.search_runs([self.experiment], f"tags.attempt = '{attempt}'", max_results=1)
-        return runs[0].info.run_id if runs else None
+        run = _run_of(attempt, self._client, [self.experiment])
+        return run and run.info.run_id
+
+
+def _studies(client: MlflowClient) -> list[str]:
+    """Ids of all of them."""
+    return [study.experiment_id for study in client.search_experiments()]
+
+
+def _run_of(attempt: str, client: MlflowClient, studies: list[str]) -> Run | None:
+    """The tracked run of an attempt in these studies, if there is one."""
+    runs = client.search_runs(studies, f"tags.attempt = '{attempt}'", max_results=1) if studies else []
+    return runs[0] if runs else None
 
 
 def attempt_of(run_id: str, uri: str | None, output: str) -> str | None:
     """The attempt behind a tracked run; MlflowException when there is no such run or MLflow is unreachable."""
+    client = _client(uri, output)
+    if client is None:
+        raise MlflowException(f"there is no tracking store {uri or paths.database_uri(output)}")
+    return client.get_run(run_id).data.tags.get("attempt")
+
+
+def _client(uri: str | None, output: str) -> MlflowClient | None:
+    """That of a store, where there is one."""
     uri = uri or paths.database_uri(output)
-    if not database.exists(uri):
-        raise MlflowException(f"there is no tracking store {uri}")
-    return MlflowClient(tracking_uri=whole(uri)).get_run(run_id).data.tags.get("attempt")
+    return MlflowClient(tracking_uri=whole(uri)) if database.exists(uri) else None
 
 
 @dataclass(frozen=True)
@@ -318,15 +334,13 @@ def register(model: Registered, attempt: str, uri: str | None, output: str) -> s
     from mlflow import models, pyfunc  # a second, which nothing else needs
     from mlflow.store.artifact.artifact_repository_registry import get_artifact_repository  # this, too
 
-    uri = uri or paths.database_uri(output)
-    client = MlflowClient(tracking_uri=whole(uri))
-    studies = [study.experiment_id for study in client.search_experiments()] if database.exists(uri) else []
-    runs = client.search_runs(studies, f"tags.attempt = '{attempt}'", max_results=1) if studies else []
-    if not runs:
+    client = _client(uri, output)
+    tracked = client and _run_of(attempt, client, _studies(client))
+    if tracked is None:
         raise InputError(f"register={model.name}: the run is not in the tracking store: python -m harness sync sends it")
-    run, signature = runs[0].info, models.infer_signature(model.inputs, model.outputs)
+    run, signature = tracked.info, models.infer_signature(model.inputs, model.outputs)
     is_new = not _is_registered(client, model.name)
-    store = get_artifact_repository(run.artifact_uri, tracking_uri=whole(uri))
+    store = get_artifact_repository(run.artifact_uri, tracking_uri=whole(uri or paths.database_uri(output)))
     place = f"{MODEL}/{uuid.uuid4().hex}"  # of this version alone: another one stays as it is, whatever happens
     try:
         with tempfile.TemporaryDirectory() as folder:
@@ -357,13 +371,16 @@ def _is_registered(client: MlflowClient, name: str) -> bool:
 
 def finished_runs(uri: str | None, output: str) -> list[run_log.FinishedRun]:
     """All finished runs of all studies, oldest first; none where there is no store. MlflowException when it is unreachable."""
-    uri = uri or paths.database_uri(output)
-    if not database.exists(uri):
-        return []
-    client = MlflowClient(tracking_uri=whole(uri))
-    studies = [study.experiment_id for study in client.search_experiments()]
-    runs = _every_run(client, studies, "tags.status = 'finished'", ["attributes.start_time ASC"])
-    return [_finished(run) for run in runs if run.data.tags.get(tags.ROLE) != tags.ROLE_STUDY]
+    client, finished = _client(uri, output), []
+    if client is None:
+        return finished
+    for run in _every_run(client, _studies(client), "tags.status = 'finished'", ["attributes.start_time ASC"]):
+        run_tags, data = dict(run.data.tags), run.data
+        if run_tags.get(tags.ROLE) != tags.ROLE_STUDY:
+            params = tags.unpacked(tags.PARAMETERS, run_tags) | data.params
+            values = tags.unpacked(tags.METRICS, run_tags) | data.metrics
+            finished.append(run_log.FinishedRun(tags.without_packed(run_tags), params, values))
+    return finished
 
 
 def _every_run(client: MlflowClient, studies: list[str], condition: str, order: list[str] | None = None) -> list[Run]:
@@ -374,12 +391,6 @@ def _every_run(client: MlflowClient, studies: list[str], condition: str, order: 
         runs, token = runs + list(page), page.token
         if not token:
             return runs
-
-
-def _finished(run: Run) -> run_log.FinishedRun:
-    run_tags, data = dict(run.data.tags), run.data
-    params, values = tags.unpacked(tags.PARAMETERS, run_tags), tags.unpacked(tags.METRICS, run_tags)
-    return run_log.FinishedRun(tags.without_packed(run_tags), {**params, **data.params}, {**values, **data.metrics})
 
 
 def _data_sets(parameters: dict[str, str]) -> list[DatasetInput]:

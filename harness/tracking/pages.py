@@ -273,7 +273,7 @@ VIEW_TAG = f"mlflow.sharedViewState.{VIEW}"
 ADDRESS = "http://127.0.0.1:5000"
 """Where `mlflow ui` and `python -m harness ui` listen by default."""
 
-SCORES = ("eval/score", "pretrain/masked_loss")
+SCORES = ("eval/score", LOSS)
 """Metrics to sort by; the first one that the study has."""
 
 COLUMNS = (
@@ -291,8 +291,8 @@ COLUMNS = (
 LETTER, MARGIN = 8, 32
 """Pixels of a letter of a column's head, and beside it: MLflow cuts heads after some twelve letters."""
 
-MOST_TASKS = 10
-"""Tasks with a column of their own."""
+MOST_TASKS, MOST_VARIED = 10, 4
+"""Tasks, and parameters that vary, with a column of their own."""
 
 OF_ANY_TASK = ("eval/", "tune/", "finetune/loss")
 """Beginnings of the names of results whose unit depends on the task: a chart of several tasks compares nothing."""
@@ -315,11 +315,10 @@ def view(metrics: Iterable[str], varied: Iterable[str], now_ms: int) -> str:
     of_tasks = sorted(filter(OF_TASK.fullmatch, measured))
     several = len(of_tasks) > 1
     score = of_tasks[0] if several else next((name for name in SCORES if name in measured), None)
-    columns = [_column("tags", tags.ARM), _column("tags", tags.TASK), _column("tags", tags.SEED)]
-    columns += [_column("params", name) for name in varied]
     shown = [name for name in COLUMNS if name in measured]
     shown = [*of_tasks[:MOST_TASKS], *(name for name in shown if name != "eval/score")] if several else shown
-    columns += [_column("metrics", name) for name in shown]
+    columns = [f"tags.`{name}`" for name in (tags.ARM, tags.TASK, tags.SEED)]
+    columns += [*(f"params.`{name}`" for name in varied), *(f"metrics.`{name}`" for name in shown)]
     state: dict[str, Any] = {
         "selectedColumns": columns,
         "columnOrder": columns,
@@ -328,7 +327,7 @@ def view(metrics: Iterable[str], varied: Iterable[str], now_ms: int) -> str:
         "runsHiddenMode": "SHOW_ALL",  # charts leave out all but the first ten else
     }
     if score:
-        state |= {"orderByKey": _column("metrics", score), "orderByAsc": score == "pretrain/masked_loss"}
+        state |= {"orderByKey": _column("metrics", score), "orderByAsc": score == LOSS}
     if several:
         state |= _charts(measured)
     return json.dumps({"name": VIEW, "createdAt": now_ms, "updatedAt": now_ms, "state": json.dumps(state)})
@@ -347,9 +346,9 @@ def _column(kind: str, name: str) -> str:
     return f"{kind}.`{name}`"
 
 
-def varied_parameters(of_runs: Iterable[Mapping[str, str]], most: int = 4) -> list[str]:
+def varied_parameters(of_runs: Iterable[Mapping[str, str]]) -> list[str]:
     """Parameters of the runs that differ between them and that the arm, task and seed do not say already."""
     runs = list(of_runs)
     said = ("model_name", "scale_name", "task.", "seed", "enhancements.", "model.")
     keys = dict.fromkeys(key for run in runs for key in run if not key.startswith(said))
-    return [key for key in keys if len({run.get(key) for run in runs}) > 1][:most]
+    return [key for key in keys if len({run.get(key) for run in runs}) > 1][:MOST_VARIED]

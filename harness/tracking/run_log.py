@@ -19,6 +19,7 @@ import os
 import re
 import time
 import zlib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -28,6 +29,13 @@ from harness import checksums, metrics, paths, tags
 from harness.checksums import TornError
 from harness.config import command_line
 from harness.errors import InputError
+
+Record = dict[str, Any]
+"""Content of `run.json`: tags, parameters and inputs of a run, and how it ended."""
+Result = dict[str, Any]
+"""Content of `result.json`: status, time, metrics, and the steps of those that end a curve."""
+Entry = dict[str, Any]
+"""A line of `metrics.jsonl`: a stage, a point of a curve, or a result."""
 
 
 class State(StrEnum):
@@ -168,12 +176,14 @@ class RunLog:
 
     def __init__(self, folder: Path, writes: bool = True) -> None:
         """A log that does not write is that of a process beside the one that does."""
-        self.folder = folder
-        entries = _written(folder / LINES) if writes else []
+        self.folder, written = folder, Reader(folder)
+        entries = written.new_entries() if writes else []
         self._steps = {entry["key"]: entry["step"] for entry in entries if "key" in entry}
         self._values: dict[str, float] = {entry["result"]: entry["value"] for entry in entries if "result" in entry}
         path = folder / LINES if writes else Path(os.devnull)
         self._lines = open(path, "a", buffering=1, opener=paths.not_a_link)  # noqa: SIM115 - `close` closes it
+        if writes:
+            self._lines.truncate(written.offset)  # an incomplete last line is what a killed process left
 
     def stage(self, name: str, steps: int = 0) -> None:
         """Marks the start of a stage of so many steps; 0 if their number is not known."""
@@ -197,6 +207,11 @@ class RunLog:
             self._values[key] = metrics.check(key, value)
             self._write({"result": key, "value": self._values[key]})
 
+    def values(self, values: Mapping[str, float | None]) -> None:
+        """Several results by name."""
+        for key, value in values.items():
+            self.value(key, value)
+
     def close(self) -> None:
         """Closes the file; another process may continue the log."""
         self._lines.close()
@@ -210,17 +225,17 @@ class RunLog:
         result["files"] = checksums.of_files(self.folder, [LINES, *(name for name in files if name not in UNCHECKED)])
         write_json(self.folder / RESULT, checksums.with_checksum(result))
 
-    def _write(self, entry: dict[str, Any]) -> None:
+    def _write(self, entry: Entry) -> None:
         self._lines.write(_line({"time": now_ms(), **entry}))
 
 
-def _line(entry: dict[str, Any]) -> str:
+def _line(entry: Entry) -> str:
     """One line, with the checksum of what is before it."""
     text = json.dumps(entry, allow_nan=False)
     return f'{text[:-1]}, "{checksums.KEY}": {zlib.crc32(text.encode())}}}\n'
 
 
-def _entries(lines: bytes, path: Path) -> list[dict[str, Any]]:
+def _entries(lines: bytes, path: Path) -> list[Entry]:
     """The entries of whole lines, without their checksums; TornError for one that was not written so."""
     entries = []
     for line in lines.splitlines():
@@ -235,40 +250,34 @@ def _entries(lines: bytes, path: Path) -> list[dict[str, Any]]:
     return entries
 
 
-def _written(path: Path) -> list[dict[str, Any]]:
-    """Entries of the file; an incomplete last line, left by a killed process, is cut off."""
-    if not path.exists():
-        return []
-    text = path.read_bytes()
-    whole = text[: text.rfind(b"\n") + 1]
-    if len(whole) < len(text):
-        os.truncate(path, len(whole))
-    return _entries(whole, path)
-
-
 class Reader:
     """Reads the log of a run: entries of `metrics.jsonl` since the last call, without an incomplete last line."""
 
     def __init__(self, folder: Path) -> None:
         self._path = folder / LINES
-        self._offset = 0
+        self.offset = 0  # bytes that were read
 
-    def new_entries(self) -> list[dict[str, Any]]:
+    def new_entries(self) -> list[Entry]:
         """Entries that were completed since the last call; TornError for lines that are none."""
         if not self._path.exists():
             return []
         with self._path.open("rb") as file:
-            file.seek(self._offset)
+            file.seek(self.offset)
             text = file.read()
         whole = text[: text.rfind(b"\n") + 1]
-        self._offset += len(whole)
+        self.offset += len(whole)
         return _entries(whole, self._path)
 
 
-def result(folder: Path) -> dict[str, Any] | None:
+def result(folder: Path) -> Result | None:
     """The result of a run; None if it has none yet. TornError for a torn one."""
-    path = folder / RESULT
-    return read(path) if path.exists() else None
+    return read_json(folder / RESULT) or None
+
+
+def finished(folder: Path) -> Result | None:
+    """The result of a run that has finished; None for any other. TornError for a torn one."""
+    ended = result(folder)
+    return ended if ended and ended["status"] == State.finished else None
 
 
 def drop_later(folder: Path, file: str) -> None:
@@ -288,7 +297,7 @@ def drop_later(folder: Path, file: str) -> None:
     os.truncate(folder / LINES, size)
 
 
-def records(output: str) -> dict[Path, dict[str, Any]]:
+def records(output: str) -> dict[Path, Record]:
     """Folder -> record of every run below `output`; a torn record, or one behind a link, is printed and left out.
 
     InputError for a record whose names would lead elsewhere.
@@ -306,7 +315,7 @@ def records(output: str) -> dict[Path, dict[str, Any]]:
     return by_folder
 
 
-def _refuse_foreign_names(path: Path, record: dict[str, Any]) -> None:
+def _refuse_foreign_names(path: Path, record: Record) -> None:
     """InputError for a study that cannot be a folder, and for an attempt that is no word; trackers make paths of both."""
     try:
         command_line.refuse_study(str(record.get("tags", {}).get(tags.STUDY, "unnamed")))
@@ -340,42 +349,24 @@ def torn(folder: Path, weights: bool = False) -> dict[str, str]:
     links = [path for path in (folder, *paths.below(folder)) if path.is_symlink()]
     if links:  # what they name, which may be any file of this machine, would be tracked or overwritten
         return {path.relative_to(folder).as_posix(): LINK for path in links}
-    faults = _torn_record(folder) | _torn_result(folder)
+    faults = {}
+    for name in (RECORD, RESULT):
+        try:
+            if torn_file := checksums.fault(folder, read_json(folder / name).get("files", {}), growing=LINES):
+                faults[torn_file] = CHANGED
+        except TornError:
+            faults[name] = CHANGED
+    if not (folder / RESULT).exists():  # nothing has the checksum of the log yet
+        try:
+            Reader(folder).new_entries()
+        except TornError:
+            faults[LINES] = CHANGED
+    elif not (folder / RECORD).exists():
+        faults[RECORD] = "is missing"
     for place in (paths.WEIGHTS, *(path.relative_to(folder).as_posix() for path in folder.glob(f"{paths.KEPT}/tokens-*"))):
         if (folder / place / checksums.FILE).exists() and checksums.broken_seal(folder / place, weights):
             faults[place] = CHANGED
     return faults
-
-
-def _torn_record(folder: Path) -> dict[str, str]:
-    try:
-        record = read(folder / RECORD)
-    except FileNotFoundError:
-        return {RECORD: "is missing"} if (folder / RESULT).exists() else {}
-    except TornError:
-        return {RECORD: CHANGED}
-    name = checksums.fault(folder, record.get("files", {}))
-    return {name: CHANGED} if name else {}
-
-
-def _torn_result(folder: Path) -> dict[str, str]:
-    try:
-        ended = result(folder)
-    except TornError:
-        return {RESULT: CHANGED}
-    if ended is None:
-        return _torn_log(folder)
-    name = checksums.fault(folder, ended.get("files", {}), growing=LINES)
-    return {name: CHANGED} if name else {}
-
-
-def _torn_log(folder: Path) -> dict[str, str]:
-    """The log of a run that has not ended."""
-    try:
-        Reader(folder).new_entries()
-    except TornError:
-        return {LINES: CHANGED}
-    return {}
 
 
 def is_timing_torn(folder: Path) -> bool:

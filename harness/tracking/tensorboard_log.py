@@ -3,12 +3,12 @@
 import re
 import shutil
 from pathlib import Path
-from typing import Any
 
 from torch.utils.tensorboard import SummaryWriter
 
 from harness import paths
 from harness.tracking import pages, run_log
+from harness.tracking.run_log import Entry, Record
 from harness.tracking.trackers import Backend
 
 FOLDER = "tensorboard"
@@ -21,24 +21,24 @@ class TensorBoard(Backend):
         self._study = paths.named(Path(output, FOLDER), study)
         self._writers: dict[str, SummaryWriter] = {}  # by attempt
 
-    def _folder(self, record: dict[str, Any]) -> Path:
+    def _folder(self, record: Record) -> Path:
         return paths.named(self._study, f"{re.sub(r'[^A-Za-z0-9_.+-]+', '_', record['name'])}-{record['attempt'][:8]}")
 
-    def begin(self, record: dict[str, Any], folder: Path) -> None:
+    def begin(self, record: Record, folder: Path) -> None:
         shutil.rmtree(self._folder(record), ignore_errors=True)
         self._open(record)
 
-    def _open(self, record: dict[str, Any]) -> SummaryWriter:
+    def _open(self, record: Record) -> SummaryWriter:
         return self._writers.setdefault(record["attempt"], SummaryWriter(str(self._folder(record)), flush_secs=10))
 
-    def curves(self, record: dict[str, Any], entries: list[dict[str, Any]]) -> None:
+    def curves(self, record: Record, entries: list[Entry]) -> None:
         writer = self._open(record)
         for entry in entries:
             if "key" in entry:
                 writer.add_scalar(entry["key"], entry["value"], entry["step"], walltime=entry["time"] / 1000)
         writer.flush()
 
-    def end(self, record: dict[str, Any], folder: Path, status: str) -> None:
+    def end(self, record: Record, folder: Path, status: str) -> None:
         writer, result = self._open(record), run_log.result(folder)
         if result is not None:
             for key, value in result["metrics"].items():
@@ -48,10 +48,6 @@ class TensorBoard(Backend):
             writer.add_hparams(parameters, {f"result/{key}": value for key, value in main.items()}, run_name=".")
         self._writers.pop(record["attempt"]).close()
 
-    def add(self, record: dict[str, Any], folder: Path, entries: list[dict[str, Any]]) -> None:
-        self.curves(record, entries)
-        self.end(record, folder, "finished")
-
-    def sync_if_stale(self, record: dict[str, Any], folder: Path) -> None:
+    def sync_if_stale(self, record: Record, folder: Path) -> None:
         if not self._folder(record).is_dir():
             self.send(record, folder)

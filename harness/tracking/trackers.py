@@ -22,6 +22,7 @@ from harness.errors import InputError
 from harness.redact import redacted, whole
 from harness.terminal import console, counted, duration
 from harness.tracking import database, run_log
+from harness.tracking.run_log import Entry, Record
 
 if TYPE_CHECKING:
     from harness.config.schema import RunConfig, TrackingConfig
@@ -38,22 +39,23 @@ class Backend(abc.ABC):
         """Opens the study; `uri` is that of MLflow."""
 
     @abc.abstractmethod
-    def begin(self, record: dict[str, Any], folder: Path) -> None:
+    def begin(self, record: Record, folder: Path) -> None:
         """Begins the run of the folder, or resumes it."""
 
     @abc.abstractmethod
-    def curves(self, record: dict[str, Any], entries: list[dict[str, Any]]) -> None:
+    def curves(self, record: Record, entries: list[Entry]) -> None:
         """Adds points to the curves of a run that has begun."""
 
     @abc.abstractmethod
-    def end(self, record: dict[str, Any], folder: Path, status: str) -> None:
+    def end(self, record: Record, folder: Path, status: str) -> None:
         """Adds the results of the folder and ends the run."""
 
-    @abc.abstractmethod
-    def add(self, record: dict[str, Any], folder: Path, entries: list[dict[str, Any]]) -> None:
+    def add(self, record: Record, folder: Path, entries: list[Entry]) -> None:
         """Adds what a finished run got later: points, results and files."""
+        self.curves(record, entries)
+        self.end(record, folder, "finished")
 
-    def send(self, record: dict[str, Any], folder: Path) -> None:
+    def send(self, record: Record, folder: Path) -> None:
         """Sends a run that has ended from its folder, from its first point to its end."""
         result = run_log.result(folder)
         self.begin(record, folder)
@@ -61,7 +63,7 @@ class Backend(abc.ABC):
         self.end(record, folder, result["status"] if result else "failed")
 
     @abc.abstractmethod
-    def sync_if_stale(self, record: dict[str, Any], folder: Path) -> None:
+    def sync_if_stale(self, record: Record, folder: Path) -> None:
         """Sends a finished run again if the tracker has another state of it."""
 
     def reap(self) -> None:  # noqa: B027 - a default
@@ -241,15 +243,15 @@ class Trackers:
 class TrackedRun:
     """One run on its way to the trackers."""
 
-    def __init__(self, trackers: Trackers, config: "RunConfig", record: dict[str, Any], folder: Path) -> None:
+    def __init__(self, trackers: Trackers, config: "RunConfig", record: Record, folder: Path) -> None:
         self._trackers, self._config, self._record, self.folder = trackers, config, record, folder
-        self._pending: list[dict[str, Any]] = []
+        self._pending: list[Entry] = []
         self._sent: dict[str, int] = {}  # last step of each curve
         self._known: dict[str, int] = {}  # those of an earlier worker, whose points come again
         self._last = time.monotonic()
         trackers.send(config, lambda backend: backend.begin(record, folder))
 
-    def add(self, entries: list[dict[str, Any]]) -> None:
+    def add(self, entries: list[Entry]) -> None:
         """Buffers entries of the run's log and sends them every EVERY_S seconds."""
         self._pending += [entry for entry in entries if "key" not in entry or entry["step"] > self._known.get(entry["key"], -1)]
         self._trackers.report_failure()

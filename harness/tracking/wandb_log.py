@@ -6,11 +6,11 @@ WANDB_MODE, WANDB_PROJECT, WANDB_ENTITY and the login are those of wandb itself;
 import os
 import re
 from pathlib import Path
-from typing import Any
 
 import wandb
 
 from harness.tracking import run_log
+from harness.tracking.run_log import Entry, Record
 from harness.tracking.trackers import Backend
 
 STEP = "step"
@@ -26,12 +26,11 @@ class WeightsAndBiases(Backend):
     def __init__(self, uri: str | None, output: str, study: str) -> None:
         self._study, self._folder = study, Path(output).absolute()
         self._runs: dict[str, tuple[wandb.Run, int]] = {}  # attempt -> run, and points that an earlier process has sent
-        if (
-            os.environ.get("WANDB_MODE") not in ("offline", "disabled") and not wandb.api.api_key
-        ):  # wandb would ask on the terminal
+        is_online = os.environ.get("WANDB_MODE") not in ("offline", "disabled")
+        if is_online and not wandb.api.api_key:  # wandb would ask on the terminal
             raise wandb.Error("there is no login: call `wandb login`, or set WANDB_MODE=offline")
 
-    def begin(self, record: dict[str, Any], folder: Path) -> None:
+    def begin(self, record: Record, folder: Path) -> None:
         self._folder.mkdir(parents=True, exist_ok=True)
         settings = wandb.Settings(silent=True, console="off", disable_git=True, save_code=False)
         run = wandb.init(
@@ -49,25 +48,24 @@ class WeightsAndBiases(Backend):
         run.define_metric("*", step_metric=STEP)
         self._runs[record["attempt"]] = (run, run.starting_step)
 
-    def curves(self, record: dict[str, Any], entries: list[dict[str, Any]]) -> None:
+    def curves(self, record: Record, entries: list[Entry]) -> None:
         run, skipped = self._runs[record["attempt"]]
         points = [entry for entry in entries if "key" in entry]
         for entry in points[skipped:]:
             run.log({entry["key"]: entry["value"], STEP: entry["step"]})
         self._runs[record["attempt"]] = (run, max(0, skipped - len(points)))
 
-    def end(self, record: dict[str, Any], folder: Path, status: str) -> None:
+    def end(self, record: Record, folder: Path, status: str) -> None:
         run, _ = self._runs.pop(record["attempt"])
         result = run_log.result(folder)
         run.summary.update({**(result["metrics"] if result else {}), "status": status})
         run.finish(exit_code=0 if status == "finished" else 1)
 
-    def add(self, record: dict[str, Any], folder: Path, entries: list[dict[str, Any]]) -> None:
+    def add(self, record: Record, folder: Path, entries: list[Entry]) -> None:
         self.begin(record, folder)
         self._runs[record["attempt"]] = (self._runs[record["attempt"]][0], 0)  # all of these are new
-        self.curves(record, entries)
-        self.end(record, folder, "finished")
+        super().add(record, folder, entries)
 
-    def sync_if_stale(self, record: dict[str, Any], folder: Path) -> None:
+    def sync_if_stale(self, record: Record, folder: Path) -> None:
         if not list(self._folder.glob(f"{FOLDER}/*-{record['attempt']}")):
             self.send(record, folder)

@@ -15,7 +15,7 @@ from harness.config.choices import Precision
 from harness.hardware import peak_flops
 from harness.measure import intervals
 from harness.measure.launch import prepare as prepare_launches
-from harness.measure.records import Launch, LoadTimes, Point, from_json, to_json
+from harness.measure.records import Launch, LoadTimes, from_json, to_json
 from harness.paired import geometric_mean
 from harness.study import run_folder
 from harness.study.plan import PlannedRun
@@ -48,13 +48,17 @@ def write_timing(folder: Path, session: str, launches: list[Launch], flops_forwa
     temporary.write_bytes(gzip.compress(json.dumps(content, allow_nan=False).encode(), mtime=0))
     temporary.replace(folder / TIMING)
     run_log = RunLog(folder)
-    for key, value in timing_values(launches, flops_forward).items():
-        run_log.value(key, value)
+    run_log.values(timing_values(launches, flops_forward))
     for launch in launches:
         for key, value in launch.values.items():
             run_log.sample(key, launch.round, value, launch.time)
         for point in launch.points:
-            _log_point(point, launch.time, run_log)
+            by_batch = point.of_sizes or point.batch_size != 1
+            curve, place = ("batching", point.batch_size) if by_batch else ("scaling", point.length)
+            run_log.sample(f"{curve}/latency_ms", place, median(point.raw_ms), launch.time)
+            run_log.sample(f"{curve}/tokens_per_s", place, point.tokens_per_s, launch.time)
+            if not by_batch and point.peak_memory_bytes is not None:
+                run_log.sample("scaling/peak_memory_bytes", place, point.peak_memory_bytes, launch.time)
     return run_log
 
 
@@ -121,17 +125,6 @@ def _utilisation(flops: float | None, p50_ms: float, fastest: float | None) -> f
     except RuntimeError as error:
         print(f"inference/mfu is left out: {error}")
         return None
-
-
-def _log_point(point: Point, time_ms: int, run_log: RunLog) -> None:
-    if point.of_sizes or point.batch_size != 1:
-        run_log.sample("batching/latency_ms", point.batch_size, median(point.raw_ms), time_ms)
-        run_log.sample("batching/tokens_per_s", point.batch_size, point.tokens_per_s, time_ms)
-        return
-    run_log.sample("scaling/latency_ms", point.length, median(point.raw_ms), time_ms)
-    run_log.sample("scaling/tokens_per_s", point.length, point.tokens_per_s, time_ms)
-    if point.peak_memory_bytes is not None:
-        run_log.sample("scaling/peak_memory_bytes", point.length, point.peak_memory_bytes, time_ms)
 
 
 def _known(values: Iterable[float | None]) -> list[float]:

@@ -33,7 +33,7 @@ from filelock import FileLock, Timeout
 from harness import arms, by_launch, metrics, paths, tags, tasks, versions
 from harness.by_launch import History, Table
 from harness.checksums import TornError
-from harness.config.schema import HardwareConfig, RunConfig, flatten, to_dict
+from harness.config.schema import RunConfig, flatten, to_dict
 from harness.hardware import facts
 from harness.measure.launch import TIMING, launch
 from harness.measure.records import Launch, Request, from_json, to_json
@@ -98,8 +98,12 @@ class SessionFolder:
 def unfinished(output: str, shapes: Shapes, conditions: dict[str, str]) -> SessionFolder | None:
     """The newest session under the same conditions that has all of these shapes and that no command holds, if there is one."""
     for path in sorted((Path(output).absolute() / "sessions").glob(f"*/{paths.SESSION}"), reverse=True):
-        session = _whole_session(output, path.parent.name)
-        if session is None:
+        try:
+            for counted_file in path.parent.glob(f"*/*/{COUNTED}"):
+                run_log.read_json(counted_file)
+            session = SessionFolder(output, path.parent.name)
+        except TornError as error:  # a round without a launch would pair nothing
+            run_log.set_aside(path, f"{error}: the session is not resumed")
             continue
         has_all = all({*keys} <= {*session.state["shapes"].get(name, [])} for name, keys in shapes.items())
         if session.state["done"] or session.state["conditions"] != conditions or not has_all:
@@ -107,28 +111,6 @@ def unfinished(output: str, shapes: Shapes, conditions: dict[str, str]) -> Sessi
         with contextlib.suppress(Timeout), session.held():
             return session
     return None
-
-
-def _whole_session(output: str, name: str) -> SessionFolder | None:
-    """The session; None where one of its files is torn: it is set aside, because a round without a launch pairs nothing."""
-    folder = paths.session_folder(output, name)
-    try:
-        for path in folder.glob(f"*/*/{COUNTED}"):
-            run_log.read_json(path)
-        return SessionFolder(output, name)
-    except TornError as error:
-        run_log.set_aside(folder / paths.SESSION, f"{error}: the session is not resumed")
-        return None
-
-
-def session_conditions(hardware: HardwareConfig) -> dict[str, str]:
-    """What must not change within a session: the machine, and the code that measures."""
-    return {
-        "machine": os.uname().nodename,
-        "device": facts.device_name(hardware),
-        "torch": importlib.metadata.version("torch"),
-        "versions": json.dumps({part: versions.VERSIONS[part] for part in ("models", "measure")}),
-    }
 
 
 BASELINE = "base"
@@ -211,7 +193,12 @@ class Session:
         """Takes over the name and the launches of an interrupted session that times all of this, or begins a new one."""
         config = next(iter(self._timed.values())).config
         shapes = {name: sorted(timed.tasks) for name, timed in self._timed.items()}
-        conditions = session_conditions(config.hardware)
+        conditions = {  # what must not change within a session: the machine, and the code that measures
+            "machine": os.uname().nodename,
+            "device": facts.device_name(config.hardware),
+            "torch": importlib.metadata.version("torch"),
+            "versions": json.dumps({part: versions.VERSIONS[part] for part in ("models", "measure")}),
+        }
         self.saved = unfinished(config.output, shapes, conditions)
         if self.saved is None:
             self.saved = SessionFolder(config.output, self.name)
@@ -358,8 +345,7 @@ class Session:
 
 def is_measured(run: PlannedRun) -> bool:
     """Whether it is a finished run on a task whose inference is to be timed."""
-    result = run_log.result(run.folder) if run.is_to_be_timed else None
-    return result is not None and result["status"] == "finished"
+    return run.is_to_be_timed and run_log.finished(run.folder) is not None
 
 
 def has_timing(run: PlannedRun) -> bool:
@@ -369,10 +355,7 @@ def has_timing(run: PlannedRun) -> bool:
 
 def baselines(measured: list[PlannedRun], untimed: list[PlannedRun]) -> list[PlannedRun]:
     """The baseline of each group of runs that share task and conditions and have something to time; it may be timed already."""
-    groups: dict[str, list[PlannedRun]] = {}
-    for run in measured:
-        conditions = arms.conditions(run.identity.facts, run.lifted)
-        groups.setdefault(arms.short_hash(conditions), []).append(run)
+    groups = grouped((arms.short_hash(arms.conditions(run.identity.facts, run.lifted)), run) for run in measured)
     baseline_runs = []
     for group in groups.values():
         if any(run in untimed for run in group):
