@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from filelock import FileLock
 
-from reports.errors import ReportError
+from reports.errors import ReportError, refused
 from reports.options import GC_THRESHOLDS, parse
 
 if TYPE_CHECKING:
@@ -54,13 +54,12 @@ def update(arguments: list[str], stamp: Path) -> bool:
 def state_of(options: argparse.Namespace, runs: "StudyRuns") -> str:
     """Hash of all that shapes a report: the runs, with their tags and numbers, the arguments, the audit, and the code."""
     asked = {name: value for name, value in vars(options).items() if name not in ("uri", "out", "output", "audit")}
-    digest = hashlib.sha256(json.dumps(asked, sort_keys=True).encode())
-    digest.update(options.audit.read_bytes() if options.audit else b"")
-    for path in sorted(path for package in CODE for path in (ROOT / package).rglob("*.py")):
-        digest.update(path.read_bytes())
-    for run in runs.runs:
-        digest.update(json.dumps({one.name: getattr(run, one.name) for one in fields(run)}, sort_keys=True).encode())
-    return digest.hexdigest()
+    parts = [json.dumps(asked, sort_keys=True).encode(), options.audit.read_bytes() if options.audit else b""]
+    parts += [path.read_bytes() for package in CODE for path in sorted((ROOT / package).rglob("*.py"))]
+    parts += [
+        json.dumps({one.name: getattr(run, one.name) for one in fields(run)}, sort_keys=True).encode() for run in runs.runs
+    ]
+    return hashlib.sha256(b"".join(parts)).hexdigest()
 
 
 def _hashes(folder: Path, names: Any) -> dict[str, str]:
@@ -95,8 +94,7 @@ def main() -> int:
         print(json.dumps("written" if update(request["arguments"], Path(request["stamp"])) else "current"))
         return 0
     except ReportError as error:
-        print(f"python -m reports: {' '.join(str(error).split())}", file=sys.stderr)
-        return 2
+        return refused(error)
 
 
 if __name__ == "__main__":

@@ -137,12 +137,11 @@ def pack(runs: StudyRuns, lean: bool) -> tuple[Files, dict[str, Any]]:
             )
             predictions.setdefault(name, []).append(table)
         texts |= _texts(run, runs.reader.output)
-    files = {RUNS: _parquet(pyarrow.Table.from_pylist(rows, pyarrow.schema(COLUMNS)))}
-    files[CURVES] = _parquet(pyarrow.Table.from_pylist(curves, pyarrow.schema(CURVE)))
-    files |= {
-        name: _parquet(pyarrow.concat_tables(tables, promote_options="permissive")) for name, tables in predictions.items()
-    }
-    files |= {TEXTS: _parquet(pyarrow.concat_tables(texts.values()))} if texts else {}
+    tables = {RUNS: pyarrow.Table.from_pylist(rows, pyarrow.schema(COLUMNS))}
+    tables[CURVES] = pyarrow.Table.from_pylist(curves, pyarrow.schema(CURVE))
+    tables |= {name: pyarrow.concat_tables(each, promote_options="permissive") for name, each in predictions.items()}
+    tables |= {TEXTS: pyarrow.concat_tables(texts.values())} if texts else {}
+    files = {name: _parquet(table) for name, table in tables.items()}
     if missing := folders.not_run(runs.study, runs.reader.output):
         plan = [{"title": title, "folder": f"{runs.study}/{number}"} for number, title in enumerate(missing)]
         files[paths.PLAN] = json.dumps({"": {"time": 0, "runs": plan}}).encode()
@@ -153,7 +152,6 @@ def _row(run: Run, study: str, output: Path | None) -> dict[str, Any]:
     """A row of COLUMNS, without what names the machine, the user or the folder of the run."""
     folder = folders.folder_of(run, output)
     record = folders.record_of(folder) if folder else {}
-    texts = {name: folder / name if folder else None for name in ("config.yaml", folders.RESULT)}
     recorded = [path for key in ("output", "data.root") if (path := Path(run.params.get(key, ""))).is_absolute()]
     places = [f"{path.absolute().parent}/" for path in (*([output] if output else []), *recorded)]
 
@@ -163,6 +161,7 @@ def _row(run: Run, study: str, output: Path | None) -> dict[str, Any]:
 
     kept = {key: value for key, value in record.items() if key not in ("tags", "parameters", "files")}
     kept["inputs"] = {key: value for key, value in record.get("inputs", {}).items() if key != "pretrained"}  # a folder
+    paths_of = {"config": folder / "config.yaml", "result": folder / folders.RESULT} if folder else {}
     return {
         "run_id": run.run_id,
         "name": run.name,
@@ -174,7 +173,7 @@ def _row(run: Run, study: str, output: Path | None) -> dict[str, Any]:
         "params": {key: shortened(value) for key, value in run.params.items() if key != "output"},
         "metrics": run.metrics,
         "record": json.dumps(kept) if folder else None,
-    } | {Path(name).stem: shortened(path.read_text()) if path and path.is_file() else None for name, path in texts.items()}
+    } | {name: shortened(path.read_text()) for name, path in paths_of.items() if path.is_file()}
 
 
 def curves_of(reader: Reader, run: Run, lean: bool) -> Iterator[tuple[str, list[tuple[int, float]], int]]:

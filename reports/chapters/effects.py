@@ -7,7 +7,7 @@ from matplotlib.figure import Figure
 from harness import metrics
 from reports.comparison import factorial
 from reports.comparison.compare import Comparison, Study
-from reports.comparison.factorial import INTERACTION, MAIN, Design
+from reports.comparison.factorial import INTERACTION, MAIN, Design, Effect
 from reports.comparison.launches import judged_by
 from reports.comparison.section import HEADLINE
 from reports.comparison.statistics import Change
@@ -43,14 +43,14 @@ def chapter(study: Study) -> Chapter:
         paragraphs += [f"### Effects: {tables.section_name(study.comparison, design.section)}", table(design)]
         names = [" + ".join(sorted(arm)) or design.section.baseline for arm in design.missing]
         paragraphs += [INCOMPLETE.format(missing=listed(names, most=SHOWN))] if names else []
-    files = plots.drawn({name: (make, study.comparison, designs) for name, make in PICTURES.items()})
+    arguments = study.comparison, designs
+    files = plots.drawn({"effects.svg": (forest, *arguments), "interactions.svg": (heat_map, *arguments)})
     return Chapter([*paragraphs, *plots.pictured(CAPTIONS, files)], files)
 
 
 def designs_of(comparison: Comparison) -> list[Design]:
     """The design of every task that has one; pretrainings have no score."""
-    sections = [section for section in comparison.selected if not section.is_pretraining]
-    return [design for section in sections if (design := factorial.design(section))]
+    return [design for section in comparison.selected_tasks if (design := factorial.design(section))]
 
 
 def table(design: Design) -> str:
@@ -74,11 +74,8 @@ def forest(comparison: Comparison, designs: list[Design]) -> Figure | None:
     """The effects on the score of every task, one panel a task; None where no effect has an interval."""
     panels: list[tuple[Design, dict[str, Change]]] = []
     for design in designs:
-        effects = factorial.effects(design)
-        changes = factorial.changes(design, HEADLINE, effects)
-        rows = {f"{effect.kind}: {effect.name}": changes[effect.key] for effect in effects}
-        panels.append((design, {name: change for name, change in rows.items() if change and change.interval}))
-    panels = [(design, rows) for design, rows in panels if rows]
+        changes = {f"{effect.kind}: {effect.name}": change for effect, change in _on_score(design)}
+        panels += [(design, changes)] if changes else []
     if not panels:
         return None
     tallest = max(len(rows) for _, rows in panels)
@@ -115,10 +112,14 @@ def cells(design: Design) -> dict[tuple[str, str], Change]:
 
     Empty for an incomplete design, or of one seed.
     """
+    return {(of.factors[-1], of.factors[0]): change for of, change in _on_score(design) if of.kind in (MAIN, INTERACTION)}
+
+
+def _on_score(design: Design) -> list[tuple[Effect, Change]]:
+    """The effects on the score that have an interval."""
     effects = factorial.effects(design)
     changes = factorial.changes(design, HEADLINE, effects)
-    places = {(of.factors[-1], of.factors[0]): changes[of.key] for of in effects if of.kind in (MAIN, INTERACTION)}
-    return {place: change for place, change in places.items() if change and change.interval}
+    return [(effect, change) for effect in effects if (change := changes[effect.key]) and change.interval]
 
 
 def heat_map(comparison: Comparison, designs: list[Design]) -> Figure | None:
@@ -136,25 +137,21 @@ def heat_map(comparison: Comparison, designs: list[Design]) -> Figure | None:
     return figure
 
 
-PICTURES = {"effects.svg": forest, "interactions.svg": heat_map}
-
-
 def _map_panel(axes: Axes, factors: tuple[str, ...], changes: dict[tuple[str, str], Change], reach: float) -> None:
-    points = {
-        (factors.index(row), factors.index(column)): change.absolute * POINTS for (row, column), change in changes.items()
-    }
     values = np.full((len(factors), len(factors)), np.nan)
-    for place, value in points.items():
-        values[place] = value
+    for (row, column), change in changes.items():
+        values[factors.index(row), factors.index(column)] = change.absolute * POINTS
     edges = np.arange(len(factors) + 1) - 0.5
     mesh = axes.pcolormesh(edges, edges, values, cmap=COLOURS, vmin=-reach, vmax=reach, edgecolors="white", linewidth=1.5)
-    for ((row, column), value), change in zip(points.items(), changes.values(), strict=True):
+    for names, change in changes.items():
+        row, column = map(factors.index, names)
+        value = values[row, column]
         red_green_blue = mesh.to_rgba(value)[:3]
         linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in red_green_blue]
         colour = "white" if np.dot((0.2126, 0.7152, 0.0722), linear) < DARK else "black"
         text = f"{formats.signed(value, 1)} {tables.mark(change)}".rstrip()
         axes.text(column, row, text, ha="center", va="center", fontsize=8, color=colour)
-    axes.set_xticks(range(len(factors)), [f"{place}" for place in range(1, len(factors) + 1)])
+    axes.set_xticks(range(len(factors)), [*map(str, range(1, len(factors) + 1))])
     axes.set_yticks(range(len(factors)), [f"{name}  {place}" for place, name in enumerate(short_names(factors).values(), 1)])
     axes.set_ylim(len(factors) - 0.5, -0.5)
     axes.grid(False)

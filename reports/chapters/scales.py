@@ -13,13 +13,13 @@ from harness import metrics, tags
 from harness.paired import CONFIDENCE
 from reports.comparison.compare import Study
 from reports.comparison.growth import PowerLaw, Replicates, centres, fit
-from reports.comparison.section import FREQUENCIES, LOSS, MAJORITY, Section
+from reports.comparison.section import FREQUENCIES, HEADLINE, LOSS, MAJORITY, Section
 from reports.writing import formats, plots
-from reports.writing.formats import DASH, Chapter, escape, listed, prefix
+from reports.writing.formats import DASH, Chapter, escape, listed
 from reports.writing.plots import ArmStyle, panels_of_lines
 from reports.writing.tables import section_name
 
-FLOPS = "pretrain/flops"
+FLOPS, TOKENS = "pretrain/flops", "pretrain/tokens"
 FEWEST = 3
 """Scales from which on a line is fitted; two always lie on one."""
 LEAST_REACH = 2.0
@@ -44,8 +44,7 @@ class Law:
 def scales(study: Study) -> Chapter:
     """Empty where no arm was pretrained at three scales or more, after different FLOPs."""
     comparison = study.comparison
-    sections = [section for section in comparison.sections if section.is_pretraining]
-    panels = {section_name(comparison, section): laws for section in sections if (laws := laws_of(section))}
+    panels = {section_name(comparison, part): laws for part in comparison.pretrainings if (laws := laws_of(part))}
     if not panels:
         return Chapter()
     labels = list(dict.fromkeys(without_scale(label) for label in comparison.labels))
@@ -89,12 +88,12 @@ def table(laws: dict[str, Law]) -> str:
         seeds = " to ".join(map(str, sorted({len(losses) for losses in law.losses.values()})))
         ends = " to ".join(formats.value(flops, "FLOP") for flops in (min(law.losses), max(law.losses)))
         off = f"{100 * law.line.deviation:.2g} %"
-        rows.append([escape(label), listed(law.names, most=None), seeds, ends, exponent, off])
+        rows.append([escape(label), listed(law.names), seeds, ends, exponent, off])
     return formats.table(["arm", "scales", "seeds", "FLOPs", "exponent b", "off by"], rows)
 
 
 def _draw_laws(axes: Axes, laws: dict[str, Law], styles: dict[str, ArmStyle]) -> None:
-    factor, letter = prefix(max(flops for law in laws.values() for flops in law.losses))
+    factor, unit = plots.axis_unit(FLOPS, (flops for law in laws.values() for flops in law.losses))
     for label, law in laws.items():
         arm = styles[label]
         points = [(flops / factor, loss) for flops, losses in law.losses.items() for loss in losses]
@@ -108,7 +107,7 @@ def _draw_laws(axes: Axes, laws: dict[str, Law], styles: dict[str, ArmStyle]) ->
             for name, (flops, losses) in zip(law.names, law.losses.items(), strict=True):
                 place = {"xytext": (0, 6), "textcoords": "offset points", "ha": "center", "fontsize": 8}
                 axes.annotate(name, (flops / factor, max(losses)), **place)
-    axes.set(xscale="log", yscale="log", xlabel=f"{metrics.get(FLOPS).title} ({letter}FLOP)")
+    axes.set(xscale="log", yscale="log", xlabel=plots.with_unit(metrics.get(FLOPS).title, unit))
     axes.set(ylabel=f"{metrics.get(LOSS).title} (nats)")
     axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
     axes.yaxis.set_major_locator(MaxNLocator(5))
@@ -117,7 +116,6 @@ def _draw_laws(axes: Axes, laws: dict[str, Law], styles: dict[str, ArmStyle]) ->
         axis.set_minor_formatter(NullFormatter())
 
 
-SCORE, UNSET = "eval/score", "None"
 ALONG = (
     "Score along pretraining: fine-tuned from the weights kept after so many tokens, mean over seeds; bars reach from the "
     "least to the largest"
@@ -167,11 +165,10 @@ def lines_of(section: Section) -> dict[str, Line]:
     """
     lines: dict[str, Line] = {}
     for row in section.rows:
-        params = next(iter(row.runs.values())).params
-        tokens = [params[key] for key in ("pretrain.at", "pretrain.tokens") if params.get(key, UNSET) != UNSET]
-        scores = row.values(SCORE).values()
-        if tokens and scores and params.get("pretrain.objective", "none") != "none":
-            lines.setdefault(without_point(row.label), {}).setdefault(float(tokens[0]), []).extend(scores)
+        setting, scores = row.first.setting, row.values(HEADLINE).values()
+        tokens = setting("pretrain.at") or setting("pretrain.tokens")
+        if tokens and scores and setting("pretrain.objective") not in (None, "none"):
+            lines.setdefault(without_point(row.label), {}).setdefault(float(tokens), []).extend(scores)
     return {label: dict(sorted(line.items())) for label, line in lines.items() if len(line) > 1}
 
 
@@ -190,7 +187,7 @@ def without_point(label: str) -> str:
 
 
 def _draw_lines(axes: Axes, lines: dict[str, Line], styles: dict[str, ArmStyle]) -> None:
-    factor, unit = plots.prefix(max(tokens for line in lines.values() for tokens in line))
+    factor, unit = plots.axis_unit(TOKENS, (tokens for line in lines.values() for tokens in line))
     for label, line in lines.items():
         if label in REFERENCES:
             (height,) = line[0.0]
@@ -203,4 +200,4 @@ def _draw_lines(axes: Axes, lines: dict[str, Line], styles: dict[str, ArmStyle])
     axes.set_xlim(left=0)
     plots.no_closer(axes, LEAST_SPAN)
     axes.xaxis.set_major_locator(MaxNLocator(6))
-    axes.set(xlabel=plots.with_unit(metrics.get("pretrain/tokens").title, unit), ylabel=metrics.get(SCORE).title)
+    axes.set(xlabel=plots.with_unit(metrics.get(TOKENS).title, unit), ylabel=metrics.get(HEADLINE).title)

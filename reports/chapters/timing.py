@@ -120,20 +120,20 @@ def notes(section: Section) -> list[str]:
             floorless.append((session, row.label))
         if pair[0].is_aa_replicate:
             replicated.append((session, row.label))
-    sentences = [
-        f"Not timed side by side with {escape(section.baseline)}: {listed(apart, most=None)}. Their changes of latency "
-        f"and inference throughput have no verdict; {SIDE_BY_SIDE}."
+    sentences = []
+    if apart:
+        sentences.append(
+            f"Not timed side by side with {escape(section.baseline)}: {listed(apart)}. Their changes of latency "
+            f"and inference throughput have no verdict; {SIDE_BY_SIDE}."
+        )
+    sentences += [
+        f"Session {escape(session)} has no noise floor (it needs an A/A replicate of two rounds or more): changes of "
+        f"{listed(labels)} are shown with their interval and without a verdict."
+        for session, labels in grouped(floorless).items()
     ]
-    return [
-        *sentences[: len(apart)],
-        *(
-            f"Session {escape(session)} has no noise floor (it needs an A/A replicate of two rounds or more): changes of "
-            f"{listed(labels, most=None)} are shown with their interval and without a verdict."
-            for session, labels in grouped(floorless).items()
-        ),
-        *(
-            f"Latency and throughput of {listed(labels, most=None)} are compared with the A/A replicate of "
-            f"{escape(section.baseline)} in session {escape(session)}."
-            for session, labels in grouped(replicated).items()
-        ),
+    sentences += [
+        f"Latency and throughput of {listed(labels)} are compared with the A/A replicate of "
+        f"{escape(section.baseline)} in session {escape(session)}."
+        for session, labels in grouped(replicated).items()
     ]
+    return sentences

@@ -151,9 +151,7 @@ def chapter(study: Study) -> Chapter:
     """Empty where no two arms have scores on the same tasks."""
     comparison, paragraphs = study.comparison, []
     groups = grouped(
-        (tuple(row.label for row in section.rows if row.values(HEADLINE)), section)
-        for section in comparison.selected
-        if not section.is_pretraining
+        (tuple(row.label for row in section.rows if row.values(HEADLINE)), section) for section in comparison.selected_tasks
     )
     groups = {labels: sections for labels, sections in groups.items() if len(labels) > 1}
     for labels, sections in groups.items():
@@ -165,7 +163,7 @@ def chapter(study: Study) -> Chapter:
             paragraphs.append(table(sections, labels, fronts))
             replicates = min(arms.replicates for arms in fronts)
             paragraphs += [ALONE] if replicates < 2 else [FEW.format(count=replicates)] if replicates < FEWEST else []
-            missing = listed((label for label in comparison.labels if label not in labels), most=None)
+            missing = listed(label for label in comparison.labels if label not in labels)
             paragraphs += [f"Not among them, for want of a score on these tasks: {missing}."] if missing else []
     return Chapter(["## Trade-offs", INTRO, *paragraphs] if paragraphs else [])
 

@@ -72,9 +72,9 @@ def chapter(study: Study) -> Chapter:
 def tunings(comparison: Comparison) -> list[Tuning]:
     """By task, then by arm."""
     searches = []
-    for section in comparison.selected:
-        for row in () if section.is_pretraining else section.rows:
-            params = next(iter(row.runs.values())).params
+    for section in comparison.selected_tasks:
+        for row in section.rows:
+            params = row.first.params
             if "tuned.scores" in params:
                 settings, scores, short = (json.loads(params[f"tuned.{key}"]) for key in ("settings", "scores", "short"))
                 lowest = min((score for score in scores if score is not None), default=float("nan"))

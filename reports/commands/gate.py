@@ -30,9 +30,9 @@ from reports.comparison.compare import Comparison, compare
 from reports.comparison.labels import seeds_text
 from reports.comparison.launches import judged_by
 from reports.comparison.section import HEADLINE, Row, Section, headline
-from reports.comparison.statistics import Change, Verdict, margin_of
+from reports.comparison.statistics import Change, Evidence, Verdict, margin_of
 from reports.errors import ReportError, unknown
-from reports.read import StudyRuns, compare_with_any, read
+from reports.read import compare_with_any, read
 from reports.reading.store import Run
 from reports.writing import tables
 
@@ -115,16 +115,16 @@ class Test:
         told |= {"outcome": self.outcome.value, "reason": self.reason}
         if change is None:
             return told
+        passed = self.outcome is Outcome.PASSED
         told |= {"before": change.baseline_mean, "difference": change.absolute, "replicates": change.n}
-        told |= {"margin": _allowed(change, self.limit), "gain": self.outcome is Outcome.PASSED and self.is_gain(tests)}
+        told |= {"margin": _allowed(change, self.limit), "gain": passed and self.is_gain(tests)}
         if (evidence := change.evidence) is None:
             return told
         floor = None if evidence.floor is None else self._in_units(evidence.floor)
         told |= {"pairs": _unit(change), "interval": self.interval, "confidence": self.confidence, "noise_floor": floor}
-        if self.outcome is Outcome.NOT_SHOWN:
-            number = _needed(change, self.limit, self.level)
-        else:  # what would show a gain as large as it was measured
-            number = evidence.needed_as_measured(tests * LEVEL / self.level) if self.outcome is Outcome.PASSED else None
+        number = _needed(change, self.limit, self.level) if self.outcome is Outcome.NOT_SHOWN else None
+        if passed:  # what would show a gain as large as it was measured
+            number = evidence.needed_as_measured(tests * LEVEL / self.level)
         more = number - evidence.found.independent if number is not None and number <= MOST_PAIRS else 0
         hours = more * change.seconds / 3600 if more > 0 and change.seconds is not None else None
         return told | {"needed": number if more > 0 else None, "hours": hours}
@@ -141,37 +141,28 @@ class Pair:
 
 def tests(comparison: Comparison, pairs: Iterable[Pair], limits: list[Limit]) -> list[Test]:
     """Every limit in every section of every pair; pretrainings only where there is nothing else."""
-    of_tasks = [section for section in comparison.sections if not section.is_pretraining]
-    tested = []
+    sections, tested = comparison.tasks or comparison.sections, []
     for pair in pairs:
-        for section in of_tasks or comparison.sections:
-            if row := section.row_of(pair.after):
-                against = replace(section, baseline=pair.before)
-                tested += [_test(comparison, against, row, pair, limit) for limit in limits]
-        tested += _lost(of_tasks or comparison.sections, pair, limits)
+        ran = [(section, row) for section in sections if (row := section.row_of(pair.after))]
+        for section, row in ran:
+            against = replace(section, baseline=pair.before)
+            tested += [_test(comparison, against, row, pair, limit) for limit in limits]
+        tasks = {section.task for section, _ in ran}
+        lost = {section.task: section for section in sections if section.task not in tasks and section.row_of(pair.before)}
+        reason = f"{pair.name} has no finished run of this task"
+        tested += [Test(section, pair.name, limit, Outcome.NOT_JUDGED, reason) for section in lost.values() for limit in limits]
     return tested
-
-
-def _lost(sections: Iterable[Section], pair: Pair, limits: list[Limit]) -> list[Test]:
-    """Tasks of the other side that this arm has no finished run of."""
-    ran = {section.task for section in sections if section.row_of(pair.after)}
-    lost = {section.task: section for section in sections if section.task not in ran and section.row_of(pair.before)}
-    reason = f"{pair.name} has no finished run of this task"
-    return [Test(section, pair.name, limit, Outcome.NOT_JUDGED, reason) for section in lost.values() for limit in limits]
 
 
 def _test(comparison: Comparison, section: Section, row: Row, pair: Pair, limit: Limit) -> Test:
     name = headline(section) if limit.metric == HEADLINE else limit.metric
-    own = replace(limit, metric=name)
+    own, outcome, change = replace(limit, metric=name), Outcome.NOT_JUDGED, None
     reason = _unpaired(comparison, section, row, name)
-    if reason:
-        return Test(section, pair.name, own, Outcome.NOT_JUDGED, reason)
-    change = section.single_change(row, name)
-    if change is None:
+    if not reason and (change := section.single_change(row, name)):
+        outcome, reason = judge(change, own)
+    elif not reason:
         here, there = (seeds_text(side.values(name)) for side in (row, section.before))
         reason = f"no seed ran on both sides: {here} here, {there} there"
-        return Test(section, pair.name, own, Outcome.NOT_JUDGED, reason)
-    outcome, reason = judge(change, own)
     return Test(section, pair.name, own, outcome, reason, change)
 
 
@@ -203,8 +194,7 @@ def judge(change: Change, limit: Limit, level: float = LEVEL) -> tuple[Outcome, 
     if evidence is None:
         return Outcome.NOT_JUDGED, "not launched side by side in one session; run both arms in one command"
     difference, margin = evidence.found, margin_of(limit.margin, change.baseline_mean, evidence.ratio)
-    reason = _untestable(change, limit, margin)
-    if reason:
+    if reason := _untestable(evidence, limit, margin):
         return Outcome.NOT_JUDGED, reason
     good, each = 1 if metric.direction is Direction.HIGHER else -1, level / evidence.looks
     if difference.t_test_p(-good * margin, -good) <= each:
@@ -226,9 +216,8 @@ def _loss(change: Change, limit: Limit) -> float:
     return change.absolute if metrics.get(limit.metric).direction is Direction.LOWER else -change.absolute
 
 
-def _untestable(change: Change, limit: Limit, margin: float) -> str:
+def _untestable(evidence: Evidence, limit: Limit, margin: float) -> str:
     """Why no test can decide; empty where one can."""
-    evidence = change.evidence
     if evidence.tells is Tells.NOTHING:
         return evidence.tells.value
     if evidence.found.error is None or evidence.found.replicates < FEWEST_REPLICATES:
@@ -243,11 +232,10 @@ def _untestable(change: Change, limit: Limit, margin: float) -> str:
 
 def _advice(change: Change, limit: Limit, level: float) -> str:
     """How many pairs would show it, of an arm that is equal and scatters as these do; empty where that is unknown."""
-    difference, margin = change.evidence.found, margin_of(limit.margin, change.baseline_mean, change.evidence.ratio)
+    difference, alone = change.evidence.found, _items_apart(level / change.evidence.looks) * change.evidence.found.items
     if difference.independent is None:
         return ""
-    alone = _items_apart(level / change.evidence.looks) * difference.items
-    if alone > margin:
+    if alone > margin_of(limit.margin, change.baseline_mean, change.evidence.ratio):
         return f"; the items alone leave ± {100 * alone:.2g} points, with any number of seeds"
     number = _needed(change, limit, level)
     if number is not None and number <= difference.independent:
@@ -445,49 +433,45 @@ def _sides(options: argparse.Namespace) -> tuple[Comparison, list[Pair], list[st
     """The comparison of both sides, the pairs in it, and arms that have no counterpart."""
     new = read(options.uri, [options.study], options.where)
     if options.against in (None, options.study):
-        return _within(new, options)
+        comparison = compare(new.study, new.runs, options.baseline, options.along, new.reader.output)
+        baseline = comparison.baseline
+        labels = _named("arm", options.arm, [label for label in comparison.labels if label != baseline])
+        return comparison, [Pair(label, label, baseline) for label in labels], []
     old = read(options.uri, [options.against], options.where)
     for side in (new, old):
         if not any(run.status == "finished" for run in side.runs):
             raise ReportError(f"study {side.study!r} has no finished run; a gate needs some on both sides")
     shared = {run.run_id for run in old.runs}
-    renamed = [_renamed(run) for run in new.runs if run.run_id not in shared]
+    renamed = [
+        replace(run, tags=run.tags | {tags.ARM: PREFIX + run.tags[tags.ARM]}) if tags.ARM in run.tags else run
+        for run in new.runs
+        if run.run_id not in shared
+    ]
     runs = sorted([*old.runs, *renamed], key=lambda run: (run.started, run.run_id))
     comparison = compare_with_any(f"{new.study} against {old.study}", runs, options.along, new.reader.output)
     return comparison, *_across(comparison, options)
 
 
-def _within(runs: StudyRuns, options: argparse.Namespace) -> tuple[Comparison, list[Pair], list[str]]:
-    comparison = compare(runs.study, runs.runs, options.baseline, options.along, runs.reader.output)
-    labels = [label for label in comparison.labels if label != comparison.baseline]
-    labels = _chosen(labels, options.arm)
-    return comparison, [Pair(label, label, comparison.baseline) for label in labels], []
-
-
 def _across(comparison: Comparison, options: argparse.Namespace) -> tuple[list[Pair], list[str]]:
+    """Arms of two studies: each with the same arm of the other one, or all with the baseline; and those without another."""
     new = [label.removeprefix(PREFIX) for label in comparison.labels if label.startswith(PREFIX)]
     old = [label for label in comparison.labels if not label.startswith(PREFIX)]
-    if options.baseline is not None and options.baseline not in old:
-        raise unknown(f"arm of {options.against!r} in --baseline", options.baseline, old)
-    judged_labels = _chosen(new, options.arm)
-    for name in options.arm:
-        if options.baseline is None and name not in old:
-            raise unknown(f"arm of {options.against!r}", name, old)
-    gone = [] if options.baseline or options.arm else [name for name in old if name not in new]
-    judged = [name for name in [*judged_labels, *gone] if options.baseline or name in old]
-    pairs = [Pair(name, PREFIX + name, options.baseline or name) for name in judged]
-    return pairs, [name for name in judged_labels if not options.baseline and name not in old]
+    labels = _named("arm", options.arm, new)
+    if options.baseline is not None:
+        _named(f"arm of {options.against!r} in --baseline", [options.baseline], old)
+        return [Pair(name, PREFIX + name, options.baseline) for name in labels], []
+    _named(f"arm of {options.against!r}", options.arm, old)
+    gone = [] if options.arm else [name for name in old if name not in new]
+    pairs = [Pair(name, PREFIX + name, name) for name in (*labels, *gone) if name in old]
+    return pairs, [name for name in labels if name not in old]
 
 
-def _chosen(labels: list[str], names: list[str]) -> list[str]:
+def _named(kind: str, names: list[str], labels: list[str]) -> list[str]:
+    """These arms, all without a name; ReportError for one that there is not."""
     for name in names:
         if name not in labels:
-            raise unknown("arm", name, labels)
+            raise unknown(kind, name, labels)
     return names or labels
-
-
-def _renamed(run: Run) -> Run:
-    return replace(run, tags=run.tags | {tags.ARM: PREFIX + run.tags[tags.ARM]}) if tags.ARM in run.tags else run
 
 
 def text(candidates: list[dict], without: list[str], passing: set[str], options: argparse.Namespace) -> str:
@@ -505,11 +489,13 @@ def text(candidates: list[dict], without: list[str], passing: set[str], options:
         lines += [wrapped(f"{candidate['arm']}: {look_text(candidate)}.", 2, "-") for candidate in candidates]
     verdicts = grouped((candidate["verdict"], candidate["arm"]) for candidate in candidates)
     lines += [wrapped(f"{found}: {', '.join(names)}", 0) for found, names in verdicts.items()]
-    if not tested:
-        return "\n".join([*lines, "failed: nothing to judge: the two sides have no arm in common"])
     number = f"{len(tested)} test{'s' * (len(tested) != 1)}"
-    if failed := sum(test["outcome"] != Outcome.PASSED.value for _, test in tested):
-        return "\n".join([*lines, f"failed: {failed} of {number}"])
-    if idle := [candidate["arm"] for candidate in candidates if candidate["verdict"] not in passing]:
-        return "\n".join([*lines, f"failed: no gain is shown of {', '.join(idle)}"])
-    return "\n".join([*lines, f"passed: {number}"])
+    failed = sum(test["outcome"] != Outcome.PASSED.value for _, test in tested)
+    idle = [candidate["arm"] for candidate in candidates if candidate["verdict"] not in passing]
+    if not tested:
+        result = "failed: nothing to judge: the two sides have no arm in common"
+    elif failed:
+        result = f"failed: {failed} of {number}"
+    else:
+        result = f"failed: no gain is shown of {', '.join(idle)}" if idle else f"passed: {number}"
+    return "\n".join([*lines, result])

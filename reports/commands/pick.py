@@ -34,6 +34,9 @@ class Satisfies(enum.Enum):
     NO = "does not fit"
 
 
+WORST_FIRST = (Satisfies.NO, Satisfies.UNSURE, Satisfies.YES)
+
+
 @dataclass(frozen=True)
 class Bound:
     """A limit on one metric, in base units."""
@@ -79,8 +82,7 @@ class Candidate:
 
     @property
     def fit(self) -> Satisfies:
-        fits = [checked.fit for checked in self.checked]
-        return Satisfies.NO if Satisfies.NO in fits else Satisfies.UNSURE if Satisfies.UNSURE in fits else Satisfies.YES
+        return min((checked.fit for checked in self.checked), key=WORST_FIRST.index)
 
 
 def bound_of(option: str, text: str, at_least: bool) -> Bound:
@@ -119,7 +121,7 @@ def candidates(comparison: Comparison, bounds: list[Bound]) -> list[Candidate]:
 
     A bound holds for an arm where it holds in each of its sections.
     """
-    sections = [section for section in comparison.sections if not section.is_pretraining] or list(comparison.sections)
+    sections = comparison.tasks or list(comparison.sections)
     every = [_candidate(label, sections, comparison.selected, bounds) for label in comparison.labels]
     return sorted(
         (candidate for candidate in every if candidate),
@@ -154,8 +156,10 @@ def _candidate(label: str, sections: list[Section], selected: Sequence[Section],
 
 def _worst(label: str, sections: list[Section], bound: Bound) -> Checked:
     every = [Checked(bound, section, estimate(section, section.row_of(label), bound.metric)) for section in sections]
-    order = [Satisfies.NO, Satisfies.UNSURE, Satisfies.YES]
-    return min(every, key=lambda checked: (order.index(checked.fit), checked.found is not None and bound.margin(checked.found)))
+    return min(
+        every,
+        key=lambda checked: (WORST_FIRST.index(checked.fit), checked.found is not None and bound.margin(checked.found)),
+    )
 
 
 SHORT = {
@@ -169,7 +173,6 @@ HEADINGS = {
     Satisfies.UNSURE: "Unsure: an interval crosses a limit, or what was measured supports no verdict",
     Satisfies.NO: "Does not fit",
 }
-NONE = {Satisfies.YES: "Nothing fits for certain.", Satisfies.UNSURE: "", Satisfies.NO: ""}
 
 
 def main(given: list[str]) -> int:
@@ -201,10 +204,9 @@ def parse(given: list[str]) -> argparse.Namespace:
 
 def bounds_of(options: argparse.Namespace) -> list[Bound]:
     """All limits; ReportError without any, or for one that cannot be read."""
-    values = vars(options)
     bounds = []
     for option, (metric, factor) in SHORT.items():
-        given = values[option.lstrip("-").replace("-", "_")]
+        given = getattr(options, option.lstrip("-").replace("-", "_"))
         if given is not None:
             bounds.append(within_range(f"{option} {given}", Bound(metric, factor * finite(option, given))))
     bounds += [bound_of("--at-most", text, False) for text in options.at_most]
@@ -222,72 +224,57 @@ def text(study: str, every: list[Candidate]) -> str:
         alike = [candidate for candidate in every if candidate.fit is fit]
         if alike:
             parts.append(f"{heading}\n\n{_table(alike, most)}")
-            parts += ["\n".join(_reasons(alike))] if fit is not Satisfies.YES else []
-        elif NONE[fit]:
-            parts.append(NONE[fit])
+            parts += ["\n".join(_reasons(candidate) for candidate in alike)] if fit is not Satisfies.YES else []
+        elif fit is Satisfies.YES:
+            parts.append("Nothing fits for certain.")
     return "\n\n".join(parts)
 
 
 def _table(candidates: list[Candidate], most: int) -> str:
-    bounds = [checked.bound for checked in candidates[0].checked]
-    head = ("arm", "score", *(_title(bound) for bound in bounds))
-    rows = [
-        (candidate.arm, _score(candidate, most), *(_value(checked) for checked in candidate.checked))
-        for candidate in candidates
-    ]
-    return table(head, rows, "lr" + "r" * len(bounds))
-
-
-def _title(bound: Bound) -> str:
-    declared = metrics.get(bound.metric)
-    return f"{declared.title} {'≥' if bound.at_least else '≤'} {formats.value(bound.value, declared.unit)}"
-
-
-def _score(candidate: Candidate, most: int) -> str:
-    if candidate.score is None:
-        return DASH
-    return formats.value(candidate.score, "score") + (f" ({candidate.tasks} of {most} tasks)" if candidate.tasks < most else "")
+    head, rows = ["arm", "score"], []
+    for bound in (checked.bound for checked in candidates[0].checked):
+        declared = metrics.get(bound.metric)
+        head.append(f"{declared.title} {'≥' if bound.at_least else '≤'} {formats.value(bound.value, declared.unit)}")
+    for candidate in candidates:
+        score = DASH if candidate.score is None else formats.value(candidate.score, "score")
+        score += f" ({candidate.tasks} of {most} tasks)" if 0 < candidate.tasks < most else ""
+        rows.append((candidate.arm, score, *map(_value, candidate.checked)))
+    return table(tuple(head), rows, "l" + "r" * (len(head) - 1))
 
 
 def _value(checked: Checked) -> str:
-    estimate = checked.found
+    """`12.3 [11.9, 12.8] ms`; the value alone where it is exact or has no interval, a dash where there is none."""
+    estimate, unit = checked.found, metrics.get(checked.bound.metric).unit
     if estimate is None:
         return DASH
-    return interval_text(estimate.mean, estimate.interval, metrics.get(checked.bound.metric).unit)
+    if estimate.interval is None or estimate.interval[0] == estimate.interval[1]:
+        return formats.value(estimate.mean, unit)
+    factor, name, digits = formats.scaling(unit, estimate.mean)
+    ends = ", ".join(formats.plain(end / factor, digits) for end in estimate.interval)
+    return f"{formats.plain(estimate.mean / factor, digits)} [{ends}] {name}".rstrip()
 
 
-def interval_text(mean: float, interval: tuple[float, float] | None, unit: str) -> str:
-    """`12.3 [11.9, 12.8] ms`; the value alone where it is exact or has no interval."""
-    if interval is None or interval[0] == interval[1]:
-        return formats.value(mean, unit)
-    factor, name, digits = formats.scaling(unit, mean)
-    ends = ", ".join(formats.plain(end / factor, digits) for end in interval)
-    return f"{formats.plain(mean / factor, digits)} [{ends}] {name}".rstrip()
-
-
-def _reasons(candidates: list[Candidate]) -> list[str]:
-    lines = []
-    for candidate in candidates:
-        reasons = [
-            f"{tables.metric_title(checked.bound.metric)}: {_reason(checked)}"
-            for checked in candidate.checked
-            if checked.fit is candidate.fit
-        ]
-        lines.append(wrapped(f"{candidate.arm}: {'; '.join(reasons)}", 2, "-"))
-    return lines
+def _reasons(candidate: Candidate) -> str:
+    """Why the bounds that decide on the arm are not kept."""
+    reasons = [
+        f"{tables.metric_title(checked.bound.metric)}: {_reason(checked)} ({checked.section.task})"
+        for checked in candidate.checked
+        if checked.fit is candidate.fit
+    ]
+    return wrapped(f"{candidate.arm}: {'; '.join(reasons)}", 2, "-")
 
 
 def _reason(checked: Checked) -> str:
-    bound, estimate, task = checked.bound, checked.found, checked.section.task
+    bound, estimate = checked.bound, checked.found
     if estimate is None:
-        return f"not measured ({task})"
+        return "not measured"
     if estimate.doubt:
-        return f"{estimate.doubt} ({task})"
+        return estimate.doubt
     if estimate.interval is None:
-        return f"one value, without a spread ({task})"
+        return "one value, without a spread"
     if checked.fit is Satisfies.UNSURE:
-        return f"crosses the limit ({task})"
+        return "crosses the limit"
     unit, over = metrics.get(bound.metric).unit, -bound.margin(estimate)
     in_units = unit in formats.SHARES or not bound.value  # nothing is a share of 0
     size = formats.difference(over, unit) if in_units else formats.percent(100 * over / abs(bound.value))
-    return f"{size.lstrip('+')} {'below' if bound.at_least else 'above'} the limit ({task})"
+    return f"{size.lstrip('+')} {'below' if bound.at_least else 'above'} the limit"

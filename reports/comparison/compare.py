@@ -63,6 +63,21 @@ class Comparison:
         first = [max(group, key=lambda section: (_used(section, origins), *_weight(section))) for group in pretrainings]
         return tuple(section for section in self.sections if section in (*first, *tasks))
 
+    @property
+    def tasks(self) -> list[Section]:
+        """All sections that are no pretrainings."""
+        return [section for section in self.sections if not section.is_pretraining]
+
+    @property
+    def pretrainings(self) -> list[Section]:
+        """All sections of pretrainings."""
+        return [section for section in self.sections if section.is_pretraining]
+
+    @property
+    def selected_tasks(self) -> list[Section]:
+        """The selected sections that are no pretrainings."""
+        return [section for section in self.selected if not section.is_pretraining]
+
     @functools.cached_property
     def labels(self) -> list[str]:
         """Every row's label once, the baseline first."""
@@ -82,7 +97,8 @@ def compare(
     left_out = tuple(run for run in runs if run.status != "finished")
     if not finished:
         why = f"`python -m harness status {study}` says why"
-        raise ReportError(f"study {study!r} has no finished run ({states_text(runs)}); a report needs at least one; {why}")
+        states = states_text(run.status for run in runs)
+        raise ReportError(f"study {study!r} has no finished run ({states}); a report needs at least one; {why}")
     keys = naming.along_keys(finished, along)
     labels = naming.label_runs(done, keys)
     lifted = naming.lifted_keys(done, keys)

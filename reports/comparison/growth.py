@@ -81,16 +81,12 @@ def fit(points: Replicates, counted: bool = False) -> PowerLaw | None:
     left = y - y.mean() - exponent * spread
     begin = max((length for length in lengths if 2 * length <= lengths[-1]), default=lengths[-2])
     last = math.log(by_length[lengths[-1]] / by_length[begin]) / math.log(lengths[-1] / begin)
-    interval = None if counted else _interval(exponent, left, float(spread @ spread))
-    return PowerLaw(exponent, interval, float(np.abs(np.expm1(left)).max()), last, (begin, lengths[-1]))
-
-
-def _interval(exponent: float, left: np.ndarray, spread: float) -> tuple[float, float] | None:
     freedom = len(left) - 2
-    if freedom < 1:
-        return None
-    half = t_quantile(freedom) * math.sqrt(float(left @ left) / freedom / spread)
-    return exponent - half, exponent + half
+    interval = None
+    if freedom > 0 and not counted:
+        half = t_quantile(freedom) * math.sqrt(float(left @ left) / freedom / float(spread @ spread))
+        interval = exponent - half, exponent + half
+    return PowerLaw(exponent, interval, float(np.abs(np.expm1(left)).max()), last, (begin, lengths[-1]))
 
 
 def race(before: Replicates, after: Replicates, direction: Direction) -> Race | None:

@@ -137,11 +137,6 @@ class Paired:
     after: np.ndarray
     labels: list[int] = field(default_factory=list)  # of a classification: (N,) right classes
 
-    @property
-    def balance(self) -> np.ndarray:
-        """(N,) of a classification: share of replicates in which the baseline alone is right, minus that of the arm alone."""
-        return np.mean(self.after - self.before, axis=0)
-
     def both(self, before_errs: bool, after_errs: bool) -> float:
         """Number of items on which each errs or not, mean over replicates."""
         return float(np.mean(np.sum(((self.before > 0) == before_errs) & ((self.after > 0) == after_errs), axis=1)))
@@ -149,7 +144,7 @@ class Paired:
     @property
     def change_of_items(self) -> np.ndarray:
         """(N,) after minus before, means over the replicates: above 0 the arm errs more."""
-        return np.mean(self.after, axis=0) - np.mean(self.before, axis=0)
+        return np.mean(self.after - self.before, axis=0)
 
     def counts(self) -> tuple[int, int, int]:
         """Items on which the arm errs less, as much, and more."""
@@ -174,7 +169,7 @@ class Paired:
     @property
     def error(self) -> float:
         """Standard error of the change over the items, of these replicates; one item more or less counts."""
-        return math.sqrt(self.count * float(np.var(np.mean(self.after - self.before, axis=0))) + 1) / self.count
+        return math.sqrt(self.count * float(np.var(self.change_of_items)) + 1) / self.count
 
     @property
     def p(self) -> float:

@@ -83,7 +83,7 @@ def label_runs(runs: list[Run], along: Iterable[str] = ()) -> dict[str, str]:
     """Run id -> label of its arm. In a task, runs share a label only if the facts of their arms agree."""
     along, groups = list(along), by_task(runs)
     lifted = lifted_keys(runs, along)
-    varying = _varying_along(groups.values(), along)
+    varying = {key for group in groups.values() for key in arms.varying(run.facts for run in group) if arms.within(key, along)}
     swept = {task: _values_without_name(group) for task, group in groups.items()}
     labels = {run.run_id: _with_values(run, varying, swept[run.task]) for run in runs}
     labels = arms.distinguish(labels, {run.run_id: _of_encoder(run) for run in runs})
@@ -91,12 +91,6 @@ def label_runs(runs: list[Run], along: Iterable[str] = ()) -> dict[str, str]:
         facts = {run.run_id: arms.of_arm(run.facts, lifted[task]) for run in group}
         labels |= arms.distinguish(_one_label_an_arm(group, labels, facts), facts)
     return labels
-
-
-def _varying_along(groups: Iterable[list[Run]], along: list[str]) -> list[str]:
-    """Keys of `--along` that vary within a task."""
-    varying = {key for group in groups for key in arms.varying(run.facts for run in group)}
-    return sorted(key for key in varying if arms.within(key, along))
 
 
 def _values_without_name(runs: list[Run]) -> dict[str, set[str]]:
@@ -117,10 +111,10 @@ def _names(run: Run, key: str) -> bool:
     return any(f" {name}=" in run.tags[tags.ARM] for name in (key, arms.short_name(key)))
 
 
-def _with_values(run: Run, along: list[str], swept: dict[str, set[str]]) -> str:
+def _with_values(run: Run, along: set[str], swept: dict[str, set[str]]) -> str:
     """The run's own label, and the values of keys that it does not name: of `--along`, and of keys that others swept."""
     others = {key for key in swept if key not in (run.lifted or ()) and run.facts.get(key) not in swept[key]}
-    keys = sorted(key for key in {*along, *others} if key in run.facts and not _names(run, key))
+    keys = sorted(key for key in along | others if key in run.facts and not _names(run, key))
     return " ".join([run.tags[tags.ARM], *arms.setting_texts(run.facts, keys)])
 
 
@@ -196,15 +190,12 @@ def choose_baseline(runs: list[Run], labels: dict[str, str], name: str | None, l
 
 def _fitting(runs: list[Run], labels: dict[str, str], name: str) -> list[str]:
     """Labels that may be meant by this name: itself, or those of that arm or model with the fewest settings."""
-    fitting = []
-    for run in runs:
-        label = labels[run.run_id]
-        if name in (label, stem(label), run.tags[tags.ARM], run.tags[tags.MODEL]):
-            fitting.append(label)
+    named = ((labels[run.run_id], run.tags[tags.ARM], run.tags[tags.MODEL]) for run in runs)
+    fitting = dict.fromkeys(label for label, arm, model in named if name in (label, stem(label), arm, model))
     if name in fitting:
         return [name]
     fewest = min(map(settings, fitting), default=0)
-    return [label for label in dict.fromkeys(fitting) if settings(label) == fewest]
+    return [label for label in fitting if settings(label) == fewest]
 
 
 def baseline_of(group: list[Run], runs: list[Run], labels: dict[str, str], chosen: str) -> str:

@@ -77,24 +77,10 @@ def judged_by(name: str, is_measured: Callable[[str], object]) -> str:
     return device if device and is_measured(device) else name
 
 
-def levels(metric: str, history: History, typical: float | None) -> dict[int, float]:
-    """Round -> value as it is compared: as measured, or as if the reference had always taken its `typical` log time."""
-    if typical is None:
-        return {step: math.exp(value) for step, value in logs_of(history, metric).items()}
-    return {step: math.exp(value - DRIFT[metric] * typical) for step, value in corrected(history, metric).items()}
-
-
-def typical_reference(metric: str, histories: Iterable[History]) -> float | None:
-    """Mean log time of the reference workload over all launches; None where it never ran."""
-    logs = [time for history in histories for time in reference_of(history, metric).values()]
-    return math.fsum(logs) / len(logs) if logs else None
-
-
 def evidence(metric: Metric, difference: Difference, floor: float | None, looks: int = 1) -> Evidence:
     """What is known of a timing by launch, from its log ratios."""
-    margin = margin_of(metric.margin, 1.0, True)
-    how = {"ratio": True, "timing": True, "by_round": True, "looks": independent(looks)}
-    return Evidence(metric.direction, scattered(difference, CLOCK), margin, floor, **how)
+    margin, how = margin_of(metric.margin, 1.0, True), dict.fromkeys(("ratio", "timing", "by_round"), True)
+    return Evidence(metric.direction, scattered(difference, CLOCK), margin, floor, looks=independent(looks), **how)
 
 
 def disturbed(history: History) -> list[int]:
@@ -196,9 +182,10 @@ class Sessions:
 
     @cached_method
     def typical_reference(self, session: str, launch: str) -> float | None:
-        """Log time of the reference workload that values of this session are shown for; None where they are as measured."""
+        """Mean log time of the reference workload, which values of this session are shown for; None where as measured."""
         helps = launch in metrics.DEVICE_TIME.values() or any(launch in pair.corrected for pair in self.pairs(session))
-        return typical_reference(launch, (series.history for series in self.of(session))) if helps else None
+        logs = [time for series in self.of(session) for time in reference_of(series.history, launch).values()] if helps else []
+        return math.fsum(logs) / len(logs) if logs else None
 
     def history(self, run: Run) -> History:
         """The launches of a run; of an arm with an A/A replicate the mean of both in every round."""
@@ -206,8 +193,10 @@ class Sessions:
         return merged([run.launches, *(replicate.launches for replicate in again if replicate.launches != run.launches)])
 
     def levels(self, run: Run, launch: str) -> dict[int, float]:
-        """Round -> value, on the basis on which this session is compared."""
-        return levels(launch, self.history(run), self.typical_reference(run.session, launch))
+        """Round -> value as this session is compared: as measured, or as if the reference had always taken its typical time."""
+        history, typical = self.history(run), self.typical_reference(run.session, launch)
+        logs, power = (logs_of(history, launch), 0) if typical is None else (corrected(history, launch), DRIFT[launch])
+        return {step: math.exp(value - power * (typical or 0.0)) for step, value in logs.items()}
 
     @cached_method
     def round_seconds(self, session: str) -> float | None:
@@ -233,10 +222,8 @@ class Sessions:
 
         Floors of time and throughput count alike: both say how long the same training took.
         """
-        each = [
-            [self.floor(name, side.place, launch) for name in side.sessions for launch in (LATENCY, THROUGHPUT)]
-            for side in sides
-        ]
+        both = LATENCY, THROUGHPUT
+        each = [[self.floor(name, side.place, launch) for name in side.sessions for launch in both] for side in sides]
         return None if any(not floors or None in floors for floors in each) else max(map(max, each))
 
     def memory_floor(self, sides: Iterable["Rows"]) -> float | None:
@@ -263,17 +250,16 @@ class Sessions:
 
 def gather(runs: list[Run], labels: dict[str, str], places: dict[str, SectionKey]) -> Sessions:
     """The series of runs, oldest first; seeds that were timed by the same launches give one. Labels, places: by run id."""
+    owners = {run.run_id: (places[run.run_id], labels[run.run_id]) for run in runs}
     every: list[Series] = []
-    alike: dict[tuple[str, SectionKey, str, bool], list[Series]] = {}
+    alike: dict[tuple[object, ...], list[Run]] = {}
     for run in runs:
-        if run.session is None or not run.launches:
-            continue
-        series = Series(run.session, places[run.run_id], labels[run.run_id], run)
-        others = alike.setdefault((series.session, series.place, series.label, series.is_aa_replicate), [])
-        if not any(series.history == other.history for other in others):
-            every.append(series)
-            others.append(series)
-    return Sessions(tuple(every), {run.run_id: (places[run.run_id], labels[run.run_id]) for run in runs})
+        if run.session and run.launches:
+            others = alike.setdefault((run.session, *owners[run.run_id], run.is_aa_replicate), [])
+            if not any(run.launches == other.launches for other in others):
+                every.append(Series(run.session, *owners[run.run_id], run))
+                others.append(run)
+    return Sessions(tuple(every), owners)
 
 
 @dataclass(frozen=True)
@@ -293,10 +279,10 @@ class Rows:
 
 def side_by_side(sessions: Sessions, rows: Rows) -> tuple[Run, Run] | None:
     """Baseline and arm of the latest session that launched both; its A/A replicate is taken for a baseline timed elsewhere."""
-    latest_first = [name for name in reversed(sessions.names) if any(run.session == name for run in rows.after.values())]
-    for session in latest_first:
-        after = [run for run in rows.after.values() if run.session == session and run.launches]
-        before = [run for run in rows.before.values() if run.session == session and run.launches]
+    for session in [name for name in reversed(sessions.names) if name in rows.sessions]:
+        before, after = (
+            [run for run in side.values() if run.session == session and run.launches] for side in (rows.before, rows.after)
+        )
         before += sessions.replicates(session, rows.place, rows.baseline)
         if before and after:
             return before[0], after[0]

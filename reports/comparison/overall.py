@@ -14,7 +14,7 @@ from harness.paired import Spread, geometric_mean, spread
 from reports.comparison import cached_method, launches
 from reports.comparison.compare import Comparison
 from reports.comparison.section import HEADLINE, Row, Section, change_over, over_tasks
-from reports.comparison.statistics import Change, Verdict, corrected
+from reports.comparison.statistics import Change, Verdict, corrected, difference_alone
 
 
 @dataclass(frozen=True)
@@ -77,18 +77,15 @@ class Overall:
         if not shared:
             return None
         change = change_over([(section, section.row_of(label)) for section in shared], name)
-        return self._unpaired(label, name) if change is None and name in launches.JUDGED else change
-
-    def _unpaired(self, label: str, name: str) -> Change:
-        """The difference of two timings, without a verdict."""
-        before, after = (self.spread(arm, name) for arm in (self.comparison.baseline, label))
-        return Change(min(before.n, after.n), before.mean, after.mean - before.mean, None, Verdict.OPEN)
+        if change is None and name in launches.JUDGED:
+            return difference_alone(self.spread(self.comparison.baseline, name), self.spread(label, name), Verdict.OPEN)
+        return change
 
 
 @cached_method
 def of_tasks(comparison: Comparison) -> Overall:
     """Over all tasks; one for each comparison."""
-    return Overall(comparison, tuple(section for section in comparison.selected if not section.is_pretraining))
+    return Overall(comparison, tuple(comparison.selected_tasks))
 
 
 @cached_method

@@ -20,6 +20,7 @@ from reports.comparison.statistics import (
     change,
     corrected,
     counted_change,
+    difference_alone,
     of_evidence,
     with_floor,
 )
@@ -54,6 +55,11 @@ class Row:
     runs: dict[Replicate, Run]
     superseded: tuple[Run, ...] = ()  # older runs of the same replicates
     sessions: Sessions = field(default_factory=Sessions)  # of the whole study
+
+    @property
+    def first(self) -> Run:
+        """Any of its runs, for what all of an arm have in common."""
+        return next(iter(self.runs.values()))
 
     @cached_method
     def values(self, metric: str) -> Mapping[Replicate, float]:
@@ -167,8 +173,7 @@ class Section:
         verdict = None if metric.direction is Direction.NEITHER else Verdict.OPEN
         both = [launches.timed_spread(self.sessions, side.runs.values(), metric.name) for side in (self.before, row)]
         if None not in both:
-            before, after = both
-            return Change(min(before.n, after.n), before.mean, after.mean - before.mean, None, verdict)
+            return difference_alone(*both, verdict)
         unpaired = change(metric, self.before.values(metric.name), row.values(metric.name))
         return Change(unpaired.n, unpaired.baseline_mean, unpaired.absolute, None, verdict) if unpaired else None
 
@@ -183,16 +188,13 @@ class Section:
         item, means = self.item(row), [side.mean(metric.name) if side else None for side in (self.before, row)]
         if metric.unit != "score" or item is None or None in means:
             return 0.0
-        return paired.items_error(*means, 1 / item, self.kind_of(metric.name), self.share_apart(row))
+        both = self.errors_of_both(row.label)
+        apart = both.share_apart if both else 1.0  # the largest that it is
+        return paired.items_error(*means, 1 / item, self.kind_of(metric.name), apart)
 
     def kind_of(self, name: str) -> str | None:
         """Which score it is, as tasks name it: of the headline score that of this task."""
         return self.headline if name == HEADLINE else name.rpartition("/")[2]
-
-    def share_apart(self, row: Row) -> float:
-        """Share of the scatter over items that an arm does not have in common with the baseline; 1 without predictions."""
-        both = self.errors_of_both(row.label)
-        return both.share_apart if both else 1.0
 
     @cached_method
     def errors_of_both(self, label: str) -> Paired | None:
@@ -220,18 +222,17 @@ class Section:
 
     def tells(self, row: Row, name: str) -> Tells:
         """What the task can say of the baseline and this arm in a score, or the held-out text in a masked loss."""
-        before, item = self.before, self.item(row)
+        before, item, metric = self.before, self.item(row), metrics.get(name)
         sides = [by_pretraining(side.values(name)) if side else [] for side in (before, row)]
-        if not all(sides) or (metrics.get(name).unit != "score" and name not in (LOSS, PER_BYTE[LOSS])):
-            return Tells.EVERYTHING
-        if name in (LOSS, PER_BYTE[LOSS]):
+        if all(sides) and name in (LOSS, PER_BYTE[LOSS]):
             return Tells.NOTHING if before.is_on_plateau and row.is_on_plateau else Tells.EVERYTHING
-        constants = [constant for side in (before, row) for constant in side.constants(name)]
-        constant = fmean(constants) if constants else None
+        if not all(sides) or metric.unit != "score":
+            return Tells.EVERYTHING
         if name != HEADLINE and self.tells(row, HEADLINE) is Tells.NOTHING:
             return Tells.NOTHING
-        margin = metrics.get(name).margin.size
-        return paired.tells(*sides, constant, margin, 1 / item if item else None, self.kind_of(name))
+        constants = [constant for side in (before, row) for constant in side.constants(name)]
+        constant = fmean(constants) if constants else None
+        return paired.tells(*sides, constant, metric.margin.size, 1 / item if item else None, self.kind_of(name))
 
     @cached_method
     def seconds(self, row: Row) -> float | None:

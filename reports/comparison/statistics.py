@@ -20,6 +20,7 @@ from harness.paired import (
     MOST_PAIRS,
     ROUNDING,
     Difference,
+    Spread,
     Tells,
     Values,
     compare_paired,
@@ -365,6 +366,11 @@ def fewest_for(metric: Metric) -> int:
 def margin_of(margin: Margin, before: float, ratio: bool) -> float:
     """In the scale of the comparison."""
     return math.log1p(margin.size) if ratio else margin.size * (abs(before) if margin.relative else 1)
+
+
+def difference_alone(before: Spread, after: Spread, verdict: Verdict | None) -> Change:
+    """The difference of two values that were not measured side by side."""
+    return Change(min(before.n, after.n), before.mean, after.mean - before.mean, None, verdict)
 
 
 def counted_change(metric: Metric, n: int, before: float, after: float) -> Change:

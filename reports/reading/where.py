@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from harness import tags
-from reports.errors import ReportError, unknown
+from reports.errors import ReportError, some_of, unknown
 from reports.reading.store import Run
 
 CLAUSE = re.compile(
@@ -132,8 +132,7 @@ def _nothing(runs: list[Run], clauses: list[Clause], text: str) -> ReportError:
             continue
         values = sorted({str(value) for run in runs if (value := clause.read(run)) is not None})
         if values:
-            more = f" and {len(values) - NEAREST} more" if len(values) > NEAREST else ""
-            return ReportError(f"--where {text!r} fits no run; {clause.key} is {', '.join(values[:NEAREST])}{more}")
+            return ReportError(f"--where {text!r} fits no run; {clause.key} is {some_of(values, NEAREST)}")
         return unknown(f"{clause.kind.rstrip('s')} in --where", clause.key, _keys(runs, clause))
     return ReportError(f"--where {text!r} fits no run: each clause fits some, but none fits all")
 

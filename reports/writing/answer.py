@@ -33,16 +33,14 @@ def answer(comparison: Comparison) -> list[str]:
     """One paragraph; none where the baseline has no finished run."""
     if comparison.baseline not in comparison.labels:
         return []
-    alone = len(comparison.labels) == 1
-    sentences = _alone(comparison) if alone else _against(comparison, findings.effects(comparison))
-    return [" ".join(sentences)] if sentences else []
-
-
-def _against(comparison: Comparison, effects: list[Effect]) -> list[str]:
+    if len(comparison.labels) == 1:
+        return [" ".join(_alone(comparison))]
+    effects = findings.effects(comparison)
     outcome = next((name for name in OUTCOMES if any(effect.metric == name for effect in effects)), None)
     of_outcome = [effect for effect in effects if effect.metric == outcome]
     costs = [effect for effect in effects if effect.metric not in OUTCOMES]
-    return [*([_outcome(comparison, of_outcome)] if of_outcome else []), *([_costs(costs)] if costs else [])]
+    sentences = [*([_outcome(comparison, of_outcome)] if of_outcome else []), *([_costs(costs)] if costs else [])]
+    return [" ".join(sentences)] if sentences else []
 
 
 def _outcome(comparison: Comparison, effects: list[Effect]) -> str:
@@ -76,7 +74,7 @@ def _who(over: Overall, effects: list[Effect]) -> str:
 def _size(over: Overall, effect: Effect) -> str:
     """How large, or within which margin the same; on which tasks it is better or worse where the mean does not say."""
     verdict = effect.change.verdict
-    if verdict in (Verdict.SAME, Verdict.EQUAL):
+    if effect.said_with is Verdict.SAME:
         return tables.within(effect.change, effect.unit) if verdict is Verdict.SAME else ""
     size = formats.difference(effect.change.absolute, effect.unit)
     if effect.metric != HEADLINE or not effect.tasks or verdict is not Verdict.NOT_RESOLVED:
@@ -133,20 +131,17 @@ def _alone(comparison: Comparison) -> list[str]:
                 continue
             text = f"{name} {formats.value(spread.mean, unit)}"
             if metric in OUTCOMES:
-                sentences.append(_reached(over, metric, text) if metric == HEADLINE else text)
+                sentences.append(_reached(over, text) if metric == HEADLINE else text)
             else:
                 costs.append(text)
-    reached = (
-        f"{enumerated(sentences)}; one arm, so that nothing is compared"
-        if sentences
-        else "one arm, so that nothing is compared"
-    )
-    return [f"**{escape(label)}**: {reached}.", *([f"**Cost**: {enumerated(costs)}."] if costs else [])]
+    reached = f"{enumerated(sentences)}; " if sentences else ""
+    alone = f"**{escape(label)}**: {reached}one arm, so that nothing is compared."
+    return [alone, *([f"**Cost**: {enumerated(costs)}."] if costs else [])]
 
 
-def _reached(over: Overall, metric: str, text: str) -> str:
+def _reached(over: Overall, text: str) -> str:
     """`score 0.367 (accuracy on bag, not shown to be better than the constant answer)`."""
-    tasks = findings.counted(over.having(over.comparison.baseline, metric))
+    tasks = findings.counted(over.having(over.comparison.baseline, HEADLINE))
     section = over.sections[0]
     what = f"mean of {tasks}" if tasks else f"{tables.score_title(section)} on {tables.section_name(over.comparison, section)}"
     low = [one for one in over.sections if findings.is_below_constant(one, one.row_of(over.comparison.baseline))]

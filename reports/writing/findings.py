@@ -16,7 +16,8 @@ from reports.comparison.launches import judged_by
 from reports.comparison.overall import Overall
 from reports.comparison.section import HEADLINE, LOSS, Row, Section, have_probes
 from reports.comparison.statistics import Change, Verdict
-from reports.reading.store import Run
+from reports.errors import some_of
+from reports.reading.store import Run, states_text
 from reports.writing import formats, tables
 from reports.writing.formats import escape, listed
 
@@ -40,7 +41,7 @@ def by_items(comparison: Comparison) -> list[tuple[Section, Row, Paired, int]]:
     """
     every = [
         (section, row, paired)
-        for section in overall.of_tasks(comparison).sections
+        for section in comparison.selected_tasks
         for row in section.rows
         if (paired := section.errors_of_both(row.label)) and paired.what in WRONG
     ]
@@ -191,10 +192,9 @@ def _list(lines: list[str]) -> list[str]:
 
 def no_study(comparison: Comparison) -> list[str]:
     """A sentence where arms are trained and none has replicates enough for a verdict against the baseline."""
-    of_tasks = [section for section in comparison.selected if not section.is_pretraining]
     trained = [
         [paired.replicates(row.values(name)), paired.replicates(section.before.values(name))]
-        for section in of_tasks or comparison.selected
+        for section in comparison.selected_tasks or comparison.selected
         for row in section.rows
         for name in (HEADLINE, LOSS)
         if section.before not in (None, row) and row.values(name) and section.before.values(name)
@@ -205,8 +205,7 @@ def no_study(comparison: Comparison) -> list[str]:
 
 def controls(comparison: Comparison) -> list[str]:
     """For a study of pretraining: whether an arm has random weights, settings that differ beside the swept ones, tuning."""
-    sections = [section for section in comparison.selected if not section.is_pretraining]
-    runs = {row.label: next(iter(row.runs.values())) for section in sections for row in section.rows}
+    runs = {row.label: row.first for section in comparison.selected_tasks for row in section.rows}
     pretrained = [run for run in runs.values() if run.origin is not None]
     if not pretrained:
         return []
@@ -258,13 +257,12 @@ def _value(run: Run, key: str) -> str:
     return run.facts.get(key, "not set")
 
 
-def _looks(comparison: Comparison) -> list[str]:
-    """How often the study could have ended by its results."""
+def opening(comparison: Comparison) -> str:
+    """What was compared, how often the study could have ended, and of which conditions the numbers are."""
     looks = max((run.seed_looks for run in comparison.runs), default=1)
-    if looks == 1:
-        return []
     ends = "until every arm was resolved or they ended (`sweep.until=resolved`)"
-    return [f"Seeds were added in at most {looks} looks, {ends}; each look has a part of the level of {100 * LEVEL:.0f} %."]
+    often = f"Seeds were added in at most {looks} looks, {ends}; each look has a part of the level of {100 * LEVEL:.0f} %."
+    return " ".join([compared(comparison), *([often] if looks > 1 else []), *_selected(comparison)])
 
 
 def _selected(comparison: Comparison) -> list[str]:
@@ -275,18 +273,12 @@ def _selected(comparison: Comparison) -> list[str]:
         if len(same_task) > 1:
             keys = arms.varying(other.facts for other in same_task)
             facts = {key: value for key, value in section.facts.items() if key in keys}
-            texts = arms.setting_texts(facts, sorted(keys))
-            settings = escape(", ".join(texts[:MOST])) + (f" and {len(texts) - MOST} more" if len(texts) > MOST else "")
+            settings = listed(arms.setting_texts(facts, sorted(keys)), most=MOST)
             sentences.append(
                 f"**{escape(section.task)} was run under {len(same_task)} sets of conditions**: the numbers over all tasks are "
                 f"those of {escape(section.conditions)} ({settings}); the others are in tables of their own."
             )
     return sentences
-
-
-def opening(comparison: Comparison) -> str:
-    """What was compared, how often the study could have ended, and of which conditions the numbers are."""
-    return " ".join([compared(comparison), *_looks(comparison), *_selected(comparison)])
 
 
 def compared(comparison: Comparison) -> str:
@@ -295,16 +287,16 @@ def compared(comparison: Comparison) -> str:
     The baseline says what it has where the other arms name a swept setting: ` (mask_rate=0.3)`.
     """
     others = [label for label in comparison.labels if label != comparison.baseline]
-    tasks = [section.task for section in comparison.selected if not section.is_pretraining]
-    on = f" on {listed(tasks, most=None)}" if tasks else ""
-    rows = [row for section in comparison.selected for row in section.rows if not section.is_pretraining or not tasks]
+    tasks = comparison.selected_tasks
+    on = f" on {listed(section.task for section in tasks)}" if tasks else ""
+    rows = [row for section in tasks or comparison.selected for row in section.rows]
     texts = dict.fromkeys(map(tables.replicates_text, sorted(rows, key=lambda row: len(row.runs))))
     each = (" or " if len({"pretraining" in text for text in texts}) > 1 else " to ").join(texts)
     if len(others) == len(comparison.labels):
         return f"{listed(others, most=MOST)}{on}; {each} each."
     against = f"{listed(others, most=MOST)} against " if others else ""
-    runs = [run for section in comparison.selected if section.before for run in section.before.runs.values()]
-    settings = unnamed_settings(runs[0], others) if runs else []
+    run = next((section.before.first for section in comparison.selected if section.before), None)
+    settings = unnamed_settings(run, others) if run else []
     defaults = f" ({escape(', '.join(settings))})" if settings else ""
     return f"{against}**{escape(comparison.baseline)}**{defaults}{on}; {each} each." + (BRACKETS if others else "")
 
@@ -346,11 +338,10 @@ def is_below_constant(section: Section, row: Row) -> bool:
 
 def _below_constant(comparison: Comparison) -> list[str]:
     low = _names(comparison, is_below_constant)
-    compared_in = [section for section in comparison.selected if len(section.rows) > 1]
     none = [
         tables.section_name(comparison, section)
-        for section in compared_in
-        if all(is_below_constant(section, row) for row in section.rows)
+        for section in comparison.selected
+        if len(section.rows) > 1 and all(is_below_constant(section, row) for row in section.rows)
     ]
     text = f"**Not shown to be better than the constant answer**, which ignores the text: {_first(low)}."
     if none:
@@ -395,7 +386,7 @@ def _without_evidence(changes: list[Effect]) -> list[str]:
             "Time them again while nothing else runs: `sweep.retime=true` trains nothing again."
         )
     elif undecided:
-        names = listed((effect.name for effect in undecided), most=None)
+        names = listed(effect.name for effect in undecided)
         sentences.append(f"No verdict on {names}: not timed side by side with the baseline, or no noise floor is known.")
     return sentences
 
@@ -467,17 +458,19 @@ def _by_probe(comparison: Comparison, changes: list[Effect]) -> list[str]:
 
 def _unfinished(comparison: Comparison) -> list[str]:
     """Sentences on runs that did not finish, where no other run of that arm, task and seed counts."""
-    finished = {_place(run) for section in comparison.selected for run in section.runs}
-    unfinished = [run for run in comparison.left_out if not run.is_aa_replicate and _place(run) not in finished]
-    names = (f"{run.tags.get(tags.ARM, run.name)} on {run.tags.get(tags.TASK, 'an unknown task')}" for run in unfinished)
-    states = grouped(zip(names, (run.status for run in unfinished), strict=True))
-    each = [f"{escape(name)} ({tables.states_text(of_name)})" for name, of_name in states.items()]
+
+    def place(run: Run) -> tuple[str | None, ...]:
+        return tuple(run.tags.get(tag) for tag in (tags.ARM, tags.TASK, tags.SEED, tags.PRETRAIN_SEED))
+
+    finished = {place(run) for section in comparison.selected for run in section.runs}
+    states = grouped(
+        (f"{run.tags.get(tags.ARM, run.name)} on {run.tags.get(tags.TASK, 'an unknown task')}", run.status)
+        for run in comparison.left_out
+        if not run.is_aa_replicate and place(run) not in finished
+    )
+    each = [f"{escape(name)} ({states_text(of_name)})" for name, of_name in states.items()]
     return [f"**Not finished, and not counted**: {_first(each)}."] if each else []
 
 
-def _place(run: Run) -> tuple[str | None, ...]:
-    return tuple(run.tags.get(tag) for tag in (tags.ARM, tags.TASK, tags.SEED, tags.PRETRAIN_SEED))
-
-
 def _first(texts: list[str]) -> str:
-    return "; ".join(texts[:MOST]) + (f" and {len(texts) - MOST} more" if len(texts) > MOST else "")
+    return some_of(texts, MOST, "; ")

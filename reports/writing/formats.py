@@ -8,6 +8,8 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from reports.errors import some_of
+
 DASH = "–"
 MINUS = "−"
 PREFIXES = ((1e18, "E"), (1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
@@ -31,11 +33,10 @@ def escape(text: object) -> str:
     return re.sub(r"(?<![^\W_])_+|_+(?![^\W_])", lambda found: found.group().replace("_", r"\_"), line)
 
 
-def listed(values: Iterable[str], most: int | None = SHOWN_VALUES) -> str:
+def listed(values: Iterable[str], most: int | None = None) -> str:
     """Each value once, escaped; of more than `most` the rest is counted."""
-    once = list(dict.fromkeys(values))
-    more = f" and {len(once) - most} more" if most is not None and len(once) > most else ""
-    return ", ".join(map(escape, once[:most])) + more
+    once = [*map(escape, dict.fromkeys(values))]
+    return some_of(once, most or len(once))
 
 
 def enumerated(texts: Sequence[str]) -> str:

@@ -24,7 +24,7 @@ from harness import metrics
 from reports.comparison.compare import Comparison
 from reports.comparison.section import headline
 from reports.writing import marks
-from reports.writing.formats import prefix
+from reports.writing.formats import SCALED, prefix
 from reports.writing.lean import lean
 
 LONGEST = 40
@@ -73,6 +73,10 @@ STYLE = {
 STYLE |= {"text.parse_math": False, "axes.grid": True, "grid.alpha": 0.25}
 STYLE |= {"axes.titley": 1.0}  # no ticks are above a panel: matplotlib need not measure them to place its title
 STYLE |= {"font.sans-serif": ["DejaVu Sans"]}  # matplotlib's own; every text looks up all that are listed
+COUNTS = {"": "count", "k": "thousands", "M": "millions", "G": "billions", "T": "trillions"}
+"""Letter of a power of ten -> its name on an axis of parameters."""
+TIMES = ((7200.0, 3600.0, "h"), (300.0, 60.0, "min"))
+"""(smallest number of seconds, seconds in one unit, name of the unit)."""
 LOG_RANGE = 5
 """Largest over smallest value from which an axis is logarithmic."""
 LOG = "log scale"
@@ -323,12 +327,15 @@ def legend(figure: Figure, handles: list[Line2D]) -> None:
     figure.legend(handles=handles, loc="outside right center", ncols=max(1, columns), frameon=False, fontsize=8)
 
 
-def axis_unit(metric: str, values: list[float]) -> tuple[float, str]:
-    unit = metrics.get(metric).unit
-    if unit != "parameters":
+def axis_unit(metric: str, values: Iterable[float]) -> tuple[float, str]:
+    """What to divide values of this size by, and the name of that unit: `(60.0, 'min')`, `(1e6, 'MB')`."""
+    unit, size = metrics.get(metric).unit, max(values)
+    if unit == "s":
+        return next(((factor, name) for least, factor, name in TIMES if size >= least), (1.0, unit))
+    if unit not in SCALED:
         return 1.0, unit
-    factor, letter = prefix(max(values))
-    return factor, {"": "count", "k": "thousands", "M": "millions", "G": "billions", "T": "trillions"}[letter]
+    factor, letter = prefix(size)
+    return factor, COUNTS[letter] if unit == "parameters" else letter + SCALED[unit]
 
 
 def handle(arm: ArmStyle, line: bool = False, marked: bool = False) -> Line2D:

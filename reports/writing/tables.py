@@ -33,8 +33,10 @@ LEAST_SHARE = 0.1
 """A percentage of less is not shown: 3 points are 40,000 % of a correlation near 0."""
 
 
-def change_text(change: Change, unit: str) -> str:
-    """`−12.3 % ▲ better`; a score in points, and in percent of a baseline that is not near 0."""
+def change_text(change: Change | None, unit: str) -> str:
+    """`−12.3 % ▲ better`; a score in points, and in percent of a baseline that is not near 0; a dash without a change."""
+    if change is None:
+        return DASH
     size = formats.percent(change.percent)
     if unit in SHARES:
         in_percent = f" ({size})" if abs(change.baseline_mean) >= LEAST_SHARE else ""
@@ -109,8 +111,10 @@ def size_text(change: Change, unit: str) -> str:
     return formats.difference(change.percent, "%", ends) + confidence
 
 
-def short_text(change: Change, unit: str) -> str:
-    """`−12.3 % ▲`, of a score in points: the mark alone."""
+def short_text(change: Change | None, unit: str) -> str:
+    """`−12.3 % ▲`, of a score in points: the mark alone; a dash without a change."""
+    if change is None:
+        return DASH
     size = formats.difference(change.absolute, unit) if unit in SHARES else formats.percent(change.percent)
     return f"{size} {mark(change)}".rstrip()
 
@@ -222,8 +226,7 @@ def value_and_change(section: Section, row: Row, name: str) -> str:
         return DASH
     if row is section.before or metric.direction is Direction.NEITHER:
         return text
-    change = section.change(row, name)
-    return f"{text}<br>{change_text(change, metric.unit) if change else DASH}"
+    return f"{text}<br>{change_text(section.change(row, name), metric.unit)}"
 
 
 def before_after(section: Section) -> str:
@@ -247,11 +250,6 @@ def replicates_text(row: Row) -> str:
         return pretrainings
     each = _counted_noun(" to ".join(dict.fromkeys((str(min(counts.values())), str(max(counts.values()))))), "seed")
     return f"{pretrainings} × {each}" if any(counts) else each
-
-
-def states_text(states: Iterable[str]) -> str:
-    """`2 failed, 1 running`: how many runs are in each state."""
-    return ", ".join(f"{count} {state}" for state, count in sorted(Counter(states).items()))
 
 
 def _counted_noun(count: int | str, noun: str) -> str:
@@ -279,17 +277,16 @@ def _range(section: Section, name: str, unit: str) -> str | None:
 
 def differences(section: Section) -> str | None:
     """Paired differences with their interval, p and verdict; None where no arm shares two replicates with the baseline."""
-    names = [name for name in columns(section) if not _is_counted(metrics.get(name))]
-    changes = {row.label: [section.change(row, name) for name in names] for row in section.rows}
-    compared = [
-        index for index in range(len(names)) if any(of_row[index] and of_row[index].interval for of_row in changes.values())
-    ]
-    lines = []
-    for label, of_row in changes.items():
-        texts = [difference_text(of_row[index], metrics.get(names[index]).unit) for index in compared]
+    compared, lines = [], []
+    for name in columns(section):
+        changes = [section.change(row, name) for row in section.rows]
+        if not _is_counted(metrics.get(name)) and any(change and change.interval for change in changes):
+            compared.append(name)
+    for row in section.rows:
+        texts = [difference_text(section.change(row, name), metrics.get(name).unit) for name in compared]
         if any(text != DASH for text in texts):
-            lines.append([escape(label), *texts])
-    return formats.readable(["arm", *(title(section, names[index]) for index in compared)], lines) if lines else None
+            lines.append([escape(row.label), *texts])
+    return formats.readable(["arm", *(title(section, name) for name in compared)], lines) if lines else None
 
 
 def pairs_text(change: Change) -> str:
@@ -378,8 +375,7 @@ def parquet_file(lines: Iterable[Line]) -> bytes:
 
 def arm_columns(row: Row) -> Line:
     """The arm by its label, and the choices that made its encoder."""
-    first = next(iter(row.runs.values())).tags
-    return {"arm": row.label, "model": first[tags.MODEL], "scale": first[tags.SCALE]}
+    return {"arm": row.label, "model": row.first.tags[tags.MODEL], "scale": row.first.tags[tags.SCALE]}
 
 
 def spread_and_change(values: Spread, change: Change | None) -> Line:
