@@ -37,7 +37,7 @@ def judge(comparison: Comparison, headline: str | None = None) -> dict[str, Any]
     name, over = next(having, (None, None))
     if over is None:
         raise ReportError(f"no run has a value of {headline or 'the headline'} (sweep.headline)")
-    changes = {label: over.change(label, name) for label in comparison.labels if label != comparison.baseline}
+    changes = {label: over.change(label, name) for label in comparison.others}
     unit = metrics.get(name).unit
     texts = {
         label: f"{tables.size_text(change, unit)} {tables.verdict_text(change, unit)}" if change else DASH

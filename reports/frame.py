@@ -44,7 +44,7 @@ def load(
     for section in comparison.sections if comparison else ():
         for row in section.rows:
             why = None if section in comparison.selected else OTHER_CONDITIONS
-            places |= {run.run_id: (row.label, section.conditions, why) for run in row.runs.values()}
+            places |= {run.run_id: (row.label, section.conditions, why) for run in row.runs}
             places |= {run.run_id: (row.label, section.conditions, SUPERSEDED) for run in row.superseded}
     differing = [key for key in differing_settings(runs) if key not in NAMED]
     used = [name for name in RESULTS if any(name in run.metrics for run in runs)]

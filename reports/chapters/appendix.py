@@ -109,7 +109,7 @@ AGAIN = ("rerun=true", "sweep.retime=true", "sweep.quiet=true", "-q", "--quiet")
 def reproduce(study: Study) -> Chapter:
     """One row a command; empty where no run says its own."""
     comparison, rows = study.comparison, []
-    labels = {run.run_id: row.label for part in comparison.sections for row in part.rows for run in row.runs.values()}
+    labels = {run.run_id: row.label for part in comparison.sections for row in part.rows for run in row.runs}
     for command, runs in commands(run for run in comparison.runs if not run.elsewhere).items():
         arms = in_order({labels[run.run_id] for run in runs}, comparison.baseline)
         rows.append([listed(arms, most=MOST_ARMS), str(len(runs)), f"`{escape_code(command)}`"])

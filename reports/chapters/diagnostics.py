@@ -11,7 +11,6 @@ from reports.comparison.section import HEADLINE, Row, Section
 from reports.reading.store import Run
 from reports.writing import formats
 from reports.writing.formats import DASH, Chapter, escape
-from reports.writing.tables import section_name
 
 HEADING = "## Diagnostics: expected against found"
 INTRO = """\
@@ -51,12 +50,12 @@ def chapter(study: Study) -> Chapter:
     against, reasons = [], {}
     for section in sections:
         for row in section.rows:
-            for replicate, run in row.runs.items():
+            for run in row.runs:
                 reason = escape(run.tags.get(REASON, "no reason stated"))
                 if outcome(run):
                     reasons[f"- {escape(section.task)}, {escape(row.label)}: {run.tags[EXPECTED]}, {reason}"] = None
                 if outcome(run) is Outcome.DISAGREE:
-                    where = f"**{escape(row.label)} on {section_name(comparison, section)}**, {escape(seeds_text([replicate]))}"
+                    where = f"**{escape(row.label)} on {escape(section.name)}**, {escape(seeds_text([run.replicate]))}"
                     score = formats.value(run.metrics[HEADLINE], "score")
                     against.append(f"> - {where}: expected {_expected(run)} ({reason}), found {score}")
     heading = f"> **{len(against)} finding{'s' * (len(against) > 1)} against theory: a bug until explained.**"
@@ -79,13 +78,13 @@ def _table(comparison: Comparison, sections: list[Section]) -> str:
     for section in sections:
         first = next(run for run in section.runs if outcome(run))
         texts = [_score_text(row) if (row := section.row_of(label)) else DASH for label in labels]
-        lines.append([section_name(comparison, section), _score(first, CHANCE), _score(first, CEILING), *texts])
+        lines.append([escape(section.name), _score(first, CHANCE), _score(first, CEILING), *texts])
     return formats.table(["task", "chance", "ceiling", *(escape(label) for label in labels)], lines)
 
 
 def _score_text(row: Row) -> str:
     """Score, expectation, and whether they agree; of several runs, how many do not."""
-    judged = [(run, result) for run in row.runs.values() if (result := outcome(run))]
+    judged = [(run, result) for run in row.runs if (result := outcome(run))]
     if not judged:
         return DASH
     spread = row.spread(HEADLINE)

@@ -40,11 +40,10 @@ def chapter(study: Study) -> Chapter:
         return Chapter()
     paragraphs = ["## Effects of combined changes", INTRO]
     for design in designs:
-        paragraphs += [f"### Effects: {tables.section_name(study.comparison, design.section)}", table(design)]
+        paragraphs += [f"### Effects: {escape(design.section.name)}", table(design)]
         names = [" + ".join(sorted(arm)) or design.section.baseline for arm in design.missing]
         paragraphs += [INCOMPLETE.format(missing=listed(names, most=SHOWN))] if names else []
-    arguments = study.comparison, designs
-    files = plots.drawn({"effects.svg": (forest, *arguments), "interactions.svg": (heat_map, *arguments)})
+    files = plots.drawn({"effects.svg": (forest, designs), "interactions.svg": (heat_map, designs)})
     return Chapter([*paragraphs, *plots.pictured(CAPTIONS, files)], files)
 
 
@@ -70,7 +69,7 @@ def table(design: Design) -> str:
     return formats.table(header, rows, left=2)
 
 
-def forest(comparison: Comparison, designs: list[Design]) -> Figure | None:
+def forest(designs: list[Design]) -> Figure | None:
     """The effects on the score of every task, one panel a task; None where no effect has an interval."""
     panels: list[tuple[Design, dict[str, Change]]] = []
     for design in designs:
@@ -91,7 +90,7 @@ def forest(comparison: Comparison, designs: list[Design]) -> Figure | None:
             panel.plot(change.absolute * POINTS, place, marker="o", color="black", markersize=4.5, label=label)
         panel.set_yticks(range(len(rows)), list(short_names(rows).values()))
         panel.set(xlabel="score (points)", xlim=(-reach, reach), ylim=(tallest - 0.4, -0.6))
-        panel.set_title(tables.panel_name(comparison, design.section))
+        panel.set_title(design.section.name)
         panel.grid(False, axis="y")
     return figure
 
@@ -122,7 +121,7 @@ def _on_score(design: Design) -> list[tuple[Effect, Change]]:
     return [(effect, change) for effect in effects if (change := changes[effect.key]) and change.interval]
 
 
-def heat_map(comparison: Comparison, designs: list[Design]) -> Figure | None:
+def heat_map(designs: list[Design]) -> Figure | None:
     """One panel a task, all of one scale of colours; None where no design is complete."""
     panels = [(design, changes) for design in designs if (changes := cells(design))]
     if not panels:
@@ -133,7 +132,7 @@ def heat_map(comparison: Comparison, designs: list[Design]) -> Figure | None:
     reach = max(LEAST, *(abs(change.absolute) * POINTS for _, changes in panels for change in changes.values()))
     for panel, (design, changes) in zip(axes, panels, strict=True):
         _map_panel(panel, design.factors, changes, reach)
-        panel.set_title(f"{tables.panel_name(comparison, design.section)}, score (points)")
+        panel.set_title(f"{design.section.name}, score (points)")
     return figure
 
 

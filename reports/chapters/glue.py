@@ -58,7 +58,7 @@ class Column:
     def runs(self, label: str) -> list[Run]:
         """All runs of the arm."""
         rows = [row for section in self.sections if (row := section.row_of(label))]
-        return [run for row in rows for run in row.runs.values()]
+        return [run for row in rows for run in row.runs]
 
     @functools.cached_property
     def changes(self) -> dict[str, Change | None]:
@@ -103,7 +103,7 @@ class Glue:
     @property
     def heads(self) -> list[str]:
         """The names of the columns."""
-        names = [tables.section_name(self.comparison, section) for section in self.sections]
+        names = [escape(section.name) for section in self.sections]
         return [*names, *["average"] * bool(self.average)]
 
 
@@ -209,14 +209,14 @@ def rule(glue: Glue) -> str:
 
 def notes(section: Section) -> list[str]:
     """Notes on a task where a score is of other data than the official split, or weights were chosen by the reported score."""
-    labels = [row.label for row in section.rows if selected(row.runs.values())]
+    labels = [row.label for row in section.rows if selected(row.runs)]
     return slices(section) + ([f"{listed(labels)} {BY_WHAT_IT_REPORTS}."] if labels else [])
 
 
 def slices(section: Section) -> list[str]:
     """Which rows were scored or trained on a part of the official split."""
     ending = ": not a GLUE score" if section.task in SCORES else ""
-    labels_of = grouped((text, row.label) for row in section.rows for run in row.runs.values() for text in _slices(run))
+    labels_of = grouped((text, row.label) for row in section.rows for run in row.runs for text in _slices(run))
     return [f"{listed(labels)} {text}, not the official split{ending}." for text, labels in labels_of.items()]
 
 

@@ -1,6 +1,6 @@
 """Minimal pairs: the share of pairs in which an arm finds the right sentence likelier, by paradigm."""
 
-import math
+from statistics import fmean
 
 from scipy.special import ndtri
 
@@ -12,7 +12,6 @@ from reports.comparison.items import MOST_PAIRS, Paradigm
 from reports.comparison.section import Section
 from reports.writing import formats
 from reports.writing.formats import DASH, Chapter, escape
-from reports.writing.tables import section_name
 
 HEADING = "## Minimal pairs"
 INTRO = """\
@@ -31,7 +30,7 @@ def chapter(study: Study) -> Chapter:
 def _section(study: Study, section: Section) -> list[str]:
     arms: dict[str, dict[str, list[Paradigm]]] = {}  # label -> paradigm -> its results, one for each replicate
     for row in section.rows:
-        runs = list(row.runs.values())[:MOST_PAIRS]
+        runs = row.runs[:MOST_PAIRS]
         if of_row := grouped(result for run in runs for result in items.paradigms(run, study.output).items()):
             arms[row.label] = of_row
     if not arms:
@@ -46,14 +45,14 @@ def _section(study: Study, section: Section) -> list[str]:
     unigrams = _mean([paradigm.unigram for paradigm in known.values()])
     lines.append(["**mean**", f"{sum(paradigm.pairs for paradigm in known.values()):,}", "", unigrams, *means])
     head = ["paradigm", "pairs", "needs", "word frequencies", *map(escape, arms)]
-    return [f"### Minimal pairs: {section_name(study.comparison, section)}", formats.table(head, lines)]
+    return [f"### Minimal pairs: {escape(section.name)}", formats.table(head, lines)]
 
 
 def _share(replicates: list[Paradigm]) -> str:
     """`0.620 [0.521, 0.709]`, by Agresti and Coull; all replicates answer the same pairs."""
     if not replicates:
         return DASH
-    share, pairs = math.fsum(one.right for one in replicates) / len(replicates), replicates[0].pairs
+    share, pairs = fmean(one.right for one in replicates), replicates[0].pairs
     middle = (share * pairs + 2) / (pairs + 4)
     half = float(ndtri(0.975)) * paired.item_error(share, pairs)
     low, high = (formats.plain(end, 2) for end in (max(0.0, middle - half), min(1.0, middle + half)))
@@ -62,4 +61,4 @@ def _share(replicates: list[Paradigm]) -> str:
 
 def _mean(shares: list[float | None]) -> str:
     """With three digits; a dash where one is missing."""
-    return DASH if None in shares else formats.plain(math.fsum(shares) / len(shares), 3)
+    return DASH if None in shares else formats.plain(fmean(shares), 3)

@@ -5,7 +5,7 @@ from reports.comparison.compare import Study
 from reports.comparison.section import Row
 from reports.writing import formats
 from reports.writing.formats import DASH, Chapter, escape
-from reports.writing.tables import present, section_name
+from reports.writing.tables import present
 
 HEADING = "## Scores over the items"
 INTRO = """\
@@ -21,7 +21,7 @@ def chapter(study: Study) -> Chapter:
         if names := [name for name in TITLES if present(section, [f"eval/{name}_low"])]:
             lines = [[escape(row.label), *(_interval(row, name) for name in names)] for row in section.rows]
             table = formats.table(["arm", *(TITLES[name] for name in names)], lines)
-            paragraphs += [f"### Over the items: {section_name(study.comparison, section)}", table]
+            paragraphs += [f"### Over the items: {escape(section.name)}", table]
     return Chapter([HEADING, INTRO, *paragraphs] if paragraphs else [])
 
 

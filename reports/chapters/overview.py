@@ -100,7 +100,7 @@ def overview(comparison: Comparison) -> str:
         heads.insert(1, "worst task")
         for row, label in zip(rows, comparison.labels, strict=True):
             section, change = over.worst(label) or (None, None)
-            text = f"{tables.section_name(comparison, section)}<br>{tables.short_text(change, 'score')}" if section else DASH
+            text = f"{escape(section.name)}<br>{tables.short_text(change, 'score')}" if section else DASH
             row.insert(2, text)
     return formats.table(["arm", *heads], rows)
 
@@ -141,7 +141,7 @@ def tasks_table(comparison: Comparison) -> list[str]:
     if len(tasks) < 2 and not pretrained:
         return []
     heads = [_head(*column) for column in pretrained]
-    heads += [f"{tables.section_name(comparison, section)}: {escape(tables.score_title(section))}" for section in tasks]
+    heads += [f"{escape(section.name)}: {escape(tables.score_title(section))}" for section in tasks]
     rows = []
     for label in comparison.labels:
         of_pretrainings = [cell(over, label, name) for over, name, _ in pretrained]

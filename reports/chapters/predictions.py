@@ -10,7 +10,7 @@ from reports.comparison import items
 from reports.comparison.compare import Study
 from reports.comparison.items import CLASSES, NO_ERROR, Paired, Texts
 from reports.comparison.section import Row, Section
-from reports.writing import formats, plots, tables
+from reports.writing import formats, plots
 from reports.writing.formats import DASH, Chapter, details, escape, listed
 
 MOST_ARMS = 3
@@ -52,7 +52,7 @@ def disagreements(study: Study) -> Chapter:
 def _disagreements(study: Study, section: Section) -> list[str]:
     rows, baseline = drawn_rows(study, section), section.baseline
     paired = paired_errors(section, rows, lambda what: what == CLASSES)
-    damaged = items.torn((run for row in (section.before, *rows) for run in row.runs.values()), study.output)
+    damaged = items.torn((run for row in (section.before, *rows) for run in row.runs), study.output)
     torn = listed("/".join(path.parts[-3:]) for path in damaged)
     left_out = [TORN.format(files=torn)] if damaged else []
     if not paired:
@@ -72,7 +72,7 @@ def _disagreements(study: Study, section: Section) -> list[str]:
         changes = [formats.difference(-float(balance[of].mean()), "share") if len(of) else DASH for of in thirds]
         numbers = [formats.plain(count, 0 if replicates == 1 else 1) for count in counts]
         lines.append([escape(label), str(replicates), *numbers, *changes])
-    paragraphs = [f"### Disagreements: {tables.section_name(study.comparison, section)}", formats.table(head, lines), *left_out]
+    paragraphs = [f"### Disagreements: {escape(section.name)}", formats.table(head, lines), *left_out]
     missing = [row.label for row in rows if row.label not in paired]
     paragraphs += [MISSING.format(arms=listed(missing))] if missing else []
     if texts is None:
@@ -130,7 +130,7 @@ def _errors(study: Study, section: Section) -> list[str]:
         before, after = (formats.plain(float(values[:, index].mean()), 2) for values in (both.before, both.after))
         return f"baseline {before}, arm {after}"
 
-    title = f"### Errors: {tables.section_name(study.comparison, section)}"
+    title = f"### Errors: {escape(section.name)}"
     examples = _examples(ERRS_MORE, section.baseline, paired, NO_ERROR, texts, errors_of)
     return [title, formats.table(head, lines), *examples]
 

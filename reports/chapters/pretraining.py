@@ -55,7 +55,7 @@ def notes_of_task(comparison: Comparison, section: Section) -> list[str]:
     older = {run.tags.get(tags.FINGERPRINT) for part in parts for run in part.superseded}
 
     def started(what: str, fits: Callable[[str], bool]) -> list[str]:
-        rows = [row.label for row in section.rows if any(run.origin and fits(run.origin) for run in row.runs.values())]
+        rows = [row.label for row in section.rows if any(run.origin and fits(run.origin) for run in row.runs)]
         return [f"{what}: {listed(rows)}."] if rows else []
 
     lost = "Started from a pretraining that"
@@ -76,7 +76,7 @@ def _on_plateau(section: Section) -> list[str]:
     """Which rows have a pretraining that knows little more than word frequencies."""
     rows, entropies = [], []
     for row in section.rows:
-        if stuck := [run.metrics for run in row.runs.values() if plateau.is_on(run.metrics)]:
+        if stuck := [run.metrics for run in row.runs if plateau.is_on(run.metrics)]:
             entropies.append(stuck[0][plateau.ENTROPY])
             losses = ", ".join(f"{metrics[plateau.LOSS]:.2f}" for metrics in stuck)
             some = f"{len(stuck)} of {len(row.runs)} pretrainings, " if len(stuck) < len(row.runs) else ""
@@ -94,7 +94,7 @@ def _outside(section: Section) -> list[str]:
     return [
         f"**{escape(f'{row.label}, seed {run.replicate.pretrain_seed}')}**: {escape(run.tags[tags.WARNING])}."
         for row in section.rows
-        for run in row.runs.values()
+        for run in row.runs
         if tags.WARNING in run.tags and not plateau.is_on(run.metrics) and not run.metrics.get(plateau.PROBE)
     ]
 
@@ -103,7 +103,7 @@ def _text(section: Section) -> list[str]:
     """Budget, corpus and held-out text; of facts that differ with the arms that each is of."""
 
     def each(fact: Callable[[Run], str]) -> str:
-        texts = grouped((fact(run), row.label) for row in section.rows for run in row.runs.values())
+        texts = grouped((fact(run), row.label) for row in section.rows for run in row.runs)
         return "; ".join(f"{text} ({listed(labels)})" if len(texts) > 1 else text for text, labels in texts.items())
 
     held_out = dict.fromkeys(text for run in section.runs if (text := _held_out(run)))
@@ -173,7 +173,7 @@ def _parts(section: Section) -> list[str]:
 def _elsewhere(section: Section) -> list[str]:
     reused: dict[str, list[str]] = {}
     for row in section.rows:
-        of_row = grouped((run.elsewhere, Replicate("", replicate.seed)) for replicate, run in row.runs.items())
+        of_row = grouped((run.elsewhere, Replicate("", run.replicate.seed)) for run in row.runs)
         for study, replicates in of_row.items():
             if study is not None:
                 reused.setdefault(study, []).append(f"{row.label} ({seeds_text(replicates)})")

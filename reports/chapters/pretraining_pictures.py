@@ -14,7 +14,7 @@ from harness import arms, metrics
 from reports.comparison.compare import Study
 from reports.comparison.section import ACCURACY, LOSS, UNIGRAM, Row, Section, have_probes
 from reports.reading.store import Run
-from reports.writing import plots, tables
+from reports.writing import plots
 from reports.writing.plots import (
     ArmStyle,
     Line,
@@ -57,7 +57,7 @@ def objective(run: Run) -> str:
 def points(row: Row, cost: str, measure: str, study: Study) -> Line:
     """Mean over the seeds at the steps that all have; seeds of as many evaluations are averaged one by one."""
     curves = study.curve(cost), study.curve(measure)
-    both = [[curve.get(run.run_id, {}) for curve in curves] for run in row.runs.values()]
+    both = [[curve.get(run.run_id, {}) for curve in curves] for run in row.runs]
     seeds = [{step: (x[step], y[step]) for step in sorted(x.keys() & y.keys())} for x, y in both]
     seeds = [seed for seed in seeds if seed]
     if len({len(seed) for seed in seeds}) == 1:  # a budget in seconds ends at other steps for every seed
@@ -75,7 +75,7 @@ Lines = dict[str, Line]
 def masked_loss(study: Study) -> Figure | None:
     """Held-out masked loss and accuracy, two rows of panels a section, against each cost; None without curves."""
     comparison = study.comparison
-    sections = {tables.panel_name(comparison, part): part for part in comparison.pretrainings}
+    sections = {part.name: part for part in comparison.pretrainings}
     every: dict[str, dict[tuple[str, str], Lines]] = {}
     for name, section in sections.items():
         of_section = {
@@ -91,7 +91,7 @@ def masked_loss(study: Study) -> Figure | None:
         return None
     styles = arm_styles(comparison.labels)
     figure, axes = grid(len(of_panels) * len(panels), wide=3.3, high=2.7, most=len(costs))
-    probed = {row.label for part in sections.values() for row in part.rows if have_probes(row.runs.values())}
+    probed = {row.label for part in sections.values() for row in part.rows if have_probes(row.runs)}
     entropy: list[Line2D] = []
     for place, (name, of_section) in enumerate(panels.items()):
         of_name = axes[place * len(of_panels) :][: len(of_panels)]
@@ -160,9 +160,7 @@ def _entropy(axes: Axes, section: Section, lines: Lines) -> list[Line2D]:
 
 def training_line(row: Row, study: Study) -> Line:
     """Training loss, mean over the seeds at the steps that all have, against tokens, interpolated between steps."""
-    losses, tokens = (
-        [curve for run in row.runs.values() if (curve := study.curve(name).get(run.run_id))] for name in (TRAINED, TOKENS)
-    )
+    losses, tokens = ([curve for run in row.runs if (curve := study.curve(name).get(run.run_id))] for name in (TRAINED, TOKENS))
     if not losses or not tokens:
         return EMPTY
     loss, spent = mean_curve(losses), mean_curve([{0: 0.0} | curve for curve in tokens])
@@ -177,11 +175,11 @@ def training_loss(study: Study) -> Figure | None:
             line = training_line(row, study)
             if len(line) > 1:
                 several = len(comparison.pretrainings) > 1
-                of = objective(row.first) + (f", {tables.panel_name(comparison, section)}" if several else "")
+                of = objective(row.first) + (f", {section.name}" if several else "")
                 panels.setdefault(of, {})[row.label] = line
     if not panels:
         return None
-    return panels_of_lines(comparison.labels, panels, _train, wide=3.6, high=2.8, marked=False)
+    return panels_of_lines(comparison.labels, panels, _train, False, 3.6, 2.8)
 
 
 def _train(axes: Axes, lines: Lines, styles: dict[str, ArmStyle]) -> None:

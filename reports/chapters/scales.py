@@ -17,7 +17,6 @@ from reports.comparison.section import FREQUENCIES, HEADLINE, LOSS, MAJORITY, Se
 from reports.writing import formats, plots
 from reports.writing.formats import DASH, Chapter, escape, listed
 from reports.writing.plots import ArmStyle, panels_of_lines
-from reports.writing.tables import section_name
 
 FLOPS, TOKENS = "pretrain/flops", "pretrain/tokens"
 FEWEST = 3
@@ -44,7 +43,7 @@ class Law:
 def scales(study: Study) -> Chapter:
     """Empty where no arm was pretrained at three scales or more, after different FLOPs."""
     comparison = study.comparison
-    panels = {section_name(comparison, part): laws for part in comparison.pretrainings if (laws := laws_of(part))}
+    panels = {escape(part.name): laws for part in comparison.pretrainings if (laws := laws_of(part))}
     if not panels:
         return Chapter()
     labels = list(dict.fromkeys(without_scale(label) for label in comparison.labels))
@@ -59,7 +58,7 @@ def laws_of(section: Section) -> dict[str, Law]:
     """Label of an arm without its scale -> its law, where it can be fitted."""
     points: dict[str, dict[str, list[tuple[float, float]]]] = {}
     for row in section.rows:
-        for run in row.runs.values():
+        for run in row.runs:
             if FLOPS in run.metrics and LOSS in run.metrics:
                 of_arm = points.setdefault(without_scale(row.label), {})
                 of_arm.setdefault(run.tags.get(tags.SCALE, DASH), []).append((run.metrics[FLOPS], run.metrics[LOSS]))
@@ -146,9 +145,7 @@ def along_pretraining(study: Study) -> Chapter:
     """Empty where no arm was fine-tuned from several points of its pretraining."""
     comparison = study.comparison
     panels = {
-        section_name(comparison, section): lines | references(section)
-        for section in comparison.sections
-        if (lines := lines_of(section))
+        escape(section.name): lines | references(section) for section in comparison.sections if (lines := lines_of(section))
     }
     if not panels:
         return Chapter()

@@ -14,7 +14,6 @@ from reports.comparison.growth import Crossing, Group, PowerLaw, Race, centres, 
 from reports.writing import formats, plots
 from reports.writing.formats import DASH, Chapter, escape
 from reports.writing.plots import ArmStyle, arm_styles, grid, legend
-from reports.writing.tables import section_name
 
 INTRO = """\
 An exponent is the slope on logarithmic axes: 1 is linear in the length, 2 quadratic (0 and −1 for throughput in tokens). In
@@ -36,7 +35,7 @@ def chapter(study: Study) -> Chapter:
     for number, group in enumerate(devices, 1):
         name = "scaling.svg" if len(devices) == 1 else f"scaling_{number}.svg"
         files[name] = plots.draw(panels, comparison.labels, group)
-        where = f"{section_name(comparison, group.section)}, {escape(group.hardware)}"
+        where = f"{escape(group.section.name)}, {escape(group.hardware)}"
         caption = f"Cost by length, {where}; bars reach from the least to the largest value, rings mark crossovers"
         paragraphs += [
             f"### By length: {where}",

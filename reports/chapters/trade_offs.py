@@ -158,7 +158,7 @@ def chapter(study: Study) -> Chapter:
         costs = [judged_by(cost, functools.partial(front, sections, labels)) for cost in COSTS]
         fronts = [arms for cost in costs if (arms := front(sections, labels, cost))]
         if fronts:
-            names = ", ".join(tables.section_name(comparison, section) for section in sections)
+            names = ", ".join(escape(section.name) for section in sections)
             paragraphs += [f"### Score against cost: {names}"] if len(groups) > 1 else []
             paragraphs.append(table(sections, labels, fronts))
             replicates = min(arms.replicates for arms in fronts)

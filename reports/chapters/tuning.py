@@ -12,7 +12,6 @@ from matplotlib.ticker import MaxNLocator
 from reports.comparison.compare import Comparison, Study
 from reports.writing import formats, plots
 from reports.writing.formats import DASH, Chapter, escape
-from reports.writing.tables import section_name
 
 
 def expected_best(scores: Sequence[float], trials: int) -> float:
@@ -82,7 +81,7 @@ def tunings(comparison: Comparison) -> list[Tuning]:
                 searches.append(
                     Tuning(
                         label=row.label,
-                        task=section_name(comparison, section),
+                        task=escape(section.name),
                         settings=settings,
                         scores=[lowest if score is None else score for score in scores],
                         failed=None in scores,

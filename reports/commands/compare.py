@@ -174,7 +174,10 @@ def main(given: list[str]) -> int:
 
 
 def _text(first: Run, second: Run, every: bool, markdown: bool) -> str:
-    names = [f"{letter}: {_described(run)}" for letter, run in zip("AB", (first, second), strict=True)]
+    names = []
+    for letter, run in zip("AB", (first, second), strict=True):
+        at = datetime.fromtimestamp(run.started / 1000, UTC)
+        names.append(f"{letter}: {run.name} ({run.run_id}, {run.status}, {at:%Y-%m-%d %H:%M} UTC)")
     texts = {"Settings that differ": differing_settings(first, second)}
     texts["Environment that differs"] = differing_environment(first, second)
     parts = [
@@ -190,11 +193,6 @@ def _text(first: Run, second: Run, every: bool, markdown: bool) -> str:
     if markdown:
         return "\n\n".join([*(f"- {formats.escape(name)}" for name in names), *map(_markdown, parts), NO_VERDICT])
     return "\n\n".join(["\n".join(names), *map(_terminal, parts), wrapped(NO_VERDICT, 0)])
-
-
-def _described(run: Run) -> str:
-    at = datetime.fromtimestamp(run.started / 1000, UTC)
-    return f"{run.name} ({run.run_id}, {run.status}, {at:%Y-%m-%d %H:%M} UTC)"
 
 
 def _number(number: Number) -> list[str]:

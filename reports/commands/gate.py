@@ -37,8 +37,7 @@ from reports.reading.store import Run
 from reports.writing import tables
 
 UNSET = "not set"
-HUGE = 709.0
-"""Largest log ratio of which there is a ratio."""
+
 PREFIX = "new "
 """Before the name of an arm of the study that is judged, where it meets the study that it is judged against."""
 
@@ -84,11 +83,8 @@ class Test:
     def interval(self) -> tuple[float, float] | None:
         """The interval of both one-sided tests, in units of the metric; None for a single pair, and where it has no end."""
         ends = self.change.evidence.found.interval_at(self.confidence) if self.confidence else None
-        found = tuple(map(self._in_units, ends)) if ends else (math.inf,)
-        return found if all(map(math.isfinite, found)) else None
-
-    def _in_units(self, value: float) -> float:
-        return self.change.baseline_mean * math.expm1(min(value, HUGE)) if self.change.evidence.ratio else value
+        found = [self.change.evidence.in_units(end, self.change.baseline_mean) for end in ends or (math.inf,)]
+        return tuple(found) if all(map(math.isfinite, found)) else None
 
     def at(self, level: float) -> "Test":
         """This test at another level."""
@@ -120,8 +116,8 @@ class Test:
         told |= {"margin": _allowed(change, self.limit), "gain": passed and self.is_gain(tests)}
         if (evidence := change.evidence) is None:
             return told
-        floor = None if evidence.floor is None else self._in_units(evidence.floor)
-        told |= {"pairs": _unit(change), "interval": self.interval, "confidence": self.confidence, "noise_floor": floor}
+        floor = None if evidence.floor is None else evidence.in_units(evidence.floor, change.baseline_mean)
+        told |= {"pairs": change.pairs_are, "interval": self.interval, "confidence": self.confidence, "noise_floor": floor}
         number = _needed(change, self.limit, self.level) if self.outcome is Outcome.NOT_SHOWN else None
         if passed:  # what would show a gain as large as it was measured
             number = evidence.needed_as_measured(tests * LEVEL / self.level)
@@ -241,11 +237,7 @@ def _advice(change: Change, limit: Limit, level: float) -> str:
     if number is not None and number <= difference.independent:
         return ""
     pairs = f"over {MOST_PAIRS:,}" if number is None else f"{number:,}"
-    return f"; an equal arm takes {pairs} {_unit(change)} to pass {100 * POWER:.0f} % of the time"
-
-
-def _unit(change: Change) -> str:
-    return "rounds" if change.by_round else "pretrainings" if change.evidence.found.pretrainings > 1 else "seeds"
+    return f"; an equal arm takes {pairs} {change.pairs_are} to pass {100 * POWER:.0f} % of the time"
 
 
 def _needed(change: Change, limit: Limit, level: float) -> int | None:
@@ -253,9 +245,8 @@ def _needed(change: Change, limit: Limit, level: float) -> int | None:
     evidence = change.evidence
     if evidence.found.independent is None:
         return None
-    margin, sd = margin_of(limit.margin, change.baseline_mean, evidence.ratio), evidence.found.replicates_error
-    each = level / evidence.looks
-    return pairs_needed(sd * math.sqrt(evidence.found.independent), margin, evidence.found.items, each)
+    margin = margin_of(limit.margin, change.baseline_mean, evidence.ratio)
+    return pairs_needed(evidence.sd, margin, evidence.found.items, level / evidence.looks)
 
 
 def pairs_needed(sd: float, margin: float, items: float = 0.0, level: float = LEVEL) -> int | None:
@@ -303,7 +294,6 @@ COSTS = ("model/flops_forward", "model/flops_train_step", "model/bytes_forward",
 """Counted in every run: equal on a machine at rest and on a busy one."""
 LATENCY = "inference/latency_ms_p50"
 TIMINGS = {*metrics.compared(Compared.BY_LAUNCH), *metrics.compared(Compared.ABOVE_FLOOR)}
-ALIGNED = "lllrrl"
 
 
 def main(given: list[str]) -> int:
@@ -336,7 +326,7 @@ def _recorded(
 ) -> dict[str, Any]:
     """The ledger's answer where it has one; else the candidate is judged at the level of the next look, and written down."""
     sides = [
-        [run for section in comparison.sections if (row := section.row_of(label)) for run in row.runs.values()]
+        [run for section in comparison.sections if (row := section.row_of(label)) for run in row.runs]
         for label in (pair.before, pair.after)
     ]
     limits = sorted({(test.limit.metric, test.limit.text) for test in of_arm})
@@ -349,10 +339,9 @@ def _recorded(
     runs = sorted({_name(run) for run in sides[1]})
     look, level = ledger.place(runs)
     told = {"study": options.study, **record([test.at(level) for test in of_arm])}
-    scatters = any(
-        test.change and test.change.evidence for test in of_arm
-    )  # whoever saw it may choose by it what is asked next
-    return ledger.add(told | {"baseline": baseline, "key": key, "runs": runs}, look if scatters else None) | {"seen": False}
+    told |= {"baseline": baseline, "key": key, "runs": runs}
+    scatters = any(test.change and test.change.evidence for test in of_arm)  # who saw it may choose by it what is asked next
+    return ledger.add(told, look if scatters else None) | {"seen": False}
 
 
 def _name(run: Run, timed: bool = False) -> str:
@@ -410,23 +399,18 @@ def limits_of(options: argparse.Namespace) -> list[Limit]:
         "--max-memory": (options.max_memory, MEMORIES),
         "--max-cost": (options.max_cost, COSTS),
     }
-    limits = [
-        Limit(metric, _margin(option, allowed), " ".join(allowed.split()))
-        for option, (allowed, names) in given.items()
-        if allowed is not None
-        for metric in names
-    ]
+    limits = []
+    for option, (allowed, names) in given.items():
+        if allowed is not None:
+            points, match = option == "--max-drop", ALLOWED.fullmatch(allowed.strip())
+            if match is None or (match[2] != "%" and not points) or not float(match[1]):
+                or_points = " or 0.5points" if points else ""
+                raise ReportError(f"{option} {allowed!r}; expected a size above 0, such as 0.5%{or_points}")
+            margin = Margin(float(match[1]) / 100, relative=match[2] == "%")
+            limits += [Limit(metric, margin, " ".join(allowed.split())) for metric in names]
     if not limits:
         raise ReportError(f"gate needs a limit; expected one of {', '.join(given)}")
     return limits
-
-
-def _margin(option: str, allowed: str) -> Margin:
-    points = option == "--max-drop"
-    match = ALLOWED.fullmatch(allowed.strip())
-    if match is None or (match[2] != "%" and not points) or not float(match[1]):
-        raise ReportError(f"{option} {allowed!r}; expected a size above 0, such as 0.5%{' or 0.5points' if points else ''}")
-    return Margin(float(match[1]) / 100, relative=match[2] == "%")
 
 
 def _sides(options: argparse.Namespace) -> tuple[Comparison, list[Pair], list[str]]:
@@ -435,7 +419,7 @@ def _sides(options: argparse.Namespace) -> tuple[Comparison, list[Pair], list[st
     if options.against in (None, options.study):
         comparison = compare(new.study, new.runs, options.baseline, options.along, new.reader.output)
         baseline = comparison.baseline
-        labels = _named("arm", options.arm, [label for label in comparison.labels if label != baseline])
+        labels = _named("arm", options.arm, comparison.others)
         return comparison, [Pair(label, label, baseline) for label in labels], []
     old = read(options.uri, [options.against], options.where)
     for side in (new, old):
@@ -480,7 +464,7 @@ def text(candidates: list[dict], without: list[str], passing: set[str], options:
     shares = {round(100 * test["confidence"], 6) for _, test in tested if "confidence" in test} or {90}
     head = ("task", "arm", "quantity", f"change [{max(shares):g} % interval]", "allowed", "result")
     rows = [(test["task"], arm, test["title"], change_text(test), test["allowed"], test["outcome"]) for arm, test in tested]
-    lines = [table(head, rows, ALIGNED), ""] if tested else []
+    lines = [table(head, rows, "lllrrl"), ""] if tested else []
     reasons = grouped((test["reason"], f"{test['task']} {arm} {test['metric']}") for arm, test in tested if test["reason"])
     lines += [wrapped(f"{reason}: {', '.join(names)}.", 2, "-") for reason, names in reasons.items()]
     if without:

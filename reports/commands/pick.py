@@ -3,11 +3,10 @@
 import argparse
 import enum
 import math
-from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from statistics import fmean
 
 from harness import metrics
-from harness.paired import grouped
 from harness.terminal import table, wrapped
 from reports.commands import Parser, add_where
 from reports.comparison.compare import Comparison
@@ -122,40 +121,29 @@ def candidates(comparison: Comparison, bounds: list[Bound]) -> list[Candidate]:
     A bound holds for an arm where it holds in each of its sections.
     """
     sections = comparison.tasks or list(comparison.sections)
-    every = [_candidate(label, sections, comparison.selected, bounds) for label in comparison.labels]
-    return sorted(
-        (candidate for candidate in every if candidate),
-        key=lambda candidate: -math.inf if candidate.score is None else candidate.score,
-        reverse=True,
-    )
+    every = []
+    for label in comparison.labels:
+        if own := [section for section in sections if section.row_of(label)]:
+            means = [section.row_of(label).mean(headline(section)) for section in _measured(comparison, own, label)]
+            checked = tuple(_worst(comparison, own, label, bound) for bound in bounds)
+            every.append(Candidate(label, fmean(means) if means else None, len(means), checked))
+    return sorted(every, key=lambda candidate: math.inf if candidate.score is None else -candidate.score)
 
 
-def _candidate(label: str, sections: list[Section], selected: Sequence[Section], bounds: Iterable[Bound]) -> Candidate | None:
-    """None for an arm of none of the sections.
+def _measured(comparison: Comparison, sections: list[Section], label: str, metric: str | None = None) -> list[Section]:
+    """Where the arm has a metric, or its headline score: in each task's selected section, else under other conditions.
 
-    A metric is that of a task's selected section, or where this one has not measured it, of those under other conditions: one
-    study may train on a GPU and another time on a CPU.
+    One study may train on a GPU and another time on a CPU.
     """
-    by_task = grouped((section.task, section) for section in sections if section.row_of(label))
-    if not by_task:
-        return None
-
-    def measured(metric_of: Callable[[Section], str]) -> list[Section]:
-        found = []
-        for of_task in by_task.values():
-            having = [section for section in of_task if section.row_of(label).values(metric_of(section))]
-            found += [section for section in having if section in selected] or having
-        return found
-
-    scores = [section.row_of(label).mean(headline(section)) for section in measured(headline)]
-    checked = tuple(
-        _worst(label, measured(lambda _, name=bound.metric: name) or next(iter(by_task.values())), bound) for bound in bounds
-    )
-    return Candidate(label, math.fsum(scores) / len(scores) if scores else None, len(scores), checked)
+    having = [section for section in sections if section.row_of(label).values(metric or headline(section))]
+    chosen = {section.task for section in having if section in comparison.selected}
+    return [section for section in having if section in comparison.selected or section.task not in chosen]
 
 
-def _worst(label: str, sections: list[Section], bound: Bound) -> Checked:
-    every = [Checked(bound, section, estimate(section, section.row_of(label), bound.metric)) for section in sections]
+def _worst(comparison: Comparison, sections: list[Section], label: str, bound: Bound) -> Checked:
+    """The bound where it is kept worst."""
+    measured = _measured(comparison, sections, label, bound.metric) or sections[:1]
+    every = [Checked(bound, section, estimate(section, section.row_of(label), bound.metric)) for section in measured]
     return min(
         every,
         key=lambda checked: (WORST_FIRST.index(checked.fit), checked.found is not None and bound.margin(checked.found)),

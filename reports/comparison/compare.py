@@ -64,6 +64,11 @@ class Comparison:
         return tuple(section for section in self.sections if section in (*first, *tasks))
 
     @property
+    def others(self) -> list[str]:
+        """The labels without the baseline."""
+        return [label for label in self.labels if label != self.baseline]
+
+    @property
     def tasks(self) -> list[Section]:
         """All sections that are no pretrainings."""
         return [section for section in self.sections if not section.is_pretraining]
@@ -108,11 +113,13 @@ def compare(
     chosen = choose_baseline(finished, labels, baseline, left_out)
     groups = grouped(((run.task, arms.known(facts[run.run_id])), run) for run in finished)
     sections = []
+    of_tasks = grouped((group[0].task, group) for group in groups.values())
     tasks = list(naming.by_task(finished))
     for group in sorted(groups.values(), key=lambda group: (not group[0].is_pretraining, tasks.index(group[0].task))):
         first, own_baseline = group[0].run_id, baseline_of(group, finished, labels, chosen)
-        rows = _rows(group, labels, own_baseline, timed)
-        sections.append(Section(places[first], facts[first], own_baseline, rows, timed, output))
+        place, rows = places[first], _rows(group, labels, own_baseline, timed)
+        name = place.task if len(of_tasks[place.task]) == 1 else f"{place.task} ({place.conditions})"
+        sections.append(Section(place, name, facts[first], own_baseline, rows, timed, output))
     return Comparison(study, chosen, tuple(sections), left_out, timed)
 
 

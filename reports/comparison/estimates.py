@@ -45,7 +45,7 @@ def estimate(section: Section, row: Row, metric: str) -> Estimate | None:
     if declared.by_ratio and min(independent) > 0:
         return _of_ratio(section, row, metric, independent)
     found, headline = of_differences(independent), section.headline if declared.unit == "score" else None
-    items = [run.metrics[EXAMPLES] for run in row.runs.values() if EXAMPLES in run.metrics]
+    items = [run.metrics[EXAMPLES] for run in row.runs if EXAMPLES in run.metrics]
     is_of_items = declared.unit == "score" and items
     item = paired.item_error(found.mean, min(items), headline) if is_of_items else 0.0
     interval = found.with_items(item).interval
@@ -84,7 +84,7 @@ def _of_ratio(section: Section, row: Row, metric: str, values: Sequence[float]) 
 
 def _floor(section: Section, row: Row, metric: str) -> float | None:
     """Noise floor as a log ratio of what is timed or takes memory; None where there is none."""
-    own = replace(section.against(row), before={})
+    own = replace(section.against(row), before=[])
     if metric in launches.JUDGED:
         newest = _newest(row)
         return section.sessions.floor(newest.session, section.place, launches.JUDGED[metric]) if newest else None
@@ -103,5 +103,5 @@ def of_launches(row: Row, metric: str) -> list[float]:
 
 def _newest(row: Row) -> Run | None:
     """The run of the newest session that launched the arm."""
-    timed = [run for run in row.runs.values() if run.session and run.launches]
+    timed = [run for run in row.runs if run.session and run.launches]
     return max(timed, key=lambda run: row.sessions.names.index(run.session), default=None)

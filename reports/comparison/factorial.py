@@ -85,7 +85,11 @@ def design(section: Section) -> Design | None:
     used = [name for name in single if any(name in changed for changed in combined)]
     if not used:
         return None
-    names = {label: _short(section, label) for label in used}
+    names = {}
+    for label in used:  # of an arm that is one enhancement its name
+        facts = section.row_of(label).first.facts
+        named = [key.removeprefix(ENHANCEMENT) for key in facts if key.startswith(ENHANCEMENT) and facts[key] == "True"]
+        names[label] = named[0] if len(named) == 1 else label
     rows = {frozenset(): section.before} | {frozenset([names[label]]): section.row_of(label) for label in used}
     rows |= {frozenset(names[label] for label in changed): row for changed, row in combined.items()}
     return Design(section, tuple(names.values()), rows)
@@ -95,13 +99,6 @@ def _changed(before: Row, row: Row) -> frozenset[tuple[str, str | None]]:
     """The settings in which an arm differs from the baseline, with its values."""
     ours, theirs = before.first.facts, row.first.facts
     return frozenset((key, theirs.get(key)) for key in arms.varying((ours, theirs)) if not arms.within(key, NAMES))
-
-
-def _short(section: Section, label: str) -> str:
-    """The enhancement that the arm is, where it is one, else its label."""
-    facts = section.row_of(label).first.facts
-    named = [key.removeprefix(ENHANCEMENT) for key in facts if key.startswith(ENHANCEMENT) and facts[key] == "True"]
-    return named[0] if len(named) == 1 else label
 
 
 def effects(study: Design) -> list[Effect]:
@@ -166,7 +163,7 @@ def _change(study: Design, metric: str, effect: Effect) -> Change | None:
 
 def _session(rows: Iterable[Row]) -> str | None:
     """The newest session that launched all of these arms."""
-    names = [{run.session for run in row.runs.values() if run.launches} for row in rows]
+    names = [{run.session for run in row.runs if run.launches} for row in rows]
     order = next(iter(rows)).sessions.names
     return next((name for name in reversed(order) if all(name in sessions for sessions in names)), None)
 
@@ -175,7 +172,7 @@ def _values(row: Row, metric: str, session: str | None) -> dict[Replicate, float
     """By replicate, or by round of the session; logarithms of what is compared by ratios."""
     values = row.values(metric)
     if session is not None:
-        run = next(run for run in row.runs.values() if run.session == session and run.launches)
+        run = next(run for run in row.runs if run.session == session and run.launches)
         levels = row.sessions.levels(run, launches.JUDGED[metric])
         values = {Replicate("", str(step)): value for step, value in levels.items()}
     elif not metrics.get(metric).margin.relative:
@@ -188,7 +185,7 @@ def _floor(study: Design, rows: Iterable[Row], metric: str, session: str | None)
     sessions = study.section.sessions
     if session is not None:
         return sessions.floor(session, study.section.place, launches.JUDGED[metric])
-    return sessions.memory_floor([replace(study.section.against(row), before={}) for row in rows])
+    return sessions.memory_floor([replace(study.section.against(row), before=[]) for row in rows])
 
 
 def exact(study: Design, metric: str, effect: Effect) -> float | None:

@@ -55,11 +55,8 @@ class Race:
     @property
     def unclear(self) -> list[int]:
         """Lengths at which the interval of the lead includes 0; none without replicates."""
-        if self.half is None:
-            return []
-        return [
-            length for length, lead, half in zip(self.lengths, self.lead, self.half, strict=True) if abs(lead) <= half and half
-        ]
+        each = zip(self.lengths, self.lead, self.half or [0.0] * len(self.lengths), strict=True)
+        return [length for length, lead, half in each if half and abs(lead) <= half]
 
 
 def centres(points: Replicates) -> dict[int, float]:
@@ -98,44 +95,36 @@ def race(before: Replicates, after: Replicates, direction: Direction) -> Race | 
     sign = -1 if direction is Direction.LOWER else 1
     lead = [sign * math.log(second[length] / first[length]) for length in lengths]
     lead = [0.0 if abs(one) < 1e-12 else one for one in lead]
-    half = _halves([(before[length], after[length]) for length in lengths])
+    half = [_welch(np.log(before[length]), np.log(after[length])) for length in lengths]
+    half = None if None in half else tuple(half)
     return Race(tuple(lengths), tuple(lead), half, tuple(_crossings(np.log(lengths), np.array(lead), half)))
 
 
-def _halves(pairs: list[tuple[list[float], list[float]]]) -> tuple[float, ...] | None:
-    """Half-widths of Welch's interval of the difference of logs; None unless every value was measured again."""
-    if any(len(values) < 2 for pair in pairs for values in pair):
+def _welch(before: np.ndarray, after: np.ndarray) -> float | None:
+    """Half-width of Welch's interval of the difference; None unless both were measured again."""
+    sides = before, after
+    if min(map(len, sides)) < 2:
         return None
-    return tuple(_welch(np.log(before), np.log(after)) for before, after in pairs)
-
-
-def _welch(before: np.ndarray, after: np.ndarray) -> float:
-    errors = [float(values.var(ddof=1)) / len(values) for values in (before, after)]
+    errors = [float(values.var(ddof=1)) / len(values) for values in sides]
     if sum(errors) < 1e-30:
         return 0.0
-    freedom = sum(errors) ** 2 / sum(
-        error**2 / (len(values) - 1) for error, values in zip(errors, (before, after), strict=True)
-    )
+    freedom = sum(errors) ** 2 / sum(error**2 / (len(values) - 1) for error, values in zip(errors, sides, strict=True))
     return t_quantile(freedom) * math.sqrt(sum(errors))
 
 
 def _crossings(x: np.ndarray, lead: np.ndarray, half: tuple[float, ...] | None) -> list[Crossing]:
     """Sign changes of the lead, straight between measured lengths on logarithmic axes; equal is no win."""
-    found = []
+    found, interval = [], None
     for index in range(len(x) - 1):
         here, there = lead[index], lead[index + 1]
         if (here > 0) != (there > 0):
-            place = x[index] - here / (there - here) * (x[index + 1] - x[index])
-            interval = None if half is None else _unsure(x, lead, np.array(half), float(place))
+            place = float(x[index] - here / (there - here) * (x[index + 1] - x[index]))
+            if half is not None:  # the lengths around it at which the interval of the lead includes 0
+                ends = np.array([*_roots(x, lead - half), *_roots(x, lead + half)])
+                below, above = ends[ends <= place + 1e-12], ends[ends >= place - 1e-12]
+                interval = math.exp(below.max()) if len(below) else None, math.exp(above.min()) if len(above) else None
             found.append(Crossing(math.exp(place), bool(there > 0), interval))
     return found
-
-
-def _unsure(x: np.ndarray, lead: np.ndarray, half: np.ndarray, place: float) -> tuple[float | None, float | None]:
-    """The lengths around a crossing at which the interval of the lead includes 0."""
-    ends = np.array(_roots(x, lead - half) + _roots(x, lead + half))
-    below, above = ends[ends <= place + 1e-12], ends[ends >= place - 1e-12]
-    return (math.exp(below.max()) if len(below) else None, math.exp(above.min()) if len(above) else None)
 
 
 def _roots(x: np.ndarray, y: np.ndarray) -> list[float]:
@@ -188,7 +177,7 @@ def _rows(section: Section, hardware: str, quantity: str, of_runs: dict[str, Rep
     """Seeds that one session timed share its launches, which count once."""
     rows: dict[str, Replicates] = {}
     for row in section.rows:
-        here = [run for run in row.runs.values() if _hardware(run) == hardware]
+        here = [run for run in row.runs if _hardware(run) == hardware]
         if not metrics.get(quantity).deterministic:
             here = list({run.session or run.run_id: run for run in here if run.run_id in of_runs}.values())
         for run in here:

@@ -6,8 +6,8 @@ a change. The arms are one family of tests in each metric.
 """
 
 import functools
-import math
 from dataclasses import dataclass, replace
+from statistics import fmean
 
 from harness import metrics
 from harness.paired import Spread, geometric_mean, spread
@@ -52,7 +52,7 @@ class Overall:
         metric = metrics.get(name)
         logs = metric.by_ratio and all(value > 0 for row in rows for value in row.values(name).values())
         means = [row.mean(name) for row in rows]
-        middle = geometric_mean(means) if logs else math.fsum(means) / len(means)
+        middle = geometric_mean(means) if logs else fmean(means)
         values = _rounds(self.comparison, rows, name) or list(over_tasks([row.values(name) for row in rows], logs).values())
         scatter = spread(values or [middle])
         return replace(scatter, mean=middle)
@@ -97,7 +97,7 @@ def of_pretrainings(comparison: Comparison) -> Overall:
 def _rounds(comparison: Comparison, rows: list[Row], name: str) -> list[float]:
     """Mean over tasks of every round, where the metric was timed by launches of one session; empty otherwise."""
     launch = launches.JUDGED.get(name)
-    runs = [run for row in rows for run in row.runs.values()]
+    runs = [run for row in rows for run in row.runs]
     if launch is None or len({run.session for run in runs}) != 1 or not all(run.launches for run in runs):
         return []
     each = [comparison.sessions.levels(run, launch) for run in runs]

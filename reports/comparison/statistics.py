@@ -105,10 +105,15 @@ class Evidence:
         return self.timing and self.floor is not None and self.floor > HIGHEST_FLOOR
 
     @property
+    def is_open(self) -> bool:
+        """Whether nothing can judge it: no arm beats the constant answer, or the noise floor is unknown or too high."""
+        return self.tells is Tells.NOTHING or (self.timing and (self.floor is None or self.is_too_noisy))
+
+    @property
     def is_test(self) -> bool:
         """Whether a test decides on it, which counts in a family of several tests."""
-        open_ = self.tells is Tells.NOTHING or (self.timing and (self.floor is None or self.is_too_noisy))
-        return self.direction is not Direction.NEITHER and self.found.error is not None and self.has_enough and not open_
+        judged = self.direction is not Direction.NEITHER and not self.is_open
+        return judged and self.found.error is not None and self.has_enough
 
     def verdict(self, factor: float = 1.0) -> Verdict | None:
         """Different where both tests and the floor allow it, else the same where two one-sided tests and the floor do.
@@ -118,7 +123,7 @@ class Evidence:
         found = self.found
         if self.direction is Direction.NEITHER:
             return None
-        if self.tells is Tells.NOTHING or (self.timing and (self.floor is None or self.is_too_noisy)):
+        if self.is_open:
             return Verdict.OPEN
         if found.mean == 0 and self.floor == 0:
             return Verdict.EQUAL
@@ -129,7 +134,8 @@ class Evidence:
             return judge(self.direction, found.mean, False) if above else Verdict.NOT_RESOLVED
         if not self.has_enough:
             return Verdict.NOT_RESOLVED
-        if abs(found.mean) > self.least and factor * self.looks * found.t_test_p() <= LEVEL and self._exact_agrees():
+        exact_agrees = found.p is None or found.independent < FEWEST_EXACT or found.p <= LEVEL
+        if abs(found.mean) > self.least and factor * self.looks * found.t_test_p() <= LEVEL and exact_agrees:
             return judge(self.direction, found.mean, True)
         can_be_same = self.tells is Tells.EVERYTHING and not self.is_below_floor
         return Verdict.SAME if can_be_same and self._is_inside() else Verdict.NOT_RESOLVED
@@ -138,10 +144,6 @@ class Evidence:
         """Whether two one-sided tests show it within the margin."""
         return self.found.is_within(self.margin, LEVEL / self.looks)
 
-    def _exact_agrees(self) -> bool:
-        found = self.found
-        return found.p is None or found.independent < FEWEST_EXACT or found.p <= LEVEL
-
     def needed(self, factor: float = 1.0) -> int | None:
         """The fewest pairs, of the scatter measured, whose verdict must be different or the same.
 
@@ -149,18 +151,28 @@ class Evidence:
         """
         if not self.found.error or self.found.independent is None:
             return None
-        return pairs_to_decide(self._sd, self.margin, factor, self.looks, self.found.items, self.fewest)
+        return pairs_to_decide(self.sd, self.margin, factor, self.looks, self.found.items, self.fewest)
 
     def needed_as_measured(self, factor: float = 1.0) -> int | None:
         """The fewest pairs, of the scatter measured, that show the difference measured; None and MOST_PAIRS + 1 as above."""
         if not self.found.error or self.found.independent is None:
             return None
-        return pairs_to_differ(self._sd, self.found.mean, factor, self.looks, self.found.items, self.fewest)
+        return pairs_to_differ(self.sd, self.found.mean, factor, self.looks, self.found.items, self.fewest)
 
     @property
-    def _sd(self) -> float:
+    def sd(self) -> float:
         """Scatter of single pairs."""
         return self.found.replicates_error * math.sqrt(self.found.independent)
+
+    def in_units(self, value: float, before: float) -> float:
+        """In units of the metric, of a baseline of this value; infinite where no number holds it.
+
+        Such is an end of the interval of two noisy seeds, corrected for hundreds of arms.
+        """
+        try:
+            return before * math.expm1(value) if self.ratio else value
+        except OverflowError:
+            return math.inf
 
     def items_reach(self, factor: float = 1.0) -> float:
         """What the items leave open with any number of replicates: of both tests together."""
@@ -252,6 +264,11 @@ class Change:
         return self.evidence is not None and self.evidence.items_reach(self.factor) > self.evidence.margin
 
     @property
+    def pairs_are(self) -> str:
+        """What its pairs are of."""
+        return "rounds" if self.by_round else "pretrainings" if self.pretrainings > 1 else "seeds"
+
+    @property
     def minutes(self) -> float | None:
         """How long the pairs would take that are still needed."""
         timed = self.needed and self.seconds is not None
@@ -260,34 +277,20 @@ class Change:
 
 def of_evidence(evidence: Evidence, before: float, factor: float = 1.0) -> Change:
     """In units of the metric, of a baseline of this value."""
-    difference = evidence.found
-
-    def in_units(value: float) -> float:
-        return before * _expm1(value) if evidence.ratio else value
-
-    verdict = evidence.verdict(factor)
+    difference, verdict = evidence.found, evidence.verdict(factor)
     is_same = verdict is Verdict.SAME
     ends = difference.interval_at(1 - (2 if is_same else 1 / factor) * LEVEL / evidence.looks)
-    interval = (in_units(ends[0]), in_units(ends[1])) if ends else None
     return Change(
         difference.n,
         before,
-        in_units(difference.mean),
-        interval,
+        evidence.in_units(difference.mean, before),
+        tuple(evidence.in_units(end, before) for end in ends) if ends else None,
         verdict,
         evidence,
         pretrainings=difference.pretrainings,
         factor=factor,
         confidence=EQUIVALENCE if is_same else CONFIDENCE,
     )
-
-
-def _expm1(value: float) -> float:
-    """Infinite where no number holds it: an end of the interval of two noisy seeds, corrected for hundreds of arms."""
-    try:
-        return math.expm1(value)
-    except OverflowError:
-        return math.inf
 
 
 def with_floor(change: Change, floor: float | None) -> Change:

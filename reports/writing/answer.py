@@ -84,7 +84,7 @@ def _size(over: Overall, effect: Effect) -> str:
         change = section.change(section.row_of(effect.label), HEADLINE)
         if change and change.verdict in (Verdict.BETTER, Verdict.WORSE):
             points = formats.difference(change.absolute, effect.unit)
-            decided.append(f"{change.verdict.value} on {tables.section_name(over.comparison, section)}: {points}")
+            decided.append(f"{change.verdict.value} on {escape(section.name)}: {points}")
     return "; ".join([size, *decided[:NAMED]])
 
 
@@ -143,7 +143,7 @@ def _reached(over: Overall, text: str) -> str:
     """`score 0.367 (accuracy on bag, not shown to be better than the constant answer)`."""
     tasks = findings.counted(over.having(over.comparison.baseline, HEADLINE))
     section = over.sections[0]
-    what = f"mean of {tasks}" if tasks else f"{tables.score_title(section)} on {tables.section_name(over.comparison, section)}"
+    what = f"mean of {tasks}" if tasks else f"{tables.score_title(section)} on {escape(section.name)}"
     low = [one for one in over.sections if findings.is_below_constant(one, one.row_of(over.comparison.baseline))]
     on = f" on {listed((one.task for one in low), most=NAMED)}" if tasks else ""
     caution = f", not shown to be better than the constant answer{on}" if low else ""

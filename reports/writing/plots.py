@@ -10,6 +10,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from statistics import fmean
 
 import matplotlib as mpl
 import numpy as np
@@ -21,6 +22,7 @@ from matplotlib.ticker import FixedLocator, LogLocator, MaxNLocator, NullFormatt
 from matplotlib.transforms import Bbox, ScaledTranslation, Transform
 
 from harness import metrics
+from harness.paired import grouped
 from reports.comparison.compare import Comparison
 from reports.comparison.section import headline
 from reports.writing import marks
@@ -153,17 +155,12 @@ def arm_styles(labels: list[str]) -> dict[str, ArmStyle]:
 
 def drawn_arms(comparison: Comparison) -> set[str]:
     """All arms, of more than MOST_ARMS the baseline and those of the highest mean score."""
-    labels = comparison.labels
-    if len(labels) <= MOST_ARMS:
-        return set(labels)
-    scores: dict[str, list[float]] = {label: [] for label in labels}
-    for section in comparison.selected:
-        for row in section.rows:
-            if (score := row.mean(headline(section))) is not None:
-                scores[row.label].append(score)
-    means = {label: math.fsum(of_arm) / len(of_arm) if of_arm else -math.inf for label, of_arm in scores.items()}
-    others = [label for label in labels if label != comparison.baseline]
-    return {comparison.baseline, *sorted(others, key=lambda label: -means[label])[: MOST_ARMS - 1]}
+    if len(comparison.labels) <= MOST_ARMS:
+        return set(comparison.labels)
+    means = ((row.label, row.mean(headline(section))) for section in comparison.selected for row in section.rows)
+    scores = grouped((label, mean) for label, mean in means if mean is not None)
+    others = sorted(comparison.others, key=lambda label: -fmean(scores.get(label, [-math.inf])))
+    return {comparison.baseline, *others[: MOST_ARMS - 1]}
 
 
 def drawn_note(comparison: Comparison) -> list[str]:
@@ -229,19 +226,14 @@ def scale_axis(axes: Axes, values: list[float]) -> None:
 
 
 def panels_of_lines(
-    labels: list[str],
-    panels: Mapping[str, Mapping],
-    draw_in: Callable[..., None],
-    marked: bool = True,
-    wide: float = 3.7,
-    high: float = 3.1,
+    labels: list[str], panels: Mapping[str, Mapping], draw_in: Callable[..., None], marked: bool = True, *size: float
 ) -> Figure:
-    """One panel for each title, in which `draw_in` draws what its arms have, by label; sizes as for `grid`.
+    """One panel for each title, in which `draw_in` draws what its arms have, by label; sizes are those of `grid`.
 
     One legend has the arms, and what else has a label.
     """
     styles = arm_styles(labels)
-    figure, axes = grid(len(panels), wide, high)
+    figure, axes = grid(len(panels), *size)
     for panel, (title, of_arms) in zip(axes, panels.items(), strict=True):
         draw_in(panel, of_arms, styles)
         panel.set_title(title)

@@ -45,7 +45,7 @@ NAMED = ("pretrain.objective", "pretrain.checkpoint", "pretrain.teacher")
 def section_notes(section: Section) -> list[str]:
     """Sentences on this section, in order of weight."""
     missing = f"The baseline {escape(section.baseline)} has no finished run here: no change can be computed."
-    cut = {row.label: {run.tags[tags.PIECES] for run in row.runs.values() if run.tags.get(tags.PIECES)} for row in section.rows}
+    cut = {row.label: {run.tags[tags.PIECES] for run in row.runs if run.tags.get(tags.PIECES)} for row in section.rows}
     in_pieces = [
         f"{escape(label)} ran out of memory and was trained with its batch in pieces ({escape(', '.join(sorted(pieces)))}): "
         "training memory, time and throughput are those in pieces, and compare with runs in as many pieces alone."
@@ -55,8 +55,7 @@ def section_notes(section: Section) -> list[str]:
     notes = [*in_pieces, *_paired(section), *_trained_otherwise(section)] if section.before else [missing, *in_pieces]
     settings = {
         row.label: [
-            f"{escape(key)} ({listed(values, most=SHOWN_VALUES)})"
-            for key, values in differing_settings(row.runs.values()).items()
+            f"{escape(key)} ({listed(values, most=SHOWN_VALUES)})" for key, values in differing_settings(row.runs).items()
         ]
         for row in section.rows
     }
@@ -69,7 +68,7 @@ def without_score(comparison: Comparison, section: Section) -> list[str]:
     reasons: dict[str, list[str]] = {}
     for row in section.rows:
         if not section.is_pretraining and not row.values(HEADLINE):
-            untrained = all(run.params.get("finetune.enabled") == "False" for run in row.runs.values())
+            untrained = all(run.params.get("finetune.enabled") == "False" for run in row.runs)
             why = "measured without training (finetune.enabled=false)" if untrained else "no run logged one"
             reasons.setdefault(why, []).append(row.label)
     sentences = [f"No score of {listed(labels)}: {why}." for why, labels in reasons.items()]
@@ -90,9 +89,9 @@ def _paired(section: Section) -> list[str]:
     """Rows with other seeds than the baseline; and rows whose interval is over the fine-tunings of a single pretraining."""
     before, sentences, labels = section.before, [], []
     for row in section.rows:
-        pairs = pair(before.runs, row.runs)
-        if {mine for mine, _ in pairs} != set(before.runs) or {other for _, other in pairs} != set(row.runs):
-            replicates = (row.runs, before.runs, [other for _, other in pairs])
+        pairs = pair(before.by_replicate, row.by_replicate)
+        if {mine for mine, _ in pairs} != set(before.by_replicate) or {other for _, other in pairs} != set(row.by_replicate):
+            replicates = (row.by_replicate, before.by_replicate, [other for _, other in pairs])
             here, there, both = (escape(seeds_text(seeds)) for seeds in replicates)
             sentences.append(
                 f"{escape(row.label)} ran {here}, the baseline {there}: changes use {both or 'none of them'} "
@@ -136,7 +135,7 @@ def _of_training(run: Run) -> arms.Facts:
 
 
 def _superseded(section: Section) -> list[str]:
-    pairs = [(old, row.runs[old.replicate]) for row in section.rows for old in row.superseded]
+    pairs = [(old, row.by_replicate[old.replicate]) for row in section.rows for old in row.superseded]
     if not pairs:
         return []
     runs, were = ("1 older run", "was") if len(pairs) == 1 else (f"{len(pairs)} older runs", "were")
@@ -287,10 +286,10 @@ def text_of(row: Row, name: str) -> str:
 
 def _with_interval(row: Row) -> str:
     """Without the interval where the runs were timed by several sessions: their intervals are not that of the mean."""
-    measured = {tuple(run.metrics.get(name) for name in (P50, *ENDS)) for run in row.runs.values() if P50 in run.metrics}
+    measured = {tuple(run.metrics.get(name) for name in (P50, *ENDS)) for run in row.runs if P50 in run.metrics}
     unit = metrics.get(P50).unit
     if len(measured) != 1 or None in (only := measured.pop()):
-        of_sessions = {run.session or run.run_id: run.metrics[P50] for run in row.runs.values() if P50 in run.metrics}
+        of_sessions = {run.session or run.run_id: run.metrics[P50] for run in row.runs if P50 in run.metrics}
         over = spread(list(of_sessions.values())) if of_sessions else None
         return formats.value(over.mean, unit, over.sd) if over else DASH
     middle, *ends = only
@@ -328,7 +327,7 @@ def paragraphs(comparison: Comparison, section: Section, first: list[str], last:
     differences = tables.differences(section)
     sentences = [*first, *section_notes(section), *without_score(comparison, section), *last]
     about = "before and after" if len(comparison.labels) > 1 else "measured"
-    parts = [f"## {tables.section_name(comparison, section)}: {about}", f"Conditions {escape(section.conditions)}."]
+    parts = [f"## {escape(section.name)}: {about}", f"Conditions {escape(section.conditions)}."]
     parts += [other_conditions] if other_conditions else []
     several = len(comparison.selected_tasks) > 1 and not section.is_pretraining
     parts.append((Detail if several else str)(tables.before_after(section)))  # the first tables have the scores of all

@@ -75,7 +75,7 @@ def amount(evidence: Evidence, size: float, unit: str) -> str:
 def lacking(change: Change, unit: str) -> str:
     """Why a change is not resolved: a solved task, floor or items beyond the margin, or too few pairs; empty where unknown."""
     evidence = change.evidence
-    replicates = "rounds" if change.by_round else "pretrainings" if change.pretrainings > 1 else "seeds"
+    replicates = change.pairs_are
     more, as_measured = "", ""  # `needs 12 seeds, 30 min more`; `7 if as measured`
     if change.needed:
         number = f"over {MOST_PAIRS:,}" if change.needed > MOST_PAIRS else f"{change.needed:,}"
@@ -244,9 +244,9 @@ def before_after(section: Section) -> str:
 
 def replicates_text(row: Row) -> str:
     """`5 seeds`, `3 pretrainings × 5 seeds`, or `3 pretrainings` where the runs are these."""
-    counts = Counter(replicate.pretrain_seed for replicate in row.runs)
+    counts = Counter(run.replicate.pretrain_seed for run in row.runs)
     pretrainings = _counted_noun(len(counts), "pretraining")
-    if all(run.is_pretraining for run in row.runs.values()):
+    if all(run.is_pretraining for run in row.runs):
         return pretrainings
     each = _counted_noun(" to ".join(dict.fromkeys((str(min(counts.values())), str(max(counts.values()))))), "seed")
     return f"{pretrainings} × {each}" if any(counts) else each
@@ -302,7 +302,7 @@ def pairs_text(change: Change) -> str:
 def differences_intro(section: Section) -> str:
     """How the differences are computed."""
     before = section.before
-    paired = [pair(before.runs, row.runs) for row in section.rows if before and row is not before]
+    paired = [pair(before.by_replicate, row.by_replicate) for row in section.rows if before and row is not before]
     clusters = CLUSTERS if any(len(pretrain_seeds(pairs)) > 1 for pairs in paired) else ""
     return DIFFERENCES.format(baseline=escape(section.baseline), level=100 * CONFIDENCE) + clusters
 
@@ -325,17 +325,6 @@ def difference_text(change: Change | None, unit: str) -> str:
     if change.verdict is Verdict.OPEN:
         words = [words[0] if words[0] != DASH else Verdict.OPEN.value]
     return f"{size_text(change, unit)}<br>" + ", ".join(text for text in (*words, pairs_text(change)) if text)
-
-
-def section_name(comparison: Comparison, section: Section) -> str:
-    """The task, and its conditions where the task has several; escaped."""
-    return escape(panel_name(comparison, section))
-
-
-def panel_name(comparison: Comparison, section: Section) -> str:
-    """The name of a section as it is, for a picture."""
-    alone = sum(other.task == section.task for other in comparison.sections) == 1
-    return section.task if alone else f"{section.task} ({section.conditions})"
 
 
 COLUMNS: dict[str, type] = dict.fromkeys(("task", "conditions", "arm", "model", "scale", "metric", "unit", "direction"), str)

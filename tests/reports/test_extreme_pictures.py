@@ -180,7 +180,7 @@ def test_heat_map(make_run, changes: int):
             runs.append(make_run("~".join(["base", *arm]), seed, values, settings, task=task))
     comparison = compare("s", runs)
     with mpl.rc_context(plots.STYLE):
-        figure = effects.heat_map(comparison, effects.designs_of(comparison))
+        figure = effects.heat_map(effects.designs_of(comparison))
         check(drawn(figure))
     cells = [text.get_text() for axes in figure.axes for text in axes.texts]
     assert len(cells) == 2 * changes * (changes + 1) / 2

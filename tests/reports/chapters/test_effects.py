@@ -48,7 +48,7 @@ def test_heat_map_has_main_effects_and_interactions_with_sign_and_verdict(chapte
     assert found["shared", "shared"].absolute == pytest.approx(0.02, abs=0.001)
     with mpl.rc_context(plots.STYLE):
         comparison = chapter(FULL, what="comparison")
-        figure = effects.heat_map(comparison, effects.designs_of(comparison))
+        figure = effects.heat_map(effects.designs_of(comparison))
     [axes] = figure.axes
     written = {text.get_position(): text.get_text() for text in axes.texts}
     assert written[0, 0].startswith("+2.0 ")
@@ -61,7 +61,7 @@ def test_heat_map_has_main_effects_and_interactions_with_sign_and_verdict(chapte
 def test_dark_cells_have_white_text(chapter):
     comparison = chapter(FULL, what="comparison")
     with mpl.rc_context(plots.STYLE):
-        figure = effects.heat_map(comparison, effects.designs_of(comparison))
+        figure = effects.heat_map(effects.designs_of(comparison))
     by_place = {text.get_position(): text.get_color() for text in figure.axes[0].texts}
     assert (by_place[0, 0], by_place[0, 1]) == ("white", "black")
 

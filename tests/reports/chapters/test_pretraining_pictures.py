@@ -21,7 +21,7 @@ def points(pretrained, study_of) -> Callable[..., list[tuple[float, float]]]:
     def make(cost: list[dict], measure: list[dict]) -> list[tuple[float, float]]:
         result = comparing.compare("s", [pretrained(seed=seed) for seed in range(len(cost))])
         row = result.sections[0].rows[0]
-        ids = [run.run_id for run in row.runs.values()]
+        ids = [run.run_id for run in row.runs]
         study = study_of(
             result, {"pretrain/flops": dict(zip(ids, cost, strict=True)), LOSS: dict(zip(ids, measure, strict=True))}
         )
