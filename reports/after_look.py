@@ -19,6 +19,7 @@ from reports.comparison.statistics import Change, Verdict
 from reports.errors import ReportError, refused
 from reports.read import compare_with_first
 from reports.reading import folders
+from reports.reading.store import oldest_first
 from reports.writing import tables
 from reports.writing.formats import DASH
 
@@ -55,9 +56,7 @@ def main() -> int:
     """0; 2 and one line on stderr for runs that cannot be judged."""
     request = json.load(sys.stdin)
     try:
-        runs = sorted(
-            (folders.run_of(Path(folder)) for folder in request["folders"]), key=lambda run: (run.started, run.run_id)
-        )
+        runs = oldest_first(folders.run_of(Path(folder)) for folder in request["folders"])
         comparison = compare_with_first(request["study"], runs, Path(request["output"]), request["baselines"])
         print(json.dumps(judge(comparison, request["headline"])))
         return 0

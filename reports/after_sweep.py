@@ -10,7 +10,6 @@ import argparse
 import gc
 import hashlib
 import json
-import os
 import signal
 import sys
 from dataclasses import fields
@@ -46,8 +45,8 @@ def update(arguments: list[str], stamp: Path) -> bool:
         write(files, options.out)
         for name in before["files"].keys() - files.keys():
             Path(options.out, name).unlink(missing_ok=True)
-        with writable(options.out):
-            _write(stamp, {"state": state, "files": _hashes(options.out, files)})
+        content = {"state": state, "files": _hashes(options.out, files)}
+        write({stamp.name: json.dumps(content, indent=1).encode()}, stamp.parent)
         return True
 
 
@@ -78,12 +77,6 @@ def _read(stamp: Path) -> dict[str, Any]:
         }
     except (OSError, ValueError, KeyError, TypeError):
         return {"state": None, "files": {}}
-
-
-def _write(stamp: Path, content: dict[str, Any]) -> None:
-    temporary = stamp.with_name(f"{stamp.name}.{os.getpid()}")
-    temporary.write_text(json.dumps(content, indent=1))
-    temporary.replace(stamp)
 
 
 def main() -> int:

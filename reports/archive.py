@@ -27,11 +27,11 @@ from reports.render import Files
 from reports.report import audit_of, read, rendered, write
 from reports.writing.plots import CURVE_POINTS
 
-TEXT, NUMBERS = pyarrow.map_(pyarrow.string(), pyarrow.string()), pyarrow.map_(pyarrow.string(), pyarrow.float64())
-COLUMNS = {"run_id": pyarrow.string(), "name": pyarrow.string(), "study": pyarrow.string(), "started": pyarrow.int64()}
-COLUMNS |= {"tags": TEXT, "params": TEXT, "metrics": NUMBERS}
-COLUMNS |= {"record": pyarrow.string(), "config": pyarrow.string(), "result": pyarrow.string()}
-CURVE = {"run_id": pyarrow.string(), "metric": pyarrow.string(), "step": pyarrow.int64(), "value": pyarrow.float64()}
+TEXT, NUMBER, INTEGER = pyarrow.string(), pyarrow.float64(), pyarrow.int64()
+TEXTS_OF, NUMBERS_OF = pyarrow.map_(TEXT, TEXT), pyarrow.map_(TEXT, NUMBER)
+COLUMNS = {"run_id": TEXT, "name": TEXT, "study": TEXT, "started": INTEGER}
+COLUMNS |= {"tags": TEXTS_OF, "params": TEXTS_OF, "metrics": NUMBERS_OF, "record": TEXT, "config": TEXT, "result": TEXT}
+CURVE = {"run_id": TEXT, "metric": TEXT, "step": INTEGER, "value": NUMBER}
 LEFT_OUT = (
     "weights, checkpoints, logs, prepared data but its texts; tags with the names of machine and user; "
     "the folders of the runs and of the data"
@@ -89,8 +89,7 @@ def archive(options: argparse.Namespace) -> Files:
         data, thinned = pack(runs, lean)
     data |= {AUDIT: audit.read_bytes()} if (audit := audit_of(options, runs)) else {}
     content = {"study": options.study, "options": words_of(options), "lean": lean, "pictures": pictures}
-    content |= {"left_out": LEFT_OUT, "thinned": thinned}
-    content |= {"data": hashes(data), "report": {}}
+    content |= {"left_out": LEFT_OUT, "thinned": thinned, "data": hashes(data), "report": {}}
     with tempfile.TemporaryDirectory() as scratch:
         write(data | {MANIFEST: json.dumps(content).encode()}, Path(scratch))
         report = report_of(Path(scratch))

@@ -7,13 +7,13 @@ from datetime import UTC, datetime
 
 from harness import tags
 from harness.metrics import HIGHEST_FLOOR, MARGINS, RELATIVE_MARGIN
-from harness.paired import CONFIDENCE, FEWEST_REPLICATES
+from harness.paired import CONFIDENCE, FEWEST_REPLICATES, grouped
 from reports.comparison.compare import Comparison, Study
 from reports.comparison.labels import in_order, seed_order
 from reports.comparison.statistics import FEWEST_EXACT
 from reports.errors import some_of
 from reports.reading import folders
-from reports.reading.store import Run
+from reports.reading.store import Run, oldest_first
 from reports.writing import formats
 from reports.writing.formats import DASH, POINTS, SHOWN_VALUES, Chapter, details, escape, listed
 
@@ -118,12 +118,12 @@ def reproduce(study: Study) -> Chapter:
 
 def commands(runs: Iterable[Run]) -> dict[str, list[Run]]:
     """Command for a shell -> its runs, oldest first; passwords in it are hidden."""
-    by_command: dict[str, list[Run]] = {}
-    for run in sorted(runs, key=lambda run: (run.started, run.run_id)):
-        if command := run.tags.get(tags.COMMAND):
-            words = [word for word in shlex.split(command) if word.lstrip("+") not in AGAIN]
-            by_command.setdefault(shlex.join(["python", "-m", *words]), []).append(run)
-    return by_command
+    typed = ((shlex.split(run.tags.get(tags.COMMAND, "")), run) for run in oldest_first(runs))
+    return grouped(
+        (shlex.join(["python", "-m", *(word for word in words if word.lstrip("+") not in AGAIN)]), run)
+        for words, run in typed
+        if words
+    )
 
 
 def escape_code(text: str) -> str:
@@ -150,7 +150,8 @@ def header(comparison: Comparison) -> str:
 
     recorded = [run.params.get("environment.load_average", "") for run in runs]
     loads = [float(value) for value in recorded if value.replace(".", "", 1).isdigit()]
-    dirty = {True: " with uncommitted changes", False: ""}
+    commits = [run.tags.get(tags.GIT_COMMIT, "not recorded")[:12] for run in runs]
+    dirty = [" with uncommitted changes" * (run.tags.get(tags.GIT_DIRTY) == "true") for run in runs]
     of_pretraining = sorted({run.replicate.pretrain_seed for run in runs} - {""}, key=seed_order)
     seeds = listed(sorted({run.replicate.seed for run in runs if not run.is_pretraining}, key=seed_order))
     facts = {
@@ -162,9 +163,7 @@ def header(comparison: Comparison) -> str:
         "seeds": f"{seeds or 'none'} (of pretraining: {listed(of_pretraining)})" if of_pretraining else seeds,
         "runs": f"{len(runs)} counted, {len(comparison.left_out)} left out",
         "hardware": first_of(run.tags.get(tags.HARDWARE, "not recorded") for run in runs),
-        "code": first_of(
-            run.tags.get(tags.GIT_COMMIT, "not recorded")[:12] + dirty[run.tags.get(tags.GIT_DIRTY) == "true"] for run in runs
-        ),
+        "code": first_of(map("".join, zip(commits, dirty, strict=True))),
         "load average": f"{min(loads):.1f} to {max(loads):.1f}" if loads else "not recorded",
     }
     if comparison.superseded:

@@ -16,7 +16,7 @@ from reports.comparison.section import HEADLINE, Section, over_tasks
 from reports.comparison.statistics import Change, change, corrected
 from reports.reading.store import Run
 from reports.writing import formats, tables
-from reports.writing.formats import DASH, Chapter, details, escape, listed
+from reports.writing.formats import DASH, Chapter, bullets, details, escape, listed
 from reports.writing.tables import arm_columns, spread_and_change
 
 SCORES = {
@@ -203,8 +203,8 @@ def rule(glue: Glue) -> str:
     parts = [" ".join(sentences)]
     if selected(run for section in glue.sections for run in section.runs):
         parts.append(f"{SELECTED} A run of this arm {BY_WHAT_IT_REPORTS}.")
-    sliced = [f"- {name}: {note}" for name, section in zip(glue.heads, glue.sections, strict=False) for note in slices(section)]
-    return "\n\n".join([*parts, *(["\n".join(sliced)] if sliced else [])])
+    sliced = [f"{name}: {note}" for name, section in zip(glue.heads, glue.sections, strict=False) for note in slices(section)]
+    return "\n\n".join([*parts, *bullets(sliced)])
 
 
 def notes(section: Section) -> list[str]:

@@ -68,12 +68,12 @@ def pairs(comparison: Comparison) -> list[Pair]:
     """In the order of the arms."""
     by_label: dict[str, Pair] = {}
     for row in (row for section in comparison.selected for row in section.rows):
-        run = row.first
-        kind = KINDS.get(run.params.get("match.cost", ""))
-        suffix = f" ({kind[0]} as {run.params.get('match.to')})" if kind else ""
-        if suffix and suffix in row.label and "matched.reached" in run.params:
+        params = row.first.params
+        kind = KINDS.get(params.get("match.cost", ""))
+        suffix = f" ({kind[0]} as {params.get('match.to')})" if kind else ""
+        if suffix and suffix in row.label and "matched.reached" in params:
             published = row.label.replace(suffix, "")
-            by_label[row.label] = Pair(published if published in comparison.labels else None, row.label, run)
+            by_label[row.label] = Pair(published if published in comparison.labels else None, row.label, row.first)
     return [by_label[label] for label in comparison.labels if label in by_label]
 
 

@@ -39,7 +39,7 @@ def _section(study: Study, section: Section) -> list[str]:
     lines = []
     for name, paradigm in known.items():
         needs = f"{paradigm.distance}, {paradigm.side}" if paradigm.distance else DASH
-        each = [_share(of_arm.get(name, [])) for of_arm in arms.values()]
+        each = [_share(of_arm[name]) if name in of_arm else DASH for of_arm in arms.values()]
         lines.append([escape(name), f"{paradigm.pairs:,}", needs, _mean([paradigm.unigram]), *each])
     means = [_mean([one.right for replicates in of_arm.values() for one in replicates]) for of_arm in arms.values()]
     unigrams = _mean([paradigm.unigram for paradigm in known.values()])
@@ -50,8 +50,6 @@ def _section(study: Study, section: Section) -> list[str]:
 
 def _share(replicates: list[Paradigm]) -> str:
     """`0.620 [0.521, 0.709]`, by Agresti and Coull; all replicates answer the same pairs."""
-    if not replicates:
-        return DASH
     share, pairs = fmean(one.right for one in replicates), replicates[0].pairs
     middle = (share * pairs + 2) / (pairs + 4)
     half = float(ndtri(0.975)) * paired.item_error(share, pairs)

@@ -51,8 +51,8 @@ def notes(comparison: Comparison, section: Section) -> list[str]:
 def notes_of_task(comparison: Comparison, section: Section) -> list[str]:
     """Sentences on what a task has to do with a pretraining: a plateau, text in common, and what this report does not show."""
     parts = comparison.pretrainings
-    present = {run.tags.get(tags.FINGERPRINT): plateau.is_on(run.metrics) for part in parts for run in part.runs}
-    older = {run.tags.get(tags.FINGERPRINT) for part in parts for run in part.superseded}
+    is_stuck = {run.tags.get(tags.FINGERPRINT): plateau.is_on(run.metrics) for part in parts for run in part.runs}
+    older = {run.tags.get(tags.FINGERPRINT) for part in parts for run in part.superseded} - is_stuck.keys()
 
     def started(what: str, fits: Callable[[str], bool]) -> list[str]:
         rows = [row.label for row in section.rows if any(run.origin and fits(run.origin) for run in row.runs)]
@@ -60,10 +60,10 @@ def notes_of_task(comparison: Comparison, section: Section) -> list[str]:
 
     lost = "Started from a pretraining that"
     return [
-        *started(f"**{lost} is still on the unigram plateau**", present.get),
+        *started(f"**{lost} is still on the unigram plateau**", lambda origin: is_stuck.get(origin, False)),
         *_overlap(section),
-        *started(f"{lost} a later one superseded above", lambda origin: origin in older and origin not in present),
-        *started(f"{lost} the store does not hold", lambda origin: origin not in older and origin not in present),
+        *started(f"{lost} a later one superseded above", lambda origin: origin in older),
+        *started(f"{lost} the store does not hold", lambda origin: origin not in older and origin not in is_stuck),
     ]
 
 
@@ -171,13 +171,11 @@ def _parts(section: Section) -> list[str]:
 
 
 def _elsewhere(section: Section) -> list[str]:
-    reused: dict[str, list[str]] = {}
+    reused = []
     for row in section.rows:
-        of_row = grouped((run.elsewhere, Replicate("", run.replicate.seed)) for run in row.runs)
-        for study, replicates in of_row.items():
-            if study is not None:
-                reused.setdefault(study, []).append(f"{row.label} ({seeds_text(replicates)})")
-    return [f"Trained in study {escape(study)} and reused here: {listed(runs)}." for study, runs in reused.items()]
+        of_row = grouped((run.elsewhere, Replicate("", run.replicate.seed)) for run in row.runs if run.elsewhere)
+        reused += [(study, f"{row.label} ({seeds_text(replicates)})") for study, replicates in of_row.items()]
+    return [f"Trained in study {escape(study)} and reused here: {listed(runs)}." for study, runs in grouped(reused).items()]
 
 
 def _overlap(section: Section) -> list[str]:

@@ -84,24 +84,24 @@ def masked_loss(study: Study) -> Figure | None:
             for cost in COSTS
         }
         every |= {name: of_section} if any(of_section.values()) else {}
+    if not every:
+        return None
     costs = [cost for cost in COSTS if cost == TOKENS or any(_differs_by_token(lines, cost) for lines in every.values())]
     of_panels = [(measure, cost) for measure in MEASURES for cost in costs]
-    panels = {name: [lines[panel] for panel in of_panels] for name, lines in every.items()}
-    if not panels:
-        return None
     styles = arm_styles(comparison.labels)
-    figure, axes = grid(len(of_panels) * len(panels), wide=3.3, high=2.7, most=len(costs))
+    figure, axes = grid(len(of_panels) * len(every), wide=3.3, high=2.7, most=len(costs))
     probed = {row.label for part in sections.values() for row in part.rows if have_probes(row.runs)}
     entropy: list[Line2D] = []
-    for place, (name, of_section) in enumerate(panels.items()):
+    labels = {label for of_section in every.values() for panel in of_panels for label in of_section[panel]}
+    for place, (name, of_section) in enumerate(every.items()):
         of_name = axes[place * len(of_panels) :][: len(of_panels)]
-        for panel, (measure, cost), lines in zip(of_name, of_panels, of_section, strict=False):
+        for panel, (measure, cost) in zip(of_name, of_panels, strict=True):
+            lines = of_section[measure, cost]
             _draw(panel, (cost, measure), lines, styles, probed)
             entropy = _entropy(panel, sections[name], lines) or entropy if measure == LOSS else entropy
             plots.no_closer(panel, LEAST_SPANS[measure])
-        of_name[0].set_title(name if len(panels) > 1 else "", loc="left")
+        of_name[0].set_title(name if len(every) > 1 else "", loc="left")
     handles = []
-    labels = {label for of_section in panels.values() for lines in of_section for label in lines}
     for label in (label for label in comparison.labels if label in labels):
         handles.append(handle(styles[label], line=True, marked=True))
         handles[-1].set_markerfacecolor("white" if label in probed else styles[label].colour)

@@ -3,6 +3,7 @@
 import math
 import re
 from dataclasses import dataclass
+from statistics import fmean
 from typing import NamedTuple
 
 import numpy as np
@@ -10,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter
 
 from harness import metrics, tags
-from harness.paired import CONFIDENCE
+from harness.paired import CONFIDENCE, grouped
 from reports.comparison.compare import Study
 from reports.comparison.growth import PowerLaw, Replicates, centres, fit
 from reports.comparison.section import FREQUENCIES, HEADLINE, LOSS, MAJORITY, Section
@@ -56,16 +57,17 @@ def scales(study: Study) -> Chapter:
 
 def laws_of(section: Section) -> dict[str, Law]:
     """Label of an arm without its scale -> its law, where it can be fitted."""
-    points: dict[str, dict[str, list[tuple[float, float]]]] = {}
-    for row in section.rows:
-        for run in row.runs:
-            if FLOPS in run.metrics and LOSS in run.metrics:
-                of_arm = points.setdefault(without_scale(row.label), {})
-                of_arm.setdefault(run.tags.get(tags.SCALE, DASH), []).append((run.metrics[FLOPS], run.metrics[LOSS]))
+    points = grouped(
+        (without_scale(row.label), (run.tags.get(tags.SCALE, DASH), (run.metrics[FLOPS], run.metrics[LOSS])))
+        for row in section.rows
+        for run in row.runs
+        if FLOPS in run.metrics and LOSS in run.metrics
+    )
     laws = {}
     for label, of_arm in points.items():
-        scales = {round(float(np.mean([flops for flops, _ in pairs]))): name for name, pairs in of_arm.items()}
-        losses = {flops: [loss for _, loss in of_arm[scales[flops]]] for flops in sorted(scales)}
+        by_scale = grouped(of_arm)
+        scales = {round(fmean(flops for flops, _ in pairs)): name for name, pairs in by_scale.items()}
+        losses = {flops: [loss for _, loss in by_scale[scales[flops]]] for flops in sorted(scales)}
         enough = len(losses) >= FEWEST and max(losses) >= LEAST_REACH * min(losses)
         if enough and (line := fit(losses)):
             laws[label] = Law(tuple(scales[flops] for flops in losses), losses, line)
@@ -99,7 +101,7 @@ def _draw_laws(axes: Axes, laws: dict[str, Law], styles: dict[str, ArmStyle]) ->
         style = {"color": arm.colour, "markersize": 7 if arm.is_baseline else 5, "alpha": 0.75, "zorder": 3}
         axes.plot(*zip(*points, strict=True), linestyle="None", marker=arm.marker, markeredgewidth=0, label=label, **style)
         middles, ends = centres(law.losses), np.array([min(law.losses), max(law.losses)], dtype=float)
-        x, y = (float(np.mean([math.log(value) for value in values])) for values in (middles, middles.values()))
+        x, y = (fmean(map(math.log, values)) for values in (middles, middles.values()))
         on_line = np.exp(y + law.line.exponent * (np.log(ends) - x))  # the line passes through the centre of the points
         axes.plot(ends / factor, on_line, linewidth=1.2, zorder=2, **arm.line_style)
         if len(laws) == 1:  # the names of several arms would lie on each other
@@ -175,7 +177,7 @@ def references(section: Section) -> dict[str, Line]:
         title: [run.metrics[reference.metric] for run in section.runs if reference.metric in run.metrics]
         for title, reference in REFERENCES.items()
     }
-    return {title: {0.0: [sum(scores) / len(scores)]} for title, scores in found.items()} if all(found.values()) else {}
+    return {title: {0.0: [fmean(scores)]} for title, scores in found.items()} if all(found.values()) else {}
 
 
 def without_point(label: str) -> str:
@@ -190,7 +192,7 @@ def _draw_lines(axes: Axes, lines: dict[str, Line], styles: dict[str, ArmStyle])
             (height,) = line[0.0]
             axes.axhline(height, color="0.5", linestyle=REFERENCES[label].dashes, linewidth=1, zorder=1, label=label)
             continue
-        means = [sum(scores) / len(scores) for scores in line.values()]
+        means = [fmean(scores) for scores in line.values()]
         bars = plots.reaching_bars(means, list(line.values()))
         style = styles[label].line_and_marker | {"capsize": 2, "elinewidth": 0.9, "linewidth": 1.3, "zorder": 3}
         axes.errorbar([tokens / factor for tokens in line], means, bars, label=label, **style)

@@ -146,9 +146,10 @@ FAR = 1000
 def panels(labels: list[str], group: Group) -> Figure | None:
     """All quantities of a device that have a positive value; None without one. `labels` are the report's, for the styles."""
     styles = arm_styles(labels)
-    lines = {quantity: {label: centres(points) for label, points in rows.items()} for quantity, rows in group.values.items()}
-    lines = {quantity: {label: line for label, line in rows.items() if line} for quantity, rows in lines.items()}
-    lines = {quantity: rows for quantity, rows in lines.items() if rows}
+    lines = {}
+    for quantity, rows in group.values.items():
+        if of_arms := {label: line for label, points in rows.items() if (line := centres(points))}:
+            lines[quantity] = of_arms
     if not lines:
         return None
     figure, axes = grid(len(lines), wide=4.0, high=3.3, most=2)

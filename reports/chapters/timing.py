@@ -11,7 +11,7 @@ from reports.comparison.launches import SectionKey, Sessions, side_by_side
 from reports.comparison.section import Section
 from reports.reading.store import Run
 from reports.writing import formats
-from reports.writing.formats import DASH, Chapter, escape, listed
+from reports.writing.formats import DASH, Chapter, bullets, escape, listed
 
 HEADING = "## Timings: sessions and noise floor"
 INTRO = """\
@@ -37,9 +37,9 @@ def chapter(study: Study) -> Chapter:
     heads += [text for name in columns for text in (f"{name}, A/A change", f"{name} floor")]
     heads += ["reference", "launches beside other work", "reference, slowest over fastest"]
     lines = [line for name in sessions.names for line in _lines(sessions, name, columns)]
-    sentences = "\n".join(f"- {text}" for name in sessions.names for text in _sentences(sessions, name))
+    sentences = bullets(text for name in sessions.names for text in _sentences(sessions, name))
     intro = INTRO.format(highest=by_launch.percent(HIGHEST_FLOOR))
-    return Chapter([HEADING, intro, formats.table(heads, lines, left=3), *filter(None, [sentences])])
+    return Chapter([HEADING, intro, formats.table(heads, lines, left=3), *sentences])
 
 
 def _compared(sessions: Sessions, name: str) -> dict[str, str]:

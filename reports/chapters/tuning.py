@@ -9,6 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
+from harness.paired import grouped
 from reports.comparison.compare import Comparison, Study
 from reports.writing import formats, plots
 from reports.writing.formats import DASH, Chapter, escape
@@ -119,10 +120,8 @@ def table(comparison: Comparison, searches: list[Tuning]) -> str:
 
 def picture(comparison: Comparison, searches: list[Tuning]) -> Figure | None:
     """One panel a task, one line an arm; None where no trials are independent draws."""
-    panels: dict[str, dict[str, list[float]]] = {}
-    for search in searches:
-        if search.is_independent and len(search.scores) > 1:
-            panels.setdefault(search.task, {})[search.label] = search.scores
+    drawn = grouped((one.task, (one.label, one.scores)) for one in searches if one.is_independent and len(one.scores) > 1)
+    panels = {task: dict(of_task) for task, of_task in drawn.items()}
     return plots.panels_of_lines(comparison.labels, panels, _draw) if panels else None
 
 

@@ -161,7 +161,7 @@ def main(given: list[str]) -> int:
     parser.epilog = ORDER
     for name in ("run_a", "run_b"):
         parser.add_argument(name, metavar=name.upper(), help="id, name, or the beginning of the name of a run's folder")
-    parser.add_argument("--study", metavar="NAME", action="append", default=[], help="where to search (default: every study)")
+    parser.add_list("--study", "NAME", "where to search (default: every study)")
     parser.add_argument("--all", action="store_true", help="show numbers that are equal, too")
     parser.add_argument("--format", choices=FORMATS, default="text", help="(default: text, for a terminal)")
     options = parser.parse(given)

@@ -20,7 +20,7 @@ import numpy as np
 from scipy.special import ndtri, stdtrit
 
 from harness import arms, metrics, tags
-from harness.metrics import FEWEST_REPLICATES, Compared, Direction, Margin
+from harness.metrics import FEWEST_REPLICATES, Direction, Margin
 from harness.paired import LEVEL, MOST_PAIRS, POWER, Tells, grouped
 from harness.terminal import table, wrapped
 from reports.commands import Parser, add_where
@@ -33,7 +33,7 @@ from reports.comparison.section import HEADLINE, Row, Section, headline
 from reports.comparison.statistics import Change, Evidence, Verdict, margin_of
 from reports.errors import ReportError, unknown
 from reports.read import compare_with_any, read
-from reports.reading.store import Run
+from reports.reading.store import Run, oldest_first
 from reports.writing import tables
 
 UNSET = "not set"
@@ -293,7 +293,7 @@ MEMORIES = ("inference/peak_memory_bytes", "finetune/peak_memory_bytes")
 COSTS = ("model/flops_forward", "model/flops_train_step", "model/bytes_forward", "model/operators_forward")
 """Counted in every run: equal on a machine at rest and on a busy one."""
 LATENCY = "inference/latency_ms_p50"
-TIMINGS = {*metrics.compared(Compared.BY_LAUNCH), *metrics.compared(Compared.ABOVE_FLOOR)}
+TIMINGS = {*launches.JUDGED, *launches.GATED}
 
 
 def main(given: list[str]) -> int:
@@ -325,21 +325,18 @@ def _recorded(
     ledger: Ledger, comparison: Comparison, pair: Pair, of_arm: list[Test], options: argparse.Namespace
 ) -> dict[str, Any]:
     """The ledger's answer where it has one; else the candidate is judged at the level of the next look, and written down."""
-    sides = [
-        [run for section in comparison.sections if (row := section.row_of(label)) for run in row.runs]
-        for label in (pair.before, pair.after)
-    ]
+    rows = [[row for section in comparison.sections if (row := section.row_of(label))] for label in (pair.before, pair.after)]
+    sides = [[run for row in of_side for run in row.runs] for of_side in rows]
+    before, after = (sorted({_name(run) for run in side}) for side in sides)
+    baseline = {"name": f"{options.against or options.study}/{pair.before}", "runs": before}
+    ledger.keep_baseline(baseline, options.move_baseline)
     limits = sorted({(test.limit.metric, test.limit.text) for test in of_arm})
     timed = any(metric in TIMINGS for metric, _ in limits)
-    before, after = ([_name(run, timed) for run in side] for side in sides)
-    baseline = {"name": f"{options.against or options.study}/{pair.before}", "runs": sorted({_name(run) for run in sides[0]})}
-    ledger.keep_baseline(baseline, options.move_baseline)
-    if known := ledger.find(key := Ledger.key(sorted(before), sorted(after), limits)):
+    if known := ledger.find(key := Ledger.key(*(sorted(_name(run, timed) for run in side) for side in sides), limits)):
         return known | {"seen": True}
-    runs = sorted({_name(run) for run in sides[1]})
-    look, level = ledger.place(runs)
+    look, level = ledger.place(after)
     told = {"study": options.study, **record([test.at(level) for test in of_arm])}
-    told |= {"baseline": baseline, "key": key, "runs": runs}
+    told |= {"baseline": baseline, "key": key, "runs": after}
     scatters = any(test.change and test.change.evidence for test in of_arm)  # who saw it may choose by it what is asked next
     return ledger.add(told, look if scatters else None) | {"seen": False}
 
@@ -356,28 +353,30 @@ def parse(given: list[str]) -> argparse.Namespace:
         "Test that arms are not worse than they were.",
         "Exit code 0: every arm passed. 1: one did not, or there was nothing to judge. 2: a wrong input.",
     )
-    parser.add_argument("--study", metavar="NEW", help="study that is judged; without one, --ledger is shown")
-    parser.add_argument("--against", metavar="OLD", help="study that it is judged against (default: itself, with --baseline)")
-    parser.add_argument(
-        "--arm", metavar="NAME", action="append", default=[], help="arm to judge; may be repeated (default: all)"
-    )
-    parser.add_argument("--baseline", metavar="NAME", help="arm to judge against (default: the same arm; in one study, base)")
-    parser.add_argument("--max-drop", metavar="X", help="of the score: 0.5%% of what it was, or 0.5points")
-    parser.add_argument("--max-slowdown", metavar="X%", help="of the latency, or of --timing")
-    parser.add_argument("--max-memory", metavar="X%", help="more peak memory of inference and of training")
-    parser.add_argument("--max-cost", metavar="X%", help="more FLOPs, bytes moved and operators, which are counted")
-    parser.add_argument("--better", action="store_true", help="pass arms alone that are also shown to be better in a quantity")
-    parser.add_argument("--json", action="store_true", help="verdicts, margins, evidence and what would settle them, as JSON")
+    for option, metavar, text in (
+        ("--study", "NEW", "study that is judged; without one, --ledger is shown"),
+        ("--against", "OLD", "study that it is judged against (default: itself, with --baseline)"),
+        ("--baseline", "NAME", "arm to judge against (default: the same arm; in one study, base)"),
+        ("--max-drop", "X", "of the score: 0.5%% of what it was, or 0.5points"),
+        ("--max-slowdown", "X%", "of the latency, or of --timing"),
+        ("--max-memory", "X%", "more peak memory of inference and of training"),
+        ("--max-cost", "X%", "more FLOPs, bytes moved and operators, which are counted"),
+        (
+            "--timing",
+            "METRIC",
+            "timing of --max-slowdown (default: latency by the clock of the device, else by the wall clock)",
+        ),
+    ):
+        parser.add_argument(option, metavar=metavar, help=text)
+    for option, text in (
+        ("--better", "pass arms alone that are also shown to be better in a quantity"),
+        ("--json", "verdicts, margins, evidence and what would settle them, as JSON"),
+        ("--move-baseline", "allow another baseline than that of the ledger's last line"),
+    ):
+        parser.add_argument(option, action="store_true", help=text)
+    parser.add_list("--arm", "NAME", "arm to judge; may be repeated (default: all)")
     parser.add_argument("--ledger", metavar="FILE", type=Path, help="JSON lines of all candidates, who share the level of 5 %%")
     parser.add_argument("--looks", metavar="N", type=int, help="candidates of a new ledger, each with 1/N of the level")
-    parser.add_argument(
-        "--move-baseline", action="store_true", help="allow another baseline than that of the ledger's last line"
-    )
-    parser.add_argument(
-        "--timing",
-        metavar="METRIC",
-        help="timing of --max-slowdown (default: latency by the clock of the device, else by the wall clock)",
-    )
     add_where(parser)
     options = parser.parse(given)
     if options.study is None and options.ledger is None:
@@ -431,7 +430,7 @@ def _sides(options: argparse.Namespace) -> tuple[Comparison, list[Pair], list[st
         for run in new.runs
         if run.run_id not in shared
     ]
-    runs = sorted([*old.runs, *renamed], key=lambda run: (run.started, run.run_id))
+    runs = oldest_first([*old.runs, *renamed])
     comparison = compare_with_any(f"{new.study} against {old.study}", runs, options.along, new.reader.output)
     return comparison, *_across(comparison, options)
 

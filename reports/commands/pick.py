@@ -92,27 +92,22 @@ def bound_of(option: str, text: str, at_least: bool) -> Bound:
     if name not in RESULTS:
         same_group = [metric for metric in RESULTS if metric.partition("/")[0] == name.partition("/")[0]]
         raise unknown(f"metric in {option}", name, same_group or [metric for metric in USUAL if name in metric] or USUAL)
-    return within_range(f"{option} {text!r}", Bound(name, finite(option, number), at_least))
+    return replace(within_range(f"{option} {text!r}", option, name, number), at_least=at_least)
 
 
-def within_range(given: str, bound: Bound) -> Bound:
-    """The bound; ReportError where no value of its metric is on the other side of it."""
-    least, most = RANGES.get(metrics.get(bound.metric).unit, (0.0, math.inf))
-    if not least <= bound.value <= most:
-        expected = f"between {least:g} and {most:g}" if math.isfinite(most) else f"at least {least:g}"
-        raise ReportError(f"{given}; {bound.metric} is {expected}: expected a limit of that kind")
-    return bound
-
-
-def finite(option: str, text: str) -> float:
-    """ReportError for no finite number."""
+def within_range(given: str, option: str, metric: str, number: str, factor: float = 1.0) -> Bound:
+    """The bound; ReportError for no finite number, and where no value of the metric is on the other side of it."""
     try:
-        number = float(text)
+        value = factor * float(number)
     except ValueError:
-        number = math.nan
-    if not math.isfinite(number):
-        raise ReportError(f"{option} {text!r}; expected a number in base units, such as 20e6")
-    return number
+        value = math.nan
+    if not math.isfinite(value):
+        raise ReportError(f"{option} {number!r}; expected a number in base units, such as 20e6")
+    least, most = RANGES.get(metrics.get(metric).unit, (0.0, math.inf))
+    if not least <= value <= most:
+        expected = f"between {least:g} and {most:g}" if math.isfinite(most) else f"at least {least:g}"
+        raise ReportError(f"{given}; {metric} is {expected}: expected a limit of that kind")
+    return Bound(metric, value)
 
 
 def candidates(comparison: Comparison, bounds: list[Bound]) -> list[Candidate]:
@@ -181,11 +176,11 @@ def main(given: list[str]) -> int:
 def parse(given: list[str]) -> argparse.Namespace:
     """The command line."""
     parser = Parser("pick", "Arms that satisfy limits, the best score first; exit code 1 where none does.")
-    parser.add_argument("--study", metavar="NAME", action="append", default=[], help="several are joined (default: the newest)")
+    parser.add_list("--study", "NAME", "several are joined (default: the newest)")
     for option, (metric, _) in SHORT.items():
         parser.add_argument(option, metavar="N", help=f"limit on {metric}")
     for option in ("--at-least", "--at-most"):
-        parser.add_argument(option, metavar="METRIC=N", action="append", default=[], help="in base units; may be repeated")
+        parser.add_list(option, "METRIC=N", "in base units; may be repeated")
     add_where(parser)
     return parser.parse(given)
 
@@ -196,7 +191,7 @@ def bounds_of(options: argparse.Namespace) -> list[Bound]:
     for option, (metric, factor) in SHORT.items():
         given = getattr(options, option.lstrip("-").replace("-", "_"))
         if given is not None:
-            bounds.append(within_range(f"{option} {given}", Bound(metric, factor * finite(option, given))))
+            bounds.append(within_range(f"{option} {given}", option, metric, given, factor))
     bounds += [bound_of("--at-most", text, False) for text in options.at_most]
     bounds += [bound_of("--at-least", text, True) for text in options.at_least]
     if not bounds:

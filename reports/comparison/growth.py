@@ -146,8 +146,7 @@ class Group:
 
     @property
     def labels(self) -> list[str]:
-        measured = {label for rows in self.values.values() for label in rows}
-        return [row.label for row in self.section.rows if row.label in measured]
+        return [row.label for row in self.section.rows if any(row.label in rows for rows in self.values.values())]
 
     def race(self, quantity: str, label: str) -> Race | None:
         """Against the baseline; None for the baseline itself, and where one of the two was not measured."""
@@ -162,9 +161,8 @@ def groups(study: Study) -> list[Group]:
     found = []
     for section in study.comparison.sections:
         for hardware in dict.fromkeys(_hardware(run) for run in section.runs):
-            values = {quantity: _rows(section, hardware, quantity, study.history(quantity)) for quantity in QUANTITIES}
-            values = {quantity: rows for quantity, rows in values.items() if rows}
-            if values:
+            every = {quantity: _rows(section, hardware, quantity, study.history(quantity)) for quantity in QUANTITIES}
+            if values := {quantity: rows for quantity, rows in every.items() if rows}:
                 found.append(Group(section, hardware, section.baseline, values))
     return found
 

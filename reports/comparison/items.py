@@ -21,6 +21,7 @@ from scipy.special import ndtr, ndtri
 from tokenizers import Tokenizer
 
 from harness import checksums, paired, paths
+from harness.paired import grouped
 from reports.reading import archive, folders
 from reports.reading.store import Run
 
@@ -48,7 +49,9 @@ def read(path: Path) -> Errors | None:
     names = set(table.column_names)
     columns = {name: table.column(name).to_pylist() for name in names & {"item", "position", "label", "prediction", "answers"}}
     if {"item", "answers", "prediction"} <= names:
-        return _of_spans(columns)
+        both = zip(columns["prediction"], columns["answers"], strict=True)
+        wrong = [normalised(said) not in {normalised(one) for one in right or [""]} for said, right in both]
+        return Errors(SPANS, tuple(columns["item"]), np.array(wrong, dtype=float))
     if {"item", "position", "label", "prediction"} <= names:
         return _of_tags(columns)
     if not {"item", "label", "prediction"} <= names:
@@ -84,9 +87,7 @@ def paradigms(run: Run, output: Path | None) -> dict[str, Paradigm]:
     table = None if folder is None or folders.torn(run, output, FILE) else _table(folder / FILE)
     if table is None or not {"paradigm", "label", "prediction", "distance", "side"} <= {*table.column_names}:
         return {}
-    rows: dict[str, list[dict[str, Any]]] = {}
-    for row in table.to_pylist():
-        rows.setdefault(row["paradigm"], []).append(row)
+    rows = grouped((row["paradigm"], row) for row in table.to_pylist())
     return {
         name: Paradigm(
             pairs=len(own),
@@ -107,12 +108,6 @@ def _of_tags(columns: dict[str, list[Any]]) -> Errors:
         return Errors(TAGS, (), np.zeros(0))
     lengths = np.diff([*first, len(items)])
     return Errors(TAGS, tuple(items[index] for index in first), np.add.reduceat(label != predicted, first) / lengths)
-
-
-def _of_spans(columns: dict[str, list[Any]]) -> Errors:
-    both = zip(columns["prediction"], columns["answers"], strict=True)
-    wrong = [normalised(said) not in {normalised(one) for one in right or [""]} for said, right in both]
-    return Errors(SPANS, tuple(columns["item"]), np.array(wrong, dtype=float))
 
 
 def normalised(answer: str | None) -> str:

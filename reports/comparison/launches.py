@@ -78,8 +78,8 @@ def judged_by(name: str, is_measured: Callable[[str], object]) -> str:
 
 def evidence(metric: Metric, difference: Difference, floor: float | None, looks: int = 1) -> Evidence:
     """What is known of a timing by launch, from its log ratios."""
-    margin, how = margin_of(metric.margin, 1.0, True), dict.fromkeys(("ratio", "timing", "by_round"), True)
-    return Evidence(metric.direction, scattered(difference, CLOCK), margin, floor, looks=independent(looks), **how)
+    margin, found = margin_of(metric.margin, 1.0, True), scattered(difference, CLOCK)
+    return Evidence(metric.direction, found, margin, floor, ratio=True, timing=True, by_round=True, looks=independent(looks))
 
 
 def disturbed(history: History) -> list[int]:
@@ -179,8 +179,9 @@ class Sessions:
     def levels(self, run: Run, launch: str) -> dict[int, float]:
         """Round -> value as this session is compared: as measured, or as if the reference had always taken its typical time."""
         history, typical = self.history(run), self.typical_reference(run.session, launch)
-        logs, power = (logs_of(history, launch), 0) if typical is None else (corrected(history, launch), DRIFT[launch])
-        return {step: math.exp(value - power * (typical or 0.0)) for step, value in logs.items()}
+        if typical is None:
+            return {step: math.exp(value) for step, value in logs_of(history, launch).items()}
+        return {step: math.exp(value - DRIFT[launch] * typical) for step, value in corrected(history, launch).items()}
 
     @cached_method
     def round_seconds(self, session: str) -> float | None:

@@ -138,6 +138,11 @@ class Section:
         return self.runs[0].is_pretraining
 
     @property
+    def has_one_vocabulary(self) -> bool:
+        """Whether losses by token compare."""
+        return has_one_vocabulary(run.params for run in self.runs)
+
+    @property
     def before(self) -> Row | None:
         """The baseline's row."""
         return self.row_of(self.baseline)

@@ -88,7 +88,7 @@ class Evidence:
 
     @property
     def is_below_floor(self) -> bool:
-        """Whether equal things may differ by more than the margin, so that nothing is shown to be the same.
+        """Whether equal things may differ by more than the margin, so that no number of pairs shows them to be the same.
 
         Rounds are paired with the mean of two timings of the baseline: their own tests say all that the floor does.
         """
@@ -237,9 +237,11 @@ class Change:
     @functools.cached_property
     def needed(self) -> int | None:
         """How many pairs would resolve the margin of a change that is not resolved; None where more would not help."""
-        number = self.evidence.needed(self.factor) if self.evidence and self.verdict is Verdict.NOT_RESOLVED else None
-        never = self.is_below_floor or self.is_below_items or self.evidence.tells is not Tells.EVERYTHING if number else True
-        return number if not never and number > self.evidence.found.independent else None
+        evidence = self.evidence
+        if evidence is None or self.verdict is not Verdict.NOT_RESOLVED or self.is_below_items or evidence.is_below_floor:
+            return None
+        number = evidence.needed(self.factor) if evidence.tells is Tells.EVERYTHING else None
+        return number if number is not None and number > evidence.found.independent else None
 
     @functools.cached_property
     def needed_as_measured(self) -> int | None:
@@ -252,11 +254,6 @@ class Change:
             return None
         number = self.evidence.needed_as_measured(self.factor)
         return number if number is not None and self.evidence.found.independent < number <= MOST_PAIRS else None
-
-    @property
-    def is_below_floor(self) -> bool:
-        """Whether the floor is above the margin, so that no number of pairs shows a difference as small as the margin."""
-        return self.evidence is not None and self.evidence.is_below_floor
 
     @property
     def is_below_items(self) -> bool:
@@ -306,16 +303,16 @@ def corrected(changes: Mapping[Key, Change | None]) -> dict[Key, Change | None]:
 
     Those that no test decides, such as times without a noise floor, are another one: their intervals are read like others.
     """
-    several = {key: change for key, change in changes.items() if change and change.evidence}
-    several = {key: change for key, change in several.items() if change.evidence.found.error is not None}
-    again = {}
+    judged = {key: change for key, change in changes.items() if change and change.evidence}
+    again = dict(changes)
     for decided in (True, False):
-        family = {key: change for key, change in several.items() if change.evidence.is_test is decided}
+        family = {key: change for key, change in judged.items() if change.evidence.is_test is decided}
+        family = {key: change for key, change in family.items() if change.evidence.found.error is not None}
         factors = holm([change.evidence.found.t_test_p() for change in family.values()])
         for (key, change), factor in zip(family.items(), factors, strict=True):
             corrected_change = of_evidence(change.evidence, change.baseline_mean, factor)
             again[key] = replace(corrected_change, by_round=change.by_round, seconds=change.seconds)
-    return {key: again.get(key, change) for key, change in changes.items()}
+    return again
 
 
 def change(

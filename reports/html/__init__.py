@@ -85,22 +85,16 @@ def body(text: str, page: Page) -> str:
         title = markdown.plain(head) if head else title
         inner = "".join(_block(page, title, *pair) for pair in _captioned(rest))
         if head:
-            folds, name = _folds(page, head, rest), page.name_of(title)
+            tables = [markdown.table(block) for block in rest if block.type == "table"]
+            is_large = any(len(table.header) * len(table.rows) > FOLDED_CELLS for table in tables)
+            # parts of a chapter that are detail or have a large table, and all parts of what the report opens with
+            folds = head.tag > "h2" and (is_large or title in page.folded or not page.chapters)
+            name = page.name_of(title)
             page.chapters += [(title, name)] if head.tag == "h2" else []
             heading = f'<{head.tag} id="{name}">{markdown.to_html(head.children)}</{head.tag}>'
             inner = f"<details><summary>{heading}</summary>\n{inner}</details>\n" if folds else f"{heading}\n{inner}"
         texts.append(inner)
     return PERCENT.sub(NO_BREAK, "".join(texts))
-
-
-def _folds(page: Page, head: SyntaxTreeNode, rest: Sequence[SyntaxTreeNode]) -> bool:
-    """Parts of a chapter that are detail or have a large table, and all parts of what the report opens with."""
-    if head.tag <= "h2":
-        return False
-    if not page.chapters or markdown.plain(head) in page.folded:
-        return True
-    tables = [markdown.table(block) for block in rest if block.type == "table"]
-    return any(len(table.header) * len(table.rows) > FOLDED_CELLS for table in tables)
 
 
 def _captioned(blocks: Sequence[SyntaxTreeNode]) -> Iterator[tuple[SyntaxTreeNode, SyntaxTreeNode | None]]:

@@ -113,9 +113,7 @@ class ArchiveReader(Reader):
 
     def newest(self, studies: list[str], identity: Mapping[str, str]) -> tuple[str, Run] | None:
         fitting = [
-            (study, run)
-            for study, run in self._runs.values()
-            if study in studies and all(run.tags.get(tag) == value for tag, value in identity.items())
+            (study, run) for study, run in self._runs.values() if study in studies and identity.items() <= run.tags.items()
         ]
         return min(fitting, key=lambda one: (-one[1].started, one[1].run_id), default=None)
 

@@ -107,6 +107,11 @@ class Run:
         return None if value in UNSET else value
 
 
+def oldest_first(runs: Iterable[Run]) -> list[Run]:
+    """By their begin; those that began at once by their ids."""
+    return sorted(runs, key=lambda run: (run.started, run.run_id))
+
+
 class Reader(abc.ABC):
     """Reads a tracking store; ReportError from any call where the store does not answer. Deleted runs are left out."""
 
@@ -151,7 +156,7 @@ def read_study(reader: Reader, name: str) -> list[Run]:
     runs = runs_of(reader, number_of(studies, name))
     if not runs:
         raise ReportError(f"study {name!r} has no runs; choices: {', '.join(sorted(studies))}")
-    return sorted(runs, key=lambda run: (run.started, run.run_id))
+    return oldest_first(runs)
 
 
 def newest_study(reader: Reader) -> tuple[str, dict[str, str]]:

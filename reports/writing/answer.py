@@ -18,6 +18,7 @@ NAMED = 3
 """Arms that are named for one verdict; more are counted."""
 OUTCOMES = (HEADLINE, LOSS, PER_BYTE[LOSS], *tables.OWN)
 """Metrics of what was learned; all others of the overview are costs."""
+NONE_BETTER, ALL_SAME, NO_VERDICT = "no arm is shown to be better in", "all are the same in", "no verdict on"
 SAID = {
     Verdict.BETTER: ("is **better**", "are **better**"),
     Verdict.WORSE: ("is **worse**", "are **worse**"),
@@ -90,8 +91,7 @@ def _size(over: Overall, effect: Effect) -> str:
 
 def _costs(effects: list[Effect]) -> str:
     """`**Cost**: a is best in parameters (−54.3 %) and latency (−8.0 %); b is best in forward FLOPs (−11.6 %).`"""
-    best: list[tuple[str, str]] = []
-    same, not_better, unknown = [], [], []
+    said: list[tuple[str, str]] = []
     for name, of_metric in grouped((effect.name, effect) for effect in effects).items():
         better = [effect for effect in of_metric if effect.change.verdict is Verdict.BETTER]
         verdicts = {effect.said_with for effect in of_metric}
@@ -99,18 +99,15 @@ def _costs(effects: list[Effect]) -> str:
             most = max(better, key=_gain)
             equal = [effect.label for effect in better if math.isclose(_gain(effect), _gain(most), rel_tol=1e-9)]
             arms = f"{listed(equal, most=NAMED - 1)} {'are' if len(equal) > 1 else 'is'} best in"
-            best.append((arms, f"{name} ({formats.percent(most.change.percent)})"))
+            said.append((arms, f"{name} ({formats.percent(most.change.percent)})"))
         elif verdicts == {Verdict.SAME}:
-            same.append(name)
-        elif verdicts <= {Verdict.OPEN, Verdict.DIRECTION_BETTER}:
-            unknown.append(name)
+            said.append((ALL_SAME, name))
         else:
-            not_better.append(name)
-    clauses = [f"{arms} {enumerated(texts)}" for arms, texts in grouped(best).items()]
-    clauses += [f"no arm is shown to be better in {enumerated(not_better)}"] if not_better else []
-    clauses += [f"all are the same in {enumerated(same)}"] if same else []
-    clauses += [f"no verdict on {enumerated(unknown)}"] if unknown else []
-    return f"**Cost**: {'; '.join(clauses)}."
+            is_unknown = verdicts <= {Verdict.OPEN, Verdict.DIRECTION_BETTER}
+            said.append((NO_VERDICT if is_unknown else NONE_BETTER, name))
+    last = (NONE_BETTER, ALL_SAME, NO_VERDICT)
+    clauses = sorted(grouped(said).items(), key=lambda clause: last.index(clause[0]) if clause[0] in last else -1)
+    return f"**Cost**: {'; '.join(f'{words} {enumerated(names)}' for words, names in clauses)}."
 
 
 def _gain(effect: Effect) -> float:

@@ -2,12 +2,12 @@
 
 import ast
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import chain
 
 from harness import arms, metrics, paired, tags
-from harness.metrics import PER_BYTE, Compared, has_one_vocabulary
+from harness.metrics import PER_BYTE, Compared
 from harness.paired import LEVEL, Tells, grouped
 from reports.comparison import overall
 from reports.comparison.compare import Comparison
@@ -20,7 +20,7 @@ from reports.comparison.statistics import Change, Verdict
 from reports.errors import some_of
 from reports.reading.store import Run, states_text
 from reports.writing import formats, tables
-from reports.writing.formats import escape, listed
+from reports.writing.formats import bullets, escape, listed
 
 WRONG = {CLASSES: "wrong on", SPANS: "wrong on", TAGS: "wrong, as a share of the words, on"}
 """What the error of an item is -> how it is said; of the others an error is no count."""
@@ -133,7 +133,7 @@ def parts(comparison: Comparison) -> list[tuple[Overall, dict[str, str]]]:
     """
     tasks, pretrainings = overall.of_tasks(comparison), overall.of_pretrainings(comparison)
     sizes = {} if tasks.sections else {"model/params_total": "parameters"}
-    by_token = all(has_one_vocabulary(run.params for run in section.runs) for section in pretrainings.sections)
+    by_token = all(section.has_one_vocabulary for section in pretrainings.sections)
     losses = OF_PRETRAININGS if by_token else [PER_BYTE.get(name, name) for name in OF_PRETRAININGS]
     both = (tasks, OF_TASKS), (pretrainings, sizes | {name: metrics.get(name).title for name in losses})
     measured = []
@@ -164,7 +164,7 @@ def sentences(comparison: Comparison) -> list[str]:
     """Markdown: a list of findings with their intervals; empty without any."""
     changes = effects(comparison)
     lines = _of_arms(comparison, changes) if by_arm(comparison) else _of_metrics(changes)
-    return _list(chain(lines, (sentence(*difference) for difference in by_items(comparison)[:MOST])))
+    return bullets(chain(lines, (sentence(*difference) for difference in by_items(comparison)[:MOST])))
 
 
 def by_arm(comparison: Comparison) -> bool:
@@ -176,12 +176,7 @@ def cautions(comparison: Comparison) -> list[str]:
     """Markdown: a list of what to be careful of; empty without any."""
     changes = effects(comparison)
     notes = _of_constants(comparison), _without_evidence(changes), _clocks(comparison), _by_probe(comparison, changes)
-    return _list(chain(*notes, _vocabularies(comparison), _unfinished(comparison)))
-
-
-def _list(lines: Iterable[str]) -> list[str]:
-    text = "\n".join(f"- {line}" for line in lines)
-    return [text] if text else []
+    return bullets(chain(*notes, _vocabularies(comparison), _unfinished(comparison)))
 
 
 def no_study(comparison: Comparison) -> list[str]:
@@ -380,7 +375,7 @@ def _clocks(comparison: Comparison) -> Iterator[str]:
 
 def _vocabularies(comparison: Comparison) -> Iterator[str]:
     """Which arms have which vocabulary where they differ, and what does not compare for that."""
-    differing = [section for section in comparison.selected if not has_one_vocabulary(run.params for run in section.runs)]
+    differing = [section for section in comparison.selected if not section.has_one_vocabulary]
     if not differing:
         return
     has_files = len({run.params.get("facts.tokenizer_file") for run in differing[0].runs}) > 1

@@ -122,6 +122,12 @@ def readable(header: list[str], rows: list[list[str]]) -> str:
     return "\n\n".join(table(lines[0], lines[1:]) for lines in turned)
 
 
+def bullets(lines: Iterable[str]) -> list[str]:
+    """A list as one paragraph; none without a line."""
+    text = "\n".join(f"- {line}" for line in lines)
+    return [text] if text else []
+
+
 def csv_file(lines: Iterable[Mapping[str, object]], columns: Sequence[str]) -> bytes:
     """Content of a CSV file with these columns, empty where there is no value; `'` stands before what looks like a formula."""
     text = io.StringIO()

@@ -4,11 +4,11 @@ from harness import arms, metrics, tags
 from harness.paired import grouped, pair, spread
 from reports.comparison import launches
 from reports.comparison.compare import Comparison, differing_settings
-from reports.comparison.labels import seeds_text
+from reports.comparison.labels import says_setting, seeds_text
 from reports.comparison.section import HEADLINE, Row, Section
 from reports.reading.store import UNSET, Run, states_text
 from reports.writing import formats, tables
-from reports.writing.formats import DASH, SHOWN_VALUES, Detail, details, escape, listed
+from reports.writing.formats import DASH, SHOWN_VALUES, Detail, bullets, details, escape, listed
 from reports.writing.tables import present, rates_by_the_wall, value_text
 
 FACT_WORDS = {
@@ -65,13 +65,11 @@ def section_notes(section: Section) -> list[str]:
 
 def without_score(comparison: Comparison, section: Section) -> list[str]:
     """Why an arm has no score here: it was not trained, or none of its runs finished (said in the task's first section)."""
-    reasons: dict[str, list[str]] = {}
-    for row in section.rows:
-        if not section.is_pretraining and not row.values(HEADLINE):
-            untrained = all(run.params.get("finetune.enabled") == "False" for run in row.runs)
-            why = "measured without training (finetune.enabled=false)" if untrained else "no run logged one"
-            reasons.setdefault(why, []).append(row.label)
-    sentences = [f"No score of {listed(labels)}: {why}." for why, labels in reasons.items()]
+    without = [row for row in section.rows if not section.is_pretraining and not row.values(HEADLINE)]
+    untrained = [row.label for row in without if all(run.params.get("finetune.enabled") == "False" for run in row.runs)]
+    others = [row.label for row in without if row.label not in untrained]
+    reasons = {"measured without training (finetune.enabled=false)": untrained, "no run logged one": others}
+    sentences = [f"No score of {listed(labels)}: {why}." for why, labels in reasons.items() if labels]
     of_task = [other for other in comparison.sections if other.task == section.task]
     if section is not of_task[0]:
         return sentences
@@ -108,18 +106,16 @@ def _paired(section: Section) -> list[str]:
 
 def _trained_otherwise(section: Section) -> list[str]:
     """Settings of training in which arms differ from the baseline beside what their label names."""
-    ours = _of_training(section.before.first)
-    differing: dict[str, list[str]] = {}
+    ours, differing = _of_training(section.before.first), []
     for row in section.rows:
         theirs = _of_training(row.first)
         texts = [
             f"{escape(key)} {escape(ours.get(key, DASH))} → {escape(theirs.get(key, DASH))}"
             for key in arms.varying([ours, theirs])
-            if not any(f" {name}=" in row.label for name in (key, arms.short_name(key)))
+            if not says_setting(row.label, key)
         ]
-        if texts:
-            differing.setdefault(", ".join(texts), []).append(row.label)
-    arms_with = "; ".join(f"{listed(labels)} ({text})" for text, labels in differing.items())
+        differing += [(", ".join(texts), row.label)] if texts else []
+    arms_with = "; ".join(f"{listed(labels)} ({text})" for text, labels in grouped(differing).items())
     text = f"Trained otherwise than the baseline {escape(section.baseline)}, beside what their names say: {arms_with}."
     return [text] if differing else []
 
@@ -331,7 +327,7 @@ def paragraphs(comparison: Comparison, section: Section, first: list[str], last:
     parts += [other_conditions] if other_conditions else []
     several = len(comparison.selected_tasks) > 1 and not section.is_pretraining
     parts.append((Detail if several else str)(tables.before_after(section)))  # the first tables have the scores of all
-    parts += ["\n".join(f"- {sentence}" for sentence in sentences)] if sentences else []
+    parts += bullets(sentences)
     tested = [f"### {tables.TESTED}", tables.differences_intro(section), differences]
     parts += details(tested) if differences else []
     return parts + details(part(section))

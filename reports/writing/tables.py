@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 from harness import arms, metrics, tags
-from harness.metrics import COUNTED_UNITS, PER_BYTE, RELATIVE_MARGIN, Direction, Metric, has_one_vocabulary
+from harness.metrics import COUNTED_UNITS, PER_BYTE, RELATIVE_MARGIN, Direction, Metric
 from harness.paired import CONFIDENCE, MOST_PAIRS, Replicate, Spread, Tells, pair
 from reports.comparison.compare import Comparison
 from reports.comparison.section import ACCURACY, FREQUENCIES, HEADLINE, LOSS, MAJORITY, RESULTS, UNIGRAM, Row, Section
@@ -49,10 +49,11 @@ def verdict_text(change: Change, unit: str) -> str:
     evidence, words = change.evidence, MARKS.get(change.verdict, "")
     if change.verdict is Verdict.SAME:
         return f"{words} {within(change, unit)}"
-    if evidence and change.verdict is Verdict.OPEN and evidence.tells is Tells.NOTHING:
-        return "no verdict: no better than the constant answer"
-    if evidence and change.verdict is Verdict.OPEN and evidence.is_too_noisy:
-        return f"no verdict: noise floor {amount(evidence, evidence.floor, unit)}"
+    if evidence and change.verdict is Verdict.OPEN:
+        if evidence.tells is Tells.NOTHING:
+            return "no verdict: no better than the constant answer"
+        if evidence.is_too_noisy:
+            return f"no verdict: noise floor {amount(evidence, evidence.floor, unit)}"
     why = lacking(change, unit) if evidence and change.verdict is Verdict.NOT_RESOLVED else ""
     return f"{words}: {why}" if why else words
 
@@ -68,14 +69,14 @@ def amount(evidence: Evidence, size: float, unit: str) -> str:
     if evidence.ratio:
         return f"{100 * math.expm1(size):.2g} %"
     if unit in SHARES:
-        return f"{formats.POINTS * size:.2g} point{'s' * (f'{formats.POINTS * size:.2g}' != '1')}"
+        points = f"{formats.POINTS * size:.2g}"
+        return f"{points} point{'s' * (points != '1')}"
     return formats.value(size, unit)
 
 
 def lacking(change: Change, unit: str) -> str:
     """Why a change is not resolved: a solved task, floor or items beyond the margin, or too few pairs; empty where unknown."""
-    evidence = change.evidence
-    replicates = change.pairs_are
+    evidence, replicates = change.evidence, change.pairs_are
     more, as_measured = "", ""  # `needs 12 seeds, 30 min more`; `7 if as measured`
     if change.needed:
         number = f"over {MOST_PAIRS:,}" if change.needed > MOST_PAIRS else f"{change.needed:,}"
@@ -88,7 +89,7 @@ def lacking(change: Change, unit: str) -> str:
         return (more or f"needs {evidence.fewest} {replicates} or more") + as_measured
     if evidence.tells is Tells.NO_EQUALITY:
         return f"both solve the task{as_measured}"
-    if change.is_below_floor:
+    if evidence.is_below_floor:
         floor = amount(evidence, evidence.floor, unit)
         return (f"noise floor {floor}" if evidence.ratio else f"one item is {floor}") + as_measured
     if change.is_below_items:
@@ -174,8 +175,8 @@ def columns(section: Section) -> list[str]:
     A pretraining's own loss is no column: losses of different objectives are not comparable.
     """
     if section.is_pretraining:
-        by_byte = () if has_one_vocabulary(run.params for run in section.runs) else PER_BYTE.values()
-        return present(section, (name for name in OF_PRETRAINING if name not in PER_BYTE.values() or name in by_byte))
+        hidden = PER_BYTE.values() if section.has_one_vocabulary else ()
+        return present(section, (name for name in OF_PRETRAINING if name not in hidden))
     scores = [name for name, metric in metrics.METRICS.items() if name.startswith("eval/") and metric.unit == "score"]
     hidden = {HEADLINE, MAJORITY, FREQUENCIES, f"eval/{section.headline}", *rates_by_the_wall(section)}
     others = [name for name in scores if name not in hidden and not name.endswith(("_low", "_high"))]
@@ -373,8 +374,7 @@ def spread_and_change(values: Spread, change: Change | None) -> Line:
     if change:
         low, high = change.interval or (None, None)
         line |= {"baseline_mean": change.baseline_mean, "change": change.absolute, "change_percent": change.percent}
-        line |= {"pairs": change.n, "pretrainings": change.pretrainings or None}
-        line |= {"ci_low": low, "ci_high": high, "noise_floor_percent": change.floor}
+        line |= {"pairs": change.n, "pretrainings": change.pretrainings or None, "pairs_needed": change.needed}
+        line |= {"ci_low": low, "ci_high": high, "noise_floor_percent": change.floor, "p_holm": change.p}
         line |= {"verdict": change.verdict.value if change.verdict else None}
-        line |= {"p_holm": change.p, "pairs_needed": change.needed}
     return line
