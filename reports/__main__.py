@@ -8,7 +8,7 @@ import traceback
 from pathlib import Path
 
 from reports.commands import COMMANDS
-from reports.errors import ReportError, unknown
+from reports.errors import ReportError, refused, unknown
 from reports.options import GC_THRESHOLDS, parse
 
 
@@ -44,12 +44,10 @@ def main(arguments: list[str] | None = None) -> int:
             errors.refuse_other_bytes(words)
             return run(words)
     except (ReportError, errors.InputError) as error:
-        print(f"python -m reports: {redact.redacted(' '.join(str(error).split()))}", file=sys.stderr)
-        return 2
+        return refused(error)
     except Exception as error:
         if errors.is_disk_full(error):
-            text = redact.redacted(" ".join(str(error).split()))
-            print(f"python -m reports: {text}: free some, and type the same command again", file=sys.stderr)
+            refused(f"{error}: free some, and type the same command again")
             return 1
         if arguments is not None or isinstance(error, BrokenPipeError):  # called by Python code, or without a reader
             raise

@@ -13,12 +13,13 @@ from typing import Any
 from harness import metrics
 from harness.metrics import PER_BYTE, has_one_vocabulary
 from reports.comparison.compare import Comparison
-from reports.comparison.overall import Overall, of_pretrainings, of_tasks
+from reports.comparison.overall import of_pretrainings, of_tasks
 from reports.comparison.section import HEADLINE, LOSS
 from reports.comparison.statistics import Change, Verdict
-from reports.errors import ReportError
+from reports.errors import ReportError, refused
 from reports.read import compare_with_first
 from reports.reading import folders
+from reports.reading.store import oldest_first
 from reports.writing import tables
 from reports.writing.formats import DASH
 
@@ -30,8 +31,14 @@ def judge(comparison: Comparison, headline: str | None = None) -> dict[str, Any]
 
     The headline is the mean score over tasks; of pretrainings the held-out masked loss, by byte where vocabularies differ.
     """
-    over, name = _headline(comparison, headline)
-    changes = {label: over.change(label, name) for label in comparison.labels if label != comparison.baseline}
+    by_token = has_one_vocabulary(run.params for run in comparison.runs)
+    names = (headline,) if headline else (HEADLINE, LOSS if by_token else PER_BYTE[LOSS])
+    candidates = [(name, over) for name in names for over in (of_tasks(comparison), of_pretrainings(comparison))]
+    having = ((name, over) for name, over in candidates if any(over.having(label, name) for label in over.labels))
+    name, over = next(having, (None, None))
+    if over is None:
+        raise ReportError(f"no run has a value of {headline or 'the headline'} (sweep.headline)")
+    changes = {label: over.change(label, name) for label in comparison.others}
     unit = metrics.get(name).unit
     texts = {
         label: f"{tables.size_text(change, unit)} {tables.verdict_text(change, unit)}" if change else DASH
@@ -45,28 +52,16 @@ def is_open(change: Change | None) -> bool:
     return change is None or (change.verdict not in RESOLVED and change.evidence is not None)
 
 
-def _headline(comparison: Comparison, name: str | None) -> tuple[Overall, str]:
-    by_token = has_one_vocabulary(run.params for run in comparison.runs)
-    for metric in (name,) if name else (HEADLINE, LOSS if by_token else PER_BYTE[LOSS]):
-        for over in (of_tasks(comparison), of_pretrainings(comparison)):
-            if any(over.having(label, metric) for label in over.labels):
-                return over, metric
-    raise ReportError(f"no run has a value of {name or 'the headline'} (sweep.headline)")
-
-
 def main() -> int:
     """0; 2 and one line on stderr for runs that cannot be judged."""
     request = json.load(sys.stdin)
     try:
-        runs = sorted(
-            (folders.run_of(Path(folder)) for folder in request["folders"]), key=lambda run: (run.started, run.run_id)
-        )
+        runs = oldest_first(folders.run_of(Path(folder)) for folder in request["folders"])
         comparison = compare_with_first(request["study"], runs, Path(request["output"]), request["baselines"])
         print(json.dumps(judge(comparison, request["headline"])))
         return 0
     except ReportError as error:
-        print(f"python -m reports: {' '.join(str(error).split())}", file=sys.stderr)
-        return 2
+        return refused(error)
 
 
 if __name__ == "__main__":

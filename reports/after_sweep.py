@@ -18,8 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from filelock import FileLock
 
-from harness import paths
-from reports.errors import ReportError
+from reports.errors import ReportError, refused
 from reports.options import GC_THRESHOLDS, parse
 
 if TYPE_CHECKING:
@@ -46,21 +45,20 @@ def update(arguments: list[str], stamp: Path) -> bool:
         write(files, options.out)
         for name in before["files"].keys() - files.keys():
             Path(options.out, name).unlink(missing_ok=True)
-        with writable(options.out):
-            _write(stamp, {"state": state, "files": _hashes(options.out, files)})
+        content = {"state": state, "files": _hashes(options.out, files)}
+        write({stamp.name: json.dumps(content, indent=1).encode()}, stamp.parent)
         return True
 
 
 def state_of(options: argparse.Namespace, runs: "StudyRuns") -> str:
     """Hash of all that shapes a report: the runs, with their tags and numbers, the arguments, the audit, and the code."""
     asked = {name: value for name, value in vars(options).items() if name not in ("uri", "out", "output", "audit")}
-    digest = hashlib.sha256(json.dumps(asked, sort_keys=True).encode())
-    digest.update(options.audit.read_bytes() if options.audit else b"")
-    for path in sorted(path for package in CODE for path in (ROOT / package).rglob("*.py")):
-        digest.update(path.read_bytes())
-    for run in runs.runs:
-        digest.update(json.dumps({one.name: getattr(run, one.name) for one in fields(run)}, sort_keys=True).encode())
-    return digest.hexdigest()
+    parts = [json.dumps(asked, sort_keys=True).encode(), options.audit.read_bytes() if options.audit else b""]
+    parts += [path.read_bytes() for package in CODE for path in sorted((ROOT / package).rglob("*.py"))]
+    parts += [
+        json.dumps({one.name: getattr(run, one.name) for one in fields(run)}, sort_keys=True).encode() for run in runs.runs
+    ]
+    return hashlib.sha256(b"".join(parts)).hexdigest()
 
 
 def _hashes(folder: Path, names: Any) -> dict[str, str]:
@@ -81,11 +79,6 @@ def _read(stamp: Path) -> dict[str, Any]:
         return {"state": None, "files": {}}
 
 
-def _write(stamp: Path, content: dict[str, Any]) -> None:
-    with paths.replaced(stamp) as temporary:
-        temporary.write_text(json.dumps(content, indent=1))
-
-
 def main() -> int:
     """0; 2 and one line on stderr for what `python -m reports` refuses."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the sweep decides when Ctrl-C is pressed
@@ -94,8 +87,7 @@ def main() -> int:
         print(json.dumps("written" if update(request["arguments"], Path(request["stamp"])) else "current"))
         return 0
     except ReportError as error:
-        print(f"python -m reports: {' '.join(str(error).split())}", file=sys.stderr)
-        return 2
+        return refused(error)
 
 
 if __name__ == "__main__":

@@ -27,11 +27,11 @@ from reports.render import Files
 from reports.report import audit_of, read, rendered, write
 from reports.writing.plots import CURVE_POINTS
 
-TEXT, NUMBERS = pyarrow.map_(pyarrow.string(), pyarrow.string()), pyarrow.map_(pyarrow.string(), pyarrow.float64())
-COLUMNS = {"run_id": pyarrow.string(), "name": pyarrow.string(), "study": pyarrow.string(), "started": pyarrow.int64()}
-COLUMNS |= {"tags": TEXT, "params": TEXT, "metrics": NUMBERS}
-COLUMNS |= {"record": pyarrow.string(), "config": pyarrow.string(), "result": pyarrow.string()}
-CURVE = {"run_id": pyarrow.string(), "metric": pyarrow.string(), "step": pyarrow.int64(), "value": pyarrow.float64()}
+TEXT, NUMBER, INTEGER = pyarrow.string(), pyarrow.float64(), pyarrow.int64()
+TEXTS_OF, NUMBERS_OF = pyarrow.map_(TEXT, TEXT), pyarrow.map_(TEXT, NUMBER)
+COLUMNS = {"run_id": TEXT, "name": TEXT, "study": TEXT, "started": INTEGER}
+COLUMNS |= {"tags": TEXTS_OF, "params": TEXTS_OF, "metrics": NUMBERS_OF, "record": TEXT, "config": TEXT, "result": TEXT}
+CURVE = {"run_id": TEXT, "metric": TEXT, "step": INTEGER, "value": NUMBER}
 LEFT_OUT = (
     "weights, checkpoints, logs, prepared data but its texts; tags with the names of machine and user; "
     "the folders of the runs and of the data"
@@ -92,8 +92,7 @@ def archive(options: argparse.Namespace) -> Files:
         data, thinned = pack(runs, lean)
     data |= {AUDIT: audit.read_bytes()} if (audit := audit_of(options, runs)) else {}
     content = {"study": options.study, "options": words_of(options), "lean": lean, "pictures": pictures}
-    content |= {"left_out": LEFT_OUT, "thinned": thinned}
-    content |= {"data": hashes(data), "report": {}}
+    content |= {"left_out": LEFT_OUT, "thinned": thinned, "data": hashes(data), "report": {}}
     with tempfile.TemporaryDirectory() as scratch:
         write(data | {MANIFEST: json.dumps(content).encode()}, Path(scratch))
         report = report_of(Path(scratch))
@@ -140,12 +139,11 @@ def pack(runs: StudyRuns, lean: bool) -> tuple[Files, dict[str, Any]]:
             )
             predictions.setdefault(name, []).append(table)
         texts |= _texts(run, runs.reader.output)
-    files = {RUNS: _parquet(pyarrow.Table.from_pylist(rows, pyarrow.schema(COLUMNS)))}
-    files[CURVES] = _parquet(pyarrow.Table.from_pylist(curves, pyarrow.schema(CURVE)))
-    files |= {
-        name: _parquet(pyarrow.concat_tables(tables, promote_options="permissive")) for name, tables in predictions.items()
-    }
-    files |= {TEXTS: _parquet(pyarrow.concat_tables(texts.values()))} if texts else {}
+    tables = {RUNS: pyarrow.Table.from_pylist(rows, pyarrow.schema(COLUMNS))}
+    tables[CURVES] = pyarrow.Table.from_pylist(curves, pyarrow.schema(CURVE))
+    tables |= {name: pyarrow.concat_tables(each, promote_options="permissive") for name, each in predictions.items()}
+    tables |= {TEXTS: pyarrow.concat_tables(texts.values())} if texts else {}
+    files = {name: _parquet(table) for name, table in tables.items()}
     if missing := folders.not_run(runs.study, runs.reader.output):
         plan = [{"title": title, "folder": f"{runs.study}/{number}"} for number, title in enumerate(missing)]
         files[paths.PLAN] = json.dumps({"": {"time": 0, "runs": plan}}).encode()
@@ -156,7 +154,6 @@ def _row(run: Run, study: str, output: Path | None) -> dict[str, Any]:
     """A row of COLUMNS, without what names the machine, the user or the folder of the run."""
     folder = folders.folder_of(run, output)
     record = folders.record_of(folder) if folder else {}
-    texts = {name: folder / name if folder else None for name in ("config.yaml", folders.RESULT)}
     recorded = [path for key in ("output", "data.root") if (path := Path(run.params.get(key, ""))).is_absolute()]
     places = [f"{path.absolute().parent}/" for path in (*([output] if output else []), *recorded)]
 
@@ -166,6 +163,7 @@ def _row(run: Run, study: str, output: Path | None) -> dict[str, Any]:
 
     kept = {key: value for key, value in record.items() if key not in ("tags", "parameters", "files")}
     kept["inputs"] = {key: value for key, value in record.get("inputs", {}).items() if key != "pretrained"}  # a folder
+    paths_of = {"config": folder / "config.yaml", "result": folder / folders.RESULT} if folder else {}
     return {
         "run_id": run.run_id,
         "name": run.name,
@@ -177,7 +175,7 @@ def _row(run: Run, study: str, output: Path | None) -> dict[str, Any]:
         "params": {key: shortened(value) for key, value in run.params.items() if key != "output"},
         "metrics": run.metrics,
         "record": json.dumps(kept) if folder else None,
-    } | {Path(name).stem: shortened(path.read_text()) if path and path.is_file() else None for name, path in texts.items()}
+    } | {name: shortened(path.read_text()) for name, path in paths_of.items() if path.is_file()}
 
 
 def curves_of(reader: Reader, run: Run, lean: bool) -> Iterator[tuple[str, list[tuple[int, float]], int]]:

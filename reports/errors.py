@@ -1,11 +1,25 @@
 """The one kind of error that a user sees: one line, no traceback."""
 
 import difflib
-from collections.abc import Iterable
+import sys
+from collections.abc import Iterable, Sequence
 
 
 class ReportError(Exception):
     """What was given, what was expected and the valid choices."""
+
+
+def refused(error: object) -> int:
+    """Says it on stderr, in one line without passwords; the exit code of a wrong input."""
+    from harness.redact import redacted  # of ours: by now a folder `harness` of the working directory is left out
+
+    print(f"python -m reports: {redacted(' '.join(str(error).split()))}", file=sys.stderr)
+    return 2
+
+
+def some_of(texts: Sequence[str], most: int, between: str = ", ") -> str:
+    """`a, b and 3 more`: of more than `most` the first ones."""
+    return between.join(texts[:most]) + (f" and {len(texts) - most} more" if len(texts) > most else "")
 
 
 def unknown(kind: str, name: str, choices: Iterable[str], near: list[str] | None = None) -> ReportError:

@@ -1,12 +1,11 @@
 """A study as a pandas DataFrame, for notebooks: one row a run."""
 
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 
 import pandas as pd
 
 from harness import metrics, tags
-from reports.comparison.compare import Comparison, differing_settings
+from reports.comparison.compare import differing_settings
 from reports.comparison.section import RESULTS
 from reports.read import compare_with_any, read
 from reports.reading import folders
@@ -29,6 +28,8 @@ NAMED = ("model_name", "scale_name", "task.name")
 """Parameters that are columns of the identity."""
 
 SUPERSEDED, OTHER_CONDITIONS = "superseded", "other conditions"
+Place = tuple[str, str, str | None]
+"""Label of the arm, hash of the conditions, and why a finished run does not count."""
 
 
 def load(
@@ -38,16 +39,21 @@ def load(
     names = [study] if isinstance(study, str) else list(study or ())
     found = read(uri, names, where)
     runs = [run for run in found.runs if not run.is_aa_replicate]
-    places = _places(compare_with_any(found.study, found.runs, along))
+    places: dict[str, Place] = {}
+    comparison = compare_with_any(found.study, found.runs, along)
+    for section in comparison.sections if comparison else ():
+        for row in section.rows:
+            why = None if section in comparison.selected else OTHER_CONDITIONS
+            places |= {run.run_id: (row.label, section.conditions, why) for run in row.runs}
+            places |= {run.run_id: (row.label, section.conditions, SUPERSEDED) for run in row.superseded}
     differing = [key for key in differing_settings(runs) if key not in NAMED]
     used = [name for name in RESULTS if any(name in run.metrics for run in runs)]
-    rows = [
-        _identity(run, places.get(run.run_id))
-        | {"run_id": run.run_id, "folder": None if found.reader.is_unpacked else _folder(run, found.reader.output)}
-        | {key: run.params.get(key) for key in differing}
-        | {name: run.metrics.get(name) for name in used}
-        for run in runs
-    ]
+    rows = []
+    for run in runs:
+        folder = None if found.reader.is_unpacked else folders.folder_of(run, found.reader.output)
+        row = _identity(run, places.get(run.run_id)) | {"run_id": run.run_id, "folder": str(folder) if folder else None}
+        row |= {key: run.params.get(key) for key in differing}
+        rows.append(row | {name: run.metrics.get(name) for name in used})
     frame = pd.DataFrame(rows)
     frame["started"] = pd.to_datetime(frame["started"], unit="ms", utc=True)
     for name in (*SEEDS, *differing):
@@ -55,21 +61,6 @@ def load(
     frame[used] = frame[used].astype(float)
     frame.attrs = {"study": found.study, "units": {name: metrics.get(name).unit for name in used}}
     return frame
-
-
-Place = tuple[str, str, str | None]
-"""Label of the arm, hash of the conditions, and why a finished run does not count."""
-
-
-def _places(comparison: Comparison | None) -> dict[str, Place]:
-    """By run id, of finished runs."""
-    places: dict[str, Place] = {}
-    for section in comparison.sections if comparison else ():
-        for row in section.rows:
-            why = None if section in comparison.selected else OTHER_CONDITIONS
-            places |= {run.run_id: (row.label, section.conditions, why) for run in row.runs.values()}
-            places |= {run.run_id: (row.label, section.conditions, SUPERSEDED) for run in row.superseded}
-    return places
 
 
 def _identity(run: Run, place: Place | None) -> dict[str, object]:
@@ -91,8 +82,3 @@ def _numbers(texts: pd.Series) -> pd.Series:
         return known.astype(float) if known.isna().all() else pd.to_numeric(known)
     except ValueError:
         return texts
-
-
-def _folder(run: Run, output: Path | None) -> str | None:
-    folder = folders.folder_of(run, output)
-    return str(folder) if folder else None

@@ -13,12 +13,8 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     """The command line; ReportError for a wrong option."""
     listed = "; ".join(f"{name}: {text}" for name, (_, text) in COMMANDS.items())
     parser = Parser("", "Compare the arms of a study with its baseline.", f"Commands: {listed}")
-    parser.add_argument(
-        "--study",
-        metavar="NAME",
-        action="append",
-        default=[],
-        help="MLflow experiment to report on; several are joined (default: the newest with a finished run)",
+    parser.add_list(
+        "--study", "NAME", "MLflow experiment to report on; several are joined (default: the newest with a finished run)"
     )
     parser.add_argument("--out", metavar="DIR", type=Path, help="where to write (default: reports/<study> in --output)")
     add_comparison(parser)
@@ -31,14 +27,9 @@ def add_comparison(parser: Parser) -> None:
     """Options that say what the report compares."""
     add_where(parser)
     of_baseline = "arm that the others are compared with; of several the first that there is (default: base)"
-    parser.add_argument("--baseline", metavar="NAME", action="append", default=[], help=of_baseline)
+    parser.add_list("--baseline", "NAME", of_baseline)
     of_audit = "verdicts on claims (default: audit/audit.json in --output)"
     parser.add_argument("--audit", metavar="FILE", type=Path, help=of_audit)
     parser.add_argument("--with-wnli", action="store_true", help="count WNLI in the average over GLUE (default: left out)")
-    parser.add_argument(
-        "--target",
-        metavar="METRIC=NUMBER",
-        action="append",
-        default=[],
-        help="quality whose cost is shown, such as pretrain/masked_loss=6.5; may be repeated (default: the baseline's end)",
-    )
+    of_target = "quality whose cost is shown, such as pretrain/masked_loss=6.5; may be repeated (default: the baseline's end)"
+    parser.add_list("--target", "METRIC=NUMBER", of_target)

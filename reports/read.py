@@ -70,8 +70,7 @@ def read(uri: str | None, studies: Sequence[str] = (), condition: str | None = N
     if condition is not None:
         runs = where.keep(runs, condition)
     runs = store.with_launches(reader, runs)
-    everything = sorted([*runs, *store.follow(reader, runs)], key=lambda run: (run.started, run.run_id))
-    return StudyRuns(reader, " + ".join(names), everything)
+    return StudyRuns(reader, " + ".join(names), store.oldest_first([*runs, *store.follow(reader, runs)]))
 
 
 def _newest(reader: Reader) -> str:

@@ -95,19 +95,25 @@ class Report:
     lines: list[Line]  # results of all arms, for those formats that have them
 
     @property
-    def text(self) -> str:
+    def title(self) -> str:
+        return f"Report: {self.study.comparison.study}"
+
+    @property
+    def paragraphs(self) -> list[str]:
         """The whole report as Markdown."""
-        return self._joined([part for one in self.chapters for part in one.paragraphs])
+        return [f"# Report: {escape(self.study.comparison.study)}", *(part for one in self.chapters for part in one.paragraphs)]
+
+    @property
+    def text(self) -> str:
+        """All paragraphs."""
+        return "\n\n".join(self.paragraphs) + "\n"
 
     @property
     def brief(self) -> str:
         """Without detail."""
-        every = [part for one in self.chapters for part in one.paragraphs]
-        kept = [part for part in every if not isinstance(part, Detail)]
-        return self._joined([*kept, *([LEFT_OUT] if len(kept) < len(every) else [])])
-
-    def _joined(self, paragraphs: list[str]) -> str:
-        return "\n\n".join([f"# Report: {escape(self.study.comparison.study)}", *paragraphs]) + "\n"
+        kept = [part for part in self.paragraphs if not isinstance(part, Detail)]
+        left_out = [LEFT_OUT] if len(kept) < len(self.paragraphs) else []
+        return "\n\n".join([*kept, *left_out]) + "\n"
 
     @property
     def files(self) -> Files:
@@ -120,29 +126,14 @@ class Report:
         return [*self.lines, *(line for one in self.chapters for line in one.summary)]
 
 
-def _markdown(report: Report) -> Files:
-    return {"report.md": report.brief.encode()} | report.files
-
-
 def _html(report: Report) -> Files:
-    title = f"Report: {report.study.comparison.study}"
-    folded = {
-        part for one in report.chapters for part in one.paragraphs if isinstance(part, Detail) and part.startswith("### ")
-    }
-    return {"report.html": page(title, report.text, report.files, folded)}
+    folded = {part for part in report.paragraphs if isinstance(part, Detail) and part.startswith("### ")}
+    return {"report.html": page(report.title, report.text, report.files, folded)}
 
 
 def _csv(report: Report) -> Files:
     tables = {name: content for name, content in report.files.items() if name.endswith(".csv")}
     return {"summary.csv": csv_file(report.summary, list(COLUMNS))} | tables
-
-
-def _parquet(report: Report) -> Files:
-    return {"summary.parquet": parquet_file(report.summary)}
-
-
-def _latex(report: Report) -> Files:
-    return {"report.tex": latex.document(f"Report: {report.study.comparison.study}", report.text)}
 
 
 def _png(report: Report) -> Files:
@@ -153,11 +144,11 @@ def _png(report: Report) -> Files:
 
 
 FORMATS: dict[str, Callable[[Report], Files]] = {
-    "md": _markdown,
+    "md": lambda report: {"report.md": report.brief.encode()} | report.files,
     "html": _html,
     "csv": _csv,
-    "latex": _latex,
-    "parquet": _parquet,
+    "latex": lambda report: {"report.tex": latex.document(report.title, report.text)},
+    "parquet": lambda report: {"summary.parquet": parquet_file(report.summary)},
     "png": _png,
 }
 """Name for `--format` -> the files of that format, the one to open first."""

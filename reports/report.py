@@ -3,7 +3,6 @@
 import argparse
 import contextlib
 import os
-import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,13 +22,13 @@ from reports.render import Files
 
 
 def default_out(study: str, output: str = "multirun") -> Path:
-    """A folder for each study, with unusual characters of its name replaced."""
-    return Path(output, "reports", re.sub(r"[^\w.-]|^\.+", "_", study))
+    """A folder for each study, with unusual characters of its name replaced; relative where `output` is."""
+    return Path(output, "reports", paths.report_folder(output, study).name)
 
 
 def audit_of(options: argparse.Namespace, runs: StudyRuns) -> Path | None:
     """The audit that the options name, else the last one beside the runs; None without one. ReportError for a missing one."""
-    path = options.audit or Path(runs.reader.output or options.output, "audit", "audit.json")
+    path = options.audit or paths.audit_file(str(runs.reader.output or options.output))
     if options.audit and not path.is_file():
         raise ReportError(f"--audit {str(path)!r}: expected the file that `python -m harness audit` wrote")
     return path if path.is_file() else None

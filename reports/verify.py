@@ -10,7 +10,7 @@ import io
 import json
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -138,8 +138,7 @@ def answers(kind: TaskKind, columns: Mapping[str, np.ndarray], names: list[str])
 
 def parts_of(name: str, text: str) -> list[tuple[int, float | str]]:
     """Line, and number or mark of a report or number or text of a cell."""
-    is_csv = name.endswith(".csv")
-    rows: Iterable[list[str]] = csv.reader(io.StringIO(text)) if is_csv else map(PARTS.findall, text.splitlines())
+    rows = csv.reader(io.StringIO(text)) if name.endswith(".csv") else map(PARTS.findall, text.splitlines())
     return [(line, _number(part)) for line, parts in enumerate(rows, 1) for part in parts]
 
 

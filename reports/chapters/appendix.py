@@ -7,14 +7,15 @@ from datetime import UTC, datetime
 
 from harness import tags
 from harness.metrics import HIGHEST_FLOOR, MARGINS, RELATIVE_MARGIN
-from harness.paired import CONFIDENCE, FEWEST_REPLICATES
+from harness.paired import CONFIDENCE, FEWEST_REPLICATES, grouped
 from reports.comparison.compare import Comparison, Study
 from reports.comparison.labels import in_order, seed_order
 from reports.comparison.statistics import FEWEST_EXACT
+from reports.errors import some_of
 from reports.reading import folders
-from reports.reading.store import Run
+from reports.reading.store import Run, oldest_first
 from reports.writing import formats
-from reports.writing.formats import DASH, POINTS, Chapter, details, escape, listed
+from reports.writing.formats import DASH, POINTS, SHOWN_VALUES, Chapter, details, escape, listed
 
 NOT_RUN = "Planned and not started, {count} of them; a budget of time (`sweep.budget_minutes`) leaves such runs out: {names}."
 MOST_RUNS = 50
@@ -26,15 +27,13 @@ def left_out(study: Study) -> Chapter:
     runs = [(run, run.status) for run in study.comparison.left_out]
     runs += [(run, SUPERSEDED) for run in study.comparison.superseded]
     missing = folders.not_run(study.comparison.study, study.output)
-    more = f" and {len(missing) - MOST_RUNS} more" if len(missing) > MOST_RUNS else ""
-    names = "; ".join(map(escape, missing[:MOST_RUNS])) + more
-    paragraphs = [NOT_RUN.format(count=len(missing), names=names)] if missing else []
-    if runs:
-        rows = [
-            [run.name, *(run.tags.get(tag, DASH) for tag in (tags.ARM, tags.TASK, tags.SEED)), state] for run, state in runs
-        ]
-        rows = [[escape(text) for text in row] for row in rows]
-        paragraphs.insert(0, formats.table(["run", "arm", "task", "seed", "state"], rows, left=5))
+    rows = [
+        [escape(text) for text in (run.name, *(run.tags.get(tag, DASH) for tag in (tags.ARM, tags.TASK, tags.SEED)), state)]
+        for run, state in runs
+    ]
+    paragraphs = [formats.table(["run", "arm", "task", "seed", "state"], rows, left=5)] if rows else []
+    names = some_of([*map(escape, missing)], MOST_RUNS, "; ")
+    paragraphs += [NOT_RUN.format(count=len(missing), names=names)] if missing else []
     return Chapter(["## Runs that do not count", *paragraphs] if paragraphs else [])
 
 
@@ -75,7 +74,7 @@ k, M, G, T and P are powers of ten (1 MB = 10^6 bytes); one multiply-add is 2 FL
 OF_ONE = """\
 A value is the mean over replicates, ± its sample standard deviation where there are several (of latency and inference
 throughput over launches). Replicates are pretrainings and the fine-tunings that start from each. Means of times, rates and
-memories are geometric. {arm} is the only arm: with another one in the study (`-m model=A,B`) the report compares them. –
+memories are geometric. {baseline} is the only arm: with another one in the study (`-m model=A,B`) the report compares them. –
 is what was not measured.
 
 k, M, G, T and P are powers of ten (1 MB = 10^6 bytes); one multiply-add is 2 FLOP."""
@@ -83,11 +82,9 @@ k, M, G, T and P are powers of ten (1 MB = 10^6 bytes); one multiply-add is 2 FL
 
 def legend(study: Study) -> Chapter:
     """Always there; of one arm alone without what compares."""
-    if len(study.comparison.labels) == 1:
-        return Chapter(details(["## How to read the tables", OF_ONE.format(arm=escape(study.comparison.labels[0]))]))
     score, nats, bits = POINTS * MARGINS["score"].size, MARGINS["nats"].size, MARGINS["bits/byte"].size
     absolute = f"{score:g} point of a score or a share, {nats:g} nats, {bits:g} bits a byte"
-    text = MARKS.format(
+    text = (OF_ONE if len(study.comparison.labels) == 1 else MARKS).format(
         baseline=escape(study.comparison.baseline),
         level=100 * (1 - CONFIDENCE),
         inner=100 * (2 * CONFIDENCE - 1),
@@ -111,9 +108,8 @@ AGAIN = ("rerun=true", "sweep.retime=true", "sweep.quiet=true", "-q", "--quiet")
 
 def reproduce(study: Study) -> Chapter:
     """One row a command; empty where no run says its own."""
-    comparison = study.comparison
-    labels = {run.run_id: row.label for part in comparison.sections for row in part.rows for run in row.runs.values()}
-    rows = []
+    comparison, rows = study.comparison, []
+    labels = {run.run_id: row.label for part in comparison.sections for row in part.rows for run in row.runs}
     for command, runs in commands(run for run in comparison.runs if not run.elsewhere).items():
         arms = in_order({labels[run.run_id] for run in runs}, comparison.baseline)
         rows.append([listed(arms, most=MOST_ARMS), str(len(runs)), f"`{escape_code(command)}`"])
@@ -122,12 +118,12 @@ def reproduce(study: Study) -> Chapter:
 
 def commands(runs: Iterable[Run]) -> dict[str, list[Run]]:
     """Command for a shell -> its runs, oldest first; passwords in it are hidden."""
-    by_command: dict[str, list[Run]] = {}
-    for run in sorted(runs, key=lambda run: (run.started, run.run_id)):
-        if command := run.tags.get(tags.COMMAND):
-            words = [word for word in shlex.split(command) if word.lstrip("+") not in AGAIN]
-            by_command.setdefault(shlex.join(["python", "-m", *words]), []).append(run)
-    return by_command
+    typed = ((shlex.split(run.tags.get(tags.COMMAND, "")), run) for run in oldest_first(runs))
+    return grouped(
+        (shlex.join(["python", "-m", *(word for word in words if word.lstrip("+") not in AGAIN)]), run)
+        for words, run in typed
+        if words
+    )
 
 
 def escape_code(text: str) -> str:
@@ -148,20 +144,26 @@ def conditions(study: Study) -> Chapter:
 def header(comparison: Comparison) -> str:
     """What was run on what, as a Markdown list."""
     runs = comparison.runs
+
+    def first_of(values: Iterable[str]) -> str:
+        return listed(values, most=SHOWN_VALUES)
+
     recorded = [run.params.get("environment.load_average", "") for run in runs]
     loads = [float(value) for value in recorded if value.replace(".", "", 1).isdigit()]
     commits = [run.tags.get(tags.GIT_COMMIT, "not recorded")[:12] for run in runs]
     dirty = [" with uncommitted changes" * (run.tags.get(tags.GIT_DIRTY) == "true") for run in runs]
+    of_pretraining = sorted({run.replicate.pretrain_seed for run in runs} - {""}, key=seed_order)
+    seeds = listed(sorted({run.replicate.seed for run in runs if not run.is_pretraining}, key=seed_order))
     facts = {
         "study": escape(comparison.study),
         "newest run": f"{datetime.fromtimestamp(max(run.started for run in runs) / 1000, UTC):%Y-%m-%d %H:%M} UTC",
         "baseline": escape(comparison.baseline),
-        "arms": listed(comparison.labels, most=None),
-        "tasks": listed((section.task for section in comparison.sections if not section.is_pretraining), most=None) or "none",
-        "seeds": _seeds(runs),
+        "arms": listed(comparison.labels),
+        "tasks": listed(section.task for section in comparison.tasks) or "none",
+        "seeds": f"{seeds or 'none'} (of pretraining: {listed(of_pretraining)})" if of_pretraining else seeds,
         "runs": f"{len(runs)} counted, {len(comparison.left_out)} left out",
-        "hardware": listed(run.tags.get(tags.HARDWARE, "not recorded") for run in runs),
-        "code": listed(map("".join, zip(commits, dirty, strict=True))),
+        "hardware": first_of(run.tags.get(tags.HARDWARE, "not recorded") for run in runs),
+        "code": first_of(map("".join, zip(commits, dirty, strict=True))),
         "load average": f"{min(loads):.1f} to {max(loads):.1f}" if loads else "not recorded",
     }
     if comparison.superseded:
@@ -170,17 +172,10 @@ def header(comparison: Comparison) -> str:
     if set(counters) == {"None"}:
         facts["energy"] = "not available, no counter on this machine (or none that may be read)"
     elif None not in counters:
-        facts["energy"] = "counted by " + listed("no counter" if name == "None" else name for name in counters)
+        facts["energy"] = "counted by " + first_of("no counter" if name == "None" else name for name in counters)
     facts["versions"] = ", ".join(
-        f"{escape(key.removeprefix('environment.'))} {listed(run.params.get(key, 'not recorded') for run in runs)}"
+        f"{escape(key.removeprefix('environment.'))} {first_of(run.params.get(key, 'not recorded') for run in runs)}"
         for key in sorted({key for run in runs for key in run.params if key.startswith("environment.")})
         if key.removeprefix("environment.") not in SHOWN_ELSEWHERE
     )
     return "\n".join(f"- **{name}**: {fact}" for name, fact in facts.items())
-
-
-def _seeds(runs: list[Run]) -> str:
-    """Seeds of fine-tunings, and of pretrainings where there are any."""
-    pretrainings = sorted({run.replicate.pretrain_seed for run in runs} - {""}, key=seed_order)
-    seeds = listed(sorted({run.replicate.seed for run in runs if not run.is_pretraining}, key=seed_order), most=None)
-    return f"{seeds or 'none'} (of pretraining: {listed(pretrainings, most=None)})" if pretrainings else seeds

@@ -15,7 +15,7 @@ from harness.paired import grouped
 from reports.comparison.compare import Study
 from reports.errors import ReportError
 from reports.writing import formats, plots
-from reports.writing.formats import DASH, Chapter, escape
+from reports.writing.formats import DASH, SHOWN_VALUES, Chapter, bullets, escape, listed
 from reports.writing.plots import arm_styles, grid, handle, legend
 
 HEADING = "## Claims and what is measured here"
@@ -34,10 +34,10 @@ def chapter(study: Study) -> Chapter:
     claims = _read(study.options.audit)
     intro = INTRO.format(
         count=len(claims),
-        days=formats.listed(
-            sorted(datetime.fromtimestamp(claim["time"] / 1000, tz=UTC).date().isoformat() for claim in claims)
+        days=listed(
+            sorted(f"{datetime.fromtimestamp(claim['time'] / 1000, tz=UTC):%Y-%m-%d}" for claim in claims), most=SHOWN_VALUES
         ),
-        machines=formats.listed(claim["machine"] for claim in claims),
+        machines=listed((claim["machine"] for claim in claims), most=SHOWN_VALUES),
         verdicts=", ".join(f"{count} {text}" for text, count in Counter(claim["verdict"] for claim in claims).most_common()),
     )
     paragraphs = [HEADING, intro]
@@ -51,8 +51,7 @@ def chapter(study: Study) -> Chapter:
     notes = [escape(f"{reading['name']}: {reading['note']}") for reading in readings if reading["note"]]
     commands = [f"`{reading['command']}`" for reading in readings if reading["command"]]
     for heading, lines in (("How it was measured:", notes), (COMMANDS, commands)):
-        listed = "\n".join(f"- {line}" for line in dict.fromkeys(lines))
-        paragraphs += [f"{heading}\n\n{listed}"] if lines else []
+        paragraphs += [heading, *bullets(dict.fromkeys(lines))] if lines else []
     return Chapter(paragraphs, files)
 
 
@@ -116,8 +115,7 @@ def _line(reading: dict[str, Any]) -> dict[int, dict[str, Any]]:
 
 def panels(readings: list[dict[str, Any]]) -> Figure | None:
     """One for what is counted and one for what is timed; None without a curve."""
-    groups = {kind: [reading for reading in readings if reading["measure"] == kind] for kind in KINDS}
-    groups = {kind: of_kind for kind, of_kind in groups.items() if of_kind}
+    groups = {kind: of_kind for kind in KINDS if (of_kind := [reading for reading in readings if reading["measure"] == kind])}
     if not groups:
         return None
     styles = arm_styles(["", *(reading["name"] for reading in readings)])

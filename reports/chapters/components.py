@@ -10,7 +10,7 @@ from matplotlib.patches import Patch
 from harness import metrics
 from reports.comparison.compare import Comparison, Study
 from reports.comparison.section import Row, Section
-from reports.writing import formats, plots, tables
+from reports.writing import formats, plots
 from reports.writing.formats import DASH, Chapter, Detail, details, escape
 from reports.writing.plots import axis_unit, grid, short_names
 from reports.writing.tables import present
@@ -145,7 +145,7 @@ def _on_weights(section: Section) -> list[Row]:
 
 
 def _is_trained(row: Row) -> bool:
-    return not row.mean("model/params_derived") and any(run.origin is not None for run in row.runs.values())
+    return not row.mean("model/params_derived") and any(run.origin is not None for run in row.runs)
 
 
 def groups(comparison: Comparison) -> list[tuple[str, str, Section]]:
@@ -164,7 +164,7 @@ def groups(comparison: Comparison) -> list[tuple[str, str, Section]]:
             elif counts:
                 shared.append((counts, [section]))
         for _, sections in shared:
-            names = ", ".join(tables.section_name(comparison, section) for section in sections)
+            names = ", ".join(escape(section.name) for section in sections)
             tables_of_parts.append((where + (f": {names}" if len(shared) > 1 else ""), phase, sections[0]))
     return tables_of_parts
 

@@ -12,19 +12,18 @@ from dataclasses import dataclass
 from harness import metrics
 from harness.metrics import Direction
 from harness.paired import Replicate, compare_paired, spread
-from reports.comparison.compare import Comparison, Study
+from reports.comparison.compare import Study
 from reports.comparison.section import Row, Section, are_comparable
 from reports.errors import ReportError, unknown
+from reports.reading.store import Run
 from reports.writing import formats
 from reports.writing.formats import DASH, SHARES, Chapter, details, escape, listed
-from reports.writing.tables import section_name
 
 MEASURES = ("pretrain/masked_loss", "pretrain/masked_accuracy", "tune/score", "eval/score")
 """Metrics that are evaluated while training and mean the same for every arm."""
 STEPS = "steps"
 QUANTITIES = {"tokens": "tokens", "time": "duration_s", "FLOPs": "flops", "energy": "energy_j"}
-COSTS = {phase: {cost: f"{phase}/{name}" for cost, name in QUANTITIES.items()} for phase in ("pretrain", "finetune")}
-"""Phase -> cost -> its cumulative curve, logged at the steps of the evaluations."""
+"""Cost -> its cumulative curve in a phase, logged at the steps of the evaluations."""
 UNITS = {STEPS: "steps", "tokens": "tokens", "time": "s", "FLOPs": "FLOP", "energy": "J"}
 INTRO = """\
 What was spent up to the first evaluation that met the target: mean over replicates ± standard deviation, and below it how many
@@ -47,6 +46,12 @@ class Target:
     def sign(self) -> int:
         """-1 where less is better: `sign * value` grows with quality."""
         return -1 if metrics.get(self.metric).direction is Direction.LOWER else 1
+
+    @property
+    def costs(self) -> dict[str, str]:
+        """Cost -> the metric that is its curve, in the phase of this quality."""
+        phase = "pretrain" if self.metric.startswith("pretrain/") else "finetune"
+        return {cost: f"{phase}/{name}" for cost, name in QUANTITIES.items()}
 
     def met(self, value: float) -> bool:
         """Whether this value is as good or better."""
@@ -82,13 +87,9 @@ def parse(texts: Iterable[str]) -> list[Target]:
     return targets
 
 
-def phase(measure: str) -> str:
-    """The phase whose costs are those of this measure."""
-    return "pretrain" if measure.startswith("pretrain/") else "finetune"
-
-
-def evaluations(curve: dict[int, float]) -> dict[int, float]:
+def evaluations(study: Study, run: Run, metric: str) -> dict[int, float]:
     """The points of a curve that were evaluated while training; none where the end is all there is."""
+    curve = study.curve(metric).get(run.run_id, {})
     evaluated = {step: value for step, value in curve.items() if step > 0}  # what has no step was logged at step 0
     return evaluated if len(evaluated) > 1 else {}
 
@@ -134,12 +135,13 @@ class Paid:
 
 def paid(row: Row, target: Target, study: Study) -> Paid | None:
     """None where no run of the row has a curve of evaluations."""
-    names, reaches, best = COSTS[phase(target.metric)], {}, {}
-    for replicate, run in row.runs.items():
-        if curve := evaluations(study.curve(target.metric).get(run.run_id, {})):
-            costs = {cost: study.curve(name).get(run.run_id, {}) for cost, name in names.items() if name in metrics.METRICS}
-            reaches[replicate] = reach(curve, costs, target)
-            best[replicate] = max(curve.values(), key=lambda value: target.sign * value)
+    reaches, best = {}, {}
+    for run in row.runs:
+        if curve := evaluations(study, run, target.metric):
+            names = {cost: name for cost, name in target.costs.items() if name in metrics.METRICS}
+            costs = {cost: study.curve(name).get(run.run_id, {}) for cost, name in names.items()}
+            reaches[run.replicate] = reach(curve, costs, target)
+            best[run.replicate] = max(curve.values(), key=lambda value: target.sign * value)
     return Paid(row.label, reaches, best) if reaches else None
 
 
@@ -148,9 +150,9 @@ def default_target(section: Section, study: Study) -> Target | None:
 
     Of pretraining the loss: accuracy does not move while the loss falls, where the most frequent token is the answer.
     """
-    runs = section.before.runs.values() if section.before else ()
+    runs = section.before.runs if section.before else ()
     for name in ("pretrain/masked_loss",) if section.is_pretraining else ("tune/score", "eval/score"):
-        curves = [curve for run in runs if (curve := evaluations(study.curve(name).get(run.run_id, {})))]
+        curves = [curve for run in runs if (curve := evaluations(study, run, name))]
         if curves:
             targets = [Target(name, curve[max(curve)]) for curve in curves]
             return min(targets, key=lambda target: target.sign * target.value)
@@ -182,33 +184,31 @@ def ratio(before: Paid, after: Paid, cost: str) -> Ratio | None:
 
 def chapter(study: Study) -> Chapter:
     """Empty where nothing was evaluated while training; ReportError for a target of which no run has a curve."""
-    comparison, targets = study.comparison, parse(study.options.targets)
-    rows = [row for section in comparison.sections for row in section.rows]
+    sections, targets = study.comparison.sections, parse(study.options.targets)
     for target in targets:
+        rows = [row for section in sections for row in section.rows]
         if not any(paid(row, target, study) for row in rows):
             there = [name for name in MEASURES if any(paid(row, Target(name, 0.0), study) for row in rows)]
             choices = f"choices: {', '.join(there)}" if there else "the study has no such curves at all"
             raise ReportError(
                 f"--target {target.metric}: no run of this study evaluated it more than once while training; {choices}"
             )
-    tables = [
-        paragraph
-        for section in comparison.sections
-        for target in targets or filter(None, [default_target(section, study)])
-        for paragraph in table(comparison, section, target, study)
-    ]
-    shown = details if len(comparison.sections) > 1 else list
-    return Chapter(shown(["## Cost of a quality", INTRO, *tables])) if tables else Chapter()
+    paragraphs = []
+    for section in sections:
+        for target in targets or filter(None, [default_target(section, study)]):
+            paragraphs += table(section, target, study)
+    shown = details if len(sections) > 1 else list
+    return Chapter(shown(["## Cost of a quality", INTRO, *paragraphs]) if paragraphs else [])
 
 
-def table(comparison: Comparison, section: Section, target: Target, study: Study) -> list[str]:
+def table(section: Section, target: Target, study: Study) -> list[str]:
     """Heading, table, which costs are missing and who is left out; empty where no row has the curve.
 
     Left out are rows with another head for masked tokens, or another vocabulary, than the baseline, or else the first row.
     """
     first, unlike, rows = section.before or section.rows[0], [], []
     for row in section.rows:
-        if not are_comparable(target.metric, first.runs.values(), row.runs.values()):
+        if not are_comparable(target.metric, first.runs, row.runs):
             unlike.append(escape(row.label))
         elif spent := paid(row, target, study):
             rows.append(spent)
@@ -217,14 +217,14 @@ def table(comparison: Comparison, section: Section, target: Target, study: Study
     before = next((row for row in rows if row.label == section.baseline), None)
     metric = metrics.get(target.metric)
     lines = [[escape(row.label), _reached(row, target), *(cost_text(row, before, cost) for cost in UNITS)] for row in rows]
-    heading = f"### {section_name(comparison, section)}: to a {metric.title} of {formats.value(target.value, metric.unit)}"
+    quality = f"{metric.title} of {formats.value(target.value, metric.unit)}"
+    heading = f"### {escape(section.name)}: to a {quality}"
     paragraphs = [heading, formats.table(["arm", "runs that reached it", *UNITS], lines)]
-    curves = COSTS[phase(target.metric)]
-    lost = [escape(name) for cost, name in curves.items() if not any(row.amounts(cost) for row in rows)]
+    lost = [escape(name) for cost, name in target.costs.items() if not any(row.amounts(cost) for row in rows)]
     if lost and any(any(row.reaches.values()) for row in rows):
         paragraphs.append(f"Not available: no curve {', '.join(lost)} at the steps of these evaluations.")
     if unlike:
-        paragraphs.append(LEFT_OUT.format(names=listed(unlike, most=None)))
+        paragraphs.append(LEFT_OUT.format(names=listed(unlike)))
     return paragraphs
 
 

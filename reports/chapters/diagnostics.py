@@ -7,11 +7,10 @@ import enum
 
 from reports.comparison.compare import Comparison, Study
 from reports.comparison.labels import seeds_text
-from reports.comparison.section import Row, Section
+from reports.comparison.section import HEADLINE, Row, Section
 from reports.reading.store import Run
 from reports.writing import formats
 from reports.writing.formats import DASH, Chapter, escape
-from reports.writing.tables import section_name
 
 HEADING = "## Diagnostics: expected against found"
 INTRO = """\
@@ -19,7 +18,6 @@ Theory says of some arms, by their shape alone, that they must solve a task or c
 the bar shown, three quarters of the way from the best score without what decides to the ceiling. *cannot*: at or below the bar
 shown, three standard errors above that score. *open*: theory says nothing at this shape and budget. Scores are means over
 replicates; each is compared with its bar."""
-SCORE = "eval/score"
 EXPECTED, REASON, LOW, HIGH = "expected", "expected_reason", "expected_low", "expected_high"
 CHANCE, CEILING = "expected_chance", "expected_ceiling"
 
@@ -34,14 +32,13 @@ class Outcome(enum.Enum):
 
 def outcome(run: Run) -> Outcome | None:
     """None where nothing was expected, or no score was found."""
-    if EXPECTED not in run.tags or SCORE not in run.metrics:
+    if EXPECTED not in run.tags or HEADLINE not in run.metrics:
         return None
-    score, expected = run.metrics[SCORE], run.tags[EXPECTED]
-    if expected == "solves":
-        return Outcome.AGREE if score >= float(run.tags[HIGH]) else Outcome.DISAGREE
-    if expected == "cannot":
-        return Outcome.AGREE if score <= float(run.tags[LOW]) else Outcome.DISAGREE
-    return Outcome.OPEN
+    score, expected = run.metrics[HEADLINE], run.tags[EXPECTED]
+    if expected not in ("solves", "cannot"):
+        return Outcome.OPEN
+    agrees = score >= float(run.tags[HIGH]) if expected == "solves" else score <= float(run.tags[LOW])
+    return Outcome.AGREE if agrees else Outcome.DISAGREE
 
 
 def chapter(study: Study) -> Chapter:
@@ -53,13 +50,13 @@ def chapter(study: Study) -> Chapter:
     against, reasons = [], {}
     for section in sections:
         for row in section.rows:
-            for replicate, run in row.runs.items():
+            for run in row.runs:
                 reason = escape(run.tags.get(REASON, "no reason stated"))
                 if outcome(run):
                     reasons[f"- {escape(section.task)}, {escape(row.label)}: {run.tags[EXPECTED]}, {reason}"] = None
                 if outcome(run) is Outcome.DISAGREE:
-                    where = f"**{escape(row.label)} on {section_name(comparison, section)}**, {escape(seeds_text([replicate]))}"
-                    score = formats.value(run.metrics[SCORE], "score")
+                    where = f"**{escape(row.label)} on {escape(section.name)}**, {escape(seeds_text([run.replicate]))}"
+                    score = formats.value(run.metrics[HEADLINE], "score")
                     against.append(f"> - {where}: expected {_expected(run)} ({reason}), found {score}")
     heading = f"> **{len(against)} finding{'s' * (len(against) > 1)} against theory: a bug until explained.**"
     warning = ["\n".join([heading, ">", *against])] if against else []
@@ -81,16 +78,16 @@ def _table(comparison: Comparison, sections: list[Section]) -> str:
     for section in sections:
         first = next(run for run in section.runs if outcome(run))
         texts = [_score_text(row) if (row := section.row_of(label)) else DASH for label in labels]
-        lines.append([section_name(comparison, section), _score(first, CHANCE), _score(first, CEILING), *texts])
+        lines.append([escape(section.name), _score(first, CHANCE), _score(first, CEILING), *texts])
     return formats.table(["task", "chance", "ceiling", *(escape(label) for label in labels)], lines)
 
 
 def _score_text(row: Row) -> str:
     """Score, expectation, and whether they agree; of several runs, how many do not."""
-    judged = [(run, result) for run in row.runs.values() if (result := outcome(run))]
+    judged = [(run, result) for run in row.runs if (result := outcome(run))]
     if not judged:
         return DASH
-    spread = row.spread(SCORE)
+    spread = row.spread(HEADLINE)
     against = sum(result is Outcome.DISAGREE for _, result in judged)
     result = Outcome.DISAGREE if against else judged[0][1]
     of_runs = f" ({against} of {len(judged)} runs)" if against and len(judged) > 1 else ""

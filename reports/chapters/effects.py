@@ -34,17 +34,16 @@ def chapter(study: Study) -> Chapter:
         return Chapter()
     paragraphs = ["## Effects of combined changes", INTRO]
     for design in designs:
-        paragraphs += [f"### Effects: {tables.section_name(study.comparison, design.section)}", table(design)]
+        paragraphs += [f"### Effects: {escape(design.section.name)}", table(design)]
         names = [" + ".join(sorted(arm)) or design.section.baseline for arm in design.missing]
         paragraphs += [INCOMPLETE.format(missing=listed(names, most=SHOWN))] if names else []
-    files = plots.drawn({"effects.svg": (forest, study.comparison, designs)})
+    files = plots.drawn({"effects.svg": (forest, designs)})
     return Chapter([*paragraphs, *plots.pictured(CAPTIONS, files)], files)
 
 
 def designs_of(comparison: Comparison) -> list[Design]:
     """The design of every task that has one; pretrainings have no score."""
-    sections = [section for section in comparison.selected if not section.is_pretraining]
-    return [design for section in sections if (design := factorial.design(section))]
+    return [design for section in comparison.selected_tasks if (design := factorial.design(section))]
 
 
 def table(design: Design) -> str:
@@ -64,15 +63,14 @@ def table(design: Design) -> str:
     return formats.table(header, rows, left=2)
 
 
-def forest(comparison: Comparison, designs: list[Design]) -> Figure | None:
+def forest(designs: list[Design]) -> Figure | None:
     """The effects on the score of every task, one panel a task; None where no effect has an interval."""
     panels: list[tuple[Design, dict[str, Change]]] = []
     for design in designs:
-        effects = factorial.effects(design)
-        changes = factorial.changes(design, HEADLINE, effects)
-        rows = {f"{effect.kind}: {effect.name}": changes[effect.key] for effect in effects}
-        panels.append((design, {name: change for name, change in rows.items() if change and change.interval}))
-    panels = [(design, rows) for design, rows in panels if rows]
+        tried = factorial.effects(design)
+        on_score = factorial.changes(design, HEADLINE, tried)
+        changes = {f"{it.kind}: {it.name}": change for it in tried if (change := on_score[it.key]) and change.interval}
+        panels += [(design, changes)] if changes else []
     if not panels:
         return None
     tallest = max(len(rows) for _, rows in panels)
@@ -88,7 +86,7 @@ def forest(comparison: Comparison, designs: list[Design]) -> Figure | None:
             panel.plot(change.absolute * POINTS, place, marker="o", color="black", markersize=4.5, label=label)
         panel.set_yticks(range(len(rows)), list(short_names(rows).values()))
         panel.set(xlabel="score (points)", xlim=(-reach, reach), ylim=(tallest - 0.4, -0.6))
-        panel.set_title(tables.panel_name(comparison, design.section))
+        panel.set_title(design.section.name)
         panel.grid(False, axis="y")
     return figure
 

@@ -12,11 +12,11 @@ from harness import metrics, paired
 from harness.metrics import Direction, Metric
 from harness.paired import Values, grouped, spread
 from reports.comparison.compare import Comparison, Study
-from reports.comparison.section import HEADLINE, Row, Section, over_tasks
+from reports.comparison.section import HEADLINE, Section, over_tasks
 from reports.comparison.statistics import Change, change, corrected
 from reports.reading.store import Run
 from reports.writing import formats, tables
-from reports.writing.formats import DASH, Chapter, details, escape, listed
+from reports.writing.formats import DASH, Chapter, bullets, details, escape, listed
 from reports.writing.tables import arm_columns, spread_and_change
 
 SCORES = {
@@ -43,56 +43,79 @@ AVERAGE = Metric("glue/average", "score", Direction.HIGHER, "GLUE average")
 
 
 @dataclass(frozen=True)
+class Column:
+    """One task, or the average over several."""
+
+    metric: Metric
+    sections: tuple[Section, ...]
+
+    def numbers(self, label: str) -> Values:
+        """The number of every replicate of the arm that has all scores of all tasks."""
+        rows = [(section, section.row_of(label)) for section in self.sections]
+        each = [[row.values(name) for name in scores_of(section)] if row else [{}] for section, row in rows]
+        return over_tasks([over_tasks(of_task, logs=False) for of_task in each], logs=False)
+
+    def runs(self, label: str) -> list[Run]:
+        """All runs of the arm."""
+        rows = [row for section in self.sections if (row := section.row_of(label))]
+        return [run for row in rows for run in row.runs]
+
+    @functools.cached_property
+    def changes(self) -> dict[str, Change | None]:
+        """Label -> change, paired by seed; None where nothing can be paired. The arms are one family of tests."""
+        return corrected({row.label: self._change(row.label) for section in self.sections for row in section.rows})
+
+    def _change(self, label: str) -> Change | None:
+        baseline, score = self.sections[0].baseline, metrics.get(HEADLINE)
+        rows = [(section, row) for section in self.sections if section.before and (row := section.row_of(label))]
+        if not rows or label == baseline:
+            return None
+        floor = rows[0][0].item(rows[0][1]) if len(self.sections) == 1 else None
+        of_items = paired.over_tasks([section.items_error(row, score) for section, row in rows])
+        tells = paired.tells_of_tasks([section.tells(row, HEADLINE) for section, row in rows])
+        both = self.numbers(baseline), self.numbers(label)
+        return change(self.metric, *both, floor, floor or 0.0, items=of_items, tells=tells)
+
+
+@dataclass(frozen=True)
 class Glue:
-    """The GLUE sections of a study, and which of them are averaged: none where fewer than two could be, or a task is twice."""
+    """The GLUE tasks of a study, and their average: None where fewer than two enter it."""
 
     comparison: Comparison
-    sections: tuple[Section, ...]
-    counted: tuple[Section, ...]
+    tasks: tuple[Column, ...]
+    average: Column | None
     left_out: tuple[str, ...]
+
+    @property
+    def columns(self) -> list[Column]:
+        """The tasks and their average."""
+        return [*self.tasks, *([self.average] if self.average else [])]
+
+    @property
+    def sections(self) -> list[Section]:
+        return [section for column in self.tasks for section in column.sections]
 
     @property
     def labels(self) -> list[str]:
         """Arms with a run in any of the tasks, the baseline first."""
-        here = {row.label for section in self.sections for row in section.rows}
-        return [label for label in self.comparison.labels if label in here]
+        return [label for label in self.comparison.labels if any(section.row_of(label) for section in self.sections)]
 
-    def average(self, label: str) -> Values:
-        """The average of every replicate that has all counted tasks."""
-        numbers = [task_numbers(section, section.row_of(label)) for section in self.counted]
-        return over_tasks(numbers, logs=False) if numbers else {}
-
-    def replicates(self, label: str) -> int:
-        """How many any counted task was run with."""
-        return len({replicate for section in self.counted if (row := section.row_of(label)) for replicate in row.runs})
-
-    @functools.cached_property
-    def average_changes(self) -> dict[str, Change | None]:
-        """Label -> change of the average, paired by seed; None where nothing can be paired. The baseline has none."""
-        baseline = self.comparison.baseline
-        return corrected({label: self._average_change(baseline, label) for label in self.labels if label != baseline})
-
-    def _average_change(self, baseline: str, label: str) -> Change | None:
-        rows = [(section, row) for section in self.counted if section.before and (row := section.row_of(label))]
-        score = metrics.get(HEADLINE)
-        of_items = paired.over_tasks([section.items_error(row, score) for section, row in rows])
-        tells = paired.tells_of_tasks([section.tells(row, HEADLINE) for section, row in rows])
-        return change(AVERAGE, self.average(baseline), self.average(label), items=of_items, tells=tells)
-
-    @functools.cached_property
-    def changes(self) -> list[dict[str, Change | None]]:
-        """Label -> change, of each section's number; the arms of a task are one family of tests."""
-        return [corrected({label: _change(section, label) for label in self.labels}) for section in self.sections]
+    @property
+    def heads(self) -> list[str]:
+        """The names of the columns."""
+        names = [escape(section.name) for section in self.sections]
+        return [*names, *["average"] * bool(self.average)]
 
 
 def glue_of(comparison: Comparison, left_out: tuple[str, ...] = LEFT_OUT) -> Glue | None:
     """None where the study has fewer than two of the tasks."""
     sections = [section for section in comparison.selected if section.task in SCORES]
-    if len({section.task for section in sections}) < 2:
+    if len(sections) < 2:
         return None
     sections.sort(key=lambda section: list(SCORES).index(section.task))
     counted = tuple(section for section in sections if section.task not in left_out)
-    return Glue(comparison, tuple(sections), counted if len(counted) > 1 else (), left_out)
+    average = Column(AVERAGE, counted) if len(counted) > 1 else None
+    return Glue(comparison, tuple(Column(NUMBER, (section,)) for section in sections), average, left_out)
 
 
 def scores_of(section: Section) -> tuple[str, ...]:
@@ -101,24 +124,9 @@ def scores_of(section: Section) -> tuple[str, ...]:
     return tuple(name for score, name in names if score not in WHERE_THERE or any(name in run.metrics for run in section.runs))
 
 
-def task_numbers(section: Section, row: Row | None) -> Values:
-    """The task's number of every replicate that has all of its scores."""
-    return over_tasks([row.values(name) for name in scores_of(section)], logs=False) if row else {}
-
-
 def selected(runs: Iterable[Run]) -> bool:
     """Whether a run kept its best weights by the score that it reports."""
     return any(run.params.get("finetune.keep_best") == "validation" for run in runs)
-
-
-def _change(section: Section, label: str) -> Change | None:
-    before, row = section.before, section.row_of(label)
-    if before is None or row is None or row is before:
-        return None
-    item = section.item(row)
-    numbers = task_numbers(section, before), task_numbers(section, row)
-    of_items, tells = section.items_error(row, metrics.get(HEADLINE)), section.tells(row, HEADLINE)
-    return change(NUMBER, *numbers, item, item or 0.0, items=of_items, tells=tells)
 
 
 SELECTED = "†"
@@ -127,45 +135,33 @@ BY_WHAT_IT_REPORTS = (
     "the score is too good by an unknown amount"
 )
 LIMITED = "data.validation_examples"
-UNSET = ("", "None", "null")
 
 
 def table(glue: Glue) -> str:
     """Rows are arms and last the constant answer, columns are tasks and their average where there is one."""
-    heads = ["arm"]
-    for section in glue.sections:
+    heads = ["arm", *glue.heads]
+    for place, section in enumerate(glue.sections, 1):
         scores = [(metrics.METRICS.get(name), name) for name in scores_of(section)]
         titles = [escape(metric.title if metric else name.removeprefix("eval/").replace("_", " ")) for metric, name in scores]
-        heads.append(f"{tables.section_name(glue.comparison, section)}: {', '.join(titles)}")
-    heads += ["average"] * bool(glue.counted)
-    rows = [[escape(label), *_texts(glue, label)] for label in glue.labels]
+        heads[place] += f": {', '.join(titles)}"
+    rows = [[escape(label), *(_text(glue, column, label) for column in glue.columns)] for label in glue.labels]
     constants = [_constant(section) for section in glue.sections]
     if any(text != DASH for text in constants):
-        rows.append(["*constant answer*", *constants, *[DASH] * bool(glue.counted)])
+        rows.append(["*constant answer*", *constants, *[DASH] * bool(glue.average)])
     return formats.table(heads, rows)
 
 
-def _texts(glue: Glue, label: str) -> list[str]:
-    """Each task's number and the average, with how many replicates have it if not all, a mark, and below it the change."""
-    columns, counted = [], []
-    for section, changes in zip(glue.sections, glue.changes, strict=True):
-        row = section.row_of(label)
-        runs = list(row.runs.values()) if row else []
-        columns.append((task_numbers(section, row), len(runs), runs, changes[label]))
-        counted += runs if section in glue.counted else []
-    if glue.counted:
-        columns.append((glue.average(label), glue.replicates(label), counted, glue.average_changes.get(label)))
-    texts = []
-    for numbers, count, runs, against in columns:
-        text = DASH
-        if numbers:
-            over = spread(list(numbers.values()))
-            text = formats.value(over.mean, "score", over.sd) + (f" (n {over.n})" if over.n < count else "")
-            text += f" {SELECTED}" if selected(runs) else ""
-            if label != glue.comparison.baseline:
-                text += f"<br>{tables.change_text(against, 'score') if against else DASH}"
-        texts.append(text)
-    return texts
+def _text(glue: Glue, column: Column, label: str) -> str:
+    """The number, how many replicates have it if not all, a mark, and below it the change."""
+    numbers, runs = column.numbers(label), column.runs(label)
+    if not numbers:
+        return DASH
+    over = spread(list(numbers.values()))
+    text = formats.value(over.mean, "score", over.sd)
+    text += f" (n {over.n})" if over.n < len({run.replicate for run in runs}) else ""
+    text += f" {SELECTED}" if selected(runs) else ""
+    is_baseline = label == glue.comparison.baseline
+    return text if is_baseline else f"{text}<br>{tables.change_text(column.changes[label], 'score')}"
 
 
 def _constant(section: Section) -> str:
@@ -181,12 +177,10 @@ def differences(glue: Glue) -> str | None:
     """Paired differences of tasks and average with interval, verdict and p; None where no two replicates can be paired."""
     lines = []
     for label in glue.labels:
-        changes = [changes[label] for changes in glue.changes] + [glue.average_changes.get(label)] * bool(glue.counted)
-        texts = [tables.difference_text(change, "score") for change in changes]
+        texts = [tables.difference_text(column.changes.get(label), "score") for column in glue.columns]
         if any(text != DASH for text in texts):
             lines.append([escape(label), *texts])
-    heads = [tables.section_name(glue.comparison, section) for section in glue.sections] + ["average"] * bool(glue.counted)
-    return formats.table(["arm", *heads], lines) if lines else None
+    return formats.table(["arm", *glue.heads], lines) if lines else None
 
 
 def rule(glue: Glue) -> str:
@@ -194,12 +188,11 @@ def rule(glue: Glue) -> str:
 
     The footnote where a number is marked, and what was not scored on the official split, follow.
     """
-    averaged = "none, for there is one task to average"
-    if glue.counted:
-        tasks = listed((section.task for section in glue.counted), most=None)
-        averaged = f"the unweighted mean over {len(glue.counted)} tasks, {tasks}"
+    averaged, counted = "none, for there is one task to average", glue.average.sections if glue.average else ()
+    if counted:
+        averaged = f"the unweighted mean over {len(counted)} tasks, {listed(section.task for section in counted)}"
     sentences = [f"**Average**: {averaged}. A task's number is the mean of its scores, computed for each replicate."]
-    combined = [section.task for section in glue.counted if len(scores_of(section)) > 1]
+    combined = [section.task for section in counted if len(scores_of(section)) > 1]
     if combined:
         sentences.append(f"The mean score of the first table takes a single score of {listed(combined)}, so the two differ.")
     out = [section.task for section in glue.sections if section.task in glue.left_out]
@@ -210,33 +203,30 @@ def rule(glue: Glue) -> str:
     parts = [" ".join(sentences)]
     if selected(run for section in glue.sections for run in section.runs):
         parts.append(f"{SELECTED} A run of this arm {BY_WHAT_IT_REPORTS}.")
-    names = {section.place: tables.section_name(glue.comparison, section) for section in glue.sections}
-    sliced = [f"- {names[section.place]}: {note}" for section in glue.sections for note in slices(section)]
-    return "\n\n".join([*parts, *(["\n".join(sliced)] if sliced else [])])
+    sliced = [f"{name}: {note}" for name, section in zip(glue.heads, glue.sections, strict=False) for note in slices(section)]
+    return "\n\n".join([*parts, *bullets(sliced)])
 
 
 def notes(section: Section) -> list[str]:
-    """Notes where a score is of other data than the official split, or weights were chosen by the reported score."""
-    if section.is_pretraining:
-        return []
-    labels = [row.label for row in section.rows if selected(row.runs.values())]
-    return slices(section) + ([f"{listed(labels, most=None)} {BY_WHAT_IT_REPORTS}."] if labels else [])
+    """Notes on a task where a score is of other data than the official split, or weights were chosen by the reported score."""
+    labels = [row.label for row in section.rows if selected(row.runs)]
+    return slices(section) + ([f"{listed(labels)} {BY_WHAT_IT_REPORTS}."] if labels else [])
 
 
 def slices(section: Section) -> list[str]:
     """Which rows were scored or trained on a part of the official split."""
     ending = ": not a GLUE score" if section.task in SCORES else ""
-    labels_of = grouped((text, row.label) for row in section.rows for run in row.runs.values() for text in _slices(run))
-    return [f"{listed(labels, most=None)} {text}, not the official split{ending}." for text, labels in labels_of.items()]
+    labels_of = grouped((text, row.label) for row in section.rows for run in row.runs for text in _slices(run))
+    return [f"{listed(labels)} {text}, not the official split{ending}." for text, labels in labels_of.items()]
 
 
 def _slices(run: Run) -> list[str]:
     texts = []
     for verb, key in (("scored", "task.validation_split"), ("trained", "task.train_split")):
-        split, first = run.params.get(key, ""), run.params.get(LIMITED, "")
+        split = run.params.get(key, "")
         if "[" in split:
             texts.append(f"{verb} on a slice of {escape(split.partition('[')[0])} ({escape(split)})")
-        elif verb == "scored" and first not in UNSET:
+        elif verb == "scored" and (first := run.setting(LIMITED)):
             texts.append(f"scored on the first {escape(first)} examples of the validation split")
     return texts
 
@@ -255,10 +245,11 @@ def chapter(study: Study) -> Chapter:
 
 def summary_line(glue: Glue, label: str) -> dict[str, object] | None:
     """The average of an arm as a row of summary.csv; None where it has none."""
-    averages = list(glue.average(label).values())
+    averages = list(glue.average.numbers(label).values()) if glue.average else []
     if not averages:
         return None
-    conditions = "+".join(dict.fromkeys(section.conditions for section in glue.counted))
-    line = {"task": "glue", "conditions": conditions} | arm_columns(glue.counted[0].row_of(label))
+    counted = glue.average.sections
+    line = {"task": "glue", "conditions": "+".join(dict.fromkeys(section.conditions for section in counted))}
+    line |= arm_columns(counted[0].row_of(label))
     line |= {"metric": AVERAGE.name, "unit": AVERAGE.unit, "direction": AVERAGE.direction.value}
-    return line | spread_and_change(spread(averages), glue.average_changes.get(label))
+    return line | spread_and_change(spread(averages), glue.average.changes[label])

@@ -68,12 +68,12 @@ def pairs(comparison: Comparison) -> list[Pair]:
     """In the order of the arms."""
     by_label: dict[str, Pair] = {}
     for row in (row for section in comparison.selected for row in section.rows):
-        run = next(iter(row.runs.values()))
-        kind = KINDS.get(run.params.get("match.cost", ""))
-        suffix = f" ({kind[0]} as {run.params.get('match.to')})" if kind else ""
-        if suffix and suffix in row.label and "matched.reached" in run.params:
+        params = row.first.params
+        kind = KINDS.get(params.get("match.cost", ""))
+        suffix = f" ({kind[0]} as {params.get('match.to')})" if kind else ""
+        if suffix and suffix in row.label and "matched.reached" in params:
             published = row.label.replace(suffix, "")
-            by_label[row.label] = Pair(published if published in comparison.labels else None, row.label, run)
+            by_label[row.label] = Pair(published if published in comparison.labels else None, row.label, row.first)
     return [by_label[label] for label in comparison.labels if label in by_label]
 
 
@@ -92,8 +92,8 @@ def table(over: Overall, name: str, variants: list[Pair]) -> str:
 
 def _sizes(over: Overall, pair: Pair) -> str:
     """`hidden_size 128 → 194`: the keys that changed, or what they are where the published arm is not there."""
-    rows = [row for section in over.sections if pair.published and (row := section.row_of(pair.published))]
-    published = next((run.params for row in rows for run in row.runs.values()), {})
+    rows = (row for section in over.sections if pair.published and (row := section.row_of(pair.published)))
+    published = next((row.first.params for row in rows), {})
     texts = []
     for key in SIZES:
         before, after = published.get(key), pair.run.params.get(key)

@@ -2,10 +2,10 @@
 
 from harness.metrics import SCORE_TITLES
 from reports.comparison.compare import Study
-from reports.comparison.section import Row, Section
+from reports.comparison.section import Row
 from reports.writing import formats
 from reports.writing.formats import DASH, Chapter, escape
-from reports.writing.tables import section_name
+from reports.writing.tables import present
 
 HEADING = "## Scores over the items"
 INTRO = """\
@@ -16,17 +16,13 @@ TITLES = {name: title for name, title in SCORE_TITLES.items() if name != "score"
 
 def chapter(study: Study) -> Chapter:
     """Empty where no run has such an interval."""
-    paragraphs = [part for section in study.comparison.sections for part in _section(study, section)]
+    paragraphs = []
+    for section in study.comparison.sections:
+        if names := [name for name in TITLES if present(section, [f"eval/{name}_low"])]:
+            lines = [[escape(row.label), *(_interval(row, name) for name in names)] for row in section.rows]
+            table = formats.table(["arm", *(TITLES[name] for name in names)], lines)
+            paragraphs += [f"### Over the items: {escape(section.name)}", table]
     return Chapter([HEADING, INTRO, *paragraphs] if paragraphs else [])
-
-
-def _section(study: Study, section: Section) -> list[str]:
-    names = [name for name in TITLES if any(row.mean(f"eval/{name}_low") is not None for row in section.rows)]
-    if not names:
-        return []
-    lines = [[escape(row.label), *(_interval(row, name) for name in names)] for row in section.rows]
-    head = ["arm", *(TITLES[name] for name in names)]
-    return [f"### Over the items: {section_name(study.comparison, section)}", formats.table(head, lines)]
 
 
 def _interval(row: Row, name: str) -> str:

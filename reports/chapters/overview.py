@@ -100,7 +100,7 @@ def overview(comparison: Comparison) -> str:
         heads.insert(1, "worst task")
         for row, label in zip(rows, comparison.labels, strict=True):
             section, change = over.worst(label) or (None, None)
-            text = f"{tables.section_name(comparison, section)}<br>{tables.short_text(change, 'score')}" if section else DASH
+            text = f"{escape(section.name)}<br>{tables.short_text(change, 'score')}" if section else DASH
             row.insert(2, text)
     return formats.table(["arm", *heads], rows)
 
@@ -126,10 +126,9 @@ def cell(over: Overall, label: str, name: str) -> str:
     text = text.removesuffix(f" {metric.unit}") if metric.unit in UNITS_IN_HEAD else text
     of, most = len(over.having(label, name)), len(over.sections)
     text += f" ({of} of {most} tasks)" if of < most else ""
-    change = over.change(label, name)
     if label == over.comparison.baseline or metric.direction is Direction.NEITHER:
         return text
-    return f"{text}<br>{tables.short_text(change, metric.unit) if change else DASH}"
+    return f"{text}<br>{tables.short_text(over.change(label, name), metric.unit)}"
 
 
 def tasks_table(comparison: Comparison) -> list[str]:
@@ -137,20 +136,16 @@ def tasks_table(comparison: Comparison) -> list[str]:
 
     A score that is not above the constant answer is marked.
     """
-    tasks = [section for section in comparison.selected if not section.is_pretraining and tables.present(section, [HEADLINE])]
+    tasks = [section for section in comparison.selected_tasks if tables.present(section, [HEADLINE])]
     pretrained = [(over, name, text) for over, names in findings.parts(comparison)[1:] for name, text in names.items()]
     if len(tasks) < 2 and not pretrained:
         return []
     heads = [_head(*column) for column in pretrained]
-    heads += [f"{tables.section_name(comparison, section)}: {escape(tables.score_title(section))}" for section in tasks]
-    rows = [
-        [
-            escape(label),
-            *(cell(over, label, name) for over, name, _ in pretrained),
-            *(_score(section, label, len(tasks) > 1) for section in tasks),
-        ]
-        for label in comparison.labels
-    ]
+    heads += [f"{escape(section.name)}: {escape(tables.score_title(section))}" for section in tasks]
+    rows = []
+    for label in comparison.labels:
+        of_pretrainings = [cell(over, label, name) for over, name, _ in pretrained]
+        rows.append([escape(label), *of_pretrainings, *(_score(section, label, len(tasks) > 1) for section in tasks)])
     constants = [tables.majority(section) or DASH for section in tasks]
     if any(text != DASH for text in constants):
         rows.append(["*constant answer*", *[DASH] * len(pretrained), *constants])

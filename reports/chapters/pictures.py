@@ -6,10 +6,11 @@ from matplotlib.lines import Line2D
 from matplotlib.transforms import Transform
 
 from harness import metrics
+from harness.paired import grouped
 from reports.comparison.compare import Comparison, Curve, Study
 from reports.comparison.launches import judged_by
 from reports.comparison.section import HEADLINE, MAJORITY, Row, Section
-from reports.writing import plots, tables
+from reports.writing import plots
 from reports.writing.formats import Chapter
 from reports.writing.plots import (
     ArmStyle,
@@ -41,7 +42,7 @@ def chapter(study: Study) -> Chapter:
     """Empty where there are no numbers for any of the pictures."""
     comparison, drawn = study.comparison, plots.drawn_arms(study.comparison)
     rows = [row for section in comparison.sections for row in section.rows if row.label in drawn]
-    curves = study.curves_of([run for row in rows for run in row.runs.values()], TRAINING_LOSS)
+    curves = study.curves_of([run for row in rows for run in row.runs], TRAINING_LOSS)
     files = plots.drawn(
         {
             "score_parameters.svg": (score_against, comparison, "model/params_total"),
@@ -73,7 +74,7 @@ def score_against(comparison: Comparison, metric: str) -> Figure | None:
     constants: list[Line2D] = []
     for panel, (section, rows) in zip(axes, panels, strict=True):
         scale_axis(panel, [row.mean(metric) / factor for row in rows.values()])
-        panel.set(title=tables.panel_name(comparison, section), ylabel=score_title(section))
+        panel.set(title=section.name, ylabel=score_title(section))
         panel.set(xlabel=f"{metric_title(metric)} ({letter})")
         _room_at_the_sides(panel, [(row.mean(metric), sd(row, metric)) for row in rows.values()], factor)
         constants += _constant(panel, section)
@@ -135,27 +136,21 @@ def _constant(axes: Axes, section: Section) -> list[Line2D]:
 
 def loss_curves(comparison: Comparison, curves: Curve) -> Figure | None:
     """Training loss by step, mean over replicates, smoothed, and for few arms unsmoothed too; None without curves."""
-    panels, drawn = [], plots.drawn_arms(comparison)
+    panels, kinds, drawn = {}, [], plots.drawn_arms(comparison)
     for section in comparison.sections:
         means = {}
         for row in section.rows:
-            of_seeds = [curves[run.run_id] for run in row.runs.values() if curves.get(run.run_id)]
+            of_seeds = [curves[run.run_id] for run in row.runs if curves.get(run.run_id)]
             if row.label in drawn and of_seeds and len(mean := mean_curve(of_seeds)) > 1:
                 means[row.label] = mean
         if means:
-            panels.append((section, means))
+            panels[section.name] = means
+            kinds.append(section.runs[0].params.get("task.kind"))
     if not panels:
         return None
-    styles = arm_styles(comparison.labels)
-    figure, axes = grid(len(panels), wide=4.2)
-    of_kind: dict[str | None, list[Axes]] = {}
-    for panel, (section, means) in zip(axes, panels, strict=True):
-        plots.draw_smoothed(panel, means, styles)
-        panel.set(title=tables.panel_name(comparison, section), xlabel="training step", ylabel="training loss")
-        of_kind.setdefault(section.runs[0].params.get("task.kind"), []).append(panel)
-    for of_one_kind in of_kind.values():  # squared errors are larger than cross-entropies
-        lows, highs = zip(*(panel.get_ylim() for panel in of_one_kind), strict=True)
-        for panel in of_one_kind:
-            panel.set_ylim(bottom=min(0, *lows), top=max(highs))
-    legend(figure, plots.arm_handles(styles, [means for _, means in panels], marked=False))
+    figure = plots.panels_of_lines(comparison.labels, panels, plots.draw_smoothed, False, 4.2)
+    for of_kind in grouped(zip(kinds, figure.axes, strict=False)).values():  # squared errors are larger than cross-entropies
+        lows, highs = zip(*(panel.get_ylim() for panel in of_kind), strict=True)
+        for panel in of_kind:
+            panel.set(ylim=(min(0, *lows), max(highs)), xlabel="training step", ylabel="training loss")
     return figure

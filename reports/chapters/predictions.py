@@ -10,7 +10,7 @@ from reports.comparison import items
 from reports.comparison.compare import Study
 from reports.comparison.items import CLASSES, NO_ERROR, Paired, Texts
 from reports.comparison.section import Row, Section
-from reports.writing import formats, plots, tables
+from reports.writing import formats, plots
 from reports.writing.formats import DASH, Chapter, details, escape, listed
 
 MOST_ARMS = 3
@@ -19,7 +19,7 @@ MOST_ARMS = 3
 
 def on_items(study: Study, title: str, intro: str, of_section: Callable[[Study, Section], list[str]]) -> Chapter:
     """The paragraphs of every comparison on a task, after an introduction that names the baseline; empty if there are none."""
-    sections = [part for part in study.comparison.sections if part.before is not None and not part.is_pretraining]
+    sections = [section for section in study.comparison.tasks if section.before]
     paragraphs = [part for section in sections for part in of_section(study, section)]
     intro = intro.format(baseline=escape(study.comparison.baseline), most=MOST_ARMS)
     return Chapter(details([title, intro, *paragraphs]) if paragraphs else [])
@@ -52,15 +52,15 @@ def disagreements(study: Study) -> Chapter:
 def _disagreements(study: Study, section: Section) -> list[str]:
     rows, baseline = drawn_rows(study, section), section.baseline
     paired = paired_errors(section, rows, lambda what: what == CLASSES)
-    damaged = items.torn((run for row in (section.before, *rows) for run in row.runs.values()), study.output)
-    torn = listed(("/".join(path.parts[-3:]) for path in damaged), most=None)
+    damaged = items.torn((run for row in (section.before, *rows) for run in row.runs), study.output)
+    torn = listed("/".join(path.parts[-3:]) for path in damaged)
     left_out = [TORN.format(files=torn)] if damaged else []
     if not paired:
         return left_out
-    run = next(iter(section.before.runs.values()))
+    run = section.before.first
     texts = items.texts(run, study.output, next(iter(paired.values())).count)
     head = ["arm", "replicates", "both right", f"only {escape(baseline)} right", "only the arm right", "both wrong"]
-    thirds = [] if texts is None else np.array_split(np.argsort(texts.lengths, kind="stable"), len(THIRDS))
+    thirds = np.array_split(np.argsort(texts.lengths, kind="stable"), len(THIRDS)) if texts else []
     for name, indices in zip(THIRDS, thirds, strict=False):
         lengths = texts.lengths[indices]
         head.append(f"{name}: {lengths.min()} to {lengths.max()} tokens" if len(lengths) else name)
@@ -68,37 +68,31 @@ def _disagreements(study: Study, section: Section) -> list[str]:
     for label, both in paired.items():
         replicates = len(both.before)
         counts = [both.both(*errs) for errs in itertools.product((False, True), repeat=2)]
-        changes = [formats.difference(-float(both.balance[of].mean()), "share") if len(of) else DASH for of in thirds]
+        balance = both.change_of_items
+        changes = [formats.difference(-float(balance[of].mean()), "share") if len(of) else DASH for of in thirds]
         numbers = [formats.plain(count, 0 if replicates == 1 else 1) for count in counts]
         lines.append([escape(label), str(replicates), *numbers, *changes])
-    paragraphs = [f"### Disagreements: {tables.section_name(study.comparison, section)}", formats.table(head, lines), *left_out]
+    paragraphs = [f"### Disagreements: {escape(section.name)}", formats.table(head, lines), *left_out]
     missing = [row.label for row in rows if row.label not in paired]
-    paragraphs += [MISSING.format(arms=listed(missing, most=None))] if missing else []
+    paragraphs += [MISSING.format(arms=listed(missing))] if missing else []
     if texts is None:
         return [*paragraphs, NO_TEXTS]
-    names = _labels(run.params.get("task.labels", ""))
+    try:
+        names = [*map(str, ast.literal_eval(run.params["task.labels"]))]
+    except (KeyError, SyntaxError, TypeError, ValueError):  # the numbers of classes stand for their names
+        names = []
 
     def class_of(both: Paired, index: int) -> str:
         number = both.labels[index]
         return escape(names[number] if number < len(names) else str(number))
 
-    balances = {label: both.balance for label, both in paired.items()}
-    return paragraphs + _examples(RIGHT_HERE, baseline, paired, balances, 0.5, texts, class_of)  # of half of the replicates
+    return paragraphs + _examples(RIGHT_HERE, baseline, paired, 0.5, texts, class_of)  # of half of the replicates
 
 
 def paired_errors(section: Section, rows: list[Row], fits: Callable[[str], bool]) -> dict[str, Paired]:
     """Label -> errors of the arm and the baseline, where there are any of a kind that fits."""
     every = ((row.label, section.errors_of_both(row.label)) for row in rows)
     return {label: both for label, both in every if both and fits(both.what)}
-
-
-def _labels(text: str) -> list[str]:
-    """Names of classes as a parameter holds them; none where it holds no list."""
-    try:
-        names = ast.literal_eval(text)
-    except (SyntaxError, ValueError):
-        return []
-    return [str(name) for name in names] if isinstance(names, list) else []
 
 
 ERR = """\
@@ -130,15 +124,14 @@ def _errors(study: Study, section: Section) -> list[str]:
     for label, both in paired.items():
         means = [formats.plain(float(values.mean()), 3) for values in (both.before, both.after)]
         lines.append([escape(label), str(len(both.before)), *means, *(f"{count:,}" for count in both.counts())])
-    texts = items.texts(next(iter(section.before.runs.values())), study.output, len(first.items))
+    texts = items.texts(section.before.first, study.output, first.count)
 
     def errors_of(both: Paired, index: int) -> str:
         before, after = (formats.plain(float(values[:, index].mean()), 2) for values in (both.before, both.after))
         return f"baseline {before}, arm {after}"
 
-    changes = {label: both.change_of_items for label, both in paired.items()}
-    title = f"### Errors: {tables.section_name(study.comparison, section)}"
-    examples = _examples(ERRS_MORE, section.baseline, paired, changes, NO_ERROR, texts, errors_of)
+    title = f"### Errors: {escape(section.name)}"
+    examples = _examples(ERRS_MORE, section.baseline, paired, NO_ERROR, texts, errors_of)
     return [title, formats.table(head, lines), *examples]
 
 
@@ -146,13 +139,12 @@ def _examples(
     sentence: str,
     baseline: str,
     paired: dict[str, Paired],
-    changes: dict[str, np.ndarray],
     least: float,
     texts: Texts | None,
     facts: Callable[[Paired, int], str],
 ) -> list[str]:
-    """For each direction a sentence, and the items of changes (N,) above `least`, of the arms with the largest changes."""
-    paragraphs = []
+    """For each direction a sentence, and the items whose change is above `least`, of the arms with the largest changes."""
+    paragraphs, changes = [], {label: both.change_of_items for label, both in paired.items()}
     for label in sorted(paired, key=lambda label: -float(np.abs(changes[label]).sum()))[:MOST_ARMS]:
         for errs, right, sign in ((label, baseline, 1), (baseline, label, -1)):
             change, lines = sign * changes[label], []

@@ -1,10 +1,11 @@
 """Pretraining: what was predicted how, on which text and budget, what it reached, and what starts from it."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 from harness import plateau, tags
 from harness.paired import Replicate, grouped
-from reports.chapters import glue, pretraining_pictures, timing
+from reports.chapters import glue, timing
+from reports.chapters.pretraining_pictures import CAPTIONS, masked_loss, objective, training_loss
 from reports.comparison.compare import Comparison, Study
 from reports.comparison.labels import seeds_text, stem
 from reports.comparison.section import Section
@@ -15,7 +16,6 @@ from reports.writing.formats import Chapter, escape, listed
 OVERLAP = "corpus/overlap"
 BUDGETS = {"tokens": "tokens", "steps": "steps", "flops": "FLOP", "seconds": "s"}
 """Key of a budget -> its unit."""
-UNSET = ("None", "null", "")
 MASKED = "15 % of which are replaced by [MASK], the same ones for every run"
 """What `harness/training/masked_lm_eval.py` shows."""
 OVERLAP_LENGTH = 13
@@ -24,21 +24,12 @@ OVERLAP_LENGTH = 13
 
 def chapter(study: Study) -> Chapter:
     """Before and after of every pretraining, and the pictures; empty where nothing was pretrained."""
-    comparison = study.comparison
-    sections = [section for section in comparison.sections if section.is_pretraining]
-    if not sections:
-        return Chapter()
-    paragraphs = []
-    for section in sections:
+    comparison, paragraphs = study.comparison, []
+    for section in comparison.pretrainings:
         first, last = notes(comparison, section), timing.notes(section)
         paragraphs += section_text.paragraphs(comparison, section, first, last)
-    files = plots.drawn(
-        {
-            "masked_loss.svg": (pretraining_pictures.masked_loss, comparison, study),
-            "pretrain_loss.svg": (pretraining_pictures.training_loss, comparison, study),
-        }
-    )
-    return Chapter([*paragraphs, *plots.pictured(pretraining_pictures.CAPTIONS, files)], files)
+    files = plots.drawn({"masked_loss.svg": (masked_loss, study), "pretrain_loss.svg": (training_loss, study)})
+    return Chapter([*paragraphs, *plots.pictured(CAPTIONS, files)], files)
 
 
 def notes(comparison: Comparison, section: Section) -> list[str]:
@@ -48,10 +39,10 @@ def notes(comparison: Comparison, section: Section) -> list[str]:
         baseline, here = escape(comparison.baseline), escape(section.baseline)
         sentences.append(f"The baseline {baseline} was not pretrained: changes here are against {here}, the same encoder.")
     sentences += [*_text(section), *_heads(section), *_parts(section)]
-    objectives = dict.fromkeys(pretraining_pictures.objective(run) for run in section.runs)
+    objectives = dict.fromkeys(objective(run) for run in section.runs)
     if len(objectives) > 1:
         sentences.append(
-            f"Training losses of different objectives ({listed(objectives, most=None)}) are not compared; held-out masked loss "
+            f"Training losses of different objectives ({listed(objectives)}) are not compared; held-out masked loss "
             "is between arms with their own heads, and between arms with probes."
         )
     return sentences + _elsewhere(section)
@@ -59,31 +50,33 @@ def notes(comparison: Comparison, section: Section) -> list[str]:
 
 def notes_of_task(comparison: Comparison, section: Section) -> list[str]:
     """Sentences on what a task has to do with a pretraining: a plateau, text in common, and what this report does not show."""
-    parts = [part for part in comparison.sections if part.is_pretraining]
-    stuck = _fingerprints(run for part in parts for run in part.runs if plateau.is_on(run.metrics))
-    present = _fingerprints(run for part in parts for run in part.runs)
-    older = _fingerprints(run for part in parts for run in part.superseded)
-    rows = _starting(section, lambda origin: origin in stuck)
-    plateaus = f"**Started from a pretraining that is still on the unigram plateau**: {listed(rows, most=None)}."
-    starts = {
-        "a later one superseded above": _starting(section, lambda origin: origin in older - present),
-        "the store does not hold": _starting(section, lambda origin: origin not in older | present),
-    }
-    lost = [f"Started from a pretraining that {what}: {listed(rows, most=None)}." for what, rows in starts.items() if rows]
-    return [*([plateaus] if rows else []), *_overlap(section), *lost]
+    parts = comparison.pretrainings
+    is_stuck = {run.tags.get(tags.FINGERPRINT): plateau.is_on(run.metrics) for part in parts for run in part.runs}
+    older = {run.tags.get(tags.FINGERPRINT) for part in parts for run in part.superseded} - is_stuck.keys()
+
+    def started(what: str, fits: Callable[[str], bool]) -> list[str]:
+        rows = [row.label for row in section.rows if any(run.origin and fits(run.origin) for run in row.runs)]
+        return [f"{what}: {listed(rows)}."] if rows else []
+
+    lost = "Started from a pretraining that"
+    return [
+        *started(f"**{lost} is still on the unigram plateau**", lambda origin: is_stuck.get(origin, False)),
+        *_overlap(section),
+        *started(f"{lost} a later one superseded above", lambda origin: origin in older),
+        *started(f"{lost} the store does not hold", lambda origin: origin not in older and origin not in is_stuck),
+    ]
 
 
 def warnings(comparison: Comparison) -> list[str]:
     """Sentences for the head of the report: pretrainings that have not learned."""
-    sections = [section for section in comparison.sections if section.is_pretraining]
-    return [note for section in sections for note in (*_on_plateau(section), *_outside(section))]
+    return [note for section in comparison.pretrainings for note in (*_on_plateau(section), *_outside(section))]
 
 
 def _on_plateau(section: Section) -> list[str]:
     """Which rows have a pretraining that knows little more than word frequencies."""
     rows, entropies = [], []
     for row in section.rows:
-        if stuck := [run.metrics for run in row.runs.values() if plateau.is_on(run.metrics)]:
+        if stuck := [run.metrics for run in row.runs if plateau.is_on(run.metrics)]:
             entropies.append(stuck[0][plateau.ENTROPY])
             losses = ", ".join(f"{metrics[plateau.LOSS]:.2f}" for metrics in stuck)
             some = f"{len(stuck)} of {len(row.runs)} pretrainings, " if len(stuck) < len(row.runs) else ""
@@ -101,34 +94,33 @@ def _outside(section: Section) -> list[str]:
     return [
         f"**{escape(f'{row.label}, seed {run.replicate.pretrain_seed}')}**: {escape(run.tags[tags.WARNING])}."
         for row in section.rows
-        for run in row.runs.values()
+        for run in row.runs
         if tags.WARNING in run.tags and not plateau.is_on(run.metrics) and not run.metrics.get(plateau.PROBE)
     ]
 
 
 def _text(section: Section) -> list[str]:
-    notes = [f"Budget: {_each(section, budget)}. Corpus: {_each(section, corpus)}."]
-    held_out = list(dict.fromkeys(text for run in section.runs if (text := _held_out(run))))
-    return notes + ([f"Masked loss and accuracy are of {' or '.join(held_out)}, {MASKED}."] if held_out else [])
+    """Budget, corpus and held-out text; of facts that differ with the arms that each is of."""
 
+    def each(fact: Callable[[Run], str]) -> str:
+        texts = grouped((fact(run), row.label) for row in section.rows for run in row.runs)
+        return "; ".join(f"{text} ({listed(labels)})" if len(texts) > 1 else text for text, labels in texts.items())
 
-def _each(section: Section, fact: Callable[[Run], str]) -> str:
-    """What `fact` says of the runs, with their arms where they differ."""
-    texts = grouped((fact(run), row.label) for row in section.rows for run in row.runs.values())
-    return "; ".join(f"{text} ({listed(labels, most=None)})" if len(texts) > 1 else text for text, labels in texts.items())
+    held_out = dict.fromkeys(text for run in section.runs if (text := _held_out(run)))
+    masked = [f"Masked loss and accuracy are of {' or '.join(held_out)}, {MASKED}."] if held_out else []
+    return [f"Budget: {each(budget)}. Corpus: {each(corpus)}.", *masked]
 
 
 def budget(run: Run) -> str:
     """The budget that was set, such as `20.0 M tokens`."""
-    values = {key: run.params.get(f"pretrain.{key}", "None") for key in BUDGETS}
-    amounts = [_amount(value, BUDGETS[key]) for key, value in values.items() if value not in UNSET]
+    amounts = [_amount(value, unit) for key, unit in BUDGETS.items() if (value := run.setting(f"pretrain.{key}"))]
     return " and ".join(amounts) or "not recorded"
 
 
 def corpus(run: Run) -> str:
     """Its name and size, such as `wikitext, 103.0 M tokens in 28,472 documents`."""
-    sizes = [run.metrics.get(f"corpus/{unit}") for unit in ("tokens", "documents")]
-    parts = [_amount(size, unit) for size, unit in zip(sizes, ("tokens", "documents"), strict=True) if size is not None]
+    sizes = {unit: run.metrics.get(f"corpus/{unit}") for unit in ("tokens", "documents")}
+    parts = [_amount(size, unit) for unit, size in sizes.items() if size is not None]
     return escape(run.params.get("corpus.name", "not recorded")) + (f", {' in '.join(parts)}" if parts else "")
 
 
@@ -157,7 +149,7 @@ def _heads(section: Section) -> list[str]:
     for steps, labels in sorted(heads.items()):
         probe = f"a probe, a head trained for {steps:,.0f} steps on the frozen encoder"
         head = probe if steps else "the objective's own head"
-        arms = f": {listed(labels, most=None)}" if len(heads) > 1 else " in every arm" * (len(section.rows) > 1)
+        arms = f": {listed(labels)}" if len(heads) > 1 else " in every arm" * (len(section.rows) > 1)
         sentences.append(f"Masked tokens are predicted by {head}{arms}.")
     return sentences
 
@@ -179,13 +171,11 @@ def _parts(section: Section) -> list[str]:
 
 
 def _elsewhere(section: Section) -> list[str]:
-    reused: dict[str, list[str]] = {}
+    reused = []
     for row in section.rows:
-        of_row = grouped((run.elsewhere, Replicate("", replicate.seed)) for replicate, run in row.runs.items())
-        for study, replicates in of_row.items():
-            if study is not None:
-                reused.setdefault(study, []).append(f"{row.label} ({seeds_text(replicates)})")
-    return [f"Trained in study {escape(study)} and reused here: {listed(runs, most=None)}." for study, runs in reused.items()]
+        of_row = grouped((run.elsewhere, Replicate("", run.replicate.seed)) for run in row.runs if run.elsewhere)
+        reused += [(study, f"{row.label} ({seeds_text(replicates)})") for study, replicates in of_row.items()]
+    return [f"Trained in study {escape(study)} and reused here: {listed(runs)}." for study, runs in grouped(reused).items()]
 
 
 def _overlap(section: Section) -> list[str]:
@@ -198,23 +188,13 @@ def _overlap(section: Section) -> list[str]:
     text = f"% of the evaluation items share a run of {OVERLAP_LENGTH} tokens with the pretraining corpus"
     if len(labels_of) == 1:
         return [f"{texts[0][0]} {text}."]
-    return [f"{shares} {text} of {listed(labels, most=None)}." for shares, labels in labels_of.items()]
-
-
-def _fingerprints(runs: Iterable[Run]) -> set[str]:
-    return {run.tags[tags.FINGERPRINT] for run in runs if tags.FINGERPRINT in run.tags}
-
-
-def _starting(section: Section, fits: Callable[[str], bool]) -> list[str]:
-    rows = [row for row in section.rows if any(run.origin and fits(run.origin) for run in row.runs.values())]
-    return [row.label for row in rows]
+    return [f"{shares} {text} of {listed(labels)}." for shares, labels in labels_of.items()]
 
 
 def tasks(study: Study) -> Chapter:
     """Empty where the study has pretrainings alone."""
     comparison, paragraphs = study.comparison, []
-    for section in comparison.sections:
-        if not section.is_pretraining:
-            first, last = notes_of_task(comparison, section), [*timing.notes(section), *glue.notes(section)]
-            paragraphs += section_text.paragraphs(comparison, section, first, last)
+    for section in comparison.tasks:
+        first, last = notes_of_task(comparison, section), [*timing.notes(section), *glue.notes(section)]
+        paragraphs += section_text.paragraphs(comparison, section, first, last)
     return Chapter(paragraphs)

@@ -11,15 +11,15 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
 from harness import arms, metrics
-from reports.comparison.compare import Comparison, Study
+from reports.comparison.compare import Study
 from reports.comparison.section import ACCURACY, LOSS, UNIGRAM, Row, Section, have_probes
 from reports.reading.store import Run
-from reports.writing import plots, tables
-from reports.writing.formats import prefix
+from reports.writing import plots
 from reports.writing.plots import (
     ArmStyle,
     Line,
     arm_styles,
+    axis_unit,
     grid,
     handle,
     legend,
@@ -46,8 +46,6 @@ LEAST_SPANS = {LOSS: 0.2, ACCURACY: 0.05}
 """An axis spans at least so much, so that small differences look small."""
 FAR = 8
 """Largest over smallest cost of an arm from which an axis of costs is logarithmic."""
-TIMES = ((7200.0, 3600.0, "h"), (300.0, 60.0, "min"))
-"""(smallest number of seconds, seconds in one unit, name of the unit)."""
 
 
 def objective(run: Run) -> str:
@@ -59,7 +57,7 @@ def objective(run: Run) -> str:
 def points(row: Row, cost: str, measure: str, study: Study) -> Line:
     """Mean over the seeds at the steps that all have; seeds of as many evaluations are averaged one by one."""
     curves = study.curve(cost), study.curve(measure)
-    both = [[curve.get(run.run_id, {}) for curve in curves] for run in row.runs.values()]
+    both = [[curve.get(run.run_id, {}) for curve in curves] for run in row.runs]
     seeds = [{step: (x[step], y[step]) for step in sorted(x.keys() & y.keys())} for x, y in both]
     seeds = [seed for seed in seeds if seed]
     if len({len(seed) for seed in seeds}) == 1:  # a budget in seconds ends at other steps for every seed
@@ -74,9 +72,10 @@ Lines = dict[str, Line]
 """Label -> its points."""
 
 
-def masked_loss(comparison: Comparison, study: Study) -> Figure | None:
+def masked_loss(study: Study) -> Figure | None:
     """Held-out masked loss and accuracy, two rows of panels a section, against each cost; None without curves."""
-    sections = {tables.panel_name(comparison, part): part for part in comparison.sections if part.is_pretraining}
+    comparison = study.comparison
+    sections = {part.name: part for part in comparison.pretrainings}
     every: dict[str, dict[tuple[str, str], Lines]] = {}
     for name, section in sections.items():
         of_section = {
@@ -85,24 +84,24 @@ def masked_loss(comparison: Comparison, study: Study) -> Figure | None:
             for cost in COSTS
         }
         every |= {name: of_section} if any(of_section.values()) else {}
+    if not every:
+        return None
     costs = [cost for cost in COSTS if cost == TOKENS or any(_differs_by_token(lines, cost) for lines in every.values())]
     of_panels = [(measure, cost) for measure in MEASURES for cost in costs]
-    panels = {name: [lines[panel] for panel in of_panels] for name, lines in every.items()}
-    if not panels:
-        return None
     styles = arm_styles(comparison.labels)
-    figure, axes = grid(len(of_panels) * len(panels), wide=3.3, high=2.7, most=len(costs))
-    probed = {row.label for part in sections.values() for row in part.rows if have_probes(row.runs.values())}
+    figure, axes = grid(len(of_panels) * len(every), wide=3.3, high=2.7, most=len(costs))
+    probed = {row.label for part in sections.values() for row in part.rows if have_probes(row.runs)}
     entropy: list[Line2D] = []
-    for place, (name, of_section) in enumerate(panels.items()):
+    labels = {label for of_section in every.values() for panel in of_panels for label in of_section[panel]}
+    for place, (name, of_section) in enumerate(every.items()):
         of_name = axes[place * len(of_panels) :][: len(of_panels)]
-        for panel, (measure, cost), lines in zip(of_name, of_panels, of_section, strict=False):
+        for panel, (measure, cost) in zip(of_name, of_panels, strict=True):
+            lines = of_section[measure, cost]
             _draw(panel, (cost, measure), lines, styles, probed)
             entropy = _entropy(panel, sections[name], lines) or entropy if measure == LOSS else entropy
             plots.no_closer(panel, LEAST_SPANS[measure])
-        of_name[0].set_title(name if len(panels) > 1 else "", loc="left")
+        of_name[0].set_title(name if len(every) > 1 else "", loc="left")
     handles = []
-    labels = {label for of_section in panels.values() for lines in of_section for label in lines}
     for label in (label for label in comparison.labels if label in labels):
         handles.append(handle(styles[label], line=True, marked=True))
         handles[-1].set_markerfacecolor("white" if label in probed else styles[label].colour)
@@ -140,18 +139,9 @@ def _scale(axes: Axes, cost: str, lines: list[Line]) -> tuple[float, str]:
     if not ends:
         return 1.0, metrics.get(cost).unit
     far = max(ends) / min(ends) >= FAR
-    factor, unit = cost_unit(cost, min(ends) if far else max(ends))
+    factor, unit = axis_unit(cost, [min(ends)] if far else ends)
     scale_axis(axes, [x / factor for line in lines for x in line.x if x > 0] if far else [1.0])
     return factor, unit
-
-
-def cost_unit(cost: str, size: float) -> tuple[float, str]:
-    """What to divide by, and the name of the unit, for costs of this size: `(60.0, 'min')`, `(1e6, 'M')`."""
-    unit = metrics.get(cost).unit
-    if unit == "s":
-        return next(((factor, name) for least, factor, name in TIMES if size >= least), (1.0, "s"))
-    factor, letter = prefix(size)
-    return factor, letter + ("" if unit == "tokens" else unit)
 
 
 def _entropy(axes: Axes, section: Section, lines: Lines) -> list[Line2D]:
@@ -170,32 +160,30 @@ def _entropy(axes: Axes, section: Section, lines: Lines) -> list[Line2D]:
 
 def training_line(row: Row, study: Study) -> Line:
     """Training loss, mean over the seeds at the steps that all have, against tokens, interpolated between steps."""
-    losses, tokens = (
-        [curve for run in row.runs.values() if (curve := study.curve(name).get(run.run_id))] for name in (TRAINED, TOKENS)
-    )
+    losses, tokens = ([curve for run in row.runs if (curve := study.curve(name).get(run.run_id))] for name in (TRAINED, TOKENS))
     if not losses or not tokens:
         return EMPTY
     loss, spent = mean_curve(losses), mean_curve([{0: 0.0} | curve for curve in tokens])
     return Line(np.interp(loss.x, spent.x, spent.y), loss.y)
 
 
-def training_loss(comparison: Comparison, study: Study) -> Figure | None:
+def training_loss(study: Study) -> Figure | None:
     """Training loss against tokens, one panel an objective (losses of two do not compare); None without curves."""
-    sections = [(tables.panel_name(comparison, part), part) for part in comparison.sections if part.is_pretraining]
-    panels: dict[str, Lines] = {}
-    for name, section in sections:
+    comparison, panels = study.comparison, {}
+    for section in comparison.pretrainings:
         for row in section.rows:
             line = training_line(row, study)
             if len(line) > 1:
-                of = objective(next(iter(row.runs.values())))
-                panels.setdefault(f"{of}, {name}" if len(sections) > 1 else of, {})[row.label] = line
+                several = len(comparison.pretrainings) > 1
+                of = objective(row.first) + (f", {section.name}" if several else "")
+                panels.setdefault(of, {})[row.label] = line
     if not panels:
         return None
-    return panels_of_lines(comparison.labels, panels, _train, wide=3.6, high=2.8, marked=False)
+    return panels_of_lines(comparison.labels, panels, _train, False, 3.6, 2.8)
 
 
 def _train(axes: Axes, lines: Lines, styles: dict[str, ArmStyle]) -> None:
-    factor, unit = cost_unit(TOKENS, max(line.x.max() for line in lines.values()))
+    factor, unit = axis_unit(TOKENS, (line.x.max() for line in lines.values()))
     plots.draw_smoothed(axes, lines, styles, factor)
     axes.xaxis.set_major_locator(MaxNLocator(6))
     axes.set(xlabel=plots.with_unit(metrics.get(TOKENS).title, unit), ylabel="training loss")

@@ -3,6 +3,7 @@
 import math
 import re
 from dataclasses import dataclass
+from statistics import fmean
 from typing import NamedTuple
 
 import numpy as np
@@ -10,16 +11,15 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter
 
 from harness import metrics, tags
-from harness.paired import CONFIDENCE
+from harness.paired import CONFIDENCE, grouped
 from reports.comparison.compare import Study
 from reports.comparison.growth import PowerLaw, Replicates, centres, fit
-from reports.comparison.section import FREQUENCIES, LOSS, MAJORITY, Section
+from reports.comparison.section import FREQUENCIES, HEADLINE, LOSS, MAJORITY, Section
 from reports.writing import formats, plots
-from reports.writing.formats import DASH, Chapter, escape, listed, prefix
+from reports.writing.formats import DASH, Chapter, escape, listed
 from reports.writing.plots import ArmStyle, panels_of_lines
-from reports.writing.tables import section_name
 
-FLOPS = "pretrain/flops"
+FLOPS, TOKENS = "pretrain/flops", "pretrain/tokens"
 FEWEST = 3
 """Scales from which on a line is fitted; two always lie on one."""
 LEAST_REACH = 2.0
@@ -44,8 +44,7 @@ class Law:
 def scales(study: Study) -> Chapter:
     """Empty where no arm was pretrained at three scales or more, after different FLOPs."""
     comparison = study.comparison
-    sections = [section for section in comparison.sections if section.is_pretraining]
-    panels = {section_name(comparison, section): laws for section in sections if (laws := laws_of(section))}
+    panels = {escape(part.name): laws for part in comparison.pretrainings if (laws := laws_of(part))}
     if not panels:
         return Chapter()
     labels = list(dict.fromkeys(without_scale(label) for label in comparison.labels))
@@ -58,16 +57,17 @@ def scales(study: Study) -> Chapter:
 
 def laws_of(section: Section) -> dict[str, Law]:
     """Label of an arm without its scale -> its law, where it can be fitted."""
-    points: dict[str, dict[str, list[tuple[float, float]]]] = {}
-    for row in section.rows:
-        for run in row.runs.values():
-            if FLOPS in run.metrics and LOSS in run.metrics:
-                of_arm = points.setdefault(without_scale(row.label), {})
-                of_arm.setdefault(run.tags.get(tags.SCALE, DASH), []).append((run.metrics[FLOPS], run.metrics[LOSS]))
+    points = grouped(
+        (without_scale(row.label), (run.tags.get(tags.SCALE, DASH), (run.metrics[FLOPS], run.metrics[LOSS])))
+        for row in section.rows
+        for run in row.runs
+        if FLOPS in run.metrics and LOSS in run.metrics
+    )
     laws = {}
     for label, of_arm in points.items():
-        scales = {round(float(np.mean([flops for flops, _ in pairs]))): name for name, pairs in of_arm.items()}
-        losses = {flops: [loss for _, loss in of_arm[scales[flops]]] for flops in sorted(scales)}
+        by_scale = grouped(of_arm)
+        scales = {round(fmean(flops for flops, _ in pairs)): name for name, pairs in by_scale.items()}
+        losses = {flops: [loss for _, loss in by_scale[scales[flops]]] for flops in sorted(scales)}
         enough = len(losses) >= FEWEST and max(losses) >= LEAST_REACH * min(losses)
         if enough and (line := fit(losses)):
             laws[label] = Law(tuple(scales[flops] for flops in losses), losses, line)
@@ -89,26 +89,26 @@ def table(laws: dict[str, Law]) -> str:
         seeds = " to ".join(map(str, sorted({len(losses) for losses in law.losses.values()})))
         ends = " to ".join(formats.value(flops, "FLOP") for flops in (min(law.losses), max(law.losses)))
         off = f"{100 * law.line.deviation:.2g} %"
-        rows.append([escape(label), listed(law.names, most=None), seeds, ends, exponent, off])
+        rows.append([escape(label), listed(law.names), seeds, ends, exponent, off])
     return formats.table(["arm", "scales", "seeds", "FLOPs", "exponent b", "off by"], rows)
 
 
 def _draw_laws(axes: Axes, laws: dict[str, Law], styles: dict[str, ArmStyle]) -> None:
-    factor, letter = prefix(max(flops for law in laws.values() for flops in law.losses))
+    factor, unit = plots.axis_unit(FLOPS, (flops for law in laws.values() for flops in law.losses))
     for label, law in laws.items():
         arm = styles[label]
         points = [(flops / factor, loss) for flops, losses in law.losses.items() for loss in losses]
         style = {"color": arm.colour, "markersize": 7 if arm.is_baseline else 5, "alpha": 0.75, "zorder": 3}
         axes.plot(*zip(*points, strict=True), linestyle="None", marker=arm.marker, markeredgewidth=0, label=label, **style)
         middles, ends = centres(law.losses), np.array([min(law.losses), max(law.losses)], dtype=float)
-        x, y = (float(np.mean([math.log(value) for value in values])) for values in (middles, middles.values()))
+        x, y = (fmean(map(math.log, values)) for values in (middles, middles.values()))
         on_line = np.exp(y + law.line.exponent * (np.log(ends) - x))  # the line passes through the centre of the points
         axes.plot(ends / factor, on_line, linewidth=1.2, zorder=2, **arm.line_style)
         if len(laws) == 1:  # the names of several arms would lie on each other
             for name, (flops, losses) in zip(law.names, law.losses.items(), strict=True):
                 place = {"xytext": (0, 6), "textcoords": "offset points", "ha": "center", "fontsize": 8}
                 axes.annotate(name, (flops / factor, max(losses)), **place)
-    axes.set(xscale="log", yscale="log", xlabel=f"{metrics.get(FLOPS).title} ({letter}FLOP)")
+    axes.set(xscale="log", yscale="log", xlabel=plots.with_unit(metrics.get(FLOPS).title, unit))
     axes.set(ylabel=f"{metrics.get(LOSS).title} (nats)")
     axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
     axes.yaxis.set_major_locator(MaxNLocator(5))
@@ -117,7 +117,6 @@ def _draw_laws(axes: Axes, laws: dict[str, Law], styles: dict[str, ArmStyle]) ->
         axis.set_minor_formatter(NullFormatter())
 
 
-SCORE, UNSET = "eval/score", "None"
 ALONG = (
     "Score along pretraining: fine-tuned from the weights kept after so many tokens, mean over seeds; bars reach from the "
     "least to the largest"
@@ -148,9 +147,7 @@ def along_pretraining(study: Study) -> Chapter:
     """Empty where no arm was fine-tuned from several points of its pretraining."""
     comparison = study.comparison
     panels = {
-        section_name(comparison, section): lines | references(section)
-        for section in comparison.sections
-        if (lines := lines_of(section))
+        escape(section.name): lines | references(section) for section in comparison.sections if (lines := lines_of(section))
     }
     if not panels:
         return Chapter()
@@ -167,11 +164,10 @@ def lines_of(section: Section) -> dict[str, Line]:
     """
     lines: dict[str, Line] = {}
     for row in section.rows:
-        params = next(iter(row.runs.values())).params
-        tokens = [params[key] for key in ("pretrain.at", "pretrain.tokens") if params.get(key, UNSET) != UNSET]
-        scores = row.values(SCORE).values()
-        if tokens and scores and params.get("pretrain.objective", "none") != "none":
-            lines.setdefault(without_point(row.label), {}).setdefault(float(tokens[0]), []).extend(scores)
+        setting, scores = row.first.setting, row.values(HEADLINE).values()
+        tokens = setting("pretrain.at") or setting("pretrain.tokens")
+        if tokens and scores and setting("pretrain.objective") not in (None, "none"):
+            lines.setdefault(without_point(row.label), {}).setdefault(float(tokens), []).extend(scores)
     return {label: dict(sorted(line.items())) for label, line in lines.items() if len(line) > 1}
 
 
@@ -181,7 +177,7 @@ def references(section: Section) -> dict[str, Line]:
         title: [run.metrics[reference.metric] for run in section.runs if reference.metric in run.metrics]
         for title, reference in REFERENCES.items()
     }
-    return {title: {0.0: [sum(scores) / len(scores)]} for title, scores in found.items()} if all(found.values()) else {}
+    return {title: {0.0: [fmean(scores)]} for title, scores in found.items()} if all(found.values()) else {}
 
 
 def without_point(label: str) -> str:
@@ -190,17 +186,17 @@ def without_point(label: str) -> str:
 
 
 def _draw_lines(axes: Axes, lines: dict[str, Line], styles: dict[str, ArmStyle]) -> None:
-    factor, unit = plots.prefix(max(tokens for line in lines.values() for tokens in line))
+    factor, unit = plots.axis_unit(TOKENS, (tokens for line in lines.values() for tokens in line))
     for label, line in lines.items():
         if label in REFERENCES:
             (height,) = line[0.0]
             axes.axhline(height, color="0.5", linestyle=REFERENCES[label].dashes, linewidth=1, zorder=1, label=label)
             continue
-        means = [sum(scores) / len(scores) for scores in line.values()]
+        means = [fmean(scores) for scores in line.values()]
         bars = plots.reaching_bars(means, list(line.values()))
         style = styles[label].line_and_marker | {"capsize": 2, "elinewidth": 0.9, "linewidth": 1.3, "zorder": 3}
         axes.errorbar([tokens / factor for tokens in line], means, bars, label=label, **style)
     axes.set_xlim(left=0)
     plots.no_closer(axes, LEAST_SPAN)
     axes.xaxis.set_major_locator(MaxNLocator(6))
-    axes.set(xlabel=plots.with_unit(metrics.get("pretrain/tokens").title, unit), ylabel=metrics.get(SCORE).title)
+    axes.set(xlabel=plots.with_unit(metrics.get(TOKENS).title, unit), ylabel=metrics.get(HEADLINE).title)

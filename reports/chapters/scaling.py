@@ -12,9 +12,8 @@ from harness.paired import CONFIDENCE, grouped
 from reports.comparison.compare import Study
 from reports.comparison.growth import Crossing, Group, PowerLaw, Race, centres, fit, groups
 from reports.writing import formats, plots
-from reports.writing.formats import DASH, Chapter, escape, prefix
+from reports.writing.formats import DASH, Chapter, escape
 from reports.writing.plots import ArmStyle, arm_styles, grid, legend
-from reports.writing.tables import section_name
 
 INTRO = """\
 An exponent is the slope on logarithmic axes: 1 is linear in the length, 2 quadratic (0 and −1 for throughput in tokens). In
@@ -36,7 +35,7 @@ def chapter(study: Study) -> Chapter:
     for number, group in enumerate(devices, 1):
         name = "scaling.svg" if len(devices) == 1 else f"scaling_{number}.svg"
         files[name] = plots.draw(panels, comparison.labels, group)
-        where = f"{section_name(comparison, group.section)}, {escape(group.hardware)}"
+        where = f"{escape(group.section.name)}, {escape(group.hardware)}"
         caption = f"Cost by length, {where}; bars reach from the least to the largest value, rings mark crossovers"
         paragraphs += [
             f"### By length: {where}",
@@ -73,8 +72,7 @@ def fit_text(line: PowerLaw | None) -> str:
 
 
 def _crossovers(group: Group) -> list[str]:
-    others = [label for label in group.labels if label != group.baseline]
-    races = {label: [group.race(quantity, label) for quantity in group.values] for label in others}
+    races = {label: [group.race(quantity, label) for quantity in group.values] for label in group.labels}
     races = {label: of_label for label, of_label in races.items() if any(of_label)}
     if not races:
         return []
@@ -91,8 +89,11 @@ def race_text(race: Race) -> str:
         return "equal at every length"
     if race.half and len(race.unclear) == len(race.lengths):
         return f"unclear: every interval from {first:,} to {last:,} includes 1"
-    if race.crossings:
-        return " and ".join(_stretches(race)) + _together(race)
+    if race.crossings:  # a word on those in one stretch of lengths where every interval includes 1
+        intervals = grouped((crossing.interval, crossing) for crossing in race.crossings if crossing.interval)
+        unclear = [_ends(crossings[0], race) for crossings in intervals.values() if len(crossings) > 1]
+        words = "".join(f"; unclear which between {below} and {above}" for below, above in unclear)
+        return " and ".join(_stretches(race)) + words
     doubt = f" (unclear at {', '.join(f'{length:,}' for length in race.unclear)})" if race.unclear else ""
     return (f"from the shortest length on ({first:,})" if max(race.lead) > 0 else f"never up to {last:,}") + doubt
 
@@ -121,20 +122,13 @@ def _ends(crossing: Crossing, race: Race) -> list[str]:
     return [escape(below), escape(above)]
 
 
-def _together(race: Race) -> str:
-    """A word on crossings in one stretch of lengths where every interval includes 1."""
-    intervals = grouped((crossing.interval, crossing) for crossing in race.crossings if crossing.interval)
-    unclear = [_ends(crossings[0], race) for crossings in intervals.values() if len(crossings) > 1]
-    return "".join(f"; unclear which between {below} and {above}" for below, above in unclear)
-
-
 def _csv(devices: list[Group]) -> bytes:
     """One row a device, arm, quantity and length, in base units."""
     lines = []
     for group in devices:
+        of = {"task": group.section.task, "conditions": group.section.conditions, "hardware": group.hardware}
         for quantity, rows in group.values.items():
             for label, points in rows.items():
-                of = {"task": group.section.task, "conditions": group.section.conditions, "hardware": group.hardware}
                 of |= {"arm": label, "metric": quantity, "unit": metrics.get(quantity).unit}
                 for length, values in sorted(points.items()):
                     mean = math.exp(sum(math.log(value) for value in values) / len(values)) if min(values) > 0 else None
@@ -143,10 +137,8 @@ def _csv(devices: list[Group]) -> bytes:
     return formats.csv_file(lines, list(lines[0]))
 
 
-Styles = dict[str, ArmStyle]
 NAMED = 6
 """Up to so many crossovers of a panel have their length written beside them."""
-PREFIXED = {"bytes": "B", "FLOP": "FLOP"}
 FAR = 1000
 """Largest over smallest value from which the axis of values has a tick in every power of ten alone."""
 
@@ -154,9 +146,10 @@ FAR = 1000
 def panels(labels: list[str], group: Group) -> Figure | None:
     """All quantities of a device that have a positive value; None without one. `labels` are the report's, for the styles."""
     styles = arm_styles(labels)
-    lines = {quantity: {label: centres(points) for label, points in rows.items()} for quantity, rows in group.values.items()}
-    lines = {quantity: {label: line for label, line in rows.items() if line} for quantity, rows in lines.items()}
-    lines = {quantity: rows for quantity, rows in lines.items() if rows}
+    lines = {}
+    for quantity, rows in group.values.items():
+        if of_arms := {label: line for label, points in rows.items() if (line := centres(points))}:
+            lines[quantity] = of_arms
     if not lines:
         return None
     figure, axes = grid(len(lines), wide=4.0, high=3.3, most=2)
@@ -167,10 +160,9 @@ def panels(labels: list[str], group: Group) -> Figure | None:
     return figure
 
 
-def _panel(axes: Axes, group: Group, quantity: str, rows: dict[str, dict[int, float]], styles: Styles) -> None:
-    metric = metrics.get(quantity)
+def _panel(axes: Axes, group: Group, quantity: str, rows: dict[str, dict[int, float]], styles: dict[str, ArmStyle]) -> None:
     values = [value for line in rows.values() for value in line.values()]
-    factor, letter = prefix(max(values)) if metric.unit in PREFIXED else (1.0, "")
+    factor, unit = plots.axis_unit(quantity, values)
     for label, line in rows.items():
         points, arm = group.values[quantity][label], styles[label]
         bars = plots.reaching_bars(list(line.values()), [points[length] for length in line])
@@ -180,18 +172,13 @@ def _panel(axes: Axes, group: Group, quantity: str, rows: dict[str, dict[int, fl
         middles = [value / factor for value in line.values()]
         axes.errorbar(list(line), middles, bars and np.array(bars) / factor, **style)
     axes.set(xscale="log", yscale="log", xlabel="length (tokens)")
-    axes.set(ylabel=f"{metric.title.removesuffix(' by length')} ({letter}{PREFIXED.get(metric.unit, metric.unit)})")
+    axes.set(ylabel=f"{_title(quantity)} ({unit})")
     lengths = sorted({length for line in rows.values() for length in line})
     plots.ticks_at_lengths(axes, lengths[:: math.ceil(len(lengths) / 8)])
     axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if max(values) / min(values) < FAR else (1,)))
     axes.yaxis.set_major_formatter("{x:,g}")
     axes.yaxis.set_minor_formatter(NullFormatter())
-    _mark(axes, group, quantity, rows, (factor, styles))
-
-
-def _mark(axes: Axes, group: Group, quantity: str, rows: dict[str, dict[int, float]], drawn: tuple[float, Styles]) -> None:
-    """A ring at every crossover, its length beside it where there are few; none where no length tells the two apart."""
-    factor, styles = drawn
+    # a ring at every crossover, its length beside it where there are few; none where no length tells the two apart
     races = {label: race for label in rows if (race := group.race(quantity, label)) and len(race.unclear) < len(race.lengths)}
     crossings = [(label, crossing.length) for label, race in races.items() for crossing in race.crossings]
     for label, length in crossings:

@@ -7,10 +7,11 @@ from harness.metrics import HIGHEST_FLOOR
 from harness.paired import grouped
 from reports.comparison import launches
 from reports.comparison.compare import Study
-from reports.comparison.launches import Series, Sessions, side_by_side
+from reports.comparison.launches import SectionKey, Sessions, side_by_side
 from reports.comparison.section import Section
+from reports.reading.store import Run
 from reports.writing import formats
-from reports.writing.formats import DASH, Chapter, escape, listed
+from reports.writing.formats import DASH, Chapter, bullets, escape, listed
 
 HEADING = "## Timings: sessions and noise floor"
 INTRO = """\
@@ -29,21 +30,21 @@ WALL = "latency, wall clock"
 def chapter(study: Study) -> Chapter:
     """One row a session and A/A replicate; empty where no run was timed in a session."""
     sessions = study.comparison.sessions
-    if not sessions.series:
+    if not sessions.runs:
         return Chapter()
     columns = {text: None for name in sessions.names for text in _compared(sessions, name)}
     heads = ["session", "rounds", "A/A replicate"]
     heads += [text for name in columns for text in (f"{name}, A/A change", f"{name} floor")]
     heads += ["reference", "launches beside other work", "reference, slowest over fastest"]
     lines = [line for name in sessions.names for line in _lines(sessions, name, columns)]
-    sentences = "\n".join(f"- {text}" for name in sessions.names for text in _sentences(sessions, name))
+    sentences = bullets(text for name in sessions.names for text in _sentences(sessions, name))
     intro = INTRO.format(highest=by_launch.percent(HIGHEST_FLOOR))
-    return Chapter([HEADING, intro, formats.table(heads, lines, left=3), *filter(None, [sentences])])
+    return Chapter([HEADING, intro, formats.table(heads, lines, left=3), *sentences])
 
 
 def _compared(sessions: Sessions, name: str) -> dict[str, str]:
     """Column -> metric of a launch: of each quantity the one that verdicts are about, then what a user waits for."""
-    measured = {metric for series in sessions.of(name) for metric in series.history}
+    measured = {metric for run in sessions.of(name) for metric in run.launches}
     judged = by_launch.headlines(measured)
     waited = {WALL: launches.LATENCY} if launches.LATENCY in measured.difference(judged) else {}
     return {metrics.SHORT[metric]: metric for metric in judged} | waited
@@ -52,9 +53,9 @@ def _compared(sessions: Sessions, name: str) -> dict[str, str]:
 def _lines(sessions: Sessions, name: str, columns: Iterable[str]) -> Iterator[list[str]]:
     """Change of each A/A replicate with its interval, its floor, what is divided by the reference, and other work."""
     here, compared = sessions.of(name), _compared(sessions, name)
-    rounds = {step for series in here for values in series.history.values() for step in values}
-    drift = launches.drift_percent(series.history for series in here)
-    histories = [shared[0].history for shared in sessions.launched(name)]
+    rounds = {step for run in here for values in run.launches.values() for step in values}
+    drift = launches.drift_percent(run.launches for run in here)
+    histories = [shared[0].launches for shared in sessions.launched(name)]
     watched = sum(len(history.get(launches.FOREIGN_CPUS, {})) for history in histories)
     disturbed = f"{sum(len(launches.disturbed(history)) for history in histories)} of {watched}" if watched else DASH
     for pair in sessions.pairs(name) or [None]:
@@ -70,36 +71,36 @@ def _lines(sessions: Sessions, name: str, columns: Iterable[str]) -> Iterator[li
         yield [escape(name), str(len(rounds)), arm, *measured, divided or "not used", disturbed, formats.percent(drift)]
 
 
-def _name(sessions: Sessions, shared: list[Series]) -> str:
+def _name(sessions: Sessions, shared: list[Run]) -> str:
     """The arm of these launches, and its tasks where the session has several."""
-    first, tasks = shared[0], ", ".join(dict.fromkeys(series.place.task for series in shared))
-    places = {series.place for series in sessions.of(first.session)}
-    return f"{first.label} on {tasks}" if len(places) > 1 else first.label
+    label, tasks = sessions.owners[shared[0].run_id][1], ", ".join(dict.fromkeys(run.task for run in shared))
+    return f"{label} on {tasks}" if len(_places(sessions, sessions.of(shared[0].session))) > 1 else label
 
 
-def _sentences(sessions: Sessions, name: str) -> list[str]:
+def _places(sessions: Sessions, runs: list[Run]) -> set[SectionKey]:
+    return {sessions.owners[run.run_id][0] for run in runs}
+
+
+def _sentences(sessions: Sessions, name: str) -> Iterator[str]:
     """On launches that tasks share, on those that other work disturbed, and on a session without a floor."""
     together, disturbed = [], []
     for shared in sessions.launched(name):
         arm = escape(_name(sessions, shared) + " (A/A replicate)" * shared[0].is_aa_replicate)
-        if len({series.place for series in shared}) > 1:
-            together.append(arm)
-        if rounds := launches.disturbed(shared[0].history):
+        together += [arm] if len(_places(sessions, shared)) > 1 else []
+        if rounds := launches.disturbed(shared[0].launches):
             disturbed.append(f"{arm} in round {', '.join(map(str, rounds))}")
-    notes = []
     if together:
         each = "; ".join(together)
-        notes.append(f"Launched once for several tasks, session {escape(name)}: {each}. Their latency is one measurement.")
+        yield f"Launched once for several tasks, session {escape(name)}: {each}. Their latency is one measurement."
     if disturbed:
         where = f"(over {launches.FOREIGN_LIMIT} CPUs), session {escape(name)}"
-        notes.append(f"Measured beside other work {where}: {'; '.join(disturbed)}.")
+        yield f"Measured beside other work {where}: {'; '.join(disturbed)}."
     pairs = sessions.pairs(name)
     compared = _compared(sessions, name).items()
     missing = [text for text, launch in compared if all(pair.floor(launch) is None for pair in pairs)]
     if missing:
         why = "its A/A replicate shares fewer than two rounds" if pairs else "it has no A/A replicate"
-        notes.append(f"No noise floor of {' and '.join(missing)} is known for session {escape(name)}: {why}.")
-    return notes
+        yield f"No noise floor of {' and '.join(missing)} is known for session {escape(name)}: {why}."
 
 
 def notes(section: Section) -> list[str]:
@@ -107,33 +108,31 @@ def notes(section: Section) -> list[str]:
     if section.before is None:
         return []
     apart, floorless, replicated = [], [], []
+    sessions = section.sessions
     for row in section.rows:
         if row is section.before or not any(row.values(name) for name in launches.JUDGED):
             continue
-        pair = side_by_side(section.sessions, section.against(row))
-        if pair is None:
+        if (pair := side_by_side(sessions, section.against(row))) is None:
             apart.append(row.label)
             continue
         session = pair[1].session
-        compared = _compared(section.sessions, session).values()
-        if any(section.sessions.floor(session, section.place, launch) is None for launch in compared):
-            floorless.append((session, row.label))
-        if pair[0].is_aa_replicate:
-            replicated.append((session, row.label))
-    sentences = [
-        f"Not timed side by side with {escape(section.baseline)}: {listed(apart, most=None)}. Their changes of latency "
-        f"and inference throughput have no verdict; {SIDE_BY_SIDE}."
+        floors = [sessions.floor(session, section.place, launch) for launch in _compared(sessions, session).values()]
+        floorless += [(session, row.label)] if None in floors else []
+        replicated += [(session, row.label)] if pair[0].is_aa_replicate else []
+    sentences = []
+    if apart:
+        sentences.append(
+            f"Not timed side by side with {escape(section.baseline)}: {listed(apart)}. Their changes of latency "
+            f"and inference throughput have no verdict; {SIDE_BY_SIDE}."
+        )
+    sentences += [
+        f"Session {escape(session)} has no noise floor (it needs an A/A replicate of two rounds or more): changes of "
+        f"{listed(labels)} are shown with their interval and without a verdict."
+        for session, labels in grouped(floorless).items()
     ]
-    return [
-        *sentences[: len(apart)],
-        *(
-            f"Session {escape(session)} has no noise floor (it needs an A/A replicate of two rounds or more): changes of "
-            f"{listed(labels, most=None)} are shown with their interval and without a verdict."
-            for session, labels in grouped(floorless).items()
-        ),
-        *(
-            f"Latency and throughput of {listed(labels, most=None)} are compared with the A/A replicate of "
-            f"{escape(section.baseline)} in session {escape(session)}."
-            for session, labels in grouped(replicated).items()
-        ),
+    sentences += [
+        f"Latency and throughput of {listed(labels)} are compared with the A/A replicate of "
+        f"{escape(section.baseline)} in session {escape(session)}."
+        for session, labels in grouped(replicated).items()
     ]
+    return sentences

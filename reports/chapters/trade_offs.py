@@ -14,12 +14,11 @@ from statistics import fmean
 import numpy as np
 
 from harness import metrics
-from harness.metrics import has_one_vocabulary
 from harness.paired import by_pretraining, grouped
 from reports.comparison.compare import Study
 from reports.comparison.estimates import of_launches
 from reports.comparison.launches import judged_by
-from reports.comparison.section import HEADLINE, Row, Section, headline
+from reports.comparison.section import HEADLINE, Row, Section
 from reports.writing import formats, tables
 from reports.writing.formats import Chapter, escape, listed
 
@@ -50,14 +49,12 @@ class Front:
 
 
 def front(sections: Sequence[Section], labels: Sequence[str], cost: str) -> Front | None:
-    """The front of the means over the sections; None where an arm has no such cost, or for tokens of several vocabularies."""
-    if any(part.is_pretraining and not has_one_vocabulary(run.params for run in part.runs) for part in sections):
-        return None
+    """The front of the means over the sections, of tasks; None where an arm has no such cost."""
     rows = [[section.row_of(label) for label in labels] for section in sections]
     costs = [[_costs(row, cost) for row in of_section] for of_section in rows]
     if not all(values for of_section in costs for values in of_section):
         return None
-    scores = [_scores(section, of_section) for section, of_section in zip(sections, rows, strict=True)]
+    scores = [_scores(of_section) for of_section in rows]
     replicates = min(len(values) for of_section in scores for values in of_section)
     score = _mean_draws(scores, "score")  # (arms, 1 + DRAWS)
     spent = _mean_draws(costs, cost)  # (arms, 1 + DRAWS)
@@ -70,12 +67,12 @@ def front(sections: Sequence[Section], labels: Sequence[str], cost: str) -> Fron
     return Front(cost, places, replicates)
 
 
-def _scores(section: Section, rows: Sequence[Row]) -> list[list[float]]:
+def _scores(rows: Sequence[Row]) -> list[list[float]]:
     """Scores of each row by what all have: pretrainings where there are several, else seeds; its mean where they share none.
 
     An arm that was not pretrained shares the seeds of fine-tuning with the others.
     """
-    values = [row.values(headline(section)) for row in rows]
+    values = [row.values(HEADLINE) for row in rows]
     shared = sorted(set.intersection(*map(set, values)))
     if not shared:
         by_seed = [grouped((replicate.seed, value) for replicate, value in of_row.items()) for of_row in values]
@@ -151,21 +148,19 @@ def chapter(study: Study) -> Chapter:
     """Empty where no two arms have scores on the same tasks."""
     comparison, paragraphs = study.comparison, []
     groups = grouped(
-        (tuple(row.label for row in section.rows if row.values(HEADLINE)), section)
-        for section in comparison.selected
-        if not section.is_pretraining
+        (tuple(row.label for row in section.rows if row.values(HEADLINE)), section) for section in comparison.selected_tasks
     )
     groups = {labels: sections for labels, sections in groups.items() if len(labels) > 1}
     for labels, sections in groups.items():
         costs = [judged_by(cost, functools.partial(front, sections, labels)) for cost in COSTS]
         fronts = [arms for cost in costs if (arms := front(sections, labels, cost))]
         if fronts:
-            names = ", ".join(tables.section_name(comparison, section) for section in sections)
+            names = ", ".join(escape(section.name) for section in sections)
             paragraphs += [f"### Score against cost: {names}"] if len(groups) > 1 else []
             paragraphs.append(table(sections, labels, fronts))
             replicates = min(arms.replicates for arms in fronts)
             paragraphs += [ALONE] if replicates < 2 else [FEW.format(count=replicates)] if replicates < FEWEST else []
-            missing = listed((label for label in comparison.labels if label not in labels), most=None)
+            missing = listed(label for label in comparison.labels if label not in labels)
             paragraphs += [f"Not among them, for want of a score on these tasks: {missing}."] if missing else []
     return Chapter(["## Trade-offs", INTRO, *paragraphs] if paragraphs else [])
 

@@ -9,10 +9,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
+from harness.paired import grouped
 from reports.comparison.compare import Comparison, Study
 from reports.writing import formats, plots
 from reports.writing.formats import DASH, Chapter, escape
-from reports.writing.tables import section_name
 
 
 def expected_best(scores: Sequence[float], trials: int) -> float:
@@ -72,9 +72,9 @@ def chapter(study: Study) -> Chapter:
 def tunings(comparison: Comparison) -> list[Tuning]:
     """By task, then by arm."""
     searches = []
-    for section in comparison.selected:
-        for row in () if section.is_pretraining else section.rows:
-            params = next(iter(row.runs.values())).params
+    for section in comparison.selected_tasks:
+        for row in section.rows:
+            params = row.first.params
             if "tuned.scores" in params:
                 settings, scores, short = (json.loads(params[f"tuned.{key}"]) for key in ("settings", "scores", "short"))
                 lowest = min((score for score in scores if score is not None), default=float("nan"))
@@ -82,7 +82,7 @@ def tunings(comparison: Comparison) -> list[Tuning]:
                 searches.append(
                     Tuning(
                         label=row.label,
-                        task=section_name(comparison, section),
+                        task=escape(section.name),
                         settings=settings,
                         scores=[lowest if score is None else score for score in scores],
                         failed=None in scores,
@@ -120,10 +120,8 @@ def table(comparison: Comparison, searches: list[Tuning]) -> str:
 
 def picture(comparison: Comparison, searches: list[Tuning]) -> Figure | None:
     """One panel a task, one line an arm; None where no trials are independent draws."""
-    panels: dict[str, dict[str, list[float]]] = {}
-    for search in searches:
-        if search.is_independent and len(search.scores) > 1:
-            panels.setdefault(search.task, {})[search.label] = search.scores
+    drawn = grouped((one.task, (one.label, one.scores)) for one in searches if one.is_independent and len(one.scores) > 1)
+    panels = {task: dict(of_task) for task, of_task in drawn.items()}
     return plots.panels_of_lines(comparison.labels, panels, _draw) if panels else None
 
 

@@ -25,6 +25,10 @@ class Parser(argparse.ArgumentParser):
         self.add_argument("--output", metavar="DIR", default="multirun", help="folder of the runs (default: %(default)s)")
         self.add_argument("--uri", help="tracking store, or the folder of an archive (default: mlflow.db of --output)")
 
+    def add_list(self, option: str, metavar: str, text: str) -> None:
+        """An option that may be given several times."""
+        self.add_argument(option, metavar=metavar, action="append", default=[], help=text)
+
     def error(self, message: str) -> NoReturn:
         """One line."""
         raise ReportError(f"{message}; {self.prog} --help lists the options")
@@ -43,10 +47,5 @@ class Parser(argparse.ArgumentParser):
 def add_where(parser: Parser) -> None:
     """Options that say which runs are compared with which, as those of the report."""
     parser.add_argument("--where", metavar="FILTER", help="which runs, as MLflow filters them: \"tags.task = 'sst2'\"")
-    parser.add_argument(
-        "--along",
-        metavar="KEY",
-        action="append",
-        default=[],
-        help="setting that arms may differ in, such as hardware.dtype or a group such as hardware; may be repeated",
-    )
+    of_along = "setting that arms may differ in, such as hardware.dtype or a group such as hardware; may be repeated"
+    parser.add_list("--along", "KEY", of_along)

@@ -1,7 +1,7 @@
 """`python -m reports compare RUN_A RUN_B`: what differs between two runs, without a verdict: it takes replicates for one."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -11,7 +11,7 @@ from harness.metrics import Direction, Metric
 from harness.terminal import WIDTH, table, wrapped
 from reports.commands import Parser
 from reports.comparison.section import RESULTS
-from reports.errors import ReportError
+from reports.errors import ReportError, some_of
 from reports.read import open_store
 from reports.reading import folders, store
 from reports.reading.store import Reader, Run
@@ -29,8 +29,6 @@ OF_UNITS = {
     "speed": ("s", "ms", "tokens/s", "samples/s", "pairs/s", "J", "J/token"),
     "size": ("parameters", "FLOP", "operators"),
 }
-BY_POINTS = ("score", "share")
-"""Units of which a hundredth is a point."""
 OF_ENDING = {"weights_bytes": "size", "_bytes": "memory", "bytes_forward": "memory", "_accuracy": "score", "mfu": "speed"}
 """How the names of bytes and shares end -> kind, the first that fits."""
 
@@ -64,8 +62,9 @@ def find(reader: Reader, text: str, studies: Iterable[str] = ()) -> Run:
     Of several attempts that share a folder's name the newest. ReportError where no run or more than one is meant, with
     names to choose from.
     """
-    names = list(studies)
-    runs = [run for study in _studies(reader, names) for run in store.runs_of(reader, study)]
+    names, numbers_of = list(studies), reader.studies()
+    searched = [store.number_of(numbers_of, name) for name in names] or list(numbers_of.values())
+    runs = [run for number in searched for run in store.runs_of(reader, number)]
     beginning = Path(text).name
     rules = (
         lambda run: run.run_id == text,
@@ -73,7 +72,8 @@ def find(reader: Reader, text: str, studies: Iterable[str] = ()) -> Run:
         lambda run: run.run_id.startswith(beginning) or (folders.name_of(run) or "").startswith(beginning),
     )
     for fits in rules if beginning else ():
-        meant = _newest_of_each_folder([run for run in runs if fits(run)])
+        fitting = sorted(filter(fits, runs), key=lambda run: run.started)
+        meant = list({folders.name_of(run) or run.run_id: run for run in fitting}.values())  # the newest of each folder
         if len(meant) == 1:
             return meant[0]
         if meant:
@@ -86,26 +86,13 @@ def find(reader: Reader, text: str, studies: Iterable[str] = ()) -> Run:
     )
 
 
-def _studies(reader: Reader, names: list[str]) -> list[str]:
-    numbers_of = reader.studies()
-    return [store.number_of(numbers_of, name) for name in names] or list(numbers_of.values())
-
-
-def _newest_of_each_folder(runs: list[Run]) -> list[Run]:
-    newest = {folders.name_of(run) or run.run_id: run for run in sorted(runs, key=lambda run: run.started)}
-    return list(newest.values())
-
-
 def _listed(runs: list[Run]) -> str:
-    names = [f"{run.run_id} ({folders.name_of(run) or run.name})" for run in runs]
-    more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
-    return ", ".join(names[:SHOWN]) + more
+    return some_of([f"{run.run_id} ({folders.name_of(run) or run.name})" for run in runs], SHOWN)
 
 
 def differing_settings(first: Run, second: Run) -> list[Setting]:
     """The settings that differ, seeds among them, without names and places of results."""
-    keys = arms.varying((first.params, second.params))
-    return [(key, first.params.get(key), second.params.get(key)) for key in keys if not arms.within(key, arms.NAMES)]
+    return [setting for setting in _differing(first.params, second.params) if not arms.within(setting[0], arms.NAMES)]
 
 
 def differing_environment(first: Run, second: Run) -> list[Setting]:
@@ -115,7 +102,11 @@ def differing_environment(first: Run, second: Run) -> list[Setting]:
         | {tag: run.tags[tag] for tag in ENVIRONMENT_TAGS if tag in run.tags}
         for run in (first, second)
     ]
-    return [(key, *(side.get(key) for side in both)) for key in arms.varying(both)]
+    return _differing(*both)
+
+
+def _differing(first: Mapping[str, str], second: Mapping[str, str]) -> list[Setting]:
+    return [(key, first.get(key), second.get(key)) for key in arms.varying((first, second))]
 
 
 def numbers(first: Run, second: Run) -> list[Number]:
@@ -124,7 +115,10 @@ def numbers(first: Run, second: Run) -> list[Number]:
     Scores and shares differ by points, all else by the logarithm of its ratio, so that half is as far as twice.
     """
     every = [Number(metrics.get(name), first.metrics.get(name), second.metrics.get(name)) for name in RESULTS]
-    return sorted((number for number in every if (number.first, number.second) != (None, None)), key=_rank)
+    return sorted(
+        (number for number in every if (number.first, number.second) != (None, None)),
+        key=lambda number: (KINDS.index(kind_of(number.metric)), number.change is None, -_distance(number)),
+    )
 
 
 def kind_of(metric: Metric) -> str:
@@ -136,15 +130,11 @@ def kind_of(metric: Metric) -> str:
     return next((kind for kind, units in OF_UNITS.items() if metric.unit in units), "other")
 
 
-def _rank(number: Number) -> tuple[int, int, float]:
-    return KINDS.index(kind_of(number.metric)), number.change is None, -_distance(number)
-
-
 def _distance(number: Number) -> float:
     """How far both values are apart, comparable within a kind; 0 where one is missing."""
-    if number.change is None or number.change == 0:
+    if not number.change:
         return 0.0
-    if number.metric.unit in BY_POINTS:
+    if number.metric.unit in SHARES:
         return abs(number.change)
     both_positive = number.first > 0 and number.second > 0
     return abs(math.log(number.second / number.first)) if both_positive else math.inf
@@ -171,7 +161,7 @@ def main(given: list[str]) -> int:
     parser.epilog = ORDER
     for name in ("run_a", "run_b"):
         parser.add_argument(name, metavar=name.upper(), help="id, name, or the beginning of the name of a run's folder")
-    parser.add_argument("--study", metavar="NAME", action="append", default=[], help="where to search (default: every study)")
+    parser.add_list("--study", "NAME", "where to search (default: every study)")
     parser.add_argument("--all", action="store_true", help="show numbers that are equal, too")
     parser.add_argument("--format", choices=FORMATS, default="text", help="(default: text, for a terminal)")
     options = parser.parse(given)
@@ -184,33 +174,25 @@ def main(given: list[str]) -> int:
 
 
 def _text(first: Run, second: Run, every: bool, markdown: bool) -> str:
-    names = [f"{letter}: {_described(run)}" for letter, run in zip("AB", (first, second), strict=True)]
-    settings, environment = differing_settings(first, second), differing_environment(first, second)
+    names = []
+    for letter, run in zip("AB", (first, second), strict=True):
+        at = datetime.fromtimestamp(run.started / 1000, UTC)
+        names.append(f"{letter}: {run.name} ({run.run_id}, {run.status}, {at:%Y-%m-%d %H:%M} UTC)")
+    texts = {"Settings that differ": differing_settings(first, second)}
+    texts["Environment that differs"] = differing_environment(first, second)
+    parts = [
+        (f"{title}: {len(rows)}", ["key", "A", "B"], [[DASH if text is None else text for text in row] for row in rows])
+        for title, rows in texts.items()
+    ]
     results = numbers(first, second)
-    different = [number for number in results if every or number.first != number.second]
     equal = sum(number.first == number.second for number in results)
     hidden = " (--all shows them)" if equal and not every else ""
-    parts = [
-        (f"Settings that differ: {len(settings)}", ["key", "A", "B"], [list(map(_cell, row)) for row in settings]),
-        (f"Environment that differs: {len(environment)}", ["key", "A", "B"], [list(map(_cell, row)) for row in environment]),
-        (
-            f"Numbers that differ: {len(results) - equal}; equal: {equal}{hidden}",
-            ["metric", "A", "B", "change"],
-            [_number(number) for number in different],
-        ),
-    ]
+    different = [_number(number) for number in results if every or number.first != number.second]
+    title = f"Numbers that differ: {len(results) - equal}; equal: {equal}{hidden}"
+    parts.append((title, ["metric", "A", "B", "change"], different))
     if markdown:
         return "\n\n".join([*(f"- {formats.escape(name)}" for name in names), *map(_markdown, parts), NO_VERDICT])
     return "\n\n".join(["\n".join(names), *map(_terminal, parts), wrapped(NO_VERDICT, 0)])
-
-
-def _described(run: Run) -> str:
-    at = datetime.fromtimestamp(run.started / 1000, UTC)
-    return f"{run.name} ({run.run_id}, {run.status}, {at:%Y-%m-%d %H:%M} UTC)"
-
-
-def _cell(text: str | None) -> str:
-    return DASH if text is None else text
 
 
 def _number(number: Number) -> list[str]:

@@ -20,7 +20,7 @@ import numpy as np
 from scipy.special import ndtri, stdtrit
 
 from harness import arms, by_launch, metrics, tags
-from harness.metrics import FEWEST_REPLICATES, Compared, Direction, Margin
+from harness.metrics import FEWEST_REPLICATES, Direction, Margin
 from harness.paired import LEVEL, MOST_PAIRS, POWER, Tells, grouped
 from harness.terminal import table, wrapped
 from reports.commands import Parser, add_where
@@ -30,15 +30,14 @@ from reports.comparison.compare import Comparison, compare
 from reports.comparison.labels import seeds_text
 from reports.comparison.launches import judged_by
 from reports.comparison.section import HEADLINE, Row, Section, headline
-from reports.comparison.statistics import Change, Verdict, margin_of
+from reports.comparison.statistics import Change, Evidence, Verdict, margin_of
 from reports.errors import ReportError, unknown
-from reports.read import StudyRuns, compare_with_any, read
-from reports.reading.store import Run
+from reports.read import compare_with_any, read
+from reports.reading.store import Run, oldest_first
 from reports.writing import tables
 
 UNSET = "not set"
-HUGE = 709.0
-"""Largest log ratio of which there is a ratio."""
+
 PREFIX = "new "
 """Before the name of an arm of the study that is judged, where it meets the study that it is judged against."""
 
@@ -84,11 +83,8 @@ class Test:
     def interval(self) -> tuple[float, float] | None:
         """The interval of both one-sided tests, in units of the metric; None for a single pair, and where it has no end."""
         ends = self.change.evidence.found.interval_at(self.confidence) if self.confidence else None
-        found = tuple(map(self._in_units, ends)) if ends else (math.inf,)
-        return found if all(map(math.isfinite, found)) else None
-
-    def _in_units(self, value: float) -> float:
-        return self.change.baseline_mean * math.expm1(min(value, HUGE)) if self.change.evidence.ratio else value
+        found = [self.change.evidence.in_units(end, self.change.baseline_mean) for end in ends or (math.inf,)]
+        return tuple(found) if all(map(math.isfinite, found)) else None
 
     def at(self, level: float) -> "Test":
         """This test at another level."""
@@ -115,16 +111,16 @@ class Test:
         told |= {"outcome": self.outcome.value, "reason": self.reason}
         if change is None:
             return told
+        passed = self.outcome is Outcome.PASSED
         told |= {"before": change.baseline_mean, "difference": change.absolute, "replicates": change.n}
-        told |= {"margin": _allowed(change, self.limit), "gain": self.outcome is Outcome.PASSED and self.is_gain(tests)}
+        told |= {"margin": _allowed(change, self.limit), "gain": passed and self.is_gain(tests)}
         if (evidence := change.evidence) is None:
             return told
-        floor = None if evidence.floor is None else self._in_units(evidence.floor)
-        told |= {"pairs": _unit(change), "interval": self.interval, "confidence": self.confidence, "noise_floor": floor}
-        if self.outcome is Outcome.NOT_SHOWN:
-            number = _needed(change, self.limit, self.level)
-        else:  # what would show a gain as large as it was measured
-            number = evidence.needed_as_measured(tests * LEVEL / self.level) if self.outcome is Outcome.PASSED else None
+        floor = None if evidence.floor is None else evidence.in_units(evidence.floor, change.baseline_mean)
+        told |= {"pairs": change.pairs_are, "interval": self.interval, "confidence": self.confidence, "noise_floor": floor}
+        number = _needed(change, self.limit, self.level) if self.outcome is Outcome.NOT_SHOWN else None
+        if passed:  # what would show a gain as large as it was measured
+            number = evidence.needed_as_measured(tests * LEVEL / self.level)
         more = number - evidence.found.independent if number is not None and number <= MOST_PAIRS else 0
         hours = more * change.seconds / 3600 if more > 0 and change.seconds is not None else None
         return told | {"needed": number if more > 0 else None, "hours": hours}
@@ -141,37 +137,28 @@ class Pair:
 
 def tests(comparison: Comparison, pairs: Iterable[Pair], limits: list[Limit]) -> list[Test]:
     """Every limit in every section of every pair; pretrainings only where there is nothing else."""
-    of_tasks = [section for section in comparison.sections if not section.is_pretraining]
-    tested = []
+    sections, tested = comparison.tasks or comparison.sections, []
     for pair in pairs:
-        for section in of_tasks or comparison.sections:
-            if row := section.row_of(pair.after):
-                against = replace(section, baseline=pair.before)
-                tested += [_test(comparison, against, row, pair, limit) for limit in limits]
-        tested += _lost(of_tasks or comparison.sections, pair, limits)
+        ran = [(section, row) for section in sections if (row := section.row_of(pair.after))]
+        for section, row in ran:
+            against = replace(section, baseline=pair.before)
+            tested += [_test(comparison, against, row, pair, limit) for limit in limits]
+        tasks = {section.task for section, _ in ran}
+        lost = {section.task: section for section in sections if section.task not in tasks and section.row_of(pair.before)}
+        reason = f"{pair.name} has no finished run of this task"
+        tested += [Test(section, pair.name, limit, Outcome.NOT_JUDGED, reason) for section in lost.values() for limit in limits]
     return tested
-
-
-def _lost(sections: Iterable[Section], pair: Pair, limits: list[Limit]) -> list[Test]:
-    """Tasks of the other side that this arm has no finished run of."""
-    ran = {section.task for section in sections if section.row_of(pair.after)}
-    lost = {section.task: section for section in sections if section.task not in ran and section.row_of(pair.before)}
-    reason = f"{pair.name} has no finished run of this task"
-    return [Test(section, pair.name, limit, Outcome.NOT_JUDGED, reason) for section in lost.values() for limit in limits]
 
 
 def _test(comparison: Comparison, section: Section, row: Row, pair: Pair, limit: Limit) -> Test:
     name = headline(section) if limit.metric == HEADLINE else limit.metric
-    own = replace(limit, metric=name)
+    own, outcome, change = replace(limit, metric=name), Outcome.NOT_JUDGED, None
     reason = _unpaired(comparison, section, row, name)
-    if reason:
-        return Test(section, pair.name, own, Outcome.NOT_JUDGED, reason)
-    change = section.single_change(row, name)
-    if change is None:
+    if not reason and (change := section.single_change(row, name)):
+        outcome, reason = judge(change, own)
+    elif not reason:
         here, there = (seeds_text(side.values(name)) for side in (row, section.before))
         reason = f"no seed ran on both sides: {here} here, {there} there"
-        return Test(section, pair.name, own, Outcome.NOT_JUDGED, reason)
-    outcome, reason = judge(change, own)
     return Test(section, pair.name, own, outcome, reason, change)
 
 
@@ -203,8 +190,7 @@ def judge(change: Change, limit: Limit, level: float = LEVEL) -> tuple[Outcome, 
     if evidence is None:
         return Outcome.NOT_JUDGED, "not launched side by side in one session; run both arms in one command"
     difference, margin = evidence.found, margin_of(limit.margin, change.baseline_mean, evidence.ratio)
-    reason = _untestable(change, limit, margin)
-    if reason:
+    if reason := _untestable(evidence, limit, margin):
         return Outcome.NOT_JUDGED, reason
     good, each = 1 if metric.direction is Direction.HIGHER else -1, level / evidence.looks
     if difference.t_test_p(-good * margin, -good) <= each:
@@ -226,9 +212,8 @@ def _loss(change: Change, limit: Limit) -> float:
     return change.absolute if metrics.get(limit.metric).direction is Direction.LOWER else -change.absolute
 
 
-def _untestable(change: Change, limit: Limit, margin: float) -> str:
+def _untestable(evidence: Evidence, limit: Limit, margin: float) -> str:
     """Why no test can decide; empty where one can."""
-    evidence = change.evidence
     if evidence.tells is Tells.NOTHING:
         return evidence.tells.value
     if evidence.found.error is None or evidence.found.replicates < FEWEST_REPLICATES:
@@ -243,21 +228,16 @@ def _untestable(change: Change, limit: Limit, margin: float) -> str:
 
 def _advice(change: Change, limit: Limit, level: float) -> str:
     """How many pairs would show it, of an arm that is equal and scatters as these do; empty where that is unknown."""
-    difference, margin = change.evidence.found, margin_of(limit.margin, change.baseline_mean, change.evidence.ratio)
+    difference, alone = change.evidence.found, _items_apart(level / change.evidence.looks) * change.evidence.found.items
     if difference.independent is None:
         return ""
-    alone = _items_apart(level / change.evidence.looks) * difference.items
-    if alone > margin:
+    if alone > margin_of(limit.margin, change.baseline_mean, change.evidence.ratio):
         return f"; the items alone leave ± {100 * alone:.2g} points, with any number of seeds"
     number = _needed(change, limit, level)
     if number is not None and number <= difference.independent:
         return ""
     pairs = f"over {MOST_PAIRS:,}" if number is None else f"{number:,}"
-    return f"; an equal arm takes {pairs} {_unit(change)} to pass {100 * POWER:.0f} % of the time"
-
-
-def _unit(change: Change) -> str:
-    return "rounds" if change.by_round else "pretrainings" if change.evidence.found.pretrainings > 1 else "seeds"
+    return f"; an equal arm takes {pairs} {change.pairs_are} to pass {100 * POWER:.0f} % of the time"
 
 
 def _needed(change: Change, limit: Limit, level: float) -> int | None:
@@ -265,9 +245,8 @@ def _needed(change: Change, limit: Limit, level: float) -> int | None:
     evidence = change.evidence
     if evidence.found.independent is None:
         return None
-    margin, sd = margin_of(limit.margin, change.baseline_mean, evidence.ratio), evidence.found.replicates_error
-    each = level / evidence.looks
-    return pairs_needed(sd * math.sqrt(evidence.found.independent), margin, evidence.found.items, each)
+    margin = margin_of(limit.margin, change.baseline_mean, evidence.ratio)
+    return pairs_needed(evidence.sd, margin, evidence.found.items, level / evidence.looks)
 
 
 def pairs_needed(sd: float, margin: float, items: float = 0.0, level: float = LEVEL) -> int | None:
@@ -314,8 +293,7 @@ MEMORIES = ("inference/peak_memory_bytes", "finetune/peak_memory_bytes")
 COSTS = ("model/flops_forward", "model/flops_train_step", "model/bytes_forward", "model/operators_forward")
 """Counted in every run: equal on a machine at rest and on a busy one."""
 LATENCY = "inference/latency_ms_p50"
-TIMINGS = {*metrics.compared(Compared.BY_LAUNCH), *metrics.compared(Compared.ABOVE_FLOOR)}
-ALIGNED = "lllrrl"
+TIMINGS = {*launches.JUDGED, *launches.GATED}
 
 
 def main(given: list[str]) -> int:
@@ -347,24 +325,20 @@ def _recorded(
     ledger: Ledger, comparison: Comparison, pair: Pair, of_arm: list[Test], options: argparse.Namespace
 ) -> dict[str, Any]:
     """The ledger's answer where it has one; else the candidate is judged at the level of the next look, and written down."""
-    sides = [
-        [run for section in comparison.sections if (row := section.row_of(label)) for run in row.runs.values()]
-        for label in (pair.before, pair.after)
-    ]
+    rows = [[row for section in comparison.sections if (row := section.row_of(label))] for label in (pair.before, pair.after)]
+    sides = [[run for row in of_side for run in row.runs] for of_side in rows]
+    before, after = (sorted({_name(run) for run in side}) for side in sides)
+    baseline = {"name": f"{options.against or options.study}/{pair.before}", "runs": before}
+    ledger.keep_baseline(baseline, options.move_baseline)
     limits = sorted({(test.limit.metric, test.limit.text) for test in of_arm})
     timed = any(metric in TIMINGS for metric, _ in limits)
-    before, after = ([_name(run, timed) for run in side] for side in sides)
-    baseline = {"name": f"{options.against or options.study}/{pair.before}", "runs": sorted({_name(run) for run in sides[0]})}
-    ledger.keep_baseline(baseline, options.move_baseline)
-    if known := ledger.find(key := Ledger.key(sorted(before), sorted(after), limits)):
+    if known := ledger.find(key := Ledger.key(*(sorted(_name(run, timed) for run in side) for side in sides), limits)):
         return known | {"seen": True}
-    runs = sorted({_name(run) for run in sides[1]})
-    look, level = ledger.place(runs)
+    look, level = ledger.place(after)
     told = {"study": options.study, **record([test.at(level) for test in of_arm])}
-    scatters = any(
-        test.change and test.change.evidence for test in of_arm
-    )  # whoever saw it may choose by it what is asked next
-    return ledger.add(told | {"baseline": baseline, "key": key, "runs": runs}, look if scatters else None) | {"seen": False}
+    told |= {"baseline": baseline, "key": key, "runs": after}
+    scatters = any(test.change and test.change.evidence for test in of_arm)  # who saw it may choose by it what is asked next
+    return ledger.add(told, look if scatters else None) | {"seen": False}
 
 
 def _name(run: Run, timed: bool = False) -> str:
@@ -379,28 +353,30 @@ def parse(given: list[str]) -> argparse.Namespace:
         "Test that arms are not worse than they were.",
         "Exit code 0: every arm passed. 1: one did not, or there was nothing to judge. 2: a wrong input.",
     )
-    parser.add_argument("--study", metavar="NEW", help="study that is judged; without one, --ledger is shown")
-    parser.add_argument("--against", metavar="OLD", help="study that it is judged against (default: itself, with --baseline)")
-    parser.add_argument(
-        "--arm", metavar="NAME", action="append", default=[], help="arm to judge; may be repeated (default: all)"
-    )
-    parser.add_argument("--baseline", metavar="NAME", help="arm to judge against (default: the same arm; in one study, base)")
-    parser.add_argument("--max-drop", metavar="X", help="of the score: 0.5%% of what it was, or 0.5points")
-    parser.add_argument("--max-slowdown", metavar="X%", help="of the latency, or of --timing")
-    parser.add_argument("--max-memory", metavar="X%", help="more peak memory of inference and of training")
-    parser.add_argument("--max-cost", metavar="X%", help="more FLOPs, bytes moved and operators, which are counted")
-    parser.add_argument("--better", action="store_true", help="pass arms alone that are also shown to be better in a quantity")
-    parser.add_argument("--json", action="store_true", help="verdicts, margins, evidence and what would settle them, as JSON")
+    for option, metavar, text in (
+        ("--study", "NEW", "study that is judged; without one, --ledger is shown"),
+        ("--against", "OLD", "study that it is judged against (default: itself, with --baseline)"),
+        ("--baseline", "NAME", "arm to judge against (default: the same arm; in one study, base)"),
+        ("--max-drop", "X", "of the score: 0.5%% of what it was, or 0.5points"),
+        ("--max-slowdown", "X%", "of the latency, or of --timing"),
+        ("--max-memory", "X%", "more peak memory of inference and of training"),
+        ("--max-cost", "X%", "more FLOPs, bytes moved and operators, which are counted"),
+        (
+            "--timing",
+            "METRIC",
+            "timing of --max-slowdown (default: latency by the clock of the device, else by the wall clock)",
+        ),
+    ):
+        parser.add_argument(option, metavar=metavar, help=text)
+    for option, text in (
+        ("--better", "pass arms alone that are also shown to be better in a quantity"),
+        ("--json", "verdicts, margins, evidence and what would settle them, as JSON"),
+        ("--move-baseline", "allow another baseline than that of the ledger's last line"),
+    ):
+        parser.add_argument(option, action="store_true", help=text)
+    parser.add_list("--arm", "NAME", "arm to judge; may be repeated (default: all)")
     parser.add_argument("--ledger", metavar="FILE", type=Path, help="JSON lines of all candidates, who share the level of 5 %%")
     parser.add_argument("--looks", metavar="N", type=int, help="candidates of a new ledger, each with 1/N of the level")
-    parser.add_argument(
-        "--move-baseline", action="store_true", help="allow another baseline than that of the ledger's last line"
-    )
-    parser.add_argument(
-        "--timing",
-        metavar="METRIC",
-        help="timing of --max-slowdown (default: latency by the clock of the device, else by the wall clock)",
-    )
     add_where(parser)
     options = parser.parse(given)
     if options.study is None and options.ledger is None:
@@ -422,72 +398,63 @@ def limits_of(options: argparse.Namespace) -> list[Limit]:
         "--max-memory": (options.max_memory, MEMORIES),
         "--max-cost": (options.max_cost, COSTS),
     }
-    limits = [
-        Limit(metric, _margin(option, allowed), " ".join(allowed.split()))
-        for option, (allowed, names) in given.items()
-        if allowed is not None
-        for metric in names
-    ]
+    limits = []
+    for option, (allowed, names) in given.items():
+        if allowed is not None:
+            points, match = option == "--max-drop", ALLOWED.fullmatch(allowed.strip())
+            if match is None or (match[2] != "%" and not points) or not float(match[1]):
+                or_points = " or 0.5points" if points else ""
+                raise ReportError(f"{option} {allowed!r}; expected a size above 0, such as 0.5%{or_points}")
+            margin = Margin(float(match[1]) / 100, relative=match[2] == "%")
+            limits += [Limit(metric, margin, " ".join(allowed.split())) for metric in names]
     if not limits:
         raise ReportError(f"gate needs a limit; expected one of {', '.join(given)}")
     return limits
-
-
-def _margin(option: str, allowed: str) -> Margin:
-    points = option == "--max-drop"
-    match = ALLOWED.fullmatch(allowed.strip())
-    if match is None or (match[2] != "%" and not points) or not float(match[1]):
-        raise ReportError(f"{option} {allowed!r}; expected a size above 0, such as 0.5%{' or 0.5points' if points else ''}")
-    return Margin(float(match[1]) / 100, relative=match[2] == "%")
 
 
 def _sides(options: argparse.Namespace) -> tuple[Comparison, list[Pair], list[str]]:
     """The comparison of both sides, the pairs in it, and arms that have no counterpart."""
     new = read(options.uri, [options.study], options.where)
     if options.against in (None, options.study):
-        return _within(new, options)
+        comparison = compare(new.study, new.runs, options.baseline, options.along, new.reader.output)
+        baseline = comparison.baseline
+        labels = _named("arm", options.arm, comparison.others)
+        return comparison, [Pair(label, label, baseline) for label in labels], []
     old = read(options.uri, [options.against], options.where)
     for side in (new, old):
         if not any(run.status == "finished" for run in side.runs):
             raise ReportError(f"study {side.study!r} has no finished run; a gate needs some on both sides")
     shared = {run.run_id for run in old.runs}
-    renamed = [_renamed(run) for run in new.runs if run.run_id not in shared]
-    runs = sorted([*old.runs, *renamed], key=lambda run: (run.started, run.run_id))
+    renamed = [
+        replace(run, tags=run.tags | {tags.ARM: PREFIX + run.tags[tags.ARM]}) if tags.ARM in run.tags else run
+        for run in new.runs
+        if run.run_id not in shared
+    ]
+    runs = oldest_first([*old.runs, *renamed])
     comparison = compare_with_any(f"{new.study} against {old.study}", runs, options.along, new.reader.output)
     return comparison, *_across(comparison, options)
 
 
-def _within(runs: StudyRuns, options: argparse.Namespace) -> tuple[Comparison, list[Pair], list[str]]:
-    comparison = compare(runs.study, runs.runs, options.baseline, options.along, runs.reader.output)
-    labels = [label for label in comparison.labels if label != comparison.baseline]
-    labels = _chosen(labels, options.arm)
-    return comparison, [Pair(label, label, comparison.baseline) for label in labels], []
-
-
 def _across(comparison: Comparison, options: argparse.Namespace) -> tuple[list[Pair], list[str]]:
+    """Arms of two studies: each with the same arm of the other one, or all with the baseline; and those without another."""
     new = [label.removeprefix(PREFIX) for label in comparison.labels if label.startswith(PREFIX)]
     old = [label for label in comparison.labels if not label.startswith(PREFIX)]
-    if options.baseline is not None and options.baseline not in old:
-        raise unknown(f"arm of {options.against!r} in --baseline", options.baseline, old)
-    judged_labels = _chosen(new, options.arm)
-    for name in options.arm:
-        if options.baseline is None and name not in old:
-            raise unknown(f"arm of {options.against!r}", name, old)
-    gone = [] if options.baseline or options.arm else [name for name in old if name not in new]
-    judged = [name for name in [*judged_labels, *gone] if options.baseline or name in old]
-    pairs = [Pair(name, PREFIX + name, options.baseline or name) for name in judged]
-    return pairs, [name for name in judged_labels if not options.baseline and name not in old]
+    labels = _named("arm", options.arm, new)
+    if options.baseline is not None:
+        _named(f"arm of {options.against!r} in --baseline", [options.baseline], old)
+        return [Pair(name, PREFIX + name, options.baseline) for name in labels], []
+    _named(f"arm of {options.against!r}", options.arm, old)
+    gone = [] if options.arm else [name for name in old if name not in new]
+    pairs = [Pair(name, PREFIX + name, name) for name in (*labels, *gone) if name in old]
+    return pairs, [name for name in labels if name not in old]
 
 
-def _chosen(labels: list[str], names: list[str]) -> list[str]:
+def _named(kind: str, names: list[str], labels: list[str]) -> list[str]:
+    """These arms, all without a name; ReportError for one that there is not."""
     for name in names:
         if name not in labels:
-            raise unknown("arm", name, labels)
+            raise unknown(kind, name, labels)
     return names or labels
-
-
-def _renamed(run: Run) -> Run:
-    return replace(run, tags=run.tags | {tags.ARM: PREFIX + run.tags[tags.ARM]}) if tags.ARM in run.tags else run
 
 
 def text(candidates: list[dict], without: list[str], passing: set[str], options: argparse.Namespace) -> str:
@@ -496,7 +463,7 @@ def text(candidates: list[dict], without: list[str], passing: set[str], options:
     shares = {round(100 * test["confidence"], 6) for _, test in tested if "confidence" in test} or {90}
     head = ("task", "arm", "quantity", f"change [{max(shares):g} % interval]", "allowed", "result")
     rows = [(test["task"], arm, test["title"], change_text(test), test["allowed"], test["outcome"]) for arm, test in tested]
-    lines = [table(head, rows, ALIGNED), ""] if tested else []
+    lines = [table(head, rows, "lllrrl"), ""] if tested else []
     reasons = grouped((test["reason"], f"{test['task']} {arm} {test['metric']}") for arm, test in tested if test["reason"])
     lines += [wrapped(f"{reason}: {', '.join(names)}.", 2, "-") for reason, names in reasons.items()]
     if without:
@@ -505,11 +472,13 @@ def text(candidates: list[dict], without: list[str], passing: set[str], options:
         lines += [wrapped(f"{candidate['arm']}: {look_text(candidate)}.", 2, "-") for candidate in candidates]
     verdicts = grouped((candidate["verdict"], candidate["arm"]) for candidate in candidates)
     lines += [wrapped(f"{found}: {', '.join(names)}", 0) for found, names in verdicts.items()]
-    if not tested:
-        return "\n".join([*lines, "failed: nothing to judge: the two sides have no arm in common"])
     number = f"{len(tested)} test{'s' * (len(tested) != 1)}"
-    if failed := sum(test["outcome"] != Outcome.PASSED.value for _, test in tested):
-        return "\n".join([*lines, f"failed: {failed} of {number}"])
-    if idle := [candidate["arm"] for candidate in candidates if candidate["verdict"] not in passing]:
-        return "\n".join([*lines, f"failed: no gain is shown of {', '.join(idle)}"])
-    return "\n".join([*lines, f"passed: {number}"])
+    failed = sum(test["outcome"] != Outcome.PASSED.value for _, test in tested)
+    idle = [candidate["arm"] for candidate in candidates if candidate["verdict"] not in passing]
+    if not tested:
+        result = "failed: nothing to judge: the two sides have no arm in common"
+    elif failed:
+        result = f"failed: {failed} of {number}"
+    else:
+        result = f"failed: no gain is shown of {', '.join(idle)}" if idle else f"passed: {number}"
+    return "\n".join([*lines, result])

@@ -3,11 +3,10 @@
 import argparse
 import enum
 import math
-from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from statistics import fmean
 
 from harness import metrics
-from harness.paired import grouped
 from harness.terminal import table, wrapped
 from reports.commands import Parser, add_where
 from reports.comparison.compare import Comparison
@@ -32,6 +31,9 @@ class Satisfies(enum.Enum):
     YES = "fits"
     UNSURE = "unsure"
     NO = "does not fit"
+
+
+WORST_FIRST = (Satisfies.NO, Satisfies.UNSURE, Satisfies.YES)
 
 
 @dataclass(frozen=True)
@@ -79,8 +81,7 @@ class Candidate:
 
     @property
     def fit(self) -> Satisfies:
-        fits = [checked.fit for checked in self.checked]
-        return Satisfies.NO if Satisfies.NO in fits else Satisfies.UNSURE if Satisfies.UNSURE in fits else Satisfies.YES
+        return min((checked.fit for checked in self.checked), key=WORST_FIRST.index)
 
 
 def bound_of(option: str, text: str, at_least: bool) -> Bound:
@@ -91,27 +92,22 @@ def bound_of(option: str, text: str, at_least: bool) -> Bound:
     if name not in RESULTS:
         same_group = [metric for metric in RESULTS if metric.partition("/")[0] == name.partition("/")[0]]
         raise unknown(f"metric in {option}", name, same_group or [metric for metric in USUAL if name in metric] or USUAL)
-    return within_range(f"{option} {text!r}", Bound(name, finite(option, number), at_least))
+    return replace(within_range(f"{option} {text!r}", option, name, number), at_least=at_least)
 
 
-def within_range(given: str, bound: Bound) -> Bound:
-    """The bound; ReportError where no value of its metric is on the other side of it."""
-    least, most = RANGES.get(metrics.get(bound.metric).unit, (0.0, math.inf))
-    if not least <= bound.value <= most:
-        expected = f"between {least:g} and {most:g}" if math.isfinite(most) else f"at least {least:g}"
-        raise ReportError(f"{given}; {bound.metric} is {expected}: expected a limit of that kind")
-    return bound
-
-
-def finite(option: str, text: str) -> float:
-    """ReportError for no finite number."""
+def within_range(given: str, option: str, metric: str, number: str, factor: float = 1.0) -> Bound:
+    """The bound; ReportError for no finite number, and where no value of the metric is on the other side of it."""
     try:
-        number = float(text)
+        value = factor * float(number)
     except ValueError:
-        number = math.nan
-    if not math.isfinite(number):
-        raise ReportError(f"{option} {text!r}; expected a number in base units, such as 20e6")
-    return number
+        value = math.nan
+    if not math.isfinite(value):
+        raise ReportError(f"{option} {number!r}; expected a number in base units, such as 20e6")
+    least, most = RANGES.get(metrics.get(metric).unit, (0.0, math.inf))
+    if not least <= value <= most:
+        expected = f"between {least:g} and {most:g}" if math.isfinite(most) else f"at least {least:g}"
+        raise ReportError(f"{given}; {metric} is {expected}: expected a limit of that kind")
+    return Bound(metric, value)
 
 
 def candidates(comparison: Comparison, bounds: list[Bound]) -> list[Candidate]:
@@ -119,43 +115,34 @@ def candidates(comparison: Comparison, bounds: list[Bound]) -> list[Candidate]:
 
     A bound holds for an arm where it holds in each of its sections.
     """
-    sections = [section for section in comparison.sections if not section.is_pretraining] or list(comparison.sections)
-    every = [_candidate(label, sections, comparison.selected, bounds) for label in comparison.labels]
-    return sorted(
-        (candidate for candidate in every if candidate),
-        key=lambda candidate: -math.inf if candidate.score is None else candidate.score,
-        reverse=True,
-    )
+    sections = comparison.tasks or list(comparison.sections)
+    every = []
+    for label in comparison.labels:
+        if own := [section for section in sections if section.row_of(label)]:
+            means = [section.row_of(label).mean(headline(section)) for section in _measured(comparison, own, label)]
+            checked = tuple(_worst(comparison, own, label, bound) for bound in bounds)
+            every.append(Candidate(label, fmean(means) if means else None, len(means), checked))
+    return sorted(every, key=lambda candidate: math.inf if candidate.score is None else -candidate.score)
 
 
-def _candidate(label: str, sections: list[Section], selected: Sequence[Section], bounds: Iterable[Bound]) -> Candidate | None:
-    """None for an arm of none of the sections.
+def _measured(comparison: Comparison, sections: list[Section], label: str, metric: str | None = None) -> list[Section]:
+    """Where the arm has a metric, or its headline score: in each task's selected section, else under other conditions.
 
-    A metric is that of a task's selected section, or where this one has not measured it, of those under other conditions: one
-    study may train on a GPU and another time on a CPU.
+    One study may train on a GPU and another time on a CPU.
     """
-    by_task = grouped((section.task, section) for section in sections if section.row_of(label))
-    if not by_task:
-        return None
+    having = [section for section in sections if section.row_of(label).values(metric or headline(section))]
+    chosen = {section.task for section in having if section in comparison.selected}
+    return [section for section in having if section in comparison.selected or section.task not in chosen]
 
-    def measured(metric_of: Callable[[Section], str]) -> list[Section]:
-        found = []
-        for of_task in by_task.values():
-            having = [section for section in of_task if section.row_of(label).values(metric_of(section))]
-            found += [section for section in having if section in selected] or having
-        return found
 
-    scores = [section.row_of(label).mean(headline(section)) for section in measured(headline)]
-    checked = tuple(
-        _worst(label, measured(lambda _, name=bound.metric: name) or next(iter(by_task.values())), bound) for bound in bounds
+def _worst(comparison: Comparison, sections: list[Section], label: str, bound: Bound) -> Checked:
+    """The bound where it is kept worst."""
+    measured = _measured(comparison, sections, label, bound.metric) or sections[:1]
+    every = [Checked(bound, section, estimate(section, section.row_of(label), bound.metric)) for section in measured]
+    return min(
+        every,
+        key=lambda checked: (WORST_FIRST.index(checked.fit), checked.found is not None and bound.margin(checked.found)),
     )
-    return Candidate(label, math.fsum(scores) / len(scores) if scores else None, len(scores), checked)
-
-
-def _worst(label: str, sections: list[Section], bound: Bound) -> Checked:
-    every = [Checked(bound, section, estimate(section, section.row_of(label), bound.metric)) for section in sections]
-    order = [Satisfies.NO, Satisfies.UNSURE, Satisfies.YES]
-    return min(every, key=lambda checked: (order.index(checked.fit), checked.found is not None and bound.margin(checked.found)))
 
 
 SHORT = {
@@ -169,7 +156,6 @@ HEADINGS = {
     Satisfies.UNSURE: "Unsure: an interval crosses a limit, or what was measured supports no verdict",
     Satisfies.NO: "Does not fit",
 }
-NONE = {Satisfies.YES: "Nothing fits for certain.", Satisfies.UNSURE: "", Satisfies.NO: ""}
 
 
 def main(given: list[str]) -> int:
@@ -190,23 +176,22 @@ def main(given: list[str]) -> int:
 def parse(given: list[str]) -> argparse.Namespace:
     """The command line."""
     parser = Parser("pick", "Arms that satisfy limits, the best score first; exit code 1 where none does.")
-    parser.add_argument("--study", metavar="NAME", action="append", default=[], help="several are joined (default: the newest)")
+    parser.add_list("--study", "NAME", "several are joined (default: the newest)")
     for option, (metric, _) in SHORT.items():
         parser.add_argument(option, metavar="N", help=f"limit on {metric}")
     for option in ("--at-least", "--at-most"):
-        parser.add_argument(option, metavar="METRIC=N", action="append", default=[], help="in base units; may be repeated")
+        parser.add_list(option, "METRIC=N", "in base units; may be repeated")
     add_where(parser)
     return parser.parse(given)
 
 
 def bounds_of(options: argparse.Namespace) -> list[Bound]:
     """All limits; ReportError without any, or for one that cannot be read."""
-    values = vars(options)
     bounds = []
     for option, (metric, factor) in SHORT.items():
-        given = values[option.lstrip("-").replace("-", "_")]
+        given = getattr(options, option.lstrip("-").replace("-", "_"))
         if given is not None:
-            bounds.append(within_range(f"{option} {given}", Bound(metric, factor * finite(option, given))))
+            bounds.append(within_range(f"{option} {given}", option, metric, given, factor))
     bounds += [bound_of("--at-most", text, False) for text in options.at_most]
     bounds += [bound_of("--at-least", text, True) for text in options.at_least]
     if not bounds:
@@ -222,72 +207,57 @@ def text(study: str, every: list[Candidate]) -> str:
         alike = [candidate for candidate in every if candidate.fit is fit]
         if alike:
             parts.append(f"{heading}\n\n{_table(alike, most)}")
-            parts += ["\n".join(_reasons(alike))] if fit is not Satisfies.YES else []
-        elif NONE[fit]:
-            parts.append(NONE[fit])
+            parts += ["\n".join(_reasons(candidate) for candidate in alike)] if fit is not Satisfies.YES else []
+        elif fit is Satisfies.YES:
+            parts.append("Nothing fits for certain.")
     return "\n\n".join(parts)
 
 
 def _table(candidates: list[Candidate], most: int) -> str:
-    bounds = [checked.bound for checked in candidates[0].checked]
-    head = ("arm", "score", *(_title(bound) for bound in bounds))
-    rows = [
-        (candidate.arm, _score(candidate, most), *(_value(checked) for checked in candidate.checked))
-        for candidate in candidates
-    ]
-    return table(head, rows, "lr" + "r" * len(bounds))
-
-
-def _title(bound: Bound) -> str:
-    declared = metrics.get(bound.metric)
-    return f"{declared.title} {'≥' if bound.at_least else '≤'} {formats.value(bound.value, declared.unit)}"
-
-
-def _score(candidate: Candidate, most: int) -> str:
-    if candidate.score is None:
-        return DASH
-    return formats.value(candidate.score, "score") + (f" ({candidate.tasks} of {most} tasks)" if candidate.tasks < most else "")
+    head, rows = ["arm", "score"], []
+    for bound in (checked.bound for checked in candidates[0].checked):
+        declared = metrics.get(bound.metric)
+        head.append(f"{declared.title} {'≥' if bound.at_least else '≤'} {formats.value(bound.value, declared.unit)}")
+    for candidate in candidates:
+        score = DASH if candidate.score is None else formats.value(candidate.score, "score")
+        score += f" ({candidate.tasks} of {most} tasks)" if 0 < candidate.tasks < most else ""
+        rows.append((candidate.arm, score, *map(_value, candidate.checked)))
+    return table(tuple(head), rows, "l" + "r" * (len(head) - 1))
 
 
 def _value(checked: Checked) -> str:
-    estimate = checked.found
+    """`12.3 [11.9, 12.8] ms`; the value alone where it is exact or has no interval, a dash where there is none."""
+    estimate, unit = checked.found, metrics.get(checked.bound.metric).unit
     if estimate is None:
         return DASH
-    return interval_text(estimate.mean, estimate.interval, metrics.get(checked.bound.metric).unit)
+    if estimate.interval is None or estimate.interval[0] == estimate.interval[1]:
+        return formats.value(estimate.mean, unit)
+    factor, name, digits = formats.scaling(unit, estimate.mean)
+    ends = ", ".join(formats.plain(end / factor, digits) for end in estimate.interval)
+    return f"{formats.plain(estimate.mean / factor, digits)} [{ends}] {name}".rstrip()
 
 
-def interval_text(mean: float, interval: tuple[float, float] | None, unit: str) -> str:
-    """`12.3 [11.9, 12.8] ms`; the value alone where it is exact or has no interval."""
-    if interval is None or interval[0] == interval[1]:
-        return formats.value(mean, unit)
-    factor, name, digits = formats.scaling(unit, mean)
-    ends = ", ".join(formats.plain(end / factor, digits) for end in interval)
-    return f"{formats.plain(mean / factor, digits)} [{ends}] {name}".rstrip()
-
-
-def _reasons(candidates: list[Candidate]) -> list[str]:
-    lines = []
-    for candidate in candidates:
-        reasons = [
-            f"{tables.metric_title(checked.bound.metric)}: {_reason(checked)}"
-            for checked in candidate.checked
-            if checked.fit is candidate.fit
-        ]
-        lines.append(wrapped(f"{candidate.arm}: {'; '.join(reasons)}", 2, "-"))
-    return lines
+def _reasons(candidate: Candidate) -> str:
+    """Why the bounds that decide on the arm are not kept."""
+    reasons = [
+        f"{tables.metric_title(checked.bound.metric)}: {_reason(checked)} ({checked.section.task})"
+        for checked in candidate.checked
+        if checked.fit is candidate.fit
+    ]
+    return wrapped(f"{candidate.arm}: {'; '.join(reasons)}", 2, "-")
 
 
 def _reason(checked: Checked) -> str:
-    bound, estimate, task = checked.bound, checked.found, checked.section.task
+    bound, estimate = checked.bound, checked.found
     if estimate is None:
-        return f"not measured ({task})"
+        return "not measured"
     if estimate.doubt:
-        return f"{estimate.doubt} ({task})"
+        return estimate.doubt
     if estimate.interval is None:
-        return f"one value, without a spread ({task})"
+        return "one value, without a spread"
     if checked.fit is Satisfies.UNSURE:
-        return f"crosses the limit ({task})"
+        return "crosses the limit"
     unit, over = metrics.get(bound.metric).unit, -bound.margin(estimate)
     in_units = unit in formats.SHARES or not bound.value  # nothing is a share of 0
     size = formats.difference(over, unit) if in_units else formats.percent(100 * over / abs(bound.value))
-    return f"{size.lstrip('+')} {'below' if bound.at_least else 'above'} the limit ({task})"
+    return f"{size.lstrip('+')} {'below' if bound.at_least else 'above'} the limit"

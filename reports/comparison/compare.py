@@ -63,6 +63,26 @@ class Comparison:
         first = [max(group, key=lambda section: (_used(section, origins), *_weight(section))) for group in pretrainings]
         return tuple(section for section in self.sections if section in (*first, *tasks))
 
+    @property
+    def others(self) -> list[str]:
+        """The labels without the baseline."""
+        return [label for label in self.labels if label != self.baseline]
+
+    @property
+    def tasks(self) -> list[Section]:
+        """All sections that are no pretrainings."""
+        return [section for section in self.sections if not section.is_pretraining]
+
+    @property
+    def pretrainings(self) -> list[Section]:
+        """All sections of pretrainings."""
+        return [section for section in self.sections if section.is_pretraining]
+
+    @property
+    def selected_tasks(self) -> list[Section]:
+        """The selected sections that are no pretrainings."""
+        return [section for section in self.selected if not section.is_pretraining]
+
     @functools.cached_property
     def labels(self) -> list[str]:
         """Every row's label once, the baseline first."""
@@ -82,7 +102,8 @@ def compare(
     left_out = tuple(run for run in runs if run.status != "finished")
     if not finished:
         why = f"`python -m harness status {study}` says why"
-        raise ReportError(f"study {study!r} has no finished run ({states_text(runs)}); a report needs at least one; {why}")
+        states = states_text(run.status for run in runs)
+        raise ReportError(f"study {study!r} has no finished run ({states}); a report needs at least one; {why}")
     keys = naming.along_keys(finished, along)
     labels = naming.label_runs(done, keys)
     lifted = naming.lifted_keys(done, keys)
@@ -92,11 +113,13 @@ def compare(
     chosen = choose_baseline(finished, labels, baseline, left_out)
     groups = grouped(((run.task, arms.known(facts[run.run_id])), run) for run in finished)
     sections = []
+    of_tasks = grouped((group[0].task, group) for group in groups.values())
     tasks = list(naming.by_task(finished))
     for group in sorted(groups.values(), key=lambda group: (not group[0].is_pretraining, tasks.index(group[0].task))):
         first, own_baseline = group[0].run_id, baseline_of(group, finished, labels, chosen)
-        rows = _rows(group, labels, own_baseline, timed)
-        sections.append(Section(places[first], facts[first], own_baseline, rows, timed, output))
+        place, rows = places[first], _rows(group, labels, own_baseline, timed)
+        name = place.task if len(of_tasks[place.task]) == 1 else f"{place.task} ({place.conditions})"
+        sections.append(Section(place, name, facts[first], own_baseline, rows, timed, output))
     return Comparison(study, chosen, tuple(sections), left_out, timed)
 
 

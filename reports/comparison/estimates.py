@@ -13,7 +13,6 @@ from reports.comparison.statistics import fewest_for
 from reports.reading.store import Run
 
 NO_BETTER = "not shown to beat the constant answer"
-Ends = tuple[float, float] | None
 
 
 @dataclass(frozen=True)
@@ -24,7 +23,7 @@ class Estimate:
     """
 
     mean: float
-    interval: Ends
+    interval: tuple[float, float] | None
     n: int
     doubt: str = ""
 
@@ -45,18 +44,15 @@ def estimate(section: Section, row: Row, metric: str) -> Estimate | None:
         return Estimate(independent[0], (independent[0], independent[0]), len(independent))
     if declared.by_ratio and min(independent) > 0:
         return _of_ratio(section, row, metric, independent)
-    found = of_differences(independent)
-    item = _item_error(section, row, found.mean) if declared.unit == "score" else 0.0
+    found, headline = of_differences(independent), section.headline if declared.unit == "score" else None
+    items = [run.metrics[EXAMPLES] for run in row.runs if EXAMPLES in run.metrics]
+    is_of_items = declared.unit == "score" and items
+    item = paired.item_error(found.mean, min(items), headline) if is_of_items else 0.0
     interval = found.with_items(item).interval
     if interval and declared.unit in ("score", "share"):
-        low, high = paired.ends(section.headline if declared.unit == "score" else None)
+        low, high = paired.ends(headline)
         interval = max(low, interval[0]), min(high, interval[1])
     return Estimate(found.mean, interval, len(independent), _doubt(section, row, metric, len(independent)))
-
-
-def _item_error(section: Section, row: Row, mean: float) -> float:
-    items = [run.metrics[EXAMPLES] for run in row.runs.values() if EXAMPLES in run.metrics]
-    return paired.item_error(mean, min(items), section.headline) if items else 0.0
 
 
 def _doubt(section: Section, row: Row, metric: str, count: int) -> str:
@@ -88,7 +84,7 @@ def _of_ratio(section: Section, row: Row, metric: str, values: Sequence[float]) 
 
 def _floor(section: Section, row: Row, metric: str) -> float | None:
     """Noise floor as a log ratio of what is timed or takes memory; None where there is none."""
-    own = replace(section.against(row), before={})
+    own = replace(section.against(row), before=[])
     if metric in launches.JUDGED:
         newest = _newest(row)
         return section.sessions.floor(newest.session, section.place, launches.JUDGED[metric]) if newest else None
@@ -107,5 +103,5 @@ def of_launches(row: Row, metric: str) -> list[float]:
 
 def _newest(row: Row) -> Run | None:
     """The run of the newest session that launched the arm."""
-    timed = [run for run in row.runs.values() if run.session and run.launches]
+    timed = [run for run in row.runs if run.session and run.launches]
     return max(timed, key=lambda run: row.sessions.names.index(run.session), default=None)

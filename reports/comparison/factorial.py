@@ -6,12 +6,11 @@ cancels (Montgomery, Design and Analysis of Experiments, ch. 6). Ratios are cont
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 
 from harness import arms, metrics, paired
-from harness.metrics import Metric
-from harness.paired import Replicate, Tells, compare_paired
+from harness.paired import Replicate, compare_paired
 from reports.comparison import launches
 from reports.comparison.section import Row, Section
 from reports.comparison.statistics import (
@@ -86,7 +85,11 @@ def design(section: Section) -> Design | None:
     used = [name for name in single if any(name in changed for changed in combined)]
     if not used:
         return None
-    names = {label: _short(section, label) for label in used}
+    names = {}
+    for label in used:  # of an arm that is one enhancement its name
+        facts = section.row_of(label).first.facts
+        named = [key.removeprefix(ENHANCEMENT) for key in facts if key.startswith(ENHANCEMENT) and facts[key] == "True"]
+        names[label] = named[0] if len(named) == 1 else label
     rows = {frozenset(): section.before} | {frozenset([names[label]]): section.row_of(label) for label in used}
     rows |= {frozenset(names[label] for label in changed): row for changed, row in combined.items()}
     return Design(section, tuple(names.values()), rows)
@@ -94,29 +97,23 @@ def design(section: Section) -> Design | None:
 
 def _changed(before: Row, row: Row) -> frozenset[tuple[str, str | None]]:
     """The settings in which an arm differs from the baseline, with its values."""
-    ours, theirs = (next(iter(side.runs.values())).facts for side in (before, row))
+    ours, theirs = before.first.facts, row.first.facts
     return frozenset((key, theirs.get(key)) for key in arms.varying((ours, theirs)) if not arms.within(key, NAMES))
-
-
-def _short(section: Section, label: str) -> str:
-    """The enhancement that the arm is, where it is one, else its label."""
-    facts = next(iter(section.row_of(label).runs.values())).facts
-    named = [key.removeprefix(ENHANCEMENT) for key in facts if key.startswith(ENHANCEMENT) and facts[key] == "True"]
-    return named[0] if len(named) == 1 else label
 
 
 def effects(study: Design) -> list[Effect]:
     """All whose arms there are. An interaction is how much more one change gives beside the other than without it, and
     stacking how much more all together give than the sum of what each gives alone."""
-    every = frozenset(study.factors)
+    every, none = frozenset(study.factors), frozenset()
+    of_sum = {every: 1.0, none: len(study.factors) - 1.0} | {frozenset([factor]): -1.0 for factor in study.factors}
     candidates = [
-        *(Effect(ALONE, (factor,), {frozenset([factor]): 1.0, frozenset(): -1.0}) for factor in study.factors),
+        *(Effect(ALONE, (factor,), {frozenset([factor]): 1.0, none: -1.0}) for factor in study.factors),
         *(Effect(MAIN, (factor,), _contrast(study, (factor,))) for factor in study.factors),
         *(Effect(LAST, (factor,), {every: 1.0, every - {factor}: -1.0}) for factor in study.factors),
         *(Effect(INTERACTION, pair, _contrast(study, pair)) for pair in combinations(study.factors, 2)),
-        Effect(STACKED, ("all together",), _stacking(study.factors)),
+        Effect(STACKED, ("all together",), of_sum),
     ]
-    return [effect for effect in candidates if effect.weights and all(arm in study.rows for arm in effect.weights)]
+    return [effect for effect in candidates if effect.weights and effect.weights.keys() <= study.rows.keys()]
 
 
 def _contrast(study: Design, factors: tuple[str, ...]) -> dict[Combination, float]:
@@ -125,10 +122,6 @@ def _contrast(study: Design, factors: tuple[str, ...]) -> dict[Combination, floa
         return {}
     share = 2 ** (len(study.factors) - len(factors))
     return {arm: math.prod(1 if name in arm else -1 for name in factors) / share for arm in study.rows}
-
-
-def _stacking(factors: tuple[str, ...]) -> dict[Combination, float]:
-    return {frozenset(factors): 1.0, frozenset(): len(factors) - 1.0} | {frozenset([factor]): -1.0 for factor in factors}
 
 
 def changes(study: Design, metric: str, effects: Iterable[Effect]) -> dict[str, Change | None]:
@@ -145,61 +138,45 @@ def _change(study: Design, metric: str, effect: Effect) -> Change | None:
     shared = set.intersection(*(set(values) for values in seen.values()))
     if not shared:
         return None
-    ratio = declared.margin.relative
+    section, ratio = study.section, declared.margin.relative
     sums = {key: math.fsum(weight * seen[arm][key] for arm, weight in effect.weights.items()) for key in sorted(shared)}
-    base = study.section.before.mean(metric)
-    item = study.section.item(study.section.before) if declared.unit == "score" else None
+    base = section.before.mean(metric)
+    item = section.item(section.before) if declared.unit == "score" else None
     step = (PAGE_BYTES / base if declared.unit == "bytes" else CLOCK) if ratio else item or 0.0
-    difference = scattered(compare_paired(dict.fromkeys(sums, 0.0), sums), step).with_items(
-        _items_error(study, effect, declared)
-    )
-    floor = _floor(study, rows.values(), metric, session) if ratio else item
-    margin, timing = margin_of(declared.margin, base, ratio), session is not None
+    others = [(weight, rows[arm]) for arm, weight in effect.weights.items() if rows[arm] is not section.before]
+    # over the items, of each arm's change of the baseline, as if these were apart
+    of_items = math.hypot(*(weight * section.items_error(row, declared) for weight, row in others))
+    difference = scattered(compare_paired(dict.fromkeys(sums, 0.0), sums), step).with_items(of_items)
     evidence = Evidence(
         declared.direction,
         difference,
-        margin,
-        floor,
+        margin_of(declared.margin, base, ratio),
+        _floor(study, rows.values(), metric, session) if ratio else item,
         ratio,
-        timing,
-        by_round=timing,
+        timing=session is not None,
+        by_round=session is not None,
         fewest=fewest_for(declared),
-        tells=_tells(study, rows.values(), metric),
+        tells=paired.tells_of_tasks([section.tells(row, metric) for _, row in others]),
     )
     return of_evidence(evidence, base)
 
 
-def _items_error(study: Design, effect: Effect, metric: Metric) -> float:
-    """Standard error of a contrast of scores over the items: of each arm's change of the baseline, as if these were apart."""
-    arms_of = {arm: weight for arm, weight in effect.weights.items() if study.rows[arm] is not study.section.before}
-    return math.hypot(*(weight * study.section.items_error(study.rows[arm], metric) for arm, weight in arms_of.items()))
-
-
-def _tells(study: Design, rows: Iterable[Row], metric: str) -> Tells:
-    """As much as the task can say of any of these arms and the baseline."""
-    others = [row for row in rows if row is not study.section.before]
-    return paired.tells_of_tasks([study.section.tells(row, metric) for row in others])
-
-
 def _session(rows: Iterable[Row]) -> str | None:
     """The newest session that launched all of these arms."""
-    names = [{run.session for run in row.runs.values() if run.launches} for row in rows]
+    names = [{run.session for run in row.runs if run.launches} for row in rows]
     order = next(iter(rows)).sessions.names
     return next((name for name in reversed(order) if all(name in sessions for sessions in names)), None)
 
 
 def _values(row: Row, metric: str, session: str | None) -> dict[Replicate, float]:
     """By replicate, or by round of the session; logarithms of what is compared by ratios."""
-    if session is None:
-        values = row.values(metric)
-        return _logs(values) if metrics.get(metric).margin.relative else values
-    run = next(run for run in row.runs.values() if run.session == session and run.launches)
-    launch = launches.JUDGED[metric]
-    levels = row.sessions.levels(run, launch)
-    return _logs({Replicate("", str(step)): value for step, value in levels.items()})
-
-
-def _logs(values: dict[Replicate, float]) -> dict[Replicate, float]:
+    values = row.values(metric)
+    if session is not None:
+        run = next(run for run in row.runs if run.session == session and run.launches)
+        levels = row.sessions.levels(run, launches.JUDGED[metric])
+        values = {Replicate("", str(step)): value for step, value in levels.items()}
+    elif not metrics.get(metric).margin.relative:
+        return values
     return {key: math.log(value) for key, value in values.items() if value > 0}
 
 
@@ -208,8 +185,7 @@ def _floor(study: Design, rows: Iterable[Row], metric: str, session: str | None)
     sessions = study.section.sessions
     if session is not None:
         return sessions.floor(session, study.section.place, launches.JUDGED[metric])
-    names = dict.fromkeys(run.session for row in rows for run in row.runs.values() if run.session)
-    return max((floor for name in names if (floor := sessions.memory_floor_of(name)) is not None), default=None)
+    return sessions.memory_floor([replace(study.section.against(row), before=[]) for row in rows])
 
 
 def exact(study: Design, metric: str, effect: Effect) -> float | None:

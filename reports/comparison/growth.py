@@ -55,11 +55,8 @@ class Race:
     @property
     def unclear(self) -> list[int]:
         """Lengths at which the interval of the lead includes 0; none without replicates."""
-        if self.half is None:
-            return []
-        return [
-            length for length, lead, half in zip(self.lengths, self.lead, self.half, strict=True) if abs(lead) <= half and half
-        ]
+        each = zip(self.lengths, self.lead, self.half or [0.0] * len(self.lengths), strict=True)
+        return [length for length, lead, half in each if half and abs(lead) <= half]
 
 
 def centres(points: Replicates) -> dict[int, float]:
@@ -81,16 +78,12 @@ def fit(points: Replicates, counted: bool = False) -> PowerLaw | None:
     left = y - y.mean() - exponent * spread
     begin = max((length for length in lengths if 2 * length <= lengths[-1]), default=lengths[-2])
     last = math.log(by_length[lengths[-1]] / by_length[begin]) / math.log(lengths[-1] / begin)
-    interval = None if counted else _interval(exponent, left, float(spread @ spread))
-    return PowerLaw(exponent, interval, float(np.abs(np.expm1(left)).max()), last, (begin, lengths[-1]))
-
-
-def _interval(exponent: float, left: np.ndarray, spread: float) -> tuple[float, float] | None:
     freedom = len(left) - 2
-    if freedom < 1:
-        return None
-    half = t_quantile(freedom) * math.sqrt(float(left @ left) / freedom / spread)
-    return exponent - half, exponent + half
+    interval = None
+    if freedom > 0 and not counted:
+        half = t_quantile(freedom) * math.sqrt(float(left @ left) / freedom / float(spread @ spread))
+        interval = exponent - half, exponent + half
+    return PowerLaw(exponent, interval, float(np.abs(np.expm1(left)).max()), last, (begin, lengths[-1]))
 
 
 def race(before: Replicates, after: Replicates, direction: Direction) -> Race | None:
@@ -102,44 +95,36 @@ def race(before: Replicates, after: Replicates, direction: Direction) -> Race | 
     sign = -1 if direction is Direction.LOWER else 1
     lead = [sign * math.log(second[length] / first[length]) for length in lengths]
     lead = [0.0 if abs(one) < 1e-12 else one for one in lead]
-    half = _halves([(before[length], after[length]) for length in lengths])
+    half = [_welch(np.log(before[length]), np.log(after[length])) for length in lengths]
+    half = None if None in half else tuple(half)
     return Race(tuple(lengths), tuple(lead), half, tuple(_crossings(np.log(lengths), np.array(lead), half)))
 
 
-def _halves(pairs: list[tuple[list[float], list[float]]]) -> tuple[float, ...] | None:
-    """Half-widths of Welch's interval of the difference of logs; None unless every value was measured again."""
-    if any(len(values) < 2 for pair in pairs for values in pair):
+def _welch(before: np.ndarray, after: np.ndarray) -> float | None:
+    """Half-width of Welch's interval of the difference; None unless both were measured again."""
+    sides = before, after
+    if min(map(len, sides)) < 2:
         return None
-    return tuple(_welch(np.log(before), np.log(after)) for before, after in pairs)
-
-
-def _welch(before: np.ndarray, after: np.ndarray) -> float:
-    errors = [float(values.var(ddof=1)) / len(values) for values in (before, after)]
+    errors = [float(values.var(ddof=1)) / len(values) for values in sides]
     if sum(errors) < 1e-30:
         return 0.0
-    freedom = sum(errors) ** 2 / sum(
-        error**2 / (len(values) - 1) for error, values in zip(errors, (before, after), strict=True)
-    )
+    freedom = sum(errors) ** 2 / sum(error**2 / (len(values) - 1) for error, values in zip(errors, sides, strict=True))
     return t_quantile(freedom) * math.sqrt(sum(errors))
 
 
 def _crossings(x: np.ndarray, lead: np.ndarray, half: tuple[float, ...] | None) -> list[Crossing]:
     """Sign changes of the lead, straight between measured lengths on logarithmic axes; equal is no win."""
-    found = []
+    found, interval = [], None
     for index in range(len(x) - 1):
         here, there = lead[index], lead[index + 1]
         if (here > 0) != (there > 0):
-            place = x[index] - here / (there - here) * (x[index + 1] - x[index])
-            interval = None if half is None else _unsure(x, lead, np.array(half), float(place))
+            place = float(x[index] - here / (there - here) * (x[index + 1] - x[index]))
+            if half is not None:  # the lengths around it at which the interval of the lead includes 0
+                ends = np.array([*_roots(x, lead - half), *_roots(x, lead + half)])
+                below, above = ends[ends <= place + 1e-12], ends[ends >= place - 1e-12]
+                interval = math.exp(below.max()) if len(below) else None, math.exp(above.min()) if len(above) else None
             found.append(Crossing(math.exp(place), bool(there > 0), interval))
     return found
-
-
-def _unsure(x: np.ndarray, lead: np.ndarray, half: np.ndarray, place: float) -> tuple[float | None, float | None]:
-    """The lengths around a crossing at which the interval of the lead includes 0."""
-    ends = np.array(_roots(x, lead - half) + _roots(x, lead + half))
-    below, above = ends[ends <= place + 1e-12], ends[ends >= place - 1e-12]
-    return (math.exp(below.max()) if len(below) else None, math.exp(above.min()) if len(above) else None)
 
 
 def _roots(x: np.ndarray, y: np.ndarray) -> list[float]:
@@ -161,8 +146,7 @@ class Group:
 
     @property
     def labels(self) -> list[str]:
-        measured = {label for rows in self.values.values() for label in rows}
-        return [row.label for row in self.section.rows if row.label in measured]
+        return [row.label for row in self.section.rows if any(row.label in rows for rows in self.values.values())]
 
     def race(self, quantity: str, label: str) -> Race | None:
         """Against the baseline; None for the baseline itself, and where one of the two was not measured."""
@@ -177,9 +161,8 @@ def groups(study: Study) -> list[Group]:
     found = []
     for section in study.comparison.sections:
         for hardware in dict.fromkeys(_hardware(run) for run in section.runs):
-            values = {quantity: _rows(section, hardware, quantity, study.history(quantity)) for quantity in QUANTITIES}
-            values = {quantity: rows for quantity, rows in values.items() if rows}
-            if values:
+            every = {quantity: _rows(section, hardware, quantity, study.history(quantity)) for quantity in QUANTITIES}
+            if values := {quantity: rows for quantity, rows in every.items() if rows}:
                 found.append(Group(section, hardware, section.baseline, values))
     return found
 
@@ -192,7 +175,7 @@ def _rows(section: Section, hardware: str, quantity: str, of_runs: dict[str, Rep
     """Seeds that one session timed share its launches, which count once."""
     rows: dict[str, Replicates] = {}
     for row in section.rows:
-        here = [run for run in row.runs.values() if _hardware(run) == hardware]
+        here = [run for run in row.runs if _hardware(run) == hardware]
         if not metrics.get(quantity).deterministic:
             here = list({run.session or run.run_id: run for run in here if run.run_id in of_runs}.values())
         for run in here:

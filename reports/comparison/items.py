@@ -21,6 +21,7 @@ from scipy.special import ndtr, ndtri
 from tokenizers import Tokenizer
 
 from harness import checksums, paired, paths
+from harness.paired import grouped
 from reports.reading import archive, folders
 from reports.reading.store import Run
 
@@ -48,7 +49,9 @@ def read(path: Path) -> Errors | None:
     names = set(table.column_names)
     columns = {name: table.column(name).to_pylist() for name in names & {"item", "position", "label", "prediction", "answers"}}
     if {"item", "answers", "prediction"} <= names:
-        return _of_spans(columns)
+        both = zip(columns["prediction"], columns["answers"], strict=True)
+        wrong = [normalised(said) not in {normalised(one) for one in right or [""]} for said, right in both]
+        return Errors(SPANS, tuple(columns["item"]), np.array(wrong, dtype=float))
     if {"item", "position", "label", "prediction"} <= names:
         return _of_tags(columns)
     if not {"item", "label", "prediction"} <= names:
@@ -84,9 +87,7 @@ def paradigms(run: Run, output: Path | None) -> dict[str, Paradigm]:
     table = None if folder is None or folders.torn(run, output, FILE) else _table(folder / FILE)
     if table is None or not {"paradigm", "label", "prediction", "distance", "side"} <= {*table.column_names}:
         return {}
-    rows: dict[str, list[dict[str, Any]]] = {}
-    for row in table.to_pylist():
-        rows.setdefault(row["paradigm"], []).append(row)
+    rows = grouped((row["paradigm"], row) for row in table.to_pylist())
     return {
         name: Paradigm(
             pairs=len(own),
@@ -107,12 +108,6 @@ def _of_tags(columns: dict[str, list[Any]]) -> Errors:
         return Errors(TAGS, (), np.zeros(0))
     lengths = np.diff([*first, len(items)])
     return Errors(TAGS, tuple(items[index] for index in first), np.add.reduceat(label != predicted, first) / lengths)
-
-
-def _of_spans(columns: dict[str, list[Any]]) -> Errors:
-    both = zip(columns["prediction"], columns["answers"], strict=True)
-    wrong = [normalised(said) not in {normalised(one) for one in right or [""]} for said, right in both]
-    return Errors(SPANS, tuple(columns["item"]), np.array(wrong, dtype=float))
 
 
 def normalised(answer: str | None) -> str:
@@ -137,11 +132,6 @@ class Paired:
     after: np.ndarray
     labels: list[int] = field(default_factory=list)  # of a classification: (N,) right classes
 
-    @property
-    def balance(self) -> np.ndarray:
-        """(N,) of a classification: share of replicates in which the baseline alone is right, minus that of the arm alone."""
-        return np.mean(self.after - self.before, axis=0)
-
     def both(self, before_errs: bool, after_errs: bool) -> float:
         """Number of items on which each errs or not, mean over replicates."""
         return float(np.mean(np.sum(((self.before > 0) == before_errs) & ((self.after > 0) == after_errs), axis=1)))
@@ -149,7 +139,7 @@ class Paired:
     @property
     def change_of_items(self) -> np.ndarray:
         """(N,) after minus before, means over the replicates: above 0 the arm errs more."""
-        return np.mean(self.after, axis=0) - np.mean(self.before, axis=0)
+        return np.mean(self.after - self.before, axis=0)
 
     def counts(self) -> tuple[int, int, int]:
         """Items on which the arm errs less, as much, and more."""
@@ -174,7 +164,7 @@ class Paired:
     @property
     def error(self) -> float:
         """Standard error of the change over the items, of these replicates; one item more or less counts."""
-        return math.sqrt(self.count * float(np.var(np.mean(self.after - self.before, axis=0))) + 1) / self.count
+        return math.sqrt(self.count * float(np.var(self.change_of_items)) + 1) / self.count
 
     @property
     def p(self) -> float:

@@ -83,7 +83,7 @@ def label_runs(runs: list[Run], along: Iterable[str] = ()) -> dict[str, str]:
     """Run id -> label of its arm. In a task, runs share a label only if the facts of their arms agree."""
     along, groups = list(along), by_task(runs)
     lifted = lifted_keys(runs, along)
-    varying = _varying_along(groups.values(), along)
+    varying = {key for group in groups.values() for key in arms.varying(run.facts for run in group) if arms.within(key, along)}
     swept = {task: _values_without_name(group) for task, group in groups.items()}
     labels = {run.run_id: _with_values(run, varying, swept[run.task]) for run in runs}
     labels = arms.distinguish(labels, {run.run_id: _of_encoder(run) for run in runs})
@@ -91,12 +91,6 @@ def label_runs(runs: list[Run], along: Iterable[str] = ()) -> dict[str, str]:
         facts = {run.run_id: arms.of_arm(run.facts, lifted[task]) for run in group}
         labels |= arms.distinguish(_one_label_an_arm(group, labels, facts), facts)
     return labels
-
-
-def _varying_along(groups: Iterable[list[Run]], along: list[str]) -> list[str]:
-    """Keys of `--along` that vary within a task."""
-    varying = {key for group in groups for key in arms.varying(run.facts for run in group)}
-    return sorted(key for key in varying if arms.within(key, along))
 
 
 def _values_without_name(runs: list[Run]) -> dict[str, set[str]]:
@@ -108,20 +102,21 @@ def _values_without_name(runs: list[Run]) -> dict[str, set[str]]:
     for run in runs:
         for key in run.lifted or ():
             if key in run.facts and not key.startswith("facts.") and not arms.within(key, arms.OF_ARM):
-                values.setdefault(key, set()).update(() if _names(run, key) else {run.facts[key]})
+                values.setdefault(key, set()).update(() if says_setting(run.tags[tags.ARM], key) else {run.facts[key]})
     return values
 
 
-def _names(run: Run, key: str) -> bool:
-    """Whether the run's own label says the value of the key."""
-    return any(f" {name}=" in run.tags[tags.ARM] for name in (key, arms.short_name(key)))
+def says_setting(label: str, key: str) -> bool:
+    """Whether the label says the value of the key."""
+    return any(f" {name}=" in label for name in (key, arms.short_name(key)))
 
 
-def _with_values(run: Run, along: list[str], swept: dict[str, set[str]]) -> str:
+def _with_values(run: Run, along: set[str], swept: dict[str, set[str]]) -> str:
     """The run's own label, and the values of keys that it does not name: of `--along`, and of keys that others swept."""
     others = {key for key in swept if key not in (run.lifted or ()) and run.facts.get(key) not in swept[key]}
-    keys = sorted(key for key in {*along, *others} if key in run.facts and not _names(run, key))
-    return " ".join([run.tags[tags.ARM], *arms.setting_texts(run.facts, keys)])
+    own = run.tags[tags.ARM]
+    keys = sorted(key for key in along | others if key in run.facts and not says_setting(own, key))
+    return " ".join([own, *arms.setting_texts(run.facts, keys)])
 
 
 def _of_encoder(run: Run) -> arms.Facts:
@@ -151,8 +146,8 @@ def stem(label: str) -> str:
 def unnamed_settings(run: Run, others: Iterable[str]) -> list[str]:
     """`mask_rate=0.3` for each swept setting that the labels of others name and the run's own does not: the default."""
     named = {found.strip(" =") for label in others for found in SETTING.findall(label)}
-    keys = [key for key in run.lifted or () if named & {key, arms.short_name(key)} and not _names(run, key)]
-    values = {key: str(value) for key, value in arms.ADDED.items()} | run.facts
+    own, values = run.tags[tags.ARM], {key: str(value) for key, value in arms.ADDED.items()} | run.facts
+    keys = [key for key in run.lifted or () if named & {key, arms.short_name(key)} and not says_setting(own, key)]
     return arms.setting_texts({key: "null" if value == "None" else value for key, value in values.items()}, keys)
 
 
@@ -163,19 +158,19 @@ def settings(label: str) -> int:
 
 def in_order(labels: Iterable[str], baseline: str) -> list[str]:
     """The baseline first, the others by name with numbers by size: the order in which they ran was random."""
-    return sorted(labels, key=lambda label: (label != baseline, [_numbered(part) for part in NUMBER.split(label)]))
 
+    def place(label: str) -> tuple[bool, list[tuple[float, str]]]:
+        parts = NUMBER.split(label)
+        return label != baseline, [(float(part), "") if NUMBER.fullmatch(part) else (0.0, part) for part in parts]
 
-def _numbered(part: str) -> tuple[float, str]:
-    return (float(part), "") if NUMBER.fullmatch(part) else (0.0, part)
+    return sorted(labels, key=place)
 
 
 def choose_baseline(runs: list[Run], labels: dict[str, str], name: str | None, left_out: Iterable[Run] = ()) -> str:
     """The baseline's label: this name itself, or the one arm of that model with the fewest settings; arms of tasks first.
 
     Without a name it is `base`, or the only arm. An arm of which no run finished, among those left out, is taken only where no
-    other fits. ReportError, listing the labels,
-    where no arm or more than one fits.
+    other fits. ReportError, listing the labels, where no arm or more than one fits.
     """
     searched = "base" if name is None else name
     for pool in ([run for run in runs if not run.is_pretraining], runs):
@@ -197,15 +192,12 @@ def choose_baseline(runs: list[Run], labels: dict[str, str], name: str | None, l
 
 def _fitting(runs: list[Run], labels: dict[str, str], name: str) -> list[str]:
     """Labels that may be meant by this name: itself, or those of that arm or model with the fewest settings."""
-    fitting = []
-    for run in runs:
-        label = labels[run.run_id]
-        if name in (label, stem(label), run.tags[tags.ARM], run.tags[tags.MODEL]):
-            fitting.append(label)
+    named = ((labels[run.run_id], run.tags[tags.ARM], run.tags[tags.MODEL]) for run in runs)
+    fitting = dict.fromkeys(label for label, arm, model in named if name in (label, stem(label), arm, model))
     if name in fitting:
         return [name]
     fewest = min(map(settings, fitting), default=0)
-    return [label for label in dict.fromkeys(fitting) if settings(label) == fewest]
+    return [label for label in fitting if settings(label) == fewest]
 
 
 def baseline_of(group: list[Run], runs: list[Run], labels: dict[str, str], chosen: str) -> str:

@@ -28,7 +28,7 @@ from harness.by_launch import (
     reference_of,
 )
 from harness.metrics import Compared, Metric
-from harness.paired import CLOCK, Difference, Replicate, Spread, geometric_mean, grouped, scattered, spread
+from harness.paired import CLOCK, Difference, Spread, geometric_mean, grouped, scattered, spread
 from reports.comparison import cached_method
 from reports.comparison.statistics import Evidence, margin_of
 from reports.reading.store import Run
@@ -59,11 +59,10 @@ def over_sessions(by_session: Iterable[list[dict[int, float]]]) -> Difference | 
     parts = []
     for each in by_session:
         if common := set.intersection(*map(set, each)):
-            logs = [math.fsum(launches[step] for launches in each) / len(each) for step in sorted(common)]
-            parts.append(of_rounds(logs))
+            parts.append(of_rounds([fmean(launches[step] for launches in each) for step in sorted(common)]))
     if len(parts) < 2:
         return parts[0] if parts else None
-    mean, rounds = math.fsum(part.mean for part in parts) / len(parts), sum(part.n for part in parts)
+    mean, rounds = fmean(part.mean for part in parts), sum(part.n for part in parts)
     if any(not part.error for part in parts):
         return Difference(rounds, mean, None)
     squares = [(part.error / len(parts)) ** 2 for part in parts]
@@ -77,24 +76,10 @@ def judged_by(name: str, is_measured: Callable[[str], object]) -> str:
     return device if device and is_measured(device) else name
 
 
-def levels(metric: str, history: History, typical: float | None) -> dict[int, float]:
-    """Round -> value as it is compared: as measured, or as if the reference had always taken its `typical` log time."""
-    if typical is None:
-        return {step: math.exp(value) for step, value in logs_of(history, metric).items()}
-    return {step: math.exp(value - DRIFT[metric] * typical) for step, value in corrected(history, metric).items()}
-
-
-def typical_reference(metric: str, histories: Iterable[History]) -> float | None:
-    """Mean log time of the reference workload over all launches; None where it never ran."""
-    logs = [time for history in histories for time in reference_of(history, metric).values()]
-    return math.fsum(logs) / len(logs) if logs else None
-
-
 def evidence(metric: Metric, difference: Difference, floor: float | None, looks: int = 1) -> Evidence:
     """What is known of a timing by launch, from its log ratios."""
-    margin = margin_of(metric.margin, 1.0, True)
-    how = {"ratio": True, "timing": True, "by_round": True, "looks": independent(looks)}
-    return Evidence(metric.direction, scattered(difference, CLOCK), margin, floor, **how)
+    margin, found = margin_of(metric.margin, 1.0, True), scattered(difference, CLOCK)
+    return Evidence(metric.direction, found, margin, floor, ratio=True, timing=True, by_round=True, looks=independent(looks))
 
 
 def disturbed(history: History) -> list[int]:
@@ -124,34 +109,16 @@ class SectionKey(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Series:
-    """The launches of one arm in one session and section; all of its seeds were timed by these."""
-
-    session: str
-    place: SectionKey
-    label: str
-    run: Run
-
-    @property
-    def history(self) -> History:
-        return self.run.launches
-
-    @property
-    def is_aa_replicate(self) -> bool:
-        return self.run.is_aa_replicate
-
-
-@dataclass(frozen=True)
 class Pair:
     """One arm timed twice in a session; `corrected`: the metrics of a launch that are divided by the reference workload."""
 
-    first: Series
-    second: Series
+    first: Run
+    second: Run
     corrected: frozenset[str] = frozenset()
 
     def ratio(self, launch: str) -> Difference | None:
         """Second over first, of one metric of a launch."""
-        return compared(launch, self.first.history, self.second.history, launch in self.corrected)
+        return compared(launch, self.first.launches, self.second.launches, launch in self.corrected)
 
     def floor(self, launch: str) -> float | None:
         """As a log ratio; None where fewer than two rounds are paired."""
@@ -160,9 +127,12 @@ class Pair:
 
 @dataclass(frozen=True)
 class Sessions:
-    """Every series of launches of a study, oldest first, A/A replicates and superseded runs among them."""
+    """Every series of launches of a study, oldest first, A/A replicates and superseded runs among them.
 
-    series: tuple[Series, ...] = ()
+    Each is of one arm in one session and section: a run stands for all of its seeds, which were timed by the same launches.
+    """
+
+    runs: tuple[Run, ...] = ()
     owners: dict[str, tuple[SectionKey, str]] = field(default_factory=dict)  # run id -> section and label of its arm
 
     @property
@@ -170,7 +140,7 @@ class Sessions:
         """Each session once, oldest first."""
         return list(self._by_session)
 
-    def of(self, session: str) -> list[Series]:
+    def of(self, session: str) -> list[Run]:
         """All that was launched in one session."""
         return self._by_session.get(session, [])
 
@@ -178,27 +148,28 @@ class Sessions:
         """The A/A replicates of an arm in a session."""
         return self._replicates.get((session, place, label), [])
 
-    def launched(self, session: str) -> list[list[Series]]:
-        """The series of a session by launches: an arm with one shape on several tasks was launched once for all of them."""
+    def launched(self, session: str) -> list[list[Run]]:
+        """The runs of a session by launches: an arm with one shape on several tasks was launched once for all of them."""
         # latencies of every round to the last digit: whatever the throughput was measured on
-        times = ((frozenset(series.history.get(LATENCY, {}).items()), series) for series in self.of(session))
-        return list(grouped((times_of or id(series), series) for times_of, series in times).values())
+        times = ((frozenset(run.launches.get(LATENCY, {}).items()), run) for run in self.of(session))
+        return list(grouped((times_of or run.run_id, run) for times_of, run in times).values())
 
     @cached_method
     def pairs(self, session: str) -> list[Pair]:
         """What was timed twice in this session: an arm and its A/A replicate, or else two A/A replicates."""
-        groups = grouped(((series.place, series.label), series) for series in self.of(session)).values()
-        ordered = [sorted(group, key=lambda series: series.is_aa_replicate) for group in groups]
+        groups = grouped((self.owners[run.run_id], run) for run in self.of(session)).values()
+        ordered = [sorted(group, key=lambda run: run.is_aa_replicate) for group in groups]
         both = [(group[0], group[-1]) for group in ordered if len(group) > 1 and group[-1].is_aa_replicate]
-        histories = [(first.history, again.history) for first, again in both]
+        histories = [(first.launches, again.launches) for first, again in both]
         corrected = frozenset(launch for launch in DRIFT if corrects(launch, histories))
         return [Pair(first, again, corrected) for first, again in both]
 
     @cached_method
     def typical_reference(self, session: str, launch: str) -> float | None:
-        """Log time of the reference workload that values of this session are shown for; None where they are as measured."""
+        """Mean log time of the reference workload, which values of this session are shown for; None where as measured."""
         helps = launch in metrics.DEVICE_TIME.values() or any(launch in pair.corrected for pair in self.pairs(session))
-        return typical_reference(launch, (series.history for series in self.of(session))) if helps else None
+        logs = [time for run in self.of(session) for time in reference_of(run.launches, launch).values()] if helps else []
+        return fmean(logs) if logs else None
 
     def history(self, run: Run) -> History:
         """The launches of a run; of an arm with an A/A replicate the mean of both in every round."""
@@ -206,20 +177,23 @@ class Sessions:
         return merged([run.launches, *(replicate.launches for replicate in again if replicate.launches != run.launches)])
 
     def levels(self, run: Run, launch: str) -> dict[int, float]:
-        """Round -> value, on the basis on which this session is compared."""
-        return levels(launch, self.history(run), self.typical_reference(run.session, launch))
+        """Round -> value as this session is compared: as measured, or as if the reference had always taken its typical time."""
+        history, typical = self.history(run), self.typical_reference(run.session, launch)
+        if typical is None:
+            return {step: math.exp(value) for step, value in logs_of(history, launch).items()}
+        return {step: math.exp(value - DRIFT[launch] * typical) for step, value in corrected(history, launch).items()}
 
     @cached_method
     def round_seconds(self, session: str) -> float | None:
         """Wall clock of a round, in which every arm is launched once; None where it was not measured."""
-        times = [each[0].history.get(LAUNCH_SECONDS, {}).values() for each in self.launched(session)]
+        times = [each[0].launches.get(LAUNCH_SECONDS, {}).values() for each in self.launched(session)]
         return math.fsum(map(fmean, times)) if times and all(times) else None
 
     @cached_method
     def memory_floor_of(self, session: str) -> float | None:
         """Largest log ratio of the memory of an arm and its A/A replicate; None where it was not measured twice."""
-        both = [(pair.first.run.metrics, pair.second.run.metrics) for pair in self.pairs(session)]
-        peaks = [[measured.get(MEMORY_OF_LAUNCHES) for measured in each] for each in both]
+        both = [(pair.first, pair.second) for pair in self.pairs(session)]
+        peaks = [[run.metrics.get(MEMORY_OF_LAUNCHES) for run in each] for each in both]
         return max((abs(math.log(again / first)) for first, again in peaks if first and again), default=None)
 
     def floor(self, session: str, place: SectionKey, launch: str) -> float | None:
@@ -233,10 +207,8 @@ class Sessions:
 
         Floors of time and throughput count alike: both say how long the same training took.
         """
-        each = [
-            [self.floor(name, side.place, launch) for name in side.sessions for launch in (LATENCY, THROUGHPUT)]
-            for side in sides
-        ]
+        both = LATENCY, THROUGHPUT
+        each = [[self.floor(name, side.place, launch) for name in side.sessions for launch in both] for side in sides]
         return None if any(not floors or None in floors for floors in each) else max(map(max, each))
 
     def memory_floor(self, sides: Iterable["Rows"]) -> float | None:
@@ -247,56 +219,51 @@ class Sessions:
     @cached_method
     def _floors(self, session: str, launch: str) -> list[tuple[SectionKey, float]]:
         """Those that are known, and the sections of their arms."""
-        floors = [(pair.first.place, pair.floor(launch)) for pair in self.pairs(session)]
+        floors = [(self.owners[pair.first.run_id][0], pair.floor(launch)) for pair in self.pairs(session)]
         return [(where, floor) for where, floor in floors if floor is not None]
 
     @functools.cached_property
-    def _by_session(self) -> dict[str, list[Series]]:
-        return grouped((series.session, series) for series in self.series)
+    def _by_session(self) -> dict[str, list[Run]]:
+        return grouped((run.session, run) for run in self.runs)
 
     @functools.cached_property
     def _replicates(self) -> dict[tuple[str, SectionKey, str], list[Run]]:
         """(session, place, label) -> its A/A replicates."""
-        again = [series for series in self.series if series.is_aa_replicate]
-        return grouped(((series.session, series.place, series.label), series.run) for series in again)
+        return grouped(((run.session, *self.owners[run.run_id]), run) for run in self.runs if run.is_aa_replicate)
 
 
 def gather(runs: list[Run], labels: dict[str, str], places: dict[str, SectionKey]) -> Sessions:
     """The series of runs, oldest first; seeds that were timed by the same launches give one. Labels, places: by run id."""
-    every: list[Series] = []
-    alike: dict[tuple[str, SectionKey, str, bool], list[Series]] = {}
+    owners = {run.run_id: (places[run.run_id], labels[run.run_id]) for run in runs}
+    every: list[Run] = []
+    series: dict[tuple[object, ...], list[History]] = {}
     for run in runs:
-        if run.session is None or not run.launches:
-            continue
-        series = Series(run.session, places[run.run_id], labels[run.run_id], run)
-        others = alike.setdefault((series.session, series.place, series.label, series.is_aa_replicate), [])
-        if not any(series.history == other.history for other in others):
-            every.append(series)
-            others.append(series)
-    return Sessions(tuple(every), {run.run_id: (places[run.run_id], labels[run.run_id]) for run in runs})
+        others = series.setdefault((run.session, *owners[run.run_id], run.is_aa_replicate), [])
+        if run.session and run.launches and run.launches not in others:
+            every.append(run)
+            others.append(run.launches)
+    return Sessions(tuple(every), owners)
 
 
 @dataclass(frozen=True)
 class Rows:
-    """Two rows whose timings are compared: the baseline's and an arm's runs, by replicate, and their section."""
+    """Two rows whose timings are compared: the baseline's and an arm's runs, and their section."""
 
     place: SectionKey
     baseline: str
-    before: dict[Replicate, Run]
-    after: dict[Replicate, Run]
+    before: list[Run]
+    after: list[Run]
 
     @functools.cached_property
     def sessions(self) -> list[str]:
         """Each session of these runs once."""
-        return list(dict.fromkeys(run.session for run in (*self.before.values(), *self.after.values()) if run.session))
+        return list(dict.fromkeys(run.session for run in (*self.before, *self.after) if run.session))
 
 
 def side_by_side(sessions: Sessions, rows: Rows) -> tuple[Run, Run] | None:
     """Baseline and arm of the latest session that launched both; its A/A replicate is taken for a baseline timed elsewhere."""
-    latest_first = [name for name in reversed(sessions.names) if any(run.session == name for run in rows.after.values())]
-    for session in latest_first:
-        after = [run for run in rows.after.values() if run.session == session and run.launches]
-        before = [run for run in rows.before.values() if run.session == session and run.launches]
+    for session in [name for name in reversed(sessions.names) if name in rows.sessions]:
+        before, after = ([run for run in side if run.session == session and run.launches] for side in (rows.before, rows.after))
         before += sessions.replicates(session, rows.place, rows.baseline)
         if before and after:
             return before[0], after[0]

@@ -6,15 +6,15 @@ a change. The arms are one family of tests in each metric.
 """
 
 import functools
-import math
 from dataclasses import dataclass, replace
+from statistics import fmean
 
 from harness import metrics
 from harness.paired import Spread, geometric_mean, spread
 from reports.comparison import cached_method, launches
 from reports.comparison.compare import Comparison
 from reports.comparison.section import HEADLINE, Row, Section, change_over, over_tasks
-from reports.comparison.statistics import Change, Verdict, corrected
+from reports.comparison.statistics import Change, Verdict, corrected, difference_alone
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class Overall:
         metric = metrics.get(name)
         logs = metric.by_ratio and all(value > 0 for row in rows for value in row.values(name).values())
         means = [row.mean(name) for row in rows]
-        middle = geometric_mean(means) if logs else math.fsum(means) / len(means)
+        middle = geometric_mean(means) if logs else fmean(means)
         values = _rounds(self.comparison, rows, name) or list(over_tasks([row.values(name) for row in rows], logs).values())
         scatter = spread(values or [middle])
         return replace(scatter, mean=middle)
@@ -77,18 +77,15 @@ class Overall:
         if not shared:
             return None
         change = change_over([(section, section.row_of(label)) for section in shared], name)
-        return self._unpaired(label, name) if change is None and name in launches.JUDGED else change
-
-    def _unpaired(self, label: str, name: str) -> Change:
-        """The difference of two timings, without a verdict."""
-        before, after = (self.spread(arm, name) for arm in (self.comparison.baseline, label))
-        return Change(min(before.n, after.n), before.mean, after.mean - before.mean, None, Verdict.OPEN)
+        if change is None and name in launches.JUDGED:
+            return difference_alone(self.spread(self.comparison.baseline, name), self.spread(label, name), Verdict.OPEN)
+        return change
 
 
 @cached_method
 def of_tasks(comparison: Comparison) -> Overall:
     """Over all tasks; one for each comparison."""
-    return Overall(comparison, tuple(section for section in comparison.selected if not section.is_pretraining))
+    return Overall(comparison, tuple(comparison.selected_tasks))
 
 
 @cached_method
@@ -100,7 +97,7 @@ def of_pretrainings(comparison: Comparison) -> Overall:
 def _rounds(comparison: Comparison, rows: list[Row], name: str) -> list[float]:
     """Mean over tasks of every round, where the metric was timed by launches of one session; empty otherwise."""
     launch = launches.JUDGED.get(name)
-    runs = [run for row in rows for run in row.runs.values()]
+    runs = [run for row in rows for run in row.runs]
     if launch is None or len({run.session for run in runs}) != 1 or not all(run.launches for run in runs):
         return []
     each = [comparison.sessions.levels(run, launch) for run in runs]

@@ -20,6 +20,7 @@ from reports.comparison.statistics import (
     change,
     corrected,
     counted_change,
+    difference_alone,
     of_evidence,
     with_floor,
 )
@@ -51,14 +52,23 @@ class Row:
     """The finished runs of one arm in one section, by replicate."""
 
     label: str
-    runs: dict[Replicate, Run]
+    by_replicate: dict[Replicate, Run]
     superseded: tuple[Run, ...] = ()  # older runs of the same replicates
     sessions: Sessions = field(default_factory=Sessions)  # of the whole study
+
+    @functools.cached_property
+    def runs(self) -> list[Run]:
+        return list(self.by_replicate.values())
+
+    @property
+    def first(self) -> Run:
+        """Any of its runs, for what all of an arm have in common."""
+        return self.runs[0]
 
     @cached_method
     def values(self, metric: str) -> Mapping[Replicate, float]:
         """Value of every replicate that has one."""
-        return {replicate: run.metrics[metric] for replicate, run in self.runs.items() if metric in run.metrics}
+        return {run.replicate: run.metrics[metric] for run in self.runs if metric in run.metrics}
 
     @cached_method
     def spread(self, metric: str) -> Spread | None:
@@ -69,7 +79,7 @@ class Row:
         values = list(self.values(metric).values())
         if not values:
             return None
-        timed = launches.timed_spread(self.sessions, self.runs.values(), metric)
+        timed = launches.timed_spread(self.sessions, self.runs, metric)
         if timed:
             return timed
         means = by_pretraining(self.values(metric))  # of each pretraining, as a change weighs them
@@ -84,7 +94,7 @@ class Row:
     def is_on_plateau(self) -> bool:
         """Whether its masked loss is that of word frequencies; a probe's says nothing of what the encoder has learned."""
         losses, entropies = by_pretraining(self.values(LOSS)), self.constants(LOSS)
-        is_known = bool(losses and entropies) and not have_probes(self.runs.values())
+        is_known = bool(losses and entropies) and not have_probes(self.runs)
         return is_known and fmean(losses) > SHARE * fmean(entropies)
 
     def mean(self, metric: str) -> float | None:
@@ -98,6 +108,7 @@ class Section:
     """All that may be compared: one task under the same conditions, the baseline's row first where it exists."""
 
     place: SectionKey
+    name: str  # the task, and its conditions where the task has several
     facts: arms.Facts  # the conditions themselves
     baseline: str
     rows: tuple[Row, ...]
@@ -115,7 +126,7 @@ class Section:
 
     @functools.cached_property
     def runs(self) -> list[Run]:
-        return [run for row in self.rows for run in row.runs.values()]
+        return [run for row in self.rows for run in row.runs]
 
     @property
     def superseded(self) -> list[Run]:
@@ -125,6 +136,11 @@ class Section:
     @property
     def is_pretraining(self) -> bool:
         return self.runs[0].is_pretraining
+
+    @property
+    def has_one_vocabulary(self) -> bool:
+        """Whether losses by token compare."""
+        return has_one_vocabulary(run.params for run in self.runs)
 
     @property
     def before(self) -> Row | None:
@@ -159,22 +175,20 @@ class Section:
         """The change as if it were the only test; of a timing that was not launched side by side the number alone."""
         if self.before is None or self.before is row:
             return None
-        change = change_over([(self, row)], name)
-        return self._number(row, metrics.get(name)) if change is None and name in launches.SHARED else change
-
-    def _number(self, row: Row, metric: Metric) -> Change | None:
-        """The difference of two timings, without a verdict."""
+        found = change_over([(self, row)], name)
+        if found or name not in launches.SHARED:
+            return found
+        metric, sides = metrics.get(name), (self.before, row)
         verdict = None if metric.direction is Direction.NEITHER else Verdict.OPEN
-        both = [launches.timed_spread(self.sessions, side.runs.values(), metric.name) for side in (self.before, row)]
+        both = [launches.timed_spread(self.sessions, side.runs, name) for side in sides]
         if None not in both:
-            before, after = both
-            return Change(min(before.n, after.n), before.mean, after.mean - before.mean, None, verdict)
-        unpaired = change(metric, self.before.values(metric.name), row.values(metric.name))
+            return difference_alone(*both, verdict)
+        unpaired = change(metric, *(side.values(name) for side in sides))
         return Change(unpaired.n, unpaired.baseline_mean, unpaired.absolute, None, verdict) if unpaired else None
 
     def item(self, row: Row) -> float | None:
         """By how much one item of the validation data changes a share of them, of the baseline's runs and these."""
-        runs = [run for side in (self.before, row) if side for run in side.runs.values()]
+        runs = [run for side in (self.before, row) if side for run in side.runs]
         counts = [run.metrics[EXAMPLES] for run in runs if EXAMPLES in run.metrics]
         return 1 / min(counts) if counts else None
 
@@ -183,16 +197,13 @@ class Section:
         item, means = self.item(row), [side.mean(metric.name) if side else None for side in (self.before, row)]
         if metric.unit != "score" or item is None or None in means:
             return 0.0
-        return paired.items_error(*means, 1 / item, self.kind_of(metric.name), self.share_apart(row))
+        both = self.errors_of_both(row.label)
+        apart = both.share_apart if both else 1.0  # the largest that it is
+        return paired.items_error(*means, 1 / item, self.kind_of(metric.name), apart)
 
     def kind_of(self, name: str) -> str | None:
         """Which score it is, as tasks name it: of the headline score that of this task."""
         return self.headline if name == HEADLINE else name.rpartition("/")[2]
-
-    def share_apart(self, row: Row) -> float:
-        """Share of the scatter over items that an arm does not have in common with the baseline; 1 without predictions."""
-        both = self.errors_of_both(row.label)
-        return both.share_apart if both else 1.0
 
     @cached_method
     def errors_of_both(self, label: str) -> Paired | None:
@@ -200,15 +211,15 @@ class Section:
         before, row = self.before, self.row_of(label)
         if before is None or row is None or before is row:
             return None
-        pairs = pair(before.runs, row.runs)[: 2 * items.MOST_PAIRS]  # few more than are used: not all may be there
+        pairs = pair(before.by_replicate, row.by_replicate)[: 2 * items.MOST_PAIRS]  # twice those used: some may be gone
         return items.of_both(
-            (self._errors_of_baseline(replicate), items.errors(row.runs[other], self.output)) for replicate, other in pairs
+            (self._errors_of_baseline(mine), items.errors(row.by_replicate[other], self.output)) for mine, other in pairs
         )
 
     @cached_method
     def _errors_of_baseline(self, replicate: Replicate) -> Errors | None:
         """Read once for all arms."""
-        return items.errors(self.before.runs[replicate], self.output)
+        return items.errors(self.before.by_replicate[replicate], self.output)
 
     def beats_constant(self, row: Row, name: str) -> bool | None:
         """Whether a score is shown to be better than the constant answer; None where that is unknown."""
@@ -220,31 +231,30 @@ class Section:
 
     def tells(self, row: Row, name: str) -> Tells:
         """What the task can say of the baseline and this arm in a score, or the held-out text in a masked loss."""
-        before, item = self.before, self.item(row)
+        before, item, metric = self.before, self.item(row), metrics.get(name)
         sides = [by_pretraining(side.values(name)) if side else [] for side in (before, row)]
-        if not all(sides) or (metrics.get(name).unit != "score" and name not in (LOSS, PER_BYTE[LOSS])):
-            return Tells.EVERYTHING
-        if name in (LOSS, PER_BYTE[LOSS]):
+        if all(sides) and name in (LOSS, PER_BYTE[LOSS]):
             return Tells.NOTHING if before.is_on_plateau and row.is_on_plateau else Tells.EVERYTHING
-        constants = [constant for side in (before, row) for constant in side.constants(name)]
-        constant = fmean(constants) if constants else None
+        if not all(sides) or metric.unit != "score":
+            return Tells.EVERYTHING
         if name != HEADLINE and self.tells(row, HEADLINE) is Tells.NOTHING:
             return Tells.NOTHING
-        margin = metrics.get(name).margin.size
-        return paired.tells(*sides, constant, margin, 1 / item if item else None, self.kind_of(name))
+        constants = [constant for side in (before, row) for constant in side.constants(name)]
+        constant = fmean(constants) if constants else None
+        return paired.tells(*sides, constant, metric.margin.size, 1 / item if item else None, self.kind_of(name))
 
     @cached_method
     def seconds(self, row: Row) -> float | None:
         """How long one more pair of trainings takes; None where that is not known of both, or takes a pretraining too."""
         name = "pretrain/duration_s" if self.is_pretraining else "finetune/duration_s"
         means = [side.mean(name) for side in (self.before, row)]
-        pretrained = any(replicate.pretrain_seed for replicate in row.runs) and not self.is_pretraining
+        pretrained = any(run.replicate.pretrain_seed for run in row.runs) and not self.is_pretraining
         return None if None in means or pretrained else sum(means)
 
     @cached_method
     def against(self, row: Row) -> Rows:
         """The baseline's runs and this row's, as their timings are compared."""
-        return Rows(self.place, self.baseline, self.before.runs if self.before else {}, row.runs)
+        return Rows(self.place, self.baseline, self.before.runs if self.before else [], row.runs)
 
 
 def change_over(tasks: Sequence[tuple[Section, Row]], name: str) -> Change | None:
@@ -258,19 +268,23 @@ def change_over(tasks: Sequence[tuple[Section, Row]], name: str) -> Change | Non
     if name in launches.SHARED:
         return _change_by_launch(timed, sides, metric) if name in launches.JUDGED else None
     each = [[row.values(name) for row in of_side] for of_side in rows]
-    if metric.deterministic:
-        return _counted(metric, *each)
+    if metric.deterministic:  # sizes may differ by task in the head and the vocabulary
+        numbers = [len(values) for of_side in each for values in of_side]
+        if not all(numbers):
+            return None
+        means = (fmean(fmean(values.values()) for values in of_side) for of_side in each)
+        return counted_change(metric, min(numbers), *means)
     logs = metric.by_ratio and all(value > 0 for of_side in each for values in of_side for value in values.values())
     floor, of_items = None, 0.0
     if metric.unit == "score":
         one_each = [item for section, row in tasks if (item := section.item(row))]
-        floor = math.fsum(one_each) / len(one_each) if one_each else None  # one item in every task
+        floor = fmean(one_each) if one_each else None  # one item in every task
         of_items = paired.over_tasks([section.items_error(row, metric) for section, row in tasks])
     elif metric.unit == "bytes":
         floor = timed.memory_floor(sides)
     reached = tasks[0][0].runs[0].has_budget_of_time
     tells = paired.tells_of_tasks([section.tells(row, name) for section, row in tasks])
-    runs = [[run for row in of_side for run in row.runs.values()] for of_side in rows]
+    runs = [[run for row in of_side for run in row.runs] for of_side in rows]
     looks = max(run.seed_looks for of_side in runs for run in of_side)
     values = (over_tasks(of_side, logs) for of_side in each)
     result = change(metric, *values, floor, floor or 0.0, reached, of_items, tells, looks)
@@ -282,14 +296,6 @@ def change_over(tasks: Sequence[tuple[Section, Row]], name: str) -> Change | Non
         result = with_floor(result, timed.gating_floor(sides))
     seconds = [section.seconds(row) for section, row in tasks]
     return replace(result, seconds=None if None in seconds else math.fsum(seconds))
-
-
-def _counted(metric: Metric, before: list[Mapping[Replicate, float]], after: list[Mapping[Replicate, float]]) -> Change | None:
-    """The change of the means over tasks, whose sizes may differ in the head and the vocabulary."""
-    if not all((*before, *after)):
-        return None
-    means = (math.fsum(math.fsum(values.values()) / len(values) for values in side) / len(side) for side in (before, after))
-    return counted_change(metric, min(map(len, (*before, *after))), *means)
 
 
 def over_tasks(tasks: list[Mapping[Replicate, float]], logs: bool) -> Mapping[Replicate, float]:
@@ -319,7 +325,7 @@ def _change_by_launch(timed: Sessions, sides: list[Rows], metric: Metric) -> Cha
     if difference is None:
         return None
     base = bases[0] if len(bases) == 1 else geometric_mean(bases)
-    looks = max(after.looks for side in sides for after in side.after.values())
+    looks = max(after.looks for side in sides for after in side.after)
     judged = launches.evidence(metric, difference, None if None in floors else max(floors), looks)
     *_, newest = (session for session in timed.names if by_session.get(session))
     return replace(of_evidence(judged, base), by_round=True, seconds=timed.round_seconds(newest))

@@ -20,6 +20,7 @@ from harness.paired import (
     MOST_PAIRS,
     ROUNDING,
     Difference,
+    Spread,
     Tells,
     Values,
     compare_paired,
@@ -87,7 +88,7 @@ class Evidence:
 
     @property
     def is_below_floor(self) -> bool:
-        """Whether equal things may differ by more than the margin, so that nothing is shown to be the same.
+        """Whether equal things may differ by more than the margin, so that no number of pairs shows them to be the same.
 
         Rounds are paired with the mean of two timings of the baseline: their own tests say all that the floor does.
         """
@@ -104,10 +105,15 @@ class Evidence:
         return self.timing and self.floor is not None and self.floor > HIGHEST_FLOOR
 
     @property
+    def is_open(self) -> bool:
+        """Whether nothing can judge it: no arm beats the constant answer, or the noise floor is unknown or too high."""
+        return self.tells is Tells.NOTHING or (self.timing and (self.floor is None or self.is_too_noisy))
+
+    @property
     def is_test(self) -> bool:
         """Whether a test decides on it, which counts in a family of several tests."""
-        open_ = self.tells is Tells.NOTHING or (self.timing and (self.floor is None or self.is_too_noisy))
-        return self.direction is not Direction.NEITHER and self.found.error is not None and self.has_enough and not open_
+        judged = self.direction is not Direction.NEITHER and not self.is_open
+        return judged and self.found.error is not None and self.has_enough
 
     def verdict(self, factor: float = 1.0) -> Verdict | None:
         """Different where both tests and the floor allow it, else the same where two one-sided tests and the floor do.
@@ -117,7 +123,7 @@ class Evidence:
         found = self.found
         if self.direction is Direction.NEITHER:
             return None
-        if self.tells is Tells.NOTHING or (self.timing and (self.floor is None or self.is_too_noisy)):
+        if self.is_open:
             return Verdict.OPEN
         if found.mean == 0 and self.floor == 0:
             return Verdict.EQUAL
@@ -128,7 +134,8 @@ class Evidence:
             return judge(self.direction, found.mean, False) if above else Verdict.NOT_RESOLVED
         if not self.has_enough:
             return Verdict.NOT_RESOLVED
-        if abs(found.mean) > self.least and factor * self.looks * found.t_test_p() <= LEVEL and self._exact_agrees():
+        exact_agrees = found.p is None or found.independent < FEWEST_EXACT or found.p <= LEVEL
+        if abs(found.mean) > self.least and factor * self.looks * found.t_test_p() <= LEVEL and exact_agrees:
             return judge(self.direction, found.mean, True)
         can_be_same = self.tells is Tells.EVERYTHING and not self.is_below_floor
         return Verdict.SAME if can_be_same and self._is_inside() else Verdict.NOT_RESOLVED
@@ -137,10 +144,6 @@ class Evidence:
         """Whether two one-sided tests show it within the margin."""
         return self.found.is_within(self.margin, LEVEL / self.looks)
 
-    def _exact_agrees(self) -> bool:
-        found = self.found
-        return found.p is None or found.independent < FEWEST_EXACT or found.p <= LEVEL
-
     def needed(self, factor: float = 1.0) -> int | None:
         """The fewest pairs, of the scatter measured, whose verdict must be different or the same.
 
@@ -148,18 +151,28 @@ class Evidence:
         """
         if not self.found.error or self.found.independent is None:
             return None
-        return pairs_to_decide(self._sd, self.margin, factor, self.looks, self.found.items, self.fewest)
+        return pairs_to_decide(self.sd, self.margin, factor, self.looks, self.found.items, self.fewest)
 
     def needed_as_measured(self, factor: float = 1.0) -> int | None:
         """The fewest pairs, of the scatter measured, that show the difference measured; None and MOST_PAIRS + 1 as above."""
         if not self.found.error or self.found.independent is None:
             return None
-        return pairs_to_differ(self._sd, self.found.mean, factor, self.looks, self.found.items, self.fewest)
+        return pairs_to_differ(self.sd, self.found.mean, factor, self.looks, self.found.items, self.fewest)
 
     @property
-    def _sd(self) -> float:
+    def sd(self) -> float:
         """Scatter of single pairs."""
         return self.found.replicates_error * math.sqrt(self.found.independent)
+
+    def in_units(self, value: float, before: float) -> float:
+        """In units of the metric, of a baseline of this value; infinite where no number holds it.
+
+        Such is an end of the interval of two noisy seeds, corrected for hundreds of arms.
+        """
+        try:
+            return before * math.expm1(value) if self.ratio else value
+        except OverflowError:
+            return math.inf
 
     def items_reach(self, factor: float = 1.0) -> float:
         """What the items leave open with any number of replicates: of both tests together."""
@@ -224,9 +237,11 @@ class Change:
     @functools.cached_property
     def needed(self) -> int | None:
         """How many pairs would resolve the margin of a change that is not resolved; None where more would not help."""
-        number = self.evidence.needed(self.factor) if self.evidence and self.verdict is Verdict.NOT_RESOLVED else None
-        never = self.is_below_floor or self.is_below_items or self.evidence.tells is not Tells.EVERYTHING if number else True
-        return number if not never and number > self.evidence.found.independent else None
+        evidence = self.evidence
+        if evidence is None or self.verdict is not Verdict.NOT_RESOLVED or self.is_below_items or evidence.is_below_floor:
+            return None
+        number = evidence.needed(self.factor) if evidence.tells is Tells.EVERYTHING else None
+        return number if number is not None and number > evidence.found.independent else None
 
     @functools.cached_property
     def needed_as_measured(self) -> int | None:
@@ -241,14 +256,14 @@ class Change:
         return number if number is not None and self.evidence.found.independent < number <= MOST_PAIRS else None
 
     @property
-    def is_below_floor(self) -> bool:
-        """Whether the floor is above the margin, so that no number of pairs shows a difference as small as the margin."""
-        return self.evidence is not None and self.evidence.is_below_floor
-
-    @property
     def is_below_items(self) -> bool:
         """Whether the items leave more than the margin open, however many pairs there are."""
         return self.evidence is not None and self.evidence.items_reach(self.factor) > self.evidence.margin
+
+    @property
+    def pairs_are(self) -> str:
+        """What its pairs are of."""
+        return "rounds" if self.by_round else "pretrainings" if self.pretrainings > 1 else "seeds"
 
     @property
     def minutes(self) -> float | None:
@@ -259,34 +274,20 @@ class Change:
 
 def of_evidence(evidence: Evidence, before: float, factor: float = 1.0) -> Change:
     """In units of the metric, of a baseline of this value."""
-    difference = evidence.found
-
-    def in_units(value: float) -> float:
-        return before * _expm1(value) if evidence.ratio else value
-
-    verdict = evidence.verdict(factor)
+    difference, verdict = evidence.found, evidence.verdict(factor)
     is_same = verdict is Verdict.SAME
     ends = difference.interval_at(1 - (2 if is_same else 1 / factor) * LEVEL / evidence.looks)
-    interval = (in_units(ends[0]), in_units(ends[1])) if ends else None
     return Change(
         difference.n,
         before,
-        in_units(difference.mean),
-        interval,
+        evidence.in_units(difference.mean, before),
+        tuple(evidence.in_units(end, before) for end in ends) if ends else None,
         verdict,
         evidence,
         pretrainings=difference.pretrainings,
         factor=factor,
         confidence=EQUIVALENCE if is_same else CONFIDENCE,
     )
-
-
-def _expm1(value: float) -> float:
-    """Infinite where no number holds it: an end of the interval of two noisy seeds, corrected for hundreds of arms."""
-    try:
-        return math.expm1(value)
-    except OverflowError:
-        return math.inf
 
 
 def with_floor(change: Change, floor: float | None) -> Change:
@@ -302,16 +303,16 @@ def corrected(changes: Mapping[Key, Change | None]) -> dict[Key, Change | None]:
 
     Those that no test decides, such as times without a noise floor, are another one: their intervals are read like others.
     """
-    several = {key: change for key, change in changes.items() if change and change.evidence}
-    several = {key: change for key, change in several.items() if change.evidence.found.error is not None}
-    again = {}
+    judged = {key: change for key, change in changes.items() if change and change.evidence}
+    again = dict(changes)
     for decided in (True, False):
-        family = {key: change for key, change in several.items() if change.evidence.is_test is decided}
+        family = {key: change for key, change in judged.items() if change.evidence.is_test is decided}
+        family = {key: change for key, change in family.items() if change.evidence.found.error is not None}
         factors = holm([change.evidence.found.t_test_p() for change in family.values()])
         for (key, change), factor in zip(family.items(), factors, strict=True):
             corrected_change = of_evidence(change.evidence, change.baseline_mean, factor)
             again[key] = replace(corrected_change, by_round=change.by_round, seconds=change.seconds)
-    return {key: again.get(key, change) for key, change in changes.items()}
+    return again
 
 
 def change(
@@ -365,6 +366,11 @@ def fewest_for(metric: Metric) -> int:
 def margin_of(margin: Margin, before: float, ratio: bool) -> float:
     """In the scale of the comparison."""
     return math.log1p(margin.size) if ratio else margin.size * (abs(before) if margin.relative else 1)
+
+
+def difference_alone(before: Spread, after: Spread, verdict: Verdict | None) -> Change:
+    """The difference of two values that were not measured side by side."""
+    return Change(min(before.n, after.n), before.mean, after.mean - before.mean, None, verdict)
 
 
 def counted_change(metric: Metric, n: int, before: float, after: float) -> Change:

@@ -65,62 +65,46 @@ class Page:
 
     def name_of(self, title: str) -> str:
         """An id for this heading."""
-        stem = re.sub(r"[\W_]+", "-", title.lower()).strip("-") or "part"
-        names = itertools.chain([stem], (f"{stem}-{number}" for number in itertools.count(2)))
-        found = next(name for name in names if name not in self.ids)
-        self.ids.add(found)
-        return found
+        stem = name = re.sub(r"[\W_]+", "-", title.lower()).strip("-") or "part"
+        number = 1
+        while name in self.ids:
+            number += 1
+            name = f"{stem}-{number}"
+        self.ids.add(name)
+        return name
 
 
 def body(text: str, page: Page) -> str:
     """HTML of the report's Markdown, whose pictures are among the page's files."""
-    made, title = [], ""
-    for part in _parts(markdown.blocks(text)):
-        head, *rest = part if part[0].type == "heading" else [None, *part]
+    parts: list[list[SyntaxTreeNode | None]] = [[None]]  # each begins with its heading
+    for block in markdown.blocks(text):
+        parts += [[]] if block.type == "heading" else []
+        parts[-1].append(block)
+    texts, title = [], ""
+    for head, *rest in parts:
         title = markdown.plain(head) if head else title
         inner = "".join(_block(page, title, *pair) for pair in _captioned(rest))
-        made.append(_with_heading(page, head, inner, _folds(page, head, rest)) if head else inner)
-    return PERCENT.sub(NO_BREAK, "".join(made))
-
-
-def _parts(blocks: Sequence[SyntaxTreeNode]) -> Iterator[list[SyntaxTreeNode]]:
-    """The text cut before every heading."""
-    part: list[SyntaxTreeNode] = []
-    for block in blocks:
-        if block.type == "heading" and part:
-            yield part
-            part = []
-        part.append(block)
-    yield part
-
-
-def _with_heading(page: Page, head: SyntaxTreeNode, inner: str, folds: bool) -> str:
-    name = page.name_of(markdown.plain(head))
-    if head.tag == "h2":
-        page.chapters.append((markdown.plain(head), name))
-    heading = f'<{head.tag} id="{name}">{markdown.to_html(head.children)}</{head.tag}>'
-    return f"<details><summary>{heading}</summary>\n{inner}</details>\n" if folds else f"{heading}\n{inner}"
-
-
-def _folds(page: Page, head: SyntaxTreeNode, rest: Sequence[SyntaxTreeNode]) -> bool:
-    """Parts of a chapter that are detail or have a large table, and all parts of what the report opens with."""
-    if head.tag <= "h2":
-        return False
-    if not page.chapters or markdown.plain(head) in page.folded:
-        return True
-    tables = [markdown.table(block) for block in rest if block.type == "table"]
-    return any(len(table.header) * len(table.rows) > FOLDED_CELLS for table in tables)
+        if head:
+            tables = [markdown.table(block) for block in rest if block.type == "table"]
+            is_large = any(len(table.header) * len(table.rows) > FOLDED_CELLS for table in tables)
+            # parts of a chapter that are detail or have a large table, and all parts of what the report opens with
+            folds = head.tag > "h2" and (is_large or title in page.folded or not page.chapters)
+            name = page.name_of(title)
+            page.chapters += [(title, name)] if head.tag == "h2" else []
+            heading = f'<{head.tag} id="{name}">{markdown.to_html(head.children)}</{head.tag}>'
+            inner = f"<details><summary>{heading}</summary>\n{inner}</details>\n" if folds else f"{heading}\n{inner}"
+        texts.append(inner)
+    return PERCENT.sub(NO_BREAK, "".join(texts))
 
 
 def _captioned(blocks: Sequence[SyntaxTreeNode]) -> Iterator[tuple[SyntaxTreeNode, SyntaxTreeNode | None]]:
     """Each block; of a picture with the paragraph below it that is its caption."""
-    skipped = False
+    is_caption = False
     for block, after in itertools.zip_longest(blocks, blocks[1:]):
-        image = _image(block)
-        has_caption = bool(image and after and markdown.plain(after) == f"{image.content}.")
-        if not skipped:
-            yield block, after if has_caption else None
-        skipped = has_caption
+        was_caption, image = is_caption, _image(block)
+        is_caption = bool(image and after and markdown.plain(after) == f"{image.content}.")
+        if not was_caption:
+            yield block, after if is_caption else None
 
 
 def _image(block: SyntaxTreeNode) -> SyntaxTreeNode | None:
@@ -135,34 +119,32 @@ def _block(page: Page, title: str, block: SyntaxTreeNode, caption: SyntaxTreeNod
         return _figure(page, image, caption)
     if block.type == "table":
         return _table(page, title, markdown.table(block))
+    text = markdown.to_html([block])
     if block.type == "bullet_list" and len(block.children) > FOLDED_ITEMS and page.chapters:
-        return f"<details><summary>{_first_words(block)}</summary>\n{markdown.to_html([block])}</details>\n"
-    return markdown.to_html([block])
-
-
-def _first_words(items: SyntaxTreeNode) -> str:
-    """`12 items: study, newest run, baseline, ...`, as far as they begin with a word in bold."""
-    texts = (re.match(r"<li>\s*(?:<p>)?<strong>(.*?)</strong>", markdown.to_html([item])) for item in items.children)
-    names = [found[1] for found in texts if found]
-    return f"{len(items.children)} items" + (f": {', '.join(names)}" if names else "")
+        names = re.findall(r"<li>\s*(?:<p>)?<strong>(.*?)</strong>", text)  # `12 items: study, newest run, baseline, ...`
+        summary = f"{len(block.children)} items" + (f": {', '.join(names)}" if names else "")
+        return f"<details><summary>{summary}</summary>\n{text}</details>\n"
+    return text
 
 
 def _figure(page: Page, image: SyntaxTreeNode, caption: SyntaxTreeNode | None) -> str:
     page.pictures += 1
     picture = inline(page.files[image.attrs["src"]], f"p{page.pictures}", image.content)
-    name = html.escape(PICTURE.format(image.content))
     below = f"<figcaption>{html.escape(markdown.plain(caption))}</figcaption>\n" if caption else ""
-    box = f'<div class="scroll" tabindex="0" role="group" aria-label="{name}">'
-    return f"<figure>\n{box}{picture}</div>\n{below}</figure>\n"
+    return f"<figure>\n{_box(PICTURE.format(image.content), picture)}{below}</figure>\n"
+
+
+def _box(name: str, inner: str) -> str:
+    """A named part of the page that scrolls."""
+    return f'<div class="scroll" tabindex="0" role="group" aria-label="{html.escape(name)}">{inner}</div>\n'
 
 
 def _table(page: Page, title: str, table: markdown.Table) -> str:
     page.tables += 1
-    name = html.escape(f"Table {page.tables}: {title}")
     heads = "".join(f'<th scope="col"{_class(cell)}>{markdown.to_html(cell.children)}</th>' for cell in table.header)
     rows = "\n".join(f"<tr>{''.join(_cell(index, cell) for index, cell in enumerate(row))}</tr>" for row in table.rows)
-    box = f'<div class="scroll" tabindex="0" role="group" aria-label="{name}">'
-    return f"{box}<table>\n<thead><tr>{heads}</tr></thead>\n<tbody>\n{rows}\n</tbody>\n</table></div>\n"
+    inner = f"<table>\n<thead><tr>{heads}</tr></thead>\n<tbody>\n{rows}\n</tbody>\n</table>"
+    return _box(f"Table {page.tables}: {title}", inner)
 
 
 def _class(cell: SyntaxTreeNode, *more: str) -> str:
@@ -221,18 +203,12 @@ def page(title: str, text: str, files: Mapping[str, bytes], folded: Iterable[str
     """The page of a report in Markdown, with the pictures among `files` that it shows; parts under `folded` headings fold."""
     page = Page(files, frozenset(markdown.plain(head) for text in folded for head in markdown.blocks(text)))
     main = body(text, page)
-    style = (
-        _read("page.css")
-        + f"@media screen and (prefers-color-scheme: dark) {{\n{dark_rules(main, BACKGROUND, FOREGROUND)}\n}}\n"
-    )
-    script = _read("page.js")
+    dark = f"@media screen and (prefers-color-scheme: dark) {{\n{dark_rules(main, BACKGROUND, FOREGROUND)}\n}}\n"
+    css, script = ((HERE / name).read_text(encoding="utf-8") for name in ("page.css", "page.js"))
+    style = css + dark
     contents = "\n".join(f'<li><a href="#{anchor}">{html.escape(name)}</a></li>' for name, anchor in page.chapters)
     parts = {"title": html.escape(title), "contents": contents, "main": main, "style": style, "script": script}
     return PAGE.format(policy=policy(style, script), **parts).encode()
-
-
-def _read(name: str) -> str:
-    return (HERE / name).read_text(encoding="utf-8")
 
 
 def policy(style: str, script: str) -> str:

@@ -41,12 +41,8 @@ def hashes(files: Mapping[str, bytes]) -> dict[str, list[int | str]]:
 def manifest(folder: Path) -> dict[str, Any]:
     """The manifest of an archive; ReportError for a folder that is none."""
     try:
-        content = json.loads((folder / MANIFEST).read_bytes())
-        return (
-            {"lean": False, "pictures": None}
-            | content
-            | {key: content[key] for key in ("study", "options", "thinned", "data", "report")}
-        )
+        content = {"lean": False, "pictures": None} | json.loads((folder / MANIFEST).read_bytes())
+        return content | {key: content[key] for key in ("study", "options", "thinned", "data", "report")}
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise ReportError(f"{str(folder)!r} is no archive ({MANIFEST}: {error!r}); expected one of reports archive") from error
 
@@ -77,14 +73,13 @@ class ArchiveReader(Reader):
         data = {name: (folder / name).read_bytes() for name in self.manifest["data"]}
         self.packed: tuple[dict[str, bytes], dict[str, Any]] = data, self.manifest["thinned"]
         rows = parquet.read_table(folder / RUNS).to_pylist(maps_as_pydicts="strict")
-        self._runs = {row["run_id"]: (row["study"], self._run(row)) for row in rows}
+        here = {"output": str(self.output)}  # else files of a run elsewhere were read
+        keys = ("run_id", "name", "started", "tags", "metrics")
+        runs = [Run(**{key: row[key] for key in keys}, params=row["params"] | here) for row in rows]
+        self._runs = {run.run_id: (row["study"], run) for row, run in zip(rows, runs, strict=True)}
         curves = parquet.read_table(folder / CURVES).to_pylist()
         self._history = grouped(((row["run_id"], row["metric"]), (row["step"], row["value"])) for row in curves)
         self._unpack(folder, rows)
-
-    def _run(self, row: Mapping[str, Any]) -> Run:
-        known = {key: row[key] for key in ("run_id", "name", "started", "tags", "metrics")}
-        return Run(**known, params=row["params"] | {"output": str(self.output)})  # else files of a run elsewhere were read
 
     def _unpack(self, folder: Path, rows: Iterable[Mapping[str, Any]]) -> None:
         for row in rows:
@@ -118,9 +113,7 @@ class ArchiveReader(Reader):
 
     def newest(self, studies: list[str], identity: Mapping[str, str]) -> tuple[str, Run] | None:
         fitting = [
-            (study, run)
-            for study, run in self._runs.values()
-            if study in studies and all(run.tags.get(tag) == value for tag, value in identity.items())
+            (study, run) for study, run in self._runs.values() if study in studies and identity.items() <= run.tags.items()
         ]
         return min(fitting, key=lambda one: (-one[1].started, one[1].run_id), default=None)
 

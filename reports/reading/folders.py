@@ -51,7 +51,11 @@ def torn(run: Run, output: Path | None, name: str) -> Path | None:
         if (folder / RECORD).is_file() and not record_of(folder):
             return folder / RECORD
         if _is_of(run, folder) and (folder / name).is_file():
-            return folder / name if checksums.fault(folder, _sums(folder, name)) else None
+            try:
+                sums = checksums.read(folder / RESULT).get("files", {})
+            except (OSError, TornError):
+                return None  # without a whole result nothing says what the file was
+            return folder / name if name in sums and checksums.fault(folder, {name: sums[name]}) else None
     return None
 
 
@@ -65,15 +69,6 @@ def candidates(run: Run, output: Path | None) -> list[Path]:
         return [paths.run_folder(str(place), paths.PRETRAINED if run.is_pretraining else study, name) for place in outputs]
     except ValueError:  # a name that leads elsewhere
         return []
-
-
-def _sums(folder: Path, name: str) -> dict[str, list[int]]:
-    """Size and checksum of the file, where the result is whole and has them."""
-    try:
-        sums = checksums.read(folder / RESULT).get("files", {})
-    except (OSError, TornError):
-        return {}
-    return {name: sums[name]} if name in sums else {}
 
 
 def _is_of(run: Run, folder: Path) -> bool:

@@ -15,6 +15,8 @@ from reports.errors import ReportError, unknown
 
 IDENTITY_TAGS = (tags.ARM, tags.MODEL, tags.SCALE, tags.TASK, tags.SEED, tags.CONDITIONS, tags.LIFTED)
 MISSING_TAGS = "unknown (tags missing)"
+UNSET = (None, "", "None", "null")
+"""Values of a parameter that is not set."""
 
 History = dict[str, dict[int, list[float]]]
 """Run id -> {step: values at that step, oldest first}, of one metric."""
@@ -44,7 +46,7 @@ class Run:
     @property
     def has_budget_of_time(self) -> bool:
         """Whether it is a pretraining of so many seconds: its tokens and FLOPs are what these happened to reach."""
-        return self.is_pretraining and self.params.get("pretrain.seconds", "None") != "None"
+        return self.is_pretraining and self.setting("pretrain.seconds") is not None
 
     @property
     def session(self) -> str | None:
@@ -99,6 +101,16 @@ class Run:
         """The settings that shape its results, seeds left out."""
         return arms.facts(self.params)
 
+    def setting(self, key: str) -> str | None:
+        """The value of a parameter; None where it is unset or not recorded."""
+        value = self.params.get(key)
+        return None if value in UNSET else value
+
+
+def oldest_first(runs: Iterable[Run]) -> list[Run]:
+    """By their begin; those that began at once by their ids."""
+    return sorted(runs, key=lambda run: (run.started, run.run_id))
+
 
 class Reader(abc.ABC):
     """Reads a tracking store; ReportError from any call where the store does not answer. Deleted runs are left out."""
@@ -144,7 +156,7 @@ def read_study(reader: Reader, name: str) -> list[Run]:
     runs = runs_of(reader, number_of(studies, name))
     if not runs:
         raise ReportError(f"study {name!r} has no runs; choices: {', '.join(sorted(studies))}")
-    return sorted(runs, key=lambda run: (run.started, run.run_id))
+    return oldest_first(runs)
 
 
 def newest_study(reader: Reader) -> tuple[str, dict[str, str]]:
@@ -155,16 +167,15 @@ def newest_study(reader: Reader) -> tuple[str, dict[str, str]]:
         runs, name = runs_of(reader, newest[0]), studies[newest[0]]
         if any(run.status == "finished" and not run.is_aa_replicate for run in runs):
             return name, passed_over
-        passed_over[name] = states_text(runs)
+        passed_over[name] = states_text(run.status for run in runs)
     if not passed_over:
         raise ReportError(f"the tracking store has no runs in any study ({', '.join(sorted(studies.values())) or 'none'})")
     return next(iter(passed_over)), {}
 
 
-def states_text(runs: Iterable[Run]) -> str:
-    """`1 failed, 2 running`."""
-    states = Counter(run.status for run in runs)
-    return ", ".join(f"{count} {status}" for status, count in sorted(states.items())) or "no runs"
+def states_text(states: Iterable[str]) -> str:
+    """`1 failed, 2 running`: how many runs are in each state."""
+    return ", ".join(f"{count} {state}" for state, count in sorted(Counter(states).items())) or "no runs"
 
 
 def runs_of(reader: Reader, number: str) -> list[Run]:

@@ -7,11 +7,11 @@ It is applied to the runs as they were read, so that it means the same for every
 import difflib
 import operator
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from harness import tags
-from reports.errors import ReportError, unknown
+from reports.errors import ReportError, some_of, unknown
 from reports.reading.store import Run
 
 CLAUSE = re.compile(
@@ -86,7 +86,10 @@ def _clause(text: str, match: re.Match[str]) -> Clause:
     if kind == "metrics":
         if quoted or sign not in SIGNS:
             raise ReportError(f"--where {text!r}: a metric is compared with a number, as in metrics.eval/score > 0.8")
-        return Clause(kind, key, sign, _number(text, value))
+        try:
+            return Clause(kind, key, sign, float(value))
+        except ValueError as error:
+            raise ReportError(f"--where {text!r}: {value!r} is no number") from error
     if not quoted or sign not in TEXT_SIGNS:
         raise ReportError(
             f"--where {text!r}: {kind.rstrip('s')} {key!r} is compared with a quoted text by {', '.join(TEXT_SIGNS)}, "
@@ -95,13 +98,6 @@ def _clause(text: str, match: re.Match[str]) -> Clause:
     if kind == "attributes" and key not in ATTRIBUTES:
         raise unknown("attribute in --where", key, ATTRIBUTES)
     return Clause(kind, key, sign, value[1:-1])
-
-
-def _number(text: str, value: str) -> float:
-    try:
-        return float(value)
-    except ValueError as error:
-        raise ReportError(f"--where {text!r}: {value!r} is no number") from error
 
 
 def keep(runs: list[Run], text: str) -> list[Run]:
@@ -132,13 +128,8 @@ def _nothing(runs: list[Run], clauses: list[Clause], text: str) -> ReportError:
             continue
         values = sorted({str(value) for run in runs if (value := clause.read(run)) is not None})
         if values:
-            more = f" and {len(values) - NEAREST} more" if len(values) > NEAREST else ""
-            return ReportError(f"--where {text!r} fits no run; {clause.key} is {', '.join(values[:NEAREST])}{more}")
-        return unknown(f"{clause.kind.rstrip('s')} in --where", clause.key, _keys(runs, clause))
+            return ReportError(f"--where {text!r} fits no run; {clause.key} is {some_of(values, NEAREST)}")
+        keys = sorted({key for run in runs for key in getattr(run, clause.kind)})  # there may be hundreds
+        likely = difflib.get_close_matches(clause.key, keys, n=NEAREST, cutoff=0.3) or keys[:NEAREST]
+        return unknown(f"{clause.kind.rstrip('s')} in --where", clause.key, likely)
     return ReportError(f"--where {text!r} fits no run: each clause fits some, but none fits all")
-
-
-def _keys(runs: Iterable[Run], clause: Clause) -> list[str]:
-    """Keys that the runs have, the likeliest first: there may be hundreds."""
-    keys = sorted({key for run in runs for key in getattr(run, clause.kind)})
-    return difflib.get_close_matches(clause.key, keys, n=NEAREST, cutoff=0.3) or keys[:NEAREST]

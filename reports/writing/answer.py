@@ -18,6 +18,7 @@ NAMED = 3
 """Arms that are named for one verdict; more are counted."""
 OUTCOMES = (HEADLINE, LOSS, PER_BYTE[LOSS], *tables.OWN)
 """Metrics of what was learned; all others of the overview are costs."""
+NONE_BETTER, ALL_SAME, NO_VERDICT = "no arm is shown to be better in", "all are the same in", "no verdict on"
 SAID = {
     Verdict.BETTER: ("is **better**", "are **better**"),
     Verdict.WORSE: ("is **worse**", "are **worse**"),
@@ -33,16 +34,14 @@ def answer(comparison: Comparison) -> list[str]:
     """One paragraph; none where the baseline has no finished run."""
     if comparison.baseline not in comparison.labels:
         return []
-    alone = len(comparison.labels) == 1
-    sentences = _alone(comparison) if alone else _against(comparison, findings.effects(comparison))
-    return [" ".join(sentences)] if sentences else []
-
-
-def _against(comparison: Comparison, effects: list[Effect]) -> list[str]:
+    if len(comparison.labels) == 1:
+        return [" ".join(_alone(comparison))]
+    effects = findings.effects(comparison)
     outcome = next((name for name in OUTCOMES if any(effect.metric == name for effect in effects)), None)
     of_outcome = [effect for effect in effects if effect.metric == outcome]
     costs = [effect for effect in effects if effect.metric not in OUTCOMES]
-    return [*([_outcome(comparison, of_outcome)] if of_outcome else []), *([_costs(costs)] if costs else [])]
+    sentences = [*([_outcome(comparison, of_outcome)] if of_outcome else []), *([_costs(costs)] if costs else [])]
+    return [" ".join(sentences)] if sentences else []
 
 
 def _outcome(comparison: Comparison, effects: list[Effect]) -> str:
@@ -76,7 +75,7 @@ def _who(over: Overall, effects: list[Effect]) -> str:
 def _size(over: Overall, effect: Effect) -> str:
     """How large, or within which margin the same; on which tasks it is better or worse where the mean does not say."""
     verdict = effect.change.verdict
-    if verdict in (Verdict.SAME, Verdict.EQUAL):
+    if effect.said_with is Verdict.SAME:
         return tables.within(effect.change, effect.unit) if verdict is Verdict.SAME else ""
     size = formats.difference(effect.change.absolute, effect.unit)
     if effect.metric != HEADLINE or not effect.tasks or verdict is not Verdict.NOT_RESOLVED:
@@ -86,14 +85,13 @@ def _size(over: Overall, effect: Effect) -> str:
         change = section.change(section.row_of(effect.label), HEADLINE)
         if change and change.verdict in (Verdict.BETTER, Verdict.WORSE):
             points = formats.difference(change.absolute, effect.unit)
-            decided.append(f"{change.verdict.value} on {tables.section_name(over.comparison, section)}: {points}")
+            decided.append(f"{change.verdict.value} on {escape(section.name)}: {points}")
     return "; ".join([size, *decided[:NAMED]])
 
 
 def _costs(effects: list[Effect]) -> str:
     """`**Cost**: a is best in parameters (−54.3 %) and latency (−8.0 %); b is best in forward FLOPs (−11.6 %).`"""
-    best: list[tuple[str, str]] = []
-    same, not_better, unknown = [], [], []
+    said: list[tuple[str, str]] = []
     for name, of_metric in grouped((effect.name, effect) for effect in effects).items():
         better = [effect for effect in of_metric if effect.change.verdict is Verdict.BETTER]
         verdicts = {effect.said_with for effect in of_metric}
@@ -102,18 +100,15 @@ def _costs(effects: list[Effect]) -> str:
             near = math.log1p(RELATIVE_MARGIN.size) if metrics.get(most.metric).by_ratio else 1e-9 * _gain(most)
             equal = [effect for effect in better if _gain(most) - _gain(effect) <= near]
             arms = f"{listed([effect.label for effect in equal], most=NAMED - 1)} {'are' if len(equal) > 1 else 'is'} best in"
-            best.append((arms, f"{name} ({_from_to([effect.change.percent for effect in equal])})"))
+            said.append((arms, f"{name} ({_from_to([effect.change.percent for effect in equal])})"))
         elif verdicts == {Verdict.SAME}:
-            same.append(name)
-        elif verdicts <= {Verdict.OPEN, Verdict.DIRECTION_BETTER}:
-            unknown.append(name)
+            said.append((ALL_SAME, name))
         else:
-            not_better.append(name)
-    clauses = [f"{arms} {enumerated(texts)}" for arms, texts in grouped(best).items()]
-    clauses += [f"no arm is shown to be better in {enumerated(not_better)}"] if not_better else []
-    clauses += [f"all are the same in {enumerated(same)}"] if same else []
-    clauses += [f"no verdict on {enumerated(unknown)}"] if unknown else []
-    return f"**Cost**: {'; '.join(clauses)}."
+            is_unknown = verdicts <= {Verdict.OPEN, Verdict.DIRECTION_BETTER}
+            said.append((NO_VERDICT if is_unknown else NONE_BETTER, name))
+    last = (NONE_BETTER, ALL_SAME, NO_VERDICT)
+    clauses = sorted(grouped(said).items(), key=lambda clause: last.index(clause[0]) if clause[0] in last else -1)
+    return f"**Cost**: {'; '.join(f'{words} {enumerated(names)}' for words, names in clauses)}."
 
 
 def _from_to(changes: list[float]) -> str:
@@ -141,22 +136,19 @@ def _alone(comparison: Comparison) -> list[str]:
                 continue
             text = f"{name} {formats.value(spread.mean, unit)}"
             if metric in OUTCOMES:
-                sentences.append(_reached(over, metric, text) if metric == HEADLINE else text)
+                sentences.append(_reached(over, text) if metric == HEADLINE else text)
             else:
                 costs.append(text)
-    reached = (
-        f"{enumerated(sentences)}; one arm, so that nothing is compared"
-        if sentences
-        else "one arm, so that nothing is compared"
-    )
-    return [f"**{escape(label)}**: {reached}.", *([f"**Cost**: {enumerated(costs)}."] if costs else [])]
+    reached = f"{enumerated(sentences)}; " if sentences else ""
+    alone = f"**{escape(label)}**: {reached}one arm, so that nothing is compared."
+    return [alone, *([f"**Cost**: {enumerated(costs)}."] if costs else [])]
 
 
-def _reached(over: Overall, metric: str, text: str) -> str:
+def _reached(over: Overall, text: str) -> str:
     """`score 0.367 (accuracy on bag, not shown to be better than the constant answer)`."""
-    tasks = findings.counted(over.having(over.comparison.baseline, metric))
+    tasks = findings.counted(over.having(over.comparison.baseline, HEADLINE))
     section = over.sections[0]
-    what = f"mean of {tasks}" if tasks else f"{tables.score_title(section)} on {tables.section_name(over.comparison, section)}"
+    what = f"mean of {tasks}" if tasks else f"{tables.score_title(section)} on {escape(section.name)}"
     low = [one for one in over.sections if findings.is_below_constant(one, one.row_of(over.comparison.baseline))]
     on = f" on {listed((one.task for one in low), most=NAMED)}" if tasks else ""
     caution = f", not shown to be better than the constant answer{on}" if low else ""

@@ -2,11 +2,12 @@
 
 import ast
 import json
-from collections.abc import Callable
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import chain
 
 from harness import arms, metrics, paired, tags
-from harness.metrics import PER_BYTE, Compared, has_one_vocabulary
+from harness.metrics import PER_BYTE, Compared
 from harness.paired import LEVEL, Tells, grouped
 from reports.comparison import overall
 from reports.comparison.compare import Comparison
@@ -16,9 +17,10 @@ from reports.comparison.launches import judged_by
 from reports.comparison.overall import Overall
 from reports.comparison.section import HEADLINE, LOSS, Row, Section, have_probes
 from reports.comparison.statistics import Change, Verdict
-from reports.reading.store import Run
+from reports.errors import some_of
+from reports.reading.store import Run, states_text
 from reports.writing import formats, tables
-from reports.writing.formats import escape, listed
+from reports.writing.formats import bullets, escape, listed
 
 WRONG = {CLASSES: "wrong on", SPANS: "wrong on", TAGS: "wrong, as a share of the words, on"}
 """What the error of an item is -> how it is said; of the others an error is no count."""
@@ -40,7 +42,7 @@ def by_items(comparison: Comparison) -> list[tuple[Section, Row, Paired, int]]:
     """
     every = [
         (section, row, paired)
-        for section in overall.of_tasks(comparison).sections
+        for section in comparison.selected_tasks
         for row in section.rows
         if (paired := section.errors_of_both(row.label)) and paired.what in WRONG
     ]
@@ -53,14 +55,14 @@ def by_items(comparison: Comparison) -> list[tuple[Section, Row, Paired, int]]:
     return sorted(differing, key=lambda difference: -abs(difference[2].change))
 
 
-def sentence(comparison: Comparison, section: Section, row: Row, paired: Paired, count: int) -> str:
+def sentence(section: Section, row: Row, paired: Paired, count: int) -> str:
     """`**windowed** on distance: wrong on 124 items more of 500 (...)`."""
     seeds = tables.replicates_text(row) if len(paired.before) == len(row.runs) else f"{len(paired.before)} seeds"
     ends = tuple(100 * end for end in paired.interval_at(1 - LEVEL / count))
     number, more = round(abs(paired.change) * paired.count, 1), "more" if paired.change > 0 else "fewer"
     family = f", corrected for {count} comparisons" if count > 1 else ""
     return (
-        f"**{escape(row.label)}** on {tables.section_name(comparison, section)}: {WRONG[paired.what]} {number:g} {more} of "
+        f"**{escape(row.label)}** on {escape(section.name)}: {WRONG[paired.what]} {number:g} {more} of "
         f"{paired.count:,} items than {escape(section.baseline)} ({formats.difference(100 * paired.change, '%', ends)} of the "
         f"items: 95 % interval over items, paired{family}; {seeds}). Another sample of items does not explain this; how other "
         "seeds would turn out it does not say."
@@ -131,7 +133,7 @@ def parts(comparison: Comparison) -> list[tuple[Overall, dict[str, str]]]:
     """
     tasks, pretrainings = overall.of_tasks(comparison), overall.of_pretrainings(comparison)
     sizes = {} if tasks.sections else {"model/params_total": "parameters"}
-    by_token = all(has_one_vocabulary(run.params for run in section.runs) for section in pretrainings.sections)
+    by_token = all(section.has_one_vocabulary for section in pretrainings.sections)
     losses = OF_PRETRAININGS if by_token else [PER_BYTE.get(name, name) for name in OF_PRETRAININGS]
     both = (tasks, OF_TASKS), (pretrainings, sizes | {name: metrics.get(name).title for name in losses})
     measured = []
@@ -162,7 +164,7 @@ def sentences(comparison: Comparison) -> list[str]:
     """Markdown: a list of findings with their intervals; empty without any."""
     changes = effects(comparison)
     lines = _of_arms(comparison, changes) if by_arm(comparison) else _of_metrics(changes)
-    return _list([*lines, *(sentence(comparison, *difference) for difference in by_items(comparison)[:MOST])])
+    return bullets(chain(lines, (sentence(*difference) for difference in by_items(comparison)[:MOST])))
 
 
 def by_arm(comparison: Comparison) -> bool:
@@ -173,28 +175,15 @@ def by_arm(comparison: Comparison) -> bool:
 def cautions(comparison: Comparison) -> list[str]:
     """Markdown: a list of what to be careful of; empty without any."""
     changes = effects(comparison)
-    lines = [
-        *_below_constant(comparison),
-        *_solved(comparison),
-        *_without_evidence(changes),
-        *_clocks(comparison),
-        *_by_probe(comparison, changes),
-        *_vocabularies(comparison),
-        *_unfinished(comparison),
-    ]
-    return _list(lines)
-
-
-def _list(lines: list[str]) -> list[str]:
-    return ["\n".join(f"- {line}" for line in lines)] if lines else []
+    notes = _of_constants(comparison), _without_evidence(changes), _clocks(comparison), _by_probe(comparison, changes)
+    return bullets(chain(*notes, _vocabularies(comparison), _unfinished(comparison)))
 
 
 def no_study(comparison: Comparison) -> list[str]:
     """A sentence where arms are trained and none has replicates enough for a verdict against the baseline."""
-    of_tasks = [section for section in comparison.selected if not section.is_pretraining]
     trained = [
         [paired.replicates(row.values(name)), paired.replicates(section.before.values(name))]
-        for section in of_tasks or comparison.selected
+        for section in comparison.selected_tasks or comparison.selected
         for row in section.rows
         for name in (HEADLINE, LOSS)
         if section.before not in (None, row) and row.values(name) and section.before.values(name)
@@ -205,28 +194,21 @@ def no_study(comparison: Comparison) -> list[str]:
 
 def controls(comparison: Comparison) -> list[str]:
     """For a study of pretraining: whether an arm has random weights, settings that differ beside the swept ones, tuning."""
-    sections = [section for section in comparison.selected if not section.is_pretraining]
-    runs = {row.label: next(iter(row.runs.values())) for section in sections for row in section.rows}
+    runs = {row.label: row.first for section in comparison.selected_tasks for row in section.rows}
     pretrained = [run for run in runs.values() if run.origin is not None]
     if not pretrained:
         return []
-    sentences = []
-    if len(pretrained) == len(runs):
-        sentences.append("**No arm with random weights** says what pretraining gives: `sweep.control=true` adds it.")
+    no_control = "**No arm with random weights** says what pretraining gives: `sweep.control=true` adds it."
+    sentences = [no_control] if len(pretrained) == len(runs) else []
     texts = [
         f"{key.rpartition('.')[2]} {' and '.join(f'{value} ({listed(labels, most=MOST)})' for value, labels in values.items())}"
         for key, values in _unswept(comparison, runs).items()
     ]
-    if texts:
-        sentences.append(f"**Arms differ in more than what is swept**: {'; '.join(texts)}.")
+    sentences += [f"**Arms differ in more than what is swept**: {'; '.join(texts)}."] if texts else []
     trials = grouped((len(json.loads(run.params.get("tuned.scores", "[]"))), escape(label)) for label, run in runs.items())
-    if len(trials) > 1:
-        each = "; ".join(f"{number or 'no'} trials: {listed(labels, most=MOST)}" for number, labels in sorted(trials.items()))
-        sentences.append(f"**Arms were not tuned alike** ({each}).")
-    else:
-        (number,) = trials
-        sentences.append(f"All arms were tuned, with {number} trials each." if number else "No arm was tuned (`search=rate`).")
-    return [" ".join(sentences)]
+    each = "; ".join(f"{number or 'no'} trials: {listed(labels, most=MOST)}" for number, labels in sorted(trials.items()))
+    alike = f"All arms were tuned, with {max(trials)} trials each." if max(trials) else "No arm was tuned (`search=rate`)."
+    return [" ".join([*sentences, alike if len(trials) == 1 else f"**Arms were not tuned alike** ({each})."])]
 
 
 OF_TRAINING = ("pretrain.", "finetune.")
@@ -258,35 +240,26 @@ def _value(run: Run, key: str) -> str:
     return run.facts.get(key, "not set")
 
 
-def _looks(comparison: Comparison) -> list[str]:
-    """How often the study could have ended by its results."""
+def opening(comparison: Comparison) -> str:
+    """What was compared, how often the study could have ended, and of which conditions the numbers are."""
     looks = max((run.seed_looks for run in comparison.runs), default=1)
-    if looks == 1:
-        return []
     ends = "until every arm was resolved or they ended (`sweep.until=resolved`)"
-    return [f"Seeds were added in at most {looks} looks, {ends}; each look has a part of the level of {100 * LEVEL:.0f} %."]
+    often = f"Seeds were added in at most {looks} looks, {ends}; each look has a part of the level of {100 * LEVEL:.0f} %."
+    return " ".join([compared(comparison), *([often] if looks > 1 else []), *_selected(comparison)])
 
 
-def _selected(comparison: Comparison) -> list[str]:
+def _selected(comparison: Comparison) -> Iterator[str]:
     """Which conditions the numbers over tasks are of, for each task that has several."""
-    sentences = []
     for section in comparison.selected:
         same_task = [other for other in comparison.sections if other.task == section.task]
         if len(same_task) > 1:
             keys = arms.varying(other.facts for other in same_task)
             facts = {key: value for key, value in section.facts.items() if key in keys}
-            texts = arms.setting_texts(facts, sorted(keys))
-            settings = escape(", ".join(texts[:MOST])) + (f" and {len(texts) - MOST} more" if len(texts) > MOST else "")
-            sentences.append(
+            settings = listed(arms.setting_texts(facts, sorted(keys)), most=MOST)
+            yield (
                 f"**{escape(section.task)} was run under {len(same_task)} sets of conditions**: the numbers over all tasks are "
                 f"those of {escape(section.conditions)} ({settings}); the others are in tables of their own."
             )
-    return sentences
-
-
-def opening(comparison: Comparison) -> str:
-    """What was compared, how often the study could have ended, and of which conditions the numbers are."""
-    return " ".join([compared(comparison), *_looks(comparison), *_selected(comparison)])
 
 
 def compared(comparison: Comparison) -> str:
@@ -294,24 +267,24 @@ def compared(comparison: Comparison) -> str:
 
     The baseline says what it has where the other arms name a swept setting: ` (mask_rate=0.3)`.
     """
-    others = [label for label in comparison.labels if label != comparison.baseline]
-    tasks = [section.task for section in comparison.selected if not section.is_pretraining]
-    on = f" on {listed(tasks, most=None)}" if tasks else ""
-    rows = [row for section in comparison.selected for row in section.rows if not section.is_pretraining or not tasks]
+    others = comparison.others
+    tasks = comparison.selected_tasks
+    on = f" on {listed(section.task for section in tasks)}" if tasks else ""
+    rows = [row for section in tasks or comparison.selected for row in section.rows]
     texts = dict.fromkeys(map(tables.replicates_text, sorted(rows, key=lambda row: len(row.runs))))
     each = (" or " if len({"pretraining" in text for text in texts}) > 1 else " to ").join(texts)
     if len(others) == len(comparison.labels):
         return f"{listed(others, most=MOST)}{on}; {each} each."
     against = f"{listed(others, most=MOST)} against " if others else ""
-    runs = [run for section in comparison.selected if section.before for run in section.before.runs.values()]
-    settings = unnamed_settings(runs[0], others) if runs else []
+    run = next((section.before.first for section in comparison.selected if section.before), None)
+    settings = unnamed_settings(run, others) if run else []
     defaults = f" ({escape(', '.join(settings))})" if settings else ""
     return f"{against}**{escape(comparison.baseline)}**{defaults}{on}; {each} each." + (BRACKETS if others else "")
 
 
-def _of_arms(comparison: Comparison, changes: list[Effect]) -> list[str]:
+def _of_arms(comparison: Comparison, changes: list[Effect]) -> Iterator[str]:
     """What an arm's score does comes first; what is better in cost alone is no headline where the arm loses score."""
-    sentences, losing = [], losers(comparison)
+    losing = losers(comparison)
     for label in comparison.labels:
         of_arm = [effect for effect in changes if effect.label == label]
         of_score = [effect.said_with for effect in of_arm if effect.metric == HEADLINE]
@@ -320,13 +293,12 @@ def _of_arms(comparison: Comparison, changes: list[Effect]) -> list[str]:
             texts = [effect.text() for effect in of_arm if effect.said_with is verdict]
             words = WORDS[verdict].replace("**better**", "better" if label in losing else "**better**")
             clauses += [f"{words} {formats.enumerated(texts)}"] if texts else []
-        sentences += [f"**{escape(label)}**: {'; '.join(clauses)}."] if clauses else []
-    return sentences
+        if clauses:
+            yield f"**{escape(label)}**: {'; '.join(clauses)}."
 
 
-def _of_metrics(changes: list[Effect]) -> list[str]:
+def _of_metrics(changes: list[Effect]) -> Iterator[str]:
     """Which arms are better and which worse, metric by metric, the largest changes first; the others are counted."""
-    sentences = []
     for name, of_metric in grouped((effect.name, effect) for effect in changes).items():
         of_metric.sort(key=lambda effect: -abs(effect.change.absolute))
         clauses = []
@@ -335,8 +307,8 @@ def _of_metrics(changes: list[Effect]) -> list[str]:
             named = _first([f"{escape(effect.label)} ({effect.size()})" for effect in effects_with])
             counted = named if verdict in (Verdict.BETTER, Verdict.WORSE) else len(effects_with)
             clauses += [f"{words.removesuffix(' in').removesuffix(':')} {counted}"] if effects_with else []
-        sentences += [f"**{name}**: {'; '.join(clauses)}."] if clauses else []
-    return sentences
+        if clauses:
+            yield f"**{name}**: {'; '.join(clauses)}."
 
 
 def is_below_constant(section: Section, row: Row) -> bool:
@@ -344,65 +316,50 @@ def is_below_constant(section: Section, row: Row) -> bool:
     return section.beats_constant(row, HEADLINE) is False
 
 
-def _below_constant(comparison: Comparison) -> list[str]:
-    low = _names(comparison, is_below_constant)
-    compared_in = [section for section in comparison.selected if len(section.rows) > 1]
-    none = [
-        tables.section_name(comparison, section)
-        for section in compared_in
-        if all(is_below_constant(section, row) for row in section.rows)
-    ]
-    text = f"**Not shown to be better than the constant answer**, which ignores the text: {_first(low)}."
-    if none:
-        text += f" No arm is better on {_first(none)}: equal scores there say that none has learned, not that all are as good."
-    return [text] if low else []
+def _of_constants(comparison: Comparison) -> Iterator[str]:
+    """Arms that no task shows to have learned, and tasks that cannot tell arms apart since these solve them."""
+    below, none, solved = [], [], []
+    for section in comparison.selected:
+        name = escape(section.name)
+        low = [row for row in section.rows if is_below_constant(section, row)]
+        below += [f"{escape(row.label)} on {name}" for row in low]
+        none += [name] if len(low) == len(section.rows) > 1 else []
+        others = (row for row in section.rows if row is not section.before)
+        solved += [f"{escape(row.label)} on {name}" for row in others if section.tells(row, HEADLINE) is Tells.NO_EQUALITY]
+    if below:
+        text = f"**Not shown to be better than the constant answer**, which ignores the text: {_first(below)}."
+        all_low = (
+            f" No arm is better on {_first(none)}: equal scores there say that none has learned, not that all are as good."
+        )
+        yield text + all_low * bool(none)
+    if solved:
+        yield f"**Solved by the baseline, too**: {_first(solved)}. Equal scores there say that the task is too easy."
 
 
-def _names(comparison: Comparison, fits: Callable[[Section, Row], bool]) -> list[str]:
-    """`albert on sst2` for each row of which this is true."""
-    return [
-        f"{escape(row.label)} on {tables.section_name(comparison, section)}"
-        for section in comparison.selected
-        for row in section.rows
-        if fits(section, row)
-    ]
-
-
-def _solved(comparison: Comparison) -> list[str]:
-    """Tasks that cannot tell arms apart since these solve them."""
-    names = _names(
-        comparison, lambda section, row: row is not section.before and section.tells(row, HEADLINE) is Tells.NO_EQUALITY
-    )
-    text = f"**Solved by the baseline, too**: {_first(names)}. Equal scores there say that the task is too easy."
-    return [text] if names else []
-
-
-def _without_evidence(changes: list[Effect]) -> list[str]:
+def _without_evidence(changes: list[Effect]) -> Iterator[str]:
     """Why metrics have no verdict: one seed, a noise floor that is too high, or nothing side by side."""
-    sentences = []
     scores = [effect for effect in changes if effect.metric == HEADLINE]
     once = [effect.label for effect in scores if effect.said_with is Verdict.DIRECTION_BETTER]
     if 0 < len(once) < len(scores):
         of = listed(once, most=MOST)
-        sentences.append(f"Scores of {of} are of one seed each and therefore no evidence; `seed=0,1,2` gives some.")
+        yield f"Scores of {of} are of one seed each and therefore no evidence; `seed=0,1,2` gives some."
     timed = [effect for effect in changes if metrics.get(effect.metric).compared is not Compared.BY_SEED]
     undecided = [effect for effect in timed if effect.change.verdict is Verdict.OPEN]
     floors = [effect.change.floor for effect in undecided if effect.change.evidence and effect.change.evidence.is_too_noisy]
     if floors:
-        sentences.append(
+        yield (
             f"The noise floor is up to {max(floors):,.0f} %, which two timings of the same arm may differ by: "
             "too much for a verdict on times. "
             "Time them again while nothing else runs: `sweep.retime=true` trains nothing again."
         )
     elif undecided:
-        names = listed((effect.name for effect in undecided), most=None)
-        sentences.append(f"No verdict on {names}: not timed side by side with the baseline, or no noise floor is known.")
-    return sentences
+        names = listed(effect.name for effect in undecided)
+        yield f"No verdict on {names}: not timed side by side with the baseline, or no noise floor is known."
 
 
-def _clocks(comparison: Comparison) -> list[str]:
+def _clocks(comparison: Comparison) -> Iterator[str]:
     """Arms that wait: whose latency differs from the baseline's otherwise by the wall clock than by that of the device."""
-    over, sentences = overall.of_tasks(comparison), []
+    over = overall.of_tasks(comparison)
     for label in over.labels:
         wall, device = (over.change(label, name) for name in ("inference/latency_ms_p50", "inference/latency_device_ms"))
         if not (wall and device and wall.interval and device.interval):
@@ -410,25 +367,24 @@ def _clocks(comparison: Comparison) -> list[str]:
         ends = [[end / change.baseline_mean for end in change.interval] for change in (wall, device)]
         if ends[0][1] < ends[1][0] or ends[1][1] < ends[0][0]:
             by_wall, by_device = (tables.size_text(change, "ms") for change in (wall, device))
-            sentences.append(
+            yield (
                 f"**The two clocks disagree on {escape(label)}**: its latency is {by_wall} by the wall clock and {by_device} "
                 "by that of the device. What waits (for memory, files, another device or a lock) is in the first alone."
             )
-    return sentences
 
 
-def _vocabularies(comparison: Comparison) -> list[str]:
+def _vocabularies(comparison: Comparison) -> Iterator[str]:
     """Which arms have which vocabulary where they differ, and what does not compare for that."""
-    differing = [section for section in comparison.selected if not has_one_vocabulary(run.params for run in section.runs)]
+    differing = [section for section in comparison.selected if not section.has_one_vocabulary]
     if not differing:
-        return []
+        return
     has_files = len({run.params.get("facts.tokenizer_file") for run in differing[0].runs}) > 1
-    texts = [(row, dict.fromkeys(_vocabulary(run, has_files) for run in row.runs.values())) for row in differing[0].rows]
+    texts = [(row, dict.fromkeys(_vocabulary(run, has_files) for run in row.runs)) for row in differing[0].rows]
     arms_of = grouped((text, escape(row.label)) for row, of_row in texts for text in of_row)
     each = "; ".join(f"{text}: {listed(labels, most=MOST)}" for text, labels in arms_of.items())
     by_token = "Losses and accuracies by token have no verdict between them, bits per byte have. "
     pretrained = by_token if any(section.is_pretraining for section in differing) else ""
-    return [f"**Vocabularies differ** ({each}). {pretrained}`tokenizer=wordpiece` gives all arms one."]
+    yield f"**Vocabularies differ** ({each}). {pretrained}`tokenizer=wordpiece` gives all arms one."
 
 
 def _vocabulary(run: Run, has_files: bool) -> str:
@@ -440,44 +396,44 @@ def _vocabulary(run: Run, has_files: bool) -> str:
     return ", ".join([*texts, *([f"file {file[: arms.HASH_DIGITS]}"] if has_files else [])])
 
 
-def _by_probe(comparison: Comparison, changes: list[Effect]) -> list[str]:
+def _by_probe(comparison: Comparison, changes: list[Effect]) -> Iterator[str]:
     """Whose masked loss is not compared, and why; whose is of a probe on both sides."""
-    rows = [row for section in comparison.selected if section.is_pretraining for row in section.rows]
-    by_probe = {row.label for row in rows if have_probes(row.runs.values())}
+    rows = [row for section in overall.of_pretrainings(comparison).sections for row in section.rows]
+    by_probe = {row.label for row in rows if have_probes(row.runs)}
+    of_losses = [effect for effect in changes if effect.metric in (LOSS, PER_BYTE[LOSS])]
     no_verdict, probed = [], []
-    for effect in changes:
-        if effect.metric in (LOSS, PER_BYTE[LOSS]):
-            if effect.change.verdict is Verdict.OPEN and (effect.label in by_probe) != (comparison.baseline in by_probe):
-                no_verdict.append(escape(effect.label))
-            elif effect.change.verdict is not Verdict.OPEN and effect.label in by_probe:
-                probed.append(escape(effect.label))
-    sentences = []
+    for effect in of_losses:
+        is_open, is_probed = effect.change.verdict is Verdict.OPEN, effect.label in by_probe
+        no_verdict += [escape(effect.label)] if is_open and is_probed != (comparison.baseline in by_probe) else []
+        probed += [escape(effect.label)] if is_probed and not is_open else []
     if no_verdict:
-        sentences.append(
+        yield (
             f"No verdict on the held-out masked loss of {listed(no_verdict, most=MOST)}: one side's is of the objective's own "
             "head, the other's of a probe, a head trained for some steps on the frozen encoder."
         )
     if probed:
-        sentences.append(
+        yield (
             f"The held-out masked loss of {listed(probed, most=MOST)} and of the baseline is of probes, heads trained for some "
             "steps on frozen encoders: how well an encoder serves such a head, not how well it learned its own objective."
         )
-    return sentences
 
 
-def _unfinished(comparison: Comparison) -> list[str]:
+def _unfinished(comparison: Comparison) -> Iterator[str]:
     """Sentences on runs that did not finish, where no other run of that arm, task and seed counts."""
-    finished = {_place(run) for section in comparison.selected for run in section.runs}
-    unfinished = [run for run in comparison.left_out if not run.is_aa_replicate and _place(run) not in finished]
-    names = (f"{run.tags.get(tags.ARM, run.name)} on {run.tags.get(tags.TASK, 'an unknown task')}" for run in unfinished)
-    states = grouped(zip(names, (run.status for run in unfinished), strict=True))
-    each = [f"{escape(name)} ({tables.states_text(of_name)})" for name, of_name in states.items()]
-    return [f"**Not finished, and not counted**: {_first(each)}."] if each else []
 
+    def place(run: Run) -> tuple[str | None, ...]:
+        return tuple(run.tags.get(tag) for tag in (tags.ARM, tags.TASK, tags.SEED, tags.PRETRAIN_SEED))
 
-def _place(run: Run) -> tuple[str | None, ...]:
-    return tuple(run.tags.get(tag) for tag in (tags.ARM, tags.TASK, tags.SEED, tags.PRETRAIN_SEED))
+    finished = {place(run) for section in comparison.selected for run in section.runs}
+    states = grouped(
+        (f"{run.tags.get(tags.ARM, run.name)} on {run.tags.get(tags.TASK, 'an unknown task')}", run.status)
+        for run in comparison.left_out
+        if not run.is_aa_replicate and place(run) not in finished
+    )
+    if states:
+        each = [f"{escape(name)} ({states_text(of_name)})" for name, of_name in states.items()]
+        yield f"**Not finished, and not counted**: {_first(each)}."
 
 
 def _first(texts: list[str]) -> str:
-    return "; ".join(texts[:MOST]) + (f" and {len(texts) - MOST} more" if len(texts) > MOST else "")
+    return some_of(texts, MOST, "; ")

@@ -8,6 +8,8 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from reports.errors import some_of
+
 DASH = "–"
 MINUS = "−"
 PREFIXES = ((1e18, "E"), (1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
@@ -33,11 +35,10 @@ def escape(text: object) -> str:
     return re.sub(r"(?<![^\W_])_+|_+(?![^\W_])", lambda found: found.group().replace("_", r"\_"), line)
 
 
-def listed(values: Iterable[str], most: int | None = SHOWN_VALUES) -> str:
+def listed(values: Iterable[str], most: int | None = None) -> str:
     """Each value once, escaped; of more than `most` the rest is counted."""
-    once = list(dict.fromkeys(values))
-    more = f" and {len(once) - most} more" if most is not None and len(once) > most else ""
-    return ", ".join(map(escape, once[:most])) + more
+    once = [*map(escape, dict.fromkeys(values))]
+    return some_of(once, most or len(once))
 
 
 def enumerated(texts: Sequence[str]) -> str:
@@ -121,6 +122,12 @@ def readable(header: list[str], rows: list[list[str]]) -> str:
     blocks = [[first, *others[start : start + MOST_COLUMNS - 2]] for start in range(0, max(1, len(others)), MOST_COLUMNS - 2)]
     turned = [[list(line) for line in zip(header, *block, strict=True)] for block in blocks]
     return "\n\n".join(table(lines[0], lines[1:]) for lines in turned)
+
+
+def bullets(lines: Iterable[str]) -> list[str]:
+    """A list as one paragraph; none without a line."""
+    text = "\n".join(f"- {line}" for line in lines)
+    return [text] if text else []
 
 
 def csv_file(lines: Iterable[Mapping[str, object]], columns: Sequence[str]) -> bytes:

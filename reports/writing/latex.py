@@ -64,11 +64,8 @@ class Column:
 
 def _size(text: str) -> float:
     """Width in digits."""
-    width = 0.0
-    for letter in text:
-        other = NUMBERED if _is_numbered(letter) else CAPITAL if letter.isupper() else 1.0
-        width += WIDTHS.get(letter, other)
-    return width
+    others = (NUMBERED if _is_numbered(letter) else CAPITAL if letter.isupper() else 1.0 for letter in text)
+    return sum(map(WIDTHS.get, text, others), 0.0)
 
 
 def document(title: str, text: str) -> bytes:

@@ -10,6 +10,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from statistics import fmean
 
 import matplotlib as mpl
 import numpy as np
@@ -21,10 +22,11 @@ from matplotlib.ticker import FixedLocator, LogLocator, MaxNLocator, NullFormatt
 from matplotlib.transforms import Bbox, ScaledTranslation, Transform
 
 from harness import metrics
+from harness.paired import grouped
 from reports.comparison.compare import Comparison
 from reports.comparison.section import headline
 from reports.writing import marks
-from reports.writing.formats import prefix
+from reports.writing.formats import SCALED, prefix
 from reports.writing.lean import lean
 
 LONGEST = 40
@@ -78,6 +80,10 @@ STYLE = {
 STYLE |= {"text.parse_math": False, "axes.grid": True, "grid.alpha": 0.25}
 STYLE |= {"axes.titley": 1.0}  # no ticks are above a panel: matplotlib need not measure them to place its title
 STYLE |= {"font.sans-serif": ["DejaVu Sans"]}  # matplotlib's own; every text looks up all that are listed
+COUNTS = {"": "count", "k": "thousands", "M": "millions", "G": "billions", "T": "trillions"}
+"""Letter of a power of ten -> its name on an axis of parameters."""
+TIMES = ((7200.0, 3600.0, "h"), (300.0, 60.0, "min"))
+"""(smallest number of seconds, seconds in one unit, name of the unit)."""
 LOG_RANGE = 5
 """Largest over smallest value from which an axis is logarithmic."""
 LOG = "log scale"
@@ -154,17 +160,12 @@ def arm_styles(labels: list[str]) -> dict[str, ArmStyle]:
 
 def drawn_arms(comparison: Comparison) -> set[str]:
     """All arms, of more than MOST_ARMS the baseline and those of the highest mean score."""
-    labels = comparison.labels
-    if len(labels) <= MOST_ARMS:
-        return set(labels)
-    scores: dict[str, list[float]] = {label: [] for label in labels}
-    for section in comparison.selected:
-        for row in section.rows:
-            if (score := row.mean(headline(section))) is not None:
-                scores[row.label].append(score)
-    means = {label: math.fsum(of_arm) / len(of_arm) if of_arm else -math.inf for label, of_arm in scores.items()}
-    others = [label for label in labels if label != comparison.baseline]
-    return {comparison.baseline, *sorted(others, key=lambda label: -means[label])[: MOST_ARMS - 1]}
+    if len(comparison.labels) <= MOST_ARMS:
+        return set(comparison.labels)
+    means = ((row.label, row.mean(headline(section))) for section in comparison.selected for row in section.rows)
+    scores = grouped((label, mean) for label, mean in means if mean is not None)
+    others = sorted(comparison.others, key=lambda label: -fmean(scores.get(label, [-math.inf])))
+    return {comparison.baseline, *others[: MOST_ARMS - 1]}
 
 
 def drawn_note(comparison: Comparison) -> list[str]:
@@ -230,19 +231,14 @@ def scale_axis(axes: Axes, values: list[float]) -> None:
 
 
 def panels_of_lines(
-    labels: list[str],
-    panels: Mapping[str, Mapping],
-    draw_in: Callable[..., None],
-    marked: bool = True,
-    wide: float = 3.7,
-    high: float = 3.1,
+    labels: list[str], panels: Mapping[str, Mapping], draw_in: Callable[..., None], marked: bool = True, *size: float
 ) -> Figure:
-    """One panel for each title, in which `draw_in` draws what its arms have, by label; sizes as for `grid`.
+    """One panel for each title, in which `draw_in` draws what its arms have, by label; sizes are those of `grid`.
 
     One legend has the arms, and what else has a label.
     """
     styles = arm_styles(labels)
-    figure, axes = grid(len(panels), wide, high)
+    figure, axes = grid(len(panels), *size)
     for panel, (title, of_arms) in zip(axes, panels.items(), strict=True):
         draw_in(panel, of_arms, styles)
         panel.set_title(title)
@@ -328,12 +324,15 @@ def legend(figure: Figure, handles: list[Line2D]) -> None:
     figure.legend(handles=handles, loc="outside right center", ncols=max(1, columns), frameon=False, fontsize=8)
 
 
-def axis_unit(metric: str, values: list[float]) -> tuple[float, str]:
-    unit = metrics.get(metric).unit
-    if unit != "parameters":
+def axis_unit(metric: str, values: Iterable[float]) -> tuple[float, str]:
+    """What to divide values of this size by, and the name of that unit: `(60.0, 'min')`, `(1e6, 'MB')`."""
+    unit, size = metrics.get(metric).unit, max(values)
+    if unit == "s":
+        return next(((factor, name) for least, factor, name in TIMES if size >= least), (1.0, unit))
+    if unit not in SCALED:
         return 1.0, unit
-    factor, letter = prefix(max(values))
-    return factor, {"": "count", "k": "thousands", "M": "millions", "G": "billions", "T": "trillions"}[letter]
+    factor, letter = prefix(size)
+    return factor, COUNTS[letter] if unit == "parameters" else letter + SCALED[unit]
 
 
 def handle(arm: ArmStyle, line: bool = False, marked: bool = False) -> Line2D:

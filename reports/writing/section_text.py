@@ -4,11 +4,11 @@ from harness import arms, metrics, tags
 from harness.paired import grouped, pair, spread
 from reports.comparison import launches
 from reports.comparison.compare import Comparison, differing_settings
-from reports.comparison.labels import seeds_text
+from reports.comparison.labels import says_setting, seeds_text
 from reports.comparison.section import HEADLINE, Row, Section
-from reports.reading.store import Run
+from reports.reading.store import UNSET, Run, states_text
 from reports.writing import formats, tables
-from reports.writing.formats import DASH, Detail, details, escape, listed
+from reports.writing.formats import DASH, SHOWN_VALUES, Detail, bullets, details, escape, listed
 from reports.writing.tables import present, rates_by_the_wall, value_text
 
 FACT_WORDS = {
@@ -40,43 +40,36 @@ OF_RECIPE = {
 OF_TRAINING = (*OF_RECIPE, "model.classifier_dropout", "model.init")
 """Settings of a model that say how it trains, not what it computes."""
 NAMED = ("pretrain.objective", "pretrain.checkpoint", "pretrain.teacher")
-UNSET = "None"
 
 
 def section_notes(section: Section) -> list[str]:
     """Sentences on this section, in order of weight."""
     missing = f"The baseline {escape(section.baseline)} has no finished run here: no change can be computed."
-    return [
-        *([] if section.before else [missing]),
-        *_in_pieces(section),
-        *_unpaired(section),
-        *_one_pretraining(section),
-        *_trained_otherwise(section),
-        *_differing(section),
-        *_superseded(section),
-    ]
-
-
-def _in_pieces(section: Section) -> list[str]:
-    """Arms of which a run was out of memory and trained in smaller pieces, which changes what training takes."""
-    cut = {row.label: {run.tags[tags.PIECES] for run in row.runs.values() if run.tags.get(tags.PIECES)} for row in section.rows}
-    return [
+    cut = {row.label: {run.tags[tags.PIECES] for run in row.runs if run.tags.get(tags.PIECES)} for row in section.rows}
+    in_pieces = [
         f"{escape(label)} ran out of memory and was trained with its batch in pieces ({escape(', '.join(sorted(pieces)))}): "
         "training memory, time and throughput are those in pieces, and compare with runs in as many pieces alone."
         for label, pieces in cut.items()
         if pieces
     ]
+    notes = [*in_pieces, *_paired(section), *_trained_otherwise(section)] if section.before else [missing, *in_pieces]
+    settings = {
+        row.label: [
+            f"{escape(key)} ({listed(values, most=SHOWN_VALUES)})" for key, values in differing_settings(row.runs).items()
+        ]
+        for row in section.rows
+    }
+    differing = [f"The seeds of {escape(label)} differ in {'; '.join(texts)}." for label, texts in settings.items() if texts]
+    return [*notes, *differing, *_superseded(section)]
 
 
 def without_score(comparison: Comparison, section: Section) -> list[str]:
     """Why an arm has no score here: it was not trained, or none of its runs finished (said in the task's first section)."""
-    reasons: dict[str, list[str]] = {}
-    for row in section.rows:
-        if not section.is_pretraining and not row.values(HEADLINE):
-            untrained = all(run.params.get("finetune.enabled") == "False" for run in row.runs.values())
-            why = "measured without training (finetune.enabled=false)" if untrained else "no run logged one"
-            reasons.setdefault(why, []).append(row.label)
-    sentences = [f"No score of {listed(labels, most=None)}: {why}." for why, labels in reasons.items()]
+    without = [row for row in section.rows if not section.is_pretraining and not row.values(HEADLINE)]
+    untrained = [row.label for row in without if all(run.params.get("finetune.enabled") == "False" for run in row.runs)]
+    others = [row.label for row in without if row.label not in untrained]
+    reasons = {"measured without training (finetune.enabled=false)": untrained, "no run logged one": others}
+    sentences = [f"No score of {listed(labels)}: {why}." for why, labels in reasons.items() if labels]
     of_task = [other for other in comparison.sections if other.task == section.task]
     if section is not of_task[0]:
         return sentences
@@ -84,56 +77,45 @@ def without_score(comparison: Comparison, section: Section) -> list[str]:
     finished = {run.tags[tags.ARM] for other in of_task for run in other.runs}
     states = grouped((run.tags.get(tags.ARM), run.status) for run in left_out)
     return sentences + [
-        f"No score of {escape(arm)}: none of its runs finished ({tables.states_text(of_arm)})."
+        f"No score of {escape(arm)}: none of its runs finished ({states_text(of_arm)})."
         for arm, of_arm in states.items()
         if arm and arm not in finished
     ]
 
 
-def _unpaired(section: Section) -> list[str]:
-    before, sentences = section.before, []
-    for row in section.rows if before else ():
-        pairs = pair(before.runs, row.runs)
-        if {mine for mine, _ in pairs} != set(before.runs) or {other for _, other in pairs} != set(row.runs):
-            replicates = (row.runs, before.runs, [other for _, other in pairs])
+def _paired(section: Section) -> list[str]:
+    """Rows with other seeds than the baseline; and rows whose interval is over the fine-tunings of a single pretraining."""
+    before, sentences, labels = section.before, [], []
+    for row in section.rows:
+        pairs = pair(before.by_replicate, row.by_replicate)
+        if {mine for mine, _ in pairs} != set(before.by_replicate) or {other for _, other in pairs} != set(row.by_replicate):
+            replicates = (row.by_replicate, before.by_replicate, [other for _, other in pairs])
             here, there, both = (escape(seeds_text(seeds)) for seeds in replicates)
             sentences.append(
                 f"{escape(row.label)} ran {here}, the baseline {there}: changes use {both or 'none of them'} "
                 "(counted metrics do not depend on the seed)."
             )
-    return sentences
-
-
-def _one_pretraining(section: Section) -> list[str]:
-    """Rows whose interval is over the fine-tunings of a single pretraining."""
-    before, labels = section.before, []
-    for row in section.rows if before and not section.is_pretraining else ():
-        pairs = pair(before.runs, row.runs) if row is not before else []
-        if len(pairs) > 1 and len(tables.pretrain_seeds(pairs)) == 1:
+        if row is not before and len(pairs) > 1 and len(tables.pretrain_seeds(pairs)) == 1 and not section.is_pretraining:
             labels.append(row.label)
-    text = (
-        f"One pretraining only: intervals of {listed(labels, most=None)} are over fine-tuning seeds and hold for that "
+    of_one = (
+        f"One pretraining only: intervals of {listed(labels)} are over fine-tuning seeds and hold for that "
         "pretraining alone; another pretraining seed may give another result (arXiv:2106.16163)."
     )
-    return [text] if labels else []
+    return [*sentences, *([of_one] if labels else [])]
 
 
 def _trained_otherwise(section: Section) -> list[str]:
     """Settings of training in which arms differ from the baseline beside what their label names."""
-    if section.before is None:
-        return []
-    ours = _of_training(next(iter(section.before.runs.values())))
-    differing: dict[str, list[str]] = {}
+    ours, differing = _of_training(section.before.first), []
     for row in section.rows:
-        theirs = _of_training(next(iter(row.runs.values())))
+        theirs = _of_training(row.first)
         texts = [
             f"{escape(key)} {escape(ours.get(key, DASH))} → {escape(theirs.get(key, DASH))}"
             for key in arms.varying([ours, theirs])
-            if not any(f" {name}=" in row.label for name in (key, arms.short_name(key)))
+            if not says_setting(row.label, key)
         ]
-        if texts:
-            differing.setdefault(", ".join(texts), []).append(row.label)
-    arms_with = "; ".join(f"{listed(labels, most=None)} ({text})" for text, labels in differing.items())
+        differing += [(", ".join(texts), row.label)] if texts else []
+    arms_with = "; ".join(f"{listed(labels)} ({text})" for text, labels in grouped(differing).items())
     text = f"Trained otherwise than the baseline {escape(section.baseline)}, beside what their names say: {arms_with}."
     return [text] if differing else []
 
@@ -144,20 +126,12 @@ def _of_training(run: Run) -> arms.Facts:
     if not run.is_pretraining:
         return facts
     recipe = {key: value for key, value in run.facts.items() if key.startswith("pretrain.") and key not in NAMED}
-    replaced = {key for key, by in OF_RECIPE.items() if recipe.get(by, UNSET) != UNSET}
+    replaced = {key for key, by in OF_RECIPE.items() if recipe.get(by) not in UNSET}
     return {key: value for key, value in facts.items() if key not in replaced} | recipe
 
 
-def _differing(section: Section) -> list[str]:
-    sentences = []
-    for row in section.rows:
-        settings = [f"{escape(key)} ({listed(values)})" for key, values in differing_settings(row.runs.values()).items()]
-        sentences += [f"The seeds of {escape(row.label)} differ in {'; '.join(settings)}."] if settings else []
-    return sentences
-
-
 def _superseded(section: Section) -> list[str]:
-    pairs = [(old, row.runs[old.replicate]) for row in section.rows for old in row.superseded]
+    pairs = [(old, row.by_replicate[old.replicate]) for row in section.rows for old in row.superseded]
     if not pairs:
         return []
     runs, were = ("1 older run", "was") if len(pairs) == 1 else (f"{len(pairs)} older runs", "were")
@@ -165,7 +139,7 @@ def _superseded(section: Section) -> list[str]:
     if any(old.tags.get(tags.FINGERPRINT) != new.tags.get(tags.FINGERPRINT) for old, new in pairs):
         text += " Code or versions had changed in between: the fingerprints differ."
     keys = {key for pair_of_runs in pairs for key in differing_settings(pair_of_runs)}
-    return [text + (f" They had other settings: {listed(sorted(keys))}." if keys else "")]
+    return [text + (f" They had other settings: {listed(sorted(keys), most=SHOWN_VALUES)}." if keys else "")]
 
 
 def conditions_differences(comparison: Comparison, section: Section) -> str | None:
@@ -174,18 +148,15 @@ def conditions_differences(comparison: Comparison, section: Section) -> str | No
     if len(sections) < 2:
         return None
     keys = arms.varying(other.facts for other in sections)
-    header = [
-        "key",
-        *(escape(other.conditions) + " (this one)" * (other is section) for other in sections),
-        "to compare along it",
-    ]
-    flags = {key: f"--along {key}" for key in keys}
-    names = {key: f"{FACT_WORDS[key]} ({escape(key)})" if key in FACT_WORDS else escape(key) for key in keys}
-    rows = [[names[key], *(escape(other.facts.get(key, DASH)) for other in sections), f"`{flags[key]}`"] for key in keys]
+    names = (escape(other.conditions) + " (this one)" * (other is section) for other in sections)
+    header, rows = ["key", *names, "to compare along it"], []
+    for key in keys:
+        name = f"{FACT_WORDS[key]} ({escape(key)})" if key in FACT_WORDS else escape(key)
+        rows.append([name, *(escape(other.facts.get(key, DASH)) for other in sections), f"`--along {key}`"])
     intro = (
         f"**{escape(section.task)} was run under {len(sections)} sets of conditions, which are not compared with one another.**"
     )
-    advice = f"`python -m reports {' '.join(flags.values())}` compares them in one table."
+    advice = f"`python -m reports {' '.join(f'--along {key}' for key in keys)}` compares them in one table."
     return f"{intro} They differ in:\n\n{formats.table(header, rows, left=len(header))}\n\n{advice}"
 
 
@@ -302,9 +273,8 @@ def text_of(row: Row, name: str) -> str:
     """Value with unit and spread; p50 with its interval, a utilisation with the peak that it is a share of."""
     if name == P50:
         return _with_interval(row)
-    if name == ENERGY:
-        spread = row.spread(ENERGY)
-        return formats.value(MILLION * spread.mean, "J", None if spread.sd is None else MILLION * spread.sd) if spread else DASH
+    if name == ENERGY and (spread := row.spread(ENERGY)):
+        return formats.value(MILLION * spread.mean, "J", None if spread.sd is None else MILLION * spread.sd)
     text = value_text(row, name)
     peak = value_text(row, PEAKS[name]) if name in PEAKS and text else None
     return f"{text} of {peak}" if peak else text or DASH
@@ -312,10 +282,10 @@ def text_of(row: Row, name: str) -> str:
 
 def _with_interval(row: Row) -> str:
     """Without the interval where the runs were timed by several sessions: their intervals are not that of the mean."""
-    measured = {tuple(run.metrics.get(name) for name in (P50, *ENDS)) for run in row.runs.values() if P50 in run.metrics}
+    measured = {tuple(run.metrics.get(name) for name in (P50, *ENDS)) for run in row.runs if P50 in run.metrics}
     unit = metrics.get(P50).unit
     if len(measured) != 1 or None in (only := measured.pop()):
-        of_sessions = {run.session or run.run_id: run.metrics[P50] for run in row.runs.values() if P50 in run.metrics}
+        of_sessions = {run.session or run.run_id: run.metrics[P50] for run in row.runs if P50 in run.metrics}
         over = spread(list(of_sessions.values())) if of_sessions else None
         return formats.value(over.mean, unit, over.sd) if over else DASH
     middle, *ends = only
@@ -328,7 +298,7 @@ def intro(section: Section, names: list[str]) -> str:
 
     def worded(text: str, key: str) -> str:
         """The text with the values that the runs have under this key, empty where none says."""
-        values = listed(run.params[key] for run in section.runs if run.params.get(key, "None") != "None")
+        values = listed((value for run in section.runs if (value := run.setting(key))), most=SHOWN_VALUES)
         return text.format(values) if values else ""
 
     counts = sorted({len(rounds) for run in section.runs if (rounds := run.launches.get(launches.LATENCY))})
@@ -353,11 +323,11 @@ def paragraphs(comparison: Comparison, section: Section, first: list[str], last:
     differences = tables.differences(section)
     sentences = [*first, *section_notes(section), *without_score(comparison, section), *last]
     about = "before and after" if len(comparison.labels) > 1 else "measured"
-    parts = [f"## {tables.section_name(comparison, section)}: {about}", f"Conditions {escape(section.conditions)}."]
+    parts = [f"## {escape(section.name)}: {about}", f"Conditions {escape(section.conditions)}."]
     parts += [other_conditions] if other_conditions else []
-    several = sum(not one.is_pretraining for one in comparison.selected) > 1 and not section.is_pretraining
+    several = len(comparison.selected_tasks) > 1 and not section.is_pretraining
     parts.append((Detail if several else str)(tables.before_after(section)))  # the first tables have the scores of all
-    parts += ["\n".join(f"- {sentence}" for sentence in sentences)] if sentences else []
+    parts += bullets(sentences)
     tested = [f"### {tables.TESTED}", tables.differences_intro(section), differences]
     parts += details(tested) if differences else []
     return parts + details(part(section))

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 from harness import arms, by_launch, metrics, tags
-from harness.metrics import COUNTED_UNITS, PER_BYTE, RELATIVE_MARGIN, Direction, Metric, has_one_vocabulary
+from harness.metrics import COUNTED_UNITS, PER_BYTE, RELATIVE_MARGIN, Direction, Metric
 from harness.paired import CONFIDENCE, MOST_PAIRS, Replicate, Spread, Tells, pair
 from reports.comparison.compare import Comparison
 from reports.comparison.section import ACCURACY, FREQUENCIES, HEADLINE, LOSS, MAJORITY, RESULTS, UNIGRAM, Row, Section
@@ -32,8 +32,10 @@ LEAST_SHARE = 0.1
 """A percentage of less is not shown: 3 points are 40,000 % of a correlation near 0."""
 
 
-def change_text(change: Change, unit: str) -> str:
-    """`−12.3 % ▲ better`; a score in points, and in percent of a baseline that is not near 0."""
+def change_text(change: Change | None, unit: str) -> str:
+    """`−12.3 % ▲ better`; a score in points, and in percent of a baseline that is not near 0; a dash without a change."""
+    if change is None:
+        return DASH
     size = formats.percent(change.percent)
     if unit in SHARES:
         in_percent = f" ({size})" if abs(change.baseline_mean) >= LEAST_SHARE else ""
@@ -46,10 +48,11 @@ def verdict_text(change: Change, unit: str) -> str:
     evidence, words = change.evidence, MARKS.get(change.verdict, "")
     if change.verdict is Verdict.SAME:
         return f"{words} {within(change, unit)}"
-    if evidence and change.verdict is Verdict.OPEN and evidence.tells is Tells.NOTHING:
-        return "no verdict: no better than the constant answer"
-    if evidence and change.verdict is Verdict.OPEN and evidence.is_too_noisy:
-        return f"no verdict: noise floor {amount(evidence, evidence.floor, unit)}"
+    if evidence and change.verdict is Verdict.OPEN:
+        if evidence.tells is Tells.NOTHING:
+            return "no verdict: no better than the constant answer"
+        if evidence.is_too_noisy:
+            return f"no verdict: noise floor {amount(evidence, evidence.floor, unit)}"
     why = lacking(change, unit) if evidence and change.verdict is Verdict.NOT_RESOLVED else ""
     return f"{words}: {why}" if why else words
 
@@ -65,14 +68,14 @@ def amount(evidence: Evidence, size: float, unit: str) -> str:
     if evidence.ratio:
         return by_launch.percent_text(size)
     if unit in SHARES:
-        return f"{formats.POINTS * size:.2g} point{'s' * (f'{formats.POINTS * size:.2g}' != '1')}"
+        points = f"{formats.POINTS * size:.2g}"
+        return f"{points} point{'s' * (points != '1')}"
     return formats.value(size, unit)
 
 
 def lacking(change: Change, unit: str) -> str:
     """Why a change is not resolved: a solved task, floor or items beyond the margin, or too few pairs; empty where unknown."""
-    evidence = change.evidence
-    replicates = "rounds" if change.by_round else "pretrainings" if change.pretrainings > 1 else "seeds"
+    evidence, replicates = change.evidence, change.pairs_are
     more, as_measured = "", ""  # `needs 12 seeds, 30 min more`; `7 if as measured`
     if change.needed:
         number = f"over {MOST_PAIRS:,}" if change.needed > MOST_PAIRS else f"{change.needed:,}"
@@ -85,7 +88,7 @@ def lacking(change: Change, unit: str) -> str:
         return (more or f"needs {evidence.fewest} {replicates} or more") + as_measured
     if evidence.tells is Tells.NO_EQUALITY:
         return f"both solve the task{as_measured}"
-    if change.is_below_floor:
+    if evidence.is_below_floor:
         floor = amount(evidence, evidence.floor, unit)
         return (f"noise floor {floor}" if evidence.ratio else f"one item is {floor}") + as_measured
     if change.is_below_items:
@@ -108,8 +111,10 @@ def size_text(change: Change, unit: str) -> str:
     return formats.difference(change.percent, "%", ends) + confidence
 
 
-def short_text(change: Change, unit: str) -> str:
-    """`−12.3 % ▲`, of a score in points: the mark alone."""
+def short_text(change: Change | None, unit: str) -> str:
+    """`−12.3 % ▲`, of a score in points: the mark alone; a dash without a change."""
+    if change is None:
+        return DASH
     size = formats.difference(change.absolute, unit) if unit in SHARES else formats.percent(change.percent)
     return f"{size} {mark(change)}".rstrip()
 
@@ -169,8 +174,8 @@ def columns(section: Section) -> list[str]:
     A pretraining's own loss is no column: losses of different objectives are not comparable.
     """
     if section.is_pretraining:
-        by_byte = () if has_one_vocabulary(run.params for run in section.runs) else PER_BYTE.values()
-        return present(section, (name for name in OF_PRETRAINING if name not in PER_BYTE.values() or name in by_byte))
+        hidden = PER_BYTE.values() if section.has_one_vocabulary else ()
+        return present(section, (name for name in OF_PRETRAINING if name not in hidden))
     scores = [name for name, metric in metrics.METRICS.items() if name.startswith("eval/") and metric.unit == "score"]
     hidden = {HEADLINE, MAJORITY, FREQUENCIES, f"eval/{section.headline}", *rates_by_the_wall(section)}
     others = [name for name in scores if name not in hidden and not name.endswith(("_low", "_high"))]
@@ -221,8 +226,7 @@ def value_and_change(section: Section, row: Row, name: str) -> str:
         return DASH
     if row is section.before or metric.direction is Direction.NEITHER:
         return text
-    change = section.change(row, name)
-    return f"{text}<br>{change_text(change, metric.unit) if change else DASH}"
+    return f"{text}<br>{change_text(section.change(row, name), metric.unit)}"
 
 
 def before_after(section: Section) -> str:
@@ -240,17 +244,12 @@ def before_after(section: Section) -> str:
 
 def replicates_text(row: Row) -> str:
     """`5 seeds`, `3 pretrainings × 5 seeds`, or `3 pretrainings` where the runs are these."""
-    counts = Counter(replicate.pretrain_seed for replicate in row.runs)
+    counts = Counter(run.replicate.pretrain_seed for run in row.runs)
     pretrainings = _counted_noun(len(counts), "pretraining")
-    if all(run.is_pretraining for run in row.runs.values()):
+    if all(run.is_pretraining for run in row.runs):
         return pretrainings
     each = _counted_noun(" to ".join(dict.fromkeys((str(min(counts.values())), str(max(counts.values()))))), "seed")
     return f"{pretrainings} × {each}" if any(counts) else each
-
-
-def states_text(states: Iterable[str]) -> str:
-    """`2 failed, 1 running`: how many runs are in each state."""
-    return ", ".join(f"{count} {state}" for state, count in sorted(Counter(states).items()))
 
 
 def _counted_noun(count: int | str, noun: str) -> str:
@@ -278,17 +277,16 @@ def _range(section: Section, name: str, unit: str) -> str | None:
 
 def differences(section: Section) -> str | None:
     """Paired differences with their interval, p and verdict; None where no arm shares two replicates with the baseline."""
-    names = [name for name in columns(section) if not _is_counted(metrics.get(name))]
-    changes = {row.label: [section.change(row, name) for name in names] for row in section.rows}
-    compared = [
-        index for index in range(len(names)) if any(of_row[index] and of_row[index].interval for of_row in changes.values())
-    ]
-    lines = []
-    for label, of_row in changes.items():
-        texts = [difference_text(of_row[index], metrics.get(names[index]).unit) for index in compared]
+    compared, lines = [], []
+    for name in columns(section):
+        changes = [section.change(row, name) for row in section.rows]
+        if not _is_counted(metrics.get(name)) and any(change and change.interval for change in changes):
+            compared.append(name)
+    for row in section.rows:
+        texts = [difference_text(section.change(row, name), metrics.get(name).unit) for name in compared]
         if any(text != DASH for text in texts):
-            lines.append([escape(label), *texts])
-    return formats.readable(["arm", *(title(section, names[index]) for index in compared)], lines) if lines else None
+            lines.append([escape(row.label), *texts])
+    return formats.readable(["arm", *(title(section, name) for name in compared)], lines) if lines else None
 
 
 def pairs_text(change: Change) -> str:
@@ -304,7 +302,7 @@ def pairs_text(change: Change) -> str:
 def differences_intro(section: Section) -> str:
     """How the differences are computed."""
     before = section.before
-    paired = [pair(before.runs, row.runs) for row in section.rows if before and row is not before]
+    paired = [pair(before.by_replicate, row.by_replicate) for row in section.rows if before and row is not before]
     clusters = CLUSTERS if any(len(pretrain_seeds(pairs)) > 1 for pairs in paired) else ""
     return DIFFERENCES.format(baseline=escape(section.baseline), level=100 * CONFIDENCE) + clusters
 
@@ -327,17 +325,6 @@ def difference_text(change: Change | None, unit: str) -> str:
     if change.verdict is Verdict.OPEN:
         words = [words[0] if words[0] != DASH else Verdict.OPEN.value]
     return f"{size_text(change, unit)}<br>" + ", ".join(text for text in (*words, pairs_text(change)) if text)
-
-
-def section_name(comparison: Comparison, section: Section) -> str:
-    """The task, and its conditions where the task has several; escaped."""
-    return escape(panel_name(comparison, section))
-
-
-def panel_name(comparison: Comparison, section: Section) -> str:
-    """The name of a section as it is, for a picture."""
-    alone = sum(other.task == section.task for other in comparison.sections) == 1
-    return section.task if alone else f"{section.task} ({section.conditions})"
 
 
 COLUMNS: dict[str, type] = dict.fromkeys(("task", "conditions", "arm", "model", "scale", "metric", "unit", "direction"), str)
@@ -377,8 +364,7 @@ def parquet_file(lines: Iterable[Line]) -> bytes:
 
 def arm_columns(row: Row) -> Line:
     """The arm by its label, and the choices that made its encoder."""
-    first = next(iter(row.runs.values())).tags
-    return {"arm": row.label, "model": first[tags.MODEL], "scale": first[tags.SCALE]}
+    return {"arm": row.label, "model": row.first.tags[tags.MODEL], "scale": row.first.tags[tags.SCALE]}
 
 
 def spread_and_change(values: Spread, change: Change | None) -> Line:
@@ -387,8 +373,7 @@ def spread_and_change(values: Spread, change: Change | None) -> Line:
     if change:
         low, high = change.interval or (None, None)
         line |= {"baseline_mean": change.baseline_mean, "change": change.absolute, "change_percent": change.percent}
-        line |= {"pairs": change.n, "pretrainings": change.pretrainings or None}
-        line |= {"ci_low": low, "ci_high": high, "noise_floor_percent": change.floor}
+        line |= {"pairs": change.n, "pretrainings": change.pretrainings or None, "pairs_needed": change.needed}
+        line |= {"ci_low": low, "ci_high": high, "noise_floor_percent": change.floor, "p_holm": change.p}
         line |= {"verdict": change.verdict.value if change.verdict else None}
-        line |= {"p_holm": change.p, "pairs_needed": change.needed}
     return line

@@ -169,7 +169,7 @@ def test_effects(make_run, changes: int):
             runs.append(make_run("~".join(["base", *arm]), seed, values, settings, task=task))
     comparison = compare("s", runs)
     with mpl.rc_context(plots.STYLE):
-        figure = effects.forest(comparison, effects.designs_of(comparison))
+        figure = effects.forest(effects.designs_of(comparison))
         check(drawn(figure))
     of_first = [line.get_xdata()[0] for axes in figure.axes for line in axes.lines if names[0] in line.get_label()]
     assert min(of_first) == pytest.approx(-80, abs=0.5)

@@ -30,7 +30,7 @@ def chapter_of(make_run, tmp_path):
 
 
 def test_every_claim_has_a_row_and_each_of_its_readings_if_there_are_several(chapter_of):
-    heading, intro, *tables, notes, studies = chapter_of({"claims": [CLAIM, SEVERAL]})
+    heading, intro, *tables, how, notes, settled_by, studies = chapter_of({"claims": [CLAIM, SEVERAL]})
     assert heading.startswith("## Claims")
     assert "2 claims, audited on 1970-01-02 (1 CPU): 1 refuted, 1 undecided" in intro
     assert tables[::2] == ["### A paper", "### A book"]
@@ -40,8 +40,8 @@ def test_every_claim_has_a_row_and_each_of_its_readings_if_there_are_several(cha
         "| counted | better | – | refuted |",
         r"| *other* | *5 \| 6* | *7* |  |",
     ]
-    assert notes.endswith(r"- other: by \*hand\*")
-    assert studies.endswith("- `python -m harness -m seed=1`")
+    assert (how, notes) == ("How it was measured:", r"- other: by \*hand\*")
+    assert (settled_by, studies) == (audit.COMMANDS, "- `python -m harness -m seed=1`")
 
 
 def test_a_claim_that_depends_on_the_length_has_a_picture(chapter_of):

@@ -21,7 +21,7 @@ def points(pretrained, study_of) -> Callable[..., list[tuple[float, float]]]:
     def make(cost: list[dict], measure: list[dict]) -> list[tuple[float, float]]:
         result = comparing.compare("s", [pretrained(seed=seed) for seed in range(len(cost))])
         row = result.sections[0].rows[0]
-        ids = [run.run_id for run in row.runs.values()]
+        ids = [run.run_id for run in row.runs]
         study = study_of(
             result, {"pretrain/flops": dict(zip(ids, cost, strict=True)), LOSS: dict(zip(ids, measure, strict=True))}
         )
@@ -51,7 +51,7 @@ def test_seeds_evaluated_at_other_steps_are_averaged_one_by_one(points):
 def panels_of(study: Study) -> list:
     """The panels of masked_loss.svg."""
     with mpl.rc_context(plots.STYLE):
-        return pretraining_pictures.masked_loss(study.comparison, study).axes
+        return pretraining_pictures.masked_loss(study).axes
 
 
 def curves_of(comparison, slowness: list[float]) -> dict:
@@ -139,7 +139,7 @@ def test_training_losses_of_two_objectives_have_a_panel_each(pretrained, study_o
     curves = {"pretrain/loss": {run: dict.fromkeys(range(1, 31), 5.0) for run in ids}}
     curves["pretrain/tokens"] = {run: {10: 100.0, 20: 400.0, 30: 700.0} for run in ids}
     study = study_of(result, curves)
-    figure = pretraining_pictures.training_loss(result, study)
+    figure = pretraining_pictures.training_loss(study)
     assert [(axes.get_title(), len(axes.lines)) for axes in figure.axes] == [("mlm", 4), ("clm", 2)]
     places = pretraining_pictures.training_line(result.sections[0].rows[0], study).x
     assert np.allclose(places[[0, 9, 14, 29]], [10.0, 100.0, 250.0, 700.0])

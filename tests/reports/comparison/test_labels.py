@@ -56,7 +56,7 @@ def test_one_arm_of_two_commands_is_one_row(make_run):
     runs += [make_run("base learning_rate=1e-4", 1, params={RATE: "1e-4"}, lifted=swept(RATE))]
     runs += [make_run("base", 2, params={RATE: "3e-4"})]
     section = compare("s", runs, "base learning_rate=3e-4").sections[0]
-    assert {row.label: [one.seed for one in row.runs] for row in section.rows} == {
+    assert {row.label: [one.seed for one in row.by_replicate] for row in section.rows} == {
         "base learning_rate=3e-4": ["1", "2"],
         "base learning_rate=1e-4": ["1"],
     }
@@ -237,7 +237,7 @@ def places(runs: list[Run], make_run, along: list[str]) -> dict[str, tuple]:
     result, found = compare("s", [*runs, bystander], "bystander", along), {}
     for number, section in enumerate(result.sections):
         for row in section.rows:
-            for run in [*row.runs.values(), *row.superseded]:
+            for run in [*row.runs, *row.superseded]:
                 found[run.run_id] = number, section.task, row.label, run.replicate
     return found
 

@@ -140,7 +140,7 @@ def test_memory_must_differ_by_more_than_that_of_an_aa_replicate(timed, size: fl
 def test_aa_replicate_is_no_row_no_seed_and_supersedes_nothing(timed):
     result = compare("s", [*pair(timed), timed("base", AGAIN, replicate="true", seed=7), timed("slow", SLOW)])
     section = result.sections[0]
-    assert [(row.label, list(row.runs)) for row in section.rows] == [("base", [FIRST]), ("slow", [FIRST])]
+    assert [(row.label, list(row.by_replicate)) for row in section.rows] == [("base", [FIRST]), ("slow", [FIRST])]
     assert (section.superseded, result.left_out, len(result.runs)) == ([], (), 2)
     assert section.rows[0].mean(LATENCY) == pytest.approx(statistics.geometric_mean([*BASE, *AGAIN]), rel=1e-6)
 
