@@ -49,10 +49,8 @@ class ReplacedTokenDetection(Objective):
     has_parts = True
 
     def __init__(self, config: ObjectiveConfig, shape: EncoderConfig, vocabulary: Vocabulary) -> None:
-        super().__init__()
         self.refuse_misfit(config, shape)
-        self._config, self._vocabulary = config, vocabulary
-        self.encoder = Encoder(shape)  # before the generator: initial values depend on the first name of a shared tensor
+        super().__init__(config, shape, vocabulary)  # the encoder: initial values depend on the first name of a shared tensor
         self.detection_head = DetectionHead(shape)
         small = generator_shape(shape, config.generator_fraction)
         self.generator = Encoder(small)

@@ -48,9 +48,9 @@ def one_thread():
 def test_the_next_token_is_predicted_from_this_one_and_those_before_it_alone(case):
     objective = case.build()
     data = objective.make_batch(packed(), SEEDS)
-    plain = objective.states(data.inputs)
+    plain = objective.states(data)
     for place in (1, 6, 15, 22):
-        states = objective.states(changed(data, 2, place).inputs)
+        states = objective.states(changed(data, 2, place))
         assert same(states[:, :place], plain[:, :place])
         assert not same(states[2, place], plain[2, place])
         assert case.shape is STATIC or not same(states[2, place + 1], plain[2, place + 1])
@@ -59,16 +59,16 @@ def test_the_next_token_is_predicted_from_this_one_and_those_before_it_alone(cas
 def test_a_mask_makes_of_any_architecture_a_causal_one():
     behind_mask, causal = CAUSAL[0].build(), CAUSAL[1].build()
     data = causal.make_batch(packed(), SEEDS)
-    assert same(behind_mask.states(data.inputs), causal.states(data.inputs))
+    assert same(behind_mask.states(data), causal.states(data))
 
 
 @each(BIDIRECTIONAL)
 def test_neither_direction_reads_its_target(case):
     objective = case.build()
     data = objective.make_batch(packed(), SEEDS)
-    onward, back = objective.states(data.inputs).chunk(2, dim=1)
+    onward, back = objective.states(data).chunk(2, dim=1)
     for place in (1, 6, 15, 22):
-        read, reread = objective.states(changed(data, 2, place).inputs).chunk(2, dim=1)
+        read, reread = objective.states(changed(data, 2, place)).chunk(2, dim=1)
         assert same(read[:, :place], onward[:, :place])
         assert same(reread[:, place + 1 :], back[:, place + 1 :])
         assert not same(read[2, place], onward[2, place])
