@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from models.config import Activation
+from models.config import Activation, EncoderConfig
 
 ACTIVATIONS = {
     "gelu": Activation.gelu,
@@ -102,6 +102,16 @@ def unrenamed(state: Mapping[str, Tensor], layout: Layout) -> tuple[dict[str, Te
         for part, template in parts.items():
             tensors[f"{template.format(number[0] if number else '')}.{kind}"] = rows[part].contiguous()
     return tensors, homeless
+
+
+def read_keys(config_json: dict, keys: Mapping[str, str]) -> dict:
+    """Our key -> value of the published one; one that is absent or null is left to EncoderConfig, whose defaults are BERT's."""
+    return {ours: config_json[theirs] for ours, theirs in keys.items() if config_json.get(theirs) is not None}
+
+
+def written_keys(shape: EncoderConfig, keys: Mapping[str, str]) -> dict:
+    """Published key -> value of ours."""
+    return {theirs: getattr(shape, ours) for ours, theirs in keys.items()}
 
 
 def activation(config_json: dict, key: str, default: str) -> Activation:

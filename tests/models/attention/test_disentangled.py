@@ -183,7 +183,6 @@ def test_unknown_tensor_is_refused_by_name():
 @pytest.mark.parametrize(
     ("key", "value"),
     [
-        ("model_type", "bert"),
         ("relative_attention", False),
         ("position_biased_input", True),
         ("pos_att_type", "c2p|p2p"),
