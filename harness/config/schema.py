@@ -116,9 +116,7 @@ class CorpusConfig:
     subset: str = ""  # configuration of the data set
     train_split: str = "train"  # split of the data set that is trained on
     validation_split: str | None = "validation"  # None: validation_share of the documents is held out
-    validation_share: float = number(
-        0.02, at_least=0, at_most=1
-    )  # share of the documents that is held out, where nothing else is
+    validation_share: float = number(0.02, above=0, below=1)  # share of the documents that is held out, where nothing else is
     text: str = "text"  # column
     document: str = ""  # column that is the same for all rows of a document; empty: each row is a document
     heading: str = ""  # pattern of a row that begins a document

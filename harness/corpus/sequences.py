@@ -91,8 +91,6 @@ class Sequences:
     """
 
     def __init__(self, corpus: Corpus, split: str, length: int, pairs: PairKind | None, seed: int) -> None:
-        if length < 8:
-            raise InputError(f"pretrain.length={length} must be at least 8")
         self.length, self.seed = length, seed
         self._source = _Pairs(corpus, split, length, pairs, seed) if pairs else _Windows(corpus, split, length)
         self._shuffled: tuple[tuple[int, int], np.ndarray] | None = None
@@ -113,6 +111,11 @@ class Sequences:
             here = epochs == epoch
             ids[here] = self._ordered(int(epoch), within[here])
         return ids, epochs
+
+    def first(self, most: int, size: int) -> list[np.ndarray]:
+        """Numbers of the first sequences, at most so many, in batches of this size."""
+        count = min(most, len(self))
+        return [np.arange(start, min(count, start + size)) for start in range(0, count, size)]
 
     def _ordered(self, epoch: int, within: np.ndarray) -> np.ndarray:
         """Numbers of the sequences at ascending positions of one epoch."""

@@ -68,6 +68,13 @@ def test_nan_infinite_and_absurd_values_are_refused_by_their_key(plain, value):
         ("model.initializer_range=inf", "model.initializer_range=inf must be a finite number at least 0"),
         ("model.num_hidden_layers=100000000", "model.num_hidden_layers=100000000 must be at most 100000"),
         ("task.grammar.length=1e3", "task.grammar.length"),
+        ("task.tune_share=1.0", "task.tune_share=1.0 must be at least 0 and below 1"),
+        ("task.tune_share=-0.1", "task.tune_share=-0.1 must be at least 0"),
+        ("task.stride=-1", "task.stride=-1 must be at least 0"),
+        ("task.max_answer_length=0", "task.max_answer_length=0 must be at least 1"),
+        ("corpus.validation_share=1.0", "corpus.validation_share=1.0 must be above 0 and below 1"),
+        ("corpus.train_documents=0", "corpus.train_documents=0 must be at least 1"),
+        ("pretrain.length=7", "pretrain.length=7 must be at least 8"),
         ("measure.lengths=[1.5]", "measure.lengths"),
     ],
 )

@@ -198,7 +198,7 @@ def test_short_documents_are_left_out_of_pairs_and_counted(corpus):
 
 @pytest.mark.parametrize(
     ("split", "length", "pairs"),
-    [("validation", 50, None), ("train", 70, PairKind.order), ("train", 4, None)],
+    [("validation", 50, None), ("train", 70, PairKind.order)],
 )
 def test_too_little_text_names_the_length(corpus, split, length, pairs):
     with pytest.raises(InputError, match=f"pretrain.length={length}") as caught:
