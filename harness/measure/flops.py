@@ -14,14 +14,13 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import FlopCounterMode, flop_registry
 
 from harness.errors import InputError
 from models.adapt import adapt
-from models.batch import Batch
 from models.config import AdaptationConfig, EncoderConfig
 from models.decoder import CrossAttentionBlock
 from models.encoder import set_activation_checkpointing
@@ -102,10 +101,14 @@ def counted(
     return counter.get_total_flops()
 
 
+def _ids(batch_size: int, length: int) -> Tensor:
+    return torch.zeros(batch_size, length, dtype=torch.int64, device="meta")
+
+
 def _of_step(model: Classifier, batch_size: int, length: int) -> int:
     """Counted FLOPs of forward and backward of a model on the meta device."""
     with counting() as counter:
-        model(Batch(input_ids=torch.zeros(batch_size, length, dtype=torch.int64, device="meta"))).sum().backward()
+        model(_ids(batch_size, length)).sum().backward()
     return counter.get_total_flops()
 
 
@@ -114,9 +117,8 @@ def _run(
 ) -> tuple[Classifier, FlopCounterMode]:
     """The model after its passes, and what was counted; RuntimeError as `counted`."""
     model = on_meta(config, num_outputs, head).train(backward)
-    batch = Batch(input_ids=torch.zeros(batch_size, length, dtype=torch.int64, device="meta"))
     with counting() as counter, torch.set_grad_enabled(backward):
-        logits = model(batch)
+        logits = model(_ids(batch_size, length))
         _refuse_unseen_layers(model, counter)
         if backward:
             logits.sum().backward()
@@ -249,8 +251,7 @@ def of_training(model: Classifier, teacher: Classifier | None = None) -> Callabl
     InputError for an operator without a formula.
     """
     with counting(), torch.no_grad():
-        shapes = on_meta(model.encoder.config, 1, type(model))
-        shapes(Batch(input_ids=torch.zeros(1, 2, dtype=torch.int64, device="meta")))
+        on_meta(model.encoder.config, 1, type(model))(_ids(1, 2))
     taught = [] if teacher is None else [teacher]
     is_whole = all(parameter.requires_grad for parameter in model.parameters())
     without_data = {id(one): nn.Parameter(one.detach().to("meta"), one.requires_grad) for one in model.parameters()}

@@ -55,7 +55,7 @@ def main(folder: Path) -> None:
     if request.memory_limit is not None:
         limit_memory(machine, request.memory_limit)
     for name in request.instruments:
-        measured = measured.with_result(name, INSTRUMENTS[name](Subject(config, machine), request, folder))
+        measured = replace(measured, **{name: INSTRUMENTS[name](Subject(config, machine), request, folder)})
         write_json(folder / MEASURED, to_json(measured))
 
 
