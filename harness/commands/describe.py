@@ -275,7 +275,7 @@ def counted(name: str, model: ModelConfig, config: RunConfig, length: int) -> At
     forward = step_bytes = None
     if length <= model.longest_text:
         shape = replace(subject.step_shape(config, config.measure.batch_size), config=model, length=length)
-        forward = flops.counted(model, shape.num_outputs, 1, length, False, shape.head)
+        forward = flops.counted(replace(shape, batch_size=1), backward=False)
         step_bytes = memory_formula.parts(shape, config.hardware, config.finetune.activation_checkpointing).total
     return AtScale(name, model, total, embeddings, parts["layers"], forward, step_bytes)
 

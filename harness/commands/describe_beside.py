@@ -144,7 +144,7 @@ def facts(config: RunConfig, seen: list[Seen], length: int, flops_per_second: fl
     attention = dict.fromkeys(title.replace(" self-attention", "").replace("attention over", "over") for title in titles)
     stack = stack_of(model, seen)
     has_own_past = model.init_from is not None and config.pretrain.objective is ObjectiveName.none  # published weights
-    forward = flops.counted(model, step.num_outputs, 1, length, False, step.head)
+    forward = flops.counted(replace(step, batch_size=1), backward=False)
     step_bytes = memory_formula.parts(step, HardwareConfig(), config.finetune.activation_checkpointing).total
     rows: dict[str, Value] = {
         "stack": stack,

@@ -115,14 +115,13 @@ def measure(config: RunConfig, request: StepRequest, machine: Machine) -> Traini
         steps.run(STEPS)
     own, plain = step_times(steps, request)
     found, shape = parts(steps), subject.step_shape(config, request.batch_size)
-    passes = (shape.config, shape.num_outputs, shape.batch_size, shape.length, request.checkpointing, shape.head)
     return TrainingStepMemory(
         step=request,
         parts=found,
         formula=memory_formula.parts(shape, config.hardware, request.checkpointing),
         peak=refuse_less_than(found.lasting, peak),
         step_s=median(own) if own else None,
-        flops=flops.of_step(*passes, shape.adaptation),
+        flops=flops.of_step(shape, request.checkpointing),
         plain_step_s=median(plain) if plain else None,
         peak_flops_per_s=peak_flops_per_s(machine) if own else None,
     )
