@@ -113,19 +113,16 @@ LAYOUTS = {
         masked_act=Activation.gelu,
     ),
 }
-IGNORED = {
-    "bert": r"^cls\.",
-    "albert": r"^(predictions|sop_classifier)\.",
-    "roberta": r"^lm_head\.",
-    "distilbert": r"^vocab_(transform|layer_norm|projector)\.",
-    "electra": r"^(generator_predictions|generator_lm_head|discriminator_predictions)\.",
-}
+IGNORED = (
+    r"^(cls|predictions|sop_classifier|lm_head|vocab_(transform|layer_norm|projector)"
+    r"|generator_predictions|generator_lm_head|discriminator_predictions)\."
+)
 """Heads of pretraining, which a classifier does without."""
 
 NAMES = Names(
     prefix=r"(bert|albert|roberta|distilbert|electra)\.",
     modules={name: ours for layout in LAYOUTS.values() for name, ours in (layout.inside | layout.beside).items()},
-    ignored="|".join(IGNORED.values()),
+    ignored=IGNORED,
 )
 
 SAME = (

@@ -28,9 +28,6 @@ TERMS = {
 }
 """`pos_att_type`, sorted -> ours."""
 
-ELSEWHERE = ("lm_predictions.", "mask_predictions.", "cls.", "lm_head.", "qa_outputs.", "deberta.embeddings.position_")
-"""Tensors of heads of pretraining and of spans, and a table of positions that published checkpoints hold and do not use."""
-
 LAYER, ATTENTION, FEED_FORWARD = r"encoder\.layer\.(\d+)", r"encoder.layers.attentions.\1", r"encoder.layers.feed_forwards.\1"
 COMMON = {
     r"embeddings\.word_embeddings": "encoder.embeddings.token_embedding",
@@ -60,7 +57,12 @@ LAYOUTS = {
     "deberta": Layout("deberta.", COMMON | FIRST, HEADS, MASKED, "cls.predictions"),
     "deberta-v2": Layout("deberta.", COMMON | LATER, HEADS, MASKED, "cls.predictions"),
 }
-NAMES = Names(prefix=r"deberta\.", modules=COMMON | FIRST | LATER | HEADS)
+NAMES = Names(
+    prefix=r"deberta\.",
+    modules=COMMON | FIRST | LATER | HEADS,
+    # heads of pretraining and of spans, and a table of positions that published checkpoints hold and do not use
+    ignored=r"^(lm_predictions|mask_predictions|cls|lm_head|qa_outputs)\.|^embeddings\.position_",
+)
 BIASES = {"query": "q_bias", "value": "v_bias"}
 """Of the first DeBERTa, whose three matrices are one; keys have none."""
 
@@ -113,18 +115,11 @@ def _refuse(config_json: dict, ours: EncoderConfig) -> None:
 
 
 def tensors(state: dict[str, Tensor], config: EncoderConfig) -> dict[str, Tensor]:
-    """Published names -> ours, of a bare encoder or of a classifier; ValueError for a name that is neither's."""
+    """Under our names, of a bare encoder or of a classifier."""
     apart: dict[str, Tensor] = {}
     for name, value in state.items():
-        full = f"deberta.{name}" if name.startswith(("embeddings.", "encoder.")) else name
-        if full.startswith(ELSEWHERE):
-            continue
-        apart.update(_apart(full, value, config))
-    translated = renamed(apart, NAMES)
-    for name in translated.keys() & apart.keys():
-        if not name.startswith("pooler."):  # has one name there and here
-            raise ValueError(f"{name} is no tensor of a DeBERTa classifier")
-    return translated
+        apart |= _apart(name, value, config)
+    return renamed(apart, NAMES)
 
 
 def _apart(name: str, value: Tensor, config: EncoderConfig) -> dict[str, Tensor]:

@@ -115,11 +115,13 @@ def config_json_of(shape: EncoderConfig, family: str) -> dict:
 
 def publish(state: dict[str, Tensor], config: EncoderConfig, family: str) -> tuple[dict[str, Tensor], list[str]]:
     """Under published names, matrices of the layers as (inputs, outputs), and our names that have none."""
-    turned = {name: tensor.t() if name.endswith(TRANSPOSED) else tensor for name, tensor in state.items()}
-    return unrenamed(turned, LAYOUTS[family])
+    return unrenamed(_turned(state), LAYOUTS[family])
 
 
 def tensors(state: dict[str, Tensor], config: EncoderConfig) -> dict[str, Tensor]:
     """Under our names, matrices of the layers as (outputs, inputs)."""
-    tensors = renamed(state, NAMES)
-    return {name: tensor.t() if name.endswith(TRANSPOSED) else tensor for name, tensor in tensors.items()}
+    return _turned(renamed(state, NAMES))
+
+
+def _turned(state: dict[str, Tensor]) -> dict[str, Tensor]:
+    return {name: tensor.t() if name.endswith(TRANSPOSED) else tensor for name, tensor in state.items()}

@@ -21,6 +21,9 @@ ACTIVATIONS = {
 }
 """Published names of non-linearities that ours has."""
 
+LISTED = 8
+"""Names of each kind that an error lists."""
+
 
 @dataclass(frozen=True)
 class Names:
@@ -125,6 +128,23 @@ def activation(config_json: dict, key: str, default: str) -> Activation:
 def activation_name(function: Activation) -> str:
     """As published: the first of its names."""
     return next(name for name, known in ACTIVATIONS.items() if known is function)
+
+
+def refuse_misfits(what: str, expected: Mapping[str, Tensor], found: Mapping[str, Tensor]) -> None:
+    """ValueError, beginning with `what`, for tensors that are missing, left over or of another shape."""
+    shapes = {name: (tuple(tensor.shape), tuple(found[name].shape)) for name, tensor in expected.items() if name in found}
+    problems = {
+        "missing": sorted(expected.keys() - found.keys()),
+        "left over": sorted(found.keys() - expected.keys()),
+        "of another shape": [f"{name} {there} instead of {here}" for name, (here, there) in shapes.items() if here != there],
+    }
+    listed = [
+        f"{kind}: {', '.join(names[:LISTED])}{f' and {len(names) - LISTED} more' if len(names) > LISTED else ''}"
+        for kind, names in problems.items()
+        if names
+    ]
+    if listed:
+        raise ValueError(f"{what}: {'; '.join(listed)}")
 
 
 def refuse(config_json: dict, allowed: Mapping[str, object]) -> None:

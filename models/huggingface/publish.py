@@ -13,7 +13,7 @@ from torch.nn import functional as F
 from models.config import EncoderConfig
 from models.encoder import Encoder
 from models.huggingface.families import config_of, module_of
-from models.huggingface.names import Layout
+from models.huggingface.names import Layout, refuse_misfits
 from models.keys import NEEDS, typed, unmet
 
 WRITTEN = ("bert", "roberta", "albert", "distilbert", "electra", "deberta", "deberta-v2", "openai-gpt", "gpt2", "t5")
@@ -98,7 +98,10 @@ def exported(state: dict[str, Tensor], config: EncoderConfig, config_json: dict)
     An output matrix that is the token embedding is left out too: the family's loader ties it. ValueError for tensors of the
     encoder that are missing, left over or of another shape.
     """
-    _refuse_other_encoder(state, config)
+    with torch.device("meta"):
+        expected = Encoder(config).state_dict(prefix="encoder.")
+    encoder = {name: tensor for name, tensor in state.items() if name.startswith("encoder.")}
+    refuse_misfits("tensors do not fit the encoder", expected, encoder)
     return _published(state, config, config_json)[0]
 
 
@@ -141,16 +144,3 @@ def _moved(state: dict[str, Tensor], config: EncoderConfig, other: EncoderConfig
         return state
     table = state[POSITIONS]
     return state | {POSITIONS: F.pad(table, (0, 0, rows, 0)) if rows > 0 else table[-rows:].clone()}
-
-
-def _refuse_other_encoder(state: dict[str, Tensor], config: EncoderConfig) -> None:
-    with torch.device("meta"):
-        expected = {f"encoder.{name}": tuple(tensor.shape) for name, tensor in Encoder(config).state_dict().items()}
-    shapes = {name: tuple(tensor.shape) for name, tensor in state.items() if name.startswith("encoder.")}
-    wrong = sorted(name for name in expected.keys() | shapes.keys() if expected.get(name) != shapes.get(name))
-    if wrong:
-        one = wrong[0]
-        raise ValueError(
-            f"{len(wrong)} tensors do not fit the encoder, the first is {one}: "
-            f"{shapes.get(one, 'none')} instead of {expected.get(one, 'none')}"
-        )
