@@ -72,7 +72,9 @@ def load(config: RunConfig, split: str) -> Loaded:
         rows = datasets.concatenate_datasets([builder.as_dataset(split=part) for builder in builders])
         lines = [source.lines.get(name) and source.lines[name][first:end] for name, first, end in spans]
         known = None if None in lines or sum(map(len, lines)) != len(rows) else [*itertools.chain(*lines)]
-        return Loaded(rows.to_dict(), _class_names(rows.features.get(config.task.label)), source.where, known)
+        labels = rows.features.get(config.task.label)  # class numbers, or lists of them
+        class_names = getattr(getattr(labels, "feature", labels), "names", None)
+        return Loaded(rows.to_dict(), class_names, source.where, known)
 
 
 @contextlib.contextmanager
@@ -180,11 +182,6 @@ def _spans(part: str, sizes: dict[str, int], where: str, key: str) -> list[tuple
     if all(last <= first for _, first, last in spans):
         raise InputError(f"{where}: there are no rows in {key}={part!r} of {sizes}")
     return spans
-
-
-def _class_names(feature: Any) -> list[str] | None:
-    """Class names of a column of class numbers, or of lists of them."""
-    return getattr(getattr(feature, "feature", feature), "names", None)
 
 
 def is_own(task: TaskConfig) -> bool:

@@ -205,7 +205,6 @@ class Trace:
     forward: TracedCall
     training_step: TracedCall
     unprofiled_forward_ms: float
-    warm_up_calls: int
 
 
 @dataclass(frozen=True)

@@ -58,10 +58,6 @@ class Classification(_OneLabel):
 
     dtype = np.int64
 
-    def num_outputs(self, task: TaskConfig) -> int:
-        """One output per class."""
-        return len(task.labels)
-
     def refuse_impossible(self, task: TaskConfig) -> None:
         """InputError for fewer than two classes, and for F1 with more than two."""
         super().refuse_impossible(task)
@@ -88,7 +84,7 @@ class Classification(_OneLabel):
 
 
 class Regression(_OneLabel):
-    """One number per text or pair."""
+    """One number per text or pair. Any constant would do as a baseline: the correlation with it is undefined."""
 
     dtype = np.float32
 
@@ -101,10 +97,6 @@ class Regression(_OneLabel):
         super().refuse_impossible(task)
         if task.labels:
             raise InputError(f"task.labels={task.labels} of task {task.name!r} must be empty: task.kind is regression")
-
-    def majority(self, task: TaskConfig, train: Examples) -> int:
-        """0; any number would do, because a correlation with a constant is undefined."""
-        return 0
 
     def predicted(self, logits: np.ndarray) -> np.ndarray:
         """(S,) predicted numbers."""

@@ -69,10 +69,6 @@ class MinimalPairs(Kind):
         numbers |= {"bad_ids": parts["bad"][0], "bad_starts": parts["bad"][2]}
         return Split(*parts["good"], np.asarray(labels), examples.items, numbers, texts)
 
-    def majority(self, task: TaskConfig, train: Examples) -> int:
-        """The first sentence of every pair."""
-        return 0
-
     def predictions(self, task: TaskConfig, split: Split, logits: np.ndarray, majority: int) -> Predictions:
         """From (S, 2, 2) nats, by way of scoring, of the right and of the wrong sentence.
 

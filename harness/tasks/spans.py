@@ -104,7 +104,8 @@ class Spans(Kind):
             for span, null_score in zip(best, null, strict=True)
         ]
         contexts, golds = split.texts["contexts"], split.texts["answers"]
-        predicted = [_text(context, span) for context, span in zip(contexts, spans, strict=True)]
+        texts = zip(contexts, spans, strict=True)
+        predicted = ["" if span is None else context[span.first : span.last] for context, span in texts]
         baseline = [_first_words(context, majority) for context in contexts]
         columns = {
             "item": list(split.items),
@@ -147,10 +148,6 @@ def _answers(task: TaskConfig, context: str, value: object, where: str) -> list[
 
 def _texts(labels: list[list[tuple[str, int]]]) -> list[list[str]]:
     return [[text for text, _ in answers] for answers in labels]
-
-
-def _text(context: str, span: Span | None) -> str:
-    return "" if span is None else context[span.first : span.last]
 
 
 def _first_words(context: str, count: int) -> str:

@@ -27,10 +27,6 @@ class Tokens(Kind):
     every_token = True
     labels_of_tokens = True
 
-    def num_outputs(self, task: TaskConfig) -> int:
-        """One output per tag."""
-        return len(task.labels)
-
     def refuse_impossible(self, task: TaskConfig) -> None:
         """InputError for more than one column, and for labels outside of the BIO scheme."""
         if len(task.fields) != 1:

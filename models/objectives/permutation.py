@@ -72,15 +72,11 @@ class PermutationLM(LanguageModel):
         return self.encoder(batch.inputs)
 
     def flops(self, length: int) -> int:
-        queries = num_predictions(self._config.predicted_share, length)
-        return self.encoder.flops(length + queries) - self._offsets_saved(length, queries) + queries * self.lm_head.flops()
-
-    def _offsets_saved(self, length: int, queries: int) -> int:
-        """FLOPs that relative attention saves: queries stand at their targets, so there are 2 T - 1 offsets, not 2 (T + K)."""
-        shape = self.encoder.config
-        if shape.position is not Position.relative:
-            return 0
-        return shape.depth * (2 * queries + 1) * 2 * shape.attention_width * (length + queries + shape.hidden_size)
+        queries, shape = num_predictions(self._config.predicted_share, length), self.encoder.config
+        total = self.encoder.flops(length + queries) + queries * self.lm_head.flops()
+        if shape.position is Position.relative:  # queries are at their targets: there are 2 T - 1 offsets, not 2 (T + K)
+            total -= shape.depth * (2 * queries + 1) * 2 * shape.attention_width * (length + queries + shape.hidden_size)
+        return total
 
 
 @dataclass

@@ -54,7 +54,8 @@ class ReplacedTokenDetection(Objective):
         self.detection_head = DetectionHead(shape)
         small = generator_shape(shape, config.generator_fraction)
         self.generator = Encoder(small)
-        _share_embeddings(self.encoder, self.generator)
+        for name in ("token_embedding", "position_embedding", "type_embedding", "mask_embedding"):
+            setattr(self.generator.embeddings, name, getattr(self.encoder.embeddings, name))
         self.generator_head = MaskedLMHead(small, self.encoder.embeddings.token_embedding, make_mask_decoder(small))
 
     @classmethod
@@ -142,8 +143,3 @@ def _put(ids: Tensor, positions: Tensor, targets: Tensor, tokens: Tensor) -> Ten
     """(B, T) ids with the (B, K) tokens of used slots; unused ones write into a column that is cut off again."""
     T = ids.shape[1]
     return F.pad(ids, (0, 1)).scatter(1, positions.masked_fill(targets == IGNORED, T), tokens)[:, :T]
-
-
-def _share_embeddings(encoder: Encoder, generator: Encoder) -> None:
-    for name in ("token_embedding", "position_embedding", "type_embedding", "mask_embedding"):
-        setattr(generator.embeddings, name, getattr(encoder.embeddings, name))
