@@ -89,9 +89,10 @@ class Objective(nn.Module, ABC):
         """What is trained one after the other: this objective alone."""
         return (self,)
 
-    @classmethod
-    def refuse_misfit(cls, config: ObjectiveConfig, shape: EncoderConfig) -> None:
-        """ValueError, naming the keys, for an architecture that it cannot train; by default it trains all of them."""
+    @staticmethod
+    def misfits(shape: EncoderConfig) -> dict[str, bool]:
+        """`KEY=VALUE` of `model` -> whether it holds and the objective cannot train such a model; by default it trains all."""
+        return {}
 
     @abstractmethod
     def make_batch(self, batch: Batch, seeds: list[int]) -> PretrainBatch:

@@ -6,9 +6,8 @@ from torch.nn import functional as F
 
 from models.batch import Batch
 from models.config import Body, EncoderConfig
-from models.objectives.base import PretrainBatch, refuse_combinations
+from models.objectives.base import PretrainBatch
 from models.objectives.causal import count, one_sided, without_special
-from models.objectives.config import ObjectiveConfig
 from models.objectives.masked_lm import LanguageModel
 from models.recurrent import Recurrent
 
@@ -24,17 +23,14 @@ class BidirectionalLM(LanguageModel):
 
     part = "two_sided"
 
-    @classmethod
-    def refuse_misfit(cls, config: ObjectiveConfig, shape: EncoderConfig) -> None:
-        """ValueError for bodies without two directions, or that no attention mask restricts to one."""
-        refuse_combinations(
-            "objective=bidirectional_lm",
-            {
-                f"body={shape.body.value}": shape.body in (Body.static, Body.encoder_decoder),
-                "causal=true": shape.causal,
-                f"global_tokens={shape.global_tokens}": shape.global_tokens > 0,
-            },
-        )
+    @staticmethod
+    def misfits(shape: EncoderConfig) -> dict[str, bool]:
+        """Bodies without two directions, or that no attention mask restricts to one."""
+        return {
+            f"body={shape.body.value}": shape.body in (Body.static, Body.encoder_decoder),
+            "causal=true": shape.causal,
+            f"global_tokens={shape.global_tokens}": shape.global_tokens > 0,
+        }
 
     def make_batch(self, batch: Batch, seeds: list[int]) -> PretrainBatch:
         """Positions (B, 2 (T - 1)) among the 2 T `states`, with the next or previous token as target; nothing is random."""

@@ -8,8 +8,7 @@ from torch import Tensor
 from models.batch import Batch
 from models.config import Body, EncoderConfig
 from models.losses import IGNORED
-from models.objectives.base import PretrainBatch, refuse_combinations
-from models.objectives.config import ObjectiveConfig
+from models.objectives.base import PretrainBatch
 from models.objectives.masked_lm import LanguageModel
 
 
@@ -21,16 +20,13 @@ class CausalLM(LanguageModel):
 
     part = "next_token"
 
-    @classmethod
-    def refuse_misfit(cls, config: ObjectiveConfig, shape: EncoderConfig) -> None:
-        """ValueError for bodies that read later tokens in ways that no attention mask prevents."""
-        refuse_combinations(
-            "objective=clm",
-            {
-                f"body={shape.body.value}": shape.body in (Body.lstm, Body.encoder_decoder),
-                f"global_tokens={shape.global_tokens}": shape.global_tokens > 0,
-            },
-        )
+    @staticmethod
+    def misfits(shape: EncoderConfig) -> dict[str, bool]:
+        """Bodies that read later tokens in ways that no attention mask prevents."""
+        return {
+            f"body={shape.body.value}": shape.body in (Body.lstm, Body.encoder_decoder),
+            f"global_tokens={shape.global_tokens}": shape.global_tokens > 0,
+        }
 
     def make_batch(self, batch: Batch, seeds: list[int]) -> PretrainBatch:
         """All positions but the last, (B, T - 1), each with the next token as target; nothing is random."""

@@ -13,7 +13,7 @@ from models.batch import Batch
 from models.config import Body, EncoderConfig
 from models.heads import MaskedLMHead
 from models.losses import IGNORED
-from models.objectives.base import Evaluation, Objective, PretrainBatch, Vocabulary, refuse_combinations
+from models.objectives.base import Evaluation, Objective, PretrainBatch, Vocabulary
 from models.objectives.config import ObjectiveConfig
 from models.objectives.masked_lm import at_positions, scored
 from models.objectives.masking import num_predictions, sample_positions, with_targets
@@ -32,10 +32,10 @@ class ContinuousBagOfWords(Objective):
         super().__init__(config, shape, vocabulary)
         self.lm_head = MaskedLMHead(shape, self.encoder.embeddings.token_embedding)
 
-    @classmethod
-    def refuse_misfit(cls, config: ObjectiveConfig, shape: EncoderConfig) -> None:
-        """ValueError for a body with layers: a mean of neighbours would not use them."""
-        refuse_combinations("objective=cbow", {f"body={shape.body.value}": shape.body is not Body.static})
+    @staticmethod
+    def misfits(shape: EncoderConfig) -> dict[str, bool]:
+        """A body with layers: a mean of neighbours would not use them."""
+        return {f"body={shape.body.value}": shape.body is not Body.static}
 
     def make_batch(self, batch: Batch, seeds: list[int]) -> PretrainBatch:
         """Unchanged tokens with an attention mask (B, T) that is True for ordinary ones, and (B, K) positions."""

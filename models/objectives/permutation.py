@@ -8,8 +8,7 @@ from torch import Tensor
 from models.batch import Batch
 from models.config import Body, EncoderConfig, Position
 from models.losses import IGNORED
-from models.objectives.base import PretrainBatch, refuse_combinations
-from models.objectives.config import ObjectiveConfig
+from models.objectives.base import PretrainBatch
 from models.objectives.masked_lm import LanguageModel
 from models.objectives.masking import num_predictions
 
@@ -27,19 +26,16 @@ class PermutationLM(LanguageModel):
 
     part = "permuted"
 
-    @classmethod
-    def refuse_misfit(cls, config: ObjectiveConfig, shape: EncoderConfig) -> None:
-        """ValueError for architectures that can attend in no order but that of the row."""
-        refuse_combinations(
-            "objective=plm",
-            {
-                f"body={shape.body.value}": shape.body is not Body.transformer,
-                f"position={shape.position.value}": shape.position not in BY_POSITION_IDS,
-                f"global_tokens={shape.global_tokens}": shape.global_tokens > 0,
-                f"attention_window={shape.attention_window}": shape.attention_window is not None,
-                "causal=true": shape.causal,
-            },
-        )
+    @staticmethod
+    def misfits(shape: EncoderConfig) -> dict[str, bool]:
+        """Architectures that can attend in no order but that of the row."""
+        return {
+            f"body={shape.body.value}": shape.body is not Body.transformer,
+            f"position={shape.position.value}": shape.position not in BY_POSITION_IDS,
+            f"global_tokens={shape.global_tokens}": shape.global_tokens > 0,
+            f"attention_window={shape.attention_window}": shape.attention_window is not None,
+            "causal=true": shape.causal,
+        }
 
     def make_batch(self, batch: Batch, seeds: list[int]) -> PretrainBatch:
         """T tokens and K queries in a row; positions (B, K) are those of the queries. ValueError for too long a text."""

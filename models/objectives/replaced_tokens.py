@@ -49,7 +49,6 @@ class ReplacedTokenDetection(Objective):
     has_parts = True
 
     def __init__(self, config: ObjectiveConfig, shape: EncoderConfig, vocabulary: Vocabulary) -> None:
-        self.refuse_misfit(config, shape)
         super().__init__(config, shape, vocabulary)  # the encoder: initial values depend on the first name of a shared tensor
         self.detection_head = DetectionHead(shape)
         small = generator_shape(shape, config.generator_fraction)
@@ -58,11 +57,10 @@ class ReplacedTokenDetection(Objective):
             setattr(self.generator.embeddings, name, getattr(self.encoder.embeddings, name))
         self.generator_head = MaskedLMHead(small, self.encoder.embeddings.token_embedding, make_mask_decoder(small))
 
-    @classmethod
-    def refuse_misfit(cls, config: ObjectiveConfig, shape: EncoderConfig) -> None:
-        """ValueError for a body without layers: the vector of a token does not depend on its neighbours."""
-        if shape.body is Body.static:
-            raise ValueError("pretrain.objective=rtd cannot be combined with model.body=static")
+    @staticmethod
+    def misfits(shape: EncoderConfig) -> dict[str, bool]:
+        """A body without layers: the vector of a token does not depend on its neighbours."""
+        return {"body=static": shape.body is Body.static}
 
     def make_batch(self, batch: Batch, seeds: list[int]) -> PretrainBatch:
         """Masked tokens for the generator; its replacements are sampled in the forward pass."""

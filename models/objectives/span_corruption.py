@@ -16,7 +16,7 @@ from models.batch import Batch
 from models.config import Body, EncoderConfig
 from models.heads import PlainLMHead
 from models.losses import IGNORED
-from models.objectives.base import PretrainBatch, refuse_combinations
+from models.objectives.base import PretrainBatch
 from models.objectives.config import ObjectiveConfig
 from models.objectives.masked_lm import LanguageModel
 from models.objectives.masking import num_predictions
@@ -35,16 +35,15 @@ class SpanCorruption(LanguageModel):
 
     head, part = PlainLMHead, "span"
 
-    @classmethod
-    def refuse_misfit(cls, config: ObjectiveConfig, shape: EncoderConfig) -> None:
-        """ValueError for an architecture without a decoder, or whose output matrix would be a table of another width."""
-        if shape.body is not Body.encoder_decoder:
-            raise ValueError(
-                f"pretrain.objective=span_corruption cannot be combined with model.body={shape.body.value}: "
-                "it needs a decoder, as model=t5_full and model=encoder_decoder have one"
-            )
+    @staticmethod
+    def misfits(shape: EncoderConfig) -> dict[str, bool]:
+        """An architecture without a decoder, or whose output matrix would be a table of another width."""
         factorised = shape.tie_masked_lm_head and shape.embedding_width != shape.hidden_size
-        refuse_combinations("objective=span_corruption", {f"embedding_size={shape.embedding_width}": factorised})
+        decoder = "it needs a decoder, as model=t5_full and model=encoder_decoder have one"
+        return {
+            f"body={shape.body.value}: {decoder}": shape.body is not Body.encoder_decoder,
+            f"embedding_size={shape.embedding_width}": factorised,
+        }
 
     def make_batch(self, batch: Batch, seeds: list[int]) -> PretrainBatch:
         """Inputs (B, N) and targets (B, M), each row from its seed alone. ValueError for too few sentinels."""
