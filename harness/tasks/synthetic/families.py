@@ -177,10 +177,6 @@ class AtDistance(Family):
     ONE_GATE = 0.75
     """Best accuracy from one gate: both are open in half of the rows, each one alone in a quarter."""
 
-    def refuse(self, config: GrammarConfig) -> None:
-        if config.distance < 2:
-            raise InputError(f"task.grammar.distance={config.distance} must be at least 2")
-
     def make(self, rng: random.Random, config: GrammarConfig) -> Row:
         """Half of the rows have both gates open, a quarter only the first, a quarter only the second."""
         first, second = rng.choice([(True, True), (True, True), (True, False), (False, True)])
@@ -224,7 +220,7 @@ class Pairs(Family):
     steps = 400
 
     def refuse(self, config: GrammarConfig) -> None:
-        if not 2 <= config.symbols <= len(SYMBOLS):
+        if config.symbols > len(SYMBOLS):
             raise InputError(f"task.grammar.symbols={config.symbols} must be between 2 and {len(SYMBOLS)}")
 
     def make(self, rng: random.Random, config: GrammarConfig) -> Row:
@@ -264,7 +260,7 @@ class Induction(Family):
     """
 
     def refuse(self, config: GrammarConfig) -> None:
-        if config.pairs < 2 or config.pairs % 2:
+        if config.pairs % 2:
             raise InputError(
                 f"task.grammar.pairs={config.pairs} must be even and at least 2: half of the values are of each kind"
             )
@@ -298,9 +294,7 @@ class Brackets(Family):
     steps = 500
 
     def refuse(self, config: GrammarConfig) -> None:
-        if config.pairs < 2:
-            raise InputError(f"task.grammar.pairs={config.pairs} must be at least 2")
-        if not 1 <= config.depth <= config.pairs:
+        if config.depth > config.pairs:
             raise InputError(f"task.grammar.depth={config.depth} must be between 1 and task.grammar.pairs={config.pairs}")
 
     def make(self, rng: random.Random, config: GrammarConfig) -> Row:
@@ -345,12 +339,6 @@ class Needle(Family):
     Full attention reaches it from the pooled token in one layer. A weighted count of words contains it too, but as one word in
     `length`; theory does not say whether that is learned.
     """
-
-    SHORTEST = 16
-
-    def refuse(self, config: GrammarConfig) -> None:
-        if config.length < self.SHORTEST:
-            raise InputError(f"task.grammar.length={config.length} must be at least {self.SHORTEST}")
 
     def make(self, rng: random.Random, config: GrammarConfig) -> Row:
         label = rng.randint(0, 1)
@@ -429,8 +417,6 @@ def generate(config: GrammarConfig, split: str) -> list[Row]:
     family = FAMILIES[config.rule]
     family.refuse(config)
     count = {"train": config.train_examples, "validation": config.validation_examples}[split]
-    if count < 2:
-        raise InputError(f"task.grammar.{split}_examples={count} must be at least 2")
     make = family.make_held_out if split == "validation" else family.make
     rng = random.Random(derive(config.seed, config.rule.value, split))
     return [{"idx": index, **make(rng, config)} for index in range(count)]

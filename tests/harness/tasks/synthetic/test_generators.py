@@ -14,7 +14,6 @@ from harness import paths
 from harness.config.choices import Rule
 from harness.config.schema import GrammarConfig, RunConfig, TokenizerConfig
 from harness.data import tokenizer
-from harness.errors import InputError
 from harness.tasks import prepared
 from harness.tasks.rows import load_table
 from harness.tasks.synthetic.families import (
@@ -202,11 +201,6 @@ def place(row: dict) -> int:
     (found,) = (number for number, tag in enumerate(row["tags"]) if tag)
     assert row["tags"][found] == WordSense.SENSES[row["label"]]
     return found
-
-
-def test_distance_that_leaves_no_room_is_refused():
-    with pytest.raises(InputError, match=r"task\.grammar\.distance=1 must be at least 2"):
-        rows(Rule.distance, distance=1)
 
 
 @pytest.mark.slow
