@@ -3,8 +3,6 @@
 B sequences, T tokens, D features of the input, W features of a query or value, R rank, N adapted parts of a projection.
 """
 
-from collections.abc import Iterator
-
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -85,8 +83,8 @@ def adapt(model: Classifier, options: AdaptationConfig, seed: int = 0) -> None:
 
 def merge(model: nn.Module) -> None:
     """Adds matrices of low rank to the weights that they belong to: the model has its own tensors alone, and none is frozen."""
-    for linear, added in [*_low_rank(model)]:
-        added.merge(linear)
+    for linear in [module for module in model.modules() if hasattr(module, "low_rank")]:
+        linear.low_rank.merge(linear)
         del linear.low_rank
     model.requires_grad_(True)
 
@@ -111,7 +109,3 @@ def _add_low_rank(model: nn.Module, frozen: set[nn.Module], rank: int, seed: int
         if not module.weight.is_meta:
             drawn = torch.rand(module.low_rank.down.shape, generator=generator_of(seed, f"{name}.low_rank"))
             module.low_rank.down.data.copy_(bound * (2 * drawn - 1))
-
-
-def _low_rank(model: nn.Module) -> Iterator[tuple[nn.Linear, LowRank]]:
-    return ((module, module.low_rank) for module in model.modules() if hasattr(module, "low_rank"))

@@ -1,6 +1,6 @@
 """The input of a model. B sequences, T tokens."""
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -28,10 +28,14 @@ class Batch:
 
     def to(self, device: torch.device | str) -> "Batch":
         """A copy of the batch with every tensor on `device`."""
-        moved = {field.name: getattr(self, field.name) for field in fields(self)}
-        return Batch(
-            **{name: value.to(device) if isinstance(value, Tensor | Batch) else value for name, value in moved.items()}
-        )
+        return replace(self, **{name: value.to(device) for name, value in self._tensors()})
+
+    def part(self, rows: slice) -> "Batch":
+        """Some of the texts, padded as they are; `tokens` stays that of all."""
+        return replace(self, **{name: value.part(rows) if name == "second" else value[rows] for name, value in self._tensors()})
+
+    def _tensors(self) -> "list[tuple[str, Tensor | Batch]]":
+        return [(name, value) for name, value in vars(self).items() if isinstance(value, Tensor | Batch)]
 
 
 def as_batch(inputs: Batch | Tensor) -> Batch:

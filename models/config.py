@@ -263,18 +263,19 @@ class EncoderConfig:
             raise ValueError(f"model.position=rotary turns pairs: {sizes} must be even")
 
     def _refuse_impossible_pairs(self) -> None:
-        own_attention = self.position in (Position.disentangled, Position.relative)
+        transformer, disentangled = self.body is Body.transformer, self.position is Position.disentangled
+        own_attention = disentangled or self.position is Position.relative
         windowed = self.attention_window is not None
         shared = self.groups != self.depth
         added_position = self.position in (Position.learned, Position.sinusoidal, Position.none)
         without_attention = self.body in (Body.lstm, Body.static)
         pairs = {
             f"position={self.position.value} and attention_window={self.attention_window}": own_attention and windowed,
-            f"position={self.position.value} and causal=true": self.position is Position.disentangled and self.causal,
+            f"position={self.position.value} and causal=true": disentangled and self.causal,
             f"position={self.position.value} and global_tokens={self.global_tokens}": own_attention
             and bool(self.global_tokens),
             f"qk_norm=true and position={self.position.value}": self.qk_norm and own_attention,
-            f"qk_norm=true and body={self.body.value}": self.qk_norm and self.body is not Body.transformer,
+            f"qk_norm=true and body={self.body.value}": self.qk_norm and not transformer,
             f"global_tokens={self.global_tokens} and attention_window=null": bool(self.global_tokens) and not windowed,
             f"global_tokens={self.global_tokens} and causal=true": bool(self.global_tokens) and self.causal,
             f"global_layer_every={self.global_layer_every} and attention_window=null": (
@@ -283,19 +284,15 @@ class EncoderConfig:
             f"global_layer_every={self.global_layer_every} and num_hidden_groups={self.num_hidden_groups}": (
                 self.global_layer_every is not None and shared
             ),
-            f"mask_decoder=true and position={self.position.value}": (
-                self.mask_decoder and self.position is not Position.disentangled
-            ),
-            f"body={self.body.value} and attention_window={self.attention_window}": (
-                self.body is not Body.transformer and windowed
-            ),
+            f"mask_decoder=true and position={self.position.value}": self.mask_decoder and not disentangled,
+            f"body={self.body.value} and attention_window={self.attention_window}": not transformer and windowed,
             f"body={self.body.value} and num_hidden_groups={self.num_hidden_groups}": (
-                self.body is not Body.transformer and self.num_hidden_groups is not None
+                not transformer and self.num_hidden_groups is not None
             ),
             f"body={self.body.value} and position={self.position.value}": (
                 (without_attention and not added_position) or (self.body is Body.encoder_decoder and own_attention)
             ),
-            f"body={self.body.value} and causal=true": self.body is not Body.transformer and self.causal,
+            f"body={self.body.value} and causal=true": not transformer and self.causal,
             f"body={self.body.value} and gated_feed_forward=true": without_attention and self.gated_feed_forward,
             f"body={self.body.value} and hidden_size={self.hidden_size}": self.body is Body.lstm and self.hidden_size % 2 == 1,
         }

@@ -11,25 +11,22 @@ from functools import partial
 from torch import Tensor, nn
 
 from models.attention.full import full_attention
-from models.attention.products import Context, Heads, heads_detail
+from models.attention.products import Context, Heads, MultiHead
 from models.batch import Batch
-from models.config import Body, EncoderConfig, NormPlace
+from models.config import Body, EncoderConfig
 from models.describe import Column, Layer, Part, parameters_of
-from models.dropout import Dropout
-from models.layers import AttentionBlock, FeedForwardBlock, residual_parts
-from models.norms import make_norm
+from models.layers import AttentionBlock, Block, FeedForwardBlock
 from models.reach import EVERYWHERE
 from models.stack import Stack, layer_parts
 
 
-class CrossAttention(nn.Module):
+class CrossAttention(MultiHead):
     """Every token of the decoder over all real tokens of the encoder."""
 
     def __init__(self, config: EncoderConfig) -> None:
-        super().__init__()
+        super().__init__(config)
         size, width = config.hidden_size, config.attention_width
-        self.num_heads, self.head_size = config.num_attention_heads, config.head_width
-        self.scale, self.dropout = config.product_scale, config.attention_probs_dropout_prob
+        self.scale = config.product_scale
         self.query = nn.Linear(size, width, bias=config.attention_bias)
         self.key_value = nn.Linear(size, 2 * width, bias=config.attention_bias)
         self.output = nn.Linear(width, size, bias=config.attention_bias)
@@ -37,13 +34,9 @@ class CrossAttention(nn.Module):
     def forward(self, hidden: Tensor, encoded: Tensor, mask: Tensor | None) -> Tensor:
         """(B, M, D) of the decoder, (B, N, D) of the encoder, and the encoder's mask -> (B, M, D)."""
         key, value = self.key_value(encoded).chunk(2, dim=-1)
-        query, key, value = (self._split(x) for x in (self.query(hidden), key, value))
-        dropout = self.dropout if self.training else 0.0
-        attended = full_attention(Heads(query, key, value, mask, scale=self.scale, dropout=dropout))
+        query, key, value = (self.split(x) for x in (self.query(hidden), key, value))  # each (B, H, tokens, K)
+        attended = full_attention(Heads(query, key, value, mask, scale=self.scale, dropout=self.dropout))
         return self.output(attended.transpose(1, 2).flatten(2))
-
-    def _split(self, x: Tensor) -> Tensor:
-        return x.unflatten(-1, (self.num_heads, self.head_size)).transpose(1, 2)  # (B, H, T, K)
 
     def flops(self, length: int, encoded: int) -> int:
         """FLOPs of one forward pass of so many tokens over so many of the encoder: projections and products."""
@@ -52,29 +45,18 @@ class CrossAttention(nn.Module):
 
     def part(self) -> Part:
         """With its heads."""
-        detail = heads_detail(self.num_heads, self.head_size)
-        return Part("Attention over the encoder", "cross", detail, parameters_of(self))
+        return Part("Attention over the encoder", "cross", self.heads_detail, parameters_of(self))
 
 
-class CrossAttentionBlock(nn.Module):
-    """Cross-attention with dropout, residual and norm, as in AttentionBlock."""
+class CrossAttentionBlock(Block):
+    """Cross-attention of a layer."""
 
     def __init__(self, config: EncoderConfig) -> None:
-        super().__init__()
-        self.hidden_size, self.pre_norm = config.hidden_size, config.norm_place is NormPlace.pre
-        self.attention = CrossAttention(config)
-        self.norm = make_norm(config, config.hidden_size)
-        self.dropout = Dropout(config.hidden_dropout_prob)
+        super().__init__(config, "attention", CrossAttention(config))
 
     def forward(self, hidden: Tensor, encoded: Tensor, mask: Tensor | None) -> Tensor:
         """(B, M, D) of the decoder, (B, N, D) of the encoder, and the encoder's mask -> (B, M, D)."""
-        if self.pre_norm:
-            return hidden + self.dropout(self.attention(self.norm(hidden), encoded, mask))
-        return self.norm(hidden + self.dropout(self.attention(hidden, encoded, mask)))
-
-    def parts(self) -> tuple[Part, ...]:
-        """From the bottom up."""
-        return residual_parts(self, self.attention.part())
+        return self.added(hidden, self.attention(self.read(hidden), encoded, mask))
 
 
 class Decoder(nn.Module):

@@ -106,7 +106,7 @@ def _keep_layers(weights: Weights, source: EncoderConfig, target: EncoderConfig,
 def _modules(config: EncoderConfig, kind: str) -> int:
     """Distinct modules of a kind in the stack."""
     alone = Sharing.feed_forward if kind == ATTENTIONS else Sharing.attention
-    return config.depth if config.num_hidden_groups is not None and config.sharing is alone else config.groups
+    return config.depth if config.sharing is alone else config.groups
 
 
 def _share(weights: Weights, target: EncoderConfig) -> None:
@@ -189,8 +189,7 @@ def _positions(weights: Weights, source: EncoderConfig, target: EncoderConfig) -
     """A table of other length is cut, or repeated after its first one (arXiv:2004.05150); of another kind, it is dropped."""
     name = f"{EMBEDDINGS}position_embedding.weight"
     if target.position is not source.position:
-        weights.drop([one for one in (name, "encoder.layers.bias", "encoder.layers.relative") if one in weights.state])
-        weights.drop([one for one in weights.state if one.startswith(("encoder.layers.bias.", "encoder.layers.relative."))])
+        weights.drop(one for one in weights.state if one.startswith((name, f"{LAYERS}bias", f"{LAYERS}relative")))
         return
     rows = target.max_position_embeddings
     if name not in weights.state or rows == source.max_position_embeddings:

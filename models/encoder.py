@@ -31,7 +31,7 @@ class Embeddings(nn.Module):
     def __init__(self, config: EncoderConfig) -> None:
         super().__init__()
         width = config.embedding_width
-        self.offset, self.longest = config.position_offset, config.max_position_embeddings - config.position_offset
+        self.offset, self.longest = config.position_offset, config.longest_text
         self.scale = config.token_scale
         self.sinusoidal = config.position is Position.sinusoidal
         self.token_embedding = nn.Embedding(config.vocab_size, width, padding_idx=config.pad_token_id)
@@ -60,19 +60,14 @@ class Embeddings(nn.Module):
 
     def _positions(self, batch: Batch) -> Tensor | None:
         """(T, E) or (B, T, E)."""
-        T = batch.input_ids.shape[1]
         if self.position_embedding is not None:
-            if batch.position_ids is None:
-                if self.longest < T:
-                    raise ValueError(f"{T} tokens are more than model.max_position_embeddings={self.longest} holds")
-                return self.position_embedding.weight[self.offset : self.offset + T]
-            return self.position_embedding(batch.position_ids + self.offset)
-        if self.sinusoidal:
-            width, device = self.token_embedding.embedding_dim, batch.input_ids.device
-            longest = T if batch.position_ids is None else self.longest
-            table = sinusoids(longest, width, device)
-            return table if batch.position_ids is None else table[batch.position_ids]
-        return None
+            return looked_up(self.position_embedding, batch, self.offset)
+        if not self.sinusoidal:
+            return None
+        width, device = self.token_embedding.embedding_dim, batch.input_ids.device
+        if batch.position_ids is None:
+            return sinusoids(batch.input_ids.shape[1], width, device)
+        return sinusoids(self.longest, width, device)[batch.position_ids]
 
     def flops(self, length: int) -> int:
         """FLOPs of one forward pass over one text: the projection alone multiplies."""
@@ -103,6 +98,16 @@ class Embeddings(nn.Module):
             sizes = f"{width:,} → {self.projection.out_features:,}"
             parts.append(Part("Embedding projection", "embedding", sizes, parameters_of(self.projection)))
         return tuple(parts)
+
+
+def looked_up(table: nn.Embedding, batch: Batch, offset: int = 0) -> Tensor:
+    """(T, E) or (B, T, E) rows of a table of positions that begins at `offset`; ValueError for a text longer than it."""
+    T, longest = batch.input_ids.shape[1], table.num_embeddings - offset
+    if batch.position_ids is not None:
+        return table(batch.position_ids + offset)
+    if longest < T:
+        raise ValueError(f"{T} tokens are more than model.max_position_embeddings={longest} holds")
+    return table.weight[offset : offset + T]
 
 
 BODIES = {Body.transformer: Stack, Body.encoder_decoder: EncoderDecoder, Body.lstm: Recurrent, Body.static: Static}

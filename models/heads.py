@@ -1,5 +1,7 @@
 """The heads above an encoder. B sequences, T tokens, D hidden, C outputs."""
 
+from typing import ClassVar
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -129,21 +131,30 @@ class PlainLMHead(nn.Module):
         return 2 * self.output.weight.numel()
 
 
-class SequenceClassifier(nn.Module):
-    """Encoder, pooler and one linear output; a single output is a regression."""
+class _WithOutput(nn.Module):
+    """Encoder and one linear output, on texts or on tokens. Abstract."""
+
+    pools: ClassVar[bool]
 
     def __init__(self, config: EncoderConfig, num_outputs: int) -> None:
         super().__init__()
         self.encoder = Encoder(config)
-        self.pooler = Pooler(config)
-        self.dropout = _dropout(config)
+        self.pooler = Pooler(config) if self.pools else None
+        own = config.classifier_dropout
+        self.dropout = Dropout(config.hidden_dropout_prob if own is None else own)
         self.head = nn.Linear(config.hidden_size, num_outputs, bias=config.classifier_bias)
         self.register_buffer("class_weights", None, persistent=False)  # (C,) of the loss
 
     def forward(self, inputs: Batch | Tensor) -> Tensor:
-        """Batch, or (B, T) ids without padding -> (B, C) logits or (B, 1) scores."""
+        """Batch, or (B, T) ids without padding -> what `of_hidden` gives."""
         batch = as_batch(inputs)
         return self.of_hidden(self.encoder(batch), batch)
+
+
+class SequenceClassifier(_WithOutput):
+    """Encoder, pooler and one linear output: (B, C) logits, or (B, 1) scores of a regression."""
+
+    pools = True
 
     def of_hidden(self, hidden: Tensor, batch: Batch) -> Tensor:
         """(B, T, D) of the last layer -> (B, C)."""
@@ -166,20 +177,10 @@ class SequenceClassifier(nn.Module):
         return (*self.pooler.parts(), _classifier_part("Classifier", self.head))
 
 
-class TokenClassifier(nn.Module):
-    """Encoder and one linear output on every token; two outputs that are read as start and end of a span are `span_loss`'s."""
+class TokenClassifier(_WithOutput):
+    """Encoder and one linear output on every token: (B, T, C) logits; start and end of a span are `span_loss`'s."""
 
-    def __init__(self, config: EncoderConfig, num_outputs: int) -> None:
-        super().__init__()
-        self.encoder = Encoder(config)
-        self.pooler = None
-        self.dropout = _dropout(config)
-        self.head = nn.Linear(config.hidden_size, num_outputs, bias=config.classifier_bias)
-        self.register_buffer("class_weights", None, persistent=False)  # (C,) of the loss
-
-    def forward(self, inputs: Batch | Tensor) -> Tensor:
-        """Batch, or (B, T) ids without padding -> (B, T, C) logits."""
-        return self.of_hidden(self.encoder(inputs), as_batch(inputs))
+    pools = False
 
     def of_hidden(self, hidden: Tensor, batch: Batch) -> Tensor:
         """(B, T, D) of the last layer -> (B, T, C)."""
@@ -236,10 +237,6 @@ def span_scores(logits: Tensor, mask: Tensor | None) -> Tensor:
     """(B, T, 2) logits and the (B, T) mask of real tokens -> (2 B, T), minus infinity where a token is padding."""
     scores = logits.float() if mask is None else logits.float().masked_fill(~mask[..., None], float("-inf"))
     return scores.transpose(1, 2).flatten(0, 1)
-
-
-def _dropout(config: EncoderConfig) -> Dropout:
-    return Dropout(config.hidden_dropout_prob if config.classifier_dropout is None else config.classifier_dropout)
 
 
 def on_meta(config: EncoderConfig, num_outputs: int, head: type[Classifier] = SequenceClassifier) -> Classifier:

@@ -34,16 +34,16 @@ def refuse_unread(config: EncoderConfig, changed: Iterable[str]) -> None:
         missing = unmet(config, key) if key in NEEDS else {}
         if missing:
             reasons = " and ".join(_reason(other, values, getattr(config, other)) for other, values in missing.items())
-            raise ValueError(f"model.{key}={_typed(getattr(config, key))} is read by nothing in this model: it needs {reasons}")
+            raise ValueError(f"model.{key}={typed(getattr(config, key))} is read by nothing in this model: it needs {reasons}")
 
 
 def _reason(key: str, allowed: Any, now: object) -> str:
     if allowed is NOT_NULL:
         return f"a model.{key} (now null)"
-    return f"model.{key}={' or '.join(sorted(map(_typed, allowed)))} (now {_typed(now)})"
+    return f"model.{key}={' or '.join(sorted(map(typed, allowed)))} (now {typed(now)})"
 
 
-def _typed(value: object) -> str:
+def typed(value: object) -> str:
     """As on the command line."""
     if isinstance(value, Enum):
         return str(value.value)

@@ -54,58 +54,54 @@ class FeedForward(nn.Module):
         return Part("Gated feed-forward" if self.gated else "Feed-forward", "feed_forward", detail, parameters_of(self))
 
 
-def residual_parts(block: nn.Module, main: Part) -> tuple[Part, ...]:
-    """Drawn parts of a block around `main`, from the bottom up."""
-    norm = norm_parts(block.norm)
-    if block.pre_norm:
-        return (*norm, main, Part("Add", "norm", residual=2 + len(norm)))
-    return (main, *(replace(part, title=f"Add, {part.title}", residual=2) for part in norm))
+class Block(nn.Module):
+    """What a layer computes in one step, with dropout, residual and norm: after the sum (arXiv:1706.03762) or before the step
+    (arXiv:2002.04745). Abstract."""
+
+    def __init__(self, config: EncoderConfig, name: str, step: nn.Module, normed: bool = True) -> None:
+        super().__init__()
+        self.name, self.pre_norm = name, config.norm_place is NormPlace.pre
+        self.add_module(name, step)
+        self.norm = make_norm(config, config.hidden_size) if normed else nn.Identity()
+        self.dropout = Dropout(config.hidden_dropout_prob)
+
+    def read(self, hidden: Tensor) -> Tensor:
+        """(B, T, D) -> what the step reads, (B, T, D)."""
+        return self.norm(hidden) if self.pre_norm else hidden
+
+    def added(self, hidden: Tensor, step: Tensor) -> Tensor:
+        """The residual and what the step gives, both (B, T, D) -> (B, T, D)."""
+        total = hidden + self.dropout(step)
+        return total if self.pre_norm else self.norm(total)
+
+    def parts(self) -> tuple[Part, ...]:
+        """From the bottom up."""
+        norm, step = norm_parts(self.norm), self.get_submodule(self.name).part()
+        if self.pre_norm:
+            return (*norm, step, Part("Add", "norm", residual=2 + len(norm)))
+        return (step, *(replace(part, title=f"Add, {part.title}", residual=2) for part in norm))
 
 
-class AttentionBlock(nn.Module):
-    """Attention with dropout, residual and norm: after the sum (arXiv:1706.03762) or before it (arXiv:2002.04745)."""
+class AttentionBlock(Block):
+    """Attention of a layer."""
 
     def __init__(self, config: EncoderConfig, layer: int = 0) -> None:
-        super().__init__()
-        self.hidden_size, self.pre_norm = config.hidden_size, config.norm_place is NormPlace.pre
-        self.attention = make_attention(config, layer)
-        self.norm = make_norm(config, config.hidden_size) if layer or config.norms_first_layer else nn.Identity()
-        self.dropout = Dropout(config.hidden_dropout_prob)
+        super().__init__(config, "attention", make_attention(config, layer), bool(layer) or config.norms_first_layer)
 
     def forward(self, hidden: Tensor, context: Context, query: Tensor | None = None) -> Tensor:
         """(B, T, D) -> (B, T, D); with `query`, (B, T, D), that attends to `hidden` in its place, where attention takes one."""
-        if query is not None:
-            return self._of_query(hidden, context, query)
-        if self.pre_norm:
-            return hidden + self.dropout(self.attention(self.norm(hidden), context))
-        return self.norm(hidden + self.dropout(self.attention(hidden, context)))
-
-    def _of_query(self, hidden: Tensor, context: Context, query: Tensor) -> Tensor:
-        if self.pre_norm:
-            return query + self.dropout(self.attention(self.norm(hidden), context, self.norm(query)))
-        return self.norm(query + self.dropout(self.attention(hidden, context, query)))
-
-    def parts(self) -> tuple[Part, ...]:
-        """From the bottom up."""
-        return residual_parts(self, self.attention.part())
+        read = self.read(hidden)
+        if query is None:
+            return self.added(hidden, self.attention(read, context))
+        return self.added(query, self.attention(read, context, self.read(query)))
 
 
-class FeedForwardBlock(nn.Module):
-    """Feed-forward with dropout, residual and norm, as in AttentionBlock."""
+class FeedForwardBlock(Block):
+    """Feed-forward of a layer."""
 
     def __init__(self, config: EncoderConfig) -> None:
-        super().__init__()
-        self.hidden_size, self.pre_norm = config.hidden_size, config.norm_place is NormPlace.pre
-        self.feed_forward = FeedForward(config)
-        self.norm = make_norm(config, config.hidden_size)
-        self.dropout = Dropout(config.hidden_dropout_prob)
+        super().__init__(config, "feed_forward", FeedForward(config))
 
     def forward(self, hidden: Tensor) -> Tensor:
         """(B, T, D) -> (B, T, D)."""
-        if self.pre_norm:
-            return hidden + self.dropout(self.feed_forward(self.norm(hidden)))
-        return self.norm(hidden + self.dropout(self.feed_forward(hidden)))
-
-    def parts(self) -> tuple[Part, ...]:
-        """From the bottom up."""
-        return residual_parts(self, self.feed_forward.part())
+        return self.added(hidden, self.feed_forward(self.read(hidden)))

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from models.attention.products import Context
 from models.batch import Batch
 from models.config import EncoderConfig, Position
-from models.encoder import Encoder
+from models.encoder import Encoder, looked_up
 from models.layers import AttentionBlock, FeedForwardBlock
 
 PASSES = 2
@@ -31,19 +31,10 @@ class MaskDecoder(nn.Module):
         """(B, T, D) that the last layer reads -> (B, T, D); ValueError for a text longer than the table."""
         stack = encoder.layers
         context, blocks = stack.context(batch), stack.execution_order()[-1]
-        query = keys + self._positions(batch)
+        query = keys + looked_up(self.position_embedding, batch)
         for _ in range(PASSES):
             query = stack.through(partial(_one_pass, blocks, context, keys), query)
         return query if stack.norm is None else stack.norm(query)
-
-    def _positions(self, batch: Batch) -> Tensor:
-        """(T, D) or (B, T, D)."""
-        T, longest = batch.input_ids.shape[1], self.position_embedding.num_embeddings
-        if batch.position_ids is not None:
-            return self.position_embedding(batch.position_ids)
-        if longest < T:
-            raise ValueError(f"{T} tokens are more than model.max_position_embeddings={longest} holds")
-        return self.position_embedding.weight[:T]
 
     def flops(self, encoder: Encoder, length: int) -> int:
         """FLOPs of one text."""

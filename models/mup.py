@@ -10,6 +10,7 @@ from torch import nn
 
 from models.config import Body, EncoderConfig, Init, Position
 from models.heads import MaskedLMHead
+from models.objectives.base import refuse_combinations
 
 POWERS = {
     "input": (0.0, 0.0),  # tables, biases, norms: they read something whose size does not grow
@@ -52,13 +53,11 @@ def scale_initial_values(model: nn.Module, wider: float) -> None:
 
 def refuse_misfit(shape: EncoderConfig) -> None:
     """ValueError naming the first key with which the roles of the tensors are not those of this module."""
-    misfits = {
+    refused = {
         f"body={shape.body.value}": shape.body is not Body.transformer,
         f"position={shape.position.value}": shape.position in (Position.disentangled, Position.relative),
         f"embedding_size={shape.embedding_size}": shape.embedding_size not in (None, shape.hidden_size),
         "embedding_scale=true, which grows with width": shape.token_scale != 1,
         f"init={shape.init.value}": shape.init is Init.small_embeddings,
     }
-    for pair, holds in misfits.items():
-        if holds:
-            raise ValueError(f"pretrain.mup_base_width cannot be combined with model.{pair}")
+    refuse_combinations("mup_base_width", refused)

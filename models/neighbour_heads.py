@@ -40,7 +40,8 @@ def look_at_neighbours(encoder: Encoder, seed: int) -> bool:
     sets = min(heads, width // 2 // pairs)  # of frequencies: heads take one after the other and then again
     frequencies = _frequencies(sets, pairs, seed)
     deviation = encoder.embeddings.token_embedding.weight.std()
-    directions = _orthogonal(width, seed)[: 2 * sets * pairs]  # (2 S P, E)
+    normal = torch.randn(width, width, generator=generator_of(seed, "neighbour_heads.directions"))
+    directions = torch.linalg.qr(normal).Q[: 2 * sets * pairs]  # (2 S P, E), random and orthonormal
     angles = torch.arange(len(table.weight))[:, None] * frequencies.flatten()  # (positions, S P)
     rest = math.sqrt(width / len(directions))  # features that carry no sine or cosine
     longer = math.sqrt(size // 2 / pairs)  # fewer pairs stand out less among the features of tokens
@@ -49,7 +50,9 @@ def look_at_neighbours(encoder: Encoder, seed: int) -> bool:
 
     scale = size**-0.5 if attention.scale is None else attention.scale
     gain = math.sqrt(STRENGTH / (pairs * scale)) / rest
-    reader = (directions @ _unprojected(encoder)).view(sets, 2 * pairs, -1)  # from the input of attention to sines and cosines
+    projection = encoder.embeddings.projection  # undone: from the input of attention to the sum of token and position vectors
+    unprojected = torch.eye(width) if projection is None else torch.linalg.pinv(projection.weight)  # (E, D)
+    reader = (directions @ unprojected).view(sets, 2 * pairs, -1)  # from there to sines and cosines
     query, key, _ = attention.query_key_value.weight.view(3, heads, size, -1)
     distances = [distance for distance in DISTANCES if distance < 0 or not attention.causal]
     for head in range(heads):
@@ -66,22 +69,8 @@ def _frequencies(sets: int, pairs: int, seed: int) -> Tensor:
     return math.pi * (torch.arange(pairs) + draws) / pairs
 
 
-def _orthogonal(size: int, seed: int) -> Tensor:
-    """(size, size) rows are random orthonormal directions."""
-    normal = torch.randn(size, size, generator=generator_of(seed, "neighbour_heads.directions"))
-    return torch.linalg.qr(normal).Q
-
-
 def _turned(rows: Tensor, angles: Tensor) -> Tensor:
     """(2 P, D) that read sin x and cos x -> (2 P, D) that read sin (x + angle) and cos (x + angle)."""
     sine, cosine = rows[0::2], rows[1::2]
     turn, keep = angles.sin()[:, None], angles.cos()[:, None]
     return torch.stack([keep * sine + turn * cosine, keep * cosine - turn * sine], dim=1).flatten(0, 1)
-
-
-def _unprojected(encoder: Encoder) -> Tensor:
-    """(E, D): from the input of the first layer to the sum of token and position vectors; the projection's inverse."""
-    projection = encoder.embeddings.projection
-    if projection is None:
-        return torch.eye(encoder.embeddings.token_embedding.embedding_dim)
-    return torch.linalg.pinv(projection.weight)

@@ -11,20 +11,22 @@ BUCKETS = 32
 """Buckets of distance where the config names no number (arXiv:1910.10683)."""
 
 
+def frequencies(width: int, device: torch.device | None, base: float = 10000.0) -> Tensor:
+    """(W / 2,) radians a token, falling from 1 to nearly 1 / base (arXiv:1706.03762, section 3.5)."""
+    return base ** (-torch.arange(0, width, 2, dtype=torch.float32, device=device) / width)
+
+
 def sinusoids(length: int, width: int, device: torch.device | None = None) -> Tensor:
-    """(T, width): sine of falling frequencies at even features, cosine at odd ones (arXiv:1706.03762, section 3.5)."""
-    places = torch.arange(length, dtype=torch.float32, device=device)[:, None]
-    frequencies = 10000.0 ** (-torch.arange(0, width, 2, dtype=torch.float32, device=device) / width)
+    """(T, width): sines at even features, cosines at odd ones."""
+    angles = torch.arange(length, dtype=torch.float32, device=device)[:, None] * frequencies(width, device)
     table = torch.zeros(length, width, device=device)
-    table[:, 0::2] = (places * frequencies).sin()
-    table[:, 1::2] = (places * frequencies).cos()[:, : width // 2]
+    table[:, 0::2], table[:, 1::2] = angles.sin(), angles.cos()[:, : width // 2]
     return table
 
 
 def rotation(positions: Tensor, head_size: int, theta: float) -> tuple[Tensor, Tensor]:
     """(T,) or (B, T) positions -> cosines and sines, each (..., T, K) (arXiv:2104.09864)."""
-    frequencies = theta ** (-torch.arange(0, head_size, 2, dtype=torch.float32, device=positions.device) / head_size)
-    angles = positions[..., None].float() * frequencies
+    angles = positions[..., None].float() * frequencies(head_size, positions.device, theta)
     angles = torch.cat([angles, angles], dim=-1)
     return angles.cos(), angles.sin()
 

@@ -85,13 +85,12 @@ class Recurrent(nn.Module):
 
     def columns(self) -> tuple[Column, ...]:
         """Both directions of a layer are one part."""
-        return (Column(layers=tuple(Layer(directions, _layer_part(directions)) for directions in self.execution_order())),)
-
-
-def _layer_part(directions: tuple[Direction, Direction]) -> tuple[Part, ...]:
-    one = directions[0]
-    detail = f"{one.input_size:,} → {one.hidden_size:,} each, from the first token on and from the last one back"
-    return (Part("Two LSTM directions, joined", "recurrent", detail, sum(map(parameters_of, directions))),)
+        layers, title = [], "Two LSTM directions, joined"
+        for directions in self.execution_order():
+            sizes = f"{directions[0].input_size:,} → {directions[0].hidden_size:,} each"
+            detail = f"{sizes}, from the first token on and from the last one back"
+            layers.append(Layer(directions, (Part(title, "recurrent", detail, sum(map(parameters_of, directions))),)))
+        return (Column(layers=tuple(layers)),)
 
 
 def orders(batch: Batch) -> tuple[Tensor, Tensor]:

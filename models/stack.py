@@ -65,13 +65,13 @@ class Stack(nn.Module):
 
     def context(self, batch: Batch) -> Context:
         """What every attention of one forward pass reads beside the hidden states."""
-        if self.config.position is Position.relative:
-            return relative_context(batch, self.config)
+        config = self.config
+        if config.position is Position.relative:
+            return relative_context(batch, config)
         context = Context(mask=batch.attention_mask, bias=self.bias, token_types=batch.token_type_ids)
         if self.relative is not None:
             context.relative, context.relative_rows = self.relative(batch.input_ids.shape[1])
-        if self.config.position is Position.rotary:
-            config = self.config
+        if config.position is Position.rotary:
             places = torch.arange(batch.input_ids.shape[1], device=batch.input_ids.device)
             places = places if batch.position_ids is None else batch.position_ids
             context.rotation = rotation(places, config.head_width, config.rotary_theta)
@@ -97,12 +97,10 @@ class Stack(nn.Module):
     def columns(self) -> tuple[Column, ...]:
         """The encoder's column of layers, for drawing."""
         layers = tuple(Layer(blocks, layer_parts(blocks)) for blocks in self.execution_order())
-        return (Column(self._position_parts(), layers, norm_parts(self.norm)),)
-
-    def _position_parts(self) -> tuple[Part, ...]:
         parameters = parameters_of(self.bias) + parameters_of(self.relative)
         detail = f"{self.config.position.value}, beside the hidden states"
-        return (Part("Positions read by every layer", "embedding", detail, parameters),) if parameters else ()
+        positions = (Part("Positions read by every layer", "embedding", detail, parameters),) if parameters else ()
+        return (Column(positions, layers, norm_parts(self.norm)),)
 
 
 def layer_parts(blocks: Sequence[nn.Module]) -> tuple[Part, ...]:

@@ -63,7 +63,7 @@ class Shapes:
 
     def flops(self, choices: str, length: int, training: bool) -> flops.OfParts:
         """Counted over one text of T tokens."""
-        return flops.of_parts(self.config(choices).model, OUTPUTS, length, training)
+        return flops.of_parts(flops.Shape(self.config(choices).model, OUTPUTS, 1, length), training)
 
 
 def _objective(config: RunConfig) -> Objective:
@@ -221,7 +221,7 @@ def _training_memory(reading: claims.TrainingMemory, tools: Instruments) -> Meas
     points = []
     for length in reading.lengths:
         for batch_size in reading.batch_sizes:
-            shape = memory_formula.Shape(config, OUTPUTS, batch_size, length)
+            shape = flops.Shape(config, OUTPUTS, batch_size, length)
             value = getattr(memory_formula.parts(shape, hardware, checkpointing=False), reading.part.value)
             if value is None:
                 return Measured(

@@ -128,7 +128,7 @@ def costs(config: RunConfig, model: EncoderConfig, length: int) -> tuple[int, in
     The bytes are None where there is no formula.
     """
     shape = replace(subject.step_shape(config, config.measure.batch_size), config=model, length=length)
-    forward = flops.counted(model, shape.num_outputs, 1, length, False, shape.head)
+    forward = flops.counted(replace(shape, batch_size=1), backward=False)
     return forward, memory_formula.parts(shape, HardwareConfig(), config.finetune.activation_checkpointing).total
 
 

@@ -46,13 +46,13 @@ class GrammarConfig:
     """A generated data set; read in `harness/tasks/synthetic/`."""
 
     rule: Rule = Rule.bag  # what decides the label
-    train_examples: int = number(1000, at_least=1)  # rows to train on
-    validation_examples: int = number(500, at_least=1)  # rows to score
-    distance: int = number(20, at_least=1)  # tokens between the two words of the rule `distance`
-    symbols: int = number(4, at_least=1)  # words that `pairs` matches, or that are keys in `induction`
-    pairs: int = number(4, at_least=1)  # of key and value in `induction`, of opening and closing bracket in `brackets`
+    train_examples: int = number(1000, at_least=2)  # rows to train on
+    validation_examples: int = number(500, at_least=2)  # rows to score
+    distance: int = number(20, at_least=2)  # tokens between the two words of the rule `distance`
+    symbols: int = number(4, at_least=2)  # words that `pairs` matches, or that are keys in `induction`
+    pairs: int = number(4, at_least=2)  # of key and value in `induction`, of opening and closing bracket in `brackets`
     depth: int = number(3, at_least=1)  # of nesting in `brackets`
-    length: int = number(480, at_least=1)  # words of a document of `needle`
+    length: int = number(480, at_least=16)  # words of a document of `needle`
     seed: int = number(0, at_least=0, limit=LARGEST_SEED)  # of the rows
 
 
@@ -116,9 +116,7 @@ class CorpusConfig:
     subset: str = ""  # configuration of the data set
     train_split: str = "train"  # split of the data set that is trained on
     validation_split: str | None = "validation"  # None: validation_share of the documents is held out
-    validation_share: float = number(
-        0.02, at_least=0, at_most=1
-    )  # share of the documents that is held out, where nothing else is
+    validation_share: float = number(0.02, above=0, below=1)  # share of the documents that is held out, where nothing else is
     text: str = "text"  # column
     document: str = ""  # column that is the same for all rows of a document; empty: each row is a document
     heading: str = ""  # pattern of a row that begins a document

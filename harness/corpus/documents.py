@@ -22,7 +22,6 @@ def documents(config: RunConfig, split: str) -> Iterator[str]:
     without documents.
     """
     corpus = config.corpus
-    refuse_impossible(corpus)
     limit = corpus.train_documents if split == "train" else None
     text = None
     shuffles = corpus.shuffled_words and split == "train"
@@ -38,16 +37,6 @@ def _shuffled(line: str) -> str:
     for words in sentences:
         random.Random(" ".join(words)).shuffle(words)
     return " ".join(word for words in sentences for word in words)
-
-
-def refuse_impossible(corpus: CorpusConfig) -> None:
-    """InputError for an invalid value."""
-    if not 0 < corpus.validation_share < 1:
-        raise InputError(f"corpus.validation_share={corpus.validation_share} must be above 0 and below 1")
-    for key in ("train_documents", "documents"):
-        value = getattr(corpus, key)
-        if value is not None and value < 1:
-            raise InputError(f"corpus.{key}={value} must be at least 1")
 
 
 def held_out(text: str, share: float) -> bool:

@@ -73,10 +73,6 @@ def _document(rng: random.Random) -> str:
     return "\n".join(" ".join(part) for part in (sentences[:middle], sentences[middle:]))
 
 
-def _plural(noun: str) -> str:
-    return IRREGULAR.get(noun, f"{noun}s")
-
-
 def _bare(verb: str) -> str:
     """The verb after a plural: sees -> see, passes -> pass."""
     return verb[:-2] if verb.endswith(("sses", "ches")) else verb[:-1]
@@ -86,7 +82,8 @@ def _noun(rng: random.Random, noun: str) -> tuple[str, bool]:
     """The noun with its article, and whether it is plural."""
     many = rng.random() < 0.4
     article = rng.choice(["the", "these"] if many else ["the", "this", "an" if noun[0] in "aeiou" else "a"])
-    return f"{article} {_plural(noun) if many else noun}", many
+    plural = IRREGULAR.get(noun, f"{noun}s")
+    return f"{article} {plural if many else noun}", many
 
 
 def _subject(rng: random.Random, noun: str) -> tuple[str, bool]:

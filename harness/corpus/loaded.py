@@ -1,15 +1,11 @@
 """Documents of a data set, read in batches of rows: from the hub, or from a local folder with the layout of the hub."""
 
 import re
-import tempfile
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 from harness.config.choices import DataSource
 from harness.config.schema import CorpusConfig, RunConfig
-from harness.data import hub
-from harness.data.files import torn_parquet
-from harness.data.sources import local_folder, unloadable
+from harness.data.sources import Source, library, local_folder
 from harness.errors import InputError, unknown
 
 BATCH_ROWS = 1000
@@ -75,44 +71,11 @@ def _rows(config: RunConfig, split: str) -> Iterator[tuple[str, object]]:
 
 def _batches(config: RunConfig, split: str, where: str) -> Iterator[dict[str, list]]:
     """Batches of rows; a local folder is streamed, a data set of the hub is downloaded once and memory-mapped."""
-    import datasets  # takes 1 s, and prepared data does not need it
-
-    hub.silence(datasets)
-    corpus, local = config.corpus, config.data.source is DataSource.local
-    path, name = (
-        _path(config),
-        corpus.validation_split if split == "validation" and corpus.validation_split else corpus.train_split,
-    )
-    if not local:
-        hub.refuse_unreachable(datasets, path, where)
-    with tempfile.TemporaryDirectory() as empty:  # the library's cache does not notice changed local files
-        cache = empty if local else None
-        try:
-            rows = datasets.load_dataset(path, corpus.subset or None, split=name, streaming=local, cache_dir=cache)
-            batches = iter(rows.iter(BATCH_ROWS))
-            while (batch := next(batches, None)) is not None:
-                yield batch
-        except unloadable(datasets) as error:
-            raise _load_error(config, where, path, error) from error
-
-
-def _path(config: RunConfig) -> str:
-    """First argument of `load_dataset`; InputError when the name or the folder is missing."""
-    corpus = config.corpus
-    if config.data.source is DataSource.hub:
-        if not corpus.hub:
-            raise InputError(f"corpus {corpus.name!r} has no name on the hub (corpus.hub): use data=local data.root=FOLDER")
-        return corpus.hub
-    return local_folder(config.data, corpus.folder, "corpus.folder")
-
-
-def _load_error(config: RunConfig, where: str, path: str, error: Exception) -> InputError:
-    """The error for a data set that cannot be loaded: names the corrupt file if there is one, else the loader's reason."""
-    reason = " ".join(str(error.__cause__ or error).split())
-    if config.data.source is DataSource.local:
-        torn = torn_parquet(Path(path))
-        if torn:
-            return InputError(f"{where}: {torn} is not a readable parquet file; restore it or change data.root")
-    elif hub.is_out_of_reach(error):
-        return hub.unreachable(path, where)
-    return InputError(f"{where}: {path!r} with corpus.subset={config.corpus.subset!r} cannot be loaded: {reason}")
+    corpus, is_hub = config.corpus, config.data.source is DataSource.hub
+    if is_hub and not corpus.hub:
+        raise InputError(f"corpus {corpus.name!r} has no name on the hub (corpus.hub): use data=local data.root=FOLDER")
+    path = corpus.hub if is_hub else local_folder(config.data, corpus.folder, "corpus.folder")
+    name = corpus.validation_split if split == "validation" and corpus.validation_split else corpus.train_split
+    with library(Source(path, corpus.subset or None, where, cached=is_hub, key="corpus.subset")) as (datasets, cache):
+        rows = datasets.load_dataset(path, corpus.subset or None, split=name, streaming=not is_hub, cache_dir=cache)
+        yield from rows.iter(BATCH_ROWS)

@@ -91,19 +91,12 @@ class Sequences:
     """
 
     def __init__(self, corpus: Corpus, split: str, length: int, pairs: PairKind | None, seed: int) -> None:
-        if length < 8:
-            raise InputError(f"pretrain.length={length} must be at least 8")
         self.length, self.seed = length, seed
         self._source = _Pairs(corpus, split, length, pairs, seed) if pairs else _Windows(corpus, split, length)
         self._shuffled: tuple[tuple[int, int], np.ndarray] | None = None
 
     def __len__(self) -> int:
         return len(self._source)
-
-    @property
-    def left_out(self) -> int:
-        """Documents that are too short for a pair."""
-        return self._source.left_out
 
     def chosen(self, position: int, count: int) -> tuple[np.ndarray, np.ndarray]:
         """Numbers and epochs, both (count,) int64, of `count` sequences from this position of the endless order."""
@@ -113,6 +106,11 @@ class Sequences:
             here = epochs == epoch
             ids[here] = self._ordered(int(epoch), within[here])
         return ids, epochs
+
+    def first(self, most: int, size: int) -> list[np.ndarray]:
+        """Numbers of the first sequences, at most so many, in batches of this size."""
+        count = min(most, len(self))
+        return [np.arange(start, min(count, start + size)) for start in range(0, count, size)]
 
     def _ordered(self, epoch: int, within: np.ndarray) -> np.ndarray:
         """Numbers of the sequences at ascending positions of one epoch."""
@@ -142,8 +140,6 @@ class Sequences:
 
 class _Windows:
     """Consecutive windows of the stream, across the boundaries of documents."""
-
-    left_out = 0
 
     def __init__(self, corpus: Corpus, split: str, length: int) -> None:
         self._corpus, self._tokens = corpus, length - 2
@@ -184,10 +180,9 @@ class _Pairs:
         self._corpus, self._kind, self._seed, self._tokens = corpus, kind, seed, length - 3
         self._stream, self._starts = corpus.stream(split), corpus.starts(split)
         windows = np.diff(self._starts) // self._tokens
-        self.left_out = int((windows == 0).sum())
         self._first = np.concatenate([[0], np.cumsum(windows)])  # (documents + 1,) number of each document's first window
         needed = 2 if kind is PairKind.next else 1
-        if len(windows) - self.left_out < needed:
+        if np.count_nonzero(windows) < needed:
             raise InputError(
                 f"pretrain.length={length}: {needed} or more documents of the {split} text must have {self._tokens} tokens, "
                 f"the longest has {int(np.diff(self._starts).max())}: reduce it or add longer documents"

@@ -85,23 +85,19 @@ def _refuse_other_bytes(path: Path, where: str, key: str) -> None:
 def _lines_of_json(path: Path, where: str, key: str) -> list[int]:
     mistakes, lines = Mistakes(), [(number, line) for number, line in _lines(path) if line.strip()]
     for number, line in lines:
+        try:
+            row = json.loads(line.decode("utf-8-sig" if number == 1 else "utf-8"))
+        except json.JSONDecodeError as error:
+            wrong = f"not JSON ({error.msg} at column {error.colno})"
+        except RecursionError:
+            wrong = "lists or objects are nested too deep"
+        except ValueError:
+            wrong = f"a number has more than {sys.get_int_max_str_digits():,} digits"
+        else:
+            wrong = "" if isinstance(row, dict) else f"expected an object, got {line[:40]!r}"
         with mistakes.collected():
-            try:
-                row = json.loads(line.decode("utf-8-sig" if number == 1 else "utf-8"))
-            except json.JSONDecodeError as error:
-                reason = f"{error.msg} at column {error.colno}"
-                raise InputError(f"{where}, line {number}: not JSON ({reason}); fix the file of {key}") from error
-            except RecursionError as error:
-                raise InputError(
-                    f"{where}, line {number}: lists or objects are nested too deep; fix the file of {key}"
-                ) from error
-            except ValueError as error:
-                digits = sys.get_int_max_str_digits()
-                raise InputError(
-                    f"{where}, line {number}: a number has more than {digits:,} digits; fix the file of {key}"
-                ) from error
-            if not isinstance(row, dict):
-                raise InputError(f"{where}, line {number}: expected an object, got {line[:40]!r}; fix the file of {key}")
+            if wrong:
+                raise InputError(f"{where}, line {number}: {wrong}; fix the file of {key}")
     mistakes.refuse()
     return [number for number, _ in lines]
 

@@ -1,11 +1,13 @@
 """The data set of a task, loaded by `datasets`: from the hub, a local folder with its layout, or the user's own files."""
 
+import contextlib
 import difflib
 import glob
 import itertools
 import os
 import re
 import tempfile
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
@@ -23,7 +25,10 @@ EVERY = "*"
 """Value of `task.subset`: all configurations of the data set, one after the other."""
 
 OWN_SPLITS = ("train", "validation", "test")
-"""Splits with a key `task.SPLIT_file`."""
+"""Splits with keys `task.SPLIT_file` and `task.SPLIT_split`."""
+
+MORE = "task.more_validation or task.more_submission"
+"""Where the other splits are named."""
 
 
 @dataclass
@@ -41,48 +46,72 @@ class Loaded:
 
 
 @dataclass
-class _Source:
+class Source:
     """Arguments of `load_dataset_builder`."""
 
     path: str
     subset: str | None
     where: str
-    cached: bool = False
+    cached: bool = False  # on the hub
+    key: str = "subset"  # with the name of the subset
     options: dict[str, Any] = field(default_factory=dict)
     lines: dict[str, list[int] | None] = field(default_factory=dict)  # of the rows of each file
 
 
 def load(config: RunConfig, split: str) -> Loaded:
     """The rows of a split; InputError for data that is missing, corrupt or in two splits."""
-    import datasets  # takes 1 s, and prepared data does not need it
-
-    hub.silence(datasets)
     part, source = _cut_of(config.task, split)[1], _source(config, split)
-    if source.cached:
-        hub.refuse_unreachable(datasets, source.path, source.where)
-    with tempfile.TemporaryDirectory() as empty:  # the library's cache does not notice changed local files
-        cache = None if source.cached else empty
-        try:
-            every = datasets.get_dataset_config_names(source.path) if source.subset == EVERY else [source.subset]
-            builders = [
-                datasets.load_dataset_builder(source.path, subset, cache_dir=cache, **source.options) for subset in every
-            ]
-            for builder in builders:
-                builder.download_and_prepare()
-        except unloadable(datasets) as error:
-            raise _load_error(config, source, error) from error
+    with library(source) as (datasets, cache):
+        every = datasets.get_dataset_config_names(source.path) if source.subset == EVERY else [source.subset]
+        builders = [datasets.load_dataset_builder(source.path, subset, cache_dir=cache, **source.options) for subset in every]
+        for builder in builders:
+            builder.download_and_prepare()
         for builder in builders:
             sizes = {name: split.num_examples for name, split in builder.info.splits.items()}
             spans = _refuse_bad_parts(config.task, split, source.where, sizes)
         rows = datasets.concatenate_datasets([builder.as_dataset(split=part) for builder in builders])
         lines = [source.lines.get(name) and source.lines[name][first:end] for name, first, end in spans]
         known = None if None in lines or sum(map(len, lines)) != len(rows) else [*itertools.chain(*lines)]
-        return Loaded(rows.to_dict(), _class_names(rows.features.get(config.task.label)), source.where, known)
+        labels = rows.features.get(config.task.label)  # class numbers, or lists of them
+        class_names = getattr(getattr(labels, "feature", labels), "names", None)
+        return Loaded(rows.to_dict(), class_names, source.where, known)
 
 
-def unloadable(datasets: ModuleType) -> tuple[type[Exception], ...]:
-    """What this library raises for a data set that it cannot load; RuntimeError for a loading script, which it never runs."""
-    return (datasets.exceptions.DatasetsError, OSError, ValueError, KeyError, TypeError, RuntimeError, YAMLError)
+@contextlib.contextmanager
+def library(source: Source) -> Iterator[tuple[ModuleType, str | None]]:
+    """`datasets`, and the folder of its cache: for local files an empty one, because it does not notice when they change.
+
+    InputError for a data set that cannot be loaded in the block: it names the corrupt file if there is one, else the reason.
+    """
+    import datasets  # takes 1 s, and prepared data does not need it
+
+    hub.silence(datasets)
+    if source.cached:
+        hub.refuse_unreachable(datasets, source.path, source.where)
+    # RuntimeError is for a loading script, which it never runs
+    unloadable = (datasets.exceptions.DatasetsError, OSError, ValueError, KeyError, TypeError, RuntimeError, YAMLError)
+    with tempfile.TemporaryDirectory() as empty:
+        try:
+            yield datasets, None if source.cached else empty
+        except InputError:
+            raise
+        except unloadable as error:
+            raise _load_error(source, error) from error
+
+
+def _load_error(source: Source, error: Exception) -> InputError:
+    reason = " ".join(str(error.__cause__ or error).split())
+    if "data_files" in source.options:
+        return InputError(f"{source.where}: the file cannot be read: {reason}")
+    if source.cached and hub.is_out_of_reach(error):
+        return hub.unreachable(source.path, source.where)
+    if not source.cached:
+        if torn := own_files.torn_parquet(Path(source.path) / (source.subset or "")):
+            return InputError(f"{source.where}: {torn} is not a readable parquet file; restore it or change data.root")
+        if "BatchSize" in reason:
+            reason = "one of its parquet files has no rows"
+    subset = f"{source.key}={source.subset or ''!r}"
+    return InputError(f"{source.where}: {source.path!r} with {subset} cannot be loaded: {reason}")
 
 
 def part_of(task: TaskConfig, split: str) -> str:
@@ -90,12 +119,18 @@ def part_of(task: TaskConfig, split: str) -> str:
 
     A prefix `SUBSET:` names another subset of the data set.
     """
-    parts = {"train": task.train_split, "tune": task.train_split, "validation": task.validation_split}
-    parts |= {"test": task.test_split} | dict(task.more_validation) | dict(task.more_submission)
-    parts |= {text_of(name): part for name, part in task.languages.items()}
-    if not parts.get(split):
-        raise InputError(f"task {task.name!r} has no split {split!r}: set {_part_key(split)}")
-    return parts[split]
+    key, part = _parts(task).get(split, (MORE, ""))
+    if not part:
+        raise InputError(f"task {task.name!r} has no split {split!r}: set {key}")
+    return part
+
+
+def _parts(task: TaskConfig) -> dict[str, tuple[str, str]]:
+    """Split -> the key that says where its rows are, and what it says."""
+    parts = {name: (f"task.{name}_split", getattr(task, f"{name}_split")) for name in OWN_SPLITS}
+    parts |= {name: (MORE, part) for name, part in {**task.more_validation, **task.more_submission}.items()}
+    parts |= {text_of(name): ("task.languages", part) for name, part in task.languages.items()}
+    return parts | {"tune": parts["train"]}
 
 
 def text_of(language: str) -> str:
@@ -109,13 +144,6 @@ def _cut_of(task: TaskConfig, split: str) -> tuple[str, str]:
     return task.subset if subset is None else subset.strip(), part.strip()
 
 
-def _part_key(split: str) -> str:
-    if split.startswith(text_of("")):
-        return "task.languages"
-    fixed = {"train": "task.train_split", "tune": "task.train_split", "validation": "task.validation_split"}
-    return (fixed | {"test": "task.test_split"}).get(split, "task.more_validation or task.more_submission")
-
-
 def _names(part: str) -> list[str]:
     """`train[:10%]+extra` -> train, extra."""
     return [piece.split("[")[0].strip() for piece in part.split("+")]
@@ -126,18 +154,18 @@ def _refuse_bad_parts(task: TaskConfig, split: str, where: str, sizes: dict[str,
     subset, part = _cut_of(task, split)
     for name in _names(part):
         if name not in sizes:
-            raise unknown(f"split of {where}:", name, sizes, _part_key(split))
-    spans = {split: _spans(part, sizes, where, _part_key(split))}
+            raise unknown(f"split of {where}:", name, sizes, _parts(task)[split][0])
+    spans = {split: _spans(part, sizes, where, _parts(task)[split][0])}
     splits = ("validation", *(["test"] if task.test_split else []), *task.more_validation)
     splits = splits if task.kind in UNTRAINED else ("train", *splits)
     for other in splits:
         other_subset, part = _cut_of(task, other)
         if other_subset == subset and set(_names(part)) <= set(sizes):
-            spans[other] = _spans(part, sizes, where, _part_key(other))
+            spans[other] = _spans(part, sizes, where, _parts(task)[other][0])
     own = spans.pop("tune") if split == "tune" else spans[split]
     for (one, ones), (two, twos) in itertools.combinations(spans.items(), 2):
         if any(a[0] == b[0] and max(a[1], b[1]) < min(a[2], b[2]) for a in ones for b in twos):
-            keys = [f"{_part_key(name)}={part_of(task, name)!r}" for name in (one, two)]
+            keys = [f"{_parts(task)[name][0]}={part_of(task, name)!r}" for name in (one, two)]
             raise InputError(f"task {task.name!r}: {' and '.join(keys)} share rows: separate them, as in [:80%] and [80%:]")
     return own
 
@@ -156,17 +184,12 @@ def _spans(part: str, sizes: dict[str, int], where: str, key: str) -> list[tuple
     return spans
 
 
-def _class_names(feature: Any) -> list[str] | None:
-    """Class names of a column of class numbers, or of lists of them."""
-    return getattr(getattr(feature, "feature", feature), "names", None)
-
-
 def is_own(task: TaskConfig) -> bool:
     """Whether its rows are in files of the user."""
     return any(getattr(task, f"{name}_file") for name in OWN_SPLITS)
 
 
-def _source(config: RunConfig, split: str) -> _Source:
+def _source(config: RunConfig, split: str) -> Source:
     task = config.task
     where = f"task {task.name!r}, {split}"
     if is_own(task):
@@ -177,11 +200,11 @@ def _source(config: RunConfig, split: str) -> _Source:
     if config.data.source is DataSource.hub:
         if not task.hub:
             raise InputError(f"{where}: task.hub names no data set: set it, or data=local data.root=FOLDER")
-        return _Source(task.hub, subset or None, where, cached=True)
-    return _Source(local_folder(config.data, task.folder, "task.folder"), subset or None, where)
+        return Source(task.hub, subset or None, where, cached=True)
+    return Source(local_folder(config.data, task.folder, "task.folder"), subset or None, where)
 
 
-def _own(task: TaskConfig, split: str, where: str) -> _Source:
+def _own(task: TaskConfig, split: str, where: str) -> Source:
     """The user's own files of this split."""
     files = {name: _file_of(task, name, where) for name in _names(part_of(task, split))}
     _refuse_one_file_twice(task)
@@ -193,7 +216,7 @@ def _own(task: TaskConfig, split: str, where: str) -> _Source:
     (first, *_) = files.values()
     columns = {column for text in task.fields for column in text.split("+")} | {*task.fields, task.label}
     escaped = {name: glob.escape(str(path.absolute())) for name, path in files.items()}
-    return _Source(loaders.pop(), None, where, lines=lines, options={"data_files": escaped} | own_files.options(first, columns))
+    return Source(loaders.pop(), None, where, lines=lines, options={"data_files": escaped} | own_files.options(first, columns))
 
 
 def _file_of(task: TaskConfig, name: str, where: str) -> Path:
@@ -240,19 +263,3 @@ def _no_folder(data: DataConfig, name: str, key: str) -> InputError:
     hint = f"did you mean data.root={better[0]}? " if better else ""
     listed = ", ".join(map(on_one_line, there)) or "none"
     return InputError(f"data.root={data.root!r} has no folder {name!r} ({key}); {hint}folders there: {listed}")
-
-
-def _load_error(config: RunConfig, source: _Source, error: Exception) -> InputError:
-    """The error for a data set that cannot be loaded: names the corrupt file if there is one, else the loader's reason."""
-    reason = " ".join(str(error.__cause__ or error).split())
-    if "data_files" in source.options:
-        return InputError(f"{source.where}: the file cannot be read: {reason}")
-    if not source.cached:
-        torn = own_files.torn_parquet(Path(source.path) / (source.subset or ""))
-        if torn:
-            return InputError(f"{source.where}: {torn} is not a readable parquet file; restore it or change data.root")
-        if "BatchSize" in reason:
-            reason = "one of its parquet files has no rows"
-    if source.cached and hub.is_out_of_reach(error):
-        return hub.unreachable(source.path, source.where)
-    return InputError(f"{source.where}: {source.path!r} with subset {source.subset or ''!r} cannot be loaded: {reason}")

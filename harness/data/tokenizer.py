@@ -177,52 +177,35 @@ def word_starts(tokenizer: Tokenizer) -> np.ndarray:
 
     All True for a tokenizer whose pieces do not mark the beginning of words (those of GPT mark the end).
     """
-    marks = _marks(tokenizer)
+    inside, beginning = _marks(tokenizer)
     starts = np.ones(tokenizer.get_vocab_size(), dtype=bool)
     special = {piece.content for piece in tokenizer.get_added_tokens_decoder().values()}
     for piece, number in tokenizer.get_vocab().items():
-        if piece not in special:
-            starts[number] = marks.begins(piece)
+        if inside and piece not in special:
+            starts[number] = not piece.startswith(inside)
+        elif beginning and piece not in special:  # what is not ASCII may be a byte of a letter
+            is_letter = piece[0].isalnum() or not piece[0].isascii()
+            starts[number] = piece.startswith(beginning) or not is_letter
     return starts
 
 
 def sentence_ends(tokenizer: Tokenizer) -> list[int]:
     """Ids of the pieces that are a single full stop, exclamation mark or question mark."""
-    marks = _marks(tokenizer)
-    return sorted(
-        number
-        for piece, number in tokenizer.get_vocab().items()
-        if piece.removeprefix(marks.inside).removeprefix(marks.beginning) in (".", "!", "?")
-    )
+    inside, beginning = _marks(tokenizer)
+    pieces = tokenizer.get_vocab().items()
+    return sorted(number for piece, number in pieces if piece.removeprefix(inside).removeprefix(beginning) in (".", "!", "?"))
 
 
-class _Marks:
-    """How the pieces of a tokenizer mark words: by a prefix of pieces inside of words, or of pieces at the beginning."""
-
-    def __init__(self, inside: str, beginning: str) -> None:
-        self.inside, self.beginning = inside, beginning
-
-    def begins(self, piece: str) -> bool:
-        if self.inside:
-            return not piece.startswith(self.inside)
-        if self.beginning:
-            return piece.startswith(self.beginning) or not self._letter(piece[0])
-        return True
-
-    def _letter(self, character: str) -> bool:
-        """Whether it is a letter, a digit or not ASCII, which may be a byte of a letter."""
-        return character.isalnum() or not character.isascii()
-
-
-def _marks(tokenizer: Tokenizer) -> _Marks:
+def _marks(tokenizer: Tokenizer) -> tuple[str, str]:
+    """Prefix of the pieces inside of words, or else of those at the beginning of one; both empty where no piece is marked."""
     spec = json.loads(tokenizer.to_str())
     inside = spec["model"].get("continuing_subword_prefix")
     if inside:
-        return _Marks(inside, "")
+        return inside, ""
     if spec["model"].get("end_of_word_suffix") or spec["model"]["type"] in ("WordPiece", "WordLevel"):
-        return _Marks("", "")
+        return "", ""
     bytewise = '"ByteLevel"' in json.dumps([spec["pre_tokenizer"], spec["decoder"]])
-    return _Marks("", "Ġ" if bytewise else "▁")
+    return "", "Ġ" if bytewise else "▁"
 
 
 def limited(texts: Iterable[str], characters: int) -> Iterator[str]:

@@ -10,18 +10,18 @@ import copy
 import functools
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import FlopCounterMode, flop_registry
 
 from harness.errors import InputError
 from models.adapt import adapt
-from models.batch import Batch
+from models.choices import Trains
 from models.config import AdaptationConfig, EncoderConfig
 from models.decoder import CrossAttentionBlock
 from models.encoder import set_activation_checkpointing
@@ -43,11 +43,6 @@ PRODUCTS = re.compile(
 
 COUNTED_TEXTS = 32
 """Texts of a batch whose training step is counted: what is done once for a batch is a small part, as while training."""
-
-Head = type[Classifier]
-
-EVERYTHING = AdaptationConfig()
-"""All parameters are trained."""
 
 
 class _Operators(TorchDispatchMode):
@@ -80,63 +75,81 @@ def counting() -> Iterator[FlopCounterMode]:
         )
 
 
-def counted(
-    config: EncoderConfig,
-    num_outputs: int,
-    batch_size: int,
-    length: int,
-    backward: bool,
-    head: Head = SequenceClassifier,
-    adaptation: AdaptationConfig = EVERYTHING,
-) -> int:
-    """FLOPs of one forward pass, or of forward and backward, over `batch_size` texts of `length` tokens.
+@dataclass(frozen=True)
+class Shape:
+    """A model and the batch that goes through it."""
+
+    config: EncoderConfig
+    num_outputs: int
+    batch_size: int
+    length: int
+    head: type[Classifier] = SequenceClassifier
+    adaptation: AdaptationConfig = field(default_factory=AdaptationConfig)
+    averaged: bool = False  # the optimiser keeps a moving average of each trained parameter
+
+    @property
+    def tokens(self) -> int:
+        """Tokens of the batch."""
+        return self.batch_size * self.length
+
+    def model(self) -> Classifier:
+        """The model without values, all of whose parameters are trained."""
+        return on_meta(self.config, self.num_outputs, self.head)
+
+    def adapted(self) -> Classifier:
+        """The model without values, with what the adaptation adds and freezes."""
+        model = self.model()
+        adapt(model, self.adaptation)
+        return model
+
+
+def counted(shape: Shape, backward: bool) -> int:
+    """FLOPs of one forward pass, or of forward and backward, over a batch.
 
     A backward pass that no trained parameter needs is not computed and does not count. RuntimeError if count and formula
     differ by more than TOLERANCE where all parameters are trained, or if layers count as 0; InputError as `counting`.
     """
-    if backward and (adaptation.trains, adaptation.freeze_layers) != (EVERYTHING.trains, None):
-        model = on_meta(config, num_outputs, head)
-        adapt(model, adaptation)
-        return _of_step(model.train(), batch_size, length)
-    _, counter = _run(config, num_outputs, batch_size, length, backward, head)
+    if backward and (shape.adaptation.trains is not Trains.all or shape.adaptation.freeze_layers is not None):
+        return _of_step(shape.adapted().train(), shape.batch_size, shape.length)
+    _, counter = _run(shape, backward)
     return counter.get_total_flops()
+
+
+def _ids(batch_size: int, length: int) -> Tensor:
+    return torch.zeros(batch_size, length, dtype=torch.int64, device="meta")
 
 
 def _of_step(model: Classifier, batch_size: int, length: int) -> int:
     """Counted FLOPs of forward and backward of a model on the meta device."""
     with counting() as counter:
-        model(Batch(input_ids=torch.zeros(batch_size, length, dtype=torch.int64, device="meta"))).sum().backward()
+        model(_ids(batch_size, length)).sum().backward()
     return counter.get_total_flops()
 
 
-def _run(
-    config: EncoderConfig, num_outputs: int, batch_size: int, length: int, backward: bool, head: Head
-) -> tuple[Classifier, FlopCounterMode]:
+def _run(shape: Shape, backward: bool) -> tuple[Classifier, FlopCounterMode]:
     """The model after its passes, and what was counted; RuntimeError as `counted`."""
-    model = on_meta(config, num_outputs, head).train(backward)
-    batch = Batch(input_ids=torch.zeros(batch_size, length, dtype=torch.int64, device="meta"))
+    model = shape.model().train(backward)
     with counting() as counter, torch.set_grad_enabled(backward):
-        logits = model(batch)
+        logits = model(_ids(shape.batch_size, shape.length))
         _refuse_unseen_layers(model, counter)
         if backward:
             logits.sum().backward()
-    count, expected = counter.get_total_flops(), formula(config, num_outputs, batch_size, length, backward, head)
-    _refuse_disagreement(count, expected, "this variant")
+    _refuse_disagreement(counter.get_total_flops(), formula(shape, backward), "this variant")
     return model, counter
 
 
 @dataclass(frozen=True)
 class OfParts:
-    """FLOPs over one text: of the model, of its attention with projections, and of the products of queries, keys and values."""
+    """FLOPs: of the model, of its attention with projections, and of the products of queries, keys and values."""
 
     model: int
     attention: int
     attention_products: int
 
 
-def of_parts(config: EncoderConfig, num_outputs: int, length: int, backward: bool) -> OfParts:
+def of_parts(shape: Shape, backward: bool) -> OfParts:
     """Counted by the modules that ran; RuntimeError as `counted`."""
-    model, counter = _run(config, num_outputs, 1, length, backward, SequenceClassifier)
+    model, counter = _run(shape, backward)
     names = [name for name, module in model.named_modules() if isinstance(module, AttentionBlock | CrossAttentionBlock)]
     counts, root = counter.get_flop_counts(), type(model).__name__
     within = [(str(operator), value) for name in names for operator, value in counts.get(f"{root}.{name}", {}).items()]
@@ -157,19 +170,10 @@ class Counts(NamedTuple):
     train_step: int
 
 
-def by_length(
-    config: EncoderConfig,
-    num_outputs: int,
-    lengths: Sequence[int],
-    head: Head = SequenceClassifier,
-    adaptation: AdaptationConfig = EVERYTHING,
-) -> dict[int, Counts]:
+def by_length(shape: Shape, lengths: Sequence[int]) -> dict[int, Counts]:
     """Length -> FLOPs over one text; ValueError for a text too long for the model, RuntimeError as `counted`."""
-    passes = (False, True)
-    return {
-        length: Counts(*(counted(config, num_outputs, 1, length, step, head, adaptation) for step in passes))
-        for length in lengths
-    }
+    shapes = {length: replace(shape, batch_size=1, length=length) for length in lengths}
+    return {length: Counts(counted(one, False), counted(one, True)) for length, one in shapes.items()}
 
 
 def _refuse_unseen_layers(model: Classifier, counter: FlopCounterMode) -> None:
@@ -197,35 +201,19 @@ class StepFlops:
     hardware: int
 
 
-def of_step(
-    config: EncoderConfig,
-    num_outputs: int,
-    batch_size: int,
-    length: int,
-    checkpointing: bool,
-    head: Head = SequenceClassifier,
-    adaptation: AdaptationConfig = EVERYTHING,
-) -> StepFlops:
-    """Both counts, over `batch_size` texts of `length` tokens; RuntimeError as `counted` raises it."""
-    needed = counted(config, num_outputs, batch_size, length, True, head, adaptation)
+def of_step(shape: Shape, checkpointing: bool) -> StepFlops:
+    """Both counts; RuntimeError as `counted` raises it."""
+    needed = counted(shape, backward=True)
     if not checkpointing:
         return StepFlops(needed, needed)
-    model = on_meta(config, num_outputs, head).train()
-    adapt(model, adaptation)
+    model = shape.adapted().train()
     set_activation_checkpointing(model, True)
-    return StepFlops(needed, _of_step(model, batch_size, length))
+    return StepFlops(needed, _of_step(model, shape.batch_size, shape.length))
 
 
-def formula(
-    config: EncoderConfig,
-    num_outputs: int,
-    batch_size: int,
-    length: int,
-    backward: bool = False,
-    head: Head = SequenceClassifier,
-) -> int:
+def formula(shape: Shape, backward: bool = False) -> int:
     """FLOPs by the shapes of all matrix products; a backward pass costs twice a forward pass."""
-    return of_model(on_meta(config, num_outputs, head), batch_size, length, backward)
+    return of_model(shape.model(), shape.batch_size, shape.length, backward)
 
 
 def of_model(model: Classifier, batch_size: int, length: int, backward: bool = False) -> int:
@@ -249,8 +237,7 @@ def of_training(model: Classifier, teacher: Classifier | None = None) -> Callabl
     InputError for an operator without a formula.
     """
     with counting(), torch.no_grad():
-        shapes = on_meta(model.encoder.config, 1, type(model))
-        shapes(Batch(input_ids=torch.zeros(1, 2, dtype=torch.int64, device="meta")))
+        on_meta(model.encoder.config, 1, type(model))(_ids(1, 2))
     taught = [] if teacher is None else [teacher]
     is_whole = all(parameter.requires_grad for parameter in model.parameters())
     without_data = {id(one): nn.Parameter(one.detach().to("meta"), one.requires_grad) for one in model.parameters()}

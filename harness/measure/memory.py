@@ -68,7 +68,12 @@ class Baseline:
 
     def __init__(self, machine: Machine) -> None:
         self._machine = machine
-        _touch_kernels(machine)
+        # What every training loads (threads, matrix library, autograd, optimiser) is in the baseline.
+        values = torch.nn.Parameter(torch.randn(64, 64, device=machine.device))
+        with machine.autocast():
+            (values @ values).sum().backward()
+        torch.optim.AdamW([values], fused=True).step()
+        del values
         release()
         self._resident = None if machine.is_cuda else resident_bytes()
 
@@ -129,11 +134,3 @@ def limit_memory(machine: Machine, limit: int) -> None:
     if held is not None:
         most = held + int(GUARD_SHARE * limit) + GUARD_BYTES
         resource.setrlimit(resource.RLIMIT_DATA, (most, most))
-
-
-def _touch_kernels(machine: Machine) -> None:
-    """Loads what every training needs (threads, matrix library, autograd, optimiser), so that it is in the baseline."""
-    values = torch.nn.Parameter(torch.randn(64, 64, device=machine.device))
-    with machine.autocast():
-        (values @ values).sum().backward()
-    torch.optim.AdamW([values], fused=True).step()

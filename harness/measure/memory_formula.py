@@ -1,7 +1,7 @@
 """Memory of a training step without training: what autograd saves of a forward pass is counted on the meta device."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -10,11 +10,11 @@ from torch.nn import functional as F
 
 from harness.config.choices import Device, Dtype
 from harness.config.schema import HardwareConfig
-from models.adapt import adapt
+from harness.measure.flops import Shape
 from models.batch import Batch
-from models.config import AdaptationConfig, Body, EncoderConfig
+from models.config import Body
 from models.encoder import set_activation_checkpointing
-from models.heads import Classifier, SequenceClassifier, TextVectors, on_meta
+from models.heads import Classifier, TextVectors
 from models.losses import in_batch_loss
 from models.stack import Stack, one_layer
 
@@ -40,24 +40,6 @@ class Parts:
     def lasting(self) -> int:
         """What stays allocated from the second step on."""
         return self.weights + self.optimiser
-
-
-@dataclass(frozen=True)
-class Shape:
-    """A model and the batch that goes through it."""
-
-    config: EncoderConfig
-    num_outputs: int
-    batch_size: int
-    length: int
-    head: type[Classifier] = SequenceClassifier
-    adaptation: AdaptationConfig = field(default_factory=AdaptationConfig)
-    averaged: bool = False  # the optimiser keeps a moving average of each trained parameter
-
-    @property
-    def tokens(self) -> int:
-        """Tokens of the batch."""
-        return self.batch_size * self.length
 
 
 class Saved(torch.autograd.graph.saved_tensors_hooks):
@@ -100,8 +82,7 @@ def parts(shape: Shape, hardware: HardwareConfig, checkpointing: bool) -> Parts:
     of its own. Parameters that a text does not use, such as the segment vectors of relative attention, count with gradient
     and moments too.
     """
-    model = on_meta(shape.config, shape.num_outputs, shape.head)
-    adapt(model, shape.adaptation)
+    model = shape.adapted()
     weights = FLOAT * sum(parameter.numel() for parameter in model.parameters())
     sizes = [parameter.numel() for parameter in model.parameters() if parameter.requires_grad]
     gradients = FLOAT * sum(sizes)

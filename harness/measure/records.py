@@ -2,7 +2,7 @@
 
 import types
 import typing
-from dataclasses import asdict, dataclass, fields, is_dataclass, replace
+from dataclasses import asdict, dataclass, fields, is_dataclass
 from statistics import fmean, median
 from typing import Any, TypeVar
 
@@ -205,7 +205,6 @@ class Trace:
     forward: TracedCall
     training_step: TracedCall
     unprofiled_forward_ms: float
-    warm_up_calls: int
 
 
 @dataclass(frozen=True)
@@ -255,10 +254,6 @@ class Measured:
     flops: ModelFlops | None = None
     trace: Trace | None = None
     served: int | None = None  # bytes of the file of the model as it is served
-
-    def with_result(self, instrument: str, result: object) -> "Measured":
-        """A copy with the result of one more instrument."""
-        return replace(self, **{instrument: result})
 
 
 def to_json(record: Any) -> dict[str, Any]:

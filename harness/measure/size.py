@@ -1,19 +1,15 @@
 """Parameters of a model: each tensor once, and as used. Also for models on the meta device, which need no memory."""
 
+from collections import Counter
 from collections.abc import Mapping
 
 from torch import nn
 
 from models.config import EncoderConfig
 from models.derive import KINDS, Group, Origin, grouped
-from models.encoder import Encoder
+from models.describe import parameters_of as count
 from models.heads import Classifier, SequenceClassifier, on_meta
 from models.objectives.base import Objective
-
-
-def count(module: nn.Module | None) -> int:
-    """Parameters of a module, a tensor that is used twice counted once; 0 for None."""
-    return 0 if module is None else sum(parameter.numel() for parameter in module.parameters())
 
 
 def trainable(module: nn.Module) -> int:
@@ -37,15 +33,10 @@ def components(model: Classifier) -> dict[str, int]:
     }
 
 
-def effective(model: Classifier) -> int:
-    """Parameters with a shared layer counted at each of its uses."""
-    return count(model) + extra_uses(model.encoder)
-
-
-def extra_uses(encoder: Encoder) -> int:
-    """Parameters of all uses of shared layers beyond the first."""
-    uses = [block for blocks in encoder.layers.execution_order() for block in blocks]
-    return sum(count(block) for block in uses) - sum(count(block) for block in set(uses))
+def effective(model: nn.Module) -> int:
+    """Parameters of a model with an encoder, with a shared layer counted at each of its uses."""
+    uses = [block for blocks in model.encoder.layers.execution_order() for block in blocks]
+    return count(model) + sum(map(count, uses)) - sum(map(count, set(uses)))
 
 
 def weights_bytes(model: nn.Module) -> int:
@@ -55,7 +46,8 @@ def weights_bytes(model: nn.Module) -> int:
 
 def per_layer(model: Classifier) -> list[dict[str, object]]:
     """One row per tensor, in the order of the model, with the layers that use it; RuntimeError if rows and totals differ."""
-    used = _uses(model.encoder)
+    order = model.encoder.layers.execution_order()
+    used = Counter(id(parameter) for blocks in order for block in blocks for parameter in block.parameters())
     rows = [
         {
             "name": name,
@@ -75,46 +67,32 @@ def per_layer(model: Classifier) -> list[dict[str, object]]:
     return rows
 
 
-def _uses(encoder: Encoder) -> dict[int, int]:
-    """id() of a tensor of a layer -> number of layers that use it."""
-    uses: dict[int, int] = {}
-    for block in (block for blocks in encoder.layers.execution_order() for block in blocks):
-        for parameter in block.parameters():
-            uses[id(parameter)] = uses.get(id(parameter), 0) + 1
-    return uses
-
-
 def sizes(model: Classifier) -> dict[str, int]:
     """Metric name -> value; RuntimeError if the components do not add up."""
     parts = components(model)
     total = count(model)
     if sum(parts.values()) != total:
         raise RuntimeError(f"components add up to {sum(parts.values())} parameters, the model has {total}")
-    in_head = parts["pooler"] + parts["head"]
-    return {
-        "model/params_total": total,
-        "model/params_trainable": trainable(model),
-        "model/params_embedding": total - in_head - parts["layers"],
-        "model/params_encoder": parts["layers"],
-        "model/params_head": in_head,
-        "model/params_effective": effective(model),
-        "model/weights_bytes": weights_bytes(model),
-        **{f"model/params_component_{name}": value for name, value in parts.items()},
-    }
+    parameters = _parameters(model, parts["layers"], parts["pooler"] + parts["head"])
+    return parameters | {f"model/params_component_{name}": value for name, value in parts.items()}
 
 
 def of_objective(objective: Objective) -> dict[str, int]:
     """Metric name -> value for a pretraining objective; a generator counts as a head."""
     embeddings, layers = count(objective.encoder.embeddings), count(objective.encoder.layers)
-    total = count(objective)
+    return _parameters(objective, layers, count(objective) - embeddings - layers)
+
+
+def _parameters(model: nn.Module, in_layers: int, in_head: int) -> dict[str, int]:
+    total = count(model)
     return {
         "model/params_total": total,
-        "model/params_trainable": trainable(objective),
-        "model/params_embedding": embeddings,
-        "model/params_encoder": layers,
-        "model/params_head": total - embeddings - layers,
-        "model/params_effective": total + extra_uses(objective.encoder),
-        "model/weights_bytes": weights_bytes(objective),
+        "model/params_trainable": trainable(model),
+        "model/params_embedding": total - in_head - in_layers,
+        "model/params_encoder": in_layers,
+        "model/params_head": in_head,
+        "model/params_effective": effective(model),
+        "model/weights_bytes": weights_bytes(model),
     }
 
 

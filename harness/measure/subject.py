@@ -11,7 +11,7 @@ from harness.config.choices import UNTRAINED, TaskKind
 from harness.config.schema import MeasureConfig, RunConfig, TaskConfig
 from harness.errors import InputError
 from harness.hardware.device import Machine
-from harness.measure.memory_formula import Shape
+from harness.measure.flops import Shape
 from harness.tasks import prepared
 from harness.tasks.base import Split
 from harness.tasks.batches import collate, evaluation_order
@@ -92,7 +92,7 @@ def sample_batches(validation: Split, pad_token_id: int, measure: MeasureConfig,
 
 
 def step_shape(config: RunConfig, batch_size: int) -> Shape:
-    """The classifier of the task and its batch of measure.length tokens, as the memory formula takes them."""
+    """The classifier of the task and its batch of measure.length tokens, as counts of FLOPs and memory take them."""
     head, averaged = tasks.kind_of(config.task).head(), config.finetune.ema_decay is not None
     return Shape(config.model, outputs_of(config.task), batch_size, config.measure.length, head, config.finetune, averaged)
 

@@ -20,7 +20,7 @@ from harness.hardware.device import Machine
 from harness.measure import bytes_moved, flops, latency, serving, size
 from harness.measure.memory import Baseline, peak_memory, refuse_less_than
 from harness.measure.records import Peak
-from harness.measure.subject import Subject, classifier
+from harness.measure.subject import Subject, classifier, step_shape
 from harness.processes.ending import INVALID
 from harness.study import micro_batches, run_folder
 from harness.study.identity import Inputs
@@ -129,15 +129,15 @@ def measure_inference(
     run_log.values(size.sizes(model) | size.published_sizes(config.published, outputs, head) | {"model/file_bytes": file_bytes})
     if settings.enabled:
         _write_memory("inference", peak, file_bytes if settings.is_served else size.weights_bytes(model), run_log)
-        forward = flops.counted(config.model, outputs, 1, settings.length, False, head)
+        shape = step_shape(config, config.finetune.batch_size)
+        forward = flops.counted(replace(shape, batch_size=1), backward=False)
         run_log.value("model/flops_forward", forward)
         if not settings.is_served:
             moved = bytes_moved.moved_forward(model, measured.text(settings.length), machine)
             run_log.values({"model/bytes_forward": moved.total, "model/operators_forward": moved.operators})
             run_log.value("model/arithmetic_intensity", forward / moved.total)
-        step = flops.counted(config.model, outputs, config.finetune.batch_size, settings.length, True, head, config.finetune)
-        run_log.value("model/flops_train_step", step)
-        _write_lengths(config, outputs, head, run_log)
+        run_log.value("model/flops_train_step", flops.counted(shape, backward=True))
+        _write_lengths(config, shape, run_log)
     return model
 
 
@@ -198,9 +198,9 @@ def _pretrained(config: RunConfig, inputs: Inputs) -> Path | None:
     return paths.pretrained_weights(Path(inputs.pretrained), config.pretrain.at)
 
 
-def _write_lengths(config: RunConfig, outputs: int, head: type[Classifier], run_log: RunLog) -> None:
+def _write_lengths(config: RunConfig, shape: flops.Shape, run_log: RunLog) -> None:
     lengths = sorted(length for length in config.measure.lengths if length <= config.model.longest_text)
-    for length, counts in flops.by_length(config.model, outputs, lengths, head, config.finetune).items():
+    for length, counts in flops.by_length(shape, lengths).items():
         run_log.sample("scaling/flops_forward", length, counts.forward, now_ms())
         run_log.sample("scaling/flops_train_step", length, counts.train_step, now_ms())
 

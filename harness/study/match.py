@@ -29,7 +29,6 @@ from harness.paired import t_quantile
 from harness.terminal import live_line, scaled
 from harness.tracking import run_log
 from models.choices import Position
-from models.heads import on_meta
 from models.keys import refuse_unread, unmet
 
 FEED_FORWARD_STEP = 8
@@ -138,11 +137,9 @@ def counted_cost(on: MatchOn, config: RunConfig, model: ModelConfig) -> float:
     """
     run = replace(config, model=model)
     if on is MatchOn.params:
-        shape = subject.step_shape(run, 1)
-        return size.count(on_meta(shape.config, shape.num_outputs, shape.head))
+        return size.count(subject.step_shape(run, 1).model())
     if on is MatchOn.flops:
-        shape = subject.step_shape(run, 1)
-        return flops.formula(shape.config, shape.num_outputs, 1, shape.length, head=shape.head)
+        return flops.formula(subject.step_shape(run, 1))
     pieces = config.finetune.accumulation
     shape = subject.step_shape(run, config.finetune.batch_size // pieces)
     total = memory_formula.parts(shape, config.hardware, config.finetune.activation_checkpointing).total

@@ -89,9 +89,9 @@ class Kind(ABC):
     every_token: bool = False  # the head has outputs for every token
     labels_of_tokens: bool = False  # every token has a label
 
-    @abstractmethod
     def num_outputs(self, task: TaskConfig) -> int:
-        """Number of outputs of the head."""
+        """Number of outputs of the head, by default one per class."""
+        return len(task.labels)
 
     @abstractmethod
     def refuse_impossible(self, task: TaskConfig) -> None:
@@ -105,9 +105,9 @@ class Kind(ABC):
     def encode(self, task: TaskConfig, tokenizer: "Tokenizer", examples: Examples) -> Split:
         """The rows tokenised."""
 
-    @abstractmethod
     def majority(self, task: TaskConfig, train: Examples) -> int:
-        """Parameter of the majority baseline, from the training split."""
+        """Parameter of the majority baseline, from the training split; 0 where there is nothing to choose."""
+        return 0
 
     @abstractmethod
     def predictions(self, task: TaskConfig, split: Split, logits: np.ndarray, majority: int) -> Predictions:

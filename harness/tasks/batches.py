@@ -92,13 +92,4 @@ def pieces(batch: Batch, count: int) -> list[Batch]:
     if count == 1:
         return [batch]
     size = -(-len(batch.input_ids) // count)
-    return [part(batch, slice(start, start + size)) for start in range(0, len(batch.input_ids), size)]
-
-
-def part(batch: Batch, rows: slice) -> Batch:
-    """Some rows of the batch, padded as they are in it."""
-    mask = None if batch.attention_mask is None else batch.attention_mask[rows]
-    labels = None if batch.labels is None else batch.labels[rows]
-    types = None if batch.token_type_ids is None else batch.token_type_ids[rows]
-    answers = None if batch.answers is None else batch.answers[rows]
-    return Batch(batch.input_ids[rows], types, mask, labels=labels, answers=answers)
+    return [batch.part(slice(start, start + size)) for start in range(0, len(batch.input_ids), size)]

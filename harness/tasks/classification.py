@@ -13,7 +13,7 @@ from harness.config.schema import TaskConfig
 from harness.errors import InputError
 from harness.tasks import scores
 from harness.tasks.base import Examples, Kind, Predictions, Split, joined, logit_columns
-from harness.tasks.rows import HIDDEN, Table
+from harness.tasks.rows import Table
 from models.batch import Batch
 from models.heads import Classifier
 
@@ -29,20 +29,21 @@ class _OneLabel(Kind):
             raise InputError(f"task.fields={task.fields} of task {task.name!r} must name one or two text columns")
 
     def examples(self, task: TaskConfig, table: Table) -> Examples:
-        """The checked rows; InputError for a row without text or with an invalid label."""
-        texts = [list(texts) for texts in zip(*(table.columns[column] for column in task.fields), strict=True)]
-        refuse_missing_texts(texts, table.where)
-        labels = table.columns[task.label]
-        for row, label in enumerate(labels):
-            self._refuse_label(task, label, table.place(row))
-        return Examples(texts, list(labels), table.items, table.where)
+        """The rows; InputError where all texts are empty."""
+        return Examples(texts_of(task, table), list(table.columns[task.label]), table.items, table.where)
 
     @abstractmethod
     def predicted(self, logits: np.ndarray) -> np.ndarray:
         """(S, C) -> (S,) predictions; needs no labels."""
 
     @abstractmethod
-    def _refuse_label(self, task: TaskConfig, label: object, where: str) -> None: ...
+    def _mean_loss(self, logits: Tensor, labels: Tensor) -> Tensor: ...
+
+    def predictions(self, task: TaskConfig, split: Split, logits: np.ndarray, majority: int) -> Predictions:
+        """Columns: item, label, prediction, and the logits, one per class; of a regression it is the prediction."""
+        predicted, loss = self.predicted(logits), self._mean_loss(from_numpy(logits), from_numpy(split.labels)).item()
+        columns = {"item": split.items, "label": split.labels, "prediction": predicted} | logit_columns(logits)
+        return Predictions(split.labels, predicted, np.full_like(predicted, majority), loss, columns)
 
     def encode(self, task: TaskConfig, tokenizer: "Tokenizer", examples: Examples) -> Split:
         """One sequence per row, truncated to task.max_length."""
@@ -57,10 +58,6 @@ class Classification(_OneLabel):
 
     dtype = np.int64
 
-    def num_outputs(self, task: TaskConfig) -> int:
-        """One output per class."""
-        return len(task.labels)
-
     def refuse_impossible(self, task: TaskConfig) -> None:
         """InputError for fewer than two classes, and for F1 with more than two."""
         super().refuse_impossible(task)
@@ -74,9 +71,6 @@ class Classification(_OneLabel):
         if "f1" in task.scores and len(task.labels) != 2:
             raise InputError(f"task.scores: 'f1' needs two labels, task {task.name!r} has {len(task.labels)}; use 'f1_macro'")
 
-    def _refuse_label(self, task: TaskConfig, label: object, where: str) -> None:
-        refuse_class(task, label, where)
-
     def majority(self, task: TaskConfig, train: Examples) -> int:
         """The most frequent class."""
         return int(np.bincount(train.labels).argmax())
@@ -85,15 +79,12 @@ class Classification(_OneLabel):
         """(S,) class numbers."""
         return logits.argmax(axis=1)
 
-    def predictions(self, task: TaskConfig, split: Split, logits: np.ndarray, majority: int) -> Predictions:
-        """Columns: item, label, prediction, one logit per class."""
-        predicted = self.predicted(logits)
-        loss = cross_entropy(from_numpy(logits), from_numpy(split.labels)).item()
-        return Predictions(split.labels, predicted, np.full_like(predicted, majority), loss, _columns(split, predicted, logits))
+    def _mean_loss(self, logits: Tensor, labels: Tensor) -> Tensor:
+        return cross_entropy(logits, labels)
 
 
 class Regression(_OneLabel):
-    """One number per text or pair."""
+    """One number per text or pair. Any constant would do as a baseline: the correlation with it is undefined."""
 
     dtype = np.float32
 
@@ -107,23 +98,12 @@ class Regression(_OneLabel):
         if task.labels:
             raise InputError(f"task.labels={task.labels} of task {task.name!r} must be empty: task.kind is regression")
 
-    def _refuse_label(self, task: TaskConfig, label: object, where: str) -> None:
-        if isinstance(label, bool) or not isinstance(label, (int, float)) or label != label:
-            raise InputError(f"{where}: expected a number in column {task.label!r}, task.label, got {label!r}")
-
-    def majority(self, task: TaskConfig, train: Examples) -> int:
-        """0; any number would do, because a correlation with a constant is undefined."""
-        return 0
-
     def predicted(self, logits: np.ndarray) -> np.ndarray:
         """(S,) predicted numbers."""
         return logits[:, 0]
 
-    def predictions(self, task: TaskConfig, split: Split, logits: np.ndarray, majority: int) -> Predictions:
-        """Columns: item, label, prediction, and the only logit, which is the prediction."""
-        predicted = self.predicted(logits)
-        loss = mse_loss(from_numpy(logits)[:, 0], from_numpy(split.labels)).item()
-        return Predictions(split.labels, predicted, np.full_like(predicted, majority), loss, _columns(split, predicted, logits))
+    def _mean_loss(self, logits: Tensor, labels: Tensor) -> Tensor:
+        return mse_loss(logits[:, 0], labels)
 
 
 class MultiLabel(Classification):
@@ -132,10 +112,6 @@ class MultiLabel(Classification):
     def refuse_impossible(self, task: TaskConfig) -> None:
         """InputError for more than two text columns."""
         _OneLabel.refuse_impossible(self, task)
-
-    def _refuse_label(self, task: TaskConfig, label: object, where: str) -> None:
-        for one in label:
-            refuse_class(task, one, where)
 
     def encode(self, task: TaskConfig, tokenizer: "Tokenizer", examples: Examples) -> Split:
         """One sequence per row; labels are (S, C) float32, 1 for the classes of a row."""
@@ -186,22 +162,14 @@ def _constant(majority: int, labels: np.ndarray) -> np.ndarray:
     return np.broadcast_to([majority >> number & 1 for number in range(labels.shape[1])], labels.shape)
 
 
-def refuse_class(task: TaskConfig, label: object, where: str) -> None:
-    """InputError for a label that is neither a class number nor HIDDEN, which only test splits have."""
-    if isinstance(label, bool) or not isinstance(label, int) or not (0 <= label < len(task.labels) or label == HIDDEN):
-        raise InputError(f"{where}: label {label!r} is not among 0 to {len(task.labels) - 1}, task.labels")
+def texts_of(task: TaskConfig, table: Table) -> list[list[str]]:
+    """The texts of each row, one a column of task.fields; InputError where all are empty."""
+    texts = [list(row) for row in zip(*(table.columns[column] for column in task.fields), strict=True)]
+    refuse_empty_texts(texts, table.where)
+    return texts
 
 
-def refuse_missing_texts(texts: list[list[str]], where: str) -> None:
-    """InputError for a split without rows, for a row without text, and where all texts are empty."""
-    if not texts:
-        raise InputError(f"{where}: there are no rows")
-    for row, values in enumerate(texts):
-        if not all(isinstance(text, str) for text in values):
-            raise InputError(f"{where}, row {row}: expected text in every column of task.fields, got {values}")
+def refuse_empty_texts(texts: list[list[str]], where: str) -> None:
+    """InputError where all texts are empty."""
     if not any(text.strip() for values in texts for text in values):
         raise InputError(f"{where}: the texts of all {len(texts)} rows are empty; set task.fields to columns with text")
-
-
-def _columns(split: Split, predicted: np.ndarray, logits: np.ndarray) -> dict[str, object]:
-    return {"item": split.items, "label": split.labels, "prediction": predicted} | logit_columns(logits)

@@ -13,7 +13,7 @@ from tokenizers import Encoding, Tokenizer
 from harness.config.schema import TaskConfig
 from harness.errors import InputError
 from harness.tasks.base import Examples, Kind, Predictions, Split, joined, logit_columns
-from harness.tasks.classification import refuse_missing_texts
+from harness.tasks.classification import texts_of
 from harness.tasks.rows import Table
 from harness.tasks.synthetic.paradigms import PARADIGMS
 
@@ -35,8 +35,7 @@ class MinimalPairs(Kind):
 
     def examples(self, task: TaskConfig, table: Table) -> Examples:
         """(context, sentence) of the right and of the wrong sentence, and the paradigm as the label."""
-        rows = list(zip(*(table.columns[column] for column in task.fields), strict=True))
-        refuse_missing_texts(rows, table.where)
+        rows = texts_of(task, table)
         paradigms, items = table.columns[task.label], table.items
         if len(task.fields) == 2:
             texts = [["", good, "", bad] for good, bad in rows]
@@ -69,10 +68,6 @@ class MinimalPairs(Kind):
             numbers[f"{side}_words"] = np.concatenate([*map(_scored_words, encodings, contexts)])
         numbers |= {"bad_ids": parts["bad"][0], "bad_starts": parts["bad"][2]}
         return Split(*parts["good"], np.asarray(labels), examples.items, numbers, texts)
-
-    def majority(self, task: TaskConfig, train: Examples) -> int:
-        """The first sentence of every pair."""
-        return 0
 
     def predictions(self, task: TaskConfig, split: Split, logits: np.ndarray, majority: int) -> Predictions:
         """From (S, 2, 2) nats, by way of scoring, of the right and of the wrong sentence.

@@ -81,8 +81,6 @@ def load_table(config: RunConfig, split: str) -> Table:
     regression, and unchanged for `spans`; labels of `test` may be HIDDEN. InputError names file, row and key of invalid data.
     """
     task = config.task
-    if not 0 <= task.tune_share < 1:
-        raise InputError(f"task.tune_share={task.tune_share} must be at least 0 and below 1")
     loaded = _generated(task, split) if task.grammar or task.pairs else sources.load(config, split)
     mistakes, columns, items = Mistakes(), {}, []
     for name in task.fields:

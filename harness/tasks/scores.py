@@ -35,31 +35,13 @@ def load_library(kind: TaskKind) -> ModuleType:
     return importlib.import_module(LIBRARIES[kind])
 
 
-def _accuracy(labels: np.ndarray, predicted: np.ndarray) -> float:
-    return float(load_library(TaskKind.classification).accuracy_score(labels, predicted))
+def _library(kind: TaskKind, name: str, **options: object) -> Compute:
+    """The function of this name in the library of the kind."""
 
-
-def _f1(labels: np.ndarray, predicted: np.ndarray) -> float:
-    """F1 of class 1; 0 when it is never predicted, as in GLUE."""
-    return float(load_library(TaskKind.classification).f1_score(labels, predicted, zero_division=0.0))
-
-
-def _f1_macro(labels: np.ndarray, predicted: np.ndarray) -> float:
-    """Mean of F1 over the classes that occur, as in SuperGLUE; 0 for a class that is never predicted."""
-    return float(load_library(TaskKind.classification).f1_score(labels, predicted, average="macro", zero_division=0.0))
-
-
-def _f1_of_labels(average: str) -> Compute:
-    def compute(labels: np.ndarray, predicted: np.ndarray) -> float:
-        """Over all labels together, or the mean over the classes; 0 where nothing is predicted."""
-        return float(load_library(TaskKind.multilabel).f1_score(labels, predicted, average=average, zero_division=0.0))
+    def compute(labels: Any, predicted: Any) -> float:
+        return float(getattr(load_library(kind), name)(labels, predicted, **options))
 
     return compute
-
-
-def _matthews(labels: np.ndarray, predicted: np.ndarray) -> float:
-    """Matthews correlation; 0 when only one class is predicted or present, as in GLUE."""
-    return float(load_library(TaskKind.classification).matthews_corrcoef(labels, predicted))
 
 
 def _correlation(name: str) -> Compute:
@@ -86,10 +68,6 @@ def _entities(name: str) -> Compute:
         return float(getattr(load_library(TaskKind.tokens), name)(labels, predicted, zero_division=0))
 
     return compute
-
-
-def _token_accuracy(labels: list[list[str]], predicted: list[list[str]]) -> float:
-    return float(load_library(TaskKind.tokens).accuracy_score(labels, predicted))
 
 
 def _squad(name: str) -> Compute:
@@ -129,18 +107,27 @@ def _recall(labels: list[list[int]], ranked: list[list[int]]) -> float:
     return float(np.mean([len({*one} & {*best}) / len(one) for one, best in zip(labels, ranked, strict=True)]))
 
 
+ACCURACY = _library(TaskKind.classification, "accuracy_score")
+F1_MACRO = _library(TaskKind.classification, "f1_score", average="macro", zero_division=0.0)
+
 SCORES: dict[str, dict[TaskKind, Compute]] = {
     "accuracy": {
-        TaskKind.classification: _accuracy,
-        TaskKind.multilabel: _accuracy,  # of whole sets of labels
-        TaskKind.tokens: _token_accuracy,
+        TaskKind.classification: ACCURACY,
+        TaskKind.multilabel: ACCURACY,  # of whole sets of labels
+        TaskKind.tokens: _library(TaskKind.tokens, "accuracy_score"),
         TaskKind.minimal_pairs: _of_paradigms(0),
     },
     "accuracy_by_piece": {TaskKind.minimal_pairs: _of_paradigms(1)},
-    "f1": {TaskKind.classification: _f1, TaskKind.spans: _squad("f1")},
-    "f1_macro": {TaskKind.classification: _f1_macro, TaskKind.multilabel: _f1_of_labels("macro")},
-    "f1_micro": {TaskKind.multilabel: _f1_of_labels("micro")},
-    "matthews": {TaskKind.classification: _matthews},
+    "f1": {  # of class 1; 0 when it is never predicted, as in GLUE
+        TaskKind.classification: _library(TaskKind.classification, "f1_score", zero_division=0.0),
+        TaskKind.spans: _squad("f1"),
+    },
+    # Mean over the classes that occur, as in SuperGLUE; 0 for a class that is never predicted.
+    "f1_macro": {TaskKind.classification: F1_MACRO, TaskKind.multilabel: F1_MACRO},
+    # Over all labels together; 0 where nothing is predicted.
+    "f1_micro": {TaskKind.multilabel: _library(TaskKind.multilabel, "f1_score", average="micro", zero_division=0.0)},
+    # 0 when only one class is predicted or present, as in GLUE.
+    "matthews": {TaskKind.classification: _library(TaskKind.classification, "matthews_corrcoef")},
     "pearson": {kind: _correlation("pearsonr") for kind in (TaskKind.regression, TaskKind.similarity)},
     "spearman": {kind: _correlation("spearmanr") for kind in (TaskKind.regression, TaskKind.similarity)},
     "ndcg_at_10": {TaskKind.retrieval: _ndcg},

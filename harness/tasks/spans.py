@@ -17,7 +17,7 @@ from harness.data.tokenizer import special_ids
 from harness.errors import InputError
 from harness.tasks import scores
 from harness.tasks.base import Examples, Kind, Predictions, Split, joined
-from harness.tasks.classification import refuse_missing_texts
+from harness.tasks.classification import texts_of
 from harness.tasks.rows import Table
 from models.batch import Batch
 from models.heads import Classifier, span_loss, span_scores
@@ -47,21 +47,15 @@ class Spans(Kind):
         return 2
 
     def refuse_impossible(self, task: TaskConfig) -> None:
-        """InputError unless there are two text columns, no classes, and valid lengths."""
+        """InputError unless there are two text columns and no classes."""
         if len(task.fields) != 2:
             raise InputError(f"task.fields={task.fields} of task {task.name!r} must name the columns of question and context")
         if task.labels:
             raise InputError(f"task.labels={task.labels} of task {task.name!r} must be empty: task.kind is spans")
-        if task.stride < 0:
-            raise InputError(f"task.stride={task.stride} must be at least 0")
-        if task.max_answer_length < 1:
-            raise InputError(f"task.max_answer_length={task.max_answer_length} must be at least 1")
 
     def examples(self, task: TaskConfig, table: Table) -> Examples:
         """Questions and contexts with `(text, first character)` of each answer; InputError for invalid answers."""
-        texts = [list(texts) for texts in zip(*(table.columns[column] for column in task.fields), strict=True)]
-        refuse_missing_texts(texts, table.where)
-        values = table.columns[task.label]
+        texts, values = texts_of(task, table), table.columns[task.label]
         labels = [_answers(task, texts[row][1], value, f"{table.where}, row {row}") for row, value in enumerate(values)]
         return Examples(texts, labels, table.items, table.where)
 
@@ -110,7 +104,8 @@ class Spans(Kind):
             for span, null_score in zip(best, null, strict=True)
         ]
         contexts, golds = split.texts["contexts"], split.texts["answers"]
-        predicted = [_text(context, span) for context, span in zip(contexts, spans, strict=True)]
+        texts = zip(contexts, spans, strict=True)
+        predicted = ["" if span is None else context[span.first : span.last] for context, span in texts]
         baseline = [_first_words(context, majority) for context in contexts]
         columns = {
             "item": list(split.items),
@@ -153,10 +148,6 @@ def _answers(task: TaskConfig, context: str, value: object, where: str) -> list[
 
 def _texts(labels: list[list[tuple[str, int]]]) -> list[list[str]]:
     return [[text for text, _ in answers] for answers in labels]
-
-
-def _text(context: str, span: Span | None) -> str:
-    return "" if span is None else context[span.first : span.last]
 
 
 def _first_words(context: str, count: int) -> str:

@@ -12,7 +12,7 @@ from torch.nn.functional import cross_entropy
 from harness.config.schema import TaskConfig
 from harness.errors import InputError
 from harness.tasks.base import Examples, Kind, Predictions, Split, joined, logit_columns
-from harness.tasks.classification import refuse_class, refuse_missing_texts
+from harness.tasks.classification import refuse_empty_texts
 from harness.tasks.rows import Table
 from models.batch import Batch
 from models.losses import IGNORED
@@ -27,10 +27,6 @@ class Tokens(Kind):
     every_token = True
     labels_of_tokens = True
 
-    def num_outputs(self, task: TaskConfig) -> int:
-        """One output per tag."""
-        return len(task.labels)
-
     def refuse_impossible(self, task: TaskConfig) -> None:
         """InputError for more than one column, and for labels outside of the BIO scheme."""
         if len(task.fields) != 1:
@@ -44,19 +40,16 @@ class Tokens(Kind):
             )
 
     def examples(self, task: TaskConfig, table: Table) -> Examples:
-        """The checked rows; InputError for a row without words, with another number of tags, or with an unknown tag."""
+        """The rows; InputError for a row without words or with another number of tags, and where all words are empty."""
         words, tags = table.columns[task.fields[0]], table.columns[task.label]
         for row, (row_words, row_tags) in enumerate(zip(words, tags, strict=True)):
             where = f"{table.where}, row {row}"
-            if not isinstance(row_words, list) or not row_words:
-                column = f"column {task.fields[0]!r}, task.fields"
-                raise InputError(f"{where}: expected a list of words in {column}, got {row_words!r}")
+            if not row_words:
+                raise InputError(f"{where}: expected a list of words in column {task.fields[0]!r}, task.fields, got []")
             if not isinstance(row_tags, list) or len(row_tags) != len(row_words):
                 count = len(row_tags) if isinstance(row_tags, list) else repr(row_tags)
                 raise InputError(f"{where}: {len(row_words)} words, but {count} tags in column {task.label!r}, task.label")
-            for tag in row_tags:
-                refuse_class(task, tag, where)
-        refuse_missing_texts(words, table.where)
+        refuse_empty_texts(words, table.where)
         return Examples(words, tags, table.items, table.where)
 
     def encode(self, task: TaskConfig, tokenizer: "Tokenizer", examples: Examples) -> Split:

@@ -11,7 +11,7 @@ from tokenizers import Tokenizer
 from harness.config.schema import TaskConfig
 from harness.errors import InputError
 from harness.tasks.base import Examples, Predictions, Split, joined
-from harness.tasks.classification import Regression, refuse_missing_texts
+from harness.tasks.classification import Regression, texts_of
 from harness.tasks.rows import Table
 from harness.tasks.scores import RANKS
 from models.heads import TextVectors
@@ -50,8 +50,7 @@ class Retrieval(Similarity):
 
     def examples(self, task: TaskConfig, table: Table) -> Examples:
         """Questions and paragraphs; the label is the number of the paragraph, in the order in which they first come."""
-        texts = [list(texts) for texts in zip(*(table.columns[column] for column in task.fields), strict=True)]
-        refuse_missing_texts(texts, table.where)
+        texts = texts_of(task, table)
         numbers: dict[str, int] = {}
         return Examples(texts, [numbers.setdefault(text, len(numbers)) for _, text in texts], table.items, table.where)
 

@@ -96,6 +96,11 @@ def load_fsdp() -> ModuleType:
     return fsdp
 
 
+def plain(tensor: Tensor) -> Tensor:
+    """The whole of a tensor that is divided among the ranks, and any other as it is; all ranks must call it."""
+    return tensor.full_tensor() if hasattr(tensor, "full_tensor") else tensor
+
+
 def not_empty(rows: slice) -> slice:
     """The rows, or the first one, whose loss is to weigh nothing, where there are none: every rank takes part in every step."""
     return rows if rows.stop > rows.start else slice(0, 1)

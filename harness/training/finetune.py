@@ -14,7 +14,7 @@ from harness.config.resolve import BALANCED
 from harness.config.schema import RunConfig
 from harness.hardware.device import Machine
 from harness.hardware.energy import EnergyMeter
-from harness.tasks.batches import part, pieces, training_batches
+from harness.tasks.batches import pieces, training_batches
 from harness.tasks.prepared import Prepared
 from harness.tracking.run_log import RunLog
 from harness.training.distributed import ALONE, Ranks, not_empty
@@ -247,8 +247,8 @@ def step_of(
     flops = sum(cost(*side.input_ids.shape) for side in sides)
     if ranks.count > 1:
         shares = [ranks.share(rows_of(micro_batch)) for micro_batch in micro_batches]
-        labels = [count(part(micro_batch, rows)) for micro_batch, rows in zip(micro_batches, shares, strict=True)]
-        micro_batches = [part(micro_batch, not_empty(rows)) for micro_batch, rows in zip(micro_batches, shares, strict=True)]
+        labels = [count(micro_batch.part(rows)) for micro_batch, rows in zip(micro_batches, shares, strict=True)]
+        micro_batches = [micro_batch.part(not_empty(rows)) for micro_batch, rows in zip(micro_batches, shares, strict=True)]
     weights = [number / total for number in labels]
     tokens, padded = sum(side.tokens for side in batch.sides), sum(side.input_ids.numel() for side in batch.sides)
     return Step(micro_batches, rows_of(batch), tokens, padded, flops, weights)

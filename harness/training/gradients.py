@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from harness.tracking.run_log import Reader, RunLog
+from harness.training.distributed import plain
 from models.encoder import Encoder
 
 MEDIANS = ("gradient_norm", "gradient_spread")
@@ -38,8 +39,7 @@ def spread(layers: Layers) -> Tensor | None:
     if len(norms) < 2:
         return None
     over = torch.stack(norms)
-    ratio = over.max() / over.min()
-    return ratio.full_tensor() if hasattr(ratio, "full_tensor") else ratio  # of a sharded model
+    return plain(over.max() / over.min())
 
 
 def write_medians(run_log: RunLog, phase: str) -> None:

@@ -150,7 +150,8 @@ def train(training: Training, optimiser: Clipped, position: Position, machine: M
         rate = config.learning_rate * factor
         for group in optimiser.param_groups:
             group["lr"] = rate * group["rate_factor"]
-        torch.manual_seed(_dropout_seed(training, position.step + 1))
+        other = () if ranks.first else (ranks.rank,)  # equal masks for different rows would be less random than in one process
+        torch.manual_seed(derive(training.seed, "dropout", position.step + 1, *other))
 
         step_loss = torch.zeros((), device=machine.device)  # stays on the device: reading it would wait
         for number, (micro_batch, weight) in enumerate(zip(step.micro_batches, step.loss_weights, strict=True), 1):
@@ -198,12 +199,6 @@ def compile_ahead(training: Training, position: Position, machine: Machine) -> N
             loss.backward()
     for parameter in training.model.parameters():
         parameter.grad = None
-
-
-def _dropout_seed(training: Training, step: int) -> int:
-    """Another one on every rank: equal masks for different rows would be less random than those of one process."""
-    layout = () if training.ranks.first else (training.ranks.rank,)
-    return derive(training.seed, "dropout", step, *layout)
 
 
 def warmup_fraction(config: OptimiserConfig, planned_steps: int) -> float:

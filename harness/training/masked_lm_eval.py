@@ -8,8 +8,6 @@ times the masked tokens, over ln 2 times the bytes that so many tokens stand for
 not quite the same: in words cut into more pieces, a masked piece has the rest of its word in sight.
 """
 
-from collections.abc import Iterator
-
 import numpy as np
 import torch
 
@@ -43,12 +41,13 @@ class MaskedLMEval:
         """Metric name -> loss in nats, accuracy and bits per byte over all masked tokens, and the loss of a unigram model."""
         objective.eval()
         head = objective.masked_head or self._trained_probe(objective.encoder)
-        loss, correct, predictions = 0.0, 0, 0
+        sums = np.zeros(3)
         with torch.inference_mode():
-            for batch in self._held_out_batches():
+            for ids in self._held_out.first(self._config.eval_sequences, self._config.batch_size):
+                batch = self._masked(self._held_out, ids, "pinned").to(self._machine.device)
                 with self._machine.autocast():
-                    result = evaluate(objective.encoder, head, batch.to(self._machine.device))
-                loss, correct, predictions = loss + result.loss, correct + result.correct, predictions + result.predictions
+                    sums += evaluate(objective.encoder, head, batch)
+        loss, correct, predictions = sums.tolist()
         return {
             "pretrain/masked_loss": loss / predictions,
             "pretrain/masked_accuracy": correct / predictions,
@@ -56,11 +55,6 @@ class MaskedLMEval:
             "pretrain/unigram_entropy": self._corpus.unigram_entropy,
             "pretrain/probe_steps": 0 if objective.masked_head else self._config.probe_steps,
         }
-
-    def _held_out_batches(self) -> Iterator[PretrainBatch]:
-        count, size = min(self._config.eval_sequences, len(self._held_out)), self._config.batch_size
-        for start in range(0, count, size):
-            yield self._masked(self._held_out, np.arange(start, min(count, start + size)), "pinned")
 
     def _masked(self, sequences: Sequences, ids: np.ndarray, stream: str) -> PretrainBatch:
         seeds = [derive(SEED, stream, number) for number in ids.tolist()]

@@ -32,7 +32,6 @@ from harness.measure.records import (
     Peak,
     Request,
     Trace,
-    TrainingStepMemory,
     from_json,
     to_json,
 )
@@ -40,7 +39,7 @@ from harness.measure.subject import Subject
 from harness.tracking.run_log import write_json
 from harness.training import measured_steps
 from harness.training.measured_steps import STEPS, TrainingSteps
-from models.heads import Classifier, on_meta
+from models.heads import Classifier
 
 IMPORT_S = time.time() - psutil.Process().create_time()
 """From the start of the process until torch and the timed code are imported."""
@@ -55,7 +54,7 @@ def main(folder: Path) -> None:
     if request.memory_limit is not None:
         limit_memory(machine, request.memory_limit)
     for name in request.instruments:
-        measured = measured.with_result(name, INSTRUMENTS[name](Subject(config, machine), request, folder))
+        measured = replace(measured, **{name: INSTRUMENTS[name](Subject(config, machine), request, folder)})
         write_json(folder / MEASURED, to_json(measured))
 
 
@@ -102,21 +101,10 @@ def _served(subject: Subject, request: Request, folder: Path) -> int:
     return serving.write(subjects.classifier(subject.config), subject.config.measure, folder / serving.FILE)
 
 
-def _training_step(subject: Subject, request: Request, folder: Path) -> TrainingStepMemory:
-    return measured_steps.measure(subject.config, request.step, subject.machine)
-
-
-def _sizes(subject: Subject, request: Request, folder: Path) -> dict[str, int]:
-    shape = subjects.step_shape(subject.config, 1)
-    return size.sizes(on_meta(shape.config, shape.num_outputs, shape.head))
-
-
 def _flops(subject: Subject, request: Request, folder: Path) -> ModelFlops:
     """RuntimeError if count and formula disagree."""
     shape = subjects.step_shape(subject.config, subject.config.finetune.batch_size)
-    forward = flops.counted(shape.config, shape.num_outputs, 1, shape.length, False, shape.head)
-    step = flops.counted(shape.config, shape.num_outputs, shape.batch_size, shape.length, True, shape.head, shape.adaptation)
-    return ModelFlops(forward, step)
+    return ModelFlops(flops.counted(replace(shape, batch_size=1), backward=False), flops.counted(shape, backward=True))
 
 
 def _trace(subject: Subject, request: Request, folder: Path) -> Trace:
@@ -129,8 +117,8 @@ INSTRUMENTS: dict[str, Callable[[Subject, Request, Path], object]] = {
     "timing": _timing,
     "memory": _memory,
     "served": _served,
-    "training_step": _training_step,
-    "sizes": _sizes,
+    "training_step": lambda subject, request, _: measured_steps.measure(subject.config, request.step, subject.machine),
+    "sizes": lambda subject, *_: size.sizes(subjects.step_shape(subject.config, 1).model()),
     "flops": _flops,
     "trace": _trace,
 }

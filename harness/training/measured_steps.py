@@ -102,17 +102,6 @@ class TrainingSteps:
             return self._kind.loss(self.model, batch)
 
 
-class HeldGradients:
-    """The bytes of all gradients before the optimiser step: a hook of the optimiser."""
-
-    def __init__(self, model: torch.nn.Module) -> None:
-        self._model, self.bytes = model, 0
-
-    def __call__(self, *_: object) -> None:
-        """Reads them."""
-        self.bytes = held(parameter.grad for parameter in self._model.parameters())
-
-
 def measure(config: RunConfig, request: StepRequest, machine: Machine) -> TrainingStepMemory:
     """Measures one step; must be the first thing that a process does with a model.
 
@@ -126,14 +115,13 @@ def measure(config: RunConfig, request: StepRequest, machine: Machine) -> Traini
         steps.run(STEPS)
     own, plain = step_times(steps, request)
     found, shape = parts(steps), subject.step_shape(config, request.batch_size)
-    passes = (shape.config, shape.num_outputs, shape.batch_size, shape.length, request.checkpointing, shape.head)
     return TrainingStepMemory(
         step=request,
         parts=found,
         formula=memory_formula.parts(shape, config.hardware, request.checkpointing),
         peak=refuse_less_than(found.lasting, peak),
         step_s=median(own) if own else None,
-        flops=flops.of_step(*passes, shape.adaptation),
+        flops=flops.of_step(shape, request.checkpointing),
         plain_step_s=median(plain) if plain else None,
         peak_flops_per_s=peak_flops_per_s(machine) if own else None,
     )
@@ -191,12 +179,13 @@ def step_times(steps: TrainingSteps, request: StepRequest) -> tuple[list[float],
 def parts(steps: TrainingSteps) -> Parts:
     """The four parts, measured on one more step."""
     model, batch = steps.model, [steps.batch.input_ids, steps.batch.labels]
-    saved, gradients = Saved([*model.parameters(), *batch]), HeldGradients(model)
-    hook = steps.optimiser.register_step_pre_hook(gradients)
+    saved, gradients = Saved([*model.parameters(), *batch]), []
+    hook = steps.optimiser.register_step_pre_hook(
+        lambda *_: gradients.append(held(parameter.grad for parameter in model.parameters()))
+    )
     steps.run_with(saved)
     hook.remove()
-    state = steps.optimiser.state_bytes
     with steps.machine.autocast():
         again = recomputed(model, steps.batch, batch) if steps.config.finetune.activation_checkpointing else 0
     activations = None if again is None else saved.bytes + again
-    return Parts(held(model.parameters()), gradients.bytes, state, activations)
+    return Parts(held(model.parameters()), gradients[0], steps.optimiser.state_bytes, activations)

@@ -13,13 +13,12 @@ from harness.config.schema import RunConfig
 from harness.corpus import sequences
 from harness.data import tokenizer as tokenizers
 from harness.hardware.device import Machine
-from harness.measure import size
 from harness.tasks.base import Split
 from harness.tasks.prepared import Prepared
 from harness.tasks.scores import compute
 from harness.tracking.run_log import RunLog
 from harness.training.evaluation import write_predictions, write_scores
-from harness.training.weights import write_origins
+from harness.training.weights import write_start
 from models.objectives.base import Objective, Vocabulary
 from models.objectives.scoring import log_likelihoods
 
@@ -37,11 +36,7 @@ def evaluate(
     vocabulary = vocabulary_of(Tokenizer.from_file(str(paths.data_folder(config.output, data.key) / native.TOKENIZER)))
     objective, origins = language_model.load(config, vocabulary, weights)
     print(f"scored as {language_model.objective_of(config).objective.value}, in float32", flush=True)
-    write_origins(config, objective, origins, run_log)
-    for key, value in size.of_objective(objective).items():
-        run_log.value(key, value)
-    run_log.stage("evaluate")
-    objective = machine.prepare(objective.to(machine.device))
+    objective = write_start(config, objective, origins, machine, run_log)
     started = time.perf_counter()
     nats = score(objective, data.validation, vocabulary.mask, machine)
     run_log.value("eval/pairs_per_s", len(nats) / (time.perf_counter() - started))

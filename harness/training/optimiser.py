@@ -9,6 +9,7 @@ from torch.optim.swa_utils import get_ema_multi_avg_fn
 
 from harness.config.choices import Optimizer
 from harness.config.schema import OptimiserConfig
+from harness.training.distributed import plain
 from models.encoder import Encoder
 from models.heads import Classifier
 
@@ -57,7 +58,9 @@ class Clipped(torch.optim.Optimizer):
         sparse = {p: p.grad.coalesce() for p in parameters if p.grad.is_sparse}
         norm = self._clip([sparse[p].values() if p in sparse else p.grad for p in parameters])
         for p, gradient in sparse.items():
-            p.grad = self._table(p).index_copy_(0, gradient.indices()[0], gradient.values())
+            if p not in self._zeros:
+                self._zeros[p] = torch.zeros_like(p)
+            p.grad = self._zeros[p].index_copy_(0, gradient.indices()[0], gradient.values())
         self.step()
         for p, gradient in sparse.items():
             self._zeros[p].index_fill_(0, gradient.indices()[0], 0.0)
@@ -68,7 +71,7 @@ class Clipped(torch.optim.Optimizer):
             averages = self.averages
             self._averaging([*averages.values()], [*averages], None)
         self.zero_grad(set_to_none=True)
-        return norm.full_tensor() if hasattr(norm, "full_tensor") else norm  # of a sharded model
+        return plain(norm)
 
     @property
     def averages(self) -> dict[Tensor, Tensor]:
@@ -95,11 +98,6 @@ class Clipped(torch.optim.Optimizer):
         if coefficient.is_cuda or coefficient < 1:
             torch._foreach_mul_(gradients, coefficient.clamp(max=1))
         return norm
-
-    def _table(self, parameter: Tensor) -> Tensor:
-        if parameter not in self._zeros:
-            self._zeros[parameter] = torch.zeros_like(parameter)
-        return self._zeros[parameter]
 
 
 KINDS = {name.lower(): kind for name, kind in vars(torch.optim).items() if isinstance(kind, type)} | {"muon": MuonWithAdamW}

@@ -24,9 +24,7 @@ class PartsEval:
 
     def __init__(self, config: PretrainConfig, corpus: Corpus, machine: Machine) -> None:
         self._config, self._corpus, self._machine = config, corpus, machine
-        self._held_out = None
-        if OBJECTIVES[config.objective].has_parts:
-            self._held_out = _sequences(corpus, config)
+        self._held_out = _sequences(corpus, config) if OBJECTIVES[config.objective].has_parts else None
 
     def measure(self, objective: Objective) -> dict[str, float]:
         """Metric name -> loss in nats and accuracy of each part; empty for an objective without parts."""
@@ -37,7 +35,7 @@ class PartsEval:
         on_device = [self._machine.device] if self._machine.is_cuda else []
         with torch.inference_mode(), torch.random.fork_rng(on_device):
             torch.manual_seed(SEED)  # a generator samples from torch's global stream
-            for ids in self._batches(len(self._held_out)):
+            for ids in self._held_out.first(self._config.eval_sequences, self._config.batch_size):
                 seeds = [derive(SEED, "parts", number) for number in ids.tolist()]
                 batch = objective.make_batch(self._held_out.batch(ids, np.zeros_like(ids)), seeds)
                 with self._machine.autocast():
@@ -51,10 +49,6 @@ class PartsEval:
         if "pretrain/next_token_loss" in scores:  # of a text from left to right, as compression is measured
             scores["pretrain/next_token_bits_per_byte"] = self._corpus.bits_per_byte(scores["pretrain/next_token_loss"])
         return scores
-
-    def _batches(self, available: int) -> list[np.ndarray]:
-        count, size = min(self._config.eval_sequences, available), self._config.batch_size
-        return [np.arange(start, min(count, start + size)) for start in range(0, count, size)]
 
 
 def _sequences(corpus: Corpus, config: PretrainConfig) -> Sequences | None:

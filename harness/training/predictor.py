@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from scipy.special import softmax
 from tokenizers import Tokenizer
 
 from harness.checkpoints.finetuned import load_finetuned
@@ -74,7 +75,8 @@ class Predictor:
             chosen = [[label for label in row if row[label] > 0.5] for row in shares]
             rows = zip(numbers, chosen, shares, strict=True)
             return [{"row": number, "prediction": labels, "probabilities": row} for number, labels, row in rows]
-        return [classified(number, self.task.labels, row) for number, row in zip(numbers, softmax(logits), strict=True)]
+        shares = softmax(logits.astype(np.float64), axis=1)
+        return [classified(number, self.task.labels, row) for number, row in zip(numbers, shares, strict=True)]
 
 
 def _load_pyfunc(checkpoint: str) -> Predictor:
@@ -87,9 +89,3 @@ def classified(number: int, labels: list[str], probabilities: np.ndarray) -> dic
     by_label = dict(zip(labels, probabilities.tolist(), strict=True))
     best = labels[int(probabilities.argmax())]
     return {"row": number, "prediction": best, "probability": by_label[best], "probabilities": by_label}
-
-
-def softmax(logits: np.ndarray) -> np.ndarray:
-    """(S, C) -> (S, C) probabilities, in double precision."""
-    exponents = np.exp(logits.astype(np.float64) - logits.max(axis=1, keepdims=True))
-    return exponents / exponents.sum(axis=1, keepdims=True)

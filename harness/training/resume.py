@@ -60,7 +60,7 @@ def save(
 
 
 def _finish(building: Path, target: Path, identity: str, position: Position) -> None:
-    """Describes the files, and gives the checkpoint its name once it is on disk."""
+    """Describes the files, gives the checkpoint its name once it is on disk, and removes old ones."""
     folder = target.parent
     sums = {path.name: _checksum(path) for path in sorted(building.iterdir())}
     state = {"version": VERSION, "identity": identity, "position": asdict(position), "sha256": sums}
@@ -70,7 +70,10 @@ def _finish(building: Path, target: Path, identity: str, position: Position) -> 
     shutil.rmtree(target, ignore_errors=True)  # of an earlier attempt whose checkpoint was refused
     building.rename(target)
     _flush(folder)
-    _remove_old(folder)
+    for path in _all(folder)[:-KEPT]:
+        shutil.rmtree(path)
+    for path in folder.glob(".step-*"):  # incomplete ones of killed processes
+        shutil.rmtree(path, ignore_errors=True)
 
 
 def load(folder: Path, identity: str, model: nn.Module, optimiser: torch.optim.Optimizer) -> Position:
@@ -160,11 +163,3 @@ def _flush(path: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
-
-
-def _remove_old(folder: Path) -> None:
-    """Removes all but the newest checkpoints, and incomplete ones of killed processes."""
-    for path in _all(folder)[:-KEPT]:
-        shutil.rmtree(path)
-    for path in folder.glob(".step-*"):
-        shutil.rmtree(path, ignore_errors=True)

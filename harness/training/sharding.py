@@ -9,10 +9,10 @@ What is evaluated and saved are the moving averages where the optimiser keeps th
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from harness.hardware.device import Machine
-from harness.training.distributed import Ranks, load_fsdp
+from harness.training.distributed import Ranks, load_fsdp, plain
 from harness.training.loop import Callback, Position
 from harness.training.optimiser import Clipped
 
@@ -80,8 +80,3 @@ class Collected:
         self.weights.collect(self.optimiser)
         self.callback.run(position)
         self.weights.put_away(self.optimiser)
-
-
-def plain(tensor: Tensor) -> Tensor:
-    """The whole of a tensor that is divided among the ranks, and any other as it is; all ranks must call it."""
-    return tensor.full_tensor() if hasattr(tensor, "full_tensor") else tensor

@@ -78,7 +78,7 @@ def measure(measured: Subject, path: Path) -> Trace:
     model, text = subject.build(config, machine), measured.text(config.measure.length)
     call = latency.forward(model, machine)
     machine.use_threads(config.measure.threads)
-    warm = warmup.warm_up(lambda: call(text), machine)
+    warmup.warm_up(lambda: call(text), machine)
     unprofiled = [latency.time_ms(lambda: call(text), machine) for _ in range(config.measure.repeats)]
     steps = TrainingSteps(config, model, machine)
     steps.run(2)
@@ -92,7 +92,7 @@ def measure(measured: Subject, path: Path) -> Trace:
         profiled, spent = undisturbed({PASS: infer, STEP: lambda: steps.run(1)})
     profiled.export_chrome_trace(str(path))
     forward, step = (TracedCall(spent[name].whole_ms, spent[name].parts_ms) for name in (PASS, STEP))
-    return Trace(forward, step, median(unprofiled), warm.calls)
+    return Trace(forward, step, median(unprofiled))
 
 
 def undisturbed(calls: dict[str, Callable[[], object]]) -> tuple[profile, dict[str, Spent]]:

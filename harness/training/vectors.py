@@ -5,11 +5,10 @@ from pathlib import Path
 from harness.checkpoints import huggingface, pretrained
 from harness.config.schema import RunConfig
 from harness.hardware.device import Machine
-from harness.measure import size
 from harness.tasks.prepared import Prepared
 from harness.tracking.run_log import RunLog
 from harness.training.evaluation import evaluate_split, write_predictions, write_scores
-from harness.training.weights import write_origins
+from harness.training.weights import write_start
 from models.derive import RANDOM
 from models.heads import TextVectors, build_classifier
 
@@ -22,10 +21,7 @@ def evaluate(config: RunConfig, data: Prepared, weights: Path | None, machine: M
         origins = huggingface.load_encoder(config, model.encoder)
     if weights is not None:
         origins = pretrained.load_weights(weights, model, config.model.keep_layers)
-    write_origins(config, model, origins, run_log)
-    for key, value in size.of_objective(model).items():
-        run_log.value(key, value)
-    run_log.stage("evaluate")
-    answers = evaluate_split(config, machine.prepare(model.to(machine.device)), data.validation, data, machine)
+    model = write_start(config, model, origins, machine, run_log)
+    answers = evaluate_split(config, model, data.validation, data, machine)
     write_scores(config.task, answers, run_log)
     write_predictions(answers, run_log.folder / "predictions.parquet")

@@ -6,9 +6,21 @@ from torch import nn
 
 from harness.checkpoints import huggingface
 from harness.config.schema import RunConfig
+from harness.hardware.device import Machine
 from harness.measure import size
 from harness.tracking.run_log import RunLog, write_json
 from models.derive import Origin
+
+
+def write_start(
+    config: RunConfig, model: nn.Module, origins: Mapping[str, Origin], machine: Machine, run_log: RunLog
+) -> nn.Module:
+    """A model that is scored as it is, on its device; where its tensors come from and its size are written."""
+    write_origins(config, model, origins, run_log)
+    for key, value in size.of_objective(model).items():
+        run_log.value(key, value)
+    run_log.stage("evaluate")
+    return machine.prepare(model.to(machine.device))
 
 
 def write_origins(config: RunConfig, model: nn.Module, origins: Mapping[str, Origin], run_log: RunLog | None = None) -> None:

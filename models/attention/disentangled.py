@@ -7,7 +7,7 @@ the 2 S in the table is for distance 0; S is the number of buckets, or the longe
 import torch
 from torch import Tensor, nn
 
-from models.attention.products import Context, Heads, attend, heads_detail
+from models.attention.products import Context, Heads, MultiHead, attend, over_heads
 from models.config import EncoderConfig, PositionTerms
 from models.describe import Part, parameters_of
 from models.dropout import Dropout
@@ -53,18 +53,15 @@ class RelativePositions(nn.Module):
         side, middle = reach(self.config, length), half_table(self.config)
         vectors = self.embedding(torch.arange(middle - side, middle + side, device=self.embedding.weight.device))
         vectors = vectors if self.norm is None else self.norm(vectors)
-        return vectors, self._rows(length, side).to(vectors.device)
-
-    def _rows(self, length: int, side: int) -> Tensor:
-        """On CPU, so that all devices agree where a bucket ends."""
-        distances = torch.arange(1 - length, length, device="cpu")
+        distances = torch.arange(1 - length, length, device="cpu")  # so that all devices agree where a bucket ends
         if self.config.position_buckets is not None:
             distances = bucket(distances, self.config.position_buckets, self.config.max_relative_distance)
         places = torch.arange(length, device="cpu")
-        return (distances + side).clamp(0, 2 * side - 1)[places[:, None] - places + length - 1]
+        rows = (distances + side).clamp(0, 2 * side - 1)[places[:, None] - places + length - 1]
+        return vectors, rows.to(vectors.device)
 
 
-class DisentangledAttention(nn.Module):
+class DisentangledAttention(MultiHead):
     """Scores are content with content, content with distance, and distance with content, or one of the latter two alone.
 
     The sum of N products is scaled by the root of N K.
@@ -75,9 +72,8 @@ class DisentangledAttention(nn.Module):
     depends_on_order = True
 
     def __init__(self, config: EncoderConfig, layer: int = 0) -> None:
-        super().__init__()
+        super().__init__(config)
         size, width, bias = config.hidden_size, config.attention_width, config.attention_bias
-        self.config = config
         terms = config.position_terms
         self.to_position = terms is not PositionTerms.position_to_content
         self.from_position = terms is not PositionTerms.content_to_position
@@ -96,14 +92,10 @@ class DisentangledAttention(nn.Module):
 
     def forward(self, hidden: Tensor, context: Context, query: Tensor | None = None) -> Tensor:
         """(B, T, D) of keys and values, and of queries where those are others -> (B, T, D)."""
-        query = self._split(self.query(hidden if query is None else query))  # (B, H, T, K)
-        key, value = self._split(self.key(hidden)), self._split(self.value(hidden))
-        dropout = self.config.attention_probs_dropout_prob if self.training else 0.0
-        heads = Heads(query, key, value, None, scale=self.scale, dropout=dropout)
-        mask = context.mask
-        if mask is not None:
-            mask = mask[:, None, None, :] if mask.dim() == 2 else mask[:, None]
-        attended = attend(heads, mask, self._distance_scores(query, key, context))
+        query = self.split(self.query(hidden if query is None else query))  # (B, H, T, K)
+        key, value = self.split(self.key(hidden)), self.split(self.value(hidden))
+        heads = Heads(query, key, value, None, scale=self.scale, dropout=self.dropout)
+        attended = attend(heads, over_heads(context.mask), self._distance_scores(query, key, context))
         return self.output(attended.transpose(1, 2).flatten(2))
 
     def _distance_scores(self, query: Tensor, key: Tensor, context: Context) -> Tensor:
@@ -111,20 +103,16 @@ class DisentangledAttention(nn.Module):
         distances = self.position_dropout(context.relative)
         rows, scores = context.relative_rows.expand(*query.shape[:2], -1, -1), 0
         if self.to_position:
-            distant_key = self._split((self.position_key or self.key)(distances) * self.scale)  # (H, R, K)
+            distant_key = self.split((self.position_key or self.key)(distances) * self.scale)  # (H, R, K)
             scores = (query @ distant_key.transpose(-1, -2)).gather(-1, rows)
         if self.from_position:
-            distant_query = self._split((self.position_query or self.query)(distances) * self.scale)
+            distant_query = self.split((self.position_query or self.query)(distances) * self.scale)
             scores = scores + (distant_query @ key.transpose(-1, -2)).gather(-2, rows)
         return scores
 
-    def _split(self, x: Tensor) -> Tensor:
-        """(..., N, D) -> (..., H, N, K)."""
-        return x.unflatten(-1, (self.config.num_attention_heads, self.config.head_width)).transpose(-3, -2)
-
     def part(self) -> Part:
         """With its heads and positions."""
-        detail = f"{heads_detail(self.config.num_attention_heads, self.config.head_width)}, disentangled positions"
+        detail = f"{self.heads_detail}, disentangled positions"
         return Part("Full self-attention", "attention", detail, parameters_of(self))
 
     def flops(self, length: int) -> int:

@@ -5,7 +5,7 @@ import math
 import torch
 from torch import Tensor, nn
 
-from models.attention.products import Context, Heads, attend, heads_detail
+from models.attention.products import Context, Heads, MultiHead, attend, over_heads
 from models.attention.windowed import window_pairs, windowed_attention
 from models.config import EncoderConfig, Position
 from models.describe import Part, parameters_of
@@ -17,16 +17,14 @@ ADDED_OR_NONE = (Position.learned, Position.sinusoidal, Position.none)
 """Positions that attention does not use: they are added to the embeddings, or there are none."""
 
 
-class SelfAttention(nn.Module):
+class SelfAttention(MultiHead):
     """Scaled dot-product attention of every token over those it may see, with output projection (arXiv:1706.03762)."""
 
     def __init__(self, config: EncoderConfig, layer: int = 0) -> None:
-        super().__init__()
-        size, width, self.config = config.hidden_size, config.attention_width, config
-        self.num_heads, self.head_size = config.num_attention_heads, config.head_width
+        super().__init__(config)
+        size, width = config.hidden_size, config.attention_width
         self.window = config.window_of(layer)
         self.causal, self.scale = config.causal, config.product_scale
-        self.dropout = config.attention_probs_dropout_prob
         self.query_key_value = nn.Linear(size, 3 * width, bias=config.attention_bias)
         self.output = nn.Linear(width, size, bias=config.attention_bias)
         self.query_norm, self.key_norm = (make_norm(config, config.head_width) if config.qk_norm else None for _ in range(2))
@@ -54,8 +52,7 @@ class SelfAttention(nn.Module):
         rotation = context.global_rotation if self.window is None and context.global_rotation else context.rotation
         if rotation is not None:
             query, key = rotate(query, rotation), rotate(key, rotation)
-        dropout = self.dropout if self.training else 0.0
-        return Heads(query, key, value, context.mask, context.bias, self.causal, self.scale, dropout)
+        return Heads(query, key, value, context.mask, context.bias, self.causal, self.scale, self.dropout)
 
     def _of_global_tokens(self, hidden: Tensor, context: Context) -> Tensor:
         """(B, H, G, K): the first G tokens see everything, through projections of their own."""
@@ -89,7 +86,7 @@ class SelfAttention(nn.Module):
 
     def part(self) -> Part:
         """With its heads, its window and its positions."""
-        details, position = [heads_detail(self.num_heads, self.head_size)], self.config.position
+        details, position = [self.heads_detail], self.config.position
         if self.window is not None:
             details.append(f"{self.window // 2} tokens to each side")
         if self.global_tokens:
@@ -97,31 +94,24 @@ class SelfAttention(nn.Module):
         if self.query_norm is not None:
             details.append("queries and keys normed")
         if position not in ADDED_OR_NONE:
-            details.append(f"{position.value} positions{self._base_of_rotation()}")
+            apart = self.window is None and self.config.rotary_global_theta is not None
+            theta = self.config.rotary_global_theta if apart else self.config.rotary_theta
+            base = f" of base {theta:,.0f}" if position is Position.rotary else ""
+            details.append(f"{position.value} positions{base}")
         span = "windowed" if self.window is not None else "global" if self.config.attention_window is not None else "full"
         title = f"{'Causal' if self.causal else span.capitalize()} self-attention"
         return Part(title, "attention", ", ".join(details), parameters_of(self))
-
-    def _base_of_rotation(self) -> str:
-        if self.config.position is not Position.rotary:
-            return ""
-        apart = self.window is None and self.config.rotary_global_theta is not None
-        return f" of base {self.config.rotary_global_theta if apart else self.config.rotary_theta:,.0f}"
 
 
 def full_attention(heads: Heads) -> Tensor:
     """Each (B, H, T, K) -> (B, H, T, K). No mask at all is passed on as None: an all-true one can rule out the fast kernel."""
     N, M = heads.query.shape[2], heads.key.shape[2]
-    mask = heads.mask
-    if mask is not None:
-        mask = mask[:, None, None, :] if mask.dim() == 2 else mask[:, None]  # (B, 1, 1 or N, M)
-    if heads.causal or heads.bias is not None:
-        places = torch.arange(max(N, M), device=heads.query.device)
-        offsets = places[None, :M] - places[:N, None]
-        mask = _and(mask, offsets <= 0) if heads.causal else mask
-        return attend(heads, mask, None if heads.bias is None else heads.bias(offsets))
-    return attend(heads, mask, None)
-
-
-def _and(mask: Tensor | None, other: Tensor) -> Tensor:
-    return other if mask is None else mask & other
+    mask = over_heads(heads.mask)
+    if not heads.causal and heads.bias is None:
+        return attend(heads, mask, None)
+    places = torch.arange(max(N, M), device=heads.query.device)
+    offsets = places[None, :M] - places[:N, None]
+    if heads.causal:
+        past = offsets <= 0
+        mask = past if mask is None else mask & past
+    return attend(heads, mask, None if heads.bias is None else heads.bias(offsets))

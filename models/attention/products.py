@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from models.config import EncoderConfig
 from models.dropout import dropout as drop
 
 
@@ -49,7 +50,9 @@ def attend(heads: Heads, mask: Tensor | None, bias: Tensor | None) -> Tensor:
     query, key, value = heads.query, heads.key, heads.value
     half = query.dtype is torch.bfloat16 and key.shape[-2] <= LONG
     if query.device.type not in ("cpu", "meta") or (heads.dropout == 0 and not half):
-        combined = mask if bias is None else _masked(bias.to(query.dtype), mask)
+        combined = mask
+        if bias is not None:
+            combined = bias.to(query.dtype) if mask is None else torch.where(mask, bias.to(query.dtype), float("-inf"))
         return F.scaled_dot_product_attention(query, key, value, attn_mask=combined, dropout_p=heads.dropout, scale=heads.scale)
     scale = query.shape[-1] ** -0.5 if heads.scale is None else heads.scale
     scores = (query * scale) @ key.transpose(-1, -2)  # (..., N, M)
@@ -59,10 +62,31 @@ def attend(heads: Heads, mask: Tensor | None, bias: Tensor | None) -> Tensor:
     return drop(scores.softmax(dim=-1).to(value.dtype), heads.dropout) @ value
 
 
-def heads_detail(number: int, size: int) -> str:
-    """As a description of a model has it."""
-    return f"{number} heads of {size}"
+def over_heads(mask: Tensor | None) -> Tensor | None:
+    """(B, T) real tokens or (B, N, M) what a row may see -> (B, 1, 1 or N, M), one for all heads."""
+    if mask is None:
+        return None
+    return mask[:, None, None, :] if mask.dim() == 2 else mask[:, None]
 
 
-def _masked(scores: Tensor, mask: Tensor | None) -> Tensor:
-    return scores if mask is None else torch.where(mask, scores, float("-inf"))
+class MultiHead(nn.Module):
+    """What every attention with heads has. Abstract."""
+
+    def __init__(self, config: EncoderConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.num_heads, self.head_size = config.num_attention_heads, config.head_width
+
+    @property
+    def dropout(self) -> float:
+        """Share of the weights of attention that is dropped now."""
+        return self.config.attention_probs_dropout_prob if self.training else 0.0
+
+    @property
+    def heads_detail(self) -> str:
+        """As a description of a model has it."""
+        return f"{self.num_heads} heads of {self.head_size}"
+
+    def split(self, x: Tensor) -> Tensor:
+        """(..., N, H K) -> (..., H, N, K)."""
+        return x.unflatten(-1, (self.num_heads, self.head_size)).transpose(-3, -2)

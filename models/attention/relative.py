@@ -17,25 +17,25 @@ import math
 import torch
 from torch import Tensor, nn
 
-from models.attention.products import Context, Heads, attend, heads_detail
+from models.attention.products import Context, Heads, MultiHead, attend
 from models.batch import Batch
 from models.config import EncoderConfig
 from models.describe import Part, parameters_of
+from models.positions import frequencies
 from models.reach import EVERYWHERE, Reach
 
 
-class RelativeAttention(nn.Module):
+class RelativeAttention(MultiHead):
     """Attention by content, by offset from query to key, and by equal or unequal text of a pair (arXiv:1906.08237)."""
 
     positions_are_constant = True
     depends_on_order = True
 
     def __init__(self, config: EncoderConfig, layer: int = 0) -> None:
-        super().__init__()
-        size, width, bias, self.config = config.hidden_size, config.attention_width, config.attention_bias, config
-        self.num_heads, self.head_size = config.num_attention_heads, config.head_width
+        super().__init__(config)
+        size, width, bias = config.hidden_size, config.attention_width, config.attention_bias
         self.scale = self.head_size**-0.5 if config.attention_scale else 1.0
-        self.dropout, self.causal = config.attention_probs_dropout_prob, config.causal
+        self.causal = config.causal
         self.segment_length = config.segment_length if config.causal else None
         self.memory_length = 0 if self.segment_length is None else config.memory_length
         self.query = nn.Linear(size, width, bias=bias)
@@ -51,7 +51,7 @@ class RelativeAttention(nn.Module):
     def forward(self, hidden: Tensor, context: Context) -> Tensor:
         """(B, T, D) -> (B, T, D), in a `relative_context`. A row that may see nothing gets zeros from attention."""
         query = self.query(hidden)
-        vectors = self._split(self.position(context.relative.to(query.dtype)))  # (H, R, K)
+        vectors = self.split(self.position(context.relative.to(query.dtype)))  # (H, R, K)
         attended = [self._of_segment(hidden, query, vectors, context, places) for places in self._segments(hidden.shape[1])]
         whole = attended[0] if len(attended) == 1 else torch.cat(attended, dim=2)  # (B, H, T, K)
         return self.output(whole.transpose(1, 2).flatten(2))
@@ -69,13 +69,12 @@ class RelativeAttention(nn.Module):
         rows, columns = places
         memory, query = hidden[:, columns.start : rows.start].detach(), query[:, rows]
         read = hidden[:, rows] if columns.start == rows.start else torch.cat([memory, hidden[:, rows]], dim=1)
-        key, value = (self._split(part) for part in self.key_value(read).chunk(2, dim=-1))
+        key, value = (self.split(part) for part in self.key_value(read).chunk(2, dim=-1))
         positions = None if context.positions is None else context.positions[:, rows, columns]
         bias = self._position_scores(query, vectors, positions, read.shape[1])
         if context.token_types is not None and self.segment_embedding is not None:  # one text would add the same to every key
             bias = self._add_segment_scores(bias, query, context.token_types)
-        dropout = self.dropout if self.training else 0.0
-        heads = Heads(self._split(query + self.content_bias), key, value, None, scale=self.scale, dropout=dropout)
+        heads = Heads(self.split(query + self.content_bias), key, value, None, scale=self.scale, dropout=self.dropout)
         mask = context.mask
         if mask is not None:
             mask = mask[:, None, columns] if mask.dim() == 2 else mask[:, rows, columns]  # (B, 1 or N, M)
@@ -85,14 +84,11 @@ class RelativeAttention(nn.Module):
             mask = seen if mask is None else mask & seen
         return _attend_or_zero(heads, mask, bias)
 
-    def _split(self, x: Tensor) -> Tensor:
-        return x.unflatten(-1, (self.num_heads, self.head_size)).transpose(-3, -2)  # (..., H, tokens, K)
-
     def _position_scores(self, query: Tensor, vectors: Tensor, positions: Tensor | None, keys: int) -> Tensor:
         """(B, H, N, M), scaled; where it is causal, those of later keys have no meaning."""
         if self.causal and positions is None:
             vectors = vectors[:, -keys - 1 :]  # by offset from `keys` to 0
-        scores = self._split((query + self.position_bias) * self.scale) @ vectors.transpose(-1, -2)  # (B, H, N, R)
+        scores = self.split((query + self.position_bias) * self.scale) @ vectors.transpose(-1, -2)  # (B, H, N, R)
         if positions is None:
             return relative_shift(scores, keys)
         return scores.gather(-1, positions[:, None].expand(-1, self.num_heads, -1, -1))
@@ -103,14 +99,14 @@ class RelativeAttention(nn.Module):
         For a key of the other text the term is how much more it scores than one of the same: the rest of the term is equal for
         all keys of a row, which a softmax does not see.
         """
-        same, other = self._split(self.segment_embedding).transpose(-1, -2).split(1, dim=-1)  # each (H, K, 1)
-        more = self._split((query + self.segment_bias) * self.scale) @ (other - same)  # (B, H, T, 1)
+        same, other = self.split(self.segment_embedding).transpose(-1, -2).split(1, dim=-1)  # each (H, K, 1)
+        more = self.split((query + self.segment_bias) * self.scale) @ (other - same)  # (B, H, T, 1)
         differs = token_types[:, :, None] != token_types[:, None, :]
         return torch.addcmul(scores, differs[:, None].to(scores.dtype), more)
 
     def part(self) -> Part:
         """With its heads and positions."""
-        detail = f"{heads_detail(self.num_heads, self.head_size)}, relative positions"
+        detail = f"{self.heads_detail}, relative positions"
         if self.segment_length is not None:
             detail += f", segments of {self.segment_length} tokens with a memory of {self.memory_length}"
         return Part(f"{'Causal' if self.causal else 'Full'} self-attention", "attention", detail, parameters_of(self))
@@ -170,9 +166,8 @@ def most_keys(length: int, config: EncoderConfig) -> int:
 
 
 def relative_sinusoids(offsets: Tensor, width: int) -> Tensor:
-    """(R,) -> (R, width): sines of falling frequencies, then their cosines (arXiv:1706.03762, section 3.5)."""
-    frequencies = 10000.0 ** (-torch.arange(0, width, 2, dtype=torch.float32, device=offsets.device) / width)
-    angles = offsets[:, None].float() * frequencies
+    """(R,) -> (R, width): sines, then cosines."""
+    angles = offsets[:, None].float() * frequencies(width, offsets.device)
     return torch.cat([angles.sin(), angles.cos()], dim=-1)[:, :width]
 
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from models.attention.products import Heads, attend
+from models.attention.products import Heads, attend, over_heads
 
 MINIMUM_BLOCK = 16
 """Queries in a block at least, however small the window: below it the fixed cost of a block outweighs the saved products."""
@@ -87,10 +87,8 @@ def _within_one_block(heads: Heads, shape: Blocks) -> Tensor:
     offsets = places[None, :] - places[:, None]
     band = (offsets.abs() <= shape.side) | (places < shape.global_tokens)
     band = band & (offsets <= 0) if shape.causal else band
-    mask = heads.mask
-    if mask is not None:
-        mask = mask[:, None, None, :] if mask.dim() == 2 else mask[:, None]
-        band = (band & mask) | (offsets == 0)
+    if heads.mask is not None:
+        band = (band & over_heads(heads.mask)) | (offsets == 0)
     return attend(heads, band, None if heads.bias is None else heads.bias(offsets))
 
 

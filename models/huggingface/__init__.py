@@ -15,6 +15,7 @@ from models.heads import Classifier, TokenClassifier
 from models.huggingface import task_heads
 from models.huggingface.families import FAMILIES, config_of, module_of
 from models.huggingface.masked import expresses_masked_head, masked_head_of
+from models.huggingface.names import refuse_misfits
 from models.huggingface.publish import exported, homeless, published
 from models.huggingface.task_heads import DEEPER
 
@@ -29,9 +30,6 @@ __all__ = [
     "published",
     "translated",
 ]
-
-SHOWN = 8
-"""Names of each kind that an error lists."""
 
 
 def load(model: Classifier, state: dict[str, Tensor], config_json: dict) -> list[str]:
@@ -51,16 +49,9 @@ def translated(model: Classifier, state: dict[str, Tensor], config_json: dict) -
     """
     expected = model.state_dict()
     found = _found(state, model.encoder.config, config_json, isinstance(model, TokenClassifier))
-    shapes = {name: (tuple(tensor.shape), tuple(found[name].shape)) for name, tensor in expected.items() if name in found}
     absent = [*_absent("pooler.", expected, found), *_absent("head.", expected, found)]
-    problems = {
-        "missing": sorted(expected.keys() - found.keys() - set(absent)),
-        "left over": sorted(found.keys() - expected.keys()),
-        "of another shape": [f"{name} {there} instead of {here}" for name, (here, there) in shapes.items() if here != there],
-    }
-    if any(problems.values()):
-        listed = "; ".join(f"{kind}: {_shortened(names)}" for kind, names in problems.items() if names)
-        raise ValueError(f"model_type={config_json['model_type']!r} tensors do not fit the model: {listed}")
+    needed = {name: tensor for name, tensor in expected.items() if name not in absent}
+    refuse_misfits(f"model_type={config_json['model_type']!r} tensors do not fit the model", needed, found)
     return found, absent
 
 
@@ -77,8 +68,3 @@ def _found(state: dict[str, Tensor], config: EncoderConfig, config_json: dict, o
 def _absent(prefix: str, expected: Iterable[str], found: Iterable[str]) -> list[str]:
     """All of a part's names when none of them was found: half a part would be a mistake."""
     return [] if any(name.startswith(prefix) for name in found) else [name for name in expected if name.startswith(prefix)]
-
-
-def _shortened(names: list[str]) -> str:
-    more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
-    return ", ".join(names[:SHOWN]) + more

@@ -7,7 +7,17 @@ Their tensor names never contradict each other, so one table reads all five.
 from torch import Tensor
 
 from models.config import Activation, EncoderConfig
-from models.huggingface.names import Layout, Names, activation, activation_name, refuse, renamed, unrenamed
+from models.huggingface.names import (
+    Layout,
+    Names,
+    activation,
+    activation_name,
+    read_keys,
+    refuse,
+    renamed,
+    unrenamed,
+    written_keys,
+)
 
 EMBEDDINGS = {
     r"embeddings\.word_embeddings": "encoder.embeddings.token_embedding",
@@ -103,37 +113,41 @@ LAYOUTS = {
         masked_act=Activation.gelu,
     ),
 }
-IGNORED = {
-    "bert": r"^cls\.",
-    "albert": r"^(predictions|sop_classifier)\.",
-    "roberta": r"^lm_head\.",
-    "distilbert": r"^vocab_(transform|layer_norm|projector)\.",
-    "electra": r"^(generator_predictions|generator_lm_head|discriminator_predictions)\.",
-}
+IGNORED = (
+    r"^(cls|predictions|sop_classifier|lm_head|vocab_(transform|layer_norm|projector)"
+    r"|generator_predictions|generator_lm_head|discriminator_predictions)\."
+)
 """Heads of pretraining, which a classifier does without."""
 
 NAMES = Names(
     prefix=r"(bert|albert|roberta|distilbert|electra)\.",
     modules={name: ours for layout in LAYOUTS.values() for name, ours in (layout.inside | layout.beside).items()},
-    ignored="|".join(IGNORED.values()),
+    ignored=IGNORED,
 )
 
-DEFAULTS = {
-    "vocab_size": 30522,
-    "hidden_size": 768,
-    "num_hidden_layers": 12,
-    "num_attention_heads": 12,
-    "intermediate_size": 3072,
-    "max_position_embeddings": 512,
-    "type_vocab_size": 2,
-    "hidden_dropout_prob": 0.1,
-    "attention_probs_dropout_prob": 0.1,
-    "layer_norm_eps": 1e-12,
-    "initializer_range": 0.02,
+SAME = (
+    *("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size"),
+    *("max_position_embeddings", "type_vocab_size", "pad_token_id", "initializer_range", "layer_norm_eps"),
+    *("hidden_dropout_prob", "attention_probs_dropout_prob"),
+)
+KEYS = {key: key for key in SAME} | {"tie_masked_lm_head": "tie_word_embeddings"}
+DISTILBERT_KEYS = {
+    "vocab_size": "vocab_size",
+    "max_position_embeddings": "max_position_embeddings",
+    "hidden_size": "dim",
+    "num_hidden_layers": "n_layers",
+    "num_attention_heads": "n_heads",
+    "intermediate_size": "hidden_dim",
+    "hidden_dropout_prob": "dropout",
+    "attention_probs_dropout_prob": "attention_dropout",
+    "classifier_dropout": "seq_classif_dropout",
+    "initializer_range": "initializer_range",
+    "pad_token_id": "pad_token_id",
+    "tie_masked_lm_head": "tie_word_embeddings",
 }
-"""Keys that a config.json may leave out; ours have the same names."""
+"""Our key -> key of config.json."""
 
-FAMILY_DEFAULTS = {
+DEFAULTS = {
     "bert": {},
     "roberta": {"vocab_size": 50265, "pad_token_id": 1},
     "albert": {
@@ -143,37 +157,79 @@ FAMILY_DEFAULTS = {
         "intermediate_size": 16384,
         "hidden_dropout_prob": 0.0,
         "attention_probs_dropout_prob": 0.0,
+        "embedding_size": 128,
+        "num_hidden_groups": 1,
+        "hidden_act": "gelu_new",
+        "classifier_dropout_prob": 0.1,
     },
-    "electra": {"hidden_size": 256, "num_attention_heads": 4, "intermediate_size": 1024},
+    "distilbert": {"n_layers": 6, "seq_classif_dropout": 0.2},
+    "electra": {"hidden_size": 256, "num_attention_heads": 4, "intermediate_size": 1024, "embedding_size": 128},
 }
+"""What a config.json means where it is silent, and BERT's value is another."""
 
 
 def config(config_json: dict) -> EncoderConfig:
-    """Config of any of the five families; ValueError naming a key that ours cannot express."""
+    """Config of any of the five families; ValueError naming a key that ours cannot express.
+
+    Sinusoidal positions of DistilBERT are published as a table like any other, so they load as one.
+    """
     refuse(config_json, {"is_decoder": False, "add_cross_attention": False, "position_embedding_type": "absolute"})
-    if config_json["model_type"] == "distilbert":
-        return _distilbert(config_json)
-    config_json = FAMILY_DEFAULTS[config_json["model_type"]] | config_json
-    shape = sizes(config_json)
-    family = {"bert": _bert, "albert": _albert, "roberta": roberta, "electra": _electra}[config_json["model_type"]]
-    return family(config_json, shape)
+    family = config_json["model_type"]
+    config_json = DEFAULTS[family] | config_json
+    if family == "distilbert":
+        act = activation(config_json, "activation", "gelu")
+        return EncoderConfig(
+            **read_keys(config_json, DISTILBERT_KEYS), hidden_act=act, type_vocab_size=0, pooler=Activation.relu
+        )
+    shape = of_roberta(config_json) if family == "roberta" else of_bert(config_json)
+    if family in PROJECTION:
+        shape["embedding_size"] = width = config_json["embedding_size"]
+    if family == "electra":
+        shape["pooler"] = Activation.gelu
+    if family == "albert":
+        refuse(config_json, {"inner_group_num": 1})
+        if width == config_json["hidden_size"]:
+            raise ValueError(f"embedding_size={width} cannot be expressed: a projection that changes no size is left out here")
+        shape |= {
+            "num_hidden_groups": config_json["num_hidden_groups"],
+            "classifier_dropout": config_json["classifier_dropout_prob"],
+        }
+    return EncoderConfig(**shape)
+
+
+def of_bert(config_json: dict) -> dict:
+    """What is the same in all families but DistilBERT."""
+    return read_keys(config_json, KEYS) | {
+        "hidden_act": activation(config_json, "hidden_act", "gelu"),
+        "classifier_dropout": config_json.get("classifier_dropout"),
+    }
+
+
+def of_roberta(config_json: dict) -> dict:
+    """Positions are numbered from the one after the padding token's id."""
+    shape = of_bert(config_json)
+    return shape | {"position_offset": shape.get("pad_token_id", 0) + 1}
 
 
 def tensors(state: dict[str, Tensor], config: EncoderConfig) -> dict[str, Tensor]:
-    """Under our names; the head that was fine-tuned wins over the pooler that RoBERTa was published with."""
-    if any(name.startswith("classifier.dense.") for name in state):
-        state = {name: tensor for name, tensor in state.items() if not name.startswith("roberta.pooler.")}
-    return renamed(state, NAMES)
+    """Under our names."""
+    return renamed(without_other_pooler(state), NAMES)
+
+
+def without_other_pooler(state: dict[str, Tensor]) -> dict[str, Tensor]:
+    """The head that was fine-tuned wins over the pooler that RoBERTa was published with."""
+    fine_tuned = any(name.startswith("classifier.dense.") for name in state)
+    return {name: tensor for name, tensor in state.items() if not (fine_tuned and ".pooler." in name)}
 
 
 def config_json_of(shape: EncoderConfig, family: str) -> dict:
     """The config.json that comes nearest to a settled shape."""
+    act = activation_name(shape.hidden_act)
     if family == "distilbert":
-        return _said_distilbert(shape)
-    config_json = {key: getattr(shape, key) for key in DEFAULTS} | {"pad_token_id": shape.pad_token_id}
+        return written_keys(shape, DISTILBERT_KEYS) | {"activation": act}
+    config_json = written_keys(shape, KEYS) | {"hidden_act": act}
     # their forward pass needs one row, of zeros where ours has none
     config_json["type_vocab_size"] = max(1, shape.type_vocab_size)
-    config_json |= {"hidden_act": activation_name(shape.hidden_act), "tie_word_embeddings": shape.tie_masked_lm_head}
     config_json["classifier_dropout_prob" if family == "albert" else "classifier_dropout"] = shape.classifier_dropout
     if family == "roberta":
         config_json["max_position_embeddings"] += shape.pad_token_id + 1
@@ -182,96 +238,6 @@ def config_json_of(shape: EncoderConfig, family: str) -> dict:
     return config_json | {"embedding_size": shape.embedding_size} if family in PROJECTION else config_json
 
 
-def _said_distilbert(shape: EncoderConfig) -> dict:
-    return {
-        "vocab_size": shape.vocab_size,
-        "max_position_embeddings": shape.max_position_embeddings,
-        "dim": shape.hidden_size,
-        "n_layers": shape.num_hidden_layers,
-        "n_heads": shape.num_attention_heads,
-        "hidden_dim": shape.intermediate_size,
-        "activation": activation_name(shape.hidden_act),
-        "dropout": shape.hidden_dropout_prob,
-        "attention_dropout": shape.attention_probs_dropout_prob,
-        "seq_classif_dropout": shape.classifier_dropout,
-        "initializer_range": shape.initializer_range,
-        "pad_token_id": shape.pad_token_id,
-        "tie_word_embeddings": shape.tie_masked_lm_head,
-    }
-
-
 def publish(state: dict[str, Tensor], config: EncoderConfig, family: str) -> tuple[dict[str, Tensor], list[str]]:
     """Under published names, and our names that have none."""
     return unrenamed(state, LAYOUTS[family])
-
-
-def sizes(config_json: dict) -> dict:
-    """Fields that are called the same here and there."""
-    shape = {key: config_json.get(key, default) for key, default in DEFAULTS.items()}
-    return shape | {
-        "pad_token_id": config_json.get("pad_token_id") or 0,
-        "tie_masked_lm_head": config_json.get("tie_word_embeddings", True),
-    }
-
-
-def _bert(config_json: dict, shape: dict) -> EncoderConfig:
-    return EncoderConfig(
-        **shape,
-        hidden_act=activation(config_json, "hidden_act", "gelu"),
-        classifier_dropout=config_json.get("classifier_dropout"),
-    )
-
-
-def _albert(config_json: dict, shape: dict) -> EncoderConfig:
-    refuse(config_json, {"inner_group_num": 1})
-    width = config_json.get("embedding_size", 128)
-    if width == shape["hidden_size"]:
-        raise ValueError(f"embedding_size={width} cannot be expressed: a projection that changes no size is left out here")
-    return EncoderConfig(
-        **shape,
-        embedding_size=width,
-        num_hidden_groups=config_json.get("num_hidden_groups", 1),
-        hidden_act=activation(config_json, "hidden_act", "gelu_new"),
-        classifier_dropout=config_json.get("classifier_dropout_prob", 0.1),
-    )
-
-
-def roberta(config_json: dict, shape: dict) -> EncoderConfig:
-    """Positions are numbered from the one after the padding token's id."""
-    return EncoderConfig(
-        **shape,
-        position_offset=shape["pad_token_id"] + 1,
-        hidden_act=activation(config_json, "hidden_act", "gelu"),
-        classifier_dropout=config_json.get("classifier_dropout"),
-    )
-
-
-def _electra(config_json: dict, shape: dict) -> EncoderConfig:
-    return EncoderConfig(
-        **shape,
-        embedding_size=config_json.get("embedding_size", 128),
-        hidden_act=activation(config_json, "hidden_act", "gelu"),
-        classifier_dropout=config_json.get("classifier_dropout"),
-        pooler=Activation.gelu,
-    )
-
-
-def _distilbert(config_json: dict) -> EncoderConfig:
-    """Sinusoidal positions are published as a table like any other, so they load as one."""
-    return EncoderConfig(
-        vocab_size=config_json.get("vocab_size", 30522),
-        max_position_embeddings=config_json.get("max_position_embeddings", 512),
-        hidden_size=config_json.get("dim", 768),
-        num_hidden_layers=config_json.get("n_layers", 6),
-        num_attention_heads=config_json.get("n_heads", 12),
-        intermediate_size=config_json.get("hidden_dim", 3072),
-        type_vocab_size=0,
-        hidden_act=activation(config_json, "activation", "gelu"),
-        hidden_dropout_prob=config_json.get("dropout", 0.1),
-        attention_probs_dropout_prob=config_json.get("attention_dropout", 0.1),
-        classifier_dropout=config_json.get("seq_classif_dropout", 0.2),
-        initializer_range=config_json.get("initializer_range", 0.02),
-        pad_token_id=config_json.get("pad_token_id") or 0,
-        pooler=Activation.relu,
-        tie_masked_lm_head=config_json.get("tie_word_embeddings", True),
-    )

@@ -6,33 +6,11 @@ import torch
 from torch import Tensor
 
 from models.config import Activation, EncoderConfig, Position, PositionTerms
-from models.huggingface.bert import MASKED
-from models.huggingface.names import Layout, Names, activation, activation_name, renamed, unrenamed
+from models.huggingface.bert import KEYS, MASKED
+from models.huggingface.names import Layout, Names, activation, activation_name, read_keys, renamed, unrenamed, written_keys
 
-SAME = (
-    "vocab_size",
-    "hidden_size",
-    "num_hidden_layers",
-    "num_attention_heads",
-    "intermediate_size",
-    "hidden_dropout_prob",
-    "attention_probs_dropout_prob",
-    "max_position_embeddings",
-    "type_vocab_size",
-    "initializer_range",
-    "layer_norm_eps",
-    "pad_token_id",
-)
-"""Keys that have one name and one meaning in both."""
-
-SIZES = {
-    "deberta": {
-        "vocab_size": 50265,
-        "hidden_size": 768,
-        "num_hidden_layers": 12,
-        "num_attention_heads": 12,
-        "intermediate_size": 3072,
-    },
+DEFAULTS = {
+    "deberta": {"vocab_size": 50265},
     "deberta-v2": {
         "vocab_size": 128100,
         "hidden_size": 1536,
@@ -41,7 +19,7 @@ SIZES = {
         "intermediate_size": 6144,
     },
 }
-"""What a config.json of each model_type means where it is silent."""
+"""What a config.json of each model_type means where it is silent, and BERT's value is another."""
 
 TERMS = {
     ("c2p", "p2c"): PositionTerms.both,
@@ -49,12 +27,6 @@ TERMS = {
     ("p2c",): PositionTerms.position_to_content,
 }
 """`pos_att_type`, sorted -> ours."""
-
-DEFAULTS = {"type_vocab_size": 0, "layer_norm_eps": 1e-7}
-"""The same for both, where BERT's value is another."""
-
-ELSEWHERE = ("lm_predictions.", "mask_predictions.", "cls.", "lm_head.", "qa_outputs.", "deberta.embeddings.position_")
-"""Tensors of heads of pretraining and of spans, and a table of positions that published checkpoints hold and do not use."""
 
 LAYER, ATTENTION, FEED_FORWARD = r"encoder\.layer\.(\d+)", r"encoder.layers.attentions.\1", r"encoder.layers.feed_forwards.\1"
 COMMON = {
@@ -85,18 +57,21 @@ LAYOUTS = {
     "deberta": Layout("deberta.", COMMON | FIRST, HEADS, MASKED, "cls.predictions"),
     "deberta-v2": Layout("deberta.", COMMON | LATER, HEADS, MASKED, "cls.predictions"),
 }
-NAMES = Names(prefix=r"deberta\.", modules=COMMON | FIRST | LATER | HEADS)
+NAMES = Names(
+    prefix=r"deberta\.",
+    modules=COMMON | FIRST | LATER | HEADS,
+    # heads of pretraining and of spans, and a table of positions that published checkpoints hold and do not use
+    ignored=r"^(lm_predictions|mask_predictions|cls|lm_head|qa_outputs)\.|^embeddings\.position_",
+)
 BIASES = {"query": "q_bias", "value": "v_bias"}
 """Of the first DeBERTa, whose three matrices are one; keys have none."""
 
 
 def config(config_json: dict) -> EncoderConfig:
     """Ours for a config.json; ValueError naming the key for what ours cannot express."""
-    family = config_json.get("model_type")
-    if family not in SIZES:
-        raise ValueError(f"model_type={family} is none of {', '.join(SIZES)}")
+    family = config_json["model_type"]
     later = family == "deberta-v2"
-    values = {**DEFAULTS, **SIZES[family], **{key: config_json[key] for key in SAME if config_json.get(key) is not None}}
+    values = {"type_vocab_size": 0, "layer_norm_eps": 1e-7} | DEFAULTS[family] | read_keys(config_json, KEYS)
     farthest, buckets = config_json.get("max_relative_positions", -1), config_json.get("position_buckets", -1) if later else -1
     ours = EncoderConfig(
         **values,
@@ -110,7 +85,6 @@ def config(config_json: dict) -> EncoderConfig:
         hidden_act=activation(config_json, "hidden_act", "gelu"),
         pooler=activation(config_json, "pooler_hidden_act", "gelu"),
         classifier_dropout=config_json.get("cls_dropout"),
-        tie_masked_lm_head=config_json.get("tie_word_embeddings", True),
         mask_decoder=True,  # pretrained so, though the checkpoint of transformers' masked-LM head knows none
     )
     _refuse(config_json, ours)
@@ -141,18 +115,11 @@ def _refuse(config_json: dict, ours: EncoderConfig) -> None:
 
 
 def tensors(state: dict[str, Tensor], config: EncoderConfig) -> dict[str, Tensor]:
-    """Published names -> ours, of a bare encoder or of a classifier; ValueError for a name that is neither's."""
+    """Under our names, of a bare encoder or of a classifier."""
     apart: dict[str, Tensor] = {}
     for name, value in state.items():
-        full = f"deberta.{name}" if name.startswith(("embeddings.", "encoder.")) else name
-        if full.startswith(ELSEWHERE):
-            continue
-        apart.update(_apart(full, value, config))
-    translated = renamed(apart, NAMES)
-    for name in translated.keys() & apart.keys():
-        if not name.startswith("pooler."):  # has one name there and here
-            raise ValueError(f"{name} is no tensor of a DeBERTa classifier")
-    return translated
+        apart |= _apart(name, value, config)
+    return renamed(apart, NAMES)
 
 
 def _apart(name: str, value: Tensor, config: EncoderConfig) -> dict[str, Tensor]:
@@ -171,7 +138,7 @@ def _apart(name: str, value: Tensor, config: EncoderConfig) -> dict[str, Tensor]
 
 def config_json_of(shape: EncoderConfig, family: str) -> dict:
     """The config.json that comes nearest to a settled shape."""
-    config_json = {key: getattr(shape, key) for key in SAME} | {
+    config_json = written_keys(shape, KEYS) | {
         "relative_attention": shape.position is Position.disentangled,
         "position_biased_input": False,
         "pos_att_type": next(list(theirs) for theirs, ours in TERMS.items() if ours is shape.position_terms),
@@ -181,7 +148,6 @@ def config_json_of(shape: EncoderConfig, family: str) -> dict:
         "pooler_hidden_size": shape.hidden_size,
         "pooler_dropout": 0,
         "cls_dropout": shape.classifier_dropout,
-        "tie_word_embeddings": shape.tie_masked_lm_head,
     }
     later = {
         "position_buckets": shape.position_buckets or -1,

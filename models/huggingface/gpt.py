@@ -5,7 +5,17 @@
 from torch import Tensor
 
 from models.config import Activation, EncoderConfig, NormPlace, Pooling
-from models.huggingface.names import Layout, Names, activation, activation_name, refuse, renamed, unrenamed
+from models.huggingface.names import (
+    Layout,
+    Names,
+    activation,
+    activation_name,
+    read_keys,
+    refuse,
+    renamed,
+    unrenamed,
+    written_keys,
+)
 from models.huggingface.task_heads import is_on_tokens
 
 LAYER = {
@@ -39,83 +49,79 @@ TRANSPOSED = (".query_key_value.weight", ".output.weight", ".input.weight")
 """Matrices that are published as (inputs, outputs)."""
 
 
+KEYS = {
+    "vocab_size": "vocab_size",
+    "max_position_embeddings": "n_positions",
+    "hidden_size": "n_embd",
+    "num_hidden_layers": "n_layer",
+    "num_attention_heads": "n_head",
+    "layer_norm_eps": "layer_norm_epsilon",
+    "hidden_dropout_prob": "resid_pdrop",
+    "attention_probs_dropout_prob": "attn_pdrop",
+    "initializer_range": "initializer_range",
+    "tie_masked_lm_head": "tie_word_embeddings",
+}
+"""Our key -> key of config.json."""
+
+DEFAULTS = {
+    "openai-gpt": {"vocab_size": 40478, "layer_norm_epsilon": 1e-5},
+    "gpt2": {"vocab_size": 50257, "layer_norm_epsilon": 1e-5, "n_positions": 1024},
+}
+"""What a config.json means where it is silent, and BERT's value is another."""
+
+
 def config(config_json: dict) -> EncoderConfig:
     """ValueError naming a key that ours cannot express."""
     refuse(config_json, {"add_cross_attention": False, "scale_attn_by_inverse_layer_idx": False})
     refuse(config_json, {"embd_pdrop": config_json.get("resid_pdrop", 0.1)})
     first = config_json["model_type"] == "openai-gpt"
-    width = config_json.get("n_embd", 768)
+    act = activation(config_json, "afn", "gelu") if first else activation(config_json, "activation_function", "gelu_new")
+    end = config_json.get("eos_token_id")  # pads where there is no padding token
+    padding = (config_json.get("pad_token_id"), end[0] if isinstance(end, list) else end, 0)
     return EncoderConfig(
-        vocab_size=config_json.get("vocab_size", 40478 if first else 50257),
-        max_position_embeddings=config_json.get("n_positions", 512 if first else 1024),
-        hidden_size=width,
-        num_hidden_layers=config_json.get("n_layer", 12),
-        num_attention_heads=config_json.get("n_head", 12),
-        intermediate_size=config_json.get("n_inner") or 4 * width,
+        **read_keys(DEFAULTS[config_json["model_type"]] | config_json, KEYS),
+        intermediate_size=config_json.get("n_inner") or 4 * config_json.get("n_embd", 768),
         type_vocab_size=0,
-        pad_token_id=_padding(config_json),
+        pad_token_id=next(token for token in padding if token is not None),
         embedding_norm=False,
         norm_place=NormPlace.post if first else NormPlace.pre,
-        layer_norm_eps=config_json.get("layer_norm_epsilon", 1e-5),
-        hidden_act=_activation(config_json, first),
+        hidden_act=Activation.gelu_tanh if first and act is Activation.gelu else act,  # which the first GPT calls gelu
         attention_scale=config_json.get("scale_attn_weights", True),
         causal=True,
-        hidden_dropout_prob=config_json.get("resid_pdrop", 0.1),
-        attention_probs_dropout_prob=config_json.get("attn_pdrop", 0.1),
-        initializer_range=config_json.get("initializer_range", 0.02),
         pooling=Pooling.last,
         pooler=None,
         classifier_bias=is_on_tokens(config_json),
         classifier_dropout=0.0,
-        tie_masked_lm_head=config_json.get("tie_word_embeddings", True),
     )
 
 
 def config_json_of(shape: EncoderConfig, family: str) -> dict:
     """The config.json that comes nearest to a settled shape; texts end with a token that the tokenizer names."""
-    first = family == "openai-gpt"
-    act = "gelu" if first and shape.hidden_act is Activation.gelu_tanh else activation_name(shape.hidden_act)
-    config_json = {
-        "vocab_size": shape.vocab_size,
-        "n_positions": shape.max_position_embeddings,
-        "n_embd": shape.hidden_size,
-        "n_layer": shape.num_hidden_layers,
-        "n_head": shape.num_attention_heads,
-        "afn" if first else "activation_function": act,
-        "layer_norm_epsilon": shape.layer_norm_eps,
-        "resid_pdrop": shape.hidden_dropout_prob,
+    config_json = written_keys(shape, KEYS) | {
         "embd_pdrop": shape.hidden_dropout_prob,
-        "attn_pdrop": shape.attention_probs_dropout_prob,
-        "initializer_range": shape.initializer_range,
         "pad_token_id": shape.pad_token_id,
         "bos_token_id": None,
         "eos_token_id": None,
-        "tie_word_embeddings": shape.tie_masked_lm_head,
     }
-    only_second = {"n_inner": shape.intermediate_size, "scale_attn_weights": shape.attention_scale}
-    return config_json if first else config_json | only_second
+    act = activation_name(shape.hidden_act)
+    if family == "openai-gpt":
+        return config_json | {"afn": "gelu" if shape.hidden_act is Activation.gelu_tanh else act}
+    return config_json | {
+        "activation_function": act,
+        "n_inner": shape.intermediate_size,
+        "scale_attn_weights": shape.attention_scale,
+    }
 
 
 def publish(state: dict[str, Tensor], config: EncoderConfig, family: str) -> tuple[dict[str, Tensor], list[str]]:
     """Under published names, matrices of the layers as (inputs, outputs), and our names that have none."""
-    turned = {name: tensor.t() if name.endswith(TRANSPOSED) else tensor for name, tensor in state.items()}
-    return unrenamed(turned, LAYOUTS[family])
-
-
-def _activation(config_json: dict, first: bool) -> Activation:
-    """The first GPT says gelu and means its approximation by tanh."""
-    chosen = activation(config_json, "afn", "gelu") if first else activation(config_json, "activation_function", "gelu_new")
-    return Activation.gelu_tanh if first and chosen is Activation.gelu else chosen
-
-
-def _padding(config_json: dict) -> int:
-    """The token that ends a text is used for padding where there is no padding token."""
-    end = config_json.get("eos_token_id")
-    candidates = (config_json.get("pad_token_id"), end[0] if isinstance(end, list) else end, 0)
-    return next(token for token in candidates if token is not None)
+    return unrenamed(_turned(state), LAYOUTS[family])
 
 
 def tensors(state: dict[str, Tensor], config: EncoderConfig) -> dict[str, Tensor]:
     """Under our names, matrices of the layers as (outputs, inputs)."""
-    tensors = renamed(state, NAMES)
-    return {name: tensor.t() if name.endswith(TRANSPOSED) else tensor for name, tensor in tensors.items()}
+    return _turned(renamed(state, NAMES))
+
+
+def _turned(state: dict[str, Tensor]) -> dict[str, Tensor]:
+    return {name: tensor.t() if name.endswith(TRANSPOSED) else tensor for name, tensor in state.items()}

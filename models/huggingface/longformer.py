@@ -1,11 +1,9 @@
 """Longformer (arXiv:2004.05150): RoBERTa with a window and a first token that sees and is seen by all."""
 
-from dataclasses import replace
-
 from torch import Tensor
 
 from models.config import EncoderConfig
-from models.huggingface.bert import ATTENTION, BERT_LAYER, EMBEDDINGS, HEADS, roberta, sizes
+from models.huggingface.bert import ATTENTION, BERT_LAYER, EMBEDDINGS, HEADS, of_roberta, without_other_pooler
 from models.huggingface.names import Names, refuse, renamed
 
 GLOBAL = {
@@ -24,11 +22,9 @@ def config(config_json: dict) -> EncoderConfig:
     windows = {windows} if isinstance(windows, int) else set(windows)
     if len(windows) > 1:
         raise ValueError(f"attention_window={config_json['attention_window']} cannot be expressed: only one for all layers can")
-    return replace(roberta(config_json, sizes(config_json)), attention_window=windows.pop(), global_tokens=1)
+    return EncoderConfig(**of_roberta(config_json), attention_window=windows.pop(), global_tokens=1)
 
 
 def tensors(state: dict[str, Tensor], config: EncoderConfig) -> dict[str, Tensor]:
-    """Under our names; the head that was fine-tuned wins over the pooler."""
-    if any(name.startswith("classifier.dense.") for name in state):
-        state = {name: tensor for name, tensor in state.items() if not name.startswith("longformer.pooler.")}
-    return renamed(state, NAMES)
+    """Under our names."""
+    return renamed(without_other_pooler(state), NAMES)

@@ -6,7 +6,7 @@ from torch import Tensor
 from models.config import EncoderConfig
 from models.heads import MaskedLMHead
 from models.huggingface.families import module_of
-from models.huggingface.names import Names, renamed
+from models.huggingface.names import Names, refuse_misfits, renamed
 
 HEAD = "masked_head."
 EMBEDDING, OUTPUT = "encoder.embeddings.token_embedding.weight", f"{HEAD}output.weight"
@@ -32,21 +32,10 @@ def masked_head_of(state: dict[str, Tensor], config_json: dict, config: EncoderC
     head = {name: tensor for name, tensor in tensors.items() if name.startswith(HEAD)}
     if config.tie_masked_lm_head and EMBEDDING in tensors:
         head.setdefault(OUTPUT, tensors[EMBEDDING])
-    _refuse_unlike(head, config, family)
-    return head
-
-
-def _refuse_unlike(head: dict[str, Tensor], config: EncoderConfig, family: str) -> None:
     with torch.device("meta"):
         ours = MaskedLMHead(config, torch.nn.Embedding(config.vocab_size, config.embedding_width)).state_dict(prefix=HEAD)
-    missing = [name.removeprefix(HEAD) for name in ours if name not in head]
-    if missing:
-        raise ValueError(f"model_type={family!r} lacks {', '.join(missing)} of a head for masked tokens")
-    for name, tensor in ours.items():
-        if tensor.shape != head[name].shape:
-            raise ValueError(
-                f"model_type={family!r} masked head: {name} {tuple(head[name].shape)} instead of {tuple(tensor.shape)}"
-            )
+    refuse_misfits(f"model_type={family!r} tensors do not fit a head for masked tokens", ours, head)
+    return head
 
 
 def expresses_masked_head(family: str) -> bool:

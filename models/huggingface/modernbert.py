@@ -3,7 +3,7 @@
 from torch import Tensor
 
 from models.config import EncoderConfig, NormPlace, Pooling, Position
-from models.huggingface.names import Names, activation, refuse, renamed
+from models.huggingface.names import Names, activation, read_keys, refuse, renamed
 
 NAMES = Names(
     prefix=r"model\.",
@@ -28,38 +28,59 @@ THETA = {"full_attention": ("global_rope_theta", 160000.0), "sliding_attention":
 """Kind of layer -> the older key of its theta, and its default."""
 
 
+KEYS = {
+    "vocab_size": "vocab_size",
+    "max_position_embeddings": "max_position_embeddings",
+    "hidden_size": "hidden_size",
+    "num_hidden_layers": "num_hidden_layers",
+    "num_attention_heads": "num_attention_heads",
+    "feed_forward_size": "intermediate_size",
+    "feed_forward_bias": "mlp_bias",
+    "attention_bias": "attention_bias",
+    "pad_token_id": "pad_token_id",
+    "norm_bias": "norm_bias",
+    "layer_norm_eps": "norm_eps",
+    "initializer_range": "initializer_range",
+    "pooler_bias": "classifier_bias",
+    "classifier_dropout": "classifier_dropout",
+}
+"""Our key -> key of config.json."""
+
+DEFAULTS = {
+    "vocab_size": 50368,
+    "max_position_embeddings": 8192,
+    "num_hidden_layers": 22,
+    "intermediate_size": 1152,
+    "mlp_bias": False,
+    "attention_bias": False,
+    "pad_token_id": 50283,
+    "norm_bias": False,
+    "norm_eps": 1e-5,
+    "classifier_bias": False,
+    "classifier_dropout": 0.0,
+}
+"""What a config.json means where it is silent, and BERT's value is another."""
+
+
 def config(config_json: dict) -> EncoderConfig:
     """ValueError naming a key that ours cannot express."""
     refuse(config_json, {"embedding_dropout": 0.0, "mlp_dropout": 0.0, "attention_dropout": 0.0})
     return EncoderConfig(
-        vocab_size=config_json.get("vocab_size", 50368),
-        max_position_embeddings=config_json.get("max_position_embeddings", 8192),
-        hidden_size=config_json.get("hidden_size", 768),
-        num_hidden_layers=config_json.get("num_hidden_layers", 22),
-        num_attention_heads=config_json.get("num_attention_heads", 12),
-        feed_forward_size=config_json.get("intermediate_size", 1152),
+        **read_keys(DEFAULTS | config_json, KEYS),
         gated_feed_forward=True,
         hidden_act=activation(config_json, "hidden_activation", "gelu"),
-        feed_forward_bias=config_json.get("mlp_bias", False),
-        attention_bias=config_json.get("attention_bias", False),
         attention_window=config_json.get("local_attention", 128) // 2 * 2,
         global_layer_every=_global_layer_every(config_json),
         position=Position.rotary,
         rotary_theta=_theta(config_json, "sliding_attention"),
         rotary_global_theta=_theta(config_json, "full_attention"),
         type_vocab_size=0,
-        pad_token_id=config_json.get("pad_token_id", 50283) or 0,
         norm_place=NormPlace.pre,
-        norm_bias=config_json.get("norm_bias", False),
-        layer_norm_eps=config_json.get("norm_eps", 1e-5),
         hidden_dropout_prob=0.0,
         attention_probs_dropout_prob=0.0,
-        initializer_range=config_json.get("initializer_range", 0.02),
         pooling=Pooling(config_json.get("classifier_pooling", "cls")),
         pooler=activation(config_json, "classifier_activation", "gelu"),
-        pooler_bias=config_json.get("classifier_bias", False),
         pooler_norm=True,
-        classifier_dropout=config_json.get("classifier_dropout", 0.0),
     )
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from models.config import Activation
+from models.config import Activation, EncoderConfig
 
 ACTIVATIONS = {
     "gelu": Activation.gelu,
@@ -20,6 +20,9 @@ ACTIVATIONS = {
     "tanh": Activation.tanh,
 }
 """Published names of non-linearities that ours has."""
+
+LISTED = 8
+"""Names of each kind that an error lists."""
 
 
 @dataclass(frozen=True)
@@ -104,6 +107,16 @@ def unrenamed(state: Mapping[str, Tensor], layout: Layout) -> tuple[dict[str, Te
     return tensors, homeless
 
 
+def read_keys(config_json: dict, keys: Mapping[str, str]) -> dict:
+    """Our key -> value of the published one; one that is absent or null is left to EncoderConfig, whose defaults are BERT's."""
+    return {ours: config_json[theirs] for ours, theirs in keys.items() if config_json.get(theirs) is not None}
+
+
+def written_keys(shape: EncoderConfig, keys: Mapping[str, str]) -> dict:
+    """Published key -> value of ours."""
+    return {theirs: getattr(shape, ours) for ours, theirs in keys.items()}
+
+
 def activation(config_json: dict, key: str, default: str) -> Activation:
     """The non-linearity that `key` names; ValueError with the choices."""
     value = config_json.get(key, default)
@@ -115,6 +128,23 @@ def activation(config_json: dict, key: str, default: str) -> Activation:
 def activation_name(function: Activation) -> str:
     """As published: the first of its names."""
     return next(name for name, known in ACTIVATIONS.items() if known is function)
+
+
+def refuse_misfits(what: str, expected: Mapping[str, Tensor], found: Mapping[str, Tensor]) -> None:
+    """ValueError, beginning with `what`, for tensors that are missing, left over or of another shape."""
+    shapes = {name: (tuple(tensor.shape), tuple(found[name].shape)) for name, tensor in expected.items() if name in found}
+    problems = {
+        "missing": sorted(expected.keys() - found.keys()),
+        "left over": sorted(found.keys() - expected.keys()),
+        "of another shape": [f"{name} {there} instead of {here}" for name, (here, there) in shapes.items() if here != there],
+    }
+    listed = [
+        f"{kind}: {', '.join(names[:LISTED])}{f' and {len(names) - LISTED} more' if len(names) > LISTED else ''}"
+        for kind, names in problems.items()
+        if names
+    ]
+    if listed:
+        raise ValueError(f"{what}: {'; '.join(listed)}")
 
 
 def refuse(config_json: dict, allowed: Mapping[str, object]) -> None:

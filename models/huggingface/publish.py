@@ -4,23 +4,20 @@ A family that can be written has LAYOUTS beside its tables, `config_json_of(shap
 to a settled shape, and `publish(state, config, family)`, which gives our tensors their published names.
 """
 
-from dataclasses import fields
-from enum import Enum
+from dataclasses import replace
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from models.config import Body, EncoderConfig, Position, Sharing
+from models.config import EncoderConfig
 from models.encoder import Encoder
 from models.huggingface.families import config_of, module_of
-from models.huggingface.names import Layout
+from models.huggingface.names import Layout, refuse_misfits
+from models.keys import NEEDS, typed, unmet
 
 WRITTEN = ("bert", "roberta", "albert", "distilbert", "electra", "deberta", "deberta-v2", "openai-gpt", "gpt2", "t5")
 """Families that can be written; the first that fits is taken."""
-
-DISENTANGLED = ("share_position_projections", "norm_relative_embeddings", "position_terms", "key_bias")
-"""Keys that positions of other kinds do not read."""
 
 POSITIONS = "encoder.embeddings.position_embedding.weight"
 TOKENS = "encoder.embeddings.token_embedding.weight"
@@ -38,7 +35,9 @@ def published(config: EncoderConfig, family: str | None = None) -> dict:
     if family is not None and family not in WRITTEN:
         raise ValueError(f"family={family!r} is none of {', '.join(WRITTEN)}")
     tried: dict[str, list[str]] = {}
-    for name in (family,) if family else _candidates(config):
+    # A model of one token type is a BERT as well as a RoBERTa: where its positions begin says what it was meant to be.
+    candidates = sorted(WRITTEN, key=lambda name: name != "roberta") if config.position_offset else WRITTEN
+    for name in (family,) if family else candidates:
         config_json = {"model_type": name} | module_of({"model_type": name}).config_json_of(expected, name)
         tried[name] = _lacking(expected, config_json)
         if not tried[name]:
@@ -46,11 +45,6 @@ def published(config: EncoderConfig, family: str | None = None) -> dict:
     nearest = min(tried, key=lambda name: len(tried[name]))
     reason = f"{nearest} cannot express {', '.join(tried[nearest])}"
     raise ValueError(reason if family else f"no family expresses this shape (tried {', '.join(tried)}): the nearest, {reason}")
-
-
-def _candidates(config: EncoderConfig) -> list[str]:
-    """A model of one token type is a BERT as well as a RoBERTa: where its positions begin says what it was meant to be."""
-    return sorted(WRITTEN, key=lambda name: name != "roberta") if config.position_offset else list(WRITTEN)
 
 
 def _lacking(expected: EncoderConfig, config_json: dict) -> list[str]:
@@ -63,18 +57,12 @@ def _lacking(expected: EncoderConfig, config_json: dict) -> list[str]:
 
 
 def _different(expected: EncoderConfig, actual: EncoderConfig) -> list[str]:
-    keys = [field.name for field in fields(EncoderConfig)]
+    keys = [*NEEDS]
     if (expected.type_vocab_size, actual.type_vocab_size) == (0, 1):  # `_moved` adds a row of zeros
         keys.remove("type_vocab_size")
     if expected.gated_feed_forward != actual.gated_feed_forward:  # the width of the gate has the same information
         keys.remove("feed_forward_size")
-    return [f"model.{key}={_shown(getattr(expected, key))}" for key in keys if getattr(expected, key) != getattr(actual, key)]
-
-
-def _shown(value: object) -> object:
-    if isinstance(value, Enum):
-        return value.value
-    return str(value).lower() if isinstance(value, bool) else "null" if value is None else value
+    return [f"model.{key}={typed(getattr(expected, key))}" for key in keys if getattr(expected, key) != getattr(actual, key)]
 
 
 def settled(config: EncoderConfig) -> EncoderConfig:
@@ -83,8 +71,7 @@ def settled(config: EncoderConfig) -> EncoderConfig:
     Positions are numbered from 0: rows of the table that no text reaches are not part of a model.
     """
     plain = EncoderConfig()
-    shape = {key: getattr(config, key) for key in (field.name for field in fields(EncoderConfig))}
-    shape |= {
+    rules = {
         "num_hidden_layers": config.depth,
         "depth_fraction": 1.0,
         "num_hidden_groups": None if config.groups == config.depth else config.groups,
@@ -97,20 +84,12 @@ def settled(config: EncoderConfig) -> EncoderConfig:
         "base_head_size": None if config.product_scale is None else config.base_head_size,
         "head_size": None if config.attention_width == config.hidden_size else config.head_width,
         "classifier_dropout": config.hidden_dropout_prob if config.classifier_dropout is None else config.classifier_dropout,
+        "intermediate_size": config.feed_forward_width,
+        "feed_forward_size": config.feed_forward_width if config.gated_feed_forward else None,
     }
-    if config.gated_feed_forward:
-        shape |= {"intermediate_size": plain.intermediate_size, "feed_forward_size": config.feed_forward_width}
-    else:
-        shape |= {"intermediate_size": config.feed_forward_width, "feed_forward_size": None}
-    unread = {
-        ("sharing",): config.groups == config.depth or config.body is not Body.transformer or config.sharing is Sharing.all,
-        ("pooler_bias",): config.pooler is None,
-        ("rotary_theta", "rotary_global_theta"): config.position is not Position.rotary,
-        DISENTANGLED: config.position is not Position.disentangled,
-        ("position_buckets", "max_relative_distance"): config.position not in (Position.disentangled, Position.bucketed),
-    }
-    shape |= {key: getattr(plain, key) for keys, idle in unread.items() if idle for key in keys}
-    return EncoderConfig(**shape)
+    shape = EncoderConfig(**{key: getattr(config, key) for key in NEEDS} | rules)
+    unread = (key for key in NEEDS if unmet(shape, key) and key not in ("num_attention_heads", "head_size"))  # fit hidden_size
+    return replace(shape, **{key: getattr(plain, key) for key in unread})
 
 
 def exported(state: dict[str, Tensor], config: EncoderConfig, config_json: dict) -> dict[str, Tensor]:
@@ -119,7 +98,10 @@ def exported(state: dict[str, Tensor], config: EncoderConfig, config_json: dict)
     An output matrix that is the token embedding is left out too: the family's loader ties it. ValueError for tensors of the
     encoder that are missing, left over or of another shape.
     """
-    _refuse_other_encoder(state, config)
+    with torch.device("meta"):
+        expected = Encoder(config).state_dict(prefix="encoder.")
+    encoder = {name: tensor for name, tensor in state.items() if name.startswith("encoder.")}
+    refuse_misfits("tensors do not fit the encoder", expected, encoder)
     return _published(state, config, config_json)[0]
 
 
@@ -162,16 +144,3 @@ def _moved(state: dict[str, Tensor], config: EncoderConfig, other: EncoderConfig
         return state
     table = state[POSITIONS]
     return state | {POSITIONS: F.pad(table, (0, 0, rows, 0)) if rows > 0 else table[-rows:].clone()}
-
-
-def _refuse_other_encoder(state: dict[str, Tensor], config: EncoderConfig) -> None:
-    with torch.device("meta"):
-        expected = {f"encoder.{name}": tuple(tensor.shape) for name, tensor in Encoder(config).state_dict().items()}
-    shapes = {name: tuple(tensor.shape) for name, tensor in state.items() if name.startswith("encoder.")}
-    wrong = sorted(name for name in expected.keys() | shapes.keys() if expected.get(name) != shapes.get(name))
-    if wrong:
-        one = wrong[0]
-        raise ValueError(
-            f"{len(wrong)} tensors do not fit the encoder, the first is {one}: "
-            f"{shapes.get(one, 'none')} instead of {expected.get(one, 'none')}"
-        )

@@ -7,7 +7,17 @@ makes name it: that one is read as encoder and decoder.
 from torch import Tensor
 
 from models.config import Activation, Body, EncoderConfig, Norm, NormPlace, Pooling, Position
-from models.huggingface.names import Layout, Names, activation, activation_name, refuse, renamed, unrenamed
+from models.huggingface.names import (
+    Layout,
+    Names,
+    activation,
+    activation_name,
+    read_keys,
+    refuse,
+    renamed,
+    unrenamed,
+    written_keys,
+)
 
 BOTH, ENCODER = "T5Model", "T5EncoderModel"
 """Names of the architecture of encoder and decoder, and of the encoder alone."""
@@ -60,53 +70,68 @@ LAYOUTS = {"t5": Layout("", _modules(both=False, gated=False), HEAD, {})}
 """Of the encoder with a plain feed-forward; `publish` uses the table of the shape."""
 
 
+KEYS = {
+    "vocab_size": "vocab_size",
+    "max_position_embeddings": "n_positions",
+    "hidden_size": "d_model",
+    "num_hidden_layers": "num_layers",
+    "num_attention_heads": "num_heads",
+    "initializer_range": "initializer_range",
+    "feed_forward_size": "d_ff",
+    "position_buckets": "relative_attention_num_buckets",
+    "max_relative_distance": "relative_attention_max_distance",
+    "pad_token_id": "pad_token_id",
+    "layer_norm_eps": "layer_norm_epsilon",
+    "hidden_dropout_prob": "dropout_rate",
+    "classifier_dropout": "classifier_dropout",
+    "tie_masked_lm_head": "tie_word_embeddings",
+}
+"""Our key -> key of config.json."""
+
+DEFAULTS = {
+    "vocab_size": 32128,
+    "d_model": 512,
+    "d_kv": 64,
+    "d_ff": 2048,
+    "num_layers": 6,
+    "num_heads": 8,
+    "relative_attention_num_buckets": 32,
+    "relative_attention_max_distance": 128,
+    "layer_norm_epsilon": 1e-6,
+    "dropout_rate": 0.1,
+    "classifier_dropout": 0.0,
+    "feed_forward_proj": "relu",
+}
+"""What a config.json means where it is silent."""
+
+
 def config(config_json: dict) -> EncoderConfig:
     """Pooled by the mean, as T5 has no token that represents a text; ValueError naming a key that ours cannot express."""
     refuse(config_json, {"is_decoder": False})
-    both, layers = config_json.get("architectures") == [BOTH], config_json.get("num_layers", 6)
+    config_json = DEFAULTS | config_json
+    both = config_json.get("architectures") == [BOTH]
     if both and config_json.get("num_decoder_layers") is not None:
-        refuse(config_json, {"num_decoder_layers": layers})
-    gated, act = _feed_forward(config_json)
-    size, heads, head_size = config_json.get("d_model", 512), config_json.get("num_heads", 8), config_json.get("d_kv", 64)
+        refuse(config_json, {"num_decoder_layers": config_json["num_layers"]})
+    kind, head_size = config_json["feed_forward_proj"], config_json["d_kv"]
+    act = "gelu_new" if kind == "gated-gelu" else kind.removeprefix("gated-")  # which has always meant the one by tanh
     return EncoderConfig(
+        **read_keys(config_json, KEYS),
         body=Body.encoder_decoder if both else Body.transformer,
-        vocab_size=config_json.get("vocab_size", 32128),
-        max_position_embeddings=config_json.get("n_positions", 512),
-        hidden_size=size,
-        num_hidden_layers=layers,
-        num_attention_heads=heads,
-        head_size=None if heads * head_size == size else head_size,
-        initializer_range=config_json.get("initializer_range", 0.02),
-        feed_forward_size=config_json.get("d_ff", 2048),
-        gated_feed_forward=gated,
-        hidden_act=act,
+        head_size=None if config_json["num_heads"] * head_size == config_json["d_model"] else head_size,
+        gated_feed_forward=kind.startswith("gated-"),
+        hidden_act=activation({"feed_forward_proj": act}, "feed_forward_proj", "relu"),
         feed_forward_bias=False,
         attention_bias=False,
         attention_scale=False,
         position=Position.bucketed,
-        position_buckets=config_json.get("relative_attention_num_buckets", 32),
-        max_relative_distance=config_json.get("relative_attention_max_distance", 128),
         type_vocab_size=0,
-        pad_token_id=config_json.get("pad_token_id") or 0,
         embedding_norm=False,
         norm=Norm.rms,
         norm_place=NormPlace.pre,
-        layer_norm_eps=config_json.get("layer_norm_epsilon", 1e-6),
-        hidden_dropout_prob=config_json.get("dropout_rate", 0.1),
-        attention_probs_dropout_prob=config_json.get("dropout_rate", 0.1),
-        classifier_dropout=config_json.get("classifier_dropout", 0.0),
+        attention_probs_dropout_prob=config_json["dropout_rate"],
         pooling=Pooling.mean,
         pooler=None,
-        tie_masked_lm_head=config_json.get("tie_word_embeddings", True),
     )
-
-
-def _feed_forward(config_json: dict) -> tuple[bool, Activation]:
-    """Whether it is gated, and by what; `gated-gelu` has always meant the approximation by tanh."""
-    kind = config_json.get("feed_forward_proj", "relu")
-    gated = kind.startswith("gated-")
-    name = "gelu_new" if kind == "gated-gelu" else kind.removeprefix("gated-")
-    return gated, activation({"feed_forward_proj": name}, "feed_forward_proj", "relu")
 
 
 def tensors(state: dict[str, Tensor], config: EncoderConfig) -> dict[str, Tensor]:
@@ -124,26 +149,13 @@ def config_json_of(shape: EncoderConfig, family: str) -> dict:
     """The config.json that comes nearest to a settled shape."""
     act = activation_name(shape.hidden_act)
     gated = "gated-gelu" if shape.hidden_act is Activation.gelu_tanh else f"gated-{act}"
-    return {
+    return written_keys(shape, KEYS) | {
         "architectures": [BOTH if shape.body is Body.encoder_decoder else ENCODER],
-        "vocab_size": shape.vocab_size,
-        "n_positions": shape.max_position_embeddings,
-        "d_model": shape.hidden_size,
         "d_kv": shape.head_width,
         "d_ff": shape.feed_forward_width,
-        "num_layers": shape.num_hidden_layers,
         "num_decoder_layers": shape.num_hidden_layers,
-        "num_heads": shape.num_attention_heads,
-        "relative_attention_num_buckets": shape.position_buckets,
-        "relative_attention_max_distance": shape.max_relative_distance,
-        "dropout_rate": shape.hidden_dropout_prob,
-        "classifier_dropout": shape.classifier_dropout,
-        "layer_norm_epsilon": shape.layer_norm_eps,
-        "initializer_range": shape.initializer_range,
         "feed_forward_proj": gated if shape.gated_feed_forward else act,
-        "pad_token_id": shape.pad_token_id,
         "decoder_start_token_id": shape.pad_token_id,
-        "tie_word_embeddings": shape.tie_masked_lm_head,
     }
 
 

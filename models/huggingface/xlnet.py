@@ -7,7 +7,7 @@ padding changes no score.
 from torch import Tensor
 
 from models.config import EncoderConfig, Pooling, Position
-from models.huggingface.names import Names, activation, refuse, renamed
+from models.huggingface.names import Names, activation, read_keys, refuse, renamed
 
 ALLOWED = {
     "attn_type": "bi",
@@ -50,26 +50,44 @@ VECTORS = {
 """Published parameters that are one vector of all heads with ours."""
 
 
+KEYS = {
+    "vocab_size": "vocab_size",
+    "hidden_size": "d_model",
+    "num_hidden_layers": "n_layer",
+    "num_attention_heads": "n_head",
+    "intermediate_size": "d_inner",
+    "hidden_dropout_prob": "dropout",
+    "classifier_dropout": "summary_last_dropout",
+    "initializer_range": "initializer_range",
+    "layer_norm_eps": "layer_norm_eps",
+    "pad_token_id": "pad_token_id",
+}
+"""Our key -> key of config.json."""
+
+DEFAULTS = {
+    "vocab_size": 32000,
+    "d_model": 1024,
+    "n_layer": 24,
+    "n_head": 16,
+    "d_inner": 4096,
+    "summary_last_dropout": 0.1,
+    "pad_token_id": 5,
+}
+"""What a config.json means where it is silent, and BERT's value is another."""
+
+
 def config(config_json: dict) -> EncoderConfig:
     """ValueError names the key that ours cannot express; `mem_len` is left out, for a text is read without the one before."""
     refuse(config_json, ALLOWED)
+    config_json = DEFAULTS | config_json
     if config_json.get("d_head") is not None:
         refuse(config_json, {"d_head": config_json["d_model"] // config_json["n_head"]})
     if config_json.get("summary_type", "last") not in POOLINGS:
         raise ValueError(f"summary_type={config_json['summary_type']!r} is none of {', '.join(POOLINGS)}")
     return EncoderConfig(
-        vocab_size=config_json["vocab_size"],
-        hidden_size=config_json["d_model"],
-        num_hidden_layers=config_json["n_layer"],
-        num_attention_heads=config_json["n_head"],
-        intermediate_size=config_json["d_inner"],
+        **read_keys(config_json, KEYS),
         hidden_act=activation(config_json, "ff_activation", "gelu"),
-        hidden_dropout_prob=config_json.get("dropout", 0.1),
         attention_probs_dropout_prob=config_json.get("dropout", 0.1),
-        classifier_dropout=config_json.get("summary_last_dropout", 0.1),
-        initializer_range=config_json.get("initializer_range", 0.02),
-        layer_norm_eps=config_json.get("layer_norm_eps", 1e-12),
-        pad_token_id=config_json.get("pad_token_id", 5),
         pooling=POOLINGS[config_json.get("summary_type", "last")],
         pooler=activation(config_json, "summary_activation", "tanh"),
         position=Position.relative,

@@ -12,7 +12,7 @@ from models.config import EncoderConfig
 from models.encoder import Encoder
 from models.heads import MaskedLMHead, Pooler
 from models.losses import IGNORED
-from models.objectives.config import ObjectiveConfig, ObjectiveName, PairKind
+from models.objectives.config import ObjectiveConfig, PairKind
 
 
 @dataclass(frozen=True)
@@ -54,9 +54,7 @@ class PretrainBatch:
 
     def micro_batch(self, rows: slice) -> "PretrainBatch":
         """Some of the sequences. The totals stay, so that the losses of all micro-batches add up to the loss of the step."""
-        tensors = {name: value[rows] for name, value in vars(self.inputs).items() if isinstance(value, Tensor)}
-        inputs = replace(self.inputs, **tensors)
-        return replace(self, inputs=inputs, positions=self.positions[rows], targets=self.targets[rows])
+        return replace(self, inputs=self.inputs.part(rows), positions=self.positions[rows], targets=self.targets[rows])
 
     def to(self, device: object) -> "PretrainBatch":
         """A copy of the batch on `device`."""
@@ -74,14 +72,15 @@ class Evaluation(NamedTuple):
 
 
 class Objective(nn.Module, ABC):
-    """An encoder and the heads that are trained with it. Subclasses are final, or abstract with two final ones."""
+    """An encoder and the heads that are trained with it. Subclasses are final, or abstract with final ones."""
 
     segment_pairs: ClassVar[PairKind | None] = None  # how the two segments of a sequence are made; None: it has one
     has_parts: ClassVar[bool] = False  # whether it trains anything beside masked tokens
-    encoder: Encoder
 
-    def __init__(self) -> None:
+    def __init__(self, config: ObjectiveConfig, shape: EncoderConfig, vocabulary: Vocabulary) -> None:
         super().__init__()
+        self._config, self._vocabulary = config, vocabulary
+        self.encoder = Encoder(shape)
         self.masked_head: MaskedLMHead | None = None  # where the objective predicts [MASK] tokens itself
         self.pooler: Pooler | None = None  # where the objective trains the vector of a text
 
@@ -90,9 +89,10 @@ class Objective(nn.Module, ABC):
         """What is trained one after the other: this objective alone."""
         return (self,)
 
-    @classmethod
-    def refuse_misfit(cls, config: ObjectiveConfig, shape: EncoderConfig) -> None:
-        """ValueError, naming the keys, for an architecture that it cannot train; by default it trains all of them."""
+    @staticmethod
+    def misfits(shape: EncoderConfig) -> dict[str, bool]:
+        """`KEY=VALUE` of `model` -> whether it holds and the objective cannot train such a model; by default it trains all."""
+        return {}
 
     @abstractmethod
     def make_batch(self, batch: Batch, seeds: list[int]) -> PretrainBatch:
@@ -114,8 +114,8 @@ class Objective(nn.Module, ABC):
         """FLOPs of one forward pass over one sequence, from the shapes of all matrix products."""
 
 
-def refuse_combinations(objective: ObjectiveName, refused: dict[str, bool]) -> None:
-    """ValueError for the first `KEY=VALUE` of `model` that holds and that the objective cannot be combined with."""
+def refuse_combinations(setting: str, refused: dict[str, bool]) -> None:
+    """ValueError for the first `KEY=VALUE` of `model` that holds and that a setting of the pretraining does not go with."""
     for pair, holds in refused.items():
         if holds:
-            raise ValueError(f"pretrain.objective={objective.value} cannot be combined with model.{pair}")
+            raise ValueError(f"pretrain.{setting} cannot be combined with model.{pair}")

@@ -6,16 +6,13 @@ from torch.nn import functional as F
 
 from models.batch import Batch
 from models.config import Body, EncoderConfig
-from models.encoder import Encoder
-from models.heads import MaskedLMHead
-from models.objectives.base import Evaluation, Objective, PretrainBatch, Vocabulary, refuse_combinations
+from models.objectives.base import PretrainBatch
 from models.objectives.causal import count, one_sided, without_special
-from models.objectives.config import ObjectiveConfig, ObjectiveName
-from models.objectives.masked_lm import at_positions, prediction_loss, scored
+from models.objectives.masked_lm import LanguageModel
 from models.recurrent import Recurrent
 
 
-class BidirectionalLM(Objective):
+class BidirectionalLM(LanguageModel):
     """Predicts the next and the previous token, each from one side (arXiv:1802.05365, section 3.1).
 
     In `Recurrent` each direction of an upper layer reads both directions of the layer below, one of which has read the
@@ -24,46 +21,30 @@ class BidirectionalLM(Objective):
     keep their initial values until fine-tuning. A transformer runs twice instead, behind a mask for each direction.
     """
 
-    has_parts = True
+    part = "two_sided"
 
-    def __init__(self, config: ObjectiveConfig, shape: EncoderConfig, vocabulary: Vocabulary) -> None:
-        super().__init__()
-        self._special = vocabulary.special
-        self.encoder = Encoder(shape)
-        self.lm_head = MaskedLMHead(shape, self.encoder.embeddings.token_embedding)
-
-    @classmethod
-    def refuse_misfit(cls, config: ObjectiveConfig, shape: EncoderConfig) -> None:
-        """ValueError for bodies without two directions, or that no attention mask restricts to one."""
-        refuse_combinations(
-            ObjectiveName.bidirectional_lm,
-            {
-                f"body={shape.body.value}": shape.body in (Body.static, Body.encoder_decoder),
-                "causal=true": shape.causal,
-                f"global_tokens={shape.global_tokens}": shape.global_tokens > 0,
-            },
-        )
+    @staticmethod
+    def misfits(shape: EncoderConfig) -> dict[str, bool]:
+        """Bodies without two directions, or that no attention mask restricts to one."""
+        return {
+            f"body={shape.body.value}": shape.body in (Body.static, Body.encoder_decoder),
+            "causal=true": shape.causal,
+            f"global_tokens={shape.global_tokens}": shape.global_tokens > 0,
+        }
 
     def make_batch(self, batch: Batch, seeds: list[int]) -> PretrainBatch:
         """Positions (B, 2 (T - 1)) among the 2 T `states`, with the next or previous token as target; nothing is random."""
-        tokens = without_special(batch.input_ids, self._special)
+        tokens = without_special(batch.input_ids, self._vocabulary.special)
         B, T = tokens.shape
         targets = torch.cat([tokens[:, 1:], tokens[:, :-1]], dim=1)
         positions = torch.cat([torch.arange(T - 1), torch.arange(T + 1, 2 * T)]).repeat(B, 1)
         return PretrainBatch(batch, positions, targets, count(targets), B)
 
-    def forward(self, batch: PretrainBatch) -> Tensor:
-        return prediction_loss(self.lm_head, self.states(batch.inputs), batch)
-
-    def states(self, batch: Batch) -> Tensor:
-        """(B, T) -> (B, 2 T, D): each token with those before it, then each token with those after it."""
+    def states(self, batch: PretrainBatch) -> Tensor:
+        """(B, 2 T, D): each token with those before it, then each token with those after it."""
         if isinstance(self.encoder.layers, Recurrent):
-            return torch.cat(separate_directions(self.encoder.layers, self.encoder.embeddings(batch)), dim=1)
-        return torch.cat([self.encoder(one_sided(batch, backward)) for backward in (True, False)], dim=1)
-
-    def evaluate_parts(self, batch: PretrainBatch) -> dict[str, Evaluation]:
-        """What it is trained on: next and previous tokens."""
-        return {"two_sided": scored(self.lm_head, at_positions(self.states(batch.inputs), batch.positions), batch.targets)}
+            return torch.cat(separate_directions(self.encoder.layers, self.encoder.embeddings(batch.inputs)), dim=1)
+        return torch.cat([self.encoder(one_sided(batch.inputs, backward)) for backward in (True, False)], dim=1)
 
     def flops(self, length: int) -> int:
         passes = 1 if isinstance(self.encoder.layers, Recurrent) else 2

@@ -2,7 +2,7 @@
 
 from models.config import EncoderConfig
 from models.encoder import initialise
-from models.objectives.base import Objective, Vocabulary
+from models.objectives.base import Objective, Vocabulary, refuse_combinations
 from models.objectives.bidirectional import BidirectionalLM
 from models.objectives.causal import CausalLM
 from models.objectives.cbow import ContinuousBagOfWords
@@ -49,4 +49,4 @@ def build(
 def refuse_misfit(config: ObjectiveConfig, shape: EncoderConfig) -> None:
     """ValueError, naming both keys, for an architecture that one of the objectives cannot train."""
     for phase in config.of_phases:
-        OBJECTIVES[phase.objective].refuse_misfit(phase, shape)
+        refuse_combinations(f"objective={phase.objective.value}", OBJECTIVES[phase.objective].misfits(shape))

@@ -7,56 +7,37 @@ from torch import Tensor
 
 from models.batch import Batch
 from models.config import Body, EncoderConfig
-from models.encoder import Encoder
-from models.heads import MaskedLMHead
 from models.losses import IGNORED
-from models.objectives.base import Evaluation, Objective, PretrainBatch, Vocabulary, refuse_combinations
-from models.objectives.config import ObjectiveConfig, ObjectiveName
-from models.objectives.masked_lm import at_positions, prediction_loss, scored
+from models.objectives.base import PretrainBatch
+from models.objectives.masked_lm import LanguageModel
 
 
-class CausalLM(Objective):
+class CausalLM(LanguageModel):
     """Predicts the next token from this one and those before it (Radford et al. 2018).
 
     A bidirectional architecture is trained behind a causal mask, so that the architecture is the only difference.
     """
 
-    has_parts = True
+    part = "next_token"
 
-    def __init__(self, config: ObjectiveConfig, shape: EncoderConfig, vocabulary: Vocabulary) -> None:
-        super().__init__()
-        self._special = vocabulary.special
-        self.encoder = Encoder(shape)
-        self.lm_head = MaskedLMHead(shape, self.encoder.embeddings.token_embedding)
-
-    @classmethod
-    def refuse_misfit(cls, config: ObjectiveConfig, shape: EncoderConfig) -> None:
-        """ValueError for bodies that read later tokens in ways that no attention mask prevents."""
-        refuse_combinations(
-            ObjectiveName.clm,
-            {
-                f"body={shape.body.value}": shape.body in (Body.lstm, Body.encoder_decoder),
-                f"global_tokens={shape.global_tokens}": shape.global_tokens > 0,
-            },
-        )
+    @staticmethod
+    def misfits(shape: EncoderConfig) -> dict[str, bool]:
+        """Bodies that read later tokens in ways that no attention mask prevents."""
+        return {
+            f"body={shape.body.value}": shape.body in (Body.lstm, Body.encoder_decoder),
+            f"global_tokens={shape.global_tokens}": shape.global_tokens > 0,
+        }
 
     def make_batch(self, batch: Batch, seeds: list[int]) -> PretrainBatch:
         """All positions but the last, (B, T - 1), each with the next token as target; nothing is random."""
-        targets = without_special(batch.input_ids, self._special)[:, 1:]
+        targets = without_special(batch.input_ids, self._vocabulary.special)[:, 1:]
         positions = torch.arange(targets.shape[1]).repeat(len(targets), 1)
         return PretrainBatch(batch, positions, targets, count(targets), len(targets))
 
-    def forward(self, batch: PretrainBatch) -> Tensor:
-        return prediction_loss(self.lm_head, self.states(batch.inputs), batch)
-
-    def states(self, batch: Batch) -> Tensor:
-        """(B, T) -> (B, T, D), each from its own token and those before it."""
+    def states(self, batch: PretrainBatch) -> Tensor:
+        """(B, T, D), each from its own token and those before it."""
         already_causal = self.encoder.config.causal or self.encoder.config.body is Body.static
-        return self.encoder(batch if already_causal else one_sided(batch, backward=True))
-
-    def evaluate_parts(self, batch: PretrainBatch) -> dict[str, Evaluation]:
-        """What it is trained on: the perplexity of a language model is e to this loss."""
-        return {"next_token": scored(self.lm_head, at_positions(self.states(batch.inputs), batch.positions), batch.targets)}
+        return self.encoder(batch.inputs if already_causal else one_sided(batch.inputs, backward=True))
 
     def flops(self, length: int) -> int:
         return self.encoder.flops(length) + (length - 1) * self.lm_head.flops()

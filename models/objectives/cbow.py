@@ -11,11 +11,10 @@ from torch.nn import functional as F
 
 from models.batch import Batch
 from models.config import Body, EncoderConfig
-from models.encoder import Encoder
 from models.heads import MaskedLMHead
 from models.losses import IGNORED
-from models.objectives.base import Evaluation, Objective, PretrainBatch, Vocabulary, refuse_combinations
-from models.objectives.config import ObjectiveConfig, ObjectiveName
+from models.objectives.base import Evaluation, Objective, PretrainBatch, Vocabulary
+from models.objectives.config import ObjectiveConfig
 from models.objectives.masked_lm import at_positions, scored
 from models.objectives.masking import num_predictions, sample_positions, with_targets
 
@@ -30,15 +29,13 @@ class ContinuousBagOfWords(Objective):
     has_parts = True
 
     def __init__(self, config: ObjectiveConfig, shape: EncoderConfig, vocabulary: Vocabulary) -> None:
-        super().__init__()
-        self._config, self._vocabulary = config, vocabulary
-        self.encoder = Encoder(shape)
+        super().__init__(config, shape, vocabulary)
         self.lm_head = MaskedLMHead(shape, self.encoder.embeddings.token_embedding)
 
-    @classmethod
-    def refuse_misfit(cls, config: ObjectiveConfig, shape: EncoderConfig) -> None:
-        """ValueError for a body with layers: a mean of neighbours would not use them."""
-        refuse_combinations(ObjectiveName.cbow, {f"body={shape.body.value}": shape.body is not Body.static})
+    @staticmethod
+    def misfits(shape: EncoderConfig) -> dict[str, bool]:
+        """A body with layers: a mean of neighbours would not use them."""
+        return {f"body={shape.body.value}": shape.body is not Body.static}
 
     def make_batch(self, batch: Batch, seeds: list[int]) -> PretrainBatch:
         """Unchanged tokens with an attention mask (B, T) that is True for ordinary ones, and (B, K) positions."""

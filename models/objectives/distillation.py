@@ -54,10 +54,8 @@ class Distillation(Objective):
     """
 
     def __init__(self, config: ObjectiveConfig, shape: EncoderConfig, vocabulary: Vocabulary, teacher: Teacher) -> None:
-        super().__init__()
         refuse_unlike(config, shape, teacher)
-        self._config, self._vocabulary = config, vocabulary
-        self.encoder = Encoder(shape)
+        super().__init__(config, shape, vocabulary)
         if config.soft_weight or config.masked_weight:
             self.masked_head = MaskedLMHead(shape, self.encoder.embeddings.token_embedding, make_mask_decoder(shape))
         theirs = teacher.encoder.config.hidden_size

@@ -1,4 +1,8 @@
-"""Masked language modelling. B sequences, T tokens, D hidden, K predicted positions, V vocabulary."""
+"""Masked language modelling, and what other language models share. B sequences, T tokens, S states, D hidden, K predicted
+positions, V vocabulary."""
+
+from abc import abstractmethod
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -22,9 +26,7 @@ class MaskedLM(Objective):
     """Predicts the original tokens at the masked positions (arXiv:1810.04805, section 3.1)."""
 
     def __init__(self, config: ObjectiveConfig, shape: EncoderConfig, vocabulary: Vocabulary) -> None:
-        super().__init__()
-        self._config, self._vocabulary = config, vocabulary
-        self.encoder = Encoder(shape)
+        super().__init__(config, shape, vocabulary)
         self.masked_head = MaskedLMHead(shape, self.encoder.embeddings.token_embedding, make_mask_decoder(shape))
 
     def make_batch(self, batch: Batch, seeds: list[int]) -> PretrainBatch:
@@ -37,6 +39,29 @@ class MaskedLM(Objective):
     def flops(self, length: int) -> int:
         predicted = num_predictions(self._config.mask_rate, length) * self.masked_head.flops()
         return self.encoder.flops(length) + self.masked_head.flops_of_decoder(self.encoder, length) + predicted
+
+
+class LanguageModel(Objective):
+    """Predicts tokens that are not masked, each from one of its `states`. Abstract."""
+
+    has_parts = True
+    head: ClassVar[type[MaskedLMHead | PlainLMHead]] = MaskedLMHead
+    part: ClassVar[str]  # name of what it trains, where it is evaluated on held-out text
+
+    def __init__(self, config: ObjectiveConfig, shape: EncoderConfig, vocabulary: Vocabulary) -> None:
+        super().__init__(config, shape, vocabulary)
+        self.lm_head = self.head(shape, self.encoder.embeddings.token_embedding)
+
+    @abstractmethod
+    def states(self, batch: PretrainBatch) -> Tensor:
+        """(B, S, D), among which `positions` chooses."""
+
+    def forward(self, batch: PretrainBatch) -> Tensor:
+        return prediction_loss(self.lm_head, self.states(batch), batch)
+
+    def evaluate_parts(self, batch: PretrainBatch) -> dict[str, Evaluation]:
+        """What it is trained on; e to this loss is the perplexity."""
+        return {self.part: scored(self.lm_head, at_positions(self.states(batch), batch.positions), batch.targets)}
 
 
 def at_positions(hidden: Tensor, positions: Tensor) -> Tensor:

@@ -7,19 +7,16 @@ from torch import Tensor
 
 from models.batch import Batch
 from models.config import Body, EncoderConfig, Position
-from models.encoder import Encoder
-from models.heads import MaskedLMHead
 from models.losses import IGNORED
-from models.objectives.base import Evaluation, Objective, PretrainBatch, Vocabulary, refuse_combinations
-from models.objectives.config import ObjectiveConfig, ObjectiveName
-from models.objectives.masked_lm import at_positions, prediction_loss, scored
+from models.objectives.base import PretrainBatch
+from models.objectives.masked_lm import LanguageModel
 from models.objectives.masking import num_predictions
 
 BY_POSITION_IDS = (Position.learned, Position.sinusoidal, Position.rotary, Position.relative)
 """Kinds of positions that are computed from `position_ids` and not from the index in the row, where queries come last."""
 
 
-class PermutationLM(Objective):
+class PermutationLM(LanguageModel):
     """Predicts a token from those that are earlier in a random order (arXiv:1906.08237, sections 2.2 and 2.3).
 
     The last tokens of the order are predicted; the others, and all special tokens, attend to each other. The two streams of
@@ -27,27 +24,18 @@ class PermutationLM(Objective):
     A query is the learned vector of relative attention, or [MASK] where the architecture has none.
     """
 
-    has_parts = True
+    part = "permuted"
 
-    def __init__(self, config: ObjectiveConfig, shape: EncoderConfig, vocabulary: Vocabulary) -> None:
-        super().__init__()
-        self._share, self._vocabulary = config.predicted_share, vocabulary
-        self.encoder = Encoder(shape)
-        self.lm_head = MaskedLMHead(shape, self.encoder.embeddings.token_embedding)
-
-    @classmethod
-    def refuse_misfit(cls, config: ObjectiveConfig, shape: EncoderConfig) -> None:
-        """ValueError for architectures that can attend in no order but that of the row."""
-        refuse_combinations(
-            ObjectiveName.plm,
-            {
-                f"body={shape.body.value}": shape.body is not Body.transformer,
-                f"position={shape.position.value}": shape.position not in BY_POSITION_IDS,
-                f"global_tokens={shape.global_tokens}": shape.global_tokens > 0,
-                f"attention_window={shape.attention_window}": shape.attention_window is not None,
-                "causal=true": shape.causal,
-            },
-        )
+    @staticmethod
+    def misfits(shape: EncoderConfig) -> dict[str, bool]:
+        """Architectures that can attend in no order but that of the row."""
+        return {
+            f"body={shape.body.value}": shape.body is not Body.transformer,
+            f"position={shape.position.value}": shape.position not in BY_POSITION_IDS,
+            f"global_tokens={shape.global_tokens}": shape.global_tokens > 0,
+            f"attention_window={shape.attention_window}": shape.attention_window is not None,
+            "causal=true": shape.causal,
+        }
 
     def make_batch(self, batch: Batch, seeds: list[int]) -> PretrainBatch:
         """T tokens and K queries in a row; positions (B, K) are those of the queries. ValueError for too long a text."""
@@ -55,7 +43,7 @@ class PermutationLM(Objective):
         shape = self.encoder.config
         if shape.longest_text < T and shape.position in (Position.learned, Position.sinusoidal):
             raise ValueError(f"{T} tokens are more than model.max_position_embeddings={shape.longest_text} holds")
-        order = sample_order(batch.input_ids, seeds, num_predictions(self._share, T), self._vocabulary.special)
+        order = sample_order(batch.input_ids, seeds, num_predictions(self._config.predicted_share, T), self._vocabulary.special)
         targets = batch.input_ids.gather(1, order.last).masked_fill(~order.used, IGNORED)
         positions = torch.arange(T, T + targets.shape[1]).repeat(len(targets), 1)
         inputs = self.with_queries(batch, order)
@@ -75,23 +63,16 @@ class PermutationLM(Objective):
             queries=queries if self.encoder.config.position is Position.relative else None,
         )
 
-    def forward(self, batch: PretrainBatch) -> Tensor:
-        return prediction_loss(self.lm_head, self.encoder(batch.inputs), batch)
-
-    def evaluate_parts(self, batch: PretrainBatch) -> dict[str, Evaluation]:
-        """What it is trained on: tokens from those that are earlier in a random order."""
-        return {"permuted": scored(self.lm_head, at_positions(self.encoder(batch.inputs), batch.positions), batch.targets)}
+    def states(self, batch: PretrainBatch) -> Tensor:
+        """(B, T + K, D), each from the tokens that are earlier in the order."""
+        return self.encoder(batch.inputs)
 
     def flops(self, length: int) -> int:
-        queries = num_predictions(self._share, length)
-        return self.encoder.flops(length + queries) - self._offsets_saved(length, queries) + queries * self.lm_head.flops()
-
-    def _offsets_saved(self, length: int, queries: int) -> int:
-        """FLOPs that relative attention saves: queries stand at their targets, so there are 2 T - 1 offsets, not 2 (T + K)."""
-        shape = self.encoder.config
-        if shape.position is not Position.relative:
-            return 0
-        return shape.depth * (2 * queries + 1) * 2 * shape.attention_width * (length + queries + shape.hidden_size)
+        queries, shape = num_predictions(self._config.predicted_share, length), self.encoder.config
+        total = self.encoder.flops(length + queries) + queries * self.lm_head.flops()
+        if shape.position is Position.relative:  # queries are at their targets: there are 2 T - 1 offsets, not 2 (T + K)
+            total -= shape.depth * (2 * queries + 1) * 2 * shape.attention_width * (length + queries + shape.hidden_size)
+        return total
 
 
 @dataclass

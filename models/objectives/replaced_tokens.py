@@ -49,21 +49,18 @@ class ReplacedTokenDetection(Objective):
     has_parts = True
 
     def __init__(self, config: ObjectiveConfig, shape: EncoderConfig, vocabulary: Vocabulary) -> None:
-        super().__init__()
-        self.refuse_misfit(config, shape)
-        self._config, self._vocabulary = config, vocabulary
-        self.encoder = Encoder(shape)  # before the generator: initial values depend on the first name of a shared tensor
+        super().__init__(config, shape, vocabulary)  # the encoder: initial values depend on the first name of a shared tensor
         self.detection_head = DetectionHead(shape)
         small = generator_shape(shape, config.generator_fraction)
         self.generator = Encoder(small)
-        _share_embeddings(self.encoder, self.generator)
+        for name in ("token_embedding", "position_embedding", "type_embedding", "mask_embedding"):
+            setattr(self.generator.embeddings, name, getattr(self.encoder.embeddings, name))
         self.generator_head = MaskedLMHead(small, self.encoder.embeddings.token_embedding, make_mask_decoder(small))
 
-    @classmethod
-    def refuse_misfit(cls, config: ObjectiveConfig, shape: EncoderConfig) -> None:
-        """ValueError for a body without layers: the vector of a token does not depend on its neighbours."""
-        if shape.body is Body.static:
-            raise ValueError("pretrain.objective=rtd cannot be combined with model.body=static")
+    @staticmethod
+    def misfits(shape: EncoderConfig) -> dict[str, bool]:
+        """A body without layers: the vector of a token does not depend on its neighbours."""
+        return {"body=static": shape.body is Body.static}
 
     def make_batch(self, batch: Batch, seeds: list[int]) -> PretrainBatch:
         """Masked tokens for the generator; its replacements are sampled in the forward pass."""
@@ -144,8 +141,3 @@ def _put(ids: Tensor, positions: Tensor, targets: Tensor, tokens: Tensor) -> Ten
     """(B, T) ids with the (B, K) tokens of used slots; unused ones write into a column that is cut off again."""
     T = ids.shape[1]
     return F.pad(ids, (0, 1)).scatter(1, positions.masked_fill(targets == IGNORED, T), tokens)[:, :T]
-
-
-def _share_embeddings(encoder: Encoder, generator: Encoder) -> None:
-    for name in ("token_embedding", "position_embedding", "type_embedding", "mask_embedding"):
-        setattr(generator.embeddings, name, getattr(encoder.embeddings, name))

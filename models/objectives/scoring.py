@@ -59,7 +59,7 @@ def log_likelihoods(objective: Objective, ids: Tensor, words: Tensor, mask: int)
 def _from_one_side(objective: CausalLM | BidirectionalLM, ids: Tensor, words: Tensor) -> Tensor:
     """(B, T) nats."""
     batch = objective.make_batch(Batch(ids.cpu()), []).to(ids.device)
-    states = at_positions(objective.states(batch.inputs), batch.positions)
+    states = at_positions(objective.states(batch), batch.positions)
     nats = _chosen(objective.lm_head, states.flatten(0, 1), batch.targets.clamp(min=0).flatten()).view(batch.targets.shape)
     scores, following = torch.zeros(ids.shape, device=ids.device), ids.shape[1] - 1
     scores[:, 1:] += nats[:, :following]

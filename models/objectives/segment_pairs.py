@@ -3,32 +3,22 @@
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from models.batch import Batch
 from models.config import EncoderConfig
-from models.encoder import Encoder
-from models.heads import MaskedLMHead, Pooler
-from models.mask_decoder import make_mask_decoder
-from models.objectives.base import Evaluation, Objective, PretrainBatch, Vocabulary
+from models.heads import Pooler
+from models.objectives.base import Evaluation, PretrainBatch, Vocabulary
 from models.objectives.config import ObjectiveConfig, PairKind
-from models.objectives.masked_lm import prediction_loss
-from models.objectives.masking import masked_batch, num_predictions
+from models.objectives.masked_lm import MaskedLM, prediction_loss
 
 
-class MaskedLMWithPairs(Objective):
+class MaskedLMWithPairs(MaskedLM):
     """Masked tokens, and from the vector of the text whether its two segments are in order. Abstract."""
 
     has_parts = True
 
     def __init__(self, config: ObjectiveConfig, shape: EncoderConfig, vocabulary: Vocabulary) -> None:
-        super().__init__()
-        self._config, self._vocabulary = config, vocabulary
-        self.encoder = Encoder(shape)
-        self.masked_head = MaskedLMHead(shape, self.encoder.embeddings.token_embedding, make_mask_decoder(shape))
+        super().__init__(config, shape, vocabulary)
         self.pooler = Pooler(shape)
         self.pair_head = nn.Linear(shape.hidden_size, 2)
-
-    def make_batch(self, batch: Batch, seeds: list[int]) -> PretrainBatch:
-        return masked_batch(batch, seeds, self._config, self._vocabulary)
 
     def forward(self, batch: PretrainBatch) -> Tensor:
         hidden, read = self.masked_head.read(self.encoder, batch.inputs)
@@ -46,10 +36,7 @@ class MaskedLMWithPairs(Objective):
         return {"pair": Evaluation(loss, int((logits.argmax(dim=-1) == labels).sum()), len(labels))}
 
     def flops(self, length: int) -> int:
-        heads = self.pooler.flops() + 2 * self.pair_head.weight.numel()
-        predictions = num_predictions(self._config.mask_rate, length)
-        heads += predictions * self.masked_head.flops()
-        return self.encoder.flops(length) + self.masked_head.flops_of_decoder(self.encoder, length) + heads
+        return super().flops(length) + self.pooler.flops() + 2 * self.pair_head.weight.numel()
 
 
 class NextSentence(MaskedLMWithPairs):

@@ -14,19 +14,18 @@ from torch.nn import functional as F
 
 from models.batch import Batch
 from models.config import Body, EncoderConfig
-from models.encoder import Encoder
 from models.heads import PlainLMHead
 from models.losses import IGNORED
-from models.objectives.base import Evaluation, Objective, PretrainBatch, Vocabulary, refuse_combinations
-from models.objectives.config import ObjectiveConfig, ObjectiveName
-from models.objectives.masked_lm import prediction_loss, scored
+from models.objectives.base import PretrainBatch
+from models.objectives.config import ObjectiveConfig
+from models.objectives.masked_lm import LanguageModel
 from models.objectives.masking import num_predictions
 
 FRAME = 2
 """The first and the last token of a sequence, which are in no span."""
 
 
-class SpanCorruption(Objective):
+class SpanCorruption(LanguageModel):
     """Each span is one sentinel in the inputs; the targets are the spans, each behind its sentinel, and a final sentinel.
 
     A sequence of one length has inputs and targets of one length, so that nothing is padded. A separator between documents is
@@ -34,24 +33,17 @@ class SpanCorruption(Objective):
     its own text is what is before: it is causal.
     """
 
-    has_parts = True
+    head, part = PlainLMHead, "span"
 
-    def __init__(self, config: ObjectiveConfig, shape: EncoderConfig, vocabulary: Vocabulary) -> None:
-        super().__init__()
-        self._config, self._vocabulary = config, vocabulary
-        self.encoder = Encoder(shape)
-        self.lm_head = PlainLMHead(shape, self.encoder.embeddings.token_embedding)
-
-    @classmethod
-    def refuse_misfit(cls, config: ObjectiveConfig, shape: EncoderConfig) -> None:
-        """ValueError for an architecture without a decoder, or whose output matrix would be a table of another width."""
-        if shape.body is not Body.encoder_decoder:
-            raise ValueError(
-                f"pretrain.objective=span_corruption cannot be combined with model.body={shape.body.value}: "
-                "it needs a decoder, as model=t5_full and model=encoder_decoder have one"
-            )
+    @staticmethod
+    def misfits(shape: EncoderConfig) -> dict[str, bool]:
+        """An architecture without a decoder, or whose output matrix would be a table of another width."""
         factorised = shape.tie_masked_lm_head and shape.embedding_width != shape.hidden_size
-        refuse_combinations(ObjectiveName.span_corruption, {f"embedding_size={shape.embedding_width}": factorised})
+        decoder = "it needs a decoder, as model=t5_full and model=encoder_decoder have one"
+        return {
+            f"body={shape.body.value}: {decoder}": shape.body is not Body.encoder_decoder,
+            f"embedding_size={shape.embedding_width}": factorised,
+        }
 
     def make_batch(self, batch: Batch, seeds: list[int]) -> PretrainBatch:
         """Inputs (B, N) and targets (B, M), each row from its seed alone. ValueError for too few sentinels."""
@@ -70,9 +62,6 @@ class SpanCorruption(Objective):
             replace(batch, input_ids=ids, token_type_ids=None), positions, targets, targets.numel(), len(targets)
         )
 
-    def forward(self, batch: PretrainBatch) -> Tensor:
-        return prediction_loss(self.lm_head, self.states(batch), batch)
-
     def states(self, batch: PretrainBatch) -> Tensor:
         """(B, M, D) of the decoder, each from the inputs and the targets before its own."""
         start = self._vocabulary.pad
@@ -80,10 +69,6 @@ class SpanCorruption(Objective):
         late = Batch(late.masked_fill(late == IGNORED, start))
         embeddings = self.encoder.embeddings
         return self.encoder.layers.translated(embeddings(batch.inputs), batch.inputs, embeddings(late), late)
-
-    def evaluate_parts(self, batch: PretrainBatch) -> dict[str, Evaluation]:
-        """What it is trained on: all tokens of the targets, sentinels among them, each given those before it."""
-        return {"span": scored(self.lm_head, self.states(batch), batch.targets)}
 
     def flops(self, length: int) -> int:
         """FLOPs of one forward pass over one sequence: of its inputs in the encoder, and of its targets in the decoder."""

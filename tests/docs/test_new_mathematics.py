@@ -13,7 +13,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "new_mathematics.md"
 CHECK = """
 import torch
-from harness.measure.flops import counted
+from harness.measure.flops import Shape, counted
 from models.attention import Attention, make_attention
 from models.attention.products import Context
 from models.choices import Mixing
@@ -26,7 +26,7 @@ hidden, mask = torch.randn(2, 9, 32), torch.arange(9) < torch.tensor([9, 5])[:, 
 padded, alone = mixing(hidden, Context(mask)), mixing(hidden[1:, :5], Context())
 assert torch.equal(padded[1, :5], alone[0])
 for backward in (False, True):  # RuntimeError where count and formula differ
-    assert counted(config, 2, 3, 9, backward) > 0
+    assert counted(Shape(config, 2, 3, 9), backward) > 0
 """
 
 

@@ -34,7 +34,7 @@ class Case:
     def build(self, **changes) -> Objective:
         """In evaluation mode, with weights large enough for every dependence to show."""
         shape = small_shape(**self.shape, **changes)
-        self.objective.refuse_misfit(ObjectiveConfig(), shape)
+        assert not any(self.objective.misfits(shape).values())
         objective = self.objective(ObjectiveConfig(), shape, vocabulary())
         initialise(objective, 0.3, seed=0)
         return objective.eval()

@@ -9,7 +9,7 @@ from omegaconf import OmegaConf
 from torch import nn
 from variant_files import merged
 
-from harness.measure.flops import counted
+from harness.measure.flops import Shape, counted
 from harness.measure.size import components, count, effective, sizes
 from models.batch import Batch
 from models.config import Body, EncoderConfig, NormPlace, Position
@@ -98,7 +98,7 @@ def test_gradients_reach_every_parameter(name):
 def test_formula_of_flops_equals_the_count(name, backward, length):
     config = published(name)
     expected = 2 * on_meta(config, 3).flops(length) * (3 if backward else 1)
-    assert counted(config, 3, batch_size=2, length=length, backward=backward) == pytest.approx(expected, rel=0.02)
+    assert counted(Shape(config, 3, 2, length), backward=backward) == pytest.approx(expected, rel=0.02)
 
 
 @pytest.mark.parametrize("name", MODELS)

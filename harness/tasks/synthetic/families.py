@@ -1,4 +1,4 @@
-"""The families of generated tasks: each has a generator, an oracle and the theory of its task.
+"""The families of generated tasks: each has a generator and the theory of its task.
 
 Positions count tokens: 0 is [CLS], every word is one token, every sentence ends in [SEP]. The lists of words are disjoint.
 """
@@ -65,6 +65,11 @@ def fillers(rng: random.Random, low: int, high: int) -> list[str]:
 Row = dict[str, str | int | list[str] | list[int]]
 
 
+def sentence(words: Sequence[str], label: int) -> Row:
+    """A row of one text."""
+    return {"sentence": " ".join(words), "label": label}
+
+
 @dataclass(frozen=True)
 class Distance:
     """Tokens between the farthest deciding word and the pooled token: the minimum and the maximum over all rows.
@@ -84,9 +89,9 @@ class Theory:
     to_last: Distance  # from the farthest deciding word to the last token
     tokens: int  # of the longest row, including [CLS] and [SEP]
     span: int  # maximum number of tokens between the first and the last deciding word
-    unreached: float  # best score of a model that misses a deciding word in every row
-    bag: float | None  # best score of any function of the bag of words
-    linear: float | None  # best score of a weighted count of words
+    bag: float | None = 1.0  # best score of any function of the bag of words
+    linear: float | None = 1.0  # best score of a weighted count of words
+    unreached: float = 0.5  # best score of a model that misses a deciding word in every row
     layers: int = 1  # attention layers that the known construction needs
     chance: float = 0.5  # score of a prediction that ignores the text
     ceiling: float = 1.0  # score of the true rule
@@ -94,7 +99,7 @@ class Theory:
 
 
 class Family:
-    """Generator, theory and oracle of one family of tasks."""
+    """Generator and theory of one family of tasks."""
 
     steps: int | None = None  # optimiser steps in which `base` solved the task of `conf/task/` at scale tiny
     relayed_steps: int | None = None  # those of `windowed`, where information must pass through several layers
@@ -113,10 +118,6 @@ class Family:
 
     def theory(self, config: GrammarConfig) -> Theory:
         """What theory says of the task at this difficulty."""
-        raise NotImplementedError
-
-    def oracle(self, row: Row, config: GrammarConfig) -> int:
-        """The true label of the text of a row."""
         raise NotImplementedError
 
 
@@ -143,11 +144,7 @@ class Bag(Family):
 
     def theory(self, config: GrammarConfig) -> Theory:
         """The words of the first review are at positions 1 to 6, those of the second up to 13."""
-        return Theory(to_first=Distance(1, 13), to_last=Distance(1, 13), tokens=15, span=12, unreached=0.5, bag=1.0, linear=1.0)
-
-    def oracle(self, row: Row, config: GrammarConfig) -> int:
-        words = f"{row['sentence1']} {row['sentence2']}".split()
-        return int(sum(word in PRAISE for word in words) > sum(word in BLAME for word in words))
+        return Theory(to_first=Distance(1, 13), to_last=Distance(1, 13), tokens=15, span=12)
 
 
 class Order(Family):
@@ -161,15 +158,11 @@ class Order(Family):
         animals = [rng.choice(HUNTERS), rng.choice(PREY)]
         first, second = animals if label else reversed(animals)
         words = [*fillers(rng, 0, 2), first, rng.choice(VERBS), *fillers(rng, 0, 3), second, *fillers(rng, 0, 3)]
-        return {"sentence": " ".join(words), "label": label}
+        return sentence(words, label)
 
     def theory(self, config: GrammarConfig) -> Theory:
         """Each animal alone determines the label: only a model that reaches neither must guess."""
-        return Theory(to_first=Distance(1, 8), to_last=Distance(1, 9), tokens=13, span=5, unreached=0.5, bag=0.5, linear=0.5)
-
-    def oracle(self, row: Row, config: GrammarConfig) -> int:
-        words = str(row["sentence"]).split()
-        return int(next(word for word in words if word in HUNTERS or word in PREY) in HUNTERS)
+        return Theory(to_first=Distance(1, 8), to_last=Distance(1, 9), tokens=13, span=5, bag=0.5, linear=0.5)
 
 
 class AtDistance(Family):
@@ -184,28 +177,18 @@ class AtDistance(Family):
     ONE_GATE = 0.75
     """Best accuracy from one gate: both are open in half of the rows, each one alone in a quarter."""
 
-    def refuse(self, config: GrammarConfig) -> None:
-        if config.distance < 2:
-            raise InputError(f"task.grammar.distance={config.distance} must be at least 2")
-
     def make(self, rng: random.Random, config: GrammarConfig) -> Row:
         """Half of the rows have both gates open, a quarter only the first, a quarter only the second."""
         first, second = rng.choice([(True, True), (True, True), (True, False), (False, True)])
         gates = [rng.choice(OPEN if state else SHUT) for state in (first, second)]
         between = rng.choices(FILLERS, k=config.distance - 1)
         words = [gates[0], *between, gates[1], *fillers(rng, 0, 3)]
-        return {"sentence": " ".join(words), "label": int(first and second)}
+        return sentence(words, int(first and second))
 
     def theory(self, config: GrammarConfig) -> Theory:
         """The second gate is `distance` + 1 tokens after [CLS], the first one up to `distance` + 4 before [SEP]."""
         far = config.distance + 1
-        return Theory(
-            Distance(far, far), Distance(far, far + 3), far + 5, config.distance, unreached=self.ONE_GATE, bag=1.0, linear=1.0
-        )
-
-    def oracle(self, row: Row, config: GrammarConfig) -> int:
-        words = str(row["sentence"]).split()
-        return int(words[0] in OPEN and words[config.distance] in OPEN)
+        return Theory(Distance(far, far), Distance(far, far + 3), far + 5, config.distance, unreached=self.ONE_GATE)
 
 
 class LeftContext(Family):
@@ -223,15 +206,12 @@ class LeftContext(Family):
     def make(self, rng: random.Random, config: GrammarConfig) -> Row:
         label = rng.randint(0, 1)
         words = [*fillers(rng, *self.BEFORE), rng.choice(SUNNY if label else RAINY), *fillers(rng, *self.AFTER)]
-        return {"sentence": " ".join(words), "label": label}
+        return sentence(words, label)
 
     def theory(self, config: GrammarConfig) -> Theory:
         """A single word decides."""
         first, last = Distance(1 + self.BEFORE[0], 1 + self.BEFORE[1]), Distance(1 + self.AFTER[0], 1 + self.AFTER[1])
-        return Theory(first, last, tokens=first.most + last.most + 1, span=0, unreached=0.5, bag=1.0, linear=1.0)
-
-    def oracle(self, row: Row, config: GrammarConfig) -> int:
-        return int(any(word in SUNNY for word in str(row["sentence"]).split()))
+        return Theory(first, last, tokens=first.most + last.most + 1, span=0)
 
 
 class Pairs(Family):
@@ -240,7 +220,7 @@ class Pairs(Family):
     steps = 400
 
     def refuse(self, config: GrammarConfig) -> None:
-        if not 2 <= config.symbols <= len(SYMBOLS):
+        if config.symbols > len(SYMBOLS):
             raise InputError(f"task.grammar.symbols={config.symbols} must be between 2 and {len(SYMBOLS)}")
 
     def make(self, rng: random.Random, config: GrammarConfig) -> Row:
@@ -268,14 +248,8 @@ class Pairs(Family):
             Distance(3, 6),
             tokens=9,
             span=4,
-            unreached=0.5,
-            bag=1.0,
             linear=self.best_linear_accuracy(config.symbols),
         )
-
-    def oracle(self, row: Row, config: GrammarConfig) -> int:
-        first, second = ({*str(row[name]).split()} & {*SYMBOLS} for name in ("sentence1", "sentence2"))
-        return int(first == second)
 
 
 class Induction(Family):
@@ -286,7 +260,7 @@ class Induction(Family):
     """
 
     def refuse(self, config: GrammarConfig) -> None:
-        if config.pairs < 2 or config.pairs % 2:
+        if config.pairs % 2:
             raise InputError(
                 f"task.grammar.pairs={config.pairs} must be even and at least 2: half of the values are of each kind"
             )
@@ -301,18 +275,12 @@ class Induction(Family):
         rng.shuffle(kinds)
         words = [word for key, kind in zip(keys, kinds, strict=True) for word in (key, rng.choice(VALUES[kind]))]
         query = rng.randrange(config.pairs)
-        return {"sentence": " ".join([*words, keys[query]]), "label": kinds[query]}
+        return sentence([*words, keys[query]], kinds[query])
 
     def theory(self, config: GrammarConfig) -> Theory:
         """The queried key is the last word. A model that reaches no other one, the nearest 3 tokens before [SEP], guesses."""
         words = 2 * config.pairs + 1
-        return Theory(
-            Distance(words, words), Distance(3, words), words + 2, words - 1, unreached=0.5, bag=0.5, linear=0.5, layers=2
-        )
-
-    def oracle(self, row: Row, config: GrammarConfig) -> int:
-        *words, query = str(row["sentence"]).split()
-        return int(words[words.index(query) + 1] in VALUES[1])
+        return Theory(Distance(words, words), Distance(3, words), words + 2, words - 1, bag=0.5, linear=0.5, layers=2)
 
 
 class Brackets(Family):
@@ -326,9 +294,7 @@ class Brackets(Family):
     steps = 500
 
     def refuse(self, config: GrammarConfig) -> None:
-        if config.pairs < 2:
-            raise InputError(f"task.grammar.pairs={config.pairs} must be at least 2")
-        if not 1 <= config.depth <= config.pairs:
+        if config.depth > config.pairs:
             raise InputError(f"task.grammar.depth={config.depth} must be between 1 and task.grammar.pairs={config.pairs}")
 
     def make(self, rng: random.Random, config: GrammarConfig) -> Row:
@@ -347,7 +313,7 @@ class Brackets(Family):
         if not label:
             one, other = (rng.choice([place for place, kind in closing if kind == swapped]) for swapped in (0, 1))
             words[one], words[other] = words[other], words[one]
-        return {"sentence": " ".join(words), "label": label}
+        return sentence(words, label)
 
     def _pattern(self, rng: random.Random, config: GrammarConfig) -> list[bool]:
         """A balanced sequence of opening (True) and closing brackets, nested exactly `depth` deep."""
@@ -364,18 +330,7 @@ class Brackets(Family):
     def theory(self, config: GrammarConfig) -> Theory:
         """A single bracket says nothing about the label; all 2 * `pairs` of them are needed."""
         words = 2 * config.pairs
-        return Theory(
-            Distance(2, words), Distance(2, words), words + 2, words - 1, unreached=0.5, bag=0.5, linear=0.5, layers=3
-        )
-
-    def oracle(self, row: Row, config: GrammarConfig) -> int:
-        opened = []
-        for word in str(row["sentence"]).split():
-            if word in OPENING:
-                opened.append(OPENING.index(word))
-            elif not opened or opened.pop() != CLOSING.index(word):
-                return 0
-        return int(not opened)
+        return Theory(Distance(2, words), Distance(2, words), words + 2, words - 1, bag=0.5, linear=0.5, layers=3)
 
 
 class Needle(Family):
@@ -385,28 +340,18 @@ class Needle(Family):
     `length`; theory does not say whether that is learned.
     """
 
-    SHORTEST = 16
-
-    def refuse(self, config: GrammarConfig) -> None:
-        if config.length < self.SHORTEST:
-            raise InputError(f"task.grammar.length={config.length} must be at least {self.SHORTEST}")
-
     def make(self, rng: random.Random, config: GrammarConfig) -> Row:
         label = rng.randint(0, 1)
         needle = [*SAID, rng.choice(VERDICTS[label])]
         words = rng.choices(FILLERS, k=config.length - len(needle))
         place = rng.randint(config.length // 4, 3 * config.length // 4 - len(needle))
-        return {"sentence": " ".join([*words[:place], *needle, *words[place:]]), "label": label}
+        return sentence([*words[:place], *needle, *words[place:]], label)
 
     def theory(self, config: GrammarConfig) -> Theory:
         """The deciding word is the last word of the deciding sentence."""
         first, last = config.length // 4 + len(SAID) + 1, 3 * config.length // 4
         reach = Distance(config.length + 1 - last, config.length + 1 - first)
-        return Theory(Distance(first, last), reach, config.length + 2, span=0, unreached=0.5, bag=1.0, linear=None)
-
-    def oracle(self, row: Row, config: GrammarConfig) -> int:
-        words = str(row["sentence"]).split()
-        return int(words[words.index(SAID[-1]) + 1] in VERDICTS[1])
+        return Theory(Distance(first, last), reach, config.length + 2, span=0, linear=None)
 
 
 class WordSense(Family):
@@ -451,10 +396,7 @@ class WordSense(Family):
         first, last = Distance(2 + right.least, 2 + before + right.most), Distance(1, 1 + after)
         tokens = first.most + last.most + 1
         chance = 2 * 0.5 / (1 + len(self.BEFORE))  # F1 of one sense at every place where the word may stand
-        return Theory(first, last, tokens, span=0, unreached=0.5, bag=1.0, linear=1.0, chance=chance, to_right=right)
-
-    def oracle(self, row: Row, config: GrammarConfig) -> int:
-        return int(any(word in self.THING for word in row["words"]))
+        return Theory(first, last, tokens, span=0, chance=chance, to_right=right)
 
 
 FAMILIES: dict[Rule, Family] = {
@@ -475,8 +417,6 @@ def generate(config: GrammarConfig, split: str) -> list[Row]:
     family = FAMILIES[config.rule]
     family.refuse(config)
     count = {"train": config.train_examples, "validation": config.validation_examples}[split]
-    if count < 2:
-        raise InputError(f"task.grammar.{split}_examples={count} must be at least 2")
     make = family.make_held_out if split == "validation" else family.make
     rng = random.Random(derive(config.seed, config.rule.value, split))
     return [{"idx": index, **make(rng, config)} for index in range(count)]

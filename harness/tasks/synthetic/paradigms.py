@@ -92,124 +92,129 @@ class Paradigm:
     templates: tuple[str, ...]
 
 
-AGREEMENT, ANAPHORA, POLARITY = "agreement", "anaphora", "negative polarity"
-ISLANDS, ARGUMENTS, ORDER = "islands and gaps", "argument structure", "word order"
-
-PARADIGMS = {
-    "agreement_adjacent": Paradigm(
-        AGREEMENT,
-        1,
-        "left",
-        ("the MAN [was|were] ILL .", "the MEN [were|was] ILL .", "the MAN [is|are] ILL .", "the MEN [are|is] ILL ."),
-    ),
-    "agreement_across_phrase": Paradigm(
-        AGREEMENT, 4, "left", ("the MAN near the ONE2 [was|were] ILL .", "the MEN near the ONE2 [were|was] ILL .")
-    ),
-    "agreement_across_clause": Paradigm(
-        AGREEMENT, 5, "left", ("the MAN who saw the ONE2 [was|were] ILL .", "the MEN who saw the ONE2 [were|was] ILL .")
-    ),
-    "agreement_far": Paradigm(
-        AGREEMENT,
-        9,
-        "left",
-        (
+CONTRASTS = {
+    "agreement": {
+        "agreement_adjacent": (
+            1,
+            "left",
+            "the MAN [was|were] ILL .",
+            "the MEN [were|was] ILL .",
+            "the MAN [is|are] ILL .",
+            "the MEN [are|is] ILL .",
+        ),
+        "agreement_across_phrase": (
+            4,
+            "left",
+            "the MAN near the ONE2 [was|were] ILL .",
+            "the MEN near the ONE2 [were|was] ILL .",
+        ),
+        "agreement_across_clause": (
+            5,
+            "left",
+            "the MAN who saw the ONE2 [was|were] ILL .",
+            "the MEN who saw the ONE2 [were|was] ILL .",
+        ),
+        "agreement_far": (
+            9,
+            "left",
             "the MAN who saw the ONE2 in the OLD HOUSE [was|were] ILL .",
             "the MEN who saw the ONE2 in the OLD HOUSE [were|was] ILL .",
         ),
-    ),
-    "determiner_adjacent": Paradigm(
-        AGREEMENT,
-        1,
-        "right",
-        (
-            *("they TOOK [this|these] MAN .", "they TOOK [these|this] MEN ."),
-            *("they TOOK [that|those] MAN .", "they TOOK [those|that] MEN ."),
+        "determiner_adjacent": (
+            1,
+            "right",
+            "they TOOK [this|these] MAN .",
+            "they TOOK [these|this] MEN .",
+            "they TOOK [that|those] MAN .",
+            "they TOOK [those|that] MEN .",
         ),
-    ),
-    "determiner_far": Paradigm(
-        AGREEMENT, 3, "right", ("they TOOK [this|these] OLD OLD2 MAN .", "they TOOK [these|this] OLD OLD2 MEN .")
-    ),
-    "reflexive_number": Paradigm(
-        ANAPHORA,
-        2,
-        "left",
-        ("the KING LOVED [himself|themselves] in the HOUSE .", "the MEN LOVED [themselves|himself] in the HOUSE ."),
-    ),
-    "reflexive_gender": Paradigm(
-        ANAPHORA,
-        2,
-        "left",
-        ("the KING LOVED [himself|herself] in the HOUSE .", "the QUEEN LOVED [herself|himself] in the HOUSE ."),
-    ),
-    "reflexive_far": Paradigm(
-        ANAPHORA,
-        5,
-        "left",
-        ("the KING near the ROYAL2 LOVED [himself|herself] .", "the QUEEN near the ROYAL2 LOVED [herself|himself] ."),
-    ),
-    "polarity_near": Paradigm(
-        POLARITY, 3, "left", ("no MAN had [ever|never] TAKEN it .", "the MAN had [never|ever] TAKEN it .")
-    ),
-    "polarity_far": Paradigm(
-        POLARITY,
-        6,
-        "left",
-        ("no MAN in the HOUSE had [ever|never] TAKEN it .", "the MAN in the HOUSE had [never|ever] TAKEN it ."),
-    ),
-    "gap_near": Paradigm(
-        ISLANDS, 4, "right", ("they knew [what|that] the MAN TOOK .", "they knew [that|what] the MAN TOOK it .")
-    ),
-    "gap_far": Paradigm(
-        ISLANDS,
-        8,
-        "right",
-        (
+        "determiner_far": (3, "right", "they TOOK [this|these] OLD OLD2 MAN .", "they TOOK [these|this] OLD OLD2 MEN ."),
+    },
+    "anaphora": {
+        "reflexive_number": (
+            2,
+            "left",
+            "the KING LOVED [himself|themselves] in the HOUSE .",
+            "the MEN LOVED [themselves|himself] in the HOUSE .",
+        ),
+        "reflexive_gender": (
+            2,
+            "left",
+            "the KING LOVED [himself|herself] in the HOUSE .",
+            "the QUEEN LOVED [herself|himself] in the HOUSE .",
+        ),
+        "reflexive_far": (
+            5,
+            "left",
+            "the KING near the ROYAL2 LOVED [himself|herself] .",
+            "the QUEEN near the ROYAL2 LOVED [herself|himself] .",
+        ),
+    },
+    "negative polarity": {
+        "polarity_near": (3, "left", "no MAN had [ever|never] TAKEN it .", "the MAN had [never|ever] TAKEN it ."),
+        "polarity_far": (
+            6,
+            "left",
+            "no MAN in the HOUSE had [ever|never] TAKEN it .",
+            "the MAN in the HOUSE had [never|ever] TAKEN it .",
+        ),
+    },
+    "islands and gaps": {
+        "gap_near": (4, "right", "they knew [what|that] the MAN TOOK .", "they knew [that|what] the MAN TOOK it ."),
+        "gap_far": (
+            8,
+            "right",
             "they knew [what|that] the MAN in the OLD HOUSE TOOK .",
             "they knew [that|what] the MAN in the OLD HOUSE TOOK it .",
         ),
-    ),
-    "adjunct_island_near": Paradigm(
-        ISLANDS,
-        4,
-        "right",
-        ("what did HE say [that|when] the MAN TOOK ?", "what did HE say [when|that] the MAN TOOK it ?"),
-    ),
-    "adjunct_island_far": Paradigm(
-        ISLANDS,
-        8,
-        "right",
-        (
+        "adjunct_island_near": (
+            4,
+            "right",
+            "what did HE say [that|when] the MAN TOOK ?",
+            "what did HE say [when|that] the MAN TOOK it ?",
+        ),
+        "adjunct_island_far": (
+            8,
+            "right",
             "what did HE say [that|when] the MAN in the OLD HOUSE TOOK ?",
             "what did HE say [when|that] the MAN in the OLD HOUSE TOOK it ?",
         ),
-    ),
-    "object": Paradigm(ARGUMENTS, 1, "right", ("the MAN [TOOK|SLEPT] it .", "the MAN [SLEPT|TOOK] .")),
-    "passive_near": Paradigm(
-        ARGUMENTS, 1, "left", ("the MAN was [TAKEN|SLEPT] in the HOUSE .", "the MAN had [SLEPT|TAKEN] in the HOUSE .")
-    ),
-    "passive_far": Paradigm(
-        ARGUMENTS,
-        3,
-        "left",
-        ("the MAN was at last [TAKEN|SLEPT] in the HOUSE .", "the MAN had at last [SLEPT|TAKEN] in the HOUSE ."),
-    ),
-    "verb_form_near": Paradigm(
-        ARGUMENTS, 2, "left", ("the MAN did not [TAKE|TAKEN] it .", "the MAN had not [TAKEN|TAKE] it .")
-    ),
-    "verb_form_far": Paradigm(
-        ARGUMENTS, 4, "left", ("the MAN did at that time [TAKE|TAKEN] it .", "the MAN had at that time [TAKEN|TAKE] it .")
-    ),
-    "order_adjective": Paradigm(ORDER, 1, "both", ("the [OLD MAN|MAN OLD] was ILL .", "the [OLD MEN|MEN OLD] were ILL .")),
-    "order_auxiliary": Paradigm(
-        ORDER,
-        1,
-        "both",
-        ("the MAN [has been|been has] TAKEN there .", "the MEN [have been|been have] TAKEN there ."),
-    ),
-    "order_preposition": Paradigm(
-        ORDER, 1, "both", ("the MAN was ILL [in the|the in] HOUSE .", "the MEN were ILL [in the|the in] HOUSE .")
-    ),
-    "order_case": Paradigm(ORDER, 1, "both", ("in the HOUSE [HE TOOK HIM2|HIM2 TOOK HE] .",)),
+    },
+    "argument structure": {
+        "object": (1, "right", "the MAN [TOOK|SLEPT] it .", "the MAN [SLEPT|TOOK] ."),
+        "passive_near": (1, "left", "the MAN was [TAKEN|SLEPT] in the HOUSE .", "the MAN had [SLEPT|TAKEN] in the HOUSE ."),
+        "passive_far": (
+            3,
+            "left",
+            "the MAN was at last [TAKEN|SLEPT] in the HOUSE .",
+            "the MAN had at last [SLEPT|TAKEN] in the HOUSE .",
+        ),
+        "verb_form_near": (2, "left", "the MAN did not [TAKE|TAKEN] it .", "the MAN had not [TAKEN|TAKE] it ."),
+        "verb_form_far": (
+            4,
+            "left",
+            "the MAN did at that time [TAKE|TAKEN] it .",
+            "the MAN had at that time [TAKEN|TAKE] it .",
+        ),
+    },
+    "word order": {
+        "order_adjective": (1, "both", "the [OLD MAN|MAN OLD] was ILL .", "the [OLD MEN|MEN OLD] were ILL ."),
+        "order_auxiliary": (
+            1,
+            "both",
+            "the MAN [has been|been has] TAKEN there .",
+            "the MEN [have been|been have] TAKEN there .",
+        ),
+        "order_preposition": (1, "both", "the MAN was ILL [in the|the in] HOUSE .", "the MEN were ILL [in the|the in] HOUSE ."),
+        "order_case": (1, "both", "in the HOUSE [HE TOOK HIM2|HIM2 TOOK HE] ."),
+    },
+}
+"""Phenomenon -> paradigm -> its distance, its side and its templates."""
+
+PARADIGMS = {
+    name: Paradigm(phenomenon, distance, side, tuple(templates))
+    for phenomenon, paradigms in CONTRASTS.items()
+    for name, (distance, side, *templates) in paradigms.items()
 }
 """Name -> paradigm."""
 

@@ -15,7 +15,7 @@ from harness.measure.records import Launch, Measured, MemoryPeaks, ModelFlops, P
 
 NAME = "inference/latency_ms_p50"
 PARTS = {"forward": {"attention": 3.0, "other": 1.0}, "backward": {"attention": 5.0}, "optimiser": {"other": 1.0}}
-TRACED = Trace(TracedCall(4.0, {"forward": PARTS["forward"]}), TracedCall(10.0, PARTS), 3.5, 20)
+TRACED = Trace(TracedCall(4.0, {"forward": PARTS["forward"]}), TracedCall(10.0, PARTS), 3.5)
 
 
 @pytest.fixture

@@ -178,8 +178,6 @@ def test_a_file_on_both_sides_is_refused(files):
     ("keys", "expected"),
     [
         ({"files": []}, "corpus.files"),
-        ({"validation_share": 1.0}, "corpus.validation_share=1.0"),
-        ({"train_documents": 0}, "corpus.train_documents=0"),
     ],
 )
 def test_impossible_values_name_their_key(files, keys, expected):

@@ -342,7 +342,7 @@ def test_rows_of_another_subset_are_scored_beside(languages):
     ("more", "expected"),
     [
         (["task.more_validation.german=de:test"], "unknown split of task 'xquad', german: 'test'"),
-        (["task.more_validation.german=fr:validation"], "task 'xquad', german: .*with subset 'fr' cannot be loaded"),
+        (["task.more_validation.german=fr:validation"], "task 'xquad', german: .*with subset='fr' cannot be loaded"),
         (
             ["task.languages.german=de:validation[:6]", "model=mbert"],
             r"task.languages='de:validation\[:6\]' and task.more_validation.*='de:validation\[4:\]' share rows",

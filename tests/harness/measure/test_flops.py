@@ -16,6 +16,7 @@ import models.layers
 from harness.config.schema import MeasureConfig, ModelConfig, RunConfig
 from harness.errors import InputError
 from harness.measure import flops
+from harness.measure.flops import Shape
 from harness.paths import conf_directory
 from harness.study import execute
 from harness.tracking.run_log import Reader, RunLog
@@ -35,13 +36,13 @@ def test_one_layer_equals_the_hand_worked_count():
     feed_forward = 2 * 2 * T * D * F
     attention = 2 * 2 * T * T * D
     pooler_and_head = 2 * D * D + 2 * D * 2
-    assert flops.counted(ONE_LAYER, 2, 1, T, backward=False) == projections + feed_forward + attention + pooler_and_head
+    assert flops.counted(Shape(ONE_LAYER, 2, 1, T), backward=False) == projections + feed_forward + attention + pooler_and_head
 
 
 def test_a_head_on_every_token_costs_as_often_as_there_are_tokens():
     T, D, F, C = 16, 8, 16, 5
     encoder = 4 * 2 * T * D * D + 2 * 2 * T * D * F + 2 * 2 * T * T * D
-    assert flops.counted(ONE_LAYER, C, 1, T, backward=False, head=TokenClassifier) == encoder + T * 2 * D * C
+    assert flops.counted(Shape(ONE_LAYER, C, 1, T, TokenClassifier), backward=False) == encoder + T * 2 * D * C
 
 
 @pytest.mark.parametrize("head_size", [6, 40])
@@ -51,30 +52,30 @@ def test_a_head_on_every_token_costs_as_often_as_there_are_tokens():
 def test_count_and_formula_agree_for_heads_of_another_size(name, head_size):
     shape = variant(name, num_attention_heads=3, head_size=head_size)
     assert shape.attention_width == 3 * head_size
-    count = flops.counted(shape, 2, 1, 128, backward=False)
-    assert count == flops.formula(shape, 2, 1, 128, backward=False)
+    count = flops.counted(Shape(shape, 2, 1, 128), backward=False)
+    assert count == flops.formula(Shape(shape, 2, 1, 128), backward=False)
 
 
 def test_a_batch_costs_its_texts():
-    one, many = (flops.counted(ONE_LAYER, 2, size, 16, backward=False) for size in (1, 5))
+    one, many = (flops.counted(Shape(ONE_LAYER, 2, size, 16), backward=False) for size in (1, 5))
     assert many == 5 * one
 
 
 @pytest.mark.parametrize("wrong", [0.95, 1.05])
 def test_planted_disagreement_is_an_error_with_both_numbers(monkeypatch, wrong):
-    right = flops.formula(ONE_LAYER, 2, 1, 16)
+    right = flops.formula(Shape(ONE_LAYER, 2, 1, 16))
     monkeypatch.setattr(flops, "formula", lambda *_: int(right * wrong))
     with pytest.raises(RuntimeError, match=rf"counted {right} FLOPs, .* gives {int(right * wrong)}"):
-        flops.counted(ONE_LAYER, 2, 1, 16, backward=False)
+        flops.counted(Shape(ONE_LAYER, 2, 1, 16), backward=False)
 
 
 @pytest.mark.long
 def test_windowed_attention_grows_with_length_and_full_attention_with_its_square():
     def attention(config: EncoderConfig, length: int) -> int:
-        rest = flops.counted(replace(config, attention_window=2), 2, 1, 16, backward=False)
+        rest = flops.counted(Shape(replace(config, attention_window=2), 2, 1, 16), backward=False)
         assert rest > 0
         without = 2 * length * 8 * (4 * 8 + 2 * 16) + 2 * 8 * 8 + 2 * 8 * 2
-        return flops.counted(config, 2, 1, length, backward=False) - without
+        return flops.counted(Shape(config, 2, 1, length), backward=False) - without
 
     windowed = replace(ONE_LAYER, attention_window=8)
     assert attention(windowed, 2048) == 4 * attention(windowed, 512) == 16 * attention(windowed, 128)
@@ -85,7 +86,7 @@ def test_windowed_attention_grows_with_length_and_full_attention_with_its_square
 def test_sharing_saves_no_flops():
     deep = replace(ONE_LAYER, num_hidden_layers=4)
     shared = replace(deep, num_hidden_groups=1)
-    assert flops.counted(shared, 2, 1, 16, backward=False) == flops.counted(deep, 2, 1, 16, backward=False)
+    assert flops.counted(Shape(shared, 2, 1, 16), backward=False) == flops.counted(Shape(deep, 2, 1, 16), backward=False)
 
 
 UNLIKE = ["base", "deberta_v3", "encoder_decoder", "longformer", "static", "transformer_xl", "xlnet"]
@@ -99,8 +100,8 @@ def test_count_and_formula_agree(name, length):
     """Backwards at one length of each; for the LSTM, which is counted step by step, at the short one."""
     shape = variant(name)
     for backward in (False, True) if length == (16 if name == "bilstm" else 64) else (False,):
-        count = flops.counted(shape, 2, 1, length, backward)
-        assert count == pytest.approx(flops.formula(shape, 2, 1, length, backward), rel=flops.TOLERANCE)
+        count = flops.counted(Shape(shape, 2, 1, length), backward)
+        assert count == pytest.approx(flops.formula(Shape(shape, 2, 1, length), backward), rel=flops.TOLERANCE)
 
 
 @pytest.mark.long
@@ -108,8 +109,8 @@ def test_count_and_formula_agree(name, length):
 def test_count_and_formula_agree_for_a_head_on_every_token(name):
     shape = variant(name)
     for backward in (False, True):
-        count = flops.counted(shape, 13, 2, 64, backward, TokenClassifier)
-        expected = flops.formula(shape, 13, 2, 64, backward, TokenClassifier)
+        count = flops.counted(Shape(shape, 13, 2, 64, TokenClassifier), backward)
+        expected = flops.formula(Shape(shape, 13, 2, 64, TokenClassifier), backward)
         assert count == pytest.approx(expected, rel=flops.TOLERANCE)
 
 
@@ -122,22 +123,22 @@ def test_count_and_formula_agree_under_and_over_the_window(name):
     shape = replace(variant(name), max_position_embeddings=4098)
     window = shape.attention_window
     under, over = window // 2, 2 * window + 40
-    counts = flops.by_length(shape, 2, [under, over])
+    counts = flops.by_length(Shape(shape, 2, 1, 1), [under, over])
     for length in (under, over):
-        both = [flops.formula(shape, 2, 1, length, backward) for backward in (False, True)]
+        both = [flops.formula(Shape(shape, 2, 1, length), backward) for backward in (False, True)]
         assert list(counts[length]) == pytest.approx(both, rel=flops.TOLERANCE)
 
 
 def test_by_length_has_each_length_once_and_a_step_costs_three_passes():
-    counts = flops.by_length(ONE_LAYER, 5, [16, 24], TokenClassifier)
+    counts = flops.by_length(Shape(ONE_LAYER, 5, 1, 1, TokenClassifier), [16, 24])
     assert list(counts) == [16, 24]
-    assert counts[24].forward == flops.counted(ONE_LAYER, 5, 1, 24, False, TokenClassifier)
+    assert counts[24].forward == flops.counted(Shape(ONE_LAYER, 5, 1, 24, TokenClassifier), backward=False)
     assert counts[24].train_step == pytest.approx(3 * counts[24].forward, rel=0.02)
 
 
 def test_a_length_that_the_model_does_not_take_is_an_error():
     with pytest.raises(ValueError, match="5000 tokens are more than"):
-        flops.by_length(ONE_LAYER, 2, [16, 5000])
+        flops.by_length(Shape(ONE_LAYER, 2, 1, 1), [16, 5000])
 
 
 @pytest.mark.parametrize(("rows", "inner", "columns"), [(3, 5, 7), (64, 32, 16)])
@@ -174,7 +175,7 @@ def test_layers_that_the_counter_does_not_see_are_an_error_though_the_formula_fo
     monkeypatch.setattr(Direction, "states", states)
     monkeypatch.setattr(Direction, "flops", lambda self, length: 0)
     with pytest.raises(RuntimeError, match="counted 0 FLOPs in layers that have 4 matrices"):
-        flops.counted(LSTM, 2, 1, 16, backward=False)
+        flops.counted(Shape(LSTM, 2, 1, 16), backward=False)
 
 
 def test_a_fused_lstm_counts_as_nothing_which_is_an_error():
@@ -191,7 +192,7 @@ def test_a_counter_that_sees_nothing_is_an_error_though_the_formula_gives_nothin
     monkeypatch.setattr(FlopCounterMode, "get_total_flops", lambda self: 0)
     monkeypatch.setattr(flops, "formula", lambda *_: 0)
     with pytest.raises(RuntimeError, match="counted 0 FLOPs, but the formula"):
-        flops.counted(replace(ONE_LAYER, body=Body.static), 2, 1, 16, backward=False)
+        flops.counted(Shape(replace(ONE_LAYER, body=Body.static), 2, 1, 16), backward=False)
 
 
 class Mixer(nn.Module):
@@ -239,10 +240,10 @@ UNSTATED = r"^the FLOPs of aten\._fft_c2c are unknown: expected a formula, regis
 @pytest.mark.parametrize("backward", [False, True])
 def test_an_operator_of_unknown_flops_is_one_line_and_no_number(mixer, monkeypatch, backward):
     with pytest.raises(InputError, match=UNSTATED):
-        flops.counted(mixer, 2, 1, 16, backward)
+        flops.counted(Shape(mixer, 2, 1, 16), backward)
     monkeypatch.setattr(Mixer, "flops", lambda self, length: 0)  # a formula that forgets it agrees with the count
     with pytest.raises(InputError, match=UNSTATED):
-        flops.counted(mixer, 2, 1, 16, backward)
+        flops.counted(Shape(mixer, 2, 1, 16), backward)
 
 
 def test_no_training_counts_flops_that_are_unknown(mixer):
@@ -254,9 +255,9 @@ def test_flops_that_a_class_states_are_counted(mixer, stated):
     T, D, F = 16, 64, 8
     transform, rest = 5 * T * D * math.log2(T * D), 2 * 2 * T * D * F + 2 * D * D + 2 * D * 2
     assert transform > 5 * flops.TOLERANCE * rest
-    assert flops.counted(mixer, 2, 1, T, backward=False) == transform + rest
+    assert flops.counted(Shape(mixer, 2, 1, T), backward=False) == transform + rest
     step = 2 * transform + 3 * rest  # the transform has one input, and so one gradient
-    assert flops.counted(mixer, 2, 5, T, backward=True) == pytest.approx(5 * step, rel=1e-9)
+    assert flops.counted(Shape(mixer, 2, 5, T), backward=True) == pytest.approx(5 * step, rel=1e-9)
     assert flops.of_training(SequenceClassifier(mixer, 2))(5, T) == 5 * step
 
 
@@ -278,12 +279,12 @@ def test_a_product_that_the_counter_takes_for_nothing_needs_a_formula(product):
 
 def test_no_layers_may_count_as_nothing():
     static = replace(ONE_LAYER, body=Body.static)
-    assert flops.counted(static, 2, 1, 16, backward=False) == 2 * 8 * 8 + 2 * 8 * 2
+    assert flops.counted(Shape(static, 2, 1, 16), backward=False) == 2 * 8 * 8 + 2 * 8 * 2
 
 
 def test_flops_of_a_training_are_those_of_its_padded_batches():
     cost = flops.of_training(SequenceClassifier(ONE_LAYER, 2))
-    assert cost(5, 16) == pytest.approx(flops.counted(ONE_LAYER, 2, 5, 16, backward=True), rel=flops.TOLERANCE)
+    assert cost(5, 16) == pytest.approx(flops.counted(Shape(ONE_LAYER, 2, 5, 16), backward=True), rel=flops.TOLERANCE)
     assert cost(5, 32) > 2 * cost(5, 16)
 
 
@@ -291,10 +292,10 @@ def test_a_run_tells_flops_at_every_length_that_the_model_reads(tmp_path):
     shape = ModelConfig(vocab_size=50, hidden_size=24, num_hidden_layers=1, num_attention_heads=2, max_position_embeddings=64)
     config = RunConfig(model=shape, measure=MeasureConfig(lengths=[64, 16, 128]))
     run_log = RunLog(tmp_path)
-    execute._write_lengths(config, 2, SequenceClassifier, run_log)
+    execute._write_lengths(config, Shape(shape, 2, 1, 1), run_log)
     run_log.finish("finished")
     points = {(entry["key"], entry["step"]): entry["value"] for entry in Reader(tmp_path).new_entries()}
     assert {step for _, step in points} == {16, 64}
     for length in (16, 64):
-        assert points["scaling/flops_forward", length] == flops.counted(shape, 2, 1, length, False)
-        assert points["scaling/flops_train_step", length] == flops.counted(shape, 2, 1, length, True)
+        assert points["scaling/flops_forward", length] == flops.counted(Shape(shape, 2, 1, length), backward=False)
+        assert points["scaling/flops_train_step", length] == flops.counted(Shape(shape, 2, 1, length), backward=True)

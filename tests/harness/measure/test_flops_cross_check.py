@@ -48,7 +48,7 @@ def own() -> nn.Module:
 def test_products_of_the_published_model_are_ours_but_for_the_head(published, length):
     ids = torch.zeros(1, length, dtype=torch.int64)
     products, everything = profiled(published, ids, torch.ones_like(ids))
-    ours = flops.counted(EncoderConfig(), OUTPUTS, 1, length, backward=False)
+    ours = flops.counted(flops.Shape(EncoderConfig(), OUTPUTS, 1, length), backward=False)
     assert products == ours - HEAD
     assert products < everything < 1.001 * products
 
@@ -56,4 +56,4 @@ def test_products_of_the_published_model_are_ours_but_for_the_head(published, le
 @pytest.mark.parametrize("length", LENGTHS)
 def test_products_of_our_own_model_are_what_we_count(own, length):
     products, _ = profiled(own, Batch(torch.zeros(1, length, dtype=torch.int64)))
-    assert products == flops.counted(EncoderConfig(), OUTPUTS, 1, length, backward=False)
+    assert products == flops.counted(flops.Shape(EncoderConfig(), OUTPUTS, 1, length), backward=False)

@@ -95,6 +95,6 @@ def test_a_row_says_how_many_layers_use_its_tensor(groups, uses):
 
 def test_rows_that_do_not_add_up_are_an_error(monkeypatch):
     model = on_meta(EncoderConfig(hidden_size=24, num_hidden_groups=1), 2)
-    monkeypatch.setattr(size, "_uses", lambda encoder: {})
+    monkeypatch.setattr(size, "Counter", lambda used: {})
     with pytest.raises(RuntimeError, match="tensors add up to"):
         per_layer(model)

@@ -50,7 +50,7 @@ def cost(on: MatchOn, config: RunConfig) -> float:
     shape = subject.step_shape(resolved(config), 4)
     if on is MatchOn.params:
         return size.sizes(on_meta(shape.config, shape.num_outputs, shape.head))["model/params_total"]
-    return flops.counted(shape.config, shape.num_outputs, 1, shape.length, False, shape.head)
+    return flops.counted(replace(shape, batch_size=1), backward=False)
 
 
 @pytest.mark.long

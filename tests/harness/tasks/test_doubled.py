@@ -9,7 +9,7 @@ from harness.config.choices import TokenizerKind
 from harness.config.schema import TaskConfig, TokenizerConfig
 from harness.data import tokenizer
 from harness.errors import InputError
-from harness.tasks.classification import refuse_missing_texts
+from harness.tasks.classification import refuse_empty_texts
 
 TASK = TaskConfig(name="mine", fields=["a", "b"], labels=["no", "yes"], scores=["accuracy"], headline="accuracy")
 
@@ -30,9 +30,9 @@ def test_what_is_no_name_is_refused(key):
 
 
 def test_rows_whose_texts_are_all_empty_are_refused():
-    refuse_missing_texts([["", ""], ["word", ""]], "train")
+    refuse_empty_texts([["", ""], ["word", ""]], "train")
     with pytest.raises(InputError, match="train: the texts of all 2 rows are empty"):
-        refuse_missing_texts([["", " "], ["", "\n"]], "train")
+        refuse_empty_texts([["", " "], ["", "\n"]], "train")
 
 
 def test_a_vocabulary_with_a_piece_twice_is_refused(tmp_path):

@@ -250,7 +250,7 @@ def test_tuning_rows_are_kept_out_of_generated_rows_too(small_config):
 
 @pytest.mark.parametrize(
     ("share", "expected"),
-    [(1.0, "below 1"), (-0.1, "at least 0"), (0.0, "set the share of train"), (1e-9, "there are no rows")],
+    [(0.0, "set the share of train"), (1e-9, "there are no rows")],
 )
 def test_share_that_gives_no_tuning_rows_is_refused(made, share, expected):
     with pytest.raises(InputError, match=expected) as error:

@@ -266,8 +266,6 @@ def test_a_tokenizer_without_cls_is_refused(cut):
         ({"fields": ["context"]}, "task.fields"),
         ({"labels": ["yes", "no"]}, "task.labels"),
         ({"scores": ["accuracy"], "headline": "accuracy"}, "task.scores: 'accuracy' does not fit .* of kind spans"),
-        ({"stride": -1}, "task.stride=-1"),
-        ({"max_answer_length": 0}, "task.max_answer_length=0"),
     ],
 )
 def test_entries_that_no_run_could_use_are_refused(changes, expected):

@@ -1,5 +1,7 @@
 """Tags of words: labels stand at first pieces, and every word of every item is answered and scored."""
 
+import json
+
 import numpy as np
 import pytest
 import torch
@@ -7,12 +9,12 @@ from tokenizers import Tokenizer
 
 from harness import tasks
 from harness.config.choices import TaskKind
-from harness.config.schema import TaskConfig, TokenizerConfig
+from harness.config.schema import RunConfig, TaskConfig, TokenizerConfig
 from harness.data import tokenizer
 from harness.errors import InputError
 from harness.tasks.base import Split
 from harness.tasks.batches import collate, pieces
-from harness.tasks.rows import Table
+from harness.tasks.rows import Table, load_table
 from harness.training.finetune import step_of
 from models.batch import Batch
 from models.losses import IGNORED
@@ -145,17 +147,30 @@ def test_pieces_of_a_step_weigh_by_their_labelled_words():
 @pytest.mark.parametrize(
     ("words", "tags", "expected"),
     [
-        ([["a", "b"]], [[0, 3]], "row 0: label 3 is not among 0 to 2, task.labels"),
         ([["a"], ["a", "b"]], [[0], [0]], "row 1: 2 words, but 1 tags in column 'tags', task.label"),
+        ([["a"], ["b"]], [[0], 0], "row 1: 1 words, but 0 tags in column 'tags', task.label"),
         ([["a"], []], [[0], []], "row 1: expected a list of words in column 'words', task.fields"),
-        (["a b"], [[0, 0]], "row 0: expected a list of words in column 'words', task.fields"),
-        ([["a", None]], [[0, 0]], "row 0: expected text"),
-        ([], [], "there are no rows"),
+        ([["", " "]], [[0, 0]], "the texts of all 1 rows are empty"),
     ],
 )
 def test_rows_that_do_not_fit_are_refused_by_row_and_key(words, tags, expected):
     with pytest.raises(InputError, match=f"^task 'places', train.*{expected}"):
         tasks.kind_of(task()).examples(task(), table(words, tags))
+
+
+@pytest.mark.parametrize(
+    ("words", "tags", "expected"),
+    [
+        (["a", "b"], [0, 3], "label 3 is not among 0 to 2, task.labels"),
+        ("a b", [0, 0], "expected lists of words of task.fields, got 'a b' in 'words'"),
+        (["a", None], [0, 0], r"expected lists of words of task.fields, got \['a', None\] in 'words'"),
+    ],
+)
+def test_values_of_a_file_that_do_not_fit_are_refused_by_line_and_key(tmp_path, words, tags, expected):
+    path = tmp_path / "train.jsonl"
+    path.write_text(json.dumps({"words": words, "tags": tags}))
+    with pytest.raises(InputError, match=rf"^task 'places', train \(train.jsonl\), line 1: {expected}"):
+        load_table(RunConfig(task=task(train_file=str(path))), "train")
 
 
 @pytest.mark.parametrize(

@@ -87,7 +87,7 @@ def test_flops_between_counted_lengths_are_within_a_hundredth_of_counting(change
     cost = flops.of_training(model)
     for texts, length in ((8, 24), (5, 100)):
         assert cost(texts, length) == pytest.approx(
-            flops.counted(shape, 2, texts, length, True, adaptation=adaptation), rel=0.01
+            flops.counted(flops.Shape(shape, 2, texts, length, adaptation=adaptation), backward=True), rel=0.01
         )
 
 
@@ -104,7 +104,7 @@ def test_a_model_that_multiplies_through_onednn_has_the_same_flops(trains):
 
 def test_a_probe_counts_one_pass_through_the_encoder():
     shape, probe = EncoderConfig(**SHAPE), AdaptationConfig(trains=Trains.head)
-    forward, step = (flops.counted(shape, 2, 4, 16, backward, adaptation=probe) for backward in (False, True))
+    forward, step = (flops.counted(flops.Shape(shape, 2, 4, 16, adaptation=probe), backward) for backward in (False, True))
     pooler_and_head = 2 * 4 * (64 * 64 + 64 * 2)
     assert step - forward == 2 * pooler_and_head - 2 * 4 * 64 * 64  # the pooler's input needs no gradient
 

@@ -96,7 +96,7 @@ def curve(machine: Machine, tmp_path: Path) -> Callable[[Training], list[float]]
 def test_a_step_costs_the_flops_of_its_padded_micro_batches(accumulation):
     batch = next(batches(16))
     step = step_of(batch, accumulation, cost=flops.of_training(classifier()))
-    padded = flops.counted(EncoderConfig(**SHAPE), 2, 16 // accumulation, 8, backward=True)
+    padded = flops.counted(flops.Shape(EncoderConfig(**SHAPE), 2, 16 // accumulation, 8), backward=True)
     assert batch.tokens < batch.input_ids.numel()
     assert step.flops == pytest.approx(accumulation * padded, rel=flops.TOLERANCE)
 

@@ -142,7 +142,7 @@ def test_what_is_not_worked_out_has_no_number(name):
     "hardware", [HardwareConfig(dtype=Dtype.bf16), HardwareConfig(device=Device.cuda)], ids=["bf16", "cuda"]
 )
 def test_other_kernels_have_no_number(hardware):
-    shape = memory_formula.Shape(config().model, 2, 1, 16)
+    shape = flops.Shape(config().model, 2, 1, 16)
     assert memory_formula.parts(shape, hardware, False).activations is None
 
 
@@ -174,7 +174,7 @@ def test_a_storage_is_counted_once_and_whole_and_not_where_it_is_named():
 
 def test_what_warms_up_weighs_next_to_nothing():
     thin = narrow(config(hidden_size=768, vocab_size=30522, num_attention_heads=12, pad_token_id=5))
-    assert memory_formula.parts(memory_formula.Shape(thin.model, 2, 1, 16), thin.hardware, False).weights < 200_000
+    assert memory_formula.parts(flops.Shape(thin.model, 2, 1, 16), thin.hardware, False).weights < 200_000
 
 
 def test_timed_steps_alternate_with_plain_ones():
@@ -195,7 +195,7 @@ def test_timed_steps_alternate_with_plain_ones():
 @pytest.mark.long
 def test_hardware_does_what_the_model_needs_and_its_layers_once_more():
     shape = config().model
-    plain, again = (flops.of_step(shape, 2, 3, 16, checkpointing) for checkpointing in (False, True))
+    plain, again = (flops.of_step(flops.Shape(shape, 2, 3, 16), checkpointing) for checkpointing in (False, True))
     layers = flops.on_meta(shape, 2).encoder.layers
     assert plain.model == plain.hardware == again.model
     assert again.hardware - again.model == 3 * layers.flops(16)

@@ -12,7 +12,7 @@ from harness.config.schema import FinetuneConfig, HardwareConfig
 from harness.hardware.device import Machine
 from harness.measure import flops
 from harness.tasks.base import Kind, Split
-from harness.tasks.batches import collate, part
+from harness.tasks.batches import collate
 from harness.tasks.classification import Classification, Regression
 from harness.tasks.prepared import Prepared
 from harness.tasks.spans import Spans
@@ -109,7 +109,7 @@ def test_answers_that_are_computed_once_give_the_same_loss(name: str, capsys):
     _, other = models_of(kind, outputs, seed=5)
     whole = collate(data.train, np.arange(B), 0)
     assert Taught(config, kind, student, other).loss(whole).item() == pytest.approx(expected, rel=1e-5)
-    weighed = [Taught(config, kind, student, other).loss(part(whole, slice(row, row + 1))).item() for row in range(B)]
+    weighed = [Taught(config, kind, student, other).loss(whole.part(slice(row, row + 1))).item() for row in range(B)]
     if not by_token:
         assert sum(weighed) / B == pytest.approx(expected, rel=1e-5)
     assert position.flops == flops.of_model(teacher, 2, 5) + flops.of_model(teacher, 1, 8)

@@ -12,7 +12,7 @@ from transformers import BertConfig, BertModel
 
 from harness import load
 from harness.config.schema import HardwareConfig
-from harness.measure import memory_formula
+from harness.measure import flops, memory_formula
 from harness.training.finetune import loss_of_pairs
 from models.batch import Batch
 from models.config import EncoderConfig
@@ -118,7 +118,7 @@ def test_equal_paragraphs_and_those_of_an_equal_question_are_no_negatives():
 
 def test_memory_of_a_step_by_formula_is_of_both_texts_of_each_pair():
     shape = EncoderConfig(vocab_size=50, hidden_size=32, num_hidden_layers=2, num_attention_heads=2, intermediate_size=64)
-    formula = memory_formula.parts(memory_formula.Shape(shape, 1, 4, 24, TextVectors), HardwareConfig(), False).activations
+    formula = memory_formula.parts(flops.Shape(shape, 1, 4, 24, TextVectors), HardwareConfig(), False).activations
     first, second = torch.randint(1, 50, (2, 4, 24), generator=torch.Generator().manual_seed(0))
     model, batch = (
         build_classifier(shape, 1, 0, TextVectors).train(),

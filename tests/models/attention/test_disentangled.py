@@ -25,7 +25,7 @@ from models.batch import Batch
 from models.config import Activation, EncoderConfig, Position, PositionTerms
 from models.encoder import Encoder, initialise
 from models.heads import SequenceClassifier
-from models.huggingface import deberta
+from models.huggingface import deberta, load
 
 ROOT = Path(__file__).parents[3]
 COUNTS = ROOT.parent / "shared" / "reference" / "parameters.json"
@@ -176,14 +176,16 @@ def test_bare_encoder_loads_and_pretraining_heads_are_left_aside(kind):
 
 
 def test_unknown_tensor_is_refused_by_name():
-    with pytest.raises(ValueError, match=r"deberta\.encoder\.conv\.conv\.weight"):
-        deberta.tensors({"deberta.encoder.conv.conv.weight": torch.zeros(1)}, EncoderConfig())
+    bare = reference("v3", BARE)
+    ours = SequenceClassifier(deberta.config(bare.config.to_dict()), num_outputs=3)
+    state = bare.state_dict() | {"deberta.encoder.conv.conv.weight": torch.zeros(1)}
+    with pytest.raises(ValueError, match=r"left over: deberta\.encoder\.conv\.conv\.weight$"):
+        load(ours, state, bare.config.to_dict())
 
 
 @pytest.mark.parametrize(
     ("key", "value"),
     [
-        ("model_type", "bert"),
         ("relative_attention", False),
         ("position_biased_input", True),
         ("pos_att_type", "c2p|p2p"),
@@ -248,10 +250,10 @@ def test_published_dimensions_give_the_published_model_to_the_last_weight(name):
 )
 def test_formula_is_what_the_operators_do(file, length, changes):
     config = EncoderConfig(**{**vars(published("scale/tiny", f"model/{file}")), **changes, "vocab_size": 100})
-    forward = flops.counted(config, 2, 1, length, backward=False)
+    forward = flops.counted(flops.Shape(config, 2, 1, length), backward=False)
     with torch.device("meta"):
         assert forward == SequenceClassifier(config, 2).flops(length)
-    assert flops.counted(config, 2, 6, length, backward=True) < 3 * 6 * forward
+    assert flops.counted(flops.Shape(config, 2, 6, length), backward=True) < 3 * 6 * forward
 
 
 def test_longer_table_costs_nothing_that_a_short_text_does_not_reach():

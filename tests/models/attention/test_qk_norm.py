@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from harness.measure.flops import counted
+from harness.measure.flops import Shape, counted
 from harness.measure.size import count
 from models.attention.full import SelfAttention
 from models.attention.products import Context
@@ -49,7 +49,7 @@ def test_only_norms_are_added(changes):
     plain, normed = replace(PLAIN, **changes), replace(NORMED, **changes)
     vectors = 1 if normed.norm is Norm.rms else 2  # weight and bias
     assert count(on_meta(normed, 2)) - count(on_meta(plain, 2)) == 2 * 2 * vectors * normed.head_width
-    assert counted(normed, 2, 2, T, backward=False) == counted(plain, 2, 2, T, backward=False)
+    assert counted(Shape(normed, 2, 2, T), backward=False) == counted(Shape(plain, 2, 2, T), backward=False)
 
 
 @pytest.mark.parametrize(

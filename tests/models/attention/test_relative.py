@@ -89,10 +89,10 @@ def test_one_segment_is_as_none_whichever_it_is():
 @pytest.mark.parametrize("length", [1, 8, 65])
 def test_flops_formula_equals_the_count(length):
     config = small_config(attention_bias=False, pooling=Pooling.last)
-    count = flops.counted(config, 2, 1, length, backward=False)
+    count = flops.counted(flops.Shape(config, 2, 1, length), backward=False)
     assert count == build_classifier(config, 2, seed=0).flops(length)
 
 
 def test_flops_of_a_training_step_share_the_offsets():
     config = small_config(attention_bias=False)
-    assert flops.counted(config, 2, 8, 32, backward=True) < 8 * 3 * build_classifier(config, 2, seed=0).flops(32)
+    assert flops.counted(flops.Shape(config, 2, 8, 32), backward=True) < 8 * 3 * build_classifier(config, 2, seed=0).flops(32)

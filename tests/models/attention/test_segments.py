@@ -8,6 +8,7 @@ from torch import Tensor
 from variant_files import variant
 
 from harness.measure import flops
+from harness.measure.flops import Shape
 from models.attention.relative import relative_sinusoids
 from models.batch import Batch
 from models.changes import refuse_underived
@@ -147,19 +148,21 @@ def test_the_receptive_field_is_as_far_as_a_change_is_seen(segment, memory, laye
 @pytest.mark.parametrize("length", [1, 4, 13, 16])
 def test_flops_formula_equals_the_count(segment, memory, length):
     config = shape(segment, memory, pooling=Pooling.last)
-    count = flops.counted(config, 2, 3, length, backward=False)
-    assert count == flops.formula(config, 2, 3, length)
+    count = flops.counted(Shape(config, 2, 3, length), backward=False)
+    assert count == flops.formula(Shape(config, 2, 3, length))
 
 
 @pytest.mark.parametrize("memory", [0, 4, 32])
 def test_flops_of_a_training_step_agree_with_the_formula(memory):
     config = shape(4, memory, pooling=Pooling.last)
-    assert flops.counted(config, 2, 8, 32, backward=True) == pytest.approx(flops.formula(config, 2, 8, 32, True), rel=0.02)
+    assert flops.counted(Shape(config, 2, 8, 32), backward=True) == pytest.approx(
+        flops.formula(Shape(config, 2, 8, 32), backward=True), rel=0.02
+    )
 
 
 def test_cost_grows_with_the_length_and_not_with_its_square():
     def cost(length: int, **changes) -> int:
-        return flops.counted(shape(**{"segment": 32, "memory": 32, **changes}), 2, 1, length, backward=False)
+        return flops.counted(Shape(shape(**{"segment": 32, "memory": 32, **changes}), 2, 1, length), backward=False)
 
     assert cost(1024) / cost(512) == pytest.approx(2, rel=0.05)
     assert cost(1024, segment=None, memory=0) > 5 * cost(1024)

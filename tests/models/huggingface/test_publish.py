@@ -160,7 +160,7 @@ def test_published_head_gives_the_published_logits(name, stored_copy):
 def test_missing_parts_of_a_published_head_are_named():
     given = TEACHERS["BertForMaskedLM"].to_dict()
     bare = transformers.BertModel(TEACHERS["BertForMaskedLM"]).state_dict()
-    with pytest.raises(ValueError, match=r"'bert' lacks dense\.weight, dense\.bias, norm\.weight, norm\.bias, output\.bias"):
+    with pytest.raises(ValueError, match=r"'bert' .* missing: masked_head\.dense\.bias, .*, masked_head\.output\.bias$"):
         masked_head_of({f"bert.{key}": tensor for key, tensor in bare.items()}, given, config_of(given))
     short = transformers.BertForMaskedLM(TEACHERS["BertForMaskedLM"]).state_dict()
     short["cls.predictions.transform.dense.weight"] = torch.ones(3, 32)
@@ -196,7 +196,7 @@ def test_other_encoder_is_refused_by_name(wrong):
         state[name := "encoder.embeddings.projection.weight"] = torch.ones(2)
     else:
         state[name] = torch.ones(2)
-    with pytest.raises(ValueError, match=rf"1 tensors do not fit the encoder, the first is {name}: "):
+    with pytest.raises(ValueError, match=rf"^tensors do not fit the encoder: .*{name}"):
         exported(state, shape, published(shape))
 
 

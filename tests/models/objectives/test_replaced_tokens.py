@@ -15,6 +15,7 @@ from models.encoder import initialise
 from models.heads import build_classifier
 from models.losses import IGNORED
 from models.objectives.base import PretrainBatch, Vocabulary
+from models.objectives.build import refuse_misfit
 from models.objectives.config import ObjectiveConfig, ObjectiveName
 from models.objectives.masked_lm import MaskedLM
 from models.objectives.replaced_tokens import ReplacedTokenDetection, generator_shape, replaced, sample
@@ -242,7 +243,7 @@ def test_batches_are_those_of_masked_tokens_with_masks_alone():
 def test_a_body_without_layers_is_refused():
     shape = EncoderConfig(body=Body.static, position=Position.none)
     with pytest.raises(ValueError, match=r"^pretrain\.objective=rtd cannot be combined with model\.body=static$"):
-        ReplacedTokenDetection.refuse_misfit(ObjectiveConfig(ObjectiveName.rtd), shape)
+        refuse_misfit(ObjectiveConfig(ObjectiveName.rtd), shape)
 
 
 def test_a_detector_that_says_never_is_mostly_right_and_finds_nothing():

@@ -54,7 +54,8 @@ def one_prefix_at_a_time(model: Objective, ids: Tensor, words: Tensor) -> Tensor
     scores = torch.zeros(len(ids))
     for at in range(1, len(ids)):
         if words[at] >= 0:
-            scores[at] = nats_of(model.lm_head(model.states(Batch(ids[None, :at])))[0, -1], ids[at])
+            prefix = model.make_batch(Batch(ids[None, :at]), [])
+            scores[at] = nats_of(model.lm_head(model.states(prefix))[0, -1], ids[at])
     return scores
 
 
@@ -85,7 +86,7 @@ def test_causal_scores_read_what_is_on_the_left_alone():
 def test_two_directions_add_up():
     model = objective(ObjectiveName.bidirectional_lm)
     scores = log_likelihoods(model, IDS, WORDS, MASK)[0]
-    onward, backward = model.states(Batch(IDS)).chunk(2, dim=1)
+    onward, backward = model.states(model.make_batch(Batch(IDS), [])).chunk(2, dim=1)
     for text, at in (WORDS >= 0).nonzero().tolist():
         target = IDS[text, at]
         expected = nats_of(model.lm_head(onward[text, at - 1]), target) + nats_of(model.lm_head(backward[text, at + 1]), target)

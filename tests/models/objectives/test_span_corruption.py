@@ -18,6 +18,7 @@ from models.huggingface import config_of
 from models.huggingface.t5 import tensors, with_decoder
 from models.losses import IGNORED
 from models.objectives.base import PretrainBatch, Vocabulary
+from models.objectives.build import refuse_misfit
 from models.objectives.config import ObjectiveConfig, ObjectiveName
 from models.objectives.span_corruption import SpanCorruption, Spans, corrupted
 
@@ -32,7 +33,7 @@ WORDS = range(5, V - 40)
 def built(shape: EncoderConfig | None = None, config: ObjectiveConfig = CONFIG, **changes: object) -> SpanCorruption:
     """In evaluation mode, with weights large enough for every dependence to show."""
     shape = replace(shape or variant("t5_full", **SMALL), **changes)
-    SpanCorruption.refuse_misfit(config, shape)
+    refuse_misfit(config, shape)
     objective = SpanCorruption(config, shape, VOCABULARY)
     initialise(objective, 0.3, seed=0)
     return objective.eval()
@@ -223,7 +224,7 @@ def test_parameters_equal_the_published_count(name):
 def test_a_model_without_a_decoder_is_refused_by_both_keys(body):
     said = f"^pretrain.objective=span_corruption cannot be combined with model.body={body.value}: it needs a decoder"
     with pytest.raises(ValueError, match=said):
-        SpanCorruption.refuse_misfit(CONFIG, variant("static" if body is Body.static else "base"))
+        refuse_misfit(CONFIG, variant("static" if body is Body.static else "base"))
 
 
 def test_a_tied_table_of_another_width_is_refused():
