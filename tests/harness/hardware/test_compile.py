@@ -127,7 +127,7 @@ def test_a_profile_has_a_row_of_time_to_compile_where_a_variant_compiles(compile
     launches = {label: launch_of(0, [1.0], compile_s=7.0 if label in compiled else None) for label in "ab"}
     text = profile.render({label: Column({"timing": {0: launch}}) for label, launch in launches.items()})
     rows = [line.split() for line in text.splitlines() if line.startswith("time to compile")]
-    assert rows == [["time", "to", "compile", "s", "-", "7", "-"]] * len(compiled)
+    assert rows == [["time", "to", "compile,", "s", "-", "7", "-"]] * len(compiled)
     assert "(time to compile" not in text.partition(profile.MISSING)[2]
 
 
