@@ -67,7 +67,7 @@ def _override(argument: str) -> str:
     """The override with the key names and quotes that Python and Hydra need."""
     if not re.match(r"(\+\+?|~)?[^=+~]+=|~[^=]", argument):
         raise InputError(f"{argument!r} is not a setting: expected KEY=VALUE, and a command only as the first word")
-    argument = re.sub(r"^pretrain\.from=", "pretrain.checkpoint=", argument)  # `from` is no name in Python
+    argument = re.sub(r"^(pretrain|finetune)\.from=", "pretrain.checkpoint=", argument)  # `from` is no name in Python
     part_of_split = r"^(\+*task\.(?:\w+_split|more_validation\.\w+|languages\.\w+)=)([\w.:-]+\[.*\].*)$"
     if found := re.fullmatch(r"(\+*tracking\.uri=)(.*)", argument, re.DOTALL):
         argument = found[1] + _hidden(found[2])

@@ -27,6 +27,11 @@ def test_the_encoder_is_that_of_the_weights(compose):
     assert (run.model.pooling, run.model.pooler) == (Pooling.cls, Activation.tanh)
 
 
+def test_a_stage_is_named_by_either_phase(compose):
+    (one,), (other,) = (compose("task=bag", f"{phase}.from=RUN") for phase in ("pretrain", "finetune"))
+    assert one.pretrain.checkpoint == other.pretrain.checkpoint == "RUN"
+
+
 def test_a_command_may_set_the_head(compose):
     run = run_of(compose, source_of(compose), "model.pooling=mean", "model.pooler=null", "model.hidden_dropout_prob=0.2")
     assert (run.model.hidden_size, run.model.pooling, run.model.pooler) == (64, Pooling.mean, None)
