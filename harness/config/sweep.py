@@ -8,8 +8,11 @@ import math
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
+from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import ChoiceSweep, Glob, IntervalSweep, Override, RangeSweep
+from hydra.errors import HydraException
 
 from harness import arms
 from harness.config.command_line import key_of
@@ -110,3 +113,20 @@ def _count(swept: ChoiceSweep | RangeSweep) -> float:
     if isinstance(swept, ChoiceSweep):
         return len(swept.list)
     return max((swept.stop - swept.start) / swept.step, 0.0) if swept.step else 0.0
+
+
+def values_of(text: str) -> tuple[str, tuple[Any, ...], tuple[float, float], set[str]] | None:
+    """Key, choices, ends and tags of `KEY=choice(A,B)`, `KEY=interval(LOW,HIGH)` and `KEY=tag(NAME,interval(LOW,HIGH))`.
+
+    Choices are empty for an interval. None for anything else.
+    """
+    try:
+        override = OverridesParser.create().parse_override(text)
+    except HydraException:
+        return None
+    key, swept = override.key_or_group, override.value()
+    if isinstance(swept, ChoiceSweep):
+        return key, tuple(swept.list), (0.0, 0.0), set()
+    if isinstance(swept, IntervalSweep):
+        return key, (), (float(swept.start), float(swept.end)), swept.tags
+    return None

@@ -11,14 +11,11 @@ from enum import Enum
 from types import ModuleType, UnionType
 from typing import Any, get_args, get_type_hints
 
-from hydra.core.override_parser.overrides_parser import OverridesParser
-from hydra.core.override_parser.types import ChoiceSweep, IntervalSweep
-from hydra.errors import HydraException
-
 from harness.config.choices import Keep, KeepBest, Sampler, Until
 from harness.config.command_line import without
 from harness.config.resolve import refuse_impossible
 from harness.config.schema import FinetuneConfig, RunConfig, SearchConfig
+from harness.config.sweep import values_of
 from harness.errors import InputError, unknown
 from harness.terminal import console, counted
 from harness.tracking.run_log import Result, State
@@ -65,22 +62,19 @@ def _dimension(text: str) -> Dimension:
         f"search.space: {text!r} is no range: expected KEY=interval(LOW,HIGH), KEY=tag(log,interval(LOW,HIGH)) "
         "or KEY=choice(A,B)"
     )
-    try:
-        override = OverridesParser.create().parse_override(text)
-    except HydraException as error:
-        raise wrong from error
-    key, swept = override.key_or_group, override.value()
-    if not isinstance(swept, ChoiceSweep | IntervalSweep):
+    parsed = values_of(text)
+    if parsed is None:
         raise wrong
+    key, choices, ends, marks = parsed
     searchable = [f"{SECTION}{name}" for name, kind in get_type_hints(FinetuneConfig).items() if _is_number(kind)]
     if key not in searchable:
         raise unknown("key", key, searchable, "search.space")
-    if isinstance(swept, ChoiceSweep):
-        if not all(type(value) in (int, float) for value in swept.list):
+    if choices:
+        if not all(type(value) in (int, float) for value in choices):
             raise wrong
-        return Dimension(key, choices=tuple(swept.list))
-    low, high, log = float(swept.start), float(swept.end), "log" in swept.tags
-    if not swept.tags <= {"log"}:
+        return Dimension(key, choices=choices)
+    (low, high), log = ends, "log" in marks
+    if not marks <= {"log"}:
         raise wrong
     if not low < high or (log and low <= 0):
         raise InputError(f"search.space: {text!r} needs LOW below HIGH{', and above 0 on a logarithmic scale' if log else ''}")

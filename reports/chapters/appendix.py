@@ -74,7 +74,7 @@ k, M, G, T and P are powers of ten (1 MB = 10^6 bytes); one multiply-add is 2 FL
 OF_ONE = """\
 A value is the mean over replicates, ± its sample standard deviation where there are several (of latency and inference
 throughput over launches). Replicates are pretrainings and the fine-tunings that start from each. Means of times, rates and
-memories are geometric. {baseline} is the only arm: with another one in the study (`-m model=A,B`) the report compares them. –
+memories are geometric. {arm} is the only arm: with another one in the study (`-m model=A,B`) the report compares them. –
 is what was not measured.
 
 k, M, G, T and P are powers of ten (1 MB = 10^6 bytes); one multiply-add is 2 FLOP."""
@@ -85,6 +85,7 @@ def legend(study: Study) -> Chapter:
     score, nats, bits = POINTS * MARGINS["score"].size, MARGINS["nats"].size, MARGINS["bits/byte"].size
     absolute = f"{score:g} point of a score or a share, {nats:g} nats, {bits:g} bits a byte"
     text = (OF_ONE if len(study.comparison.labels) == 1 else MARKS).format(
+        arm=escape(next(iter(study.comparison.labels), "")),
         baseline=escape(study.comparison.baseline),
         level=100 * (1 - CONFIDENCE),
         inner=100 * (2 * CONFIDENCE - 1),
