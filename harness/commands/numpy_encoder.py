@@ -217,7 +217,7 @@ def encoder(ids, types, mask, p, at, heads, order):
 
 
 def encoder_backward(dhidden, p, at, trace, padding, gradients):
-    """The layers in reverse, then the embeddings, into which no gradient goes on."""
+    """The layers in reverse, then the embeddings, below which no gradient is needed."""
     embeddings_trace, traces, order = trace
     for index, layer_trace in zip(reversed(order), reversed(traces), strict=True):
         dhidden = layer_backward(dhidden, p, *halves(at, index), layer_trace, gradients)
@@ -228,7 +228,7 @@ def encoder_backward(dhidden, p, at, trace, padding, gradients):
 
 
 TABLE = "encoder.embeddings.token_embedding.weight"
-"""Of token embeddings, which is the output matrix, too."""
+"""Name of the token embeddings, which are the output matrix, too."""
 
 
 def masked_lm(hidden, places, p, at):

@@ -22,7 +22,7 @@ STYLE |= {"axes.spines.top": False, "axes.spines.right": False, "axes.titlesize"
 """Settings of matplotlib under which a picture is drawn and saved."""
 
 CENTRED = {"ha": "center", "va": "center"}
-"""Of a text whose place is its middle."""
+"""Alignment of a text whose place is its middle."""
 
 IN_NAME = 24
 """Characters of a text that the names of its pictures begin with."""

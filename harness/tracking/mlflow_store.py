@@ -309,7 +309,7 @@ def attempt_of(run_id: str, uri: str | None, output: str) -> str | None:
 
 
 def _client(uri: str | None, output: str) -> MlflowClient | None:
-    """That of a store, where there is one."""
+    """The client of the store, where there is one."""
     uri = uri or paths.database_uri(output)
     return MlflowClient(tracking_uri=whole(uri)) if database.exists(uri) else None
 
