@@ -1,7 +1,7 @@
 """Starts one measuring process and reads its results."""
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from harness import processes
@@ -14,8 +14,8 @@ from harness.tracking.run_log import write_json
 
 WORKER = "harness.training.measure_worker"
 
-TIMING = ("timing",)
-"""The instruments of a process that is timed."""
+TIMING, TRAINING = ("timing",), ("training_time",)
+"""The instruments of the processes that are timed."""
 
 
 @dataclass(frozen=True)
@@ -41,20 +41,29 @@ def prepare() -> None:
 def launch(config: RunConfig, request: Request, folder: Path) -> Outcome:
     """Runs the worker in the folder to its end.
 
-    Its libraries start with the CPU threads of timing, or of training for other instruments.
+    Its libraries start with the CPU threads of timing, or of training for other instruments. In processes of their own, before
+    it, a served model is written, and the training steps of a timing run: what one leaves in memory changes the others.
     """
-    if config.measure.is_served and request.instruments in (TIMING, ("memory",)):
-        written = launch(config, Request(("served",)), folder)  # apart: what it takes must not count
+    is_timing, training = request.instruments == TIMING, None
+    if config.measure.is_served and (is_timing or request.instruments == ("memory",)):
+        written = launch(config, Request(("served",)), folder)
         if written.code != 0:
             return written
+    if is_timing and config.measure.train_steps:
+        trained = launch(config, Request(TRAINING), folder)
+        if trained.code != 0:
+            return trained
+        training = trained.measured.training_time
     folder.mkdir(parents=True, exist_ok=True)
     result, log = folder / MEASURED, folder / "log.txt"
     result.unlink(missing_ok=True)
     save(config, folder / "config.yaml")
     write_json(folder / REQUEST, to_json(request))
-    threads = config.measure.threads if request.instruments == TIMING else facts.threads(config.hardware)
+    threads = config.measure.threads if request.instruments in (TIMING, TRAINING) else facts.threads(config.hardware)
     prepare()
     watch = Watch()
     code = processes.run(WORKER, [str(folder)], threads, log)
     measured = from_json(Measured, json.loads(result.read_text())) if result.exists() else Measured()
+    if measured.timing and training:
+        measured = replace(measured, timing=[replace(one, training=training) for one in measured.timing])
     return Outcome(measured, code, log, watch.ending(code, log).oom_kills)

@@ -248,6 +248,7 @@ class Measured:
     """Results of one process, one field per instrument; None for what was not requested or failed."""
 
     timing: list[Launch] | None = None  # one for each of Request.data; they differ in throughput alone
+    training_time: TrainingTime | None = None
     memory: MemoryPeaks | None = None
     training_step: TrainingStepMemory | None = None
     sizes: dict[str, int] | None = None  # metric name -> value

@@ -1,20 +1,23 @@
-"""Latency under load, by the scenarios of MLPerf Inference (arXiv:1911.02549, section IV-A), in this process. N texts.
+"""Latency under load, by the scenarios of MLPerf Inference (arXiv:1911.02549, section IV-A). N texts.
 
 single_stream: a text comes when the one before is answered. offline: all texts are there at once, in batches by length. server:
-texts arrive at random moments (Poisson), and those that wait share a batch. It runs for real, with a thread that lets texts
-arrive, and again as a simulation that knows the times of the other two alone: each checks the other.
+a client asks for texts at random moments (Poisson), and those that wait share a batch. It runs for real, with the client in a
+process of its own, and again as a simulation that knows the times of the other two alone: each checks the other.
 """
 
-import queue
-import threading
+import socket
+import subprocess
+import sys
 import time
 from collections.abc import Callable
+from multiprocessing.connection import Connection
 
 import numpy as np
 
 from harness.config.choices import Scenario
 from harness.config.schema import MeasureConfig
 from harness.hardware.device import Machine
+from harness.measure import load_client
 from harness.measure.records import LoadTimes
 from harness.tasks.base import Split
 from harness.tasks.batches import collate
@@ -76,26 +79,25 @@ def measure(
 
 
 def serve(arrivals: np.ndarray, most: int, answer: Work) -> list[float]:
-    """(N,) seconds from now at which texts arrive -> milliseconds until each is answered, in batches of at most `most`."""
-    waiting: queue.SimpleQueue[int] = queue.SimpleQueue()
-    answered, done, began = np.empty(len(arrivals)), 0, time.perf_counter()
+    """(N,) seconds at which a client asks for texts -> milliseconds until it has each answer, in batches of at most `most`.
 
-    def arrive() -> None:
-        for text, moment in enumerate(arrivals):
-            time.sleep(max(0.0, began + moment - time.perf_counter()))
-            waiting.put(text)
-
-    thread = threading.Thread(target=arrive, daemon=True)
-    thread.start()
-    while done < len(arrivals):
-        texts = [waiting.get()]
-        while len(texts) < most and not waiting.empty():
-            texts.append(waiting.get())
-        answer(texts)
-        answered[texts] = time.perf_counter() - began
-        done += len(texts)
-    thread.join()
-    return (1e3 * (answered - arrivals)).tolist()
+    EOFError if the client ends early.
+    """
+    ours, theirs = socket.socketpair()
+    with theirs:
+        command = [sys.executable, "-P", load_client.__file__, str(theirs.fileno())]
+        process = subprocess.Popen(command, pass_fds=[theirs.fileno()])
+    with process, Connection(ours.detach()) as client:
+        client.send(arrivals.tolist())
+        done = 0
+        while done < len(arrivals):
+            texts = [client.recv()]
+            while len(texts) < most and client.poll():
+                texts.append(client.recv())
+            answer(texts)
+            client.send(texts)
+            done += len(texts)
+        return client.recv()
 
 
 def simulate(arrivals: np.ndarray, most: int, takes: Work) -> list[float]:

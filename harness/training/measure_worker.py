@@ -2,8 +2,8 @@
 
 python -m harness.training.measure_worker FOLDER     reads config.yaml and request.json there, writes measured.json
 
-The file is written after every instrument, so a failure keeps the results before it. `timing`, `memory` and
-`training_step` each need a separate process: what ran before changes their results.
+The file is written after every instrument, so a failure keeps the results before it. `timing`, `training_time`, `memory`
+and `training_step` each need a separate process: what ran before changes their results.
 """
 
 import json
@@ -25,7 +25,6 @@ from harness.measure.records import (
     MEASURED,
     REQUEST,
     TRACE,
-    Launch,
     Measured,
     MemoryPeaks,
     ModelFlops,
@@ -56,13 +55,6 @@ def main(folder: Path) -> None:
     for name in request.instruments:
         measured = replace(measured, **{name: INSTRUMENTS[name](Subject(config, machine), request, folder)})
         write_json(folder / MEASURED, to_json(measured))
-
-
-def _timing(subject: Subject, request: Request, folder: Path) -> list[Launch]:
-    """The launch with its training steps, which come last: what they leave in memory slows nothing else down."""
-    launches = timing.measure(subject, request, folder, IMPORT_S)
-    steps = measured_steps.time_steps(subject.config) if subject.config.measure.train_steps else None
-    return [replace(launch, training=steps) for launch in launches]
 
 
 def _memory(subject: Subject, request: Request, folder: Path) -> MemoryPeaks:
@@ -114,7 +106,8 @@ def _trace(subject: Subject, request: Request, folder: Path) -> Trace:
 
 
 INSTRUMENTS: dict[str, Callable[[Subject, Request, Path], object]] = {
-    "timing": _timing,
+    "timing": lambda subject, request, folder: timing.measure(subject, request, folder, IMPORT_S),
+    "training_time": lambda subject, *_: measured_steps.time_steps(subject.config),
     "memory": _memory,
     "served": _served,
     "training_step": lambda subject, request, _: measured_steps.measure(subject.config, request.step, subject.machine),

@@ -1,13 +1,16 @@
 """The measuring process: what it was asked comes back as records, also what came before a failure."""
 
+import json
+from dataclasses import replace
+
 import pytest
 
 from harness import processes
-from harness.config.choices import Device
+from harness.config.choices import Device, Precision
 from harness.measure import reference
-from harness.measure.launch import launch
+from harness.measure.launch import TIMING, launch
 from harness.measure.memory import SLACK
-from harness.measure.records import Request
+from harness.measure.records import REQUEST, Request
 
 pytestmark = pytest.mark.long
 
@@ -83,3 +86,21 @@ def test_import_is_timed_once_in_the_process_that_imports(config, tmp_path, monk
     (first,), (second,) = (launch(config, Request(("timing",)), tmp_path / name).measured.timing for name in "ab")
     assert first.import_s == second.import_s > 0.1  # torch alone takes longer
     assert first.build_s != second.build_s
+
+
+def test_training_steps_are_timed_in_a_process_that_does_nothing_else(config, tmp_path, monkeypatch):
+    """A served model leaves other memory behind than a plain one, and its training is the same."""
+    requests, run = [], processes.run
+
+    def recorded(worker, arguments, *rest):
+        requests.append(json.loads((tmp_path / REQUEST).read_text())["instruments"])
+        return run(worker, arguments, *rest)
+
+    monkeypatch.setattr(processes, "run", recorded)
+    served = replace(config, measure=replace(config.measure, precision=Precision.int8_dynamic))
+    outcome = launch(served, Request(TIMING), tmp_path)
+    assert requests == [["served"], ["training_time"], ["timing"]]
+    (timed,) = outcome.measured.timing
+    assert len(timed.training.raw_ms) == config.measure.train_steps > 0
+    launch(replace(config, measure=replace(config.measure, train_steps=0)), Request(TIMING), tmp_path)
+    assert requests[3:] == [["timing"]]

@@ -47,6 +47,22 @@ def test_a_real_server_answers_every_text_once_and_no_sooner_than_it_can():
     assert min(latencies) >= 2.0
 
 
+def test_a_busy_server_delays_no_text_of_its_client():
+    """A client in a thread would wait for the interpreter, 5 ms a text."""
+    batches = []
+
+    def answer(texts: list[int]) -> float:
+        batches.append(texts)
+        ends = time.perf_counter() + 0.6
+        while time.perf_counter() < ends:
+            pass
+        return 600.0
+
+    scenarios.serve(np.linspace(0.0, 0.05, 201), 201, answer)
+    assert [text for texts in batches for text in texts] == [*range(201)]
+    assert len(batches) == 2  # the first texts, and all that came meanwhile
+
+
 @pytest.mark.parametrize("asked", [[Scenario.server], [Scenario.offline, Scenario.single_stream]])
 def test_only_the_scenarios_that_are_asked_for_are_measured_and_each_metric_is_declared(asked):
     settings = MeasureConfig(length=16, load=asked, load_texts=20, batch_size=4)
