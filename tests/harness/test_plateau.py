@@ -94,11 +94,12 @@ def test_a_shipped_reference_is_of_keys_that_runs_have(compose, path):
     assert all(low < high for low, high in reference["curve"].values())
 
 
-def test_the_reference_of_a_published_fine_tuning_has_its_settings(compose):
+@pytest.mark.parametrize("name", [path.stem for path in (conf_directory() / "reference").glob("glue_*.yaml")])
+def test_the_reference_of_a_published_fine_tuning_has_its_settings(compose, name):
     from harness.study.identity import Identity, Inputs, content_of
 
-    reference = yaml.safe_load((conf_directory() / "reference" / "glue_minilm_stsb.yaml").read_text())
-    (composed,) = compose("task=bag", "finetune=glue_minilm")
+    reference = yaml.safe_load((conf_directory() / "reference" / f"{name}.yaml").read_text())
+    (composed,) = compose("task=bag", f"finetune={name.removesuffix('_stsb')}")
     parameters = Identity(composed, Inputs(content=content_of(composed, None, "text", "file", None))).parameters
     settings = {key: str(value) for key, value in reference["of"].items() if key.startswith("finetune.")}
     assert len(settings) > 5
