@@ -25,6 +25,9 @@ HASH_DIGITS = 8
 SEEDS = ("seed", "pretrain.seed")
 """Keys of the two levels of replicates: fine-tunings, and pretrainings that they start from (arXiv:2106.16163)."""
 
+NO_FILE = ("None", hashlib.sha256(b"").hexdigest()[:16])
+"""Values of facts.tokenizer_file of a tokenizer that is trained, not read."""
+
 NAMES = (
     "study",
     "hypothesis",

@@ -138,7 +138,9 @@ def _conditions(runs: list[Run], lifted: dict[str, list[str]]) -> dict[str, arms
 
 
 def _without_pretraining(facts: arms.Facts) -> arms.Facts:
-    reads_text = facts.get("facts.tokenizer_file", "None") == "None"  # a trained tokenizer does, with or without pretraining
+    reads_text = (
+        facts.get("facts.tokenizer_file", "None") in arms.NO_FILE
+    )  # a trained tokenizer does, with or without pretraining
     left_out = arms.members(tuple(facts), OF_OPTIMISER if reads_text else OF_PRETRAINING)
     return {key: value for key, value in facts.items() if key not in left_out}
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from itertools import combinations
 
 from harness import arms, metrics, paired
+from harness.by_launch import independent
 from harness.paired import Replicate, compare_paired
 from reports.comparison import launches
 from reports.comparison.section import Row, Section
@@ -144,6 +145,8 @@ def _change(study: Design, metric: str, effect: Effect) -> Change | None:
     item = section.item(section.before) if declared.unit == "score" else None
     step = (PAGE_BYTES / base if declared.unit == "bytes" else CLOCK) if ratio else item or 0.0
     others = [(weight, rows[arm]) for arm, weight in effect.weights.items() if rows[arm] is not section.before]
+    runs = [run for row in rows.values() for run in row.runs if session in (None, run.session)]
+    looks = max(run.seed_looks for run in runs) if session is None else independent(max(run.looks for run in runs))
     # over the items, of each arm's change of the baseline, as if these were apart
     of_items = math.hypot(*(weight * section.items_error(row, declared) for weight, row in others))
     difference = scattered(compare_paired(dict.fromkeys(sums, 0.0), sums), step).with_items(of_items)
@@ -157,6 +160,7 @@ def _change(study: Design, metric: str, effect: Effect) -> Change | None:
         by_round=session is not None,
         fewest=fewest_for(declared),
         tells=paired.tells_of_tasks([section.tells(row, metric) for _, row in others]),
+        looks=looks,
     )
     return of_evidence(evidence, base)
 

@@ -328,7 +328,7 @@ def _change_by_launch(timed: Sessions, sides: list[Rows], metric: Metric) -> Cha
     looks = max(after.looks for side in sides for after in side.after)
     judged = launches.evidence(metric, difference, None if None in floors else max(floors), looks)
     *_, newest = (session for session in timed.names if by_session.get(session))
-    return replace(of_evidence(judged, base), by_round=True, seconds=timed.round_seconds(newest))
+    return replace(of_evidence(judged, base), seconds=timed.round_seconds(newest))
 
 
 def are_comparable(name: str, before: Iterable[Run], after: Iterable[Run]) -> bool:

@@ -211,11 +211,15 @@ class Change:
     interval: tuple[float, float] | None
     verdict: Verdict | None
     evidence: Evidence | None = None
-    by_round: bool = False
     pretrainings: int = 0
     seconds: float | None = None
     factor: float = 1.0
     confidence: float = CONFIDENCE
+
+    @property
+    def by_round(self) -> bool:
+        """Whether its pairs are rounds of launches."""
+        return self.evidence is not None and self.evidence.by_round
 
     @property
     def percent(self) -> float | None:
@@ -311,7 +315,7 @@ def corrected(changes: Mapping[Key, Change | None]) -> dict[Key, Change | None]:
         factors = holm([change.evidence.found.t_test_p() for change in family.values()])
         for (key, change), factor in zip(family.items(), factors, strict=True):
             corrected_change = of_evidence(change.evidence, change.baseline_mean, factor)
-            again[key] = replace(corrected_change, by_round=change.by_round, seconds=change.seconds)
+            again[key] = replace(corrected_change, seconds=change.seconds)
     return again
 
 

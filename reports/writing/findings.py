@@ -388,12 +388,13 @@ def _vocabularies(comparison: Comparison) -> Iterator[str]:
 
 
 def _vocabulary(run: Run, has_files: bool) -> str:
-    """Kind, case, largest size, and the hash of its file where these differ."""
+    """Kind, case, and the hash of its file where these differ, or the largest size that it may be trained to."""
     keys = ("tokenizer.kind", "tokenizer.lowercase", "tokenizer.vocab_size", "facts.tokenizer_file")
     kind, lowercase, size, file = (run.params.get(key, "None") for key in keys)
     kinds = {"bpe": "byte-level BPE", "unigram": "unigram", "wordpiece": "WordPiece"}
-    texts = [kinds.get(kind, kind), "lower case" if lowercase == "True" else "cased", f"up to {size} pieces"]
-    return ", ".join([*texts, *([f"file {file[: arms.HASH_DIGITS]}"] if has_files else [])])
+    from_file = has_files and file not in arms.NO_FILE
+    pieces = f"file {file[: arms.HASH_DIGITS]}" if from_file else f"up to {size} pieces"
+    return ", ".join([kinds.get(kind, kind), "lower case" if lowercase == "True" else "cased", pieces])
 
 
 def _by_probe(comparison: Comparison, changes: list[Effect]) -> Iterator[str]:

@@ -6,6 +6,7 @@ import math
 import numpy as np
 import pytest
 
+from harness import by_launch, tags
 from reports.comparison import factorial
 from reports.comparison.compare import compare
 from reports.comparison.statistics import Verdict
@@ -113,9 +114,32 @@ def test_latency_is_contrasted_by_round_of_one_session(timed):
     runs.append(timed("base", [10.0, 10.01, 9.99, 10.0, 10.02], replicate="true"))
     found = factorial.design(compare("s", runs).sections[0])
     change = effect_of(found, "main effect", label("b"), "inference/latency_ms_p50")
-    assert (change.n, change.verdict) == (5, Verdict.WORSE)
+    assert (change.n, change.pairs_are, change.verdict) == (5, "rounds", Verdict.WORSE)
     assert change.percent == pytest.approx(50, abs=0.5)
     assert effect_of(found, "stacking", "all together", "inference/latency_ms_p50").percent == pytest.approx(0, abs=0.5)
+
+
+def test_effects_count_the_looks_at_which_the_study_could_have_ended(timed):
+    """Else a change alone would be called better where the table of arms says that it is not resolved."""
+
+    def effects_of(metric, **looks):
+        rng, runs = np.random.default_rng(0), []
+        for arm in ((), ("a",), ("b",), ("a", "b")):
+            settings = {f"model.{name}": "1" for name in arm}
+            times = (10 * 1.1 ** len(arm) * rng.lognormal(0, 0.02, 5)).tolist()
+            for seed in range(4):
+                values = {"eval/score": 0.7 + 0.05 * len(arm) + rng.normal(0, 0.01)}
+                runs.append(timed("~".join(["base", *arm]), times, seed, values, params=settings, **looks))
+        found = factorial.design(compare("s", runs).sections[0])
+        return effect_of(found, "alone", label("a"), metric)
+
+    for metric, name, share in (
+        ("inference/latency_ms_p50", tags.LOOKS, by_launch.independent(5)),
+        ("eval/score", tags.SEED_LOOKS, 5),
+    ):
+        once, often = effects_of(metric), effects_of(metric, **{name: "5"})
+        assert often.p == pytest.approx(share * once.p)
+        assert often.interval[0] < once.interval[0] < once.interval[1] < often.interval[1]
 
 
 @pytest.mark.long

@@ -81,7 +81,7 @@ def timed_change(factor: float, rng: np.random.Generator, floor: float | None, r
     """Of an arm that takes `factor` times as long; launches scatter by 1 %."""
     sides = [{launches.LATENCY: dict(enumerate(10 * scale * rng.lognormal(0, 0.01, rounds)))} for scale in (1.0, factor)]
     ratio = launches.compared(launches.LATENCY, *sides, with_reference=False)
-    return replace(of_evidence(launches.evidence(LATENCY, ratio, floor), 10.0), by_round=True)
+    return of_evidence(launches.evidence(LATENCY, ratio, floor), 10.0)
 
 
 @pytest.mark.long
