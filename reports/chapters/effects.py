@@ -20,8 +20,9 @@ INTRO = """\
 Changes of the baseline that were tried alone and together. *alone*: against the baseline. *main effect*: with against without,
 averaged over all settings of the others. *added last*: all together against all but this one. *interaction*: how much more
 one gives where the other is than where it is not. *stacking*: how much more all together give than the sum of what each gives
-alone; below zero for a score it is a tax. Effects are computed within a seed (a round for latency): [t interval], verdict, p,
-both corrected for all effects of a column (Holm). Counts, times and memories are contrasted as logarithms: percent multiply."""
+alone; below zero for a score it is a tax. Effects are computed within a seed (a round for latency): [t interval], verdict, p;
+alone they are those of the arms, all others are corrected for their number in a column (Holm). Counts, times and memories are
+contrasted as logarithms: percent multiply."""
 INCOMPLETE = "Not all combinations were run, so there are no main effects and interactions; missing: {missing}."
 CAPTIONS = {"effects.svg": "Effects on the score, with the intervals of the table; a grey line is no effect"}
 SHOWN = 6

@@ -41,13 +41,15 @@ class Design:
     section: Section
     factors: tuple[str, ...]
     rows: dict[Combination, Row]
+    alternatives: frozenset[Combination] = frozenset()  # pairs of changes that set one key to different values
 
     @property
     def missing(self) -> list[Combination]:
-        """Combinations that no arm has, small ones first."""
+        """Combinations that no arm has and one could have, small ones first."""
         sizes = range(len(self.factors) + 1)
         every = [frozenset(factors) for size in sizes for factors in combinations(self.factors, size)]
-        return [combination for combination in every if combination not in self.rows]
+        possible = [arm for arm in every if not any(pair <= arm for pair in self.alternatives)]
+        return [combination for combination in possible if combination not in self.rows]
 
 
 @dataclass(frozen=True)
@@ -87,13 +89,19 @@ def design(section: Section) -> Design | None:
     if not used:
         return None
     names = {}
-    for label in used:  # of an arm that is one enhancement its name
+    for label in used:  # of an arm that is one enhancement its name, else what its label adds to that of the baseline
         facts = section.row_of(label).first.facts
         named = [key.removeprefix(ENHANCEMENT) for key in facts if key.startswith(ENHANCEMENT) and facts[key] == "True"]
-        names[label] = named[0] if len(named) == 1 else label
+        names[label] = named[0] if len(named) == 1 else label.removeprefix(f"{section.baseline} ")
     rows = {frozenset(): section.before} | {frozenset([names[label]]): section.row_of(label) for label in used}
     rows |= {frozenset(names[label] for label in changed): row for changed, row in combined.items()}
-    return Design(section, tuple(names.values()), rows)
+    pairs = [(one, other) for one, other in combinations(used, 2) if _has_two_values(single[one] | single[other])]
+    return Design(section, tuple(names.values()), rows, frozenset(frozenset(names[label] for label in pair) for pair in pairs))
+
+
+def _has_two_values(settings: frozenset[tuple[str, str | None]]) -> bool:
+    """Whether a key has."""
+    return len(dict(settings)) < len(settings)
 
 
 def _changed(before: Row, row: Row) -> frozenset[tuple[str, str | None]]:
@@ -118,16 +126,24 @@ def effects(study: Design) -> list[Effect]:
 
 
 def _contrast(study: Design, factors: tuple[str, ...]) -> dict[Combination, float]:
-    """With minus without, averaged over all settings of the other factors; empty for an incomplete design."""
-    if study.missing:
-        return {}
-    share = 2 ** (len(study.factors) - len(factors))
-    return {arm: math.prod(1 if name in arm else -1 for name in factors) / share for arm in study.rows}
+    """With minus without, averaged over all settings of the others; empty for an incomplete design, and for alternatives."""
+    arms_with = [] if study.missing else [arm for arm in study.rows if arm.issuperset(factors)]
+    weights: dict[Combination, float] = {}
+    for arm in arms_with:
+        for size in range(len(factors) + 1):
+            for without in combinations(factors, size):
+                changed = arm.difference(without)
+                weights[changed] = weights.get(changed, 0.0) + (-1) ** size / len(arms_with)
+    return weights
 
 
-def changes(study: Design, metric: str, effects: Iterable[Effect]) -> dict[str, Change | None]:
-    """Kind and name -> effect, corrected as one family (Holm); None where arms share no seed or round."""
-    return corrected({effect.key: _change(study, metric, effect) for effect in effects})
+def changes(study: Design, metric: str, effects: list[Effect]) -> dict[str, Change | None]:
+    """Kind and name -> effect; None where arms share no seed or round.
+
+    What one change does alone has the verdict of its arm, the others are one family of tests (Holm).
+    """
+    alone = {it.key: study.section.change(study.rows[frozenset(it.factors)], metric) for it in effects if it.kind == ALONE}
+    return alone | corrected({it.key: _change(study, metric, it) for it in effects if it.kind != ALONE})
 
 
 def _change(study: Design, metric: str, effect: Effect) -> Change | None:

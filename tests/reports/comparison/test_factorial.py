@@ -119,6 +119,31 @@ def test_latency_is_contrasted_by_round_of_one_session(timed):
     assert effect_of(found, "stacking", "all together", "inference/latency_ms_p50").percent == pytest.approx(0, abs=0.5)
 
 
+def test_values_of_one_key_are_alternatives_which_no_arm_combines(make_run):
+    """Two values of one key beside one of another: main effects and interactions, of which none is of both values."""
+    gains, runs = {"a": 0.02, "b": 0.05, "c": -0.03}, []
+    settings = {"a": {"model.x": "1"}, "b": {"model.x": "2"}, "c": {"model.z": "True"}}
+    for arm in ((), ("a",), ("b",), ("c",), ("a", "c"), ("b", "c")):
+        facts = BASE | {key: value for name in arm for key, value in settings[name].items()}
+        score = 0.5 + sum(gains[name] for name in arm) + (0.01 if {*arm} == {"b", "c"} else 0.0)
+        runs += [make_run("~".join(["base", *arm]), seed, {"eval/score": score + 0.1 * seed}, facts) for seed in range(3)]
+    found = factorial.design(compare("s", runs).sections[0])
+    assert found.missing == []
+    changes = factorial.changes(found, "eval/score", factorial.effects(found))
+    expected = {"alone a": 0.02, "main effect a": 0.02, "main effect b": 0.055, "main effect c": -0.03 + 0.01 / 3}
+    expected |= {"alone b": 0.05, "alone c": -0.03, "interaction a × c": 0.0, "interaction b × c": 0.01}
+    found = {key.replace(label(""), ""): change.absolute for key, change in changes.items()}
+    assert found == pytest.approx(expected)
+
+
+def test_a_change_alone_has_the_verdict_of_its_arm(section_of):
+    rng = np.random.default_rng(1)
+    section = section_of(EVERY, lambda arm, seed: 0.7 + 0.02 * len(arm) + rng.normal(0, 0.01))
+    found = factorial.design(section)
+    for name in found.factors:
+        assert effect_of(found, "alone", name) == section.change(section.row_of(name), "eval/score") is not None
+
+
 def test_effects_count_the_looks_at_which_the_study_could_have_ended(timed):
     """Else a change alone would be called better where the table of arms says that it is not resolved."""
 
@@ -144,11 +169,12 @@ def test_effects_count_the_looks_at_which_the_study_could_have_ended(timed):
 
 @pytest.mark.long
 def test_effects_of_noise_alone_are_seldom_called_real(section_of):
-    """Families of 13 effects in 200 studies of three seeds: at most one in twenty holds a false verdict."""
+    """Families of 10 effects in 200 studies of three seeds: at most one in twenty holds a false verdict."""
     rng, false, studies = np.random.default_rng(0), 0, 200
     for _ in range(studies):
         found = factorial.design(section_of(EVERY, lambda arm, seed: 0.7 + rng.normal(0, 0.01)))
-        changes = factorial.changes(found, "eval/score", factorial.effects(found)).values()
+        effects = [effect for effect in factorial.effects(found) if effect.kind != factorial.ALONE]  # the family of arms
+        changes = factorial.changes(found, "eval/score", effects).values()
         false += any(one.verdict in (Verdict.BETTER, Verdict.WORSE) for one in changes)
     print(f"false families {false / studies:.3f}")
     assert false / studies <= 0.05 + 2 * math.sqrt(0.05 * 0.95 / studies)
