@@ -467,9 +467,14 @@ def _refuse_idle_optimiser(config: RunConfig) -> None:
             raise InputError(f"{name} is not divided among devices: set hardware.sharding=none, or {phase}.optimizer=adamw")
         if config.match.cost is MatchOn.memory:
             raise InputError(f"match=memory is by a formula for {phase}.optimizer=adamw, not for {options.optimizer.value}")
-    partial = config.finetune.trains is not Trains.all or config.model.body is Body.static
-    if config.finetune.optimizer is Optimizer.muon and partial:
-        raise InputError("finetune.optimizer=muon trains the matrices of layers: expected finetune.trains=all, and layers")
+        if options.optimizer is Optimizer.muon and config.model.body is Body.static:
+            raise InputError(f"{name} trains the matrices of layers, but model.body=static has none")
+    finetune, layers = config.finetune, config.model.depth * (2 if config.model.body is Body.encoder_decoder else 1)
+    if finetune.optimizer is Optimizer.muon and (finetune.trains is not Trains.all or finetune.freeze_layers == layers):
+        raise InputError(
+            "finetune.optimizer=muon trains the matrices of layers: expected finetune.trains=all, "
+            f"and finetune.freeze_layers below {layers}"
+        )
 
 
 def refuse_class_weights(config: RunConfig) -> None:
