@@ -8,7 +8,7 @@ from torch import nn
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 from harness.config.choices import Optimizer
-from harness.config.schema import OptimiserConfig
+from harness.config.schema import FinetuneConfig, OptimiserConfig
 from harness.training import resume
 from harness.training.loop import Position
 from harness.training.optimiser import KINDS, LEAST_ROWS, Clipped, make_optimiser, rates_by_layer, use_sparse_gradients
@@ -165,3 +165,22 @@ def test_rates_fall_from_layer_to_layer_down_to_the_embeddings():
         **{f"encoder.layers.{block}.{layer}.norm.weight": 0.5 ** (2 - layer) for block in BLOCKS for layer in (0, 1)},
     }
     assert {factors[p] for p in (*one.pooler.parameters(), *one.head.parameters())} == {1.0}
+
+
+@pytest.mark.parametrize(
+    "kind", [Optimizer.adamw, Optimizer.adam, Optimizer.adafactor, Optimizer.sgd], ids=lambda kind: kind.value
+)
+def test_a_step_of_a_layer_is_that_of_the_optimizer_at_its_rate_with_the_decay_of_all(kind):
+    """As in the code of arXiv:2003.10555, where the rate multiplies the decay, too."""
+    ours, theirs = layered(), layered()
+    optimiser = make_optimiser(
+        ours, FinetuneConfig(optimizer=kind, weight_decay=0.3, max_grad_norm=1e9), rates_by_layer(ours, 0.5)
+    )
+    for group in optimiser.param_groups:
+        group["lr"] = 0.1 * group["rate_factor"]
+    stepped(ours, optimiser, 1)
+    theirs.eval()(torch.arange(1, 13).view(2, 6)).square().sum().backward()
+    for name, factor in {"embeddings.token_embedding": 0.125, "layers.feed_forwards.0.feed_forward.input": 0.25}.items():
+        matrix = theirs.encoder.get_submodule(name).weight
+        getattr(torch.optim, KINDS[kind.value].__name__)([matrix], lr=0.1 * factor, weight_decay=0.3).step()
+        torch.testing.assert_close(ours.encoder.get_submodule(name).weight, matrix)
