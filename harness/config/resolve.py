@@ -373,6 +373,9 @@ def _differs(config: FinetuneConfig, key: str) -> bool:
 
 
 WITH_MOMENTUM = (Optimizer.sgd, Optimizer.rmsprop, Optimizer.muon)
+WITHOUT_BETAS = (*WITH_MOMENTUM[:2], Optimizer.adagrad, Optimizer.adadelta, Optimizer.adafactor)
+WITHOUT_EPS = (Optimizer.sgd, Optimizer.adafactor)
+"""Optimizers that read `momentum`, and that do not read `adam_betas` and `adam_eps`."""
 
 
 def _refuse_impossible_training(config: RunConfig) -> None:
@@ -651,6 +654,14 @@ PARTS = {
     "pretrain": Part(lambda run: run.pretrain.objective is not ObjectiveName.none, "pretrains", "pretrain=mlm"),
     "pretrain.shares": Part(lambda run: bool(run.pretrain.phases), "has phases", "pretrain=[clm,mlm]"),
     "finetune.epochs": Part(lambda run: run.finetune.seconds is None, "trains by epochs", "finetune.seconds=null"),
+    "finetune.adam_betas": Part(
+        lambda run: run.finetune.optimizer not in WITHOUT_BETAS, "reads it", "finetune.optimizer=adamw"
+    ),
+    "finetune.adam_eps": Part(lambda run: run.finetune.optimizer not in WITHOUT_EPS, "reads it", "finetune.optimizer=adamw"),
+    "pretrain.adam_betas": Part(
+        lambda run: run.pretrain.optimizer not in WITHOUT_BETAS, "reads it", "pretrain.optimizer=adamw"
+    ),
+    "pretrain.adam_eps": Part(lambda run: run.pretrain.optimizer not in WITHOUT_EPS, "reads it", "pretrain.optimizer=adamw"),
     "match": Part(lambda run: run.match.cost is not MatchOn.none, "is resized", "match=params"),
     "search": Part(lambda run: bool(run.search.space), "searches for settings", "search=rate"),
 }
@@ -663,8 +674,9 @@ def refuse_unread_parts(runs: list[RunConfig], overrides: list[str]) -> None:
     """InputError for a typed key of a part that none of the runs reads."""
     for override in overrides:
         key, weights = command_line.key_of(override), runs[0].pretrain.checkpoint
-        part = PARTS.get(key) or PARTS.get(key.partition(".")[0])
-        if "." not in key or part is None or key in READ_WITHOUT or any(part.is_read(run) for run in runs):
+        parts = [PARTS[name] for name in (key.partition(".")[0], key) if name in PARTS]
+        part = next((part for part in parts if not any(part.is_read(run) for run in runs)), None)
+        if "." not in key or part is None or key in READ_WITHOUT:
             continue
         reason = f"no run of this command {part.why}: add {part.choice}"
         if part is PARTS["pretrain"] and weights is not None:
