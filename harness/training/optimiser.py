@@ -113,7 +113,9 @@ def make_optimiser(model: nn.Module, config: OptimiserConfig, rates: Mapping[str
     tensors: dict[tuple[bool, float, bool], list[Tensor]] = {}
     is_muon = config.optimizer is Optimizer.muon
     encoders = [module for module in model.modules() if isinstance(module, Encoder)] if is_muon else []
-    matrices = {parameter for encoder in encoders for parameter in encoder.layers.parameters() if parameter.dim() == 2}
+    layers = [module for encoder in encoders for module in encoder.layers.modules() if not isinstance(module, nn.Embedding)]
+    named = [pair for module in layers for pair in module.named_parameters(recurse=False)]
+    matrices = {parameter for name, parameter in named if parameter.dim() == 2 and not name.endswith("embedding")}
     for name, parameter in model.named_parameters():
         if parameter.requires_grad:
             key = (parameter.dim() >= 2, (rates or {}).get(name, 1.0), parameter in matrices)

@@ -14,6 +14,7 @@ from harness.config.schema import FinetuneConfig, OptimiserConfig
 from harness.training import resume
 from harness.training.loop import Position
 from harness.training.optimiser import KINDS, LEAST_ROWS, Clipped, make_optimiser, rates_by_layer, use_sparse_gradients
+from models import choices
 from models.config import EncoderConfig
 from models.heads import SequenceClassifier, build_classifier
 
@@ -161,6 +162,18 @@ def test_muon_has_the_matrices_of_layers_and_adamw_the_rest():
     stepped(one, optimiser, 1)
     assert {tuple(sorted(optimiser.state[p])) for p, name in names.items() if name in of_muon} == {("momentum_buffer",)}
     assert {group["momentum"] for group in optimiser.param_groups if group["muon"]} == {0.9}
+
+
+@pytest.mark.parametrize("position", ["disentangled", "bucketed", "relative"])
+def test_muon_leaves_tables_that_layers_read_to_adamw(position):
+    sizes = {"hidden_size": 8, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 16}
+    shape = EncoderConfig(**sizes, position=choices.Position[position])
+    one = build_classifier(shape, 2, 0)
+    tables = [p for name, p in one.encoder.layers.named_parameters() if "embedding" in name or name == "bias.bias.weight"]
+    groups = make_optimiser(one, OptimiserConfig(optimizer=Optimizer.muon)).param_groups
+    assert tables
+    assert {group["muon"] for group in groups for p in group["params"] if any(p is table for table in tables)} == {False}
+    assert any(group["muon"] for group in groups)
 
 
 def test_rates_fall_from_layer_to_layer_down_to_the_embeddings():
