@@ -11,6 +11,7 @@ from models.choices import Trains
 from models.config import AdaptationConfig
 from models.encoder import generator_of
 from models.heads import Classifier
+from models.stack import Stack
 
 ALPHA = 8
 """What is added is multiplied by ALPHA / R: that of arXiv:2106.09685 for RoBERTa-base, whose rank is 8, too."""
@@ -66,7 +67,9 @@ def adapt(model: Classifier, options: AdaptationConfig, seed: int = 0) -> None:
             raise ValueError(f"{said} is more than the {len(order)} layers of the model")
         if frozen & _modules(order[options.freeze_layers :]):
             raise ValueError(f"{said}: layers above share the weights of the frozen ones; set model.num_hidden_groups=null")
-        frozen |= {*encoder.embeddings.modules()}
+        read = [stack for stack in encoder.layers.modules() if isinstance(stack, Stack) and frozen & {*stack.modules()}]
+        tables = [table for stack in read for table in (stack.bias, stack.relative) if table is not None]
+        frozen |= {module for table in (encoder.embeddings, *tables) for module in table.modules()}
     fixed = {parameter for module in frozen for parameter in module.parameters(recurse=False)}
     if options.trains is not Trains.all:
         kept = _is_bias if options.trains is Trains.bitfit else lambda name: ".low_rank." in name

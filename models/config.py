@@ -309,4 +309,4 @@ class AdaptationConfig:
     lora_rank: int = number(8, at_least=1, limit=LARGEST_SIZE)  # of the matrices of trains=lora
     freeze_layers: int | None = number(
         None, at_least=0, limit=MOST_LAYERS
-    )  # so many layers from below stay as they are, with the embeddings; None: none, and the embeddings are trained
+    )  # so many layers from below stay as they are, with the embeddings and the positions that they read; None: none does

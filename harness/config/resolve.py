@@ -373,6 +373,9 @@ def _differs(config: FinetuneConfig, key: str) -> bool:
 
 
 WITH_MOMENTUM = (Optimizer.sgd, Optimizer.rmsprop, Optimizer.muon)
+WITHOUT_BETAS = (*WITH_MOMENTUM[:2], Optimizer.adagrad, Optimizer.adadelta, Optimizer.adafactor)
+WITHOUT_EPS = (Optimizer.sgd, Optimizer.adafactor)
+"""Optimizers that read `momentum`, and that do not read `adam_betas` and `adam_eps`."""
 
 
 def _refuse_impossible_training(config: RunConfig) -> None:
@@ -467,9 +470,14 @@ def _refuse_idle_optimiser(config: RunConfig) -> None:
             raise InputError(f"{name} is not divided among devices: set hardware.sharding=none, or {phase}.optimizer=adamw")
         if config.match.cost is MatchOn.memory:
             raise InputError(f"match=memory is by a formula for {phase}.optimizer=adamw, not for {options.optimizer.value}")
-    partial = config.finetune.trains is not Trains.all or config.model.body is Body.static
-    if config.finetune.optimizer is Optimizer.muon and partial:
-        raise InputError("finetune.optimizer=muon trains the matrices of layers: expected finetune.trains=all, and layers")
+        if options.optimizer is Optimizer.muon and config.model.body is Body.static:
+            raise InputError(f"{name} trains the matrices of layers, but model.body=static has none")
+    finetune, layers = config.finetune, config.model.depth * (2 if config.model.body is Body.encoder_decoder else 1)
+    if finetune.optimizer is Optimizer.muon and (finetune.trains is not Trains.all or finetune.freeze_layers == layers):
+        raise InputError(
+            "finetune.optimizer=muon trains the matrices of layers: expected finetune.trains=all, "
+            f"and finetune.freeze_layers below {layers}"
+        )
 
 
 def refuse_class_weights(config: RunConfig) -> None:
@@ -646,6 +654,14 @@ PARTS = {
     "pretrain": Part(lambda run: run.pretrain.objective is not ObjectiveName.none, "pretrains", "pretrain=mlm"),
     "pretrain.shares": Part(lambda run: bool(run.pretrain.phases), "has phases", "pretrain=[clm,mlm]"),
     "finetune.epochs": Part(lambda run: run.finetune.seconds is None, "trains by epochs", "finetune.seconds=null"),
+    "finetune.adam_betas": Part(
+        lambda run: run.finetune.optimizer not in WITHOUT_BETAS, "reads it", "finetune.optimizer=adamw"
+    ),
+    "finetune.adam_eps": Part(lambda run: run.finetune.optimizer not in WITHOUT_EPS, "reads it", "finetune.optimizer=adamw"),
+    "pretrain.adam_betas": Part(
+        lambda run: run.pretrain.optimizer not in WITHOUT_BETAS, "reads it", "pretrain.optimizer=adamw"
+    ),
+    "pretrain.adam_eps": Part(lambda run: run.pretrain.optimizer not in WITHOUT_EPS, "reads it", "pretrain.optimizer=adamw"),
     "match": Part(lambda run: run.match.cost is not MatchOn.none, "is resized", "match=params"),
     "search": Part(lambda run: bool(run.search.space), "searches for settings", "search=rate"),
 }
@@ -658,8 +674,9 @@ def refuse_unread_parts(runs: list[RunConfig], overrides: list[str]) -> None:
     """InputError for a typed key of a part that none of the runs reads."""
     for override in overrides:
         key, weights = command_line.key_of(override), runs[0].pretrain.checkpoint
-        part = PARTS.get(key) or PARTS.get(key.partition(".")[0])
-        if "." not in key or part is None or key in READ_WITHOUT or any(part.is_read(run) for run in runs):
+        parts = [PARTS[name] for name in (key.partition(".")[0], key) if name in PARTS]
+        part = next((part for part in parts if not any(part.is_read(run) for run in runs)), None)
+        if "." not in key or part is None or key in READ_WITHOUT:
             continue
         reason = f"no run of this command {part.why}: add {part.choice}"
         if part is PARTS["pretrain"] and weights is not None:

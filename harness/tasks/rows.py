@@ -71,7 +71,7 @@ def _names(task: TaskConfig, label: object) -> list[str]:
     """Names of the classes of a text, or of its words."""
     if task.kind is TaskKind.multilabel and isinstance(label, str):
         return [name.strip() for name in label.split(SEPARATOR) if name.strip()]
-    return [*map(str, label)] if isinstance(label, list) else [str(label)]
+    return [str(name).strip() for name in (label if isinstance(label, list) else [label])]
 
 
 def load_table(config: RunConfig, split: str) -> Table:
@@ -224,16 +224,22 @@ def _labels(task: TaskConfig, table: Table, class_names: list[str] | None, split
         return checked(labels, lambda row, label: _number(task, label, table.place(row)))
     _refuse_other_names(task, table, class_names)
     hidden = _is_hidden(task, split)
-    numbers = {} if class_names else {name: number for number, name in enumerate(task.labels)}
+    numbers = {} if class_names else {name.strip(): number for number, name in enumerate(task.labels)}
+    by_name = any(re.fullmatch(r"[+-]?\d+(\.\d*)?", name) for name in numbers)
 
     def number_of(row: int, label: object) -> object:
+        place, several = table.place(row), task.kind is TaskKind.multilabel
         if isinstance(label, list) and task.kind is TaskKind.tokens:
             return [number_of(row, word) for word in label]
         if hidden and str(label) == str(HIDDEN):
-            return [] if task.kind is TaskKind.multilabel else HIDDEN
-        names = _names(task, label) if task.kind is TaskKind.multilabel else [label]
-        found = [numbers[str(n)] if str(n) in numbers else _class_number(task, n, table.place(row)) for n in names]
-        return sorted({*found}) if task.kind is TaskKind.multilabel else found[0]
+            return [] if several else HIDDEN
+        if label is None or not (several or str(label).strip()):
+            raise InputError(f"{place}: there is no label in {task.label!r} of task.label; add it, or remove the row")
+        names = _names(task, label) if several else [label]
+        found = [
+            numbers[n] if (n := str(name).strip()) in numbers else _class_number(task, name, place, by_name) for name in names
+        ]
+        return sorted({*found}) if several else found[0]
 
     return checked(labels, number_of)
 
@@ -242,24 +248,29 @@ def _refuse_other_names(task: TaskConfig, table: Table, class_names: list[str] |
     """InputError when task.labels is empty or differs from the class names of the data set, whose numbers follow these."""
     if not task.labels:
         names = class_names or sorted({name for label in table.columns[task.label] for name in _names(task, label)})
+        if not any(names):
+            raise InputError(f"{table.where}: no row has a label in {task.label!r} of task.label")
         listed = ",".join(names[:LISTED]) + (", ..." if len(names) > LISTED else "")
         raise InputError(f"{table.where}: task.labels is empty; for column {task.label!r} set task.labels=[{listed}]")
+    if len({*task.labels}) < len(task.labels):
+        raise InputError(f"task.labels={task.labels} of task {task.name!r} must name each class once")
     if class_names and class_names != task.labels:
         raise InputError(f"task.labels={task.labels} of task {task.name!r} must be the data set's own: {class_names}")
 
 
-def _class_number(task: TaskConfig, label: object, where: str) -> int:
-    """The label as a class number, also when it was read as text; InputError for any other label."""
-    if isinstance(label, str) and not re.fullmatch(r"-?\d+", label):
+def _class_number(task: TaskConfig, label: object, where: str, by_name: bool) -> int:
+    """The label as a class number, also when it was read as text; InputError for any other label, and `by_name`, which is
+    where classes are named by numbers, for all."""
+    if by_name or (isinstance(label, str) and not re.fullmatch(r"-?\d+", label)):
         raise unknown(f"label of {where}:", label, task.labels, "task.labels")
     try:
         number = int(label)
     except (TypeError, ValueError, OverflowError):
         number = None
     if number is None or number != (float(label) if isinstance(label, str) else label) or not 0 <= number < len(task.labels):
-        hidden = " (hidden labels?)" if number == HIDDEN else ""
-        last = len(task.labels) - 1
-        raise InputError(f"{where}: label {label!r:.60} is not among 0 to {last}, task.labels{hidden}")
+        hint = " (hidden labels?)" if number == HIDDEN else ""
+        hint = "; for lists set task.kind=multilabel" if isinstance(label, list) else hint
+        raise InputError(f"{where}: label {label!r:.60} is not among 0 to {len(task.labels) - 1}, task.labels{hint}")
     return number
 
 
@@ -268,6 +279,6 @@ def _number(task: TaskConfig, label: object, where: str) -> float:
         number = float(label) if isinstance(label, (int, float, str)) else float("nan")
     except ValueError:
         number = float("nan")
-    if number - number != 0:  # neither nan nor infinite
+    if not abs(number) < 2.0**128:  # nan, or infinite as float32
         raise InputError(f"{where}: expected a number in column {task.label!r} of task.label, got {label!r:.60}")
     return number

@@ -187,11 +187,10 @@ class BestCheckpoint:
             self._without_better = 0 if is_better else self._without_better + 1
             if patience is not None and self._without_better >= patience and not self._limit.reached(position):
                 position.stopped = True
-                budget = f"{self._limit.total:,}{' s' if self._limit.unit == 'seconds' else ''}"
-                print(
-                    f"stopped after step {position.step:,} of {budget}: no better score on tune in {patience} evaluations",
-                    flush=True,
-                )
+                unit, total = self._limit.unit, self._limit.total
+                of = f" of {total:,}" if unit == "step" else f", {position.seconds:.3g} of {total:,} s"
+                said = f"stopped after step {position.step:,}{of}: no better score on tune in {patience} evaluations"
+                print(said, flush=True)
             if is_better:
                 weights = {name: value.to("cpu", copy=True) for name, value in self._model.state_dict().items()}
                 self.best = Checkpoint(score, position.step, weights)

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from torch.optim.swa_utils import get_ema_multi_avg_fn
 
 from harness.config.choices import Optimizer
-from harness.config.schema import OptimiserConfig
+from harness.config.schema import OptimiserConfig, PretrainConfig
 from harness.training.distributed import plain
 from models.encoder import Encoder
 from models.heads import Classifier
@@ -107,20 +107,24 @@ KINDS = {name.lower(): kind for name, kind in vars(torch.optim).items() if isins
 def make_optimiser(model: nn.Module, config: OptimiserConfig, rates: Mapping[str, float] | None = None) -> Clipped:
     """Matrices decay, biases and norms do not.
 
-    `rates`: name of a parameter -> factor of its rate, 1 by default. The share that decays in a step is the same for all.
+    `rates`: name of a parameter -> factor of its rate, 1 by default. In a pretraining, where it follows from the width, the
+    share that decays in a step is the same for all.
     """
     tensors: dict[tuple[bool, float, bool], list[Tensor]] = {}
     is_muon = config.optimizer is Optimizer.muon
     encoders = [module for module in model.modules() if isinstance(module, Encoder)] if is_muon else []
-    matrices = {parameter for encoder in encoders for parameter in encoder.layers.parameters() if parameter.dim() == 2}
+    layers = [module for encoder in encoders for module in encoder.layers.modules() if not isinstance(module, nn.Embedding)]
+    named = [pair for module in layers for pair in module.named_parameters(recurse=False)]
+    matrices = {parameter for name, parameter in named if parameter.dim() == 2 and not name.endswith("embedding")}
     for name, parameter in model.named_parameters():
         if parameter.requires_grad:
             key = (parameter.dim() >= 2, (rates or {}).get(name, 1.0), parameter in matrices)
             tensors.setdefault(key, []).append(parameter)
+    weight_decay, by_width = config.weight_decay, isinstance(config, PretrainConfig)
     groups = [
-        {"params": tensors[key], "weight_decay": config.weight_decay / key[1] if key[0] else 0.0, "rate_factor": key[1]}
-        | ({"muon": key[2]} if is_muon else {})
-        for key in sorted(tensors, reverse=True)
+        {"params": members, "weight_decay": decays * weight_decay / (factor if by_width else 1), "rate_factor": factor}
+        | ({"muon": with_muon} if is_muon else {})
+        for (decays, factor, with_muon), members in sorted(tensors.items(), key=lambda item: item[0], reverse=True)
     ]
     kind = KINDS[config.optimizer.value]
     options = {"betas": (config.adam_betas[0], config.adam_betas[1]), "eps": config.adam_eps, "momentum": config.momentum}
@@ -135,7 +139,8 @@ def make_optimiser(model: nn.Module, config: OptimiserConfig, rates: Mapping[str
 
 def rates_by_layer(model: Classifier, decay: float) -> dict[str, float]:
     """Name of a parameter -> factor of its rate: `decay` in the last layer, its square in the one below, and so on to the
-    embeddings (arXiv:2003.10555); 1 above the encoder. A layer that is used several times has the highest one."""
+    embeddings (arXiv:2003.10555); 1 above the layers, and for positions that all of them read. A layer that is used several
+    times has the highest one."""
     order, names = model.encoder.layers.execution_order(), {p: name for name, p in model.named_parameters()}
     rates = {names[parameter]: decay ** (len(order) + 1) for parameter in model.encoder.embeddings.parameters()}
     for place, blocks in enumerate(order):

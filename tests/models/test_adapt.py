@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from models.adapt import LowRank, adapt, merge
+from models.batch import as_batch
 from models.choices import Body, Position, Trains
 from models.config import AdaptationConfig, EncoderConfig
 from models.heads import SequenceClassifier, build_classifier
@@ -125,6 +126,31 @@ def test_frozen_layers_and_embeddings_are_bit_equal_and_all_others_change(trains
     adapt(one, options)
     found = {name for name in changed(one) if name.startswith("encoder.")}
     assert {name.split(".")[3] for name in found} == {str(layer) for layer in range(layers, LAYERS)}
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"position": Position.bucketed},
+        {"position": Position.bucketed, "body": Body.encoder_decoder},
+        {"position": Position.disentangled},
+    ],
+    ids=str,
+)
+def test_frozen_layers_give_what_they_gave_although_all_read_one_table_of_positions(changes):
+    one, batch = model(**changes), as_batch(IDS)
+    adapt(one, AdaptationConfig(freeze_layers=2))
+    before = [hidden.detach().clone() for hidden in one.encoder.hidden_states(batch)]
+    changed(one)
+    same = [torch.equal(*pair) for pair in zip(before, one.encoder.hidden_states(batch), strict=True)]
+    assert same == [True] * 3 + [False] * (len(before) - 3)
+
+
+def test_a_decoder_trains_its_table_of_positions_above_frozen_layers_of_the_encoder():
+    one = model(position=Position.bucketed, body=Body.encoder_decoder)
+    adapt(one, AdaptationConfig(freeze_layers=2))
+    assert {name for name in changed(one) if ".bias.bias." in name} == {"encoder.layers.decoder.stack.bias.bias.weight"}
 
 
 def test_the_same_seed_gives_the_same_matrices():

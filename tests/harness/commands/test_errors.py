@@ -401,7 +401,7 @@ def test_label_out_of_range_names_the_row(tell, local, label, hint):
 
 def test_missing_label_is_refused(tell, local):
     write(local, "train", ROWS | {"label": [None, *ROWS["label"][1:]]})
-    assert_refused(tell(*on_local(local)), "train, row 0", "label None")
+    assert_refused(tell(*on_local(local)), "train, row 0: there is no label in 'label' of task.label")
 
 
 def test_missing_text_names_the_row(tell, local):

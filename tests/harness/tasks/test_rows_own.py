@@ -242,7 +242,7 @@ def test_missing_column_names_the_nearest(place, refused, kind):
         ("postive", ": 'postive'; did you mean 'pos'? choices for `task.labels`: neg, pos"),
         ("7", ": label '7' is not among 0 to 1, task.labels"),
         ("-1", ": label '-1' is not among 0 to 1, task.labels (hidden labels?)"),
-        ("", ": ''; choices for `task.labels`: neg, pos"),
+        ("", ": there is no label in 'y' of task.label; add it, or remove the row"),
     ],
 )
 def test_wrong_label_names_file_row_and_key(place, refused, kind, label, expected):
@@ -258,7 +258,7 @@ def test_classes_without_names_are_listed(place, refused, kind):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("label", ["nan", "much", ""])
+@pytest.mark.parametrize("label", ["nan", "much", "", "1e39"])
 def test_regression_without_a_number_names_the_row(place, refused, kind, label):
     message = refused(place.file(kind, [("a", "1.0"), ("b", label)]), kind=TaskKind.regression, labels=[])
     assert f"train (train.{kind}), {at(kind, 1)}: expected a number in column 'y' of task.label, got '{label}'" in message
@@ -388,8 +388,31 @@ def test_label_of_validation_that_train_lacks_is_refused_in_one_line(place, tmp_
 def test_a_missing_label_is_a_mistake_and_no_class(place, kind, missing):
     config = with_labels(place.config(place.file(kind, [*ROWS, ("a", missing)]), labels=[]))
     assert config.task.labels == ["neg", "pos"]
-    with pytest.raises(InputError, match=rf"{at(kind, 5)}: (''; choices for `task.labels`|label None is not among)"):
+    with pytest.raises(InputError, match=rf"{at(kind, 5)}: there is no label in 'y' of task\.label; add it, or remove the row"):
         load_table(config, "train")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_number_is_no_class_number_where_classes_are_named_by_numbers(place, kind):
+    """Or a 0 of validation would be the first class, 1."""
+    path = place.file(kind, [("a", 2), ("b", 0)])
+    with pytest.raises(InputError, match=rf"{at(kind, 1)}: '0';.* choices for `task\.labels`: 1, 2, 3"):
+        place.table(path, labels=["1", "2", "3"])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_spaces_around_a_label_make_no_class(place, kind):
+    config = with_labels(place.config(place.file(kind, [("a", " pos"), ("b", "pos "), ("c", "very neg")]), labels=[]))
+    assert config.task.labels == ["pos", "very neg"]
+    assert load_table(config, "train").columns["y"] == [0, 0, 1]
+
+
+def test_labels_that_are_none_are_said_as_such(place, refused):
+    path = place.file("csv", [("a", ""), ("b", "")])
+    assert refused(path, kind=TaskKind.multilabel, labels=[]).endswith("no row has a label in 'y' of task.label")
+    assert "must name each class once" in refused(place.file("csv", ROWS), labels=["neg", "neg", "pos"])
+    lists = place.file("jsonl", [("a", ["pos"])])
+    assert "label ['pos'] is not among 0 to 1, task.labels; for lists set task.kind=multilabel" in refused(lists)
 
 
 def test_numbers_are_no_classes(place):

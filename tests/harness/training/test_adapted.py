@@ -133,11 +133,18 @@ def test_memory_of_a_step_is_what_the_formula_says(small_config, trains, average
         ({"momentum": 0.9}, "finetune.momentum=0.9 is read by sgd, rmsprop, muon alone, not with finetune.optimizer=adamw"),
         ({"schedule": Schedule.constant, "decay_fraction": 0.5}, "finetune.decay_fraction=0.5 is not read with"),
         ({"trains": Trains.lora, "optimizer": Optimizer.muon}, "finetune.optimizer=muon trains the matrices of layers"),
+        ({"freeze_layers": 2, "optimizer": Optimizer.muon}, "finetune.optimizer=muon trains the matrices of layers"),
     ],
 )
 def test_keys_that_would_have_no_effect_are_refused(small_config, keys, message):
     with pytest.raises(InputError, match=message):
         refuse_impossible(replace(small_config, finetune=replace(small_config.finetune, **keys)))
+
+
+def test_muon_needs_layers_in_a_pretraining_too(tell):
+    printed = tell("model=static", "task=none", "scale=tiny", "pretrain=mlm", "pretrain.optimizer=muon")
+    assert printed.code == 2
+    assert "pretrain.optimizer=muon trains the matrices of layers, but model.body=static has none" in printed.err
 
 
 @pytest.mark.parametrize("keys", [{"trains": Trains.lora}, {"optimizer": Optimizer.sgd}], ids=str)

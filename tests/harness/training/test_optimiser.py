@@ -1,5 +1,6 @@
 """Sparse gradients of large tables, clipping, and the step: equal to torch's own with dense gradients."""
 
+import inspect
 from dataclasses import replace
 
 import pytest
@@ -8,10 +9,12 @@ from torch import nn
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 from harness.config.choices import Optimizer
-from harness.config.schema import OptimiserConfig
+from harness.config.resolve import WITHOUT_BETAS, WITHOUT_EPS
+from harness.config.schema import FinetuneConfig, OptimiserConfig
 from harness.training import resume
 from harness.training.loop import Position
 from harness.training.optimiser import KINDS, LEAST_ROWS, Clipped, make_optimiser, rates_by_layer, use_sparse_gradients
+from models import choices
 from models.config import EncoderConfig
 from models.heads import SequenceClassifier, build_classifier
 
@@ -144,6 +147,12 @@ def test_averages_are_those_of_torchs_averaged_model_and_are_resumed_and_counted
         assert all(torch.equal(p, plain.get_parameter(name)) for name, p in one.named_parameters())
 
 
+def test_keys_that_are_refused_are_those_that_torch_does_not_read():
+    for name, without in {"betas": WITHOUT_BETAS, "eps": WITHOUT_EPS}.items():
+        reads = {kind for kind in Optimizer if name in inspect.signature(KINDS[kind.value]).parameters}
+        assert {*Optimizer} - {*without} == reads - {Optimizer.adafactor}  # whose eps are other bounds
+
+
 def test_muon_has_the_matrices_of_layers_and_adamw_the_rest():
     one = layered()
     optimiser = make_optimiser(one, OptimiserConfig(optimizer=Optimizer.muon, momentum=0.9))
@@ -153,6 +162,18 @@ def test_muon_has_the_matrices_of_layers_and_adamw_the_rest():
     stepped(one, optimiser, 1)
     assert {tuple(sorted(optimiser.state[p])) for p, name in names.items() if name in of_muon} == {("momentum_buffer",)}
     assert {group["momentum"] for group in optimiser.param_groups if group["muon"]} == {0.9}
+
+
+@pytest.mark.parametrize("position", ["disentangled", "bucketed", "relative"])
+def test_muon_leaves_tables_that_layers_read_to_adamw(position):
+    sizes = {"hidden_size": 8, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 16}
+    shape = EncoderConfig(**sizes, position=choices.Position[position])
+    one = build_classifier(shape, 2, 0)
+    tables = [p for name, p in one.encoder.layers.named_parameters() if "embedding" in name or name == "bias.bias.weight"]
+    groups = make_optimiser(one, OptimiserConfig(optimizer=Optimizer.muon)).param_groups
+    assert tables
+    assert {group["muon"] for group in groups for p in group["params"] if any(p is table for table in tables)} == {False}
+    assert any(group["muon"] for group in groups)
 
 
 def test_rates_fall_from_layer_to_layer_down_to_the_embeddings():
@@ -165,3 +186,20 @@ def test_rates_fall_from_layer_to_layer_down_to_the_embeddings():
         **{f"encoder.layers.{block}.{layer}.norm.weight": 0.5 ** (2 - layer) for block in BLOCKS for layer in (0, 1)},
     }
     assert {factors[p] for p in (*one.pooler.parameters(), *one.head.parameters())} == {1.0}
+
+
+@pytest.mark.parametrize("kind", [Optimizer.adamw, Optimizer.adafactor, Optimizer.sgd], ids=lambda kind: kind.value)
+def test_a_step_of_a_layer_is_that_of_the_optimizer_at_its_rate_with_the_decay_of_all(kind):
+    """As in the code of arXiv:2003.10555, where the rate multiplies the decay, too."""
+    ours, theirs = layered(), layered()
+    optimiser = make_optimiser(
+        ours, FinetuneConfig(optimizer=kind, weight_decay=0.3, max_grad_norm=1e9), rates_by_layer(ours, 0.5)
+    )
+    for group in optimiser.param_groups:
+        group["lr"] = 0.1 * group["rate_factor"]
+    stepped(ours, optimiser, 1)
+    theirs.eval()(torch.arange(1, 13).view(2, 6)).square().sum().backward()
+    for name, factor in {"embeddings.token_embedding": 0.125, "layers.feed_forwards.0.feed_forward.input": 0.25}.items():
+        matrix = theirs.encoder.get_submodule(name).weight
+        getattr(torch.optim, KINDS[kind.value].__name__)([matrix], lr=0.1 * factor, weight_decay=0.3).step()
+        torch.testing.assert_close(ours.encoder.get_submodule(name).weight, matrix)
