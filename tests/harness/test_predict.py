@@ -14,6 +14,7 @@ import pyarrow as pa
 import pytest
 import torch
 from child_processes import wait_for
+from mlflow.types.schema import Array, DataType
 from pyarrow import parquet
 from small_disk import fill, mounted
 from tokenizers import Tokenizer
@@ -45,12 +46,15 @@ def tokenizer() -> Tokenizer:
     return build(TokenizerConfig(vocab_size=80, min_frequency=1), TEXTS)
 
 
-def kept(folder: Path, tokenizer: Tokenizer, kind: TaskKind, labels: list[str], fields: list[str]) -> Classifier:
-    """A run's folder with the checkpoint of a small model."""
+def kept(
+    folder: Path, tokenizer: Tokenizer, kind: TaskKind, labels: list[str], fields: list[str], bias: float = 0.0
+) -> Classifier:
+    """A run's folder with the checkpoint of a small model, `bias` added to its logits."""
     head = TokenClassifier if kind in (TaskKind.tokens, TaskKind.spans) else SequenceClassifier
     shape = EncoderConfig(vocab_size=tokenizer.get_vocab_size(), max_position_embeddings=32, **SMALL)
     model = head(shape, {TaskKind.regression: 1, TaskKind.spans: 2}.get(kind, len(labels)))
     initialise(model, 0.5, 0)
+    model.head.bias.data += bias
     folder.mkdir(parents=True, exist_ok=True)
     tokenizer.save(str(folder / "tokenizer.json"))
     task = TaskConfig(name="mine", kind=kind, fields=fields, labels=labels, max_length=16)
@@ -139,12 +143,9 @@ def test_a_table_is_read_as_for_training(tokenizer, tmp_path):
 
 def test_labels_of_a_text_are_written_as_training_reads_them(tokenizer, tmp_path, monkeypatch):
     monkeypatch.setattr(predict, "CHUNK", 1)
-    model = kept(tmp_path / "run", tokenizer, TaskKind.multilabel, ["old money", "rain"], ["text"])
     (tmp_path / "in.jsonl").write_text('{"text": "a dog", "ids": [1, 2]}\n')
     for bias, labels in ((9.0, ["old money", "rain"]), (-9.0, [])):
-        model.head.bias.data[:] = bias
-        task = finetuned.read_task(tmp_path / "run" / paths.WEIGHTS).config()
-        finetuned.save(tmp_path / "run" / paths.WEIGHTS, model, task, tmp_path / "run" / "tokenizer.json")
+        kept(tmp_path / "run", tokenizer, TaskKind.multilabel, ["old money", "rain"], ["text"], bias)
         predicted(tmp_path / "run", tmp_path / "in.jsonl", tmp_path / "out.csv", "beside=[ids]")
         (row,) = written(tmp_path / "out.csv")
         assert (row["prediction"], row["ids"]) == ("|".join(labels), "1|2")
@@ -411,7 +412,8 @@ def store(tmp_path: Path) -> Path:
 @pytest.mark.parametrize("kind", REGISTERED, ids=lambda kind: kind.value)
 def test_a_registered_model_predicts_as_the_command_does(tokenizer, store, tmp_path, capsys, monkeypatch, kind):
     labels, columns, texts = REGISTERED[kind]
-    kept(tmp_path / "run", tokenizer, kind, labels, columns)
+    bias = -9.0 if kind is TaskKind.multilabel else 0.0  # no label for the example: its type is known all the same
+    kept(tmp_path / "run", tokenizer, kind, labels, columns, bias)
     (tmp_path / "run" / "run.json").write_text(json.dumps({"attempt": "one"}))
     for version in (1, 2):
         assert main(["export", str(tmp_path / "run"), "register=mine", f"output={store}"]) == 0
@@ -420,12 +422,17 @@ def test_a_registered_model_predicts_as_the_command_does(tokenizer, store, tmp_p
     loaded = mlflow.pyfunc.load_model("models:/mine/2")
     assert loaded.metadata.get_input_schema().input_names() == columns
     assert [*loaded.input_example.columns] == columns
+    answer = loaded.metadata.get_output_schema().input_dict()["prediction"].type
+    types = {TaskKind.regression: DataType.double, TaskKind.classification: DataType.string}
+    assert answer == types.get(kind, Array(DataType.string))
     rows = [dict(zip(columns, row, strict=True)) for row in texts]
     (tmp_path / "in.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     predicted(tmp_path / "run", tmp_path / "in.jsonl", tmp_path / "out.jsonl")
     frame = loaded.predict(pd.DataFrame(rows))
     for found, expected in zip(frame.to_dict("records"), rows_of(tmp_path / "out.jsonl"), strict=True):
         assert found == {key: value for key, value in expected.items() if key not in ("row", "words")}
+    with pytest.raises(InputError, match=f"row 1: expected text in {', '.join(columns)}, got "):
+        loaded.predict(pd.DataFrame([rows[0], dict.fromkeys(columns, [] if columns == ["words"] else None)]))
 
 
 @MLFLOW_WARNS
