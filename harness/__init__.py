@@ -29,9 +29,7 @@ def load(run: str, output: str = "multirun", uri: str | None = None) -> "tuple[C
     from harness.checkpoints import find_run, finetuned  # torch, too
 
     model, facts, path = finetuned.load_finetuned(find_run.weights_folder(str(run), "run", output, uri))
-    tokenizer = Tokenizer.from_file(str(path))
-    tokenizer.enable_truncation(facts.max_length)
-    return model, tokenizer, facts.labels
+    return model, finetuned.cut(Tokenizer.from_file(str(path)), facts), facts.labels
 
 
 def __getattr__(name: str) -> str:

@@ -48,12 +48,12 @@ def text(run: Path, licence: str) -> str:
     }
     head = {"license": licence, "library_name": "transformers", "pipeline_tag": pipeline, "tags": ["encoder-variant-harness"]}
     head |= {"model-index": [{"name": tags["arm"], "results": [results]}]} if scores else {}
-    items = measured.get("eval/examples")
     lines = [
-        *(f"- {metrics.SCORE_TITLES[name]}: {value:.4f}{_interval(value, items, name)}" for name, value in scores.items()),
+        *(f"- {metrics.SCORE_TITLES[name]}: {value:.4f}{_interval(measured, name)}" for name, value in scores.items()),
         *(f"- {metrics.get(name).title}: {measured[name]:.4f} {metrics.get(name).unit}" for name in losses),
     ]
-    recipe = [f"- {key}: {config[trained][key]}" for key in RECIPE if config[trained].get(key) is not None]
+    settings = config[trained] | ({"seed": config["seed"]} if is_finetuned else {})
+    recipe = [f"- {key}: {settings[key]}" for key in RECIPE if settings.get(key) is not None]
     costs = [
         f"| {metrics.get(name).title} | {measured[name]:,.6g} | {metrics.get(name).unit} |"
         for name in COSTS
@@ -76,8 +76,11 @@ def text(run: Path, licence: str) -> str:
     )
 
 
-def _interval(score: float, items: float | None, name: str) -> str:
+def _interval(measured: dict[str, float], name: str) -> str:
+    """As measured with the score; of a share of right answers from their number."""
+    items, score = measured.get("eval/examples"), measured[f"eval/{name}"]
     if not items:
         return ""
     half = float(ndtri((1 + CONFIDENCE) / 2)) * item_error(score, items, name)
-    return f" [{score - half:.4f}, {score + half:.4f}], {items:,.0f} items"
+    low, high = measured.get(f"eval/{name}_low", score - half), measured.get(f"eval/{name}_high", score + half)
+    return f" [{low:.4f}, {high:.4f}], {items:,.0f} items"

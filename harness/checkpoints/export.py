@@ -61,8 +61,9 @@ def export(checkpoint: Path, out: Path, family: str | None = None, card: str | N
     """
     native.refuse_filled(out)
     state, shape = native.read(checkpoint)
-    tokenizer = _tokenizer(checkpoint / native.TOKENIZER, shape)
     task = finetuned.read_task(checkpoint) if finetuned.is_finetuned(checkpoint) else None
+    longest = shape.longest_text if task is None else task.max_length
+    tokenizer = _tokenizer(checkpoint / native.TOKENIZER, shape, longest)
     try:
         config = published(shape, family)
         head = {}
@@ -112,7 +113,7 @@ class TokenizerFiles:
     ids: dict[str, int | None]  # of the special pieces
 
 
-def _tokenizer(path: Path, shape: EncoderConfig) -> TokenizerFiles:
+def _tokenizer(path: Path, shape: EncoderConfig, longest: int) -> TokenizerFiles:
     try:
         text = path.read_text()
         tokenizer = Tokenizer.from_str(text)
@@ -127,7 +128,7 @@ def _tokenizer(path: Path, shape: EncoderConfig) -> TokenizerFiles:
     lowercase = _lowercase(json.loads(text).get("normalizer"))
     config = {
         "tokenizer_class": "PreTrainedTokenizerFast",
-        "model_max_length": shape.longest_text,
+        "model_max_length": longest,
         "model_input_names": ["input_ids", *types, "attention_mask"],
         "clean_up_tokenization_spaces": False,
         **{f"{role}_token": tokenizer.id_to_token(number) for role, number in ids.items() if number is not None},

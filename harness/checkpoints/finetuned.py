@@ -13,6 +13,8 @@ from harness.errors import InputError, unknown
 from harness.tracking.run_log import write_json
 
 if TYPE_CHECKING:
+    from tokenizers import Tokenizer
+
     from models.heads import Classifier
 
 TASK = "task.json"
@@ -76,6 +78,13 @@ def read_task(folder: Path) -> TaskFacts:
     if facts.kind not in TaskKind.__members__:
         raise unknown("kind", facts.kind, TaskKind.__members__, str(folder / TASK))
     return facts
+
+
+def cut(tokenizer: "Tokenizer", facts: TaskFacts) -> "Tokenizer":
+    """The tokenizer, set to cut texts as the run does; of windows of a context the question stays whole."""
+    strategy = "only_second" if facts.kind == TaskKind.spans.name else "longest_first"
+    tokenizer.enable_truncation(facts.max_length, strategy=strategy)
+    return tokenizer
 
 
 def load_finetuned(folder: Path) -> "tuple[Classifier, TaskFacts, Path]":

@@ -6,13 +6,13 @@ What the trace has fixed shows when the file is run on other shapes, which is do
 
 import copy
 import importlib
-import shutil
 import warnings
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import torch
+from tokenizers import Tokenizer
 from torch import Tensor, nn
 
 from harness.checkpoints import finetuned, native
@@ -150,17 +150,20 @@ def _rounding(model: nn.Module, batch: Batch) -> float:
 def export(checkpoint: Path, out: Path) -> str:
     """Writes FILE and the tokenizer to a new folder, whole or not at all; says what was written.
 
-    Of a fine-tuning the file computes the logits of its task or the vectors of its texts, of a pretraining the last hidden
-    states.
+    Of a fine-tuning the file computes logits of the task or vectors of texts, and the tokenizer cuts as in training;
+    of a pretraining the last hidden states, of as many tokens as the model reads.
     """
     native.refuse_filled(out)
     if finetuned.is_finetuned(checkpoint):
-        model = finetuned.load_finetuned(checkpoint)[0]
+        model, facts, path = finetuned.load_finetuned(checkpoint)
+        tokenizer = finetuned.cut(Tokenizer.from_file(str(path)), facts)
         output = "vectors" if model.head is None else "logits"
     else:
         model, output = native.encoder_of(*native.read(checkpoint)).eval(), "hidden states"
+        tokenizer = Tokenizer.from_file(str(checkpoint / native.TOKENIZER))
+        tokenizer.enable_truncation(model.config.longest_text)
     with native.exported(out) as building:
         difference = write(model, building / FILE)
-        shutil.copy(checkpoint / native.TOKENIZER, building)
+        tokenizer.save(str(building / native.TOKENIZER))
     size = (out / FILE).stat().st_size
     return f"wrote {out / FILE}: {size:,} bytes; run by onnxruntime, {output} differ from torch's by {difference:.1g} at most"

@@ -12,6 +12,7 @@ from harness import paths
 from harness.checkpoints import card, find_run, onnx_file
 from harness.checkpoints.export import Export, export
 from harness.commands.options import Export as Options
+from harness.config.choices import TaskKind
 from harness.config.schema import HardwareConfig
 from harness.errors import InputError, is_disk_full
 from harness.tracking import run_log
@@ -58,8 +59,10 @@ def _register(options: Options, checkpoint: Path) -> str:
         raise InputError(
             f"register={options.register}: {checkpoint} is not beside the record of a run: expected RUN, not its weights"
         )
-    example = served.example
-    model = mlflow_store.Registered(options.register, checkpoint, predictor.__name__, example, served.predict(example))
+    example, answer = served.example, served.predict(served.example)
+    if served.task.kind is TaskKind.multilabel:
+        answer["prediction"] = [served.task.labels]  # without a label it would have no type in the signature
+    model = mlflow_store.Registered(options.register, checkpoint, predictor.__name__, example, answer)
     try:
         return mlflow_store.register(model, run_log.read(record)["attempt"], options.uri, options.output)
     except (mlflow_store.MlflowException, ImportError, OSError) as error:  # ImportError for the driver of a database

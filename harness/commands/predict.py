@@ -23,7 +23,9 @@ from harness.checkpoints import find_run
 from harness.commands.options import Predict
 from harness.config.choices import TaskKind
 from harness.config.schema import RunConfig, TaskConfig
+from harness.data.files import table_reader
 from harness.errors import InputError, has_half_characters, on_one_line, writing
+from harness.tasks.rows import SEPARATOR as LABELS_SEPARATOR
 from harness.training.predictor import Predictor
 
 CHUNK = 2048
@@ -56,7 +58,7 @@ def main(options: Predict, configs: list[RunConfig]) -> int:
 def _answered(predictor: Predictor, chunk: list["Row"], first: int) -> list[dict[str, Any]]:
     """The rows to write of these, numbered from `first`, each with what is kept of it; InputError for a name of both."""
     answers = predictor.rows([texts for texts, _ in chunk], first)
-    if both := answers[0].keys() & chunk[0][1].keys():
+    if both := {*answers[0], *_flat(answers[0])} & chunk[0][1].keys():
         raise InputError(f"beside=[{','.join(both)}] is what a prediction is called; expected other columns")
     return [
         {"row": first + place} | kept | answer for place, (answer, (_, kept)) in enumerate(zip(answers, chunk, strict=True))
@@ -78,7 +80,7 @@ def write(rows: Iterable[list[dict[str, Any]]], path: Path, ending: str) -> int:
         for chunk in rows:
             count += len(chunk)
             if ending != ".csv":
-                file.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in chunk)
+                file.writelines(json.dumps(row, ensure_ascii=False, default=str) + "\n" for row in chunk)
                 continue
             flat = [_flat(row) for row in chunk]
             if table is None:
@@ -95,7 +97,9 @@ def _write_parquet(rows: Iterable[list[dict[str, Any]]], path: Path) -> int:
         for chunk in rows:
             try:
                 table = pa.Table.from_pylist(chunk, writer.schema if writer else None)
-            except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+                if writer is None:
+                    table = table.cast(pa.schema([(field.name, _with_values(field.type)) for field in table.schema]))
+            except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError) as error:
                 raise InputError(
                     f"rows {count + 1:,} to {count + len(chunk):,} have no one type in a column: {error}"
                 ) from error
@@ -108,11 +112,22 @@ def _write_parquet(rows: Iterable[list[dict[str, Any]]], path: Path) -> int:
     return count
 
 
+def _with_values(kind: pa.DataType) -> pa.DataType:
+    """The type of a column: of texts where its first rows have no value, as the lists of labels of texts that get none."""
+    if pa.types.is_list(kind):
+        return pa.list_(_with_values(kind.value_type))
+    return pa.string() if pa.types.is_null(kind) else kind
+
+
 def _flat(row: dict[str, Any]) -> dict[str, Any]:
-    """Without nesting, as a table has it: `probability.LABEL` for each class, words and tags separated by spaces."""
+    """Without nesting, as a table has it: `probability.LABEL` for each class, lists as `task.train_file` has them.
+
+    Words and their tags are separated by spaces, labels of a text by `|`.
+    """
+    separator = LABELS_SEPARATOR if "probabilities" in row else " "
     flat = {f"probability.{label}": value for label, value in row.get("probabilities", {}).items()}
-    plain = {key: " ".join(value) if isinstance(value, list) else value for key, value in row.items() if key != "probabilities"}
-    return plain | flat
+    plain = {key: value for key, value in row.items() if key != "probabilities"}
+    return {key: separator.join(map(str, value)) if isinstance(value, list) else value for key, value in plain.items()} | flat
 
 
 Item = TypeVar("Item")
@@ -151,8 +166,9 @@ class Columns:
 
 def read_rows(path: Path, columns: Columns, advance: Callable[[int], object]) -> Iterator[Row]:
     """Each row; `advance` gets the bytes read so far. InputError naming the line that cannot be read."""
+    is_parquet, line = path.suffix == ".parquet", ""
     try:
-        if path.suffix == ".parquet":
+        if is_parquet:
             yield from _parquet(path, columns, advance)
             return
         with path.open(encoding="utf-8-sig", newline="") as file:
@@ -160,7 +176,11 @@ def read_rows(path: Path, columns: Columns, advance: Callable[[int], object]) ->
                 yield row
                 advance(file.buffer.tell())
     except UnicodeDecodeError as error:
-        raise InputError(f"input={str(path)!r} is not UTF-8 text: {error.reason}") from error
+        if not is_parquet:
+            with path.open("rb") as file:
+                lines = (number for number, raw in enumerate(file, 1) if raw.decode(errors="ignore").encode() != raw)
+                line = f" line {next(lines)}"
+        raise InputError(f"input={str(path)!r}{line} is not UTF-8 text: {error.reason}") from error
     except OSError as error:  # of pyarrow, too, for a column that is torn
         raise InputError(f"input={str(path)!r} cannot be read: {' '.join(str(error).split())}") from error
 
@@ -197,19 +217,29 @@ def _lines(file: IO[str], columns: Columns, path: Path) -> Iterator[Row]:
 def _table(file: IO[str], columns: Columns, path: Path) -> Iterator[Row]:
     if columns.words:
         raise InputError(f"input={str(path)!r}: {columns.whose} reads lists of words: expected .jsonl, or .txt with spaces")
-    rows = csv.DictReader(file, dialect="excel-tab" if path.suffix == ".tsv" else "excel")
+    reader, header, line = table_reader(file, path), None, 1
     try:
-        for row in rows:
-            yield _fields(row, columns, f"input={str(path)!r} line {rows.line_num}")
+        for row in reader:
+            where, line = f"input={str(path)!r} line {line}", reader.line_num + 1
+            if header is not None and row:
+                if len(row) != len(header):
+                    raise InputError(f"{where} has {len(row)} columns, but the header has {len(header)}")
+                yield _fields(dict(zip(header, row, strict=True)), columns, where)
+            elif row and len({*row}) < len(row):
+                raise InputError(f"{where}: two columns of the header {row} have the same name")
+            else:
+                header = header or row
     except csv.Error as error:
-        raise InputError(f"input={str(path)!r} line {rows.line_num} cannot be read: {error}") from error
+        raise InputError(f"input={str(path)!r} line {reader.line_num} cannot be read: {error}") from error
 
 
 def _json_lines(file: IO[str], columns: Columns, path: Path) -> Iterator[Row]:
     for number, line in enumerate(file, 1):
+        if not line.strip():
+            continue
         where = f"input={str(path)!r} line {number}"
         try:
-            row = json.loads(line)
+            row = json.loads(line.rstrip())  # an error counts the lines of what it is given
         except (ValueError, RecursionError) as error:
             raise InputError(f"{where} is not JSON: {error}") from error
         if not isinstance(row, dict):
@@ -222,7 +252,10 @@ READERS = {".txt": _lines, ".csv": _table, ".tsv": _table, ".jsonl": _json_lines
 
 def _kept(row: dict[str, Any], columns: Columns, where: str) -> dict[str, Any]:
     """The columns that are written beside the answer."""
-    return {name: _column(row, name, where, " of beside=") for name in columns.beside}
+    kept = {name: _column(row, name, where, " of beside=") for name in columns.beside}
+    if has_half_characters(json.dumps(kept, ensure_ascii=False, default=str)):
+        raise InputError(f"{where}: expected text in {', '.join(kept)} of beside=, got half of a character")
+    return kept
 
 
 def _column(row: dict[str, Any], name: str, where: str, reader: str) -> Any:

@@ -245,7 +245,11 @@ def of_own_text(options: Options, config: RunConfig) -> str:
 def cut_of(name: str, tokenizer: Tokenizer, text: str) -> Cut:
     """InputError for a text without words, or with more than can be drawn."""
     tokenizer.no_truncation()
-    words = BertPreTokenizer().pre_tokenize_str(text)
+    words: list[tuple[str, Span]] = []
+    for word, span in BertPreTokenizer().pre_tokenize_str(text):
+        words.append((word, span))
+        if len(words) > 2 and (special := text[words[-3][1][0] : span[1]]) in SPECIAL:  # `[`, `MASK` and `]` are one piece
+            words[-3:] = [(special, (words[-3][1][0], span[1]))]
     if not 0 < len(words) <= MOST_WORDS:
         raise InputError(
             f"text= has {len(words):,} words: expected 1 to {MOST_WORDS}; longer texts are read by task= or corpus="

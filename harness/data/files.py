@@ -8,7 +8,7 @@ import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import pyarrow
 from pyarrow import parquet
@@ -102,12 +102,17 @@ def _lines_of_json(path: Path, where: str, key: str) -> list[int]:
     return [number for number, _ in lines]
 
 
-def _lines_of_table(path: Path, where: str, key: str) -> list[int]:
+def table_reader(file: IO[str], path: Path) -> Any:
+    """The reader of the csv module for a .csv or .tsv that is opened as `file`."""
     csv.field_size_limit(sys.maxsize)  # the default limit of 131,072 characters is too low for texts
-    dialect = {"delimiter": "\t", "quoting": csv.QUOTE_NONE} if path.suffix.lower() == ".tsv" else {"strict": True}
+    is_tsv = path.suffix.lower() == ".tsv"
+    return csv.reader(file, delimiter="\t", quoting=csv.QUOTE_NONE) if is_tsv else csv.reader(file, strict=True)
+
+
+def _lines_of_table(path: Path, where: str, key: str) -> list[int]:
     mistakes, lines, header, line = Mistakes(), [], None, 1
     with path.open(encoding="utf-8-sig", newline="") as file:
-        reader = csv.reader(file, **dialect)
+        reader = table_reader(file, path)
         with mistakes.collected():
             try:
                 for row in reader:

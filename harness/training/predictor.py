@@ -48,9 +48,16 @@ class Predictor:
         return pd.DataFrame({name: [words if self._is_tagged else " ".join(words)] for name in self.task.fields})
 
     def predict(self, frame: pd.DataFrame) -> pd.DataFrame:
-        """The predictions of `rows` without their numbers, a row for each of the frame: what a server of MLflow answers."""
+        """The predictions of `rows` without their numbers, a row for each of the frame: what a server of MLflow answers.
+
+        InputError for a row without text.
+        """
         texts = frame[self.task.fields].to_numpy().tolist()
-        rows = self.rows([[*words] for (words,) in texts] if self._is_tagged else texts, 0)
+        texts = [[*words] for (words,) in texts] if self._is_tagged else texts
+        for number, row in enumerate(texts):
+            if not row or not all(isinstance(text, str) for text in row):
+                raise InputError(f"row {number}: expected text in {', '.join(self.task.fields)}, got {row!r:.60}")
+        rows = self.rows(texts, 0)
         return pd.DataFrame(rows).drop(columns=["row", "words"], errors="ignore")
 
     @property

@@ -10,7 +10,8 @@ from omegaconf import OmegaConf
 from safetensors.torch import load_file
 from tokenizers import Tokenizer
 
-from harness.checkpoints import finetuned
+import harness
+from harness.checkpoints import finetuned, onnx_file
 from harness.checkpoints.export import export
 from harness.config.choices import TaskKind
 from harness.config.schema import ModelConfig, TaskConfig, TokenizerConfig
@@ -83,6 +84,21 @@ def test_transformers_gives_the_same_logits_and_so_does_what_is_read_back(name, 
         assert load(read, load_file(tmp_path / folder / "model.safetensors"), published) == []
         with torch.inference_mode():
             torch.testing.assert_close(read(Batch(ids)), ours, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", [TaskKind.classification, TaskKind.spans])
+def test_long_texts_are_cut_as_in_training(kind, tokenizer, tmp_path):
+    kept(tmp_path, "base", kind, tokenizer)
+    export(tmp_path / "checkpoint", tmp_path / "out")
+    onnx_file.export(tmp_path / "checkpoint", tmp_path / "onnx")
+    texts = [TEXTS[2] * 3, TEXTS[1] * 40]
+    strategy = "only_second" if kind is TaskKind.spans else "longest_first"
+    tokenizer = Tokenizer.from_str(tokenizer.to_str())
+    tokenizer.enable_truncation(32, strategy=strategy)  # task.max_length, less than the model reads
+    expected = tokenizer.encode(*texts).ids
+    assert transformers.AutoTokenizer.from_pretrained(tmp_path / "out")(*texts, truncation=strategy)["input_ids"] == expected
+    assert Tokenizer.from_file(str(tmp_path / "onnx" / "tokenizer.json")).encode(*texts).ids == expected
+    assert harness.load(str(tmp_path))[1].encode(*texts).ids == expected
 
 
 @pytest.mark.parametrize("kind", [TaskKind.classification, TaskKind.tokens])

@@ -1,6 +1,7 @@
 """`python -m harness predict`: the model's own predictions in every format, and what is refused."""
 
 import csv
+import datetime
 import json
 import re
 import signal
@@ -13,6 +14,7 @@ import pyarrow as pa
 import pytest
 import torch
 from child_processes import wait_for
+from mlflow.types.schema import Array, DataType
 from pyarrow import parquet
 from small_disk import fill, mounted
 from tokenizers import Tokenizer
@@ -44,12 +46,15 @@ def tokenizer() -> Tokenizer:
     return build(TokenizerConfig(vocab_size=80, min_frequency=1), TEXTS)
 
 
-def kept(folder: Path, tokenizer: Tokenizer, kind: TaskKind, labels: list[str], fields: list[str]) -> Classifier:
-    """A run's folder with the checkpoint of a small model."""
+def kept(
+    folder: Path, tokenizer: Tokenizer, kind: TaskKind, labels: list[str], fields: list[str], bias: float = 0.0
+) -> Classifier:
+    """A run's folder with the checkpoint of a small model, `bias` added to its logits."""
     head = TokenClassifier if kind in (TaskKind.tokens, TaskKind.spans) else SequenceClassifier
     shape = EncoderConfig(vocab_size=tokenizer.get_vocab_size(), max_position_embeddings=32, **SMALL)
     model = head(shape, {TaskKind.regression: 1, TaskKind.spans: 2}.get(kind, len(labels)))
     initialise(model, 0.5, 0)
+    model.head.bias.data += bias
     folder.mkdir(parents=True, exist_ok=True)
     tokenizer.save(str(folder / "tokenizer.json"))
     task = TaskConfig(name="mine", kind=kind, fields=fields, labels=labels, max_length=16)
@@ -120,6 +125,53 @@ def test_every_format_of_rows_gives_the_same_predictions(tokenizer, tmp_path):
     assert [float(row["probability.yes"]) for row in table] == [row["probabilities"]["yes"] for row in found[0]]
 
 
+def test_a_table_is_read_as_for_training(tokenizer, tmp_path):
+    kept(tmp_path / "run", tokenizer, TaskKind.classification, ["no", "yes"], ["text"])
+    (tmp_path / "in.tsv").write_text('id\ttext\n1\t"a dog\n2\ta cat\n3\tmat"\n')  # in a .tsv nothing is quoted
+    (tmp_path / "in.csv").write_text('\ufeffid,text\r\n1,"a ""dog"",\na mat"\r\n\r\n2,' + "a cat " * 30_000, newline="")
+    (tmp_path / "in.jsonl").write_text('{"id": 1, "text": "a dog"}\n\n{"id": 2, "text": "a cat"}\n\n')
+    texts = {}
+    for ending in ("tsv", "csv", "jsonl"):
+        predicted(tmp_path / "run", tmp_path / f"in.{ending}", tmp_path / "out.jsonl", "beside=[id,text]")
+        rows = rows_of(tmp_path / "out.jsonl")
+        texts[ending] = [row["text"] for row in rows]
+        assert [(row["row"], int(row["id"])) for row in rows] == [(number, number) for number in range(1, len(rows) + 1)]
+    assert texts["tsv"] == ['"a dog', "a cat", 'mat"']
+    assert texts["csv"] == ['a "dog",\na mat', "a cat " * 30_000]
+    assert texts["jsonl"] == ["a dog", "a cat"]
+
+
+def test_labels_of_a_text_are_written_as_training_reads_them(tokenizer, tmp_path, monkeypatch):
+    monkeypatch.setattr(predict, "CHUNK", 1)
+    (tmp_path / "in.jsonl").write_text('{"text": "a dog", "ids": [1, 2]}\n')
+    for bias, labels in ((9.0, ["old money", "rain"]), (-9.0, [])):
+        kept(tmp_path / "run", tokenizer, TaskKind.multilabel, ["old money", "rain"], ["text"], bias)
+        predicted(tmp_path / "run", tmp_path / "in.jsonl", tmp_path / "out.csv", "beside=[ids]")
+        (row,) = written(tmp_path / "out.csv")
+        assert (row["prediction"], row["ids"]) == ("|".join(labels), "1|2")
+
+
+def test_a_column_without_values_in_its_first_rows_is_written(tokenizer, tmp_path, monkeypatch):
+    monkeypatch.setattr(predict, "CHUNK", 1)
+    kept(tmp_path / "run", tokenizer, TaskKind.classification, ["no", "yes"], ["text"])
+    rows = [{"text": "mat", "note": None, "tags": []}, {"text": "a dog", "note": "b", "tags": ["c"]}]
+    (tmp_path / "in.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    predicted(tmp_path / "run", tmp_path / "in.jsonl", tmp_path / "out.parquet", "beside=[note,tags]")
+    assert [(row["note"], row["tags"]) for row in written(tmp_path / "out.parquet")] == [(None, []), ("b", ["c"])]
+
+
+@pytest.mark.parametrize("ending", [".csv", ".jsonl", ".parquet"])
+def test_dates_stand_beside_the_answer(tokenizer, tmp_path, ending):
+    kept(tmp_path / "run", tokenizer, TaskKind.classification, ["no", "yes"], ["text"])
+    days = [datetime.date(2024, 2, 29), None]
+    parquet.write_table(
+        pa.table({"text": pa.array(["a dog", "mat"]).dictionary_encode(), "day": days}), tmp_path / "in.parquet"
+    )
+    predicted(tmp_path / "run", tmp_path / "in.parquet", tmp_path / f"out{ending}", "beside=[day]")
+    expected = {".parquet": days, ".csv": ["2024-02-29", ""], ".jsonl": ["2024-02-29", None]}
+    assert [row["day"] for row in written(tmp_path / f"out{ending}")] == expected[ending]
+
+
 def test_words_get_a_label_each_and_cut_ones_none_of_an_entity(tokenizer, tmp_path):
     model = kept(tmp_path / "run", tokenizer, TaskKind.tokens, ["O", "B-x", "I-x"], ["words"])
     words = ["cats", "and", "dogs", "sat"]
@@ -163,7 +215,10 @@ def test_command_writes_and_refuses_in_one_line(tokenizer, tmp_path, capsys, mon
         ("in.txt", "", "has no rows"),
         ("in.csv", "txt,n\na dog,1\n", "line 2 lacks the column 'text', which task 'mine' of the run reads; it has: txt, n$"),
         ("in.jsonl", "{}\n", "line 1 lacks the column 'text', which task 'mine' of the run reads; it has: none$"),
-        ("in.jsonl", "{\n", "line 1 is not JSON"),
+        ("in.csv", "id,text\n1,a dog, a cat\n", "line 2 has 3 columns, but the header has 2"),
+        ("in.csv", 'id,text\n1,mat\n2,"a dog\n3,a cat\n', "line 4 cannot be read: unexpected end of data"),
+        ("in.csv", "text,text\na dog,a cat\n", "line 1: two columns of the header .* have the same name"),
+        ("in.jsonl", "{\n", r"line 1 is not JSON: .* line 1 column 2 \(char 1\)"),
         ("in.jsonl", "[1]\n", "line 1: expected an object with text"),
         ("in.jsonl", '{"text": 3}\n', "line 1: expected text in text, got"),
         ("in.doc", "a", "input=.* ends in '.doc': expected .txt, .csv, .tsv, .jsonl"),
@@ -180,8 +235,8 @@ def test_wrong_rows_are_refused_and_no_file_is_left(tokenizer, tmp_path, name, c
 LAST = {
     "in.jsonl": ("line 4 is not JSON", '{"text": "a dog"}\n' * 3 + '{"text": "a d'),
     "no.jsonl": ("line 4 lacks the column 'text'", '{"text": "a dog"}\n' * 3 + '{"texts": "a dog"}\n'),
-    "in.csv": ("line 5: expected text in text, got [None]", "id,text\n" + "1,a dog\n" * 3 + "4\n"),
-    "in.txt": ("is not UTF-8 text", "a dog\n" * 3 + "a \xff\n"),
+    "in.csv": ("line 5 has 1 columns, but the header has 2", "id,text\n" + "1,a dog\n" * 3 + "4\n"),
+    "in.txt": ("line 4 is not UTF-8 text", "a dog\n" * 3 + "a \xff\n"),
     "in.parquet": ("cannot be read: ", ""),
 }
 """What is said of an input whose last row is broken, and its content."""
@@ -300,16 +355,20 @@ def test_columns_stand_beside_the_answer_in_every_format(tokenizer, tmp_path, mo
     [
         ("[key]", "line 1 lacks the column 'key' of beside=; it has: id, text, weight"),
         ("[row]", "beside=[row] is what a prediction"),
+        ("[probability.no]", "beside=[probability.no] is what a prediction"),
+        ("[half]", "line 1: expected text in half of beside=, got half of a character"),
+        ("[large]", "rows 1 to 1 have no one type in a column"),
     ],
 )
 def test_columns_that_cannot_stand_beside_are_one_line(tokenizer, tmp_path, beside, message):
     kept(tmp_path / "run", tokenizer, TaskKind.classification, ["no", "yes"], ["text"])
     people(tmp_path / "in.jsonl", 2)
-    if beside == "[row]":
-        (tmp_path / "in.jsonl").write_text('{"row": 1, "text": "a dog"}\n')
+    if beside != "[key]":
+        row = {"row": 1, "text": "a dog", "probability.no": 1, "half": ["\ud800"], "large": 2**64}
+        (tmp_path / "in.jsonl").write_text(json.dumps(row) + "\n")
     with pytest.raises(InputError, match=re.escape(message)):
-        predicted(tmp_path / "run", tmp_path / "in.jsonl", tmp_path / "out.jsonl", f"beside={beside}")
-    assert not (tmp_path / "out.jsonl").exists()
+        predicted(tmp_path / "run", tmp_path / "in.jsonl", tmp_path / "out.parquet", f"beside={beside}")
+    assert not (tmp_path / "out.parquet").exists()
 
 
 def test_a_parquet_file_that_is_none_or_whose_columns_change_type_is_one_line(tokenizer, tmp_path, monkeypatch):
@@ -353,7 +412,8 @@ def store(tmp_path: Path) -> Path:
 @pytest.mark.parametrize("kind", REGISTERED, ids=lambda kind: kind.value)
 def test_a_registered_model_predicts_as_the_command_does(tokenizer, store, tmp_path, capsys, monkeypatch, kind):
     labels, columns, texts = REGISTERED[kind]
-    kept(tmp_path / "run", tokenizer, kind, labels, columns)
+    bias = -9.0 if kind is TaskKind.multilabel else 0.0  # no label for the example: its type is known all the same
+    kept(tmp_path / "run", tokenizer, kind, labels, columns, bias)
     (tmp_path / "run" / "run.json").write_text(json.dumps({"attempt": "one"}))
     for version in (1, 2):
         assert main(["export", str(tmp_path / "run"), "register=mine", f"output={store}"]) == 0
@@ -362,12 +422,17 @@ def test_a_registered_model_predicts_as_the_command_does(tokenizer, store, tmp_p
     loaded = mlflow.pyfunc.load_model("models:/mine/2")
     assert loaded.metadata.get_input_schema().input_names() == columns
     assert [*loaded.input_example.columns] == columns
+    answer = loaded.metadata.get_output_schema().input_dict()["prediction"].type
+    types = {TaskKind.regression: DataType.double, TaskKind.classification: DataType.string}
+    assert answer == types.get(kind, Array(DataType.string))
     rows = [dict(zip(columns, row, strict=True)) for row in texts]
     (tmp_path / "in.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     predicted(tmp_path / "run", tmp_path / "in.jsonl", tmp_path / "out.jsonl")
     frame = loaded.predict(pd.DataFrame(rows))
     for found, expected in zip(frame.to_dict("records"), rows_of(tmp_path / "out.jsonl"), strict=True):
         assert found == {key: value for key, value in expected.items() if key not in ("row", "words")}
+    with pytest.raises(InputError, match=f"row 1: expected text in {', '.join(columns)}, got "):
+        loaded.predict(pd.DataFrame([rows[0], dict.fromkeys(columns, [] if columns == ["words"] else None)]))
 
 
 @MLFLOW_WARNS

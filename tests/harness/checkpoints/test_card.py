@@ -4,10 +4,12 @@ from pathlib import Path
 
 import pytest
 import torch
+import yaml
 from huggingface_hub import ModelCard
 
 import harness
 from harness.__main__ import main
+from harness.checkpoints import card
 from harness.errors import InputError
 from harness.tracking import run_log
 
@@ -50,6 +52,23 @@ def test_cards_of_a_fine_tuning_and_of_its_pretraining(tmp_path, capsys):
     capsys.readouterr()
     assert main(["export", str(run), f"to={tmp_path / 'again'}"]) == 2
     assert not (tmp_path / "again").exists()
+
+
+def test_an_interval_is_the_measured_one_and_the_recipe_has_the_seed(tmp_path):
+    task, finetune = {"name": "mine", "kind": "regression", "version": 1}, {"learning_rate": 0.1}
+    (tmp_path / "config.yaml").write_text(yaml.safe_dump({"task": task, "finetune": finetune, "seed": 7}))
+    measured = {
+        "eval/score": 0.5,
+        "eval/pearson": 0.5,
+        "eval/pearson_low": 0.25,
+        "eval/pearson_high": 0.75,
+        "eval/examples": 9.0,
+    }
+    run_log.write_json(tmp_path / run_log.RESULT, {"status": "finished", "metrics": measured})
+    run_log.write_json(tmp_path / run_log.RECORD, {"tags": {"arm": "base"}})
+    written = card.text(tmp_path, "mit")
+    assert "- Pearson correlation: 0.5000 [0.2500, 0.7500], 9 items" in written
+    assert "- learning_rate: 0.1\n- seed: 7\n" in written
 
 
 def test_a_run_without_weights_has_none_to_load(tmp_path):

@@ -93,6 +93,8 @@ def test_a_pretraining_gives_its_last_hidden_states(tmp_path: Path, tokenizer: P
     native.save(tmp_path / "weights", {f"encoder.{name}": one for name, one in encoder.state_dict().items()}, shape)
     tokenizer.rename(tmp_path / "weights" / "tokenizer.json")
     assert "hidden states differ" in onnx_file.export(tmp_path / "weights", tmp_path / "onnx")
+    reading = Tokenizer.from_file(str(tmp_path / "onnx" / "tokenizer.json"))
+    assert len(reading.encode("cat " * 1000).ids) == shape.longest_text
     batch = other_texts(80)
     with torch.inference_mode():
         apart = (OnnxModel(tmp_path / "onnx" / FILE)(batch) - encoder(batch))[batch.attention_mask]

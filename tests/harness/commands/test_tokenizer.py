@@ -195,6 +195,12 @@ def test_words_of_a_text_with_their_pieces_and_ids(capsys, vocabulary):
     assert all(text in drawn for text in ("##hap", "5 words", "this one: 7 pieces", "[UNK]"))
 
 
+def test_a_special_piece_in_the_text_is_one_word(capsys, vocabulary):
+    lines = said(capsys, vocabulary, "text=The [MASK] fox!", "to=.")
+    found = words_of(lines, "this one: vocab.txt, 11 pieces")
+    assert (found["[MASK]"], found["all 4"]) == (["1", "[MASK]", "4"], ["4"])
+
+
 def test_trained_kinds_cut_the_text_too(capsys, task):
     lines = said(capsys, *task, "text=the hare unhappy", "kinds=words,bpe", "to=.")
     assert words_of(lines, "words, trained on task own")["hare"][:2] == ["1", "hare"]
