@@ -32,7 +32,7 @@ from reports.comparison.launches import judged_by
 from reports.comparison.section import HEADLINE, Row, Section, headline
 from reports.comparison.statistics import Change, Evidence, Verdict, margin_of
 from reports.errors import ReportError, unknown
-from reports.read import compare_with_any, read
+from reports.read import StudyRuns, compare_with_any, read
 from reports.reading.store import Run, oldest_first
 from reports.writing import tables
 
@@ -303,7 +303,8 @@ def main(given: list[str]) -> int:
         print(overview(options.ledger))
         return 0
     limits = limits_of(options)
-    comparison, pairs, unknown_arms = _sides(options)
+    new = read(options.uri, [options.study], options.where)  # its reader keeps the predictions of an archive until the end
+    comparison, pairs, unknown_arms = _sides(new, options)
     if options.timing is None:
         limits = [replace(limit, metric=judged_by(limit.metric, comparison.has)) for limit in limits]
     judged = [(pair, of_arm) for pair in pairs if (of_arm := tests(comparison, [pair], limits))]
@@ -412,9 +413,8 @@ def limits_of(options: argparse.Namespace) -> list[Limit]:
     return limits
 
 
-def _sides(options: argparse.Namespace) -> tuple[Comparison, list[Pair], list[str]]:
+def _sides(new: StudyRuns, options: argparse.Namespace) -> tuple[Comparison, list[Pair], list[str]]:
     """The comparison of both sides, the pairs in it, and arms that have no counterpart."""
-    new = read(options.uri, [options.study], options.where)
     if options.against in (None, options.study):
         comparison = compare(new.study, new.runs, options.baseline, options.along, new.reader.output)
         baseline = comparison.baseline

@@ -1,9 +1,15 @@
 """`python -m reports gate`: exit codes, both ways to name the sides, and what is printed."""
 
+import json
+from pathlib import Path
+
 import pytest
 
+import reports
 from harness.terminal import WIDTH
 from reports.__main__ import main
+from reports.comparison.compare import compare
+from reports.read import read
 
 BEFORE = [0.80, 0.81, 0.79, 0.805]
 
@@ -121,6 +127,18 @@ def test_a_lost_arm_fails(log, capsys):
     assert (code, "failed: 1 of 2 tests" in text) == (1, True)
     assert "albert has no finished run of this task: sst2 albert eval/score" in text
     assert gate(capsys, "--study", "new", "--against", "old", "--max-drop", "1%", "--arm", "base")[0] == 0
+
+
+def test_an_archive_is_judged_by_its_predictions_as_its_report_is(capsys):
+    """Its runs err on the same items: without their predictions, the items alone would leave 3.5 points open."""
+    uri, study = str(Path(reports.__file__).parent / "examples" / "before_after"), "before_after"
+    code, text = gate(capsys, "--uri", uri, "--study", study, "--max-drop", "2points", "--arm", "factorized+mlm", "--json")
+    (test,) = json.loads(text)["candidates"][0]["tests"]
+    found = read(uri, [study])
+    (section,) = compare(study, found.runs, None, (), found.reader.output).tasks
+    change = section.single_change(section.row_of("factorized+mlm"), "eval/score")
+    assert (code, tuple(test["interval"])) == (0, change.evidence.found.interval_at(test["confidence"]))
+    assert section.errors_of_both("factorized+mlm").share_apart < 0.1
 
 
 def test_two_studies_without_a_common_arm_fail(log, capsys):
