@@ -75,12 +75,12 @@ class Ledger:
 
     def place(self, runs: list[str]) -> tuple[int, float]:
         """Which candidate these runs are, and the level of this look at it; ReportError where none is left."""
-        earlier = [line["look"] for line in self.lines if line["look"] and set(line["runs"]) & set(runs)]
-        look = earlier[0] if earlier else self.spent + 1
+        earlier = (line["look"] for line in self.lines if line["look"] and set(line["runs"]) & set(runs))
+        look = next(earlier, self.spent + 1)
         if self.looks is not None and look > self.looks:
             raise ReportError(f"all {self.looks} looks of {str(self.path)!r} are spent; expected a new ledger")
         part = 6 / (math.pi * look) ** 2 if self.looks is None else 1 / self.looks
-        return look, LEVEL * part / 2 ** (len(earlier) + 1)
+        return look, LEVEL * part / 2 ** (1 + sum(line["look"] == look for line in self.lines))
 
     def keep_baseline(self, baseline: dict[str, Any], moves: bool) -> None:
         """ReportError where no run of this baseline is one of the last candidate's, unless it `moves`."""
