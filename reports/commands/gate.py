@@ -380,8 +380,10 @@ def parse(given: list[str]) -> argparse.Namespace:
     parser.add_argument("--looks", metavar="N", type=int, help="candidates of a new ledger, each with 1/N of the level")
     add_where(parser)
     options = parser.parse(given)
-    if options.study is None and options.ledger is None:
-        raise ReportError("gate needs --study NEW, or --ledger FILE to show; python -m reports gate --help lists the options")
+    if options.study is None and options != parser.parse(["--ledger", str(options.ledger)]):
+        raise ReportError(
+            "gate needs --study NEW, or --ledger FILE alone to show it; python -m reports gate --help lists the options"
+        )
     if options.ledger is None and (options.looks is not None or options.move_baseline):
         raise ReportError("--looks and --move-baseline are of a ledger; expected --ledger FILE")
     if options.looks is not None and options.looks < 1:
