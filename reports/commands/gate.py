@@ -38,8 +38,11 @@ from reports.writing import tables
 
 UNSET = "not set"
 
-PREFIX = "new "
-"""Before the name of an arm of the study that is judged, where it meets the study that it is judged against."""
+PREFIX = "judged: "
+"""Before the name of an arm of the study that is judged, where it meets the study that it is judged against.
+
+No name of an arm begins so: in names of variants a space follows nothing but a setting.
+"""
 
 
 class Outcome(enum.Enum):
@@ -153,7 +156,7 @@ def tests(comparison: Comparison, pairs: Iterable[Pair], limits: list[Limit]) ->
 def _test(comparison: Comparison, section: Section, row: Row, pair: Pair, limit: Limit) -> Test:
     name = headline(section) if limit.metric == HEADLINE else limit.metric
     own, outcome, change = replace(limit, metric=name), Outcome.NOT_JUDGED, None
-    reason = _unpaired(comparison, section, row, name)
+    reason = _unpaired(comparison, section, row, name) or (_diverged(comparison, section, row) if name == HEADLINE else "")
     if not reason and (change := section.single_change(row, name)):
         outcome, reason = judge(change, own)
     elif not reason:
@@ -176,6 +179,15 @@ def _unpaired(comparison: Comparison, section: Section, row: Row, name: str) -> 
         return f"the other side ran this task under other conditions: {', '.join(keys)}; --along KEY lifts one"
     lacking = [where for where, side in (("here", row), ("on the other side", section.before)) if not side.values(name)]
     return f"{name} was not measured {' and '.join(lacking)}" if lacking else ""
+
+
+def _diverged(comparison: Comparison, section: Section, row: Row) -> str:
+    """Which seeds diverged here alone, so that those that finished are the lucky ones; empty where none did."""
+    same = {(run.tags[tags.ARM], run.tags[tags.CONDITIONS]) for run in row.runs}
+    runs = [run for run in comparison.left_out if run.status == "diverged" and run.task == section.task]
+    lost = {run.replicate for run in runs if (run.tags[tags.ARM], run.tags[tags.CONDITIONS]) in same} - row.by_replicate.keys()
+    lost &= section.before.by_replicate.keys()
+    return f"diverged with {seeds_text(lost)}, which finished on the other side" if lost else ""
 
 
 def judge(change: Change, limit: Limit, level: float = LEVEL) -> tuple[Outcome, str]:
@@ -203,8 +215,12 @@ def judge(change: Change, limit: Limit, level: float = LEVEL) -> tuple[Outcome, 
 
 
 def _allowed(change: Change, limit: Limit) -> float:
-    """The margin in units of the metric."""
-    return margin_of(limit.margin, change.baseline_mean, False)
+    """The margin in units of the metric: a rate that is 5 % slower is 1/1.05 of what it was."""
+    evidence, before = change.evidence, change.baseline_mean
+    if evidence is None:
+        return margin_of(limit.margin, before, False)
+    worse = 1 if evidence.direction is Direction.LOWER else -1
+    return abs(evidence.in_units(worse * margin_of(limit.margin, before, evidence.ratio), before))
 
 
 def _loss(change: Change, limit: Limit) -> float:
@@ -405,10 +421,11 @@ def limits_of(options: argparse.Namespace) -> list[Limit]:
     for option, (allowed, names) in given.items():
         if allowed is not None:
             points, match = option == "--max-drop", ALLOWED.fullmatch(allowed.strip())
-            if match is None or (match[2] != "%" and not points) or not float(match[1]):
-                or_points = " or 0.5points" if points else ""
-                raise ReportError(f"{option} {allowed!r}; expected a size above 0, such as 0.5%{or_points}")
-            margin = Margin(float(match[1]) / 100, relative=match[2] == "%")
+            size = float(match[1]) if match and (match[2] == "%" or points) else 0.0
+            if not 0 < size < (100 if points else math.inf):
+                usual = "a size above 0 and below 100, such as 0.5% or 0.5points" if points else "a size above 0, such as 0.5%"
+                raise ReportError(f"{option} {allowed!r}; expected {usual}")
+            margin = Margin(size / 100, relative=match[2] == "%")
             limits += [Limit(metric, margin, " ".join(allowed.split())) for metric in names]
     if not limits:
         raise ReportError(f"gate needs a limit; expected one of {', '.join(given)}")
@@ -419,8 +436,11 @@ def _sides(new: StudyRuns, options: argparse.Namespace) -> tuple[Comparison, lis
     """The comparison of both sides, the pairs in it, and arms that have no counterpart."""
     if options.against in (None, options.study):
         comparison = compare(new.study, new.runs, options.baseline, options.along, new.reader.output)
-        baseline = comparison.baseline
-        labels = _named("arm", options.arm, comparison.others)
+        baseline, finished = comparison.baseline, {run.tags[tags.ARM] for run in comparison.runs}
+        kinds = comparison.left_out if not comparison.tasks else [run for run in comparison.left_out if not run.is_pretraining]
+        lost = dict.fromkeys(run.tags[tags.ARM] for run in kinds if tags.ARM in run.tags and tags.TASK in run.tags)
+        lost = [label for label in lost if label not in finished and label != baseline]
+        labels = _named("arm", options.arm, [*comparison.others, *lost])
         return comparison, [Pair(label, label, baseline) for label in labels], []
     old = read(options.uri, [options.against], options.where)
     for side in (new, old):
@@ -478,7 +498,8 @@ def text(candidates: list[dict], without: list[str], passing: set[str], options:
     failed = sum(test["outcome"] != Outcome.PASSED.value for _, test in tested)
     idle = [candidate["arm"] for candidate in candidates if candidate["verdict"] not in passing]
     if not tested:
-        result = "failed: nothing to judge: the two sides have no arm in common"
+        alone = options.against in (None, options.study)
+        result = f"failed: nothing to judge: {'the study has no other arm' if alone else 'the two sides have no arm in common'}"
     elif failed:
         result = f"failed: {failed} of {number}"
     else:

@@ -141,6 +141,58 @@ def test_an_archive_is_judged_by_its_predictions_as_its_report_is(capsys):
     assert section.errors_of_both("factorized+mlm").share_apart < 0.1
 
 
+def test_a_variant_may_be_named_new(log, capsys):
+    """Its arms with a setting were taken for arms of the study that is judged, and not judged."""
+    for study, loss in (("old", 0.0), ("new", 0.1)):
+        for arm, dtype in (("new", "fp32"), ("new dtype=bf16", "bf16")):
+            scores = [score - loss * (1 + 0.01 * at) * (dtype == "bf16") for at, score in enumerate(BEFORE)]
+            log(arm, scores, study, params={"hardware.dtype": dtype}, lifted='["hardware.dtype"]')
+    code, text = gate(capsys, "--study", "new", "--against", "old", "--max-drop", "2points")
+    assert (code, "worse: new dtype=bf16" in text, "failed: 1 of 2 tests" in text) == (1, True, True)
+
+
+def test_an_arm_that_diverged_with_some_seeds_is_not_judged_by_the_others(log, tracking, capsys):
+    log("base", BEFORE)
+    log("shaky", BEFORE[:3])
+    tracking.log("shaky", 3, {}, study="new", status="diverged")
+    limits = ("--study", "new", "--max-drop", "2points")
+    code, text = gate(capsys, *limits)
+    assert (code, "diverged with seed 3, which finished on the other side: sst2 shaky eval/score" in text) == (1, True)
+    log("shaky", BEFORE)
+    assert gate(capsys, *limits)[0] == 0
+
+
+def test_an_arm_of_which_no_run_finished_fails(log, tracking, capsys):
+    for arm in ("base", "good"):
+        log(arm, BEFORE)
+    for seed in range(3):
+        tracking.log("lost", seed, {}, study="new", status="out of memory")
+    code, text = gate(capsys, "--study", "new", "--max-drop", "2points")
+    assert (code, "lost has no finished run of this task: sst2 lost eval/score" in text) == (1, True)
+    assert gate(capsys, "--study", "new", "--max-drop", "2points", "--arm", "good")[0] == 0
+    assert gate(capsys, "--study", "new", "--max-drop", "2points", "--arm", "lost")[0] == 1
+
+
+def test_one_arm_alone_has_nothing_to_be_judged_against(log, capsys):
+    log("base", BEFORE)
+    code, text = gate(capsys, "--study", "new", "--max-drop", "1%")
+    assert (code, text) == (1, "failed: nothing to judge: the study has no other arm\n")
+
+
+def test_the_margin_of_a_rate_is_that_of_its_test(tracking, capsys):
+    """5 % slower is a rate of 1/1.05: 4.8 % lower."""
+    tracking.log_timed("base", [10.0, 10.1, 9.9, 10.0])
+    tracking.log_timed("base", [10.1, 10.0, 10.0, 9.9], replicate="true")
+    tracking.log_timed("slow", [10.4, 10.5, 10.3, 10.4])
+    limits = ("--study", "before_after", "--max-slowdown", "5%", "--json", "--timing")
+    for timing in ("inference/tokens_per_s", "inference/latency_ms_p50"):
+        (test,) = json.loads(gate(capsys, *limits, timing)[1])["candidates"][0]["tests"]
+        sign = 1 if test["direction"] == "higher" else -1
+        loss = max(-sign * end for end in test["interval"])
+        assert (loss <= test["margin"]) == (test["outcome"] == "passed")
+        assert test["margin"] == pytest.approx(test["before"] * (0.05 if sign < 0 else 1 - 1 / 1.05))
+
+
 def test_two_studies_without_a_common_arm_fail(log, capsys):
     log("base", BEFORE, "old")
     log("other", BEFORE)
@@ -193,8 +245,11 @@ def test_memory_is_judged_by_seed(tracking, typical, capsys):
     ("arguments", "message"),
     [
         ([], "gate needs a limit; expected one of --max-drop, --max-slowdown, --max-memory"),
-        (["--max-drop", "0.5"], "--max-drop '0.5'; expected a size above 0, such as 0.5% or 0.5points"),
+        (["--max-drop", "0.5"], "--max-drop '0.5'; expected a size above 0 and below 100, such as 0.5% or 0.5points"),
         (["--max-drop", "0%"], "expected a size above 0"),
+        (["--max-drop", "100%"], "expected a size above 0 and below 100"),
+        (["--max-drop", "500points"], "expected a size above 0 and below 100"),
+        (["--max-slowdown", f"{'9' * 400}%"], "expected a size above 0"),
         (["--max-slowdown", "5points"], "--max-slowdown '5points'; expected a size above 0, such as 0.5%\n"),
         (["--max-drop", "1%", "--arm", "albrt"], "unknown arm 'albrt' (did you mean 'albert'?)"),
         (["--max-drop", "1%", "--baseline", "x"], "unknown baseline 'x'"),
