@@ -167,7 +167,7 @@ def main(given: list[str]) -> int:
     if comparison is None:
         raise ReportError(f"study {runs.study!r} has no finished run to pick from")
     if options.max_latency_ms is not None:
-        bounds = [replace(bound, metric=judged_by(bound.metric, comparison.has)) for bound in bounds]
+        bounds[0] = replace(bounds[0], metric=judged_by(bounds[0].metric, comparison.has))
     every = candidates(comparison, bounds)
     print(text(runs.study, every))
     return 0 if any(candidate.fit is Satisfies.YES for candidate in every) else 1

@@ -134,6 +134,24 @@ def test_two_seeds_and_a_constant_answer_fit_no_limit_for_certain(log, capsys):
     assert groups(pick(capsys, "--at-least", "eval/score=0.8")[1])["Does not fit"] == ["constant"]
 
 
+def test_the_headline_score_by_its_own_name_fits_no_more_than_as_the_score(tracking, typical, capsys):
+    for seed in range(3):
+        score = 0.51 + 0.001 * seed
+        tracking.log("constant", seed, typical(score=score) | {"eval/accuracy": score})
+    for name in ("eval/score", "eval/accuracy"):
+        code, text = pick(capsys, "--at-least", f"{name}=0.4")
+        assert (code, groups(text)) == (1, {"Unsure": ["constant"]})
+        assert "not shown to beat the constant answer" in text
+
+
+def test_a_limit_on_the_wall_clock_stays_one_beside_that_of_the_device(tracking, typical, capsys):
+    device = typical() | {"inference/latency_device_ms": 5.0}
+    tracking.log_timed("base", [9.0, 9.1, 9.05, 9.02], values=device)
+    text = pick(capsys, "--max-latency-ms", "10", "--at-most", "inference/latency_ms_p50=8")[1]
+    head = next(line for line in text.splitlines() if line.startswith("arm"))
+    assert (head.count("latency"), head.count("device time")) == (2, 1)
+
+
 def test_memory_is_in_mb_and_studies_are_joined(log, capsys):
     log("base", 0.9, study="A")
     log("small", 0.9, 2.0, study="B")
