@@ -156,7 +156,9 @@ def tests(comparison: Comparison, pairs: Iterable[Pair], limits: list[Limit]) ->
 def _test(comparison: Comparison, section: Section, row: Row, pair: Pair, limit: Limit) -> Test:
     name = headline(section) if limit.metric == HEADLINE else limit.metric
     own, outcome, change = replace(limit, metric=name), Outcome.NOT_JUDGED, None
-    reason = _unpaired(comparison, section, row, name) or (_diverged(comparison, section, row) if name == HEADLINE else "")
+    reason = _unpaired(comparison, section, row, name)
+    if not reason and name == HEADLINE and (lost := comparison.diverged(row) & section.before.by_replicate.keys()):
+        reason = f"diverged with {seeds_text(lost)}, which finished on the other side"
     if not reason and (change := section.single_change(row, name)):
         outcome, reason = judge(change, own)
     elif not reason:
@@ -179,15 +181,6 @@ def _unpaired(comparison: Comparison, section: Section, row: Row, name: str) -> 
         return f"the other side ran this task under other conditions: {', '.join(keys)}; --along KEY lifts one"
     lacking = [where for where, side in (("here", row), ("on the other side", section.before)) if not side.values(name)]
     return f"{name} was not measured {' and '.join(lacking)}" if lacking else ""
-
-
-def _diverged(comparison: Comparison, section: Section, row: Row) -> str:
-    """Which seeds diverged here alone, so that those that finished are the lucky ones; empty where none did."""
-    same = {(run.tags[tags.ARM], run.tags[tags.CONDITIONS]) for run in row.runs}
-    runs = [run for run in comparison.left_out if run.status == "diverged" and run.task == section.task]
-    lost = {run.replicate for run in runs if (run.tags[tags.ARM], run.tags[tags.CONDITIONS]) in same} - row.by_replicate.keys()
-    lost &= section.before.by_replicate.keys()
-    return f"diverged with {seeds_text(lost)}, which finished on the other side" if lost else ""
 
 
 def judge(change: Change, limit: Limit, level: float = LEVEL) -> tuple[Outcome, str]:

@@ -152,6 +152,17 @@ def test_a_limit_on_the_wall_clock_stays_one_beside_that_of_the_device(tracking,
     assert (head.count("latency"), head.count("device time")) == (2, 1)
 
 
+def test_an_arm_that_diverged_with_a_seed_fits_no_score_for_certain(log, tracking, capsys):
+    log("shaky", 0.9)
+    limits = ("--at-least", "eval/score=0.8", "--max-params", "5e6")
+    assert groups(pick(capsys, *limits)[1]) == {"Fits": ["shaky"]}
+    tracking.log("shaky", 3, {}, status="diverged")
+    code, text = pick(capsys, *limits)
+    assert (code, groups(text)) == (1, {"Unsure": ["shaky"]})
+    assert "- shaky: score: diverged with seed 3 (sst2)" in text
+    assert groups(pick(capsys, "--max-params", "5e6")[1]) == {"Fits": ["shaky"]}
+
+
 def test_memory_is_in_mb_and_studies_are_joined(log, capsys):
     log("base", 0.9, study="A")
     log("small", 0.9, 2.0, study="B")
