@@ -430,10 +430,9 @@ def _sides(new: StudyRuns, options: argparse.Namespace) -> tuple[Comparison, lis
     if options.against in (None, options.study):
         comparison = compare(new.study, new.runs, options.baseline, options.along, new.reader.output)
         baseline, finished = comparison.baseline, {run.tags[tags.ARM] for run in comparison.runs}
-        kinds = comparison.left_out if not comparison.tasks else [run for run in comparison.left_out if not run.is_pretraining]
-        lost = dict.fromkeys(run.tags[tags.ARM] for run in kinds if tags.ARM in run.tags and tags.TASK in run.tags)
-        lost = [label for label in lost if label not in finished and label != baseline]
-        labels = _named("arm", options.arm, [*comparison.others, *lost])
+        unfinished = (run for run in comparison.left_out if not (comparison.tasks and run.is_pretraining))
+        lost = {run.tags[tags.ARM] for run in unfinished if tags.ARM in run.tags} - {*finished, baseline}
+        labels = _named("arm", options.arm, [*comparison.others, *sorted(lost)])
         return comparison, [Pair(label, label, baseline) for label in labels], []
     old = read(options.uri, [options.against], options.where)
     for side in (new, old):
