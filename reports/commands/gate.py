@@ -109,7 +109,7 @@ class Test:
         """
         metric, change = metrics.get(self.limit.metric), self.change
         title = tables.score_title(self.section) if self.limit.metric == HEADLINE else metric.name
-        told = {"task": self.section.task, "metric": metric.name, "title": title, "unit": metric.unit}
+        told = {"task": self.section.name, "metric": metric.name, "title": title, "unit": metric.unit}
         told |= {"direction": metric.direction.value, "allowed": self.limit.text}
         told |= {"outcome": self.outcome.value, "reason": self.reason}
         if change is None:

@@ -130,6 +130,20 @@ def test_a_cost_that_is_one_percent_higher_is_seen_in_one_run(log, capsys):
     assert (code, "counted, and more than 1% worse: sst2 dear model/flops_forward" in text) == (1, True)
 
 
+def test_one_task_under_two_conditions_is_two_tasks_of_the_frontier(tracking, typical, capsys):
+    """`low` is better under the second of them alone, `high` by as much under both."""
+    for arm, gains in {"base": (0.0, 0.0), "low": (0.0, 0.05), "high": (0.05, 0.05)}.items():
+        for condition, gain in enumerate(gains):
+            for seed, score in enumerate(BASE):
+                values = typical(score=score + gain + 0.0001 * (seed % 2)) | {"eval/examples": 1e6}
+                more = {"params": {"finetune.max_steps": str(condition)}, "fingerprint": f"{arm}{seed}{condition}"}
+                tracking.log(arm, seed, values, study="new", **more)
+    code, told = gate(capsys, *LEDGER, "--json", limits=LIMITS[:4])
+    assert code == 0
+    assert all(len({test["task"] for test in one["tests"]}) == 2 for one in told["candidates"])
+    assert gate(capsys, *LEDGER, limits=())[1].endswith("frontier, by measured means: new/high\n")
+
+
 def test_the_baseline_moves_when_the_user_says_so(two, log, capsys):
     limits = LIMITS[:4]
     assert gate(capsys, *LEDGER, limits=limits)[0] == 0
