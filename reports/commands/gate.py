@@ -157,7 +157,7 @@ def _test(comparison: Comparison, section: Section, row: Row, pair: Pair, limit:
     name = headline(section) if limit.metric == HEADLINE else limit.metric
     own, outcome, change = replace(limit, metric=name), Outcome.NOT_JUDGED, None
     reason = _unpaired(comparison, section, row, name)
-    if not reason and name == HEADLINE and (lost := comparison.diverged(row) & section.before.by_replicate.keys()):
+    if not reason and limit.metric == HEADLINE and (lost := comparison.diverged(row) & section.before.by_replicate.keys()):
         reason = f"diverged with {seeds_text(lost)}, which finished on the other side"
     if not reason and (change := section.single_change(row, name)):
         outcome, reason = judge(change, own)
@@ -193,7 +193,8 @@ def judge(change: Change, limit: Limit, level: float = LEVEL) -> tuple[Outcome, 
         is_above = _loss(change, limit) > _allowed(change, limit)
         return (Outcome.ABOVE, f"counted, and more than {limit.text} worse") if is_above else (Outcome.PASSED, "")
     if evidence is None:
-        return Outcome.NOT_JUDGED, "not launched side by side in one session; run both arms in one command"
+        apart = "not launched side by side in one session; run both arms in one command"
+        return Outcome.NOT_JUDGED, apart if limit.metric in TIMINGS else "predicted over another vocabulary or by another head"
     difference, margin = evidence.found, margin_of(limit.margin, change.baseline_mean, evidence.ratio)
     if reason := _untestable(evidence, limit, margin):
         return Outcome.NOT_JUDGED, reason

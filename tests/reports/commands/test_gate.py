@@ -151,14 +151,21 @@ def test_a_variant_may_be_named_new(log, capsys):
     assert (code, "worse: new dtype=bf16" in text, "failed: 1 of 2 tests" in text) == (1, True, True)
 
 
-def test_an_arm_that_diverged_with_some_seeds_is_not_judged_by_the_others(log, tracking, capsys):
+@pytest.mark.parametrize(("task", "metric"), [("sst2", "eval/score"), ("pretraining", "pretrain/masked_accuracy")])
+def test_an_arm_that_diverged_with_some_seeds_is_not_judged_by_the_others(tracking, capsys, task, metric):
+    def log(arm: str, scores: list[float]) -> None:
+        for seed, score in enumerate(scores):
+            tracking.log(arm, seed, {metric: score, "eval/examples": 1e6}, study="new", task=task)
+
     log("base", BEFORE)
     log("shaky", BEFORE[:3])
-    tracking.log("shaky", 3, {}, study="new", status="diverged")
+    tracking.log("shaky", 3, {}, study="new", task=task, status="diverged")
     limits = ("--study", "new", "--max-drop", "2points")
     code, text = gate(capsys, *limits)
-    assert (code, "diverged with seed 3, which finished on the other side: sst2 shaky eval/score" in text) == (1, True)
-    log("shaky", BEFORE)
+    assert code == 1
+    assert "diverged with seed 3" in text
+    assert f"which finished on the other side: {task} shaky {metric}" in " ".join(text.split())
+    log("shaky", [score + 0.001 * (-1) ** at for at, score in enumerate(BEFORE)])
     assert gate(capsys, *limits)[0] == 0
 
 
@@ -171,6 +178,17 @@ def test_an_arm_of_which_no_run_finished_fails(log, tracking, capsys):
     assert (code, "lost has no finished run of this task: sst2 lost eval/score" in text) == (1, True)
     assert gate(capsys, "--study", "new", "--max-drop", "2points", "--arm", "good")[0] == 0
     assert gate(capsys, "--study", "new", "--max-drop", "2points", "--arm", "lost")[0] == 1
+
+
+def test_masked_accuracies_over_two_vocabularies_are_not_compared(tracking, capsys):
+    for arm, kind in (("base", "wordpiece"), ("other", "bpe")):
+        for seed in range(3):
+            values, params = {"pretrain/masked_accuracy": 0.3 + 0.01 * seed}, {"tokenizer.kind": kind}
+            more = {"task": "pretraining", "lifted": '["tokenizer.kind"]', "params": params}
+            tracking.log(arm, seed, values, study="new", **more)
+    code, text = gate(capsys, "--study", "new", "--max-drop", "2points")
+    reason = "predicted over another vocabulary or by another head: pretraining other pretrain/masked_accuracy"
+    assert (code, reason in " ".join(text.split())) == (1, True)
 
 
 def test_one_arm_alone_has_nothing_to_be_judged_against(log, capsys):
