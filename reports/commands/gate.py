@@ -32,14 +32,17 @@ from reports.comparison.launches import judged_by
 from reports.comparison.section import HEADLINE, Row, Section, headline
 from reports.comparison.statistics import Change, Evidence, Verdict, margin_of
 from reports.errors import ReportError, unknown
-from reports.read import compare_with_any, read
+from reports.read import StudyRuns, compare_with_any, read
 from reports.reading.store import Run, oldest_first
 from reports.writing import tables
 
 UNSET = "not set"
 
-PREFIX = "new "
-"""Before the name of an arm of the study that is judged, where it meets the study that it is judged against."""
+PREFIX = "judged: "
+"""Before the name of an arm of the study that is judged, where it meets the study that it is judged against.
+
+No name of an arm begins so: in names of variants a space follows nothing but a setting.
+"""
 
 
 class Outcome(enum.Enum):
@@ -106,7 +109,7 @@ class Test:
         """
         metric, change = metrics.get(self.limit.metric), self.change
         title = tables.score_title(self.section) if self.limit.metric == HEADLINE else metric.name
-        told = {"task": self.section.task, "metric": metric.name, "title": title, "unit": metric.unit}
+        told = {"task": self.section.name, "metric": metric.name, "title": title, "unit": metric.unit}
         told |= {"direction": metric.direction.value, "allowed": self.limit.text}
         told |= {"outcome": self.outcome.value, "reason": self.reason}
         if change is None:
@@ -154,6 +157,8 @@ def _test(comparison: Comparison, section: Section, row: Row, pair: Pair, limit:
     name = headline(section) if limit.metric == HEADLINE else limit.metric
     own, outcome, change = replace(limit, metric=name), Outcome.NOT_JUDGED, None
     reason = _unpaired(comparison, section, row, name)
+    if not reason and limit.metric == HEADLINE and (lost := comparison.diverged(row) & section.before.by_replicate.keys()):
+        reason = f"diverged with {seeds_text(lost)}, which finished on the other side"
     if not reason and (change := section.single_change(row, name)):
         outcome, reason = judge(change, own)
     elif not reason:
@@ -188,7 +193,8 @@ def judge(change: Change, limit: Limit, level: float = LEVEL) -> tuple[Outcome, 
         is_above = _loss(change, limit) > _allowed(change, limit)
         return (Outcome.ABOVE, f"counted, and more than {limit.text} worse") if is_above else (Outcome.PASSED, "")
     if evidence is None:
-        return Outcome.NOT_JUDGED, "not launched side by side in one session; run both arms in one command"
+        apart = "not launched side by side in one session; run both arms in one command"
+        return Outcome.NOT_JUDGED, apart if limit.metric in TIMINGS else "predicted over another vocabulary or by another head"
     difference, margin = evidence.found, margin_of(limit.margin, change.baseline_mean, evidence.ratio)
     if reason := _untestable(evidence, limit, margin):
         return Outcome.NOT_JUDGED, reason
@@ -203,8 +209,12 @@ def judge(change: Change, limit: Limit, level: float = LEVEL) -> tuple[Outcome, 
 
 
 def _allowed(change: Change, limit: Limit) -> float:
-    """The margin in units of the metric."""
-    return margin_of(limit.margin, change.baseline_mean, False)
+    """The margin in units of the metric: a rate that is 5 % slower is 1/1.05 of what it was."""
+    evidence, before = change.evidence, change.baseline_mean
+    if evidence is None:
+        return margin_of(limit.margin, before, False)
+    worse = 1 if evidence.direction is Direction.LOWER else -1
+    return abs(evidence.in_units(worse * margin_of(limit.margin, before, evidence.ratio), before))
 
 
 def _loss(change: Change, limit: Limit) -> float:
@@ -303,7 +313,8 @@ def main(given: list[str]) -> int:
         print(overview(options.ledger))
         return 0
     limits = limits_of(options)
-    comparison, pairs, unknown_arms = _sides(options)
+    new = read(options.uri, [options.study], options.where)  # its reader keeps the predictions of an archive until the end
+    comparison, pairs, unknown_arms = _sides(new, options)
     if options.timing is None:
         limits = [replace(limit, metric=judged_by(limit.metric, comparison.has)) for limit in limits]
     judged = [(pair, of_arm) for pair in pairs if (of_arm := tests(comparison, [pair], limits))]
@@ -379,8 +390,10 @@ def parse(given: list[str]) -> argparse.Namespace:
     parser.add_argument("--looks", metavar="N", type=int, help="candidates of a new ledger, each with 1/N of the level")
     add_where(parser)
     options = parser.parse(given)
-    if options.study is None and options.ledger is None:
-        raise ReportError("gate needs --study NEW, or --ledger FILE to show; python -m reports gate --help lists the options")
+    if options.study is None and options != parser.parse(["--ledger", str(options.ledger)]):
+        raise ReportError(
+            "gate needs --study NEW, or --ledger FILE alone to show it; python -m reports gate --help lists the options"
+        )
     if options.ledger is None and (options.looks is not None or options.move_baseline):
         raise ReportError("--looks and --move-baseline are of a ledger; expected --ledger FILE")
     if options.looks is not None and options.looks < 1:
@@ -402,23 +415,25 @@ def limits_of(options: argparse.Namespace) -> list[Limit]:
     for option, (allowed, names) in given.items():
         if allowed is not None:
             points, match = option == "--max-drop", ALLOWED.fullmatch(allowed.strip())
-            if match is None or (match[2] != "%" and not points) or not float(match[1]):
-                or_points = " or 0.5points" if points else ""
-                raise ReportError(f"{option} {allowed!r}; expected a size above 0, such as 0.5%{or_points}")
-            margin = Margin(float(match[1]) / 100, relative=match[2] == "%")
+            size = float(match[1]) if match and (match[2] == "%" or points) else 0.0
+            if not 0 < size < (100 if points else math.inf):
+                usual = "a size above 0 and below 100, such as 0.5% or 0.5points" if points else "a size above 0, such as 0.5%"
+                raise ReportError(f"{option} {allowed!r}; expected {usual}")
+            margin = Margin(size / 100, relative=match[2] == "%")
             limits += [Limit(metric, margin, " ".join(allowed.split())) for metric in names]
     if not limits:
         raise ReportError(f"gate needs a limit; expected one of {', '.join(given)}")
     return limits
 
 
-def _sides(options: argparse.Namespace) -> tuple[Comparison, list[Pair], list[str]]:
+def _sides(new: StudyRuns, options: argparse.Namespace) -> tuple[Comparison, list[Pair], list[str]]:
     """The comparison of both sides, the pairs in it, and arms that have no counterpart."""
-    new = read(options.uri, [options.study], options.where)
     if options.against in (None, options.study):
         comparison = compare(new.study, new.runs, options.baseline, options.along, new.reader.output)
-        baseline = comparison.baseline
-        labels = _named("arm", options.arm, comparison.others)
+        baseline, finished = comparison.baseline, {run.tags[tags.ARM] for run in comparison.runs}
+        unfinished = (run for run in comparison.left_out if not (comparison.tasks and run.is_pretraining))
+        lost = {run.tags[tags.ARM] for run in unfinished if tags.ARM in run.tags} - {*finished, baseline}
+        labels = _named("arm", options.arm, [*comparison.others, *sorted(lost)])
         return comparison, [Pair(label, label, baseline) for label in labels], []
     old = read(options.uri, [options.against], options.where)
     for side in (new, old):
@@ -476,7 +491,8 @@ def text(candidates: list[dict], without: list[str], passing: set[str], options:
     failed = sum(test["outcome"] != Outcome.PASSED.value for _, test in tested)
     idle = [candidate["arm"] for candidate in candidates if candidate["verdict"] not in passing]
     if not tested:
-        result = "failed: nothing to judge: the two sides have no arm in common"
+        alone = options.against in (None, options.study)
+        result = f"failed: nothing to judge: {'the study has no other arm' if alone else 'the two sides have no arm in common'}"
     elif failed:
         result = f"failed: {failed} of {number}"
     else:

@@ -24,7 +24,9 @@ from harness.terminal import table, wrapped
 from reports.errors import ReportError
 from reports.writing import formats
 
-FIELDS = {"look", "looks", "arm", "study", "verdict", "level", "tests", "baseline", "key", "runs"}
+FIELDS = {"look": int | None, "looks": int | None, "arm": str, "study": str, "verdict": str, "level": float, "tests": list}
+FIELDS |= {"baseline": dict, "key": str, "runs": list}
+"""Of a line: name -> type."""
 PASSED = ("better", "same")
 
 
@@ -39,7 +41,10 @@ class Ledger:
     @classmethod
     @contextlib.contextmanager
     def locked(cls, path: Path, looks: int | None) -> Iterator["Ledger"]:
-        """The ledger, which no other process changes meanwhile; ReportError for another number of looks than it has."""
+        """The ledger, which no other process changes meanwhile; at the end, all that was added is on disk, or nothing.
+
+        ReportError for another number of looks than it has.
+        """
         if not path.parent.is_dir() or path.is_dir() or (path.exists() and not os.access(path, os.W_OK)):
             raise ReportError(f"--ledger {str(path)!r} cannot be written; expected a file in a folder that exists")
         with FileLock(f"{path}.lock"):
@@ -48,7 +53,11 @@ class Ledger:
                 raise ReportError(
                     f"--looks {looks}: {str(path)!r} was begun with {ledger.looks or 'no limit'}; expected a new ledger"
                 )
+            before = len(ledger.lines)
             yield cls(path, ledger.lines, ledger.looks if ledger.lines else looks)
+            if len(ledger.lines) > before:
+                with paths.replaced(path.resolve()) as temporary, temporary.open("w") as file:
+                    file.writelines(json.dumps(line, allow_nan=False) + "\n" for line in ledger.lines)
 
     @classmethod
     def read(cls, path: Path) -> "Ledger":
@@ -59,7 +68,7 @@ class Ledger:
                 lines.append(json.loads(line))
             except (ValueError, RecursionError):
                 lines.append(None)
-            if not isinstance(lines[-1], dict) or not lines[-1].keys() >= FIELDS:
+            if not _is_candidate(lines[-1]):
                 raise ReportError(f"--ledger {str(path)!r} line {number} is no candidate; expected lines that gate has written")
         return cls(path, lines, lines[-1]["looks"] if lines else None)
 
@@ -75,12 +84,14 @@ class Ledger:
 
     def place(self, runs: list[str]) -> tuple[int, float]:
         """Which candidate these runs are, and the level of this look at it; ReportError where none is left."""
-        earlier = [line["look"] for line in self.lines if line["look"] and set(line["runs"]) & set(runs)]
-        look = earlier[0] if earlier else self.spent + 1
+        earlier = (line["look"] for line in self.lines if line["look"] and set(line["runs"]) & set(runs))
+        look = next(earlier, self.spent + 1)
         if self.looks is not None and look > self.looks:
-            raise ReportError(f"all {self.looks} looks of {str(self.path)!r} are spent; expected a new ledger")
+            raise ReportError(
+                f"{str(self.path)!r} has {self.looks} looks, of which none is left; expected fewer arms (--arm) or a new ledger"
+            )
         part = 6 / (math.pi * look) ** 2 if self.looks is None else 1 / self.looks
-        return look, LEVEL * part / 2 ** (len(earlier) + 1)
+        return look, LEVEL * part / 2 ** (1 + sum(line["look"] == look for line in self.lines))
 
     def keep_baseline(self, baseline: dict[str, Any], moves: bool) -> None:
         """ReportError where no run of this baseline is one of the last candidate's, unless it `moves`."""
@@ -96,11 +107,9 @@ class Ledger:
         return next((line for line in self.lines if line["key"] == key and line["look"] is not None), None)
 
     def add(self, candidate: dict[str, Any], look: int | None) -> dict[str, Any]:
-        """The line of a candidate, after it is on disk, whole or not at all."""
+        """The line of a candidate."""
         line = {"time": datetime.now(UTC).isoformat(timespec="seconds"), "look": look, "looks": self.looks, **candidate}
         self.lines.append(line)
-        with paths.replaced(self.path.resolve()) as temporary, temporary.open("w") as file:
-            file.writelines(json.dumps(each, allow_nan=False) + "\n" for each in self.lines)
         return line
 
     def frontier(self) -> list[dict[str, Any]]:
@@ -110,6 +119,13 @@ class Ledger:
         points = [_gains(line) for line in passed]
         rivals = [*points, *(dict.fromkeys(point, 0.0) for point in points)]
         return [line for line, point in zip(passed, points, strict=True) if not any(_beats(one, point) for one in rivals)]
+
+
+def _is_candidate(line: object) -> bool:
+    """Whether a gate has written it."""
+    if not isinstance(line, dict) or not all(isinstance(line.get(name, ...), kind) for name, kind in FIELDS.items()):
+        return False
+    return line["baseline"].keys() >= {"name", "runs"}
 
 
 def _gains(line: dict[str, Any]) -> dict[tuple[str, str], float]:

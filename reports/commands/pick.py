@@ -11,8 +11,9 @@ from harness.terminal import table, wrapped
 from reports.commands import Parser, add_where
 from reports.comparison.compare import Comparison
 from reports.comparison.estimates import NO_BETTER, Estimate, estimate
+from reports.comparison.labels import seeds_text
 from reports.comparison.launches import judged_by
-from reports.comparison.section import RESULTS, Section, headline
+from reports.comparison.section import RESULTS, Row, Section, headline
 from reports.errors import ReportError, unknown
 from reports.read import compare_with_any, read
 from reports.writing import formats, tables
@@ -138,11 +139,21 @@ def _measured(comparison: Comparison, sections: list[Section], label: str, metri
 def _worst(comparison: Comparison, sections: list[Section], label: str, bound: Bound) -> Checked:
     """The bound where it is kept worst."""
     measured = _measured(comparison, sections, label, bound.metric) or sections[:1]
-    every = [Checked(bound, section, estimate(section, section.row_of(label), bound.metric)) for section in measured]
+    every = [
+        Checked(bound, section, _estimate(comparison, section, section.row_of(label), bound.metric)) for section in measured
+    ]
     return min(
         every,
         key=lambda checked: (WORST_FIRST.index(checked.fit), checked.found is not None and bound.margin(checked.found)),
     )
+
+
+def _estimate(comparison: Comparison, section: Section, row: Row, metric: str) -> Estimate | None:
+    """The estimate; of scores that some seeds did not reach, with a doubt."""
+    found, lost = estimate(section, row, metric), comparison.diverged(row)
+    if found is None or not lost or metrics.get(metric).unit != "score":
+        return found
+    return replace(found, doubt=f"diverged with {seeds_text(lost)}")
 
 
 SHORT = {
@@ -167,7 +178,7 @@ def main(given: list[str]) -> int:
     if comparison is None:
         raise ReportError(f"study {runs.study!r} has no finished run to pick from")
     if options.max_latency_ms is not None:
-        bounds = [replace(bound, metric=judged_by(bound.metric, comparison.has)) for bound in bounds]
+        bounds[0] = replace(bounds[0], metric=judged_by(bounds[0].metric, comparison.has))
     every = candidates(comparison, bounds)
     print(text(runs.study, every))
     return 0 if any(candidate.fit is Satisfies.YES for candidate in every) else 1

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from harness import arms, tags
-from harness.paired import grouped
+from harness.paired import Replicate, grouped
 from reports.comparison import cached_method, launches
 from reports.comparison import labels as naming
 from reports.comparison.labels import baseline_of, choose_baseline, replicate_order
@@ -49,6 +49,13 @@ class Comparison:
     def superseded(self) -> list[Run]:
         """Superseded runs of all sections."""
         return [run for section in self.sections for run in section.superseded]
+
+    def diverged(self, row: Row) -> set[Replicate]:
+        """Replicates of a row that diverged and did not finish: those that did are the lucky ones."""
+        same = {(run.task, run.tags[tags.ARM], run.tags[tags.CONDITIONS]) for run in row.runs}
+        runs = [run for run in self.left_out if run.status == "diverged"]
+        lost = {run.replicate for run in runs if (run.task, run.tags[tags.ARM], run.tags[tags.CONDITIONS]) in same}
+        return lost - row.by_replicate.keys()
 
     @functools.cached_property
     def selected(self) -> tuple[Section, ...]:

@@ -8,7 +8,7 @@ from harness import by_launch, metrics, paired
 from harness.metrics import HIGHEST_FLOOR, Compared
 from harness.paired import by_pretraining, of_differences
 from reports.comparison import launches
-from reports.comparison.section import EXAMPLES, Row, Section
+from reports.comparison.section import EXAMPLES, HEADLINE, Row, Section
 from reports.comparison.statistics import fewest_for
 from reports.reading.store import Run
 
@@ -44,22 +44,22 @@ def estimate(section: Section, row: Row, metric: str) -> Estimate | None:
         return Estimate(independent[0], (independent[0], independent[0]), len(independent))
     if declared.by_ratio and min(independent) > 0:
         return _of_ratio(section, row, metric, independent)
-    found, headline = of_differences(independent), section.headline if declared.unit == "score" else None
+    found, kind = of_differences(independent), section.kind_of(metric)
     items = [run.metrics[EXAMPLES] for run in row.runs if EXAMPLES in run.metrics]
     is_of_items = declared.unit == "score" and items
-    item = paired.item_error(found.mean, min(items), headline) if is_of_items else 0.0
+    item = paired.item_error(found.mean, min(items), kind) if is_of_items else 0.0
     interval = found.with_items(item).interval
     if interval and declared.unit in ("score", "share"):
-        low, high = paired.ends(headline)
+        low, high = paired.ends(kind)
         interval = max(low, interval[0]), min(high, interval[1])
     return Estimate(found.mean, interval, len(independent), _doubt(section, row, metric, len(independent)))
 
 
 def _doubt(section: Section, row: Row, metric: str, count: int) -> str:
-    fewest = fewest_for(metrics.get(metric))
-    if 1 < count < fewest:
+    declared = metrics.get(metric)
+    if 1 < count < (fewest := fewest_for(declared)):
         return f"{count} replicates carry no verdict; expected {fewest} or more"
-    return NO_BETTER if section.beats_constant(row, metric) is False else ""
+    return NO_BETTER if declared.unit == "score" and section.beats_constant(row, HEADLINE) is False else ""
 
 
 def _of_ratio(section: Section, row: Row, metric: str, values: Sequence[float]) -> Estimate:

@@ -176,7 +176,7 @@ def test_folder_that_cannot_be_written_is_refused(tracking, capsys):
         (["--format"], "argument --format: expected one argument; python -m reports --help lists the options"),
         (
             ["gate", "--max-drop", "1%"],
-            "gate needs --study NEW, or --ledger FILE to show; python -m reports gate --help lists the options",
+            "gate needs --study NEW, or --ledger FILE alone to show it; python -m reports gate --help lists the options",
         ),
         (["pick", "--max-parms", "3"], "unknown option '--max-parms' (did you mean '--max-params'?)"),
         (["compare"], "required: RUN_A, RUN_B"),

@@ -1,9 +1,15 @@
 """`python -m reports gate`: exit codes, both ways to name the sides, and what is printed."""
 
+import json
+from pathlib import Path
+
 import pytest
 
+import reports
 from harness.terminal import WIDTH
 from reports.__main__ import main
+from reports.comparison.compare import compare
+from reports.read import read
 
 BEFORE = [0.80, 0.81, 0.79, 0.805]
 
@@ -123,6 +129,88 @@ def test_a_lost_arm_fails(log, capsys):
     assert gate(capsys, "--study", "new", "--against", "old", "--max-drop", "1%", "--arm", "base")[0] == 0
 
 
+def test_an_archive_is_judged_by_its_predictions_as_its_report_is(capsys):
+    """Its runs err on the same items: without their predictions, the items alone would leave 3.5 points open."""
+    uri, study = str(Path(reports.__file__).parent / "examples" / "before_after"), "before_after"
+    code, text = gate(capsys, "--uri", uri, "--study", study, "--max-drop", "2points", "--arm", "factorized+mlm", "--json")
+    (test,) = json.loads(text)["candidates"][0]["tests"]
+    found = read(uri, [study])
+    (section,) = compare(study, found.runs, None, (), found.reader.output).tasks
+    change = section.single_change(section.row_of("factorized+mlm"), "eval/score")
+    assert (code, tuple(test["interval"])) == (0, change.evidence.found.interval_at(test["confidence"]))
+    assert section.errors_of_both("factorized+mlm").share_apart < 0.1
+
+
+def test_a_variant_may_be_named_new(log, capsys):
+    """Its arms with a setting were taken for arms of the study that is judged, and not judged."""
+    for study, loss in (("old", 0.0), ("new", 0.1)):
+        for arm, dtype in (("new", "fp32"), ("new dtype=bf16", "bf16")):
+            scores = [score - loss * (1 + 0.01 * at) * (dtype == "bf16") for at, score in enumerate(BEFORE)]
+            log(arm, scores, study, params={"hardware.dtype": dtype}, lifted='["hardware.dtype"]')
+    code, text = gate(capsys, "--study", "new", "--against", "old", "--max-drop", "2points")
+    assert (code, "worse: new dtype=bf16" in text, "failed: 1 of 2 tests" in text) == (1, True, True)
+
+
+@pytest.mark.parametrize(("task", "metric"), [("sst2", "eval/score"), ("pretraining", "pretrain/masked_accuracy")])
+def test_an_arm_that_diverged_with_some_seeds_is_not_judged_by_the_others(tracking, capsys, task, metric):
+    def log(arm: str, scores: list[float]) -> None:
+        for seed, score in enumerate(scores):
+            tracking.log(arm, seed, {metric: score, "eval/examples": 1e6}, study="new", task=task)
+
+    log("base", BEFORE)
+    log("shaky", BEFORE[:3])
+    tracking.log("shaky", 3, {}, study="new", task=task, status="diverged")
+    limits = ("--study", "new", "--max-drop", "2points")
+    code, text = gate(capsys, *limits)
+    assert code == 1
+    assert "diverged with seed 3" in text
+    assert f"which finished on the other side: {task} shaky {metric}" in " ".join(text.split())
+    log("shaky", [score + 0.001 * (-1) ** at for at, score in enumerate(BEFORE)])
+    assert gate(capsys, *limits)[0] == 0
+
+
+def test_an_arm_of_which_no_run_finished_fails(log, tracking, capsys):
+    for arm in ("base", "good"):
+        log(arm, BEFORE)
+    for seed in range(3):
+        tracking.log("lost", seed, {}, study="new", status="out of memory")
+    code, text = gate(capsys, "--study", "new", "--max-drop", "2points")
+    assert (code, "lost has no finished run of this task: sst2 lost eval/score" in text) == (1, True)
+    assert gate(capsys, "--study", "new", "--max-drop", "2points", "--arm", "good")[0] == 0
+    assert gate(capsys, "--study", "new", "--max-drop", "2points", "--arm", "lost")[0] == 1
+
+
+def test_masked_accuracies_over_two_vocabularies_are_not_compared(tracking, capsys):
+    for arm, kind in (("base", "wordpiece"), ("other", "bpe")):
+        for seed in range(3):
+            values, params = {"pretrain/masked_accuracy": 0.3 + 0.01 * seed}, {"tokenizer.kind": kind}
+            more = {"task": "pretraining", "lifted": '["tokenizer.kind"]', "params": params}
+            tracking.log(arm, seed, values, study="new", **more)
+    code, text = gate(capsys, "--study", "new", "--max-drop", "2points")
+    reason = "predicted over another vocabulary or by another head: pretraining other pretrain/masked_accuracy"
+    assert (code, reason in " ".join(text.split())) == (1, True)
+
+
+def test_one_arm_alone_has_nothing_to_be_judged_against(log, capsys):
+    log("base", BEFORE)
+    code, text = gate(capsys, "--study", "new", "--max-drop", "1%")
+    assert (code, text) == (1, "failed: nothing to judge: the study has no other arm\n")
+
+
+def test_the_margin_of_a_rate_is_that_of_its_test(tracking, capsys):
+    """5 % slower is a rate of 1/1.05: 4.8 % lower."""
+    tracking.log_timed("base", [10.0, 10.1, 9.9, 10.0])
+    tracking.log_timed("base", [10.1, 10.0, 10.0, 9.9], replicate="true")
+    tracking.log_timed("slow", [10.4, 10.5, 10.3, 10.4])
+    limits = ("--study", "before_after", "--max-slowdown", "5%", "--json", "--timing")
+    for timing in ("inference/tokens_per_s", "inference/latency_ms_p50"):
+        (test,) = json.loads(gate(capsys, *limits, timing)[1])["candidates"][0]["tests"]
+        sign = 1 if test["direction"] == "higher" else -1
+        loss = max(-sign * end for end in test["interval"])
+        assert (loss <= test["margin"]) == (test["outcome"] == "passed")
+        assert test["margin"] == pytest.approx(test["before"] * (0.05 if sign < 0 else 1 - 1 / 1.05))
+
+
 def test_two_studies_without_a_common_arm_fail(log, capsys):
     log("base", BEFORE, "old")
     log("other", BEFORE)
@@ -175,8 +263,11 @@ def test_memory_is_judged_by_seed(tracking, typical, capsys):
     ("arguments", "message"),
     [
         ([], "gate needs a limit; expected one of --max-drop, --max-slowdown, --max-memory"),
-        (["--max-drop", "0.5"], "--max-drop '0.5'; expected a size above 0, such as 0.5% or 0.5points"),
+        (["--max-drop", "0.5"], "--max-drop '0.5'; expected a size above 0 and below 100, such as 0.5% or 0.5points"),
         (["--max-drop", "0%"], "expected a size above 0"),
+        (["--max-drop", "100%"], "expected a size above 0 and below 100"),
+        (["--max-drop", "500points"], "expected a size above 0 and below 100"),
+        (["--max-slowdown", f"{'9' * 400}%"], "expected a size above 0"),
         (["--max-slowdown", "5points"], "--max-slowdown '5points'; expected a size above 0, such as 0.5%\n"),
         (["--max-drop", "1%", "--arm", "albrt"], "unknown arm 'albrt' (did you mean 'albert'?)"),
         (["--max-drop", "1%", "--baseline", "x"], "unknown baseline 'x'"),

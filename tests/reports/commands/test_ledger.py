@@ -130,6 +130,20 @@ def test_a_cost_that_is_one_percent_higher_is_seen_in_one_run(log, capsys):
     assert (code, "counted, and more than 1% worse: sst2 dear model/flops_forward" in text) == (1, True)
 
 
+def test_one_task_under_two_conditions_is_two_tasks_of_the_frontier(tracking, typical, capsys):
+    """`low` is better under the second of them alone, `high` by as much under both."""
+    for arm, gains in {"base": (0.0, 0.0), "low": (0.0, 0.05), "high": (0.05, 0.05)}.items():
+        for condition, gain in enumerate(gains):
+            for seed, score in enumerate(BASE):
+                values = typical(score=score + gain + 0.0001 * (seed % 2)) | {"eval/examples": 1e6}
+                more = {"params": {"finetune.max_steps": str(condition)}, "fingerprint": f"{arm}{seed}{condition}"}
+                tracking.log(arm, seed, values, study="new", **more)
+    code, told = gate(capsys, *LEDGER, "--json", limits=LIMITS[:4])
+    assert code == 0
+    assert all(len({test["task"] for test in one["tests"]}) == 2 for one in told["candidates"])
+    assert gate(capsys, *LEDGER, limits=())[1].endswith("frontier, by measured means: new/high\n")
+
+
 def test_the_baseline_moves_when_the_user_says_so(two, log, capsys):
     limits = LIMITS[:4]
     assert gate(capsys, *LEDGER, limits=limits)[0] == 0
@@ -166,7 +180,9 @@ def test_a_run_that_another_study_repeats_is_the_same_candidate(log, capsys):
         ([*LEDGER], '{"look": 1', "line 1 is no candidate"),
         ([*LEDGER], "\xff", "line 1 is no candidate"),
         ([*LEDGER, "--looks", "3"], "of 2", "--looks 3: 'loop.jsonl' was begun with 2; expected a new ledger"),
-        ([*LEDGER, "--arm", "good"], "of 2", "all 2 looks of 'loop.jsonl' are spent; expected a new ledger"),
+        ([*LEDGER, "--arm", "good"], "of 2", "'loop.jsonl' has 2 looks, of which none is left; expected fewer arms (--arm) or"),
+        ([*LEDGER], "bad look", "line 1 is no candidate"),
+        ([*LEDGER], "bad baseline", "line 1 is no candidate"),
     ],
 )
 def test_wrong_input_is_one_line_and_changes_no_ledger(two, capsys, arguments, content, message):
@@ -174,12 +190,31 @@ def test_wrong_input_is_one_line_and_changes_no_ledger(two, capsys, arguments, c
         gate(capsys, *LEDGER, "--looks", "2")
         line = lines()[0] | {"key": "", "look": 2, "runs": []}
         content = f"{json.dumps(line)}\n{json.dumps(line)}\n"
+    if content and content.startswith("bad"):
+        gate(capsys, *LEDGER)
+        content = json.dumps(lines()[0] | ({"look": "1"} if content == "bad look" else {"baseline": {}})) + "\n"
     if content:
         Path("loop.jsonl").write_text(content, encoding="latin-1")
     code, text = gate(capsys, *arguments)
     assert (code, text.count("\n")) == (2, 1)
     assert message in text
     assert not content or Path("loop.jsonl").read_text(encoding="latin-1") == content
+
+
+def test_arms_that_are_more_than_the_looks_left_spend_none(two, log, capsys):
+    log("other", [score + 0.2 for score in BASE], 0.5e9)
+    code, text = gate(capsys, *LEDGER, "--looks", "1")
+    assert (code, "has 1 looks, of which none is left; expected fewer arms (--arm)" in text) == (2, True)
+    assert not Path("loop.jsonl").exists()
+    assert gate(capsys, *LEDGER, "--looks", "1", "--arm", "other")[0] == 0
+
+
+@pytest.mark.parametrize("more", [("--max-drop", "1%"), ("--against", "old"), ("--json",), ("--looks", "3")])
+def test_a_ledger_is_shown_alone(two, capsys, more):
+    """A gate whose --study was forgotten showed it and passed."""
+    gate(capsys, *LEDGER)
+    code, text = gate(capsys, *LEDGER, *more, limits=())
+    assert (code, "gate needs --study NEW, or --ledger FILE alone to show it" in text) == (2, True)
 
 
 def test_a_full_disk_leaves_the_ledger_whole_and_nothing_beside_it(two, log, capsys, tmp_path):

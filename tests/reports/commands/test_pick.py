@@ -134,6 +134,35 @@ def test_two_seeds_and_a_constant_answer_fit_no_limit_for_certain(log, capsys):
     assert groups(pick(capsys, "--at-least", "eval/score=0.8")[1])["Does not fit"] == ["constant"]
 
 
+def test_the_headline_score_by_its_own_name_fits_no_more_than_as_the_score(tracking, typical, capsys):
+    for seed in range(3):
+        score = 0.51 + 0.001 * seed
+        tracking.log("constant", seed, typical(score=score) | {"eval/accuracy": score})
+    for name in ("eval/score", "eval/accuracy"):
+        code, text = pick(capsys, "--at-least", f"{name}=0.4")
+        assert (code, groups(text)) == (1, {"Unsure": ["constant"]})
+        assert "not shown to beat the constant answer" in text
+
+
+def test_a_limit_on_the_wall_clock_stays_one_beside_that_of_the_device(tracking, typical, capsys):
+    device = typical() | {"inference/latency_device_ms": 5.0}
+    tracking.log_timed("base", [9.0, 9.1, 9.05, 9.02], values=device)
+    text = pick(capsys, "--max-latency-ms", "10", "--at-most", "inference/latency_ms_p50=8")[1]
+    head = next(line for line in text.splitlines() if line.startswith("arm"))
+    assert (head.count("latency"), head.count("device time")) == (2, 1)
+
+
+def test_an_arm_that_diverged_with_a_seed_fits_no_score_for_certain(log, tracking, capsys):
+    log("shaky", 0.9)
+    limits = ("--at-least", "eval/score=0.8", "--max-params", "5e6")
+    assert groups(pick(capsys, *limits)[1]) == {"Fits": ["shaky"]}
+    tracking.log("shaky", 3, {}, status="diverged")
+    code, text = pick(capsys, *limits)
+    assert (code, groups(text)) == (1, {"Unsure": ["shaky"]})
+    assert "- shaky: score: diverged with seed 3 (sst2)" in text
+    assert groups(pick(capsys, "--max-params", "5e6")[1]) == {"Fits": ["shaky"]}
+
+
 def test_memory_is_in_mb_and_studies_are_joined(log, capsys):
     log("base", 0.9, study="A")
     log("small", 0.9, 2.0, study="B")

@@ -91,6 +91,18 @@ def test_levels_sum_to_that_of_one_test(looks: int | None):
     assert sum(each) <= LEVEL / 2 * (1 + 1e-9)
 
 
+@pytest.mark.parametrize("looks", [None, 3])
+def test_whatever_seeds_of_a_candidate_are_judged_levels_sum_to_that_of_one_test(looks: int | None):
+    """All of them, then twenty parts that have no seed in common; then two candidates, and both as one."""
+    seeds, lines, spent = [f"seed {seed}" for seed in range(60)], [], 0.0
+    parts = [seeds, *(seeds[first : first + 3] for first in range(0, 60, 3)), ["other"], ["other", seeds[0]]]
+    for runs in parts:
+        look, level = Ledger(Path(), lines, looks).place(runs)
+        lines.append({"look": look, "runs": runs})
+        spent += level
+    assert spent <= LEVEL
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("looks", [None, 20])
 def test_the_best_of_15_may_be_looked_at_again_and_again(looks: int | None):
