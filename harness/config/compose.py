@@ -39,9 +39,10 @@ from harness import arms
 from harness.config import command_line, mistakes, own_files
 from harness.config.choices import DataSource, TrainedOn, Until
 from harness.config.command_line import key_of, without
-from harness.config.resolve import from_node, has_task, refuse_misfit, refuse_unread_parts, unchecked
+from harness.config.resolve import from_node, has_task, refuse_misfit, unchecked
 from harness.config.schema import ModelConfig, RunConfig, flatten, to_dict
 from harness.config.sweep import Replicate, controls, jobs
+from harness.config.unread import refuse_unread_parts
 from harness.errors import InputError
 from harness.paths import conf_directory
 from harness.terminal import live_line
@@ -67,9 +68,10 @@ SETS_HYDRA = ("experiment", "hydra", "--config-dir", "--config-name", "--config-
 LOG = logging.getLogger(__name__)
 
 
-def main(arguments: list[str], run: Run, conclude: Run | None = None) -> int:
+def main(arguments: list[str], run: Run, conclude: Run | None = None, reads_as_runs: bool = True) -> int:
     """Composes every run that the command line names and passes them to `run`; returns its exit code.
 
+    Keys that none of the runs reads are refused where `run` reads no others.
     InputError for what cannot be composed. A launcher plug-in (joblib, submitit) calls `run` in its own processes, for one job
     after the other; `conclude` gets the runs of all its jobs here.
     """
@@ -98,7 +100,8 @@ def main(arguments: list[str], run: Run, conclude: Run | None = None) -> int:
             raise InputError(
                 f"arm={one.arm!r} names model={other} and model={one.model_name}: leave it out, or compare one model"
             )
-    refuse_unread_parts(runs, command.words)
+    if reads_as_runs:
+        refuse_unread_parts(runs, command.words)
     return run(runs)
 
 
