@@ -116,7 +116,7 @@ def _run(name: str, arguments: list[str]) -> int:
             command = importlib.import_module(module)
         return command.main(parsed, configs)
 
-    return compose.main(overrides, run)
+    return compose.main(overrides, run, reads_as_runs=parsed.reads_as_runs)
 
 
 def _help(topics: list[str]) -> int:

@@ -56,6 +56,9 @@ class Composed:
     groups: ClassVar[tuple[str, ...]] = ()
     """Groups and keys of a run that may be set; none: all of them."""
 
+    reads_as_runs: ClassVar[bool] = True
+    """Whether it reads the keys that a run would read, and no others, such as the corpus without a pretraining."""
+
     def __post_init__(self) -> None:
         """InputError for a choice without effect."""
         for choice in self.choices:

@@ -249,6 +249,8 @@ class Simulate(Setting):
 class Weights(Composed):
     """A command that reads weights, of a run of ours or from elsewhere."""
 
+    reads_as_runs: ClassVar[bool] = False
+
     run: str | None = word("RUN", None, RUN)
     checkpoint: str | None = key(None, "in place of RUN: a folder of weights, ours or published, or a name on the hub")
 
@@ -308,6 +310,8 @@ class Tokenizer(Composed):
     Everything else chooses text and training: task=sst2 data=local, or corpus=wikitext; tokenizer.vocab_size=4096. A tokenizer
     that exists is that of RUN, tokenizer.file=FILE or tokenizer.vocab_file=FILE.
     """
+
+    reads_as_runs: ClassVar[bool] = False
 
     run: str | None = word("RUN", None, f"{RUN}: its tokenizer")
     kinds: tuple[str, ...] | None = key(

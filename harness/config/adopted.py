@@ -69,11 +69,11 @@ def refuse_changes(config: RunConfig, checkpoint: Checkpoint, allowed: Iterable[
         )
     fixed = ("tokenizer", "tokenizer.", *(() if is_published else ("corpus", "corpus.", "recipe")))
     read = (*OF_TEXT, *(("tokenizer.lowercase",) if config.tokenizer.vocab_file else ())) if is_published else ()
-    for override in config.overrides:
-        key = key_of(override)
+    of_files = [(key, f"{key} of {name}") for name, keys in config.said_keys.items() if "=" not in name for key in keys]
+    for key, said in [*((key_of(override), override.lstrip("+")) for override in config.overrides), *of_files]:
         looks_away = key == "pretrain.neighbour_heads" and config.pretrain.neighbour_heads
         if looks_away or (within(key, fixed) and key not in read):
-            raise InputError(f"{override.lstrip('+')} has no effect: {where} has its own; leave it out")
+            raise InputError(f"{said} has no effect: {where} has its own; leave it out")
 
 
 def _differing_keys(config: RunConfig, shape: EncoderConfig) -> dict[str, list[str]]:

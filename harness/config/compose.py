@@ -7,6 +7,7 @@ import contextlib
 import copy
 import functools
 import io
+import itertools
 import logging
 import pickle
 import re
@@ -20,6 +21,7 @@ import hydra
 from hydra._internal import config_loader_impl
 from hydra.core.config_search_path import ConfigSearchPath
 from hydra.core.config_store import ConfigStore
+from hydra.core.default_element import ResultDefault
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.hydra_config import HydraConfig
 from hydra.core.override_parser.overrides_parser import OverridesParser
@@ -37,9 +39,10 @@ from harness import arms
 from harness.config import command_line, mistakes, own_files
 from harness.config.choices import DataSource, TrainedOn, Until
 from harness.config.command_line import key_of, without
-from harness.config.resolve import from_node, has_task, refuse_misfit, refuse_unread_parts, unchecked
+from harness.config.resolve import from_node, has_task, refuse_misfit, unchecked
 from harness.config.schema import ModelConfig, RunConfig, flatten, to_dict
 from harness.config.sweep import Replicate, controls, jobs
+from harness.config.unread import refuse_unread_parts
 from harness.errors import InputError
 from harness.paths import conf_directory
 from harness.terminal import live_line
@@ -65,9 +68,10 @@ SETS_HYDRA = ("experiment", "hydra", "--config-dir", "--config-name", "--config-
 LOG = logging.getLogger(__name__)
 
 
-def main(arguments: list[str], run: Run, conclude: Run | None = None) -> int:
+def main(arguments: list[str], run: Run, conclude: Run | None = None, reads_as_runs: bool = True) -> int:
     """Composes every run that the command line names and passes them to `run`; returns its exit code.
 
+    Keys that none of the runs reads are refused where `run` reads no others.
     InputError for what cannot be composed. A launcher plug-in (joblib, submitit) calls `run` in its own processes, for one job
     after the other; `conclude` gets the runs of all its jobs here.
     """
@@ -96,7 +100,8 @@ def main(arguments: list[str], run: Run, conclude: Run | None = None) -> int:
             raise InputError(
                 f"arm={one.arm!r} names model={other} and model={one.model_name}: leave it out, or compare one model"
             )
-    refuse_unread_parts(runs, command.words)
+    if reads_as_runs:
+        refuse_unread_parts(runs, command.words)
     return run(runs)
 
 
@@ -167,6 +172,11 @@ class Source:
             tuple(override.input_line for override in settings),
         )
 
+    @property
+    def is_shipped(self) -> bool:
+        """Whether the primary config is none of the user's."""
+        return (self.folder, self.name) == (Source.folder, Source.name)
+
     @contextlib.contextmanager
     def opened(self) -> Iterator[None]:
         """Makes Hydra ready to compose from here."""
@@ -182,14 +192,22 @@ class Source:
 
     def compose(self, overrides: Iterable[str]) -> tuple[DictConfig, DictConfig]:
         """The composed config, and beside it that of Hydra; InputError for one that names code or a folder."""
-        words = (word for override in overrides for word in _phases(override))
-        node = hydra.compose(self.name, [*self.settings, *words], return_hydra_config=True)
+        node = hydra.compose(self.name, self.words(overrides), return_hydra_config=True)
         own_files.refuse_foreign_code(node)
         HydraConfig.instance().set_config(node)  # for `${hydra:...}`
         of_hydra = node.hydra
         with open_dict(node):
             del node["hydra"]
         return node, of_hydra
+
+    def words(self, overrides: Iterable[str]) -> list[str]:
+        """The overrides as Hydra takes them, after the settings of Hydra itself."""
+        return [*self.settings, *(word for override in overrides for word in _phases(override))]
+
+    def entries(self, overrides: Iterable[str]) -> list[ResultDefault]:
+        """The files of a composition with the section that each one sets."""
+        loader = GlobalHydra.instance().config_loader()
+        return loader.compute_defaults_list(self.name, self.words(overrides), RunMode.RUN).defaults
 
     def names(self, group: str) -> list[str]:
         """The choices of a group, for `glob(...)`."""
@@ -413,15 +431,41 @@ def runs_of(source: Source, overrides: tuple[str, ...], swept: list[str]) -> tup
     for own in of_members or [overrides]:
         node, of_hydra = source.compose(own) if of_members else composed
         follows = OmegaConf.select(node, "pretrain.seed") is None
-        run = named(from_node(_beside_weights(node, overrides)), source, of_hydra, overrides, swept)
+        said = keys_of_files(source, of_hydra, own)
+        run = named(from_node(_beside_weights(node, overrides, said)), source, of_hydra, overrides, swept, said)
         runs.append(replace(run, overrides=overrides_to_reproduce(own)))
     return runs, follows
 
 
-def _beside_weights(node: DictConfig, overrides: Sequence[str]) -> DictConfig:
+def keys_of_files(source: Source, of_hydra: DictConfig, overrides: Iterable[str]) -> dict[str, list[str]]:
+    """Name of an experiment, or of another file of the user -> keys and groups that it sets for the whole config or the model.
+
+    They are meant as typed ones are; what a model or an enhancement sets, its name says.
+    """
+    if source.is_shipped and source.own_folder is None and "experiment" not in of_hydra.runtime.choices:
+        return {}
+    folders = [Path(one.path) for one in of_hydra.runtime.config_sources if one.schema == "file"]
+    keys = {}
+    for entry in source.entries(overrides):
+        name, section = entry.config_path, entry.package
+        if section not in ("", "model") or name.partition("/")[0] in ("model", "enhancement", "scale"):
+            continue
+        file = next((file for folder in folders if (file := folder / f"{name}.yaml").is_file()), None)
+        is_named = name.startswith("experiment/") or (entry.primary and not source.is_shipped)
+        if file is None or (file.is_relative_to(conf_directory()) and not is_named):
+            continue
+        values = OmegaConf.to_container(OmegaConf.load(file), resolve=False)
+        values.pop("hydra", None)
+        choices = [key for one in values.pop("defaults", []) if isinstance(one, dict) for key in one]
+        keys[name] = [key.removeprefix("override").strip(" /") for key in choices if key.startswith("override ")]
+        keys[name] += flatten(values, f"{section}." if section else "")
+    return keys
+
+
+def _beside_weights(node: DictConfig, overrides: Sequence[str], said: dict[str, list[str]]) -> DictConfig:
     """The node; beside weights, whose sizes are read later, those of the default scale refuse no heads and no groups."""
     weights = (OmegaConf.select(node, key) for key in ("model.init_from", "pretrain.checkpoint"))
-    typed = {*map(key_of, overrides)}
+    typed = {*map(key_of, overrides), *itertools.chain(*said.values())}
     heads, groups = (OmegaConf.select(node, f"model.{key}") for key in ("num_attention_heads", "num_hidden_groups"))
     sizes = {"hidden_size": 64 * heads if "model.num_attention_heads" in typed else None}
     sizes |= {"num_hidden_layers": 2 * groups if groups and "model.num_hidden_groups" in typed else None}
@@ -449,12 +493,19 @@ def overrides_to_reproduce(overrides: Iterable[str]) -> list[str]:
     return without(overrides, (*arms.SEEDS, "rerun", "sweep.", "tracking."))
 
 
-def named(config: RunConfig, source: Source, of_hydra: DictConfig, overrides: Sequence[str], swept: list[str]) -> RunConfig:
+def named(
+    config: RunConfig,
+    source: Source,
+    of_hydra: DictConfig,
+    overrides: Sequence[str],
+    swept: list[str],
+    files: dict[str, list[str]],
+) -> RunConfig:
     """The run with the name of its arm, the choices behind it, and the same model at BERT-base dimensions."""
     choices = dict(of_hydra.runtime.choices)
     mistakes.refuse_merged(choices, overrides)
     weights = config.model.init_from
-    keys = [*map(key_of, overrides)]
+    keys = [*dict.fromkeys([*map(key_of, overrides), *itertools.chain(*files.values())])]
     model_keys = [key.removeprefix("model.") for key in keys if key.startswith("model.")]
     refuse_misfit(config, choices.get("recipe"), keys, swept)
     if config.data.root is not None and config.data.source is DataSource.hub:
@@ -493,7 +544,7 @@ def named(config: RunConfig, source: Source, of_hydra: DictConfig, overrides: Se
         swept=swept,
         overrides=overrides_to_reproduce(overrides),
         model_keys=model_keys,
-        said_keys=said,
+        said_keys=said | files,
         model_name=choices["model"],
         scale_name=choices["scale"],
         published=published_model(source, overrides),

@@ -2,11 +2,10 @@
 
 import functools
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, fields, is_dataclass, replace
 from operator import attrgetter
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from omegaconf import Container, DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
@@ -373,9 +372,6 @@ def _differs(config: FinetuneConfig, key: str) -> bool:
 
 
 WITH_MOMENTUM = (Optimizer.sgd, Optimizer.rmsprop, Optimizer.muon)
-WITHOUT_BETAS = (*WITH_MOMENTUM[:2], Optimizer.adagrad, Optimizer.adadelta, Optimizer.adafactor)
-WITHOUT_EPS = (Optimizer.sgd, Optimizer.adafactor)
-"""Optimizers that read `momentum`, and that do not read `adam_betas` and `adam_eps`."""
 
 
 def _refuse_impossible_training(config: RunConfig) -> None:
@@ -640,45 +636,3 @@ def note_on_scale(config: RunConfig) -> str | None:
         f"pretrain.learning_rate={stated.learning_rate:g} and initial values of {stated.initializer_range:g} (recipe=small) "
         f"{tried}, here L{shape.depth} H{shape.hidden_size}: larger models may need lower ones; set them, or take recipe=bert"
     )
-
-
-class Part(NamedTuple):
-    """When a run reads a part of the config, what to say where none does, and the choice that makes it read."""
-
-    is_read: Callable[[RunConfig], bool]
-    why: str
-    choice: str
-
-
-PARTS = {
-    "pretrain": Part(lambda run: run.pretrain.objective is not ObjectiveName.none, "pretrains", "pretrain=mlm"),
-    "pretrain.shares": Part(lambda run: bool(run.pretrain.phases), "has phases", "pretrain=[clm,mlm]"),
-    "finetune.epochs": Part(lambda run: run.finetune.seconds is None, "trains by epochs", "finetune.seconds=null"),
-    "finetune.adam_betas": Part(
-        lambda run: run.finetune.optimizer not in WITHOUT_BETAS, "reads it", "finetune.optimizer=adamw"
-    ),
-    "finetune.adam_eps": Part(lambda run: run.finetune.optimizer not in WITHOUT_EPS, "reads it", "finetune.optimizer=adamw"),
-    "pretrain.adam_betas": Part(
-        lambda run: run.pretrain.optimizer not in WITHOUT_BETAS, "reads it", "pretrain.optimizer=adamw"
-    ),
-    "pretrain.adam_eps": Part(lambda run: run.pretrain.optimizer not in WITHOUT_EPS, "reads it", "pretrain.optimizer=adamw"),
-    "match": Part(lambda run: run.match.cost is not MatchOn.none, "is resized", "match=params"),
-    "search": Part(lambda run: bool(run.search.space), "searches for settings", "search=rate"),
-}
-
-READ_WITHOUT = ("pretrain.checkpoint", "pretrain.at")
-"""Keys that say where finished weights are."""
-
-
-def refuse_unread_parts(runs: list[RunConfig], overrides: list[str]) -> None:
-    """InputError for a typed key of a part that none of the runs reads."""
-    for override in overrides:
-        key, weights = command_line.key_of(override), runs[0].pretrain.checkpoint
-        parts = [PARTS[name] for name in (key.partition(".")[0], key) if name in PARTS]
-        part = next((part for part in parts if not any(part.is_read(run) for run in runs)), None)
-        if "." not in key or part is None or key in READ_WITHOUT:
-            continue
-        reason = f"no run of this command {part.why}: add {part.choice}"
-        if part is PARTS["pretrain"] and weights is not None:
-            reason = f"the pretraining is that of pretrain.from={weights}: name a pretraining with that setting"
-        raise InputError(f"{override.lstrip('+')} has no effect, because {reason}, or leave it out")

@@ -436,7 +436,9 @@ class RunConfig:
     tuned: dict[str, str] = field(default_factory=dict)  # what `search` found: chosen settings, scores of its trials
     overrides: list[str] = field(default_factory=list)  # what the command line says of the run, without seeds
     model_keys: list[str] = field(default_factory=list)  # keys of the model that the command sets, without `model.`
-    said_keys: dict[str, list[str]] = field(default_factory=dict)  # group=choice: keys of the model that its file sets
+    said_keys: dict[str, list[str]] = field(
+        default_factory=dict
+    )  # group=choice: keys of the model that its file sets; experiment/NAME: all that this file sets
     model_name: str = ""
     scale_name: str = ""
     enhancements: dict[str, bool] = field(default_factory=dict)

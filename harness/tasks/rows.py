@@ -120,6 +120,8 @@ def _generated(task: TaskConfig, split: str) -> Loaded:
     source = {"train": "train", "tune": "train", "validation": "validation"}.get(split)
     if source is None:
         raise InputError(f"task {task.name!r} has no split {split!r}: a generated task has train, tune and validation")
+    if task.grammar:
+        families.refuse_cut(task.grammar, task.max_length)
     rows = families.generate(task.grammar, source) if task.grammar else paradigms.generate(task.pairs, source)
     columns = {column: [row[column] for row in rows] for column in rows[0]}
     return Loaded(columns, None, f"task {task.name!r}, {split}")

@@ -104,6 +104,7 @@ class Family:
     steps: int | None = None  # optimiser steps in which `base` solved the task of `conf/task/` at scale tiny
     relayed_steps: int | None = None  # those of `windowed`, where information must pass through several layers
     words: Sequence[str] = tuple(WORDS)  # of which a vocabulary is trained
+    lengthened_by: str = "rule"  # key of the grammar that says how far away the deciding words are
 
     def refuse(self, config: GrammarConfig) -> None:
         """InputError for a difficulty that cannot be generated."""
@@ -174,6 +175,7 @@ class AtDistance(Family):
     """
 
     steps = 64
+    lengthened_by = "distance"
     ONE_GATE = 0.75
     """Best accuracy from one gate: both are open in half of the rows, each one alone in a quarter."""
 
@@ -259,6 +261,8 @@ class Induction(Family):
     occurrence of the key and copy the token after it, which takes two attention layers.
     """
 
+    lengthened_by = "pairs"
+
     def refuse(self, config: GrammarConfig) -> None:
         if config.pairs % 2:
             raise InputError(
@@ -292,6 +296,8 @@ class Brackets(Family):
     """
 
     steps = 500
+    MOST_DRAWS = 10_000
+    """Random patterns for one row, after which the depth counts as too rare."""
 
     def refuse(self, config: GrammarConfig) -> None:
         if config.depth > config.pairs:
@@ -317,7 +323,7 @@ class Brackets(Family):
 
     def _pattern(self, rng: random.Random, config: GrammarConfig) -> list[bool]:
         """A balanced sequence of opening (True) and closing brackets, nested exactly `depth` deep."""
-        while True:
+        for _ in range(self.MOST_DRAWS):
             pattern, heights = [], [0]
             for left in range(2 * config.pairs, 0, -1):
                 height = heights[-1]
@@ -326,6 +332,8 @@ class Brackets(Family):
                 heights.append(height + (1 if pattern[-1] else -1))
             if max(heights) == config.depth:
                 return pattern
+        depth, pairs = f"task.grammar.depth={config.depth}", f"task.grammar.pairs={config.pairs}"
+        raise InputError(f"{depth} is too rare with {pairs}: expected less depth, or many more pairs")
 
     def theory(self, config: GrammarConfig) -> Theory:
         """A single bracket says nothing about the label; all 2 * `pairs` of them are needed."""
@@ -339,6 +347,8 @@ class Needle(Family):
     Full attention reaches it from the pooled token in one layer. A weighted count of words contains it too, but as one word in
     `length`; theory does not say whether that is learned.
     """
+
+    lengthened_by = "length"
 
     def make(self, rng: random.Random, config: GrammarConfig) -> Row:
         label = rng.randint(0, 1)
@@ -420,6 +430,18 @@ def generate(config: GrammarConfig, split: str) -> list[Row]:
     make = family.make_held_out if split == "validation" else family.make
     rng = random.Random(derive(config.seed, config.rule.value, split))
     return [{"idx": index, **make(rng, config)} for index in range(count)]
+
+
+def refuse_cut(config: GrammarConfig, max_length: int) -> None:
+    """InputError where texts of so many tokens end before what decides their label, in every row."""
+    needed = theory_of(config).to_first.least + 2  # [CLS] and [SEP]
+    if needed > max_length:
+        key = FAMILIES[config.rule].lengthened_by
+        value = getattr(config, key)
+        raise InputError(
+            f"task.grammar.{key}={getattr(value, 'value', value)} needs {needed} tokens to hold what decides a label, "
+            f"task.max_length={max_length} is less: expected task.max_length={needed} at least"
+        )
 
 
 def theory_of(config: GrammarConfig) -> Theory:

@@ -134,6 +134,7 @@ TYPED = [
     (["task=sst2", "task.grammar.x.y=3"], ["task.grammar.x.y=3"]),
     (["task=glue", "task.grammar.train_examples=3"], ["task.grammar.train_examples=3", "task.grammar is null"]),
     (["task=distance", "task.grammar.distance=1"], ["task.grammar.distance=1", "at least 2"]),
+    (["task=distance", "task.grammar.distance=500"], ["task.grammar.distance=500 needs 503 tokens", "task.max_length=64"]),
     (["task=bag", "task.grammar.train_examples=1"], ["task.grammar.train_examples=1", "at least 2"]),
     (["-m", "model=base,nope"], ["unknown model 'nope'", MODELS]),
     (["-m", "task=bag,order", "seed=1,x"], ["harness: seed=x must be a whole number\n"]),

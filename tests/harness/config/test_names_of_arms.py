@@ -1,6 +1,7 @@
 """A name is a promise: an arm is built as its name says, from whatever it starts, or refused by name."""
 
 from dataclasses import fields
+from pathlib import Path
 
 import pytest
 import torch
@@ -125,6 +126,67 @@ def test_a_variant_that_a_file_of_the_user_chooses_is_in_the_name_of_the_changed
     (run,) = compose(*given)
     config = resolve(run, start.read(run))
     assert (config.label, config.model.attention_window) == ("small-bert+windowed", 8)
+
+
+HEAD, VOCABULARY = "model: {pooling: mean, num_attention_heads: 1}\n", "tokenizer: {vocab_size: 300}\n"
+IN_FILES = {
+    "experiment/mine": ["+experiment=mine"],
+    "experiment/within": ["+experiment=outer"],
+    "recipe/mine": ["recipe=mine"],
+    "primary": ["--config-name", "primary"],
+}
+"""A file of the user -> how a command reads it."""
+
+
+def files_of_the_user(folder: Path, file: str, text: str) -> list[str]:
+    """The file, with what reads it, below a folder; the options that search there."""
+    beginning = "defaults:\n  - config\n  - _self_\n" if file == "primary" else "# @package _global_\n"
+    outer = "# @package _global_\ndefaults:\n  - within\n"
+    for name, written in {file: beginning + text, "experiment/outer": outer}.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / f"{name}.yaml").write_text(written)
+    return ["--config-dir", str(folder)]
+
+
+@pytest.mark.parametrize("file", IN_FILES)
+def test_keys_of_a_file_of_the_user_change_weights_as_typed_ones_do(compose, published, tmp_path, file):
+    given = [*files_of_the_user(tmp_path, file, HEAD), *IN_FILES[file], "task=bag", f"model.init_from={published}"]
+    (run,) = compose(*given)
+    config = resolve(run, start.read(run))
+    head = {"pooling": "mean", "num_attention_heads": 1, "hidden_size": 128}
+    assert values_of(config.model, head) == head
+    (typed,) = compose(*given, "model.pooling=cls")
+    assert values_of(resolve(typed, start.read(typed)).model, ["pooling"]) == {"pooling": "cls"}
+
+
+def test_keys_that_an_experiment_sweeps_change_weights(compose, published, tmp_path):
+    swept = "hydra:\n  mode: MULTIRUN\n  sweeper: {params: {model.pooling: 'mean,last'}}\n"
+    given = files_of_the_user(tmp_path, "experiment/mine", swept)
+    chosen = ["+experiment=mine", "task=bag", f"model.init_from={published}"]
+    runs = [resolve(run, start.read(run)) for run in compose(*given, *chosen)]
+    assert [(run.label, run.model.pooling.value) for run in runs] == [
+        ("small-bert pooling=mean", "mean"),
+        ("small-bert pooling=last", "last"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "key"),
+    [(VOCABULARY, "tokenizer.vocab_size"), ("defaults:\n  - override /tokenizer: bpe\n", "tokenizer")],
+)
+def test_keys_of_an_experiment_that_weights_have_already_are_refused(compose, published, tmp_path, text, key):
+    given = files_of_the_user(tmp_path, "experiment/mine", text)
+    (run,) = compose(*given, "+experiment=mine", "task=bag", f"model.init_from={published}")
+    with pytest.raises(InputError) as error:
+        start.read(run)
+    line = f"{key} of experiment/mine has no effect: model.init_from={published} has its own; leave it out"
+    assert str(error.value) == line
+
+
+def test_a_key_of_an_experiment_that_nothing_reads_is_refused(compose, tmp_path):
+    given = files_of_the_user(tmp_path, "experiment/mine", "model: {rotary_theta: 500}\n")
+    with pytest.raises(InputError, match=r"model\.rotary_theta=500.* is read by nothing in this model: it needs"):
+        compose(*given, "+experiment=mine", "task=bag")
 
 
 def test_a_variant_that_is_weights_names_the_arm_and_its_changes(compose, published, tmp_path):

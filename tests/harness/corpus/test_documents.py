@@ -235,12 +235,17 @@ def test_the_hub_out_of_reach_asks_for_a_folder(table):
 
 def test_real_documents_are_whole_articles(compose, shared_data):
     """Of WikiText each document begins with its title, of the other corpus none is in both parts."""
-    (config,) = compose("corpus=wikitext", "data=local", f"data.root={shared_data}", "task=bag")
+    (config,) = compose("corpus=wikitext", "data=local", f"data.root={shared_data}", "task=bag", "pretrain=mlm")
     articles = list(documents(config, "validation"))
     assert len(articles) == 60
     assert all(text.startswith("= ") and not text.startswith("= =") for text in articles)
     (config,) = compose(
-        "corpus=books_and_wikipedia", "data=local", f"data.root={shared_data}", "task=bag", "corpus.train_documents=2"
+        "corpus=books_and_wikipedia",
+        "data=local",
+        f"data.root={shared_data}",
+        "task=bag",
+        "corpus.train_documents=2",
+        "pretrain=mlm",
     )
     assert [len(text.splitlines()) > 500 for text in documents(config, "train")] == [True, True]
     assert sum(1 for _ in documents(config, "validation")) == 53

@@ -227,7 +227,7 @@ def test_what_one_command_sweeps_is_lifted_with_what_follows_and_measuring_is_no
     [
         ("hardware.dtype=fp32,bf16", ["base", "base dtype=bf16"]),
         ("finetune.learning_rate=1e-4,3e-4", ["base learning_rate=0.0001", "base"]),
-        ("corpus=builtin,wikitext", ["base", "base corpus=wikitext"]),
+        ("pretrain=mlm corpus=builtin,wikitext", ["base+mlm", "base+mlm corpus=wikitext"]),
         ("scale=mini,tiny", ["base", "base scale=tiny"]),
         ("model.attention_window=null,8", ["base", "base attention_window=8"]),
         ("tokenizer.vocab_size=4096,8192", ["base vocab_size=4096", "base"]),
@@ -237,7 +237,7 @@ def test_what_one_command_sweeps_is_lifted_with_what_follows_and_measuring_is_no
     ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_swept_key_is_part_of_the_name_where_it_changes_something(compose, sweep, labels):
-    assert [one.label for one in compose("-m", "task=bag", sweep)] == labels
+    assert [one.label for one in compose("-m", "task=bag", *sweep.split())] == labels
 
 
 @pytest.mark.long

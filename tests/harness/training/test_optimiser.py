@@ -1,6 +1,5 @@
 """Sparse gradients of large tables, clipping, and the step: equal to torch's own with dense gradients."""
 
-import inspect
 from dataclasses import replace
 
 import pytest
@@ -9,7 +8,6 @@ from torch import nn
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 from harness.config.choices import Optimizer
-from harness.config.resolve import WITHOUT_BETAS, WITHOUT_EPS
 from harness.config.schema import FinetuneConfig, OptimiserConfig
 from harness.training import resume
 from harness.training.loop import Position
@@ -145,12 +143,6 @@ def test_averages_are_those_of_torchs_averaged_model_and_are_resumed_and_counted
         assert all(torch.equal(p, reference.module.get_parameter(name)) for name, p in one.named_parameters())
         kept.swap_averages()
         assert all(torch.equal(p, plain.get_parameter(name)) for name, p in one.named_parameters())
-
-
-def test_keys_that_are_refused_are_those_that_torch_does_not_read():
-    for name, without in {"betas": WITHOUT_BETAS, "eps": WITHOUT_EPS}.items():
-        reads = {kind for kind in Optimizer if name in inspect.signature(KINDS[kind.value]).parameters}
-        assert {*Optimizer} - {*without} == reads - {Optimizer.adafactor}  # whose eps are other bounds
 
 
 def test_muon_has_the_matrices_of_layers_and_adamw_the_rest():

@@ -14,6 +14,7 @@ from harness import paths
 from harness.config.choices import Rule
 from harness.config.schema import GrammarConfig, RunConfig, TokenizerConfig
 from harness.data import tokenizer
+from harness.errors import InputError
 from harness.tasks import prepared
 from harness.tasks.rows import load_table
 from harness.tasks.synthetic.families import (
@@ -27,6 +28,7 @@ from harness.tasks.synthetic.families import (
     WORDS,
     WordSense,
     generate,
+    refuse_cut,
     theory_of,
 )
 
@@ -216,3 +218,29 @@ def test_full_attention_solves_distance_and_a_window_that_does_not_reach_cannot(
 
     assert accuracy("base") > 0.95
     assert accuracy("windowed") <= 0.80
+
+
+@pytest.mark.parametrize("rule", Rule)
+def test_a_text_that_ends_before_what_decides_is_refused(rule):
+    """With one word less than it takes, each row ends before its farthest deciding word; with all of them some row does not."""
+    grammar = GrammarConfig(rule=rule)
+    needed = theory_of(grammar).to_first.least + 2
+    refuse_cut(grammar, needed)
+    with pytest.raises(InputError, match=f"needs {needed} tokens .* expected task.max_length={needed} at least"):
+        refuse_cut(grammar, needed - 1)
+
+
+def test_gates_need_a_text_that_holds_both():
+    needed = theory_of(grammar := GrammarConfig(rule=Rule.distance, distance=500)).to_first.least
+    words = [row["sentence"].split() for row in generate(grammar, "validation")]
+    assert all({*OPEN, *SHUT} & {*row[1:needed]} for row in words)
+    assert not any({*OPEN, *SHUT} & {*row[1 : needed - 1]} for row in words)
+    line = "task.grammar.distance=500 needs 503 tokens to hold what decides a label, task.max_length=64 is less: expected "
+    with pytest.raises(InputError, match=f"^{line}task.max_length=503 at least$"):
+        refuse_cut(grammar, 64)
+
+
+def test_a_depth_that_hardly_any_pattern_has_is_refused():
+    assert len(rows(Rule.brackets, pairs=6, depth=6, train_examples=3)) == 3
+    with pytest.raises(InputError, match=r"^task.grammar.depth=30 is too rare with task.grammar.pairs=30: expected less depth"):
+        rows(Rule.brackets, pairs=30, depth=30)
