@@ -32,7 +32,7 @@ def compose(*arguments: str) -> list:
         (["match.to=albert"], "no run of this command is resized: add match=params"),
         (
             ["-m", "finetune.optimizer=sgd,adafactor", "finetune.adam_eps=1e-6,1e-8"],
-            "finetune.adam_eps=1e-6,1e-8 has no effect, because .* has an optimizer with adam_eps: add finetune.optimizer=adamw",
+            "finetune.adam_eps=1e-6,1e-8 has no effect.* has an optimizer with adam_eps: add finetune.optimizer=adamw",
         ),
         (["pretrain=mlm", "pretrain.optimizer=sgd", "pretrain.adam_betas=[0.9,0.98]"], "add pretrain.optimizer=adamw"),
         (["pretrain.adam_betas=[0.9,0.98]"], "no run of this command pretrains: add pretrain=mlm"),

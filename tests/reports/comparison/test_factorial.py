@@ -145,7 +145,7 @@ def test_a_change_alone_has_the_verdict_of_its_arm(section_of):
 
 
 def test_effects_count_the_looks_at_which_the_study_could_have_ended(timed):
-    """Else a change alone would be called better where the table of arms says that it is not resolved."""
+    """Else one of twenty commands that end by what they see would be too many."""
 
     def effects_of(metric, **looks):
         rng, runs = np.random.default_rng(0), []
@@ -156,7 +156,7 @@ def test_effects_count_the_looks_at_which_the_study_could_have_ended(timed):
                 values = {"eval/score": 0.7 + 0.05 * len(arm) + rng.normal(0, 0.01)}
                 runs.append(timed("~".join(["base", *arm]), times, seed, values, params=settings, **looks))
         found = factorial.design(compare("s", runs).sections[0])
-        return effect_of(found, "alone", label("a"), metric)
+        return effect_of(found, "main effect", label("a"), metric)
 
     for metric, name, share in (
         ("inference/latency_ms_p50", tags.LOOKS, by_launch.independent(5)),
