@@ -215,10 +215,7 @@ PARTS = (
         "corpus=files",
     ),
     Part(
-        tuple(
-            f"corpus.{key}"
-            for key in ("hub", "folder", "subset", "train_split", "validation_split", "text", "document", "heading")
-        ),
+        tuple(f"corpus.{key}" for key in OF_DATA_SET),
         lambda run: run.corpus.source is CorpusSource.data,
         "reads the text of a data set",
         "corpus=wikitext",
