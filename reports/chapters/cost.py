@@ -197,7 +197,7 @@ def chapter(study: Study) -> Chapter:
     for section in sections:
         for target in targets or filter(None, [default_target(section, study)]):
             paragraphs += table(section, target, study)
-    shown = details if len(sections) > 1 else list
+    shown = details if len(sections) > 1 and not targets else list
     return Chapter(shown(["## Cost of a quality", INTRO, *paragraphs]) if paragraphs else [])
 
 

@@ -32,9 +32,11 @@ FEWEST = 5
 class Rank:
     """Where an arm is: on the front, or behind the arm that is cheaper and better by most score.
 
-    `probability` of being on the front is None where the scores of an arm have no spread.
+    `score` is the one that decides: of the replicates that all arms have. `probability` of being on the front is None where
+    the scores of an arm have no spread.
     """
 
+    score: float
     behind: str | None
     probability: float | None
 
@@ -63,7 +65,7 @@ def front(sections: Sequence[Section], labels: Sequence[str], cost: str) -> Fron
     for index, label in enumerate(labels):
         better = np.where(_beats(score[:, 0], spent[:, 0], index), score[:, 0], -np.inf)  # score of the arms that dominate it
         behind = None if on_front[index, 0] else labels[int(np.argmax(better))]
-        places[label] = Rank(behind, float(on_front[index, 1:].mean()) if replicates > 1 else None)
+        places[label] = Rank(float(score[index, 0]), behind, float(on_front[index, 1:].mean()) if replicates > 1 else None)
     return Front(cost, places, replicates)
 
 
@@ -141,6 +143,7 @@ launches, the same ones for all arms, widened by √(n / (n − 1))."""
 FEW = """\
 {count} replicates are few for a bootstrap. Of two equal arms, the dearer one got more than 95 % in 19 % of simulated studies
 with 2 replicates, in 15 % with 3, 7 % with 5 and 6 % with 10, where 5 % would be right."""
+COMMON = "The scores of this table are of the replicates that all arms have in common; single arms have more."
 ALONE = "One replicate in common: the front is that of the numbers measured, and nothing says how sure it is."
 
 
@@ -157,7 +160,9 @@ def chapter(study: Study) -> Chapter:
         if fronts:
             names = ", ".join(escape(section.name) for section in sections)
             paragraphs += [f"### Score against cost: {names}"] if len(groups) > 1 else []
-            paragraphs.append(table(sections, labels, fronts))
+            own = {label: fmean(section.row_of(label).mean(HEADLINE) for section in sections) for label in labels}
+            common = {label: place.score for label, place in fronts[0].places.items() if abs(place.score - own[label]) > TINY}
+            paragraphs += [table(own | common, fronts), *([COMMON] if common else [])]
             replicates = min(arms.replicates for arms in fronts)
             paragraphs += [ALONE] if replicates < 2 else [FEW.format(count=replicates)] if replicates < FEWEST else []
             missing = listed(label for label in comparison.labels if label not in labels)
@@ -165,11 +170,11 @@ def chapter(study: Study) -> Chapter:
     return Chapter(["## Trade-offs", INTRO, *paragraphs] if paragraphs else [])
 
 
-def table(sections: list[Section], labels: Sequence[str], fronts: list[Front]) -> str:
+def table(scores: dict[str, float], fronts: list[Front]) -> str:
     """One row an arm, one column a cost."""
     rows = []
-    for label in labels:
-        cells = [formats.value(fmean(section.row_of(label).mean(HEADLINE) for section in sections), "score")]
+    for label, score in scores.items():
+        cells = [formats.value(score, "score")]
         for place in (front.places[label] for front in fronts):
             where = "**front**" if place.behind is None else f"behind {escape(place.behind)}"
             cells.append(where if place.probability is None else f"{where}<br>{percent(place.probability)}")

@@ -88,11 +88,13 @@ def design(section: Section) -> Design | None:
     used = [name for name in single if any(name in changed for changed in combined)]
     if not used:
         return None
-    names = {}
+    names, of_baseline = {}, section.baseline.split()
     for label in used:  # of an arm that is one enhancement its name, else what its label adds to that of the baseline
         facts = section.row_of(label).first.facts
         named = [key.removeprefix(ENHANCEMENT) for key in facts if key.startswith(ENHANCEMENT) and facts[key] == "True"]
-        names[label] = named[0] if len(named) == 1 else label.removeprefix(f"{section.baseline} ")
+        names[label] = named[0] if len(named) == 1 else " ".join(word for word in label.split() if word not in of_baseline)
+    if len(set(filter(None, names.values()))) < len(used):
+        names = {label: label for label in used}
     rows = {frozenset(): section.before} | {frozenset([names[label]]): section.row_of(label) for label in used}
     rows |= {frozenset(names[label] for label in changed): row for changed, row in combined.items()}
     pairs = [(one, other) for one, other in combinations(used, 2) if _has_two_values(single[one] | single[other])]

@@ -144,10 +144,14 @@ def stem(label: str) -> str:
 
 
 def unnamed_settings(run: Run, others: Iterable[str]) -> list[str]:
-    """`mask_rate=0.3` for each swept setting that the labels of others name and the run's own does not: the default."""
+    """`mask_rate=0.3` for each swept setting that the labels of others name and the run's own does not: the default.
+
+    An empty list says nothing of the arm, such as the shares of phases of one that has no phases.
+    """
     named = {found.strip(" =") for label in others for found in SETTING.findall(label)}
     own, values = run.tags[tags.ARM], {key: str(value) for key, value in arms.ADDED.items()} | run.facts
     keys = [key for key in run.lifted or () if named & {key, arms.short_name(key)} and not says_setting(own, key)]
+    keys = [key for key in keys if values.get(key) != "[]"]
     return arms.setting_texts({key: "null" if value == "None" else value for key, value in values.items()}, keys)
 
 

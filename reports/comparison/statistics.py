@@ -266,8 +266,9 @@ class Change:
 
     @property
     def pairs_are(self) -> str:
-        """What its pairs are of."""
-        return "rounds" if self.by_round else "pretrainings" if self.pretrainings > 1 else "seeds"
+        """What its pairs are of; of the fine-tunings of one pretraining seeds."""
+        of_pretrainings = self.pretrainings > 1 or self.pretrainings == self.n
+        return "rounds" if self.by_round else "pretrainings" if of_pretrainings else "seeds"
 
     @property
     def minutes(self) -> float | None:

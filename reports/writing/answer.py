@@ -9,7 +9,7 @@ from reports.comparison import overall
 from reports.comparison.compare import Comparison
 from reports.comparison.overall import Overall
 from reports.comparison.section import HEADLINE, LOSS
-from reports.comparison.statistics import Verdict
+from reports.comparison.statistics import Verdict, judge
 from reports.writing import findings, formats, tables
 from reports.writing.findings import Effect
 from reports.writing.formats import enumerated, escape, listed
@@ -99,7 +99,9 @@ def _costs(effects: list[Effect]) -> str:
             most = max(better, key=_gain)
             near = math.log1p(RELATIVE_MARGIN.size) if metrics.get(most.metric).by_ratio else 1e-9 * _gain(most)
             equal = [effect for effect in better if _gain(most) - _gain(effect) <= near]
-            arms = f"{listed([effect.label for effect in equal], most=NAMED - 1)} {'are' if len(equal) > 1 else 'is'} best in"
+            ahead = [effect for effect in of_metric if _is_gain(effect) and _gain(effect) - _gain(most) > near]  # not decided
+            verb = f"{'are' if len(equal) > 1 else 'is'} {'better' if ahead else 'best'} in"
+            arms = f"{listed([effect.label for effect in equal], most=NAMED - 1)} {verb}"
             said.append((arms, f"{name} ({_from_to([effect.change.percent for effect in equal])})"))
         elif verdicts == {Verdict.SAME}:
             said.append((ALL_SAME, name))
@@ -116,6 +118,11 @@ def _from_to(changes: list[float]) -> str:
     texts = dict.fromkeys(formats.percent(change) for change in sorted(changes, key=abs))
     first, *_, last = [*texts] * 2
     return last if first == last else f"{first.removesuffix(' %')} to {last}"
+
+
+def _is_gain(effect: Effect) -> bool:
+    """Whether it was measured to be better, shown or not."""
+    return judge(metrics.get(effect.metric).direction, effect.change.absolute, True) is Verdict.BETTER
 
 
 def _gain(effect: Effect) -> float:

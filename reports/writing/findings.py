@@ -271,8 +271,8 @@ def compared(comparison: Comparison) -> str:
     tasks = comparison.selected_tasks
     on = f" on {listed(section.task for section in tasks)}" if tasks else ""
     rows = [row for section in tasks or comparison.selected for row in section.rows]
-    texts = dict.fromkeys(map(tables.replicates_text, sorted(rows, key=lambda row: len(row.runs))))
-    each = (" or " if len({"pretraining" in text for text in texts}) > 1 else " to ").join(texts)
+    alike = grouped((bool(row.first.replicate.pretrain_seed), row) for row in rows)
+    each = " or ".join(tables.replicates_text(*of_kind) for of_kind in alike.values())
     if len(others) == len(comparison.labels):
         return f"{listed(others, most=MOST)}{on}; {each} each."
     against = f"{listed(others, most=MOST)} against " if others else ""

@@ -245,14 +245,18 @@ def before_after(section: Section) -> str:
     return formats.readable(["arm", "replicates", *(title(section, name) for name in names)], rows)
 
 
-def replicates_text(row: Row) -> str:
-    """`5 seeds`, `3 pretrainings × 5 seeds`, or `3 pretrainings` where the runs are these."""
-    counts = Counter(run.replicate.pretrain_seed for run in row.runs)
-    pretrainings = _counted_noun(len(counts), "pretraining")
-    if all(run.is_pretraining for run in row.runs):
+def replicates_text(*rows: Row) -> str:
+    """`5 seeds`, `2 to 3 pretrainings × 5 seeds`, or `3 pretrainings` where the runs are these; of rows of one kind."""
+    counts = [Counter(run.replicate.pretrain_seed for run in row.runs) for row in rows]
+    pretrainings = _counted_noun(_from_to([len(of_row) for of_row in counts]), "pretraining")
+    if all(run.is_pretraining for row in rows for run in row.runs):
         return pretrainings
-    each = _counted_noun(" to ".join(dict.fromkeys((str(min(counts.values())), str(max(counts.values()))))), "seed")
-    return f"{pretrainings} × {each}" if any(counts) else each
+    each = _counted_noun(_from_to([count for of_row in counts for count in of_row.values()]), "seed")
+    return f"{pretrainings} × {each}" if any(counts[0]) else each
+
+
+def _from_to(counts: list[int]) -> str:
+    return " to ".join(dict.fromkeys((str(min(counts)), str(max(counts)))))
 
 
 def _counted_noun(count: int | str, noun: str) -> str:

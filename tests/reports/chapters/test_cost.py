@@ -11,6 +11,7 @@ from reports.chapters import cost
 from reports.chapters.cost import Target, paid, parse, ratio, reach
 from reports.comparison.compare import compare
 from reports.errors import ReportError
+from reports.writing.formats import Detail
 
 LOSS, ACCURACY, TOKENS = "pretrain/masked_loss", "pretrain/masked_accuracy", "pretrain/tokens"
 TARGET = Target(LOSS, 6.0)
@@ -182,6 +183,16 @@ def test_fine_tuning_is_shown_in_all_that_was_logged_at_its_evaluations(make_run
     assert "| base | 1 of 1 | 200 | 2.00 M | 20.0 s | 200.0 GFLOP | not available |" in text
     assert "| small | 1 of 1 | 200<br>× 1.00 | 1.00 M<br>× 0.50 | 10.0 s<br>× 0.50 | 100.0 GFLOP<br>× 0.50 |" in text
     assert "no curve finetune/energy_j at" in text
+
+
+def test_targets_that_were_asked_for_are_no_detail(make_run, study_of):
+    comparison = compare("s", [make_run("base", task=task) for task in ("sst2", "cola")])
+    curves = {"tune/score": {run.run_id: {100: 0.5, 200: 0.7} for run in comparison.runs}}
+    asked = cost.chapter(study_of(comparison, curves, targets=("tune/score=0.6",))).paragraphs
+    by_default = cost.chapter(study_of(comparison, curves)).paragraphs
+    assert len(asked) == len(by_default) == 2 + 2 * 3
+    assert {isinstance(text, Detail) for text in asked} == {False}
+    assert {isinstance(text, Detail) for text in by_default} == {True}
 
 
 def test_one_score_at_the_end_is_no_curve(make_run, study_of):

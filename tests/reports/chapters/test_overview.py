@@ -416,14 +416,20 @@ def test_the_first_line_says_what_the_baseline_has_where_the_others_are_named_by
     assert "(" not in findings.compared(compare("s", runs, "base+mlm mask_rate=0.4")).partition(" on ")[0]
 
 
+def test_a_baseline_without_phases_does_not_name_their_shares(make_run):
+    lifted = {tags.LIFTED: '["pretrain.objective", "pretrain.shares"]'}
+    shares = {"base+mlm": "[]", "base+clm-mlm shares=[0.25,0.75]": "[0.25, 0.75]"}
+    runs = [make_run(arm, params={"pretrain.shares": value}, **lifted) for arm, value in shares.items()]
+    assert " against **base+mlm** on sst2;" in findings.compared(compare("s", runs, "base+mlm"))
+
+
 def test_the_first_line_tells_seeds_from_pretrainings(make_run):
     plain = [make_run("base", seed, {SCORE: 0.5}) for seed in (0, 1)]
     more = [make_run("base+mlm", seed, {SCORE: 0.5}, pretrain_seed=str(seed), pretraining=f"p{seed}") for seed in (0, 1)]
     line = findings.compared(compare("s", [*plain, *more], "base"))
     assert "on sst2; 2 seeds or 2 pretrainings × 1 seed each." in line
-    assert "2 seeds to 3 seeds each." in findings.compared(
-        compare("s", [*plain, *(make_run("albert", seed) for seed in range(3))])
-    )
+    uneven = [make_run(arm, seed) for arm, seeds in (("base", 3), ("albert", 1), ("gpt", 2)) for seed in range(seeds)]
+    assert "on sst2; 1 to 3 seeds each." in findings.compared(compare("s", uneven))
 
 
 @pytest.mark.parametrize(("begun", "beside"), [(5, " (after 2 pretrainings of another study that it shares)"), (20, "")])

@@ -54,6 +54,15 @@ def test_arms_that_ran_other_tasks_are_compared_on_what_they_share(chapter):
     assert "Not among them, for want of a score on these tasks: late." in text
 
 
+def test_the_scores_shown_are_those_that_decide_where_an_arm_has_more_replicates(chapter):
+    """A luckier seed that one arm has alone puts it behind none, so that its score must not show it either."""
+    text = chapter({"base": (("a",), 1, [0.5, 0.52, 0.9]), "small": (("a",), 2, [0.55, 0.57])})
+    assert line(text, "base") == ["base", "0.510", *["behind small<br>< 1 %"] * 4]
+    assert line(text, "small")[1] == "0.560"
+    assert trade_offs.COMMON in text
+    assert trade_offs.COMMON not in chapter({"base": (("a",), 1, [0.5, 0.52]), "small": (("a",), 2, [0.55, 0.57])})
+
+
 def test_one_arm_or_no_score_gives_no_chapter(chapter, make_run, study_of):
     assert chapter({"base": (("a",), 1, [0.8])}) == ""
     runs = [make_run(arm, 0, {"model/params_total": 5.0}) for arm in ("base", "small")]

@@ -96,6 +96,24 @@ def test_enhancements_are_named_as_such(make_run):
     assert set(factorial.design(compare("s", runs).sections[0]).factors) == {"swiglu", "shared"}
 
 
+def test_changes_of_swept_settings_are_named_by_what_differs_from_the_baseline(make_run):
+    runs = [
+        make_run(f"base rate={rate} size={size}", 0, {"eval/score": 0.5}, {"model.rate": rate, "model.size": size})
+        for rate in ("1", "2")
+        for size in ("8", "16")
+    ]
+    assert set(factorial.design(compare("s", runs, "base rate=1 size=8").sections[0]).factors) == {"rate=2", "size=16"}
+    assert set(factorial.design(compare("s", runs, "base rate=2 size=8").sections[0]).factors) == {"rate=1", "size=16"}
+
+
+def test_changes_that_would_have_one_name_keep_their_labels(make_run):
+    labels = {"base x=0 y=0": ("0", "0"), "base x=1 y=0": ("1", "0"), "base x=1": ("0", "1"), "base both": ("1", "1")}
+    runs = [make_run(label, 0, {"eval/score": 0.5}, {"model.x": x, "model.y": y}) for label, (x, y) in labels.items()]
+    found = factorial.design(compare("s", runs, "base x=0 y=0").sections[0])
+    assert set(found.factors) == {"base x=1 y=0", "base x=1"}
+    assert len(found.rows) == 4
+
+
 def test_counts_multiply_exactly(section_of):
     found = factorial.design(section_of(EVERY, additive))
     shares = {(one.kind, one.name): factorial.exact(found, "model/params_total", one) for one in factorial.effects(found)}

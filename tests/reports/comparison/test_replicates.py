@@ -195,6 +195,20 @@ def test_ignoring_that_fine_tunings_share_their_pretraining_claims_too_much():
     assert share > 0.10
 
 
+@pytest.mark.parametrize(
+    ("pairs", "needs"),
+    [
+        ({"p": [0.5]}, "pretrainings"),
+        ({"p": [0.5, 0.504]}, "seeds"),
+        ({"p": [0.5], "q": [0.504]}, "pretrainings"),
+        ({"": [0.5]}, "seeds"),
+    ],
+)
+def test_too_few_replicates_ask_for_more_of_their_kind(pairs: dict[str, list[float]], needs: str):
+    few = change(SCORE, dict.fromkeys(values(pairs), 0.502), values(pairs))
+    assert f" {needs}" in tables.lacking(few, "score")
+
+
 def test_unequal_numbers_of_fine_tunings_and_missing_pairs_keep_the_level():
     rng = np.random.default_rng(1)
 

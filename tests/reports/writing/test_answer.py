@@ -77,6 +77,19 @@ def test_the_best_of_what_is_measured_shares_its_place_with_those_within_the_mar
     assert text.endswith("**Cost**: half, near are best in inference memory (−49.0 to −50.0 %).")
 
 
+def test_none_is_called_the_best_where_one_without_a_verdict_was_measured_to_be_better(make_run):
+    memories = {"base": (1e9, 1.01e9, 9.9e8), "half": (5e8, 5.1e8, 5e8), "noisy": (1e7, 9e8, 2e7)}
+    runs = [
+        make_run(arm, seed, {SCORE: BASE[seed], ITEMS: 1e6, MEMORY: size})
+        for arm, sizes in memories.items()
+        for seed, size in enumerate(sizes)
+    ]
+    (text,) = answer(compare("s", runs))
+    assert text.endswith("**Cost**: half is better in inference memory (−49.7 %).")
+    (text,) = answer(compare("s", [run for run in runs if run.tags["arm"] != "noisy"]))
+    assert text.endswith("**Cost**: half is best in inference memory (−49.7 %).")
+
+
 @pytest.mark.parametrize("constant", [0.5, 0.9])
 def test_one_arm_says_what_it_reached_and_that_nothing_is_compared(make_run, constant):
     runs = runs_of(make_run, "base", {"sst2": BASE}, **{TOTAL: 1000.0, MAJORITY: constant})
