@@ -9,6 +9,7 @@ import difflib
 import enum
 import math
 import re
+import string
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
@@ -427,3 +428,14 @@ def check(name: str, value: float) -> float:
 def has_one_vocabulary(runs: Iterable[Mapping[str, str]]) -> bool:
     """Whether runs with these parameters have one vocabulary."""
     return len({tuple(params.get(key) for key in VOCABULARY) for params in runs}) <= 1
+
+
+def normalised(answer: str | None) -> str:
+    """Without case, punctuation, articles and further spaces, as SQuAD compares answers; empty for no answer."""
+    text = "".join(letter for letter in (answer or "").lower() if letter not in string.punctuation)
+    return " ".join(re.sub(r"\b(a|an|the)\b", " ", text).split())
+
+
+def golds_of(answers: list[str]) -> list[str]:
+    """The gold answers that SQuAD's script compares with: those that are not empty once normalised, else "no answer"."""
+    return [text for text in answers if normalised(text)] or [""]
