@@ -9,6 +9,7 @@ import difflib
 import enum
 import math
 import re
+import string
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
@@ -311,12 +312,12 @@ counted      lower    bytes     finetune/optimizer_state_bytes  optimizer state
 by seed      neither  epochs    finetune/best_epoch             epoch whose weights were kept
 by seed      higher   score     tune/score                      score on tuning rows
 by seed      lower    loss      eval/loss                       validation loss
-shown        neither  loss      eval/majority_loss              squared error of the best constant, the mean label
+shown        neither  loss      eval/majority_loss              squared error of the mean label of the scored rows
 by seed  neither  1  eval/logits_difference_max  largest difference of a served model's logits from torch's in float32
 by seed      neither  examples  eval/examples                   validation examples
 shown        higher   pairs/s   eval/pairs_per_s                minimal pairs scored a second, with all their masks
 by seed      neither  score     eval/unigram_score              score of the corpus's word frequencies
-by seed  neither  score  eval/majority_score  constant answer: most frequent class or tag, or no answer, or first words
+by seed  neither  score  eval/majority_score  constant answer: most frequent class (F1: class 1) or tag, no answer, first words
 
 by seed      lower    loss       pretrain/loss                      pretraining loss
 by seed      lower    nats       pretrain/masked_loss               held-out masked loss
@@ -427,3 +428,14 @@ def check(name: str, value: float) -> float:
 def has_one_vocabulary(runs: Iterable[Mapping[str, str]]) -> bool:
     """Whether runs with these parameters have one vocabulary."""
     return len({tuple(params.get(key) for key in VOCABULARY) for params in runs}) <= 1
+
+
+def normalised(answer: str | None) -> str:
+    """Without case, punctuation, articles and further spaces, as SQuAD compares answers; empty for no answer."""
+    text = "".join(letter for letter in (answer or "").lower() if letter not in string.punctuation)
+    return " ".join(re.sub(r"\b(a|an|the)\b", " ", text).split())
+
+
+def golds_of(answers: list[str]) -> list[str]:
+    """The gold answers that SQuAD's script compares with: those that are not empty once normalised, else "no answer"."""
+    return [text for text in answers if normalised(text)] or [""]

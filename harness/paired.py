@@ -360,13 +360,14 @@ def item_error(score: float, items: float, headline: str | None = None) -> float
     """Standard error of a score over the validation items.
 
     Binomial, with two items more on either side (Agresti and Coull, The American Statistician 52, 1998), so that it is not
-    0 for a perfect score; of a correlation the usual (1 - r^2) / sqrt(n - 1), at least one item.
+    0 for a perfect score; of a correlation the usual (1 - r^2) / sqrt(n - 1), of Matthews', which is one of two classes,
+    sqrt((1 - r^2) / (n - 1)), at least one item.
     """
     share = (min(max(score, 0.0), 1.0) * items + 2) / (items + 4)
     binomial = math.sqrt(share * (1 - share) / (items + 4))
     if headline in CORRELATIONS:
-        least = 1 / (items + 4)
-        return max((1 - score**2) / math.sqrt(max(1.0, items - 1)), least)
+        least, left = 1 / (items + 4), 1 - score**2
+        return max((math.sqrt(left) if headline == "matthews" else left) / math.sqrt(max(1.0, items - 1)), least)
     return binomial
 
 

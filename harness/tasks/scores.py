@@ -10,6 +10,7 @@ import numpy as np
 
 from harness.config.choices import TaskKind
 from harness.errors import unknown
+from harness.metrics import golds_of
 
 Compute = Callable[[Any, Any], float | None]
 """`compute(labels, predicted)`: two arrays of class numbers or of numbers. For kind tokens the names of the tags of each item's
@@ -74,7 +75,8 @@ def _squad(name: str) -> Compute:
     def compute(labels: list[list[str]], predicted: list[str]) -> float:
         """Score against the best matching gold answer, after SQuAD's normalisation; without one only "no answer" is correct."""
         texts = [{"id": str(item), "prediction_text": text} for item, text in enumerate(predicted)]
-        golds = [{"id": str(item), "answers": {"text": gold or [""], "answer_start": []}} for item, gold in enumerate(labels)]
+        answers = [{"text": golds_of(gold), "answer_start": []} for gold in labels]
+        golds = [{"id": str(item), "answers": of_item} for item, of_item in enumerate(answers)]
         return load_library(TaskKind.spans).squad(texts, golds)[name].item() / 100
 
     return compute

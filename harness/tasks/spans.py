@@ -14,7 +14,7 @@ from torch import Tensor, from_numpy, ones, tensor
 from harness.config.choices import TaskKind
 from harness.config.schema import TaskConfig
 from harness.data.tokenizer import special_ids
-from harness.errors import InputError
+from harness.errors import InputError, checked
 from harness.tasks import scores
 from harness.tasks.base import Examples, Kind, Predictions, Split, joined
 from harness.tasks.classification import texts_of
@@ -55,8 +55,8 @@ class Spans(Kind):
 
     def examples(self, task: TaskConfig, table: Table) -> Examples:
         """Questions and contexts with `(text, first character)` of each answer; InputError for invalid answers."""
-        texts, values = texts_of(task, table), table.columns[task.label]
-        labels = [_answers(task, texts[row][1], value, f"{table.where}, row {row}") for row, value in enumerate(values)]
+        texts = texts_of(task, table)
+        labels = checked(table.columns[task.label], lambda row, value: _answers(task, texts[row][1], value, table.place(row)))
         return Examples(texts, labels, table.items, table.where)
 
     def encode(self, task: TaskConfig, tokenizer: "Tokenizer", examples: Examples) -> Split:

@@ -10,7 +10,7 @@ from torch import from_numpy
 from torch.nn.functional import cross_entropy
 
 from harness.config.schema import TaskConfig
-from harness.errors import InputError
+from harness.errors import InputError, checked
 from harness.tasks.base import Examples, Kind, Predictions, Split, joined, logit_columns
 from harness.tasks.classification import refuse_empty_texts
 from harness.tasks.rows import Table
@@ -42,13 +42,16 @@ class Tokens(Kind):
     def examples(self, task: TaskConfig, table: Table) -> Examples:
         """The rows; InputError for a row without words or with another number of tags, and where all words are empty."""
         words, tags = table.columns[task.fields[0]], table.columns[task.label]
-        for row, (row_words, row_tags) in enumerate(zip(words, tags, strict=True)):
-            where = f"{table.where}, row {row}"
+
+        def refuse(row: int, row_tags: object) -> None:
+            where, row_words = table.place(row), words[row]
             if not row_words:
                 raise InputError(f"{where}: expected a list of words in column {task.fields[0]!r}, task.fields, got []")
             if not isinstance(row_tags, list) or len(row_tags) != len(row_words):
                 count = len(row_tags) if isinstance(row_tags, list) else repr(row_tags)
                 raise InputError(f"{where}: {len(row_words)} words, but {count} tags in column {task.label!r}, task.label")
+
+        checked(tags, refuse)
         refuse_empty_texts(words, table.where)
         return Examples(words, tags, table.items, table.where)
 

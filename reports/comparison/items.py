@@ -6,8 +6,6 @@ as SQuAD does (arXiv:1606.05250, section 6.1), else 0.
 """
 
 import math
-import re
-import string
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,6 +19,7 @@ from scipy.special import ndtr, ndtri
 from tokenizers import Tokenizer
 
 from harness import checksums, paired, paths
+from harness.metrics import golds_of, normalised
 from harness.paired import grouped
 from reports.reading import archive, folders
 from reports.reading.store import Run
@@ -50,7 +49,7 @@ def read(path: Path) -> Errors | None:
     columns = {name: table.column(name).to_pylist() for name in names & {"item", "position", "label", "prediction", "answers"}}
     if {"item", "answers", "prediction"} <= names:
         both = zip(columns["prediction"], columns["answers"], strict=True)
-        wrong = [normalised(said) not in {normalised(one) for one in right or [""]} for said, right in both]
+        wrong = [normalised(said) not in map(normalised, golds_of(right)) for said, right in both]
         return Errors(SPANS, tuple(columns["item"]), np.array(wrong, dtype=float))
     if {"item", "position", "label", "prediction"} <= names:
         return _of_tags(columns)
@@ -108,12 +107,6 @@ def _of_tags(columns: dict[str, list[Any]]) -> Errors:
         return Errors(TAGS, (), np.zeros(0))
     lengths = np.diff([*first, len(items)])
     return Errors(TAGS, tuple(items[index] for index in first), np.add.reduceat(label != predicted, first) / lengths)
-
-
-def normalised(answer: str | None) -> str:
-    """Without case, punctuation, articles and further spaces; empty for no answer."""
-    text = "".join(letter for letter in (answer or "").lower() if letter not in string.punctuation)
-    return " ".join(re.sub(r"\b(a|an|the)\b", " ", text).split())
 
 
 MOST_PAIRS = 5

@@ -101,6 +101,15 @@ def test_errors_of_items():
     assert paired.over_tasks([0.03, 0.04]) == pytest.approx(0.025)
 
 
+@pytest.mark.parametrize(("hit", "false_alarm"), [(0.85, 0.15), (0.9, 0.4), (0.7, 0.6)])
+def test_the_error_of_matthews_is_that_of_samples_of_items(hit: float, false_alarm: float):
+    rng = np.random.default_rng(0)
+    labels = rng.random((1000, 1000)) < 0.6
+    predicted = np.where(labels, rng.random(labels.shape) < hit, rng.random(labels.shape) < false_alarm)
+    scores = [np.corrcoef(*both)[0, 1] for both in zip(labels, predicted, strict=True)]
+    assert paired.item_error(float(np.mean(scores)), 1000, "matthews") == pytest.approx(np.std(scores), rel=0.15)
+
+
 def test_what_both_arms_get_wrong_is_no_scatter_of_their_difference():
     right = np.random.default_rng(0).random((3, 400)) < 0.7
     other = right.copy()

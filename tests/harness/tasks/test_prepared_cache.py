@@ -126,11 +126,17 @@ def test_examples_are_cut_to_the_tasks_length(small_config):
     assert prepared.train.lengths.max() == 6
 
 
-def test_majority_class_is_the_most_frequent_of_train(local):
+@pytest.mark.parametrize(
+    ("labels", "headline", "constant"),
+    [([1, 1, 0, 1, 0], "accuracy", 1), ([0, 1, 0, 1, 0], "accuracy", 0), ([0, 1, 0, 1, 0], "f1", 1)],
+)
+def test_constant_class_is_the_one_of_train_that_scores_best(local, labels, headline, constant):
+    """F1 is of class 1: whoever says it of every text has learned nothing, and is better than the most frequent class."""
     config = local("here")
+    config = replace(config, task=replace(config.task, scores=[headline], headline=headline))
     path = Path(config.data.root) / "set" / "tiny" / "train-00000-of-00001.parquet"
-    parquet.write_table(pyarrow.table({"text": ["x"] * 5, "label": [1, 1, 0, 1, 0]}), path)
-    assert cache.read(config, cache.prepare(config)).majority == 1
+    parquet.write_table(pyarrow.table({"text": ["x"] * 5, "label": labels}), path)
+    assert cache.read(config, cache.prepare(config)).majority == constant
 
 
 def test_first_examples_alone_are_taken_where_asked(small_config):

@@ -117,6 +117,8 @@ def test_predicting_no_entity_scores_nothing_and_having_none_is_undefined(name):
         (["yes"], "", 0, 0),
         ([], "", 1, 1),  # there is no answer
         ([], "yes", 0, 0),
+        (["red fox", "."], "", 0, 0),  # an answer of which nothing is left is none, as in SQuAD's script
+        (["the"], "", 1, 1),
     ],
 )
 def test_answers_score_as_the_hand_worked_normalisation_says(golds, predicted, exact, f1):

@@ -245,6 +245,13 @@ def test_answers_that_are_none_are_refused_by_row_and_key(answers, changes, expe
         tasks.kind_of(task()).examples(task(**changes), table(CONTEXTS[:1], [answers]))
 
 
+def test_all_invalid_answers_are_refused_by_their_places_in_the_file():
+    rows = table(CONTEXTS[:2], [{"text": ["Oslo"], "answer_start": [3]}, "Ann"])
+    rows.places = ["line 4", "line 7"]
+    with pytest.raises(InputError, match=r"line 4: answer_start 3.*line 7: expected lists"):
+        tasks.kind_of(task()).examples(task(), rows)
+
+
 def test_a_stride_that_leaves_no_room_to_go_on_is_refused(cut):
     with pytest.raises(InputError, match=r"task\.stride=21 must be below 21, .*task\.max_length=48"):
         encoded(cut, stride=21)

@@ -1,6 +1,7 @@
 """Tags of words: labels stand at first pieces, and every word of every item is answered and scored."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -156,6 +157,13 @@ def test_pieces_of_a_step_weigh_by_their_labelled_words():
 def test_rows_that_do_not_fit_are_refused_by_row_and_key(words, tags, expected):
     with pytest.raises(InputError, match=f"^task 'places', train.*{expected}"):
         tasks.kind_of(task()).examples(task(), table(words, tags))
+
+
+def test_all_rows_with_other_tags_are_refused_by_their_places_in_the_file():
+    """Rows of a part of a file, as with task.tune_share, have other numbers there."""
+    rows = replace(table([["a"], ["b", "c"], []], [[0, 0], [0], []]), places=["line 4", "line 7", "line 9"])
+    with pytest.raises(InputError, match=r"line 4: 1 words, but 2 tags.*line 7: 2 words, but 1 tags.*line 9: expected a list"):
+        tasks.kind_of(task()).examples(task(), rows)
 
 
 @pytest.mark.parametrize(
