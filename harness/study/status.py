@@ -31,9 +31,10 @@ AGAIN = ("rerun=true", "sweep.retime=true")
 """Words of a command that repeat finished work."""
 
 
-def write_plan(planned: Sequence["PlannedRun"]) -> None:
+def write_plan(planned: Sequence["PlannedRun"], is_search: bool = False) -> None:
     """Adds what this command plans to the files of its studies, in place of an earlier plan of the same command.
 
+    A search plans its trials, to which more may come, in a study of their own; after them its command plans the study itself.
     Jobs of one sweep, which a launcher started, plan a run each: together they are the plan of the command.
     """
     studies = {(run.config.output, run.config.study) for run in planned}
@@ -51,6 +52,7 @@ def write_plan(planned: Sequence["PlannedRun"]) -> None:
         with FileLock(folder / PLAN_LOCK):
             plans = run_log.read_or_set_aside(folder / paths.PLAN)
             mine = {"time": run_log.now_ms(), "folder": os.getcwd(), "sweep": command_line.sweep(), "runs": entries}
+            mine |= {"search": True} if is_search else {}
             before = plans.get(command(), {})
             if mine["sweep"] is not None and before.get("sweep") == mine["sweep"]:
                 planned_here = {entry["folder"] for entry in entries}
@@ -62,6 +64,11 @@ def command() -> str:
     """This command, to be called again: without secrets, -q, and keys that would run or time again what is finished."""
     repeated = (word for word in sys.argv[1:] if word.lstrip("+") not in (*AGAIN, QUIET_KEY))
     return shlex.join(["python", "-m", "harness", *words(repeated)])
+
+
+def called(output: str, study: str) -> str:
+    """The command that says what is missing of the study."""
+    return shlex.join(["python", "-m", "harness", "status", study, *([] if output == "multirun" else [f"output={output}"])])
 
 
 RUNNING, NOT_STARTED, TORN = "running", "not started", "torn"
@@ -93,11 +100,17 @@ class CommandStatus:
     folder: str  # where it was called
     time_ms: int  # when
     runs: list[RunStatus]
+    is_searching: bool  # more trials may come: it was ended before its search was
 
     @property
     def missing(self) -> list[RunStatus]:
         """Runs that are not complete."""
         return [run for run in self.runs if not run.is_complete]
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether nothing of it is missing, and no trial follows."""
+        return not self.missing and not self.is_searching
 
     def counts(self) -> str:
         """`9 finished, 2 not started; 3 of the finished ones are not timed`."""
@@ -115,15 +128,20 @@ def studies(output: str) -> list[str]:
 
 def of_study(output: str, study: str) -> list[CommandStatus]:
     """What each command of the study planned, oldest first."""
+    commands = []
+    for command, plan in _plans(output, study).items():
+        is_searching = "search" in plan and command not in _plans(output, study.removesuffix(paths.OF_TRIALS))
+        runs = [_status(output, entry) for entry in plan["runs"]]
+        commands.append(CommandStatus(command, plan["folder"], plan["time"], runs, is_searching))
+    return sorted(commands, key=lambda command: command.time_ms)
+
+
+def _plans(output: str, study: str) -> dict[str, Any]:
+    """Command -> what it plans of the study; InputError where that is torn."""
     try:
-        plans = run_log.read_json(paths.study_folder(output, study) / paths.PLAN)
+        return run_log.read_json(paths.study_folder(output, study) / paths.PLAN)
     except TornError as error:
         raise InputError(f"{error}; the next command of study {study!r} keeps it aside and writes a new one") from error
-    commands = [
-        CommandStatus(command, plan["folder"], plan["time"], [_status(output, entry) for entry in plan["runs"]])
-        for command, plan in plans.items()
-    ]
-    return sorted(commands, key=lambda command: command.time_ms)
 
 
 def _status(output: str, entry: dict[str, Any]) -> RunStatus:

@@ -104,6 +104,32 @@ def test_a_complete_study_is_said_to_be(planned, run_harness, output):
     assert done.stdout == "s: 2 runs: 2 finished\nnothing is missing of: python -m harness -m seed=1,2\n"
 
 
+def test_a_search_that_was_killed_between_its_trials_is_not_complete(planned, run_harness, output):
+    command = "python -m harness -m measure=none"
+    for item in planned("measure=none"):
+        laid_out(item, status="finished")
+    folder, trials = paths.study_folder(str(output), "s"), paths.study_folder(str(output), "s" + paths.OF_TRIALS)
+    plans = run_log.read_json(folder / paths.PLAN)
+    trials.mkdir()
+    run_log.write_json(trials / paths.PLAN, {command: plans[command] | {"search": True}})
+    ended = run_harness("status", "s-search", f"output={output}")
+    assert (ended.returncode, ended.stdout.splitlines()[-1]) == (0, f"nothing is missing of: {command}")
+    (folder / paths.PLAN).unlink()  # which the command writes when its last trial has ended
+    done = run_harness("status", "s-search", f"output={output}")
+    said = [
+        "s-search: 1 run: 1 finished",
+        "the search has not ended: more trials follow",
+        "",
+        "To complete it:",
+        f"  {command}",
+    ]
+    assert (done.returncode, done.stdout.splitlines()) == (1, said)
+    (output / "other").mkdir()
+    run_log.write_json(output / "other" / paths.PLAN, plans)
+    both = run_harness("status", f"output={output}")
+    assert both.stdout.splitlines()[1] == "s-search: 1 of 1 planned runs complete, the search has not ended"
+
+
 def test_a_run_that_is_measured_by_nobody_needs_no_timing(planned, run_harness, output):
     for item in planned("measure=none"):
         laid_out(item, status="finished")
