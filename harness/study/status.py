@@ -1,5 +1,6 @@
 """The plan of a study, which its commands write beside the runs, and the state of every planned run, from the files alone."""
 
+import fcntl
 import os
 import shlex
 import sys
@@ -9,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from filelock import FileLock, Timeout
+from filelock import FileLock
 
 from harness import paths, tags
 from harness.checksums import TornError
@@ -165,6 +166,8 @@ def _state(folder: Path, record: Record, result: Result | None) -> tuple[str, st
         return State(result["status"]).text, end.get("reason", "")
     if is_held(folder / paths.LOCK) or is_held(folder / paths.WORKER_LOCK):
         return RUNNING, _progress(folder)
+    if end.get("state") in (State.finished, State.diverged):
+        return TORN, f"{run_log.RESULT} is missing"
     if end:
         return State(end["state"]).text, end["reason"]
     if record:
@@ -173,14 +176,15 @@ def _state(folder: Path, record: Record, result: Result | None) -> tuple[str, st
 
 
 def is_held(lock: Path) -> bool:
-    """Whether a process holds this lock."""
-    if not lock.exists():
-        return False
+    """Whether a process holds this lock; a user who may only read the file is told, too."""
     try:
-        with FileLock(lock, timeout=0):
-            return False
-    except Timeout:
+        with lock.open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except FileNotFoundError:
+        return False
+    except BlockingIOError:
         return True
+    return False
 
 
 def _progress(folder: Path) -> str:
