@@ -30,6 +30,9 @@ MARK = ".made-by-harness"
 PLAN = "plan.json"
 """In the folder of a study: the newest plan of each of its commands."""
 
+OF_TRIALS = "-search"
+"""Ending of the name of the study that has the trials of another."""
+
 SESSION = "session.json"
 """In the folder of a timing session: what it times, and whether that was added to the runs."""
 

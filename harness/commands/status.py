@@ -31,21 +31,24 @@ def main(options: Status) -> int:
             print("\n\n".join(_details(study, command) for command in ran))
             continue
         planned, missing = (sum(map(len, runs)) for runs in ([it.runs for it in ran], [it.missing for it in ran]))
-        print(f"{study}: {planned - missing} of {planned} planned runs complete" + (f", {missing} missing" if missing else ""))
+        still = ", the search has not ended" if any(command.is_searching for command in ran) else ""
+        missed = f", {missing} missing" if missing else ""
+        print(f"{study}: {planned - missing} of {planned} planned runs complete{missed}{still}")
     if len(selected) > 1:
         where = "" if options.output == Status.output else f" {shlex.quote(f'output={options.output}')}"
         print(f"python -m harness status STUDY{where} says why, and which command completes it")
-    return int(any(command.missing for ran in commands.values() for command in ran))
+    return int(any(not command.is_complete for ran in commands.values() for command in ran))
 
 
 def _details(study: str, command: CommandStatus) -> str:
     lines = [f"{study}: {counted(len(command.runs), 'run')}: {command.counts()}"]
-    if not command.missing:
+    lines += ["the search has not ended: more trials follow"] if command.is_searching else []
+    if command.is_complete:
         return "\n".join([*lines, f"nothing is missing of: {command.command}"])
-    width = max(len(run.title) for run in command.missing)
-    lines += ["", *(_line(run, width) for run in command.missing), ""]
+    width = max((len(run.title) for run in command.missing), default=0)
+    lines += ["", *(_line(run, width) for run in command.missing), *([""] if command.missing else [])]
     diverged = [run for run in command.missing if run.state == "diverged"]
-    if len(diverged) < len(command.missing):
+    if command.is_searching or len(diverged) < len(command.missing):
         place = "" if command.folder == os.getcwd() else f"cd {shlex.quote(command.folder)} && "
         lines += ["To complete it:", f"  {place}{command.command}"]
     if HIDDEN in command.command:

@@ -286,7 +286,7 @@ def _start_workers(run: PlannedRun, command: Command) -> End:
                 record[tags.PIECES] = smaller
             if again:
                 run_folder.try_again(run.folder, record)
-                tracked.forget(repeated=killed)
+                tracked.forget()
         command.micro_batches.learn(run, record)
         _warn(run, result, record)
     finally:

@@ -11,12 +11,14 @@ from enum import Enum
 from types import ModuleType, UnionType
 from typing import Any, get_args, get_type_hints
 
+from harness import paths
 from harness.config.choices import Keep, KeepBest, Sampler, Until
 from harness.config.command_line import without
 from harness.config.resolve import refuse_impossible
 from harness.config.schema import FinetuneConfig, RunConfig, SearchConfig
 from harness.config.sweep import values_of
 from harness.errors import InputError, unknown
+from harness.study import status
 from harness.terminal import console, counted
 from harness.tracking.run_log import Result, State
 
@@ -110,9 +112,6 @@ SETTINGS = "settings"
 RUNGS = 3
 """Budgets of successive halving: the whole one, and two shorter ones."""
 
-STUDY_ENDING = "-search"
-"""Ending of the name of the study that has the trials of another."""
-
 
 @dataclass
 class Search:
@@ -142,7 +141,7 @@ class Search:
         values = {**settings, **({f"finetune.{unit}": budget[unit]} if share < 1 else {})}
         return replace(
             config,
-            study=config.study + STUDY_ENDING,
+            study=config.study + paths.OF_TRIALS,
             seed=search.seed,
             report=False,
             finetune=replace(finetune, **budget, max_steps=steps, submit=False, keep=Keep.none),
@@ -176,7 +175,7 @@ class Search:
         except ValueError as error:
             raise InputError(
                 f"search: no trial of {self.config.label} on {self.config.task.name} finished; "
-                f"why: python -m harness status {self.config.study}{STUDY_ENDING}"
+                f"why: {status.called(self.config.output, self.config.study + paths.OF_TRIALS)}"
             ) from error
         settings, arm = best.user_attrs[SETTINGS], f"{self.config.arm} (tuned)"
         trials, rungs, pruned = self.study.trials, rungs_of(self.config.search), _optuna().trial.TrialState.PRUNED

@@ -1,5 +1,6 @@
 """The plan of a study, which its commands write beside the runs, and the state of every planned run, from the files alone."""
 
+import fcntl
 import os
 import shlex
 import sys
@@ -9,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from filelock import FileLock, Timeout
+from filelock import FileLock
 
 from harness import paths, tags
 from harness.checksums import TornError
@@ -31,9 +32,10 @@ AGAIN = ("rerun=true", "sweep.retime=true")
 """Words of a command that repeat finished work."""
 
 
-def write_plan(planned: Sequence["PlannedRun"]) -> None:
+def write_plan(planned: Sequence["PlannedRun"], is_search: bool = False) -> None:
     """Adds what this command plans to the files of its studies, in place of an earlier plan of the same command.
 
+    A search plans its trials, to which more may come, in a study of their own; after them its command plans the study itself.
     Jobs of one sweep, which a launcher started, plan a run each: together they are the plan of the command.
     """
     studies = {(run.config.output, run.config.study) for run in planned}
@@ -51,6 +53,7 @@ def write_plan(planned: Sequence["PlannedRun"]) -> None:
         with FileLock(folder / PLAN_LOCK):
             plans = run_log.read_or_set_aside(folder / paths.PLAN)
             mine = {"time": run_log.now_ms(), "folder": os.getcwd(), "sweep": command_line.sweep(), "runs": entries}
+            mine |= {"search": True} if is_search else {}
             before = plans.get(command(), {})
             if mine["sweep"] is not None and before.get("sweep") == mine["sweep"]:
                 planned_here = {entry["folder"] for entry in entries}
@@ -62,6 +65,11 @@ def command() -> str:
     """This command, to be called again: without secrets, -q, and keys that would run or time again what is finished."""
     repeated = (word for word in sys.argv[1:] if word.lstrip("+") not in (*AGAIN, QUIET_KEY))
     return shlex.join(["python", "-m", "harness", *words(repeated)])
+
+
+def called(output: str, study: str) -> str:
+    """The command that says what is missing of the study."""
+    return shlex.join(["python", "-m", "harness", "status", study, *([] if output == "multirun" else [f"output={output}"])])
 
 
 RUNNING, NOT_STARTED, TORN = "running", "not started", "torn"
@@ -93,11 +101,17 @@ class CommandStatus:
     folder: str  # where it was called
     time_ms: int  # when
     runs: list[RunStatus]
+    is_searching: bool  # more trials may come: it was ended before its search was
 
     @property
     def missing(self) -> list[RunStatus]:
         """Runs that are not complete."""
         return [run for run in self.runs if not run.is_complete]
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether nothing of it is missing, and no trial follows."""
+        return not self.missing and not self.is_searching
 
     def counts(self) -> str:
         """`9 finished, 2 not started; 3 of the finished ones are not timed`."""
@@ -115,15 +129,20 @@ def studies(output: str) -> list[str]:
 
 def of_study(output: str, study: str) -> list[CommandStatus]:
     """What each command of the study planned, oldest first."""
+    commands = []
+    for command, plan in _plans(output, study).items():
+        is_searching = "search" in plan and command not in _plans(output, study.removesuffix(paths.OF_TRIALS))
+        runs = [_status(output, entry) for entry in plan["runs"]]
+        commands.append(CommandStatus(command, plan["folder"], plan["time"], runs, is_searching))
+    return sorted(commands, key=lambda command: command.time_ms)
+
+
+def _plans(output: str, study: str) -> dict[str, Any]:
+    """Command -> what it plans of the study; InputError where that is torn."""
     try:
-        plans = run_log.read_json(paths.study_folder(output, study) / paths.PLAN)
+        return run_log.read_json(paths.study_folder(output, study) / paths.PLAN)
     except TornError as error:
         raise InputError(f"{error}; the next command of study {study!r} keeps it aside and writes a new one") from error
-    commands = [
-        CommandStatus(command, plan["folder"], plan["time"], [_status(output, entry) for entry in plan["runs"]])
-        for command, plan in plans.items()
-    ]
-    return sorted(commands, key=lambda command: command.time_ms)
 
 
 def _status(output: str, entry: dict[str, Any]) -> RunStatus:
@@ -147,6 +166,8 @@ def _state(folder: Path, record: Record, result: Result | None) -> tuple[str, st
         return State(result["status"]).text, end.get("reason", "")
     if is_held(folder / paths.LOCK) or is_held(folder / paths.WORKER_LOCK):
         return RUNNING, _progress(folder)
+    if end.get("state") in (State.finished, State.diverged):
+        return TORN, f"{run_log.RESULT} is missing"
     if end:
         return State(end["state"]).text, end["reason"]
     if record:
@@ -155,14 +176,15 @@ def _state(folder: Path, record: Record, result: Result | None) -> tuple[str, st
 
 
 def is_held(lock: Path) -> bool:
-    """Whether a process holds this lock."""
-    if not lock.exists():
-        return False
+    """Whether a process holds this lock; a user who may only read the file is told, too."""
     try:
-        with FileLock(lock, timeout=0):
-            return False
-    except Timeout:
+        with lock.open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except FileNotFoundError:
+        return False
+    except BlockingIOError:
         return True
+    return False
 
 
 def _progress(folder: Path) -> str:

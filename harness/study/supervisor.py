@@ -5,9 +5,8 @@ A worker never talks to MLflow. Where MLflow is unreachable, runs continue, and 
 
 import contextlib
 import os
-import shlex
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from harness import paths, plateau
@@ -49,13 +48,14 @@ def run_study(configs: list[RunConfig]) -> int:
         refuse_impossible(configs)
         hypothesis.refuse_late(configs)
         if any(config.search.space for config in configs):
-            searches = Searches(with_sizes(configs))
+            searches, trials = Searches(with_sizes(configs)), []
             for runs, heading in searches.rounds():
                 with live_line("preparing data"):
                     folders = [plan([config])[-1].folder for config in runs]
                     planned = plan(runs)
                 trackers = trackers or _opened(configs[0])
-                with _begun(planned, trackers, heading):
+                trials += planned
+                with _begun(planned, trackers, heading, trials):
                     run_in_order(planned, trackers, load)
                 searches.take([run_log.result(folder) for folder in folders])
             configs = searches.tuned()
@@ -99,18 +99,24 @@ def _studies(planned: list[PlannedRun]) -> list[Path]:
 
 
 @contextlib.contextmanager
-def _begun(planned: list[PlannedRun], trackers: Trackers, trials_of: str = "") -> Iterator[None]:
-    """Announces the runs, writes the plan, tracks the study. Others follow the trials of a search: no tracker is waited for."""
+def _begun(
+    planned: list[PlannedRun], trackers: Trackers, heading: str = "", trials: Sequence[PlannedRun] = ()
+) -> Iterator[None]:
+    """Announces the runs, writes the plan, tracks the study.
+
+    `trials`: all of a search so far, if these are of one. Others follow them: no tracker is waited for.
+    """
     if any(run.inputs.is_pretraining for run in planned):
         plateau.references()  # refuses a torn one before anything runs
     with console.logged(_studies(planned)):
         first = next(iter(looks.parts(planned).values()))
-        _announce(first, trials_of)
-        status.write_plan(first)
+        _announce(first, heading)
+        study = [*{run.folder: run for run in trials}.values()] or planned
+        status.write_plan(study if trials else first, is_search=bool(trials))
         for run in planned:
             hypothesis.write(run.config)
         try:
-            with _ended_as_interrupted(), tracked(planned, trackers, waits=not trials_of):
+            with _ended_as_interrupted(), tracked(study, trackers, waits=not trials):
                 yield
         except KeyboardInterrupt:
             done = sum(run_log.result(run.folder) is not None for run in planned)
@@ -257,8 +263,7 @@ def _labelled(queue: Queue, count: int) -> Iterator[PlannedRun]:
 
 def _status(planned: list[PlannedRun]) -> str:
     """The command that says what is missing."""
-    study, output = planned[0].config.study, planned[0].config.output
-    return shlex.join(["python", "-m", "harness", "status", study, *([] if output == "multirun" else [f"output={output}"])])
+    return status.called(planned[0].config.output, planned[0].config.study)
 
 
 @contextlib.contextmanager

@@ -69,6 +69,7 @@ class Tracker(Backend):
     def __init__(self, uri: str | None, output: str, study: str) -> None:
         self.uri = uri or paths.database_uri(output)
         self._ids: dict[str, str] = {}  # attempt -> run id
+        self._stored: dict[str, dict[str, int]] = {}  # id of a run that was there before -> last step of its curves, read once
         self.study, self._output = study, output
         _create_database(self.uri)
         if not uri:
@@ -113,6 +114,7 @@ class Tracker(Backend):
                 run_tags |= {PARENT: self.study_run()} if role == tags.ROLE_REPLICATE else {}
                 run = self._client.create_run(self.experiment, record["started"], run_tags, record["name"])
         if run_id is not None:
+            self._stored[run_id] = {}
             self._set_tags(run_id, run_tags | {tags.REASON: ""})
             self._client.update_run(run_id, "RUNNING")
         else:
@@ -132,9 +134,19 @@ class Tracker(Backend):
             self._set_tags(run_id, record["tags"])
 
     def curves(self, record: Record, entries: list[Entry]) -> None:
-        points = [Metric(e["key"], e["value"], e["time"], e["step"]) for e in entries if "key" in e]
+        run_id = self._ids[record["attempt"]]
+        points = [Metric(e["key"], e["value"], e["time"], e["step"]) for e in entries if "key" in e and self._lacks(run_id, e)]
         for start in range(0, len(points), BATCH):
-            self._client.log_batch(self._ids[record["attempt"]], metrics=points[start : start + BATCH])
+            self._client.log_batch(run_id, metrics=points[start : start + BATCH])
+
+    def _lacks(self, run_id: str, entry: Entry) -> bool:
+        """Whether the store lacks this point: a worker that was killed may have sent it, at another time than the next one."""
+        if run_id not in self._stored or "tokens" not in entry:  # a sample, of which one step has several
+            return True
+        stored, key = self._stored[run_id], entry["key"]
+        if key not in stored:
+            stored[key] = max((point.step for point in self._client.get_metric_history(run_id, key)), default=-1)
+        return entry["step"] > stored[key]
 
     def end(self, record: Record, folder: Path, status: str) -> None:
         run_id = self._ids[record["attempt"]]
@@ -165,7 +177,10 @@ class Tracker(Backend):
         last = result.get("steps", {})  # steps of values that end a curve
         main, details = pages.main_and_details(result["metrics"], last)
         main |= pages.score_of_task(run_log.read_json(folder / run_log.RECORD).get("tags", {}), main)
-        points = [Metric(key, value, result["time"], last.get(key, 0)) for key, value in main.items()]
+        stored = self._client.get_run(run_id).data.metrics  # the result that ends a curve is its last point
+        points = [
+            Metric(key, value, result["time"], last.get(key, 0)) for key, value in main.items() if stored.get(key) != value
+        ]
         self._client.log_batch(run_id, metrics=points)
         environment = {
             f"environment.{key}": str(value) for key, value in run_log.read_json(folder / "environment.json").items()

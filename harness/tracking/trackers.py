@@ -258,9 +258,9 @@ class TrackedRun:
         if time.monotonic() - self._last > EVERY_S:
             self._send()
 
-    def forget(self, repeated: bool) -> None:
-        """Drops what has not been sent: the run begins anew, and all its points come again; if `repeated`, the same ones."""
-        self._pending, self._known = [], dict(self._sent) if repeated else {}
+    def forget(self) -> None:
+        """Drops what has not been sent: the run begins anew, and all its points come again."""
+        self._pending, self._known = [], dict(self._sent)
 
     def end(self, status: str) -> None:
         """Sends the rest and ends the run with this status."""

@@ -55,7 +55,9 @@ class SqliteReader(Reader):
     def _database(self) -> sqlite3.Connection:
         """The connection of this process: SQLite allows none to be carried over a fork."""
         if os.getpid() not in self._connections:
-            self._connections[os.getpid()] = sqlite3.connect(f"file:{quote(str(self._path))}?mode=ro", uri=True)
+            may_lock = os.access(self._path.parent, os.W_OK) or Path(f"{self._path}-wal").exists()  # in a file beside it
+            how = "mode=ro" if may_lock else "immutable=1"
+            self._connections[os.getpid()] = sqlite3.connect(f"file:{quote(str(self._path))}?{how}", uri=True)
         return self._connections[os.getpid()]
 
     @contextlib.contextmanager

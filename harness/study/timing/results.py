@@ -139,8 +139,12 @@ def prepare(planned: list[PlannedRun]) -> None:
 
 def time_runs(planned: list[PlannedRun], trackers: Trackers, screen: Screen | None = None) -> None:
     """Times the finished runs that are to be timed, and adds it to them; a failed launch leaves a run as it was."""
-    for run in planned:
-        if is_measured(run) and not has_timing(run) and (run.folder / TIMING).exists():
+    for run in filter(is_measured, planned):
+        if has_timing(run):  # a store that is new, or was away, lacks its replicates
+            for folder in sorted(run.folder.parent.glob(f"replicate-*-{run.folder.name}")):
+                if not run_log.torn(folder) and run_log.result(folder) is not None:
+                    _sync(run, folder, trackers)
+        elif (run.folder / TIMING).exists():
             _add_timing(run, *read_timing(run.folder), trackers)  # an earlier command was killed while it added this
     session = Session(planned)
     if session.saved is None:

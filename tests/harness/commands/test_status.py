@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from filelock import FileLock
+from small_disk import mounted
 
 from harness import paths
 from harness.study import status
@@ -102,6 +103,53 @@ def test_a_complete_study_is_said_to_be(planned, run_harness, output):
     done = run_harness("status", f"output={output}")
     assert done.returncode == 0
     assert done.stdout == "s: 2 runs: 2 finished\nnothing is missing of: python -m harness -m seed=1,2\n"
+
+
+def test_a_run_whose_result_was_removed_has_not_finished(planned, run_harness, output):
+    """The same command runs it again."""
+    (item,) = planned("seed=1")
+    laid_out(item, {"state": "finished", "reason": ""}, "finished")
+    (item.folder / "result.json").unlink()
+    done = run_harness("status", "s", f"output={output}")
+    assert (done.returncode, done.stdout.splitlines()[0]) == (1, "s: 1 run: 1 torn")
+    assert " ".join(done.stdout.splitlines()[2].split()).endswith("torn result.json is missing")
+
+
+def test_a_study_on_a_disk_that_can_only_be_read_has_a_status(planned, run_harness, output):
+    (item,) = planned("seed=1")
+    with mounted(output.parent / "disk", 4_000_000) as disk:
+        laid_out(item)
+        (item.folder / paths.LOCK).touch()
+        shutil.copytree(output / "s", disk / "s")
+        subprocess.run(["mount", "-o", "remount,ro", str(disk)], check=True)
+        done = run_harness("status", "s", f"output={disk}")
+    assert (done.returncode, done.stderr, done.stdout.splitlines()[0]) == (1, "", "s: 1 run: 1 killed")
+
+
+def test_a_search_that_was_killed_between_its_trials_is_not_complete(planned, run_harness, output):
+    command = "python -m harness -m measure=none"
+    for item in planned("measure=none"):
+        laid_out(item, status="finished")
+    folder, trials = paths.study_folder(str(output), "s"), paths.study_folder(str(output), "s" + paths.OF_TRIALS)
+    plans = run_log.read_json(folder / paths.PLAN)
+    trials.mkdir()
+    run_log.write_json(trials / paths.PLAN, {command: plans[command] | {"search": True}})
+    ended = run_harness("status", "s-search", f"output={output}")
+    assert (ended.returncode, ended.stdout.splitlines()[-1]) == (0, f"nothing is missing of: {command}")
+    (folder / paths.PLAN).unlink()  # which the command writes when its last trial has ended
+    done = run_harness("status", "s-search", f"output={output}")
+    said = [
+        "s-search: 1 run: 1 finished",
+        "the search has not ended: more trials follow",
+        "",
+        "To complete it:",
+        f"  {command}",
+    ]
+    assert (done.returncode, done.stdout.splitlines()) == (1, said)
+    (output / "other").mkdir()
+    run_log.write_json(output / "other" / paths.PLAN, plans)
+    both = run_harness("status", f"output={output}")
+    assert both.stdout.splitlines()[1] == "s-search: 1 of 1 planned runs complete, the search has not ended"
 
 
 def test_a_run_that_is_measured_by_nobody_needs_no_timing(planned, run_harness, output):

@@ -86,3 +86,5 @@ def test_a_pretraining_resumes_when_it_is_run_again(run_harness, output, runs_of
     (run,) = runs_of(output, "s")
     assert run.info.status == "FINISHED"
     assert [step for step, _ in curve_of(output, run.info.run_id, "pretrain/loss")] == steps
+    losses = [entry["step"] for entry in run_log.Reader(folder).new_entries() if entry.get("key") == "pretrain/masked_loss"]
+    assert [step for step, _ in curve_of(output, run.info.run_id, "pretrain/masked_loss")] == losses  # its last is the result

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from harness import paths
 from harness.config.choices import Sampler
 from harness.config.resolve import Found, resolve, with_vocabulary
 from harness.errors import InputError
@@ -130,8 +131,9 @@ def test_a_failed_trial_has_no_score_and_is_never_the_best(runs):
     scores = json.loads(found.tuned["scores"])
     assert scores[best] is None
     assert found.finetune.learning_rate != every.runs[best].finetune.learning_rate
-    with pytest.raises(InputError, match=r"no trial of base on bag finished; why: python -m harness status default-search"):
-        tuned(some, Runner(fails=(0, 1, 2, 3)))
+    elsewhere = [replace(one, output="o") for one in some]
+    with pytest.raises(InputError, match=r"no trial of base on bag finished; why: .* status default-search output=o$"):
+        tuned(elsewhere, Runner(fails=(0, 1, 2, 3)))
 
 
 def test_a_variant_is_tuned_in_its_resized_shape(compose):
@@ -183,3 +185,5 @@ def test_a_real_search_is_resumed(run_harness, tmp_path, small):
     assert len(others) <= 1
     scores = [run_log.result(one)["metrics"]["tune/score"] for one in (tmp_path / "out" / "s-search").glob("base-*")]
     assert len(scores) == 2
+    plans = run_log.read_json(tmp_path / "out" / "s-search" / paths.PLAN).values()
+    assert [len({run["folder"] for run in plan["runs"]}) for plan in plans] == [1, 2]  # every trial of either command

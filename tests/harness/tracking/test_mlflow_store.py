@@ -281,6 +281,21 @@ def test_logging_one_curve_twice_is_one_curve(tracker, output, curve_of):
     assert curve_of(output, run_id) == [(step, 1 / step) for step in range(1, 2501)]
 
 
+@pytest.mark.parametrize("process", ["the same", "another"])
+def test_points_of_a_worker_that_was_killed_are_not_sent_again_with_those_of_the_next(tracker, output, curve_of, process):
+    def points(began: int, steps: int) -> list[dict]:
+        return [
+            {"key": "finetune/loss", "value": 1 / n, "time": began + n, "step": n, "tokens": 1} for n in range(1, steps + 1)
+        ]
+
+    run_id = tracker.begin(a_run())
+    tracker.curves(a_run(), points(100, 3))
+    after = tracker if process == "the same" else Tracker(None, str(output), "s")
+    assert after.begin(a_run()) == run_id
+    after.curves(a_run(), points(200, 5))
+    assert curve_of(output, run_id) == [(step, 1 / step) for step in range(1, 6)]
+
+
 @pytest.mark.parametrize(
     ("status", "state"), [("finished", "FINISHED"), ("diverged", "FAILED"), ("failed", "FAILED"), ("killed", "KILLED")]
 )

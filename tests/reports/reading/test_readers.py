@@ -2,9 +2,11 @@
 
 import contextlib
 import sqlite3
+import subprocess
 from pathlib import Path
 
 import pytest
+from small_disk import mounted
 
 from harness import tags
 from reports.read import connect
@@ -50,6 +52,18 @@ def content(reader: Reader) -> dict[str, object]:
         "newest": [repr(reader.newest(list(studies.values()), identity)) for identity in identities],
         "histories": sorted(repr((run.run_id, key, reader.history(run.run_id, key))) for run in runs for key in HISTORIES),
     }
+
+
+def test_a_store_on_a_disk_that_can_only_be_read_is_read(readers, tmp_path):
+    """SQLite keeps its locks in a file beside that of the store."""
+    direct, _ = readers
+    with mounted(tmp_path / "disk", 16_000_000) as disk:
+        stores = [contextlib.closing(sqlite3.connect(folder / "mlflow.db")) for folder in (direct.output, disk)]
+        with stores[0] as store, stores[1] as copy:
+            store.backup(copy)
+            copy.execute("PRAGMA journal_mode=WAL")
+        subprocess.run(["mount", "-o", "remount,ro", str(disk)], check=True)
+        assert content(SqliteReader(disk / "mlflow.db")) == content(direct)
 
 
 def test_both_readers_give_the_same(readers, monkeypatch):

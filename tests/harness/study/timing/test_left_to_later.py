@@ -8,7 +8,7 @@ from harness.tracking import run_log
 pytestmark = pytest.mark.long
 
 
-def test_the_same_command_without_it_times_all_finished_runs_and_trains_none(run_harness, small, output):
+def test_the_same_command_without_it_times_all_finished_runs_and_trains_none(run_harness, small, output, runs_of):
     command = ["-m", *small, "finetune.max_steps=2", "model=base,albert", "study=s", f"output={output}"]
     first = run_harness(*command, "sweep.timing=false")
     assert first.returncode == 0, first.stdout + first.stderr
@@ -18,7 +18,7 @@ def test_the_same_command_without_it_times_all_finished_runs_and_trains_none(run
     scores = [run_log.result(folder)["metrics"]["eval/score"] for folder in folders]
     assert all("inference/peak_memory_bytes" in run_log.result(folder)["metrics"] for folder in folders)
 
-    second = run_harness(*command)
+    second = run_harness(*command, "tracking=none")
     assert second.returncode == 0, second.stdout + second.stderr
     assert second.stdout.count("finished already, skipped") == 2
     assert ": started" not in second.stdout
@@ -28,6 +28,11 @@ def test_the_same_command_without_it_times_all_finished_runs_and_trains_none(run
     assert [run_log.result(folder)["metrics"]["eval/score"] for folder in folders] == scores
     assert len({run_log.read_json(folder / "run.json")["tags"][tags.SESSION] for folder in folders}) == 1
     assert all("inference/latency_ms_p50" in run_log.result(folder)["metrics"] for folder in folders)
+
+    third = run_harness(*command)  # the store gets what it lacks: the noise floors of the report come from the replicate
+    assert third.returncode == 0, third.stdout + third.stderr
+    roles = [run.data.tags[tags.ROLE] for run in runs_of(output, "s") if run.info.status == "FINISHED"]
+    assert sorted(roles) == [tags.ROLE_REPLICATE, tags.ROLE_RUN, tags.ROLE_RUN]
 
 
 def test_a_plan_leaves_it_out_too(run_harness, small, output):
