@@ -125,13 +125,14 @@ def test_memory_of_one_run_is_measured_once_however_little_launches_scatter(time
 
 def test_gate_and_pick_ask_the_device(tracking, study, monkeypatch, capsys):
     comparison = study(1.3, 1.1)
-    monkeypatch.setattr(gate, "_sides", lambda options: (comparison, [gate.Pair("albert", "albert", "base")], []))
+    found = SimpleNamespace(study="s", runs=[], reader=SimpleNamespace(output=None))
+    for command in (gate, pick):
+        monkeypatch.setattr(command, "read", lambda *_: found)
+    monkeypatch.setattr(gate, "_sides", lambda *_: (comparison, [gate.Pair("albert", "albert", "base")], []))
     assert gate.main(["--study", "s", "--max-slowdown", "20%"]) == 0
     assert DEVICE in capsys.readouterr().out
     assert gate.main(["--study", "s", "--max-slowdown", "20%", "--timing", WALL]) == 1
     monkeypatch.setattr(pick, "compare_with_any", lambda *_: comparison)
-    found = SimpleNamespace(study="s", runs=[], reader=SimpleNamespace(output=None))
-    monkeypatch.setattr(pick, "read", lambda *_: found)
     assert pick.main(["--study", "s", "--max-latency-ms", "10.5"]) == 0
     fits = capsys.readouterr().out
     assert "latency, device time" in fits
