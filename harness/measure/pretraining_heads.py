@@ -29,7 +29,8 @@ def shapes(model: ModelConfig, pretrain: PretrainConfig) -> Objective:
     refuse_misfit(config, model)
     kind = MaskedLM if config.objective is ObjectiveName.distillation else OBJECTIVES[config.objective]
     with torch.device("meta"):
-        starts, sentinels = torch.ones(model.vocab_size, dtype=torch.bool), range(model.vocab_size)[: -SENTINELS - 1 : -1]
+        starts = torch.ones(model.vocab_size, dtype=torch.bool, device="cpu")  # masks are drawn on it
+        sentinels = range(model.vocab_size)[: -SENTINELS - 1 : -1]
         return kind(config, model, Vocabulary(model.vocab_size, 0, 0, 0, 0, starts, tuple(sentinels)))
 
 
