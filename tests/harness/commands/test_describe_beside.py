@@ -67,6 +67,14 @@ def test_two_variants_have_factors(capsys, tmp_path, monkeypatch):
     assert rows["parameters"][2] == f"{30_046_082 / 2_957_954:.3g}x"
 
 
+@pytest.mark.long
+def test_vectors_of_texts_have_no_head_and_static_ones_no_flops(capsys, tmp_path):
+    code, out, _ = said(capsys, "scale=tiny", "model=base,static", "task=similarity", f"to={tmp_path}")
+    assert code == 0
+    assert rows_of(out)["forward pass"] == ["117 MFLOP", "0 FLOP"]
+    assert "mean of the real tokens" in (tmp_path / "beside-base-static-architecture.svg").read_text()
+
+
 def test_time_of_a_pretraining_is_that_of_its_counted_flops(capsys, tmp_path, monkeypatch):
     monkeypatch.setattr(describe_beside, "_pictures", lambda *_: "")
     budget = ["pretrain.steps=1000", "pretrain.batch_size=8", "pretrain.length=32"]
