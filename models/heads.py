@@ -64,7 +64,7 @@ class Pooler(nn.Module):
 
     def parts(self) -> tuple[Part, ...]:
         """From the bottom up."""
-        parts = [Part(f"Pooling: {POOLED[self.pooling]}", "head")]
+        parts = [_pooling_part(self.pooling)]
         if self.dense is not None:
             sizes = f"{self.size:,} → {self.size:,}, {self.non_linearity.value}"
             parts.append(Part("Pooler", "head", sizes, parameters_of(self.dense)))
@@ -217,8 +217,16 @@ class TextVectors(nn.Module):
         """FLOPs of one forward pass over one text of `length` tokens, by the shapes of all matrix products."""
         return self.encoder.flops(length)
 
+    def head_parts(self) -> tuple[Part, ...]:
+        """What is above the encoder."""
+        return (_pooling_part(Pooling.mean),)
+
 
 Classifier = SequenceClassifier | TokenClassifier | TextVectors
+
+
+def _pooling_part(pooling: Pooling) -> Part:
+    return Part(f"Pooling: {POOLED[pooling]}", "head")
 
 
 def _classifier_part(title: str, head: nn.Linear) -> Part:

@@ -187,6 +187,8 @@ def pretraining_heads(run: RunConfig, base: ModelConfig, beside: str = "base") -
         plain = heads.components(heads.shapes(base, run.pretrain))
     except ValueError:  # base cannot be trained by the objective of the variant
         plain = {}
+    if not ours and not plain:
+        return f"no pretraining heads: {run.label} learns from hidden states alone"
     objectives = [heads.objective_of(model, run.pretrain).value for model in (base, run.model)]
     titles = ("pretraining heads", f"{beside} ({objectives[0]})", f"{run.label} ({objectives[1]})", "change")
     return table(titles, compared(plain, ours))

@@ -14,7 +14,7 @@ import torch
 from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
 
-from harness.commands import describe_picture
+from harness.commands import describe_picture, describe_shapes
 from harness.commands.describe_shapes import numbered
 from harness.commands.inspect_pictures import maps_of
 from harness.commands.pictures import fitted, save
@@ -25,6 +25,8 @@ from harness.measure import flops, memory_formula, size, subject
 from harness.measure import pretraining_heads as heads
 from harness.paths import file_name
 from harness.terminal import DASH, duration, scaled, table, wrapped
+from harness.training.loop import Position
+from harness.training.pretrain_steps import BatchSizes
 from models.batch import Batch
 from models.config import Body, EncoderConfig
 from models.encoder import Encoder
@@ -49,9 +51,6 @@ PARTS = {"embedding": ("embeddings", "#D6E6F4"), "encoder": ("layers", "#FBDDC2"
 """Parameters as `size.sizes` divides them -> their name in the picture, and the colour."""
 
 UNSEEN, SEEN = "#F4F4F4", "#0072B2"
-
-BACKWARD = 2
-"""FLOPs of a backward pass, in forward passes."""
 
 Value = str | int | None
 
@@ -187,8 +186,8 @@ def stack_of(model: EncoderConfig, seen: list[Seen]) -> str:
     return {Body.encoder_decoder: "encoder and decoder", Body.lstm: "recurrent", Body.static: "none"}[model.body]
 
 
-def pretraining(config: RunConfig) -> tuple[float, float]:
-    """Tokens and FLOPs of its budget, a backward pass as two forward ones; InputError where that is not stated."""
+def pretraining(config: RunConfig) -> tuple[int, float]:
+    """Tokens and FLOPs at the end of its budget, as the run counts them; InputError where that is not stated."""
     pretrain = config.pretrain
     if pretrain.objective is ObjectiveName.none or pretrain.seconds is not None:
         raise InputError(
@@ -199,15 +198,14 @@ def pretraining(config: RunConfig) -> tuple[float, float]:
         raise InputError(
             "flops_per_second= extrapolates one length: leave pretrain.phases out, or see `python -m harness plan`"
         )
-    length = pretrain.length or min(MEASURED_LENGTH, config.model.longest_text)
+    rows = min(pretrain.batch_size, flops.COUNTED_TEXTS)
     try:
-        of_token = (1 + BACKWARD) * heads.shapes(config.model, pretrain).flops(length) / length
+        objective, batch = describe_shapes.objective_with_batch(config, rows, pretrain.length)
     except ValueError as error:
         raise InputError(f"{config.label}: {error}") from error
-    if pretrain.flops is not None:
-        return pretrain.flops / of_token, pretrain.flops
-    tokens = pretrain.tokens if pretrain.steps is None else pretrain.steps * pretrain.batch_size * length
-    return tokens, tokens * of_token
+    of_row = flops.of_objective(objective, batch, pretrain.length) / rows
+    end = BatchSizes(pretrain, of_row).end(Position())
+    return end.tokens, end.flops
 
 
 def _table(columns: dict[str, dict[str, Value]], factors: bool) -> str:

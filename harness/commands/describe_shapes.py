@@ -121,11 +121,16 @@ def of_objective(run: RunConfig) -> str:
     return _page(title, others, first, second)
 
 
-def _trained(run: RunConfig, B: int, T: int) -> Traced:
+def objective_with_batch(run: RunConfig, B: int, T: int) -> tuple[Objective, PretrainBatch]:
+    """The objective on the meta device in evaluation mode, and B sequences of it on the CPU. ValueError as `of_objective`."""
     objective, batch = _objective(run), Batch(torch.ones(B, T, dtype=torch.int64))
     batch.token_type_ids = (torch.arange(T).expand(B, T) >= T // 2).long()
     batch.labels = torch.zeros(B, dtype=torch.int64)
-    batch = objective.make_batch(batch, list(range(B)))
+    return objective, objective.make_batch(batch, list(range(B)))
+
+
+def _trained(run: RunConfig, B: int, T: int) -> Traced:
+    objective, batch = objective_with_batch(run, B, T)
     roots = dict(objective.named_children())
     if isinstance(objective, Distillation):
         roots["teacher"] = objective.teacher
@@ -146,7 +151,7 @@ def _trained(run: RunConfig, B: int, T: int) -> Traced:
 
 
 def _objective(run: RunConfig) -> Objective:
-    """The objective on the meta device in evaluation mode, a distillation with its teacher."""
+    """A distillation has its teacher."""
     if run.pretrain.objective is not ObjectiveName.distillation:
         return heads.shapes(run.model, run.pretrain).eval()
     loaded = teacher.load(teacher.folder_of(run), run.pretrain, run.tokenizer)

@@ -29,8 +29,12 @@ def shapes(model: ModelConfig, pretrain: PretrainConfig) -> Objective:
     refuse_misfit(config, model)
     kind = MaskedLM if config.objective is ObjectiveName.distillation else OBJECTIVES[config.objective]
     with torch.device("meta"):
-        starts, sentinels = torch.ones(model.vocab_size, dtype=torch.bool), range(model.vocab_size)[: -SENTINELS - 1 : -1]
-        return kind(config, model, Vocabulary(model.vocab_size, 0, 0, 0, 0, starts, tuple(sentinels)))
+        starts = torch.ones(model.vocab_size, dtype=torch.bool, device="cpu")  # masks are drawn on it
+        sentinels = range(model.vocab_size)[: -SENTINELS - 1 : -1]
+        objective = kind(config, model, Vocabulary(model.vocab_size, 0, 0, 0, 0, starts, tuple(sentinels)))
+    if config.objective is ObjectiveName.distillation and not (config.soft_weight or config.masked_weight):
+        objective.masked_head = None  # it compares hidden states alone
+    return objective
 
 
 def components(objective: Objective) -> dict[str, int | str]:

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from harness import arms, processes, tags, tasks
-from harness.checkpoints import language_model
+from harness.checkpoints import finetuned, language_model
 from harness.checksums import TornError
 from harness.config.choices import Keep, KeepBest, TaskKind
 from harness.config.resolve import is_only_scored
@@ -35,7 +35,7 @@ from harness.tasks.batches import padded_shapes
 from harness.terminal import counted, duration
 from harness.tracking import run_log
 from harness.tracking.run_log import Entry, Record, Result
-from harness.training import pretrain, pretrain_steps
+from harness.training import pretrain, pretrain_steps, taught
 from harness.training.loop import Position
 from models.adapt import adapt
 from models.heads import on_meta
@@ -199,9 +199,14 @@ def work(run: PlannedRun) -> Work:
     split = prepared.read(config, run.inputs.data).train
     steps = config.finetune.planned_steps(len(split))
     adapt(model, config.finetune)
-    cost = flops.of_training(model)
+    teacher, answers = None, 0
+    if config.finetune.teacher is not None:
+        teacher = finetuned.load_finetuned(Path(config.finetune.teacher))[0]
+        if not config.finetune.hidden_weight:  # its answers are computed once
+            teacher, answers = None, taught.flops_of_answers(teacher, split, config.finetune.eval_batch_size)
+    cost = flops.of_training(model, teacher)
     shapes = padded_shapes(split, config.finetune.batch_size, config.seed, steps)
-    return Work(parameters, steps, sum(cost(*shape) for shape in shapes))
+    return Work(parameters, steps, answers + sum(cost(*shape) for shape in shapes))
 
 
 def probe(run: PlannedRun, needed: Work, passive: bool = False) -> Pace | None:
@@ -263,8 +268,9 @@ def _extrapolated(run: PlannedRun, needed: Work, seconds: float, results: dict[s
     source, memory = f"a probe of {results['steps']:.0f} steps", _memory(results)
     if not trained:
         return Pace(seconds, memory, "a probe")
-    each = trained / results["steps"]
-    whole = needed.seconds if needed.seconds is not None else each * needed.steps
+    whole = trained * needed.steps / results["steps"] if needed.seconds is None else needed.seconds
+    if phase == "finetune" and run.config.finetune.teacher is not None and needed.flops:  # some of whose work is done once
+        whole = trained * needed.flops / results["finetune/flops"]
     if run.inputs.is_pretraining:
         evaluation = results.get("pretrain/evaluation_s", 0.0)
         overhead = seconds - trained - evaluation

@@ -130,7 +130,7 @@ def cost_text(on: MatchOn, value: float) -> str:
 
 
 def counted_cost(on: MatchOn, config: RunConfig, model: ModelConfig) -> float:
-    """Parameters, FLOPs or bytes of this model in this resolved run; InputError where its memory is not known.
+    """Parameters, FLOPs or bytes of this model in this resolved run; InputError where its memory is not known, or FLOPs are 0.
 
     Parameters are those of the model with the head of its task; FLOPs those of one forward pass over measure.length tokens;
     memory is that of a training step over finetune.batch_size such texts: weights, gradients, moments and activations.
@@ -139,7 +139,10 @@ def counted_cost(on: MatchOn, config: RunConfig, model: ModelConfig) -> float:
     if on is MatchOn.params:
         return size.count(subject.step_shape(run, 1).model())
     if on is MatchOn.flops:
-        return flops.formula(subject.step_shape(run, 1))
+        needed = flops.formula(subject.step_shape(run, 1))
+        if not needed:
+            raise InputError(f"match=flops: {config.model_name} multiplies no matrices here; expected match=params or memory")
+        return needed
     pieces = config.finetune.accumulation
     shape = subject.step_shape(run, config.finetune.batch_size // pieces)
     total = memory_formula.parts(shape, config.hardware, config.finetune.activation_checkpointing).total

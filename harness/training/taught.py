@@ -13,7 +13,7 @@ from torch.nn import functional as F
 from harness.config.schema import FinetuneConfig
 from harness.hardware.device import Machine
 from harness.measure import flops
-from harness.tasks.base import Kind
+from harness.tasks.base import Kind, Split
 from harness.tasks.batches import evaluation_order
 from harness.tasks.prepared import Prepared
 from harness.training.evaluation import predict
@@ -57,10 +57,15 @@ def with_answers(data: Prepared, teacher: Classifier, batch_size: int, machine: 
     started, train = perf_counter(), data.train
     answers = predict(teacher, train, batch_size, data.pad_token_id, machine)
     print(f"teacher: its answers to {len(train):,} rows are kept for all epochs, {answers.nbytes / 1e6:.3g} MB", flush=True)
-    shapes = [(len(rows), int(train.lengths[rows].max())) for rows in evaluation_order(train, batch_size)]
-    position.flops += sum(flops.of_model(teacher, *shape) for shape in shapes)
+    position.flops += flops_of_answers(teacher, train, batch_size)
     position.seconds += perf_counter() - started
     return replace(data, train=replace(train, answers=answers))
+
+
+def flops_of_answers(teacher: Classifier, train: Split, batch_size: int) -> int:
+    """FLOPs of the teacher's pass over all training rows."""
+    shapes = [(len(rows), int(train.lengths[rows].max())) for rows in evaluation_order(train, batch_size)]
+    return sum(flops.of_model(teacher, *shape) for shape in shapes)
 
 
 def hidden_loss(states: list[Tensor], taught: list[Tensor], mask: Tensor | None) -> Tensor:

@@ -21,6 +21,7 @@ from harness.measure.pretraining_heads import TIED
 from harness.measure.size import count
 from models.config import EncoderConfig, NormPlace, Position, Sharing
 from models.heads import on_meta
+from models.objectives.config import ObjectiveName
 
 CONF = Path(__file__).parents[3] / "conf"
 LONG = "num_hidden_layers=6 hidden_size=32 num_attention_heads=2 intermediate_size=64 vocab_size=90"
@@ -109,6 +110,14 @@ def test_heads_are_those_of_the_configured_objective_or_the_reason_why_not(capsy
     assert heads_of(said(capsys, *common, "model=static")[1])["lm_head.output"] == ["-", TIED, "-"]
     _, out, _ = said(capsys, *common, "model=base")
     assert "no pretraining heads: pretrain.objective=cbow cannot be combined with model.body=transformer" in out
+
+
+def test_a_distillation_of_hidden_states_has_no_heads():
+    heal = replace(RunConfig().pretrain, objective=ObjectiveName.distillation, soft_weight=0.0, masked_weight=0.0)
+    run = RunConfig(model=composed("base"), pretrain=heal, arm="heal")
+    assert heads.components(heads.shapes(run.model, heal)) == {}
+    assert describe.pretraining_heads(run, run.model).startswith("no pretraining heads: ")
+    assert heads.components(heads.shapes(run.model, replace(heal, masked_weight=1.0)))["masked_head"] > 0
 
 
 @pytest.mark.parametrize("tied", [True, False])

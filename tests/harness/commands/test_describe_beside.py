@@ -12,13 +12,18 @@ from variants import VARIANTS
 
 from harness.__main__ import main
 from harness.commands import describe_beside
-from harness.commands.describe_beside import Seen, draw_seen, seen_by
+from harness.commands.describe_beside import Seen, draw_seen, pretraining, seen_by
 from harness.commands.pictures import STYLE
 from harness.config.compose import outside_of_a_command
 from harness.config.schema import ModelConfig
+from harness.corpus import sequences
 from harness.measure import pretraining_heads as heads
 from harness.paths import conf_directory
+from harness.study.plan import plan
 from harness.terminal import duration
+from harness.training.loop import Position
+from harness.training.pretrain import build
+from harness.training.pretrain_steps import steps_of
 from models.config import Body, EncoderConfig
 
 WORDS = ["The", "bank", "was", "robbed", "by", "night"]
@@ -62,6 +67,14 @@ def test_two_variants_have_factors(capsys, tmp_path, monkeypatch):
     assert rows["parameters"][2] == f"{30_046_082 / 2_957_954:.3g}x"
 
 
+@pytest.mark.long
+def test_vectors_of_texts_have_no_head_and_static_ones_no_flops(capsys, tmp_path):
+    code, out, _ = said(capsys, "scale=tiny", "model=base,static", "task=similarity", f"to={tmp_path}")
+    assert code == 0
+    assert rows_of(out)["forward pass"] == ["117 MFLOP", "0 FLOP"]
+    assert "mean of the real tokens" in (tmp_path / "beside-base-static-architecture.svg").read_text()
+
+
 def test_time_of_a_pretraining_is_that_of_its_counted_flops(capsys, tmp_path, monkeypatch):
     monkeypatch.setattr(describe_beside, "_pictures", lambda *_: "")
     budget = ["pretrain.steps=1000", "pretrain.batch_size=8", "pretrain.length=32"]
@@ -73,6 +86,24 @@ def test_time_of_a_pretraining_is_that_of_its_counted_flops(capsys, tmp_path, mo
         assert rows["takes"][place] == duration(expected / 1e12)
     by_tokens = [*arguments[:3], "pretrain.tokens=256000", "pretrain.length=32", *arguments[-2:]]
     assert rows_of(said(capsys, *by_tokens)[1])["takes"] == rows["takes"]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["model=deberta", "pretrain=mlm", "pretrain.steps=5"],  # projects its distances once for all texts of a batch
+        ["model=deberta_v3", "pretrain=rtd", "pretrain.tokens=800"],
+        ["model=xlnet", "pretrain=plm", "pretrain.flops=1e8"],
+        ["model=base", "pretrain=mlm", "pretrain.steps=9", "pretrain.ramp_from=1", "pretrain.ramp_fraction=0.6"],
+    ],
+)
+def test_cost_of_a_pretraining_is_that_which_the_run_reaches(compose, output, arguments):
+    text = ["corpus.documents=40", "tokenizer.vocab_size=300", "pretrain.length=16", "pretrain.batch_size=4"]
+    (run,) = plan(compose("scale=tiny", "task=none", *text, *arguments, f"output={output}"))
+    corpus = sequences.read(run.config.output, run.inputs.corpus)
+    end = steps_of(run.config, corpus, build(run.config, corpus.vocabulary())).end(Position())
+    assert pretraining(run.config) == (end.tokens, pytest.approx(end.flops, rel=1e-3))  # of xlnet targets of the first batch
 
 
 @pytest.mark.parametrize("name", VARIANTS)

@@ -143,6 +143,12 @@ def test_what_cannot_be_matched_is_refused(runs):
         matched(bilstm, cost=MatchOn.memory)
 
 
+def test_a_model_without_products_is_refused_by_flops(compose):
+    (config,) = compose("scale=tiny", "model=static", "task=retrieval", "finetune=contrastive")
+    with pytest.raises(InputError, match="match=flops: static multiplies no matrices here"):
+        match.counted_cost(MatchOn.flops, resolved(config), config.model)
+
+
 def test_memory_is_that_of_the_formula(runs):
     runs = only(runs, "base", "albert")
     found = matched(runs, cost=MatchOn.memory)
