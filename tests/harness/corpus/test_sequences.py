@@ -228,7 +228,7 @@ def test_a_real_corpus_gives_the_same_batches_for_every_variant_of_one_vocabular
     for model in ("model=base", "model=albert"):
         (config,) = compose(
             "corpus=books_and_wikipedia", "corpus.subset=wikipedia", "data=local", f"data.root={shared_data}", "task=bag",
-            "corpus.train_documents=6", "tokenizer=wordpiece", "tokenizer.vocab_size=1000", model,
+            "corpus.train_documents=6", "pretrain=mlm", "tokenizer=wordpiece", "tokenizer.vocab_size=1000", model,
         )  # fmt: skip
         config.output = str(tmp_path / "out")
         read = sequences.read(config.output, prepare.prepare(config))

@@ -33,7 +33,8 @@ def shape_of(compose, model: str, objective: str):
     """The settings of the objective, which depend on the model where it is the model's own, and a small shape of the model."""
     if objective == "own":
         objective = OmegaConf.load(CONF / f"{model}.yaml").get("objective", "mlm_nsp")
-    (composed,) = compose(f"pretrain={objective}", "scale=tiny", "task=bag", "pretrain.teacher=somewhere")
+    teacher = ["pretrain.teacher=somewhere"] if objective == "distillation" else []
+    (composed,) = compose(f"pretrain={objective}", "scale=tiny", "task=bag", *teacher)
     shape = variant(model, hidden_size=48, num_attention_heads=4, intermediate_size=64, vocab_size=V, pad_token_id=0)
     return composed.pretrain, replace(shape, max_position_embeddings=64 + shape.position_offset)
 
