@@ -81,7 +81,7 @@ def measure(
 def serve(arrivals: np.ndarray, most: int, answer: Work) -> list[float]:
     """(N,) seconds at which a client asks for texts -> milliseconds until it has each answer, in batches of at most `most`.
 
-    EOFError if the client ends early.
+    EOFError or ConnectionResetError if the client ends early.
     """
     ours, theirs = socket.socketpair()
     with theirs:

@@ -176,7 +176,7 @@ def _state(folder: Path, record: Record, result: Result | None) -> tuple[str, st
 
 
 def is_held(lock: Path) -> bool:
-    """Whether a process holds this lock; a user who may only read the file is told, too."""
+    """Whether a process holds this lock; the file need not be writable."""
     try:
         with lock.open("rb") as file:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)

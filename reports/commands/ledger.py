@@ -26,7 +26,7 @@ from reports.writing import formats
 
 FIELDS = {"look": int | None, "looks": int | None, "arm": str, "study": str, "verdict": str, "level": float, "tests": list}
 FIELDS |= {"baseline": dict, "key": str, "runs": list}
-"""Of a line: name -> type."""
+"""Field of a line -> its type."""
 PASSED = ("better", "same")
 
 

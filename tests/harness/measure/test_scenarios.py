@@ -63,6 +63,13 @@ def test_a_busy_server_delays_no_text_of_its_client():
     assert len(batches) == 2  # the first texts, and all that came meanwhile
 
 
+def test_a_client_that_ends_early_is_an_error_and_no_wait(monkeypatch, tmp_path):
+    (tmp_path / "client.py").write_text("")
+    monkeypatch.setattr(scenarios.load_client, "__file__", str(tmp_path / "client.py"))
+    with pytest.raises((EOFError, ConnectionResetError)):
+        scenarios.serve(np.array([0.0]), 1, lambda texts: 1.0)
+
+
 @pytest.mark.parametrize("asked", [[Scenario.server], [Scenario.offline, Scenario.single_stream]])
 def test_only_the_scenarios_that_are_asked_for_are_measured_and_each_metric_is_declared(asked):
     settings = MeasureConfig(length=16, load=asked, load_texts=20, batch_size=4)

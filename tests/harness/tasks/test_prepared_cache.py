@@ -131,7 +131,7 @@ def test_examples_are_cut_to_the_tasks_length(small_config):
     [([1, 1, 0, 1, 0], "accuracy", 1), ([0, 1, 0, 1, 0], "accuracy", 0), ([0, 1, 0, 1, 0], "f1", 1)],
 )
 def test_constant_class_is_the_one_of_train_that_scores_best(local, labels, headline, constant):
-    """F1 is of class 1: whoever says it of every text has learned nothing, and is better than the most frequent class."""
+    """F1 is of class 1: this answer to every text scores no lower than the most frequent class."""
     config = local("here")
     config = replace(config, task=replace(config.task, scores=[headline], headline=headline))
     path = Path(config.data.root) / "set" / "tiny" / "train-00000-of-00001.parquet"
