@@ -170,7 +170,8 @@ def unknown_key(key: str) -> InputError:
     while section not in ("", *known_keys()):
         section = section.rpartition(".")[0]
     names = {name for name in known_keys() if name.rpartition(".")[0] == section} | set([] if section else groups())
-    return unknown("key", key, names, section or "the command line", synonyms.keys(key, {*known_keys(), *groups()}))
+    help_page = f"; all of them: python -m harness --help {section.partition('.')[0]}".rstrip()
+    return InputError(f"{unknown('key', key, names, section, synonyms.keys(key, {*known_keys(), *groups()}))}{help_page}")
 
 
 def of_library(overrides: list[str], error: Exception) -> Exception:
