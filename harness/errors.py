@@ -18,9 +18,6 @@ LONGEST = 160
 MOST = 20
 """Mistakes that are said together; of more the number is said."""
 
-MANY, FEW = 30, 8
-"""Choices that are listed; of more those nearest by spelling."""
-
 
 class InputError(ValueError):
     """A wrong input; its text is the one line that the user reads, and the exit code is 2."""
@@ -73,13 +70,11 @@ def unknown(kind: str, name: object, choices: Iterable[str], key: str, near: lis
     `near` are better suggestions than those by spelling.
     """
     names = sorted(on_one_line(str(choice)) for choice in choices)
-    some = names if len(names) <= MANY else sorted(difflib.get_close_matches(str(name), names, n=FEW, cutoff=0.0))
-    more = f" and {len(names) - len(some)} more" if len(names) > len(some) else ""
     if near is None:
         near = difflib.get_close_matches(str(name), names, n=1) if re.search(r"\w", str(name)) else []
     hint = f" did you mean {' or '.join(map(repr, near))}?" if near else ""
     of = f"choices for `{key}`" if key else "choices"
-    return InputError(f"unknown {kind} {str(name)!r};{hint} {of}: {', '.join(some) or 'none'}{more}")
+    return InputError(f"unknown {kind} {str(name)!r};{hint} {of}: {', '.join(names) or 'none'}")
 
 
 def has_half_characters(text: str) -> bool:

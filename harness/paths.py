@@ -3,6 +3,7 @@
 import contextlib
 import fcntl
 import glob
+import itertools
 import json
 import os
 import re
@@ -161,6 +162,23 @@ def in_use(output: Path, alone: bool = False) -> Iterator[None]:
             mark = stack.enter_context((output / MARK).open("rb"))
             fcntl.flock(mark, fcntl.LOCK_EX | fcntl.LOCK_NB if alone else fcntl.LOCK_SH)
         yield
+
+
+@contextlib.contextmanager
+def begun(output: Path) -> Iterator[None]:
+    """As `in_use`, of a folder that is made where there is none; where the block writes nothing to it, nothing of it stays."""
+    output = output.absolute()
+    above = next(folder for folder in (output, *output.parents) if folder.exists())
+    is_new = not (output / MARK).exists()
+    try:
+        with in_use(made(output)):
+            yield
+    finally:
+        if is_new and [path for path in below(output) if path.suffix != ".lock" and not path.is_dir()] == [output / MARK]:
+            (output / MARK).unlink()
+            with contextlib.suppress(OSError):  # locks are left in it
+                for folder in itertools.takewhile(lambda folder: folder != above, (output, *output.parents)):
+                    folder.rmdir()
 
 
 def is_ours(output: Path) -> bool:

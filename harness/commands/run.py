@@ -47,7 +47,7 @@ def _run_study(configs: "list[RunConfig]") -> int:
     with contextlib.ExitStack() as stack:
         for output in {config.output for config in configs}:
             command_line.refuse_output(output)
-            stack.enter_context(paths.in_use(paths.made(Path(output))))
+            stack.enter_context(paths.begun(Path(output)))
         study.prepare_workers()  # a launcher plugin calls this in a process of its own
         return _supervisor().run_study(configs)
 

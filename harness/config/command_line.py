@@ -45,7 +45,8 @@ def read(arguments: list[str]) -> CommandLine:
     options, words, overrides, rest = {}, [], [], iter(arguments)
     for before, argument in itertools.pairwise(["", *arguments]):
         for mark in ",=":
-            if before.endswith(mark) or (before and argument.startswith(mark)):
+            apart = before.endswith(mark) and not re.match(r"[-+~]|[\w.]+=", argument)
+            if apart or (before and argument.startswith(mark)):
                 joined = f"{before}{argument}".removesuffix("=")
                 expected = joined if "=" in joined else f"{joined}=VALUE"
                 raise InputError(
