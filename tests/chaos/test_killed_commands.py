@@ -18,7 +18,6 @@ from pathlib import Path
 import psutil
 import pytest
 from child_processes import PATIENCE_S, started, wait_for, workers
-from test_kills import TEMPORARY
 
 from harness.study import leftovers
 from harness.tracking import run_log
@@ -63,7 +62,7 @@ def running(folder: Path) -> list[list[str]]:
 
 def left(folder: Path) -> list[Path]:
     """Files and folders that are half-written, and what `clean` would remove."""
-    half = [path for path in folder.rglob("*") if TEMPORARY.fullmatch(path.name)]
+    half = [path for path in folder.rglob("*") if leftovers.TEMPORARY.fullmatch(path.name) or path.suffix == ".tmp"]
     return half + [leftover.path for leftover in leftovers.find(folder / "out")]
 
 
@@ -79,7 +78,7 @@ def fixed(folder: Path) -> dict[str, object]:
 def trained(folder: Path) -> None:
     """Two runs of one study, with weights, and texts for them."""
     call([*HARNESS, "-m", "model=base,static", *SMALL, "measure=none", "finetune.keep=last", "report=false", "study=s"], folder)
-    (folder / "rows.txt").write_text("".join(f"the keeper of number {number} is here\n" for number in range(20_000)))
+    (folder / "rows.txt").write_text("".join(f"the keeper of number {number} ||| is here\n" for number in range(3000)))
 
 
 def sweep(*words: str) -> Callable[[Path], list[str]]:
