@@ -1,35 +1,24 @@
 """The command line: `python -m harness [COMMAND] [argument ...]`, without a command `run`."""
 
-import contextlib
 import importlib
 import logging
 import os
 import re
 import signal
 import sys
-import threading
-import traceback
-from collections.abc import Iterator
-from pathlib import Path
-from typing import NoReturn
 
 import harness
-from harness import redact
+from harness import command, redact
 from harness.commands import COMMANDS
-from harness.errors import InputError, SeveralMistakesError, is_disk_full, meant, refuse_other_bytes, refused_paths, unknown
-from harness.redact import redacted
-from harness.terminal import console, ends_with_its_reader, live_line
-
-INTERRUPTED = 130
-"""Exit code of a command that Ctrl-C ended: 128 + 2."""
+from harness.errors import meant, unknown
+from harness.terminal import live_line
 
 HELP = {"-h", "--help"}
 COMPLETION = {"-sc", "--shell-completion"}
 
 
-@ends_with_its_reader
 def main(arguments: list[str] | None = None) -> int:
-    """0; 1 when something failed; 2 for a wrong input, with one line on stderr; 130 when interrupted; 141 without a reader."""
+    """The exit code of the command, as `command.exit_code` has it; words are those of the command line by default."""
     name, rest = "run", sys.argv[1:] if arguments is None else list(arguments)
     redact.learn(rest, os.environ)
     redact.redact_logs()
@@ -39,50 +28,8 @@ def main(arguments: list[str] | None = None) -> int:
     verbose = any(re.fullmatch(r"\+{0,2}hydra\.verbose=(?!false$).*", argument, re.IGNORECASE) for argument in rest)
     if verbose:
         logging.basicConfig(format="[%(asctime)s][%(name)s][%(levelname)s] %(message)s")  # Hydra sets the level
-    try:
-        with _second_interrupt_ends_at_once(), refused_paths(rest):
-            refuse_other_bytes(rest)
-            return _run(name, rest)
-    except InputError as error:
-        if verbose or os.environ.get("HYDRA_FULL_ERROR") == "1":
-            print(redacted("".join(traceback.format_exception(error))), end="", file=sys.stderr)
-        several = [f"{len(error.lines):,} mistakes:", *error.shown] if isinstance(error, SeveralMistakesError) else [str(error)]
-        print(redacted("\n  ".join([f"{label}: {several[0]}", *several[1:]])), file=sys.stderr)
-        return 2
-    except Exception as error:
-        if not is_disk_full(error):
-            if arguments is not None or isinstance(error, BrokenPipeError):  # called by Python code, or without a reader
-                raise
-            print(redacted(traceback.format_exc()), end="", file=sys.stderr)
-            return 1
-        print(f"{label}: {' '.join(redacted(str(error)).split())}: free some, and the same command continues", file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:
-        print(f"{label}: interrupted", file=sys.stderr)
-        return INTERRUPTED
-
-
-@contextlib.contextmanager
-def _second_interrupt_ends_at_once() -> Iterator[None]:
-    """The first Ctrl-C ends a command in order, which may take seconds; workers end with this process in any case."""
-
-    def first(number: int, frame: object) -> NoReturn:
-        signal.signal(signal.SIGINT, at_once)
-        raise KeyboardInterrupt
-
-    def at_once(number: int, frame: object) -> NoReturn:
-        console.show_cursor()
-        os._exit(INTERRUPTED)
-
-    ignored = signal.getsignal(signal.SIGINT) is signal.SIG_IGN  # as where a script starts it in the background
-    if ignored or threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.signal(signal.SIGINT, first)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
+    verbose |= os.environ.get("HYDRA_FULL_ERROR") == "1"
+    return command.exit_code(label, rest, lambda: _run(name, rest), called=arguments is not None, verbose=verbose)
 
 
 def _run(name: str, arguments: list[str]) -> int:
@@ -113,8 +60,8 @@ def _run(name: str, arguments: list[str]) -> int:
 
     def run(configs: list) -> int:
         with live_line("loading torch"):  # a wrong key is refused before
-            command = importlib.import_module(module)
-        return command.main(parsed, configs)
+            loaded = importlib.import_module(module)
+        return loaded.main(parsed, configs)
 
     return compose.main(overrides, run, reads_as_runs=parsed.reads_as_runs)
 
@@ -130,16 +77,9 @@ def _help(topics: list[str]) -> int:
     return 0
 
 
-def leave_out_working_directory() -> None:
-    """`python -m` searches the working directory first, where a folder `models` would hide our package."""
-    root = str(Path(__file__).resolve().parent.parent)
-    if sys.path[0] == os.getcwd() != root:
-        sys.path[:1] = [] if root in sys.path[1:] else [root]
-
-
 if __name__ == "__main__":
-    leave_out_working_directory()
+    command.leave_out_working_directory()
     code = main()
-    if code == INTERRUPTED:
+    if code == command.INTERRUPTED:
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # another Ctrl-C while Python ends would change the exit code
     sys.exit(code)

@@ -6,6 +6,7 @@ import errno
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
 from typing import Any
 
 UNUSABLE = (errno.ENAMETOOLONG, errno.ENOTDIR, errno.EISDIR, errno.ELOOP, errno.EACCES, errno.EPERM, errno.EROFS)
@@ -72,7 +73,8 @@ def unknown(kind: str, name: object, choices: Iterable[str], key: str, near: lis
     if near is None:
         near = difflib.get_close_matches(str(name), names, n=1) if re.search(r"\w", str(name)) else []
     hint = f" did you mean {' or '.join(map(repr, near))}?" if near else ""
-    return InputError(f"unknown {kind} {str(name)!r};{hint} choices for `{key}`: {', '.join(names) or 'none'}")
+    of = f"choices for `{key}`" if key else "choices"
+    return InputError(f"unknown {kind} {str(name)!r};{hint} {of}: {', '.join(names) or 'none'}")
 
 
 def has_half_characters(text: str) -> bool:
@@ -96,8 +98,11 @@ def refused_paths(words: Iterable[str]) -> Iterator[None]:
         if error.errno not in UNUSABLE or error.filename is None:
             raise
         path = os.fsdecode(error.filename)
-        values = {word: (word.partition("=")[2] or word).strip("'\"") for word in words}
-        name = on_one_line(next((word for word, value in values.items() if value.strip("-") and value in path), path))
+        places = {word: Path((word.partition("=")[2] or word).strip("'\"")).parts for word in words}
+        parts = Path(path).parts
+        ends = {parts[at:end]: end for end in range(len(parts) + 1) for at in range(end)}
+        named = [word for word, place in places.items() if place in ends]
+        name = on_one_line(max(named, key=lambda word: (len(places[word]), ends[places[word]]), default=path))
         short = name if len(name) <= LONGEST else f"{name[: LONGEST // 2]}...{name[-LONGEST // 4 :]}"
         raise InputError(f"{short}: no file or folder can be there ({error.strerror}): expected another path") from error
 
@@ -124,6 +129,15 @@ def is_disk_full(error: BaseException) -> bool:
         return True
     said = r"No space left on device|\(os error 28\)|\d+ requested and \d+ written|database or disk is full"
     return re.search(said, str(error)) is not None
+
+
+NO_MEMORY = ("allocate memory", "not enough memory", "out of memory", "bad_alloc", "MemoryError", "failed to map segment")
+"""What torch, Python, C++ and the loader of libraries say when memory is refused."""
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether an error says that memory was refused."""
+    return isinstance(error, MemoryError) or any(sign in str(error) for sign in NO_MEMORY)
 
 
 MEANT = {

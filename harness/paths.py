@@ -1,9 +1,13 @@
 """Paths: the shipped configuration, and results below `output`."""
 
 import contextlib
+import fcntl
+import glob
+import itertools
 import json
 import os
 import re
+import shutil
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -77,16 +81,66 @@ def not_a_link(path: str, flags: int) -> int:
 
 @contextlib.contextmanager
 def replaced(path: Path) -> Iterator[Path]:
-    """A temporary file that takes the place of the path after the block; where the block fails, nothing of it is left."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
+    """A temporary file that takes the place of the path after the block; where the block fails, nothing of it is left.
+
+    What killed processes left half-written for this path is removed.
+    """
+    with _unfinished(path, os.O_RDWR | os.O_CREAT) as (temporary, file):
         yield temporary
-        with temporary.open("rb") as file:
-            os.fsync(file.fileno())
+        os.fsync(file)
         temporary.replace(path)
+
+
+@contextlib.contextmanager
+def whole(folder: Path) -> Iterator[Path]:
+    """As `replaced`, a new folder, which gets this name after the block."""
+    _temporary(folder).mkdir(parents=True, exist_ok=True)
+    with _unfinished(folder, os.O_RDONLY) as (building, _):
+        yield building
+        building.rename(folder)
+
+
+@contextlib.contextmanager
+def _unfinished(path: Path, flags: int) -> Iterator[tuple[Path, int]]:
+    """The temporary file or folder of the path, open with these flags, and its descriptor.
+
+    It is locked for as long as its process lives, by which others know those of killed ones.
+    """
+    temporary = _temporary(path)
+    file = os.open(temporary, flags, 0o666)
+    try:
+        with contextlib.suppress(OSError):  # a file system without locks
+            fcntl.flock(file, fcntl.LOCK_EX)
+        for other in path.parent.glob(f".{glob.escape(path.name)}.*"):
+            if other != temporary and other.suffix[1:].isdigit() and not other.is_symlink():
+                _remove_abandoned(other)
+        yield temporary, file
     finally:
-        with contextlib.suppress(OSError):  # as that of the block, which is the one to say
-            temporary.unlink(missing_ok=True)
+        os.close(file)
+        _remove(temporary)
+
+
+def _temporary(path: Path) -> Path:
+    return path.with_name(f".{path.name}.{os.getpid()}")
+
+
+def _remove_abandoned(path: Path) -> None:
+    """Removes it where no process has locked it."""
+    with contextlib.suppress(OSError):
+        file = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            _remove(path)
+        finally:
+            os.close(file)
+
+
+def _remove(path: Path) -> None:
+    with contextlib.suppress(OSError):  # as that of a block that writes it, which is the one to say
+        if path.is_dir():
+            shutil.rmtree(path)
+        else:
+            path.unlink(missing_ok=True)
 
 
 def made(folder: Path) -> Path:
@@ -95,6 +149,36 @@ def made(folder: Path) -> Path:
     if not (folder / MARK).exists():
         (folder / MARK).write_text("Made by encoder-variant-harness: `python -m harness clean` may remove what no run needs.\n")
     return folder
+
+
+@contextlib.contextmanager
+def in_use(output: Path, alone: bool = False) -> Iterator[None]:
+    """While the block runs, no `clean` removes anything below this folder of results; one that does is waited for.
+
+    `alone`: the block removes; BlockingIOError where another command uses the folder. Only one with a mark is kept.
+    """
+    with contextlib.ExitStack() as stack:
+        with contextlib.suppress(FileNotFoundError):
+            mark = stack.enter_context((output / MARK).open("rb"))
+            fcntl.flock(mark, fcntl.LOCK_EX | fcntl.LOCK_NB if alone else fcntl.LOCK_SH)
+        yield
+
+
+@contextlib.contextmanager
+def begun(output: Path) -> Iterator[None]:
+    """As `in_use`, of a folder that is made where there is none; where the block writes nothing to it, nothing of it stays."""
+    output = output.absolute()
+    above = next(folder for folder in (output, *output.parents) if folder.exists())
+    is_new = not (output / MARK).exists()
+    try:
+        with in_use(made(output)):
+            yield
+    finally:
+        if is_new and [path for path in below(output) if path.suffix != ".lock" and not path.is_dir()] == [output / MARK]:
+            (output / MARK).unlink()
+            with contextlib.suppress(OSError):  # locks are left in it
+                for folder in itertools.takewhile(lambda folder: folder != above, (output, *output.parents)):
+                    folder.rmdir()
 
 
 def is_ours(output: Path) -> bool:

@@ -10,6 +10,7 @@ from harness.checkpoints import native
 from harness.config.choices import TaskKind
 from harness.config.schema import TaskConfig
 from harness.errors import InputError, unknown
+from harness.paths import whole
 from harness.tracking.run_log import write_json
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ def save(folder: Path, model: "Classifier", task: TaskConfig, tokenizer: Path) -
         num_outputs=0 if model.head is None else model.head.out_features,
         max_length=task.max_length,
     )
-    with native.whole(folder) as building:
+    with whole(folder) as building:
         native.save(building, model.state_dict(), model.encoder.config)
         shutil.copyfile(tokenizer, building / native.TOKENIZER)
         write_json(building / TASK, asdict(facts))

@@ -2,8 +2,6 @@
 
 import contextlib
 import json
-import os
-import shutil
 from collections.abc import Iterator
 from dataclasses import fields
 from enum import Enum
@@ -69,19 +67,6 @@ def encoder_of(state: dict[str, Tensor], shape: EncoderConfig) -> Encoder:
     return encoder
 
 
-@contextlib.contextmanager
-def whole(folder: Path) -> Iterator[Path]:
-    """A new folder that gets this name at the end of the block; where that raises, nothing is left of it."""
-    building = folder.with_name(f".{folder.name}.{os.getpid()}")
-    shutil.rmtree(building, ignore_errors=True)
-    try:
-        building.mkdir(parents=True)
-        yield building
-        building.rename(folder)
-    finally:
-        shutil.rmtree(building, ignore_errors=True)
-
-
 def refuse_filled(out: Path) -> None:
     """InputError, naming the key `to` of a command, for a file, or a folder that is not empty."""
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
@@ -90,8 +75,8 @@ def refuse_filled(out: Path) -> None:
 
 @contextlib.contextmanager
 def exported(out: Path) -> Iterator[Path]:
-    """As `whole`; InputError, naming the key `to`, for a folder that cannot be written."""
-    with writing(out), whole(out) as building:
+    """As `paths.whole`; InputError, naming the key `to`, for a folder that cannot be written."""
+    with writing(out), paths.whole(out) as building:
         yield building
 
 

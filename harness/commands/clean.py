@@ -3,7 +3,9 @@
 python -m harness clean [output=multirun] [--dry-run] [--yes]
 """
 
+import contextlib
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 from harness import paths
@@ -24,9 +26,8 @@ def main(options: Clean) -> int:
     output = Path(options.output)
     if not paths.is_ours(output):
         raise InputError(f"output={options.output!r} was not made by the harness: expected the `output` of a run")
-    if (used := leftovers.in_use(output)) is not None:
-        raise InputError(f"output={options.output!r} is used by a command that runs ({used}): wait for its end")
-    unused = leftovers.find(output)
+    with _alone(paths.made(output)):
+        unused = leftovers.find(output)
     if not unused:
         print(f"nothing to remove in {options.output}")
         return 0
@@ -41,11 +42,27 @@ def main(options: Clean) -> int:
         if input("remove them? [y/N] ").strip().lower() not in ("y", "yes"):
             print("nothing was removed")
             return 1
-    left = [leftover for leftover in unused if not leftovers.remove(leftover)]
+    with _alone(output):
+        still = {leftover.path for leftover in leftovers.find(output)}  # a run may have begun meanwhile
+        left = [leftover for leftover in unused if leftover.path in still and not leftovers.remove(leftover)]
     print(f"removed {scaled(total - sum(leftover.size for leftover in left), 'B')}")
     for leftover in left:
         print(f"could not be removed: {leftover.path}")
     return 1 if left else 0
+
+
+@contextlib.contextmanager
+def _alone(output: Path) -> Iterator[None]:
+    """InputError where a command runs in the folder; those that begin meanwhile wait."""
+    with contextlib.ExitStack() as stack:
+        try:
+            stack.enter_context(paths.in_use(output, alone=True))
+            used = leftovers.in_use(output)
+        except BlockingIOError:
+            used = paths.MARK
+        if used is not None:
+            raise InputError(f"output={str(output)!r} is used by a command that runs ({used}): wait for its end")
+        yield
 
 
 def _listed(unused: list[leftovers.Leftover], output: Path) -> str:

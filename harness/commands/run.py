@@ -5,10 +5,11 @@ import gc
 import io
 import os
 import re
+from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING
 
-from harness import study
+from harness import paths, study
 from harness.config import command_line, compose
 from harness.config.choices import DERIVED
 from harness.hardware import outer_launcher
@@ -43,10 +44,12 @@ def _main(arguments: list[str]) -> int:
 
 
 def _run_study(configs: "list[RunConfig]") -> int:
-    for output in {config.output for config in configs}:
-        command_line.refuse_output(output)
-    study.prepare_workers()  # a launcher plugin calls this in a process of its own
-    return _supervisor().run_study(configs)
+    with contextlib.ExitStack() as stack:
+        for output in {config.output for config in configs}:
+            command_line.refuse_output(output)
+            stack.enter_context(paths.begun(Path(output)))
+        study.prepare_workers()  # a launcher plugin calls this in a process of its own
+        return _supervisor().run_study(configs)
 
 
 def _conclude(configs: "list[RunConfig]") -> int:

@@ -43,6 +43,15 @@ class CommandLine:
 def read(arguments: list[str]) -> CommandLine:
     """The options and settings of a command; InputError for an unknown option, and for what is no setting."""
     options, words, overrides, rest = {}, [], [], iter(arguments)
+    for before, argument in itertools.pairwise(["", *arguments]):
+        for mark in ",=":
+            apart = before.endswith(mark) and not re.match(r"[-+~]|[\w.]+=", argument)
+            if apart or (before and argument.startswith(mark)):
+                joined = f"{before}{argument}".removesuffix("=")
+                expected = joined if "=" in joined else f"{joined}=VALUE"
+                raise InputError(
+                    f"unexpected {argument!r} after {before!r}: is there a space beside {mark!r}? Expected {expected}"
+                )
     for argument in rest:
         name, equals, value = argument.partition("=")
         if argument in QUIET:
@@ -52,7 +61,7 @@ def read(arguments: list[str]) -> CommandLine:
             overrides.append(_override(argument))
             continue
         if name not in (*VALUED, *FLAGS):
-            raise unknown("option", argument, (*VALUED, *FLAGS, *QUIET), "the command line")
+            raise _unknown_option(argument, next(rest, "VALUE"))
         words.append(argument)
         if name in VALUED and not equals:
             value = next(rest, None)
@@ -61,6 +70,19 @@ def read(arguments: list[str]) -> CommandLine:
             words.append(value)
         options[LONG.get(name, name)] = value
     return CommandLine(options, overrides, [*words, *overrides])
+
+
+def _unknown_option(argument: str, following: str) -> InputError:
+    """The error for it, with the setting that is meant where it is the name of one."""
+    from harness.config import mistakes, synonyms  # they read the schema
+
+    name, equals, value = argument.lstrip("-").partition("=")
+    keys, names = {*mistakes.known_keys(), *mistakes.groups()}, {name, name.replace("-", "_")}
+    meant = sorted(names & keys) or (synonyms.keys(name.replace("-", "_"), keys) if argument.startswith("--") else [])
+    if not meant:
+        return unknown("option", argument, (*VALUED, *FLAGS, *QUIET), "")
+    settings = " or ".join(f"{key}={value if equals else following}" for key in meant)
+    return InputError(f"unknown option {argument!r}: expected a setting, such as {settings}")
 
 
 def _override(argument: str) -> str:

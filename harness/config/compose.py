@@ -44,7 +44,7 @@ from harness.config.schema import ModelConfig, RunConfig, flatten, to_dict
 from harness.config.sweep import Replicate, controls, jobs
 from harness.config.unread import refuse_unread_parts
 from harness.errors import InputError
-from harness.paths import conf_directory
+from harness.paths import conf_directory, in_use
 from harness.terminal import live_line
 from models.config import EncoderConfig
 from models.keys import refuse_unread
@@ -102,7 +102,10 @@ def main(arguments: list[str], run: Run, conclude: Run | None = None, reads_as_r
             )
     if reads_as_runs:
         refuse_unread_parts(runs, command.words)
-    return run(runs)
+    with contextlib.ExitStack() as stack:
+        for output in {one.output for one in runs}:
+            stack.enter_context(in_use(Path(output)))
+        return run(runs)
 
 
 def _shown_by_hydra() -> int:

@@ -1,5 +1,6 @@
 """Errors of Hydra and OmegaConf as one line with the key, its value and the choices."""
 
+import difflib
 import re
 import traceback
 from collections.abc import Iterator, Mapping
@@ -46,6 +47,9 @@ EXPERIMENT = "experiment"
 """Group whose choices set what a command sweeps, so that they cannot be swept."""
 
 INTERPOLATION = re.compile(r"\$\{")
+
+FEW = 8
+"""Keys that an error lists, of more those that are nearest by spelling."""
 
 NO_NAMES = ("null", "true", "false")
 """Words that are values of another type than text."""
@@ -170,7 +174,11 @@ def unknown_key(key: str) -> InputError:
     while section not in ("", *known_keys()):
         section = section.rpartition(".")[0]
     names = {name for name in known_keys() if name.rpartition(".")[0] == section} | set([] if section else groups())
-    return unknown("key", key, names, section or "the command line", synonyms.keys(key, {*known_keys(), *groups()}))
+    nearest = difflib.get_close_matches(key, names, n=FEW, cutoff=0.0)
+    error = unknown("key", key, nearest, section, synonyms.keys(key, {*known_keys(), *groups()}))
+    if len(nearest) == len(names):
+        return error
+    return InputError(f"{error}; all {len(names)}: python -m harness --help {section.partition('.')[0]}".rstrip())
 
 
 def of_library(overrides: list[str], error: Exception) -> Exception:

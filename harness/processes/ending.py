@@ -5,8 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-NO_MEMORY = ("allocate memory", "not enough memory", "out of memory", "bad_alloc", "MemoryError")
-"""What torch, Python and C++ print when memory is refused."""
+from harness.errors import NO_MEMORY
 
 INVALID = 2
 """Exit code of a worker that was asked for what cannot be run, as that of the command."""

@@ -5,11 +5,11 @@ A worker never talks to MLflow. Where MLflow is unreachable, runs continue, and 
 
 import contextlib
 import os
-import signal
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from harness import paths, plateau
+from harness.command import ended_in_order
 from harness.config import command_line, resolve
 from harness.config.choices import Device, Until
 from harness.config.schema import RunConfig
@@ -29,9 +29,6 @@ from harness.terminal import console, counted, live_line
 from harness.tracking import run_log
 from harness.tracking.run_log import State
 from harness.tracking.trackers import Trackers, refuse_foreign_stores
-
-ENDING = (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
-"""Sent by a batch system or `kill`, by a terminal that is closed, and by Ctrl-\\."""
 
 
 def run_study(configs: list[RunConfig]) -> int:
@@ -82,7 +79,7 @@ def conclude(configs: list[RunConfig]) -> int:
     with console.quiet(any(config.sweep.quiet for config in configs)):
         with live_line("preparing data"):
             planned = plan(configs)
-        with console.logged(_studies(planned)), _ended_as_interrupted(), tracked(planned, _opened(configs[0])):
+        with console.logged(_studies(planned)), ended_in_order(), tracked(planned, _opened(configs[0])):
             finished = sum(run_log.finished(run.folder) is not None for run in planned)
             console.plain(f"{finished} of {counted(len(planned), 'run')} finished")
         return 0
@@ -116,7 +113,7 @@ def _begun(
         for run in planned:
             hypothesis.write(run.config)
         try:
-            with _ended_as_interrupted(), tracked(study, trackers, waits=not trials):
+            with ended_in_order(), tracked(study, trackers, waits=not trials):
                 yield
         except KeyboardInterrupt:
             done = sum(run_log.result(run.folder) is not None for run in planned)
@@ -264,24 +261,3 @@ def _labelled(queue: Queue, count: int) -> Iterator[PlannedRun]:
 def _status(planned: list[PlannedRun]) -> str:
     """The command that says what is missing."""
     return status.called(planned[0].config.output, planned[0].config.study)
-
-
-@contextlib.contextmanager
-def _ended_as_interrupted() -> Iterator[None]:
-    """What else ends a command ends the study as Ctrl-C does, so that runs get an end state and the terminal its cursor back.
-
-    A signal that is ignored, as SIGHUP under `nohup`, stays so.
-    """
-
-    def interrupt(number: int, frame: object) -> None:
-        console.leave_lost_terminal()
-        raise KeyboardInterrupt
-
-    before = {number: signal.getsignal(number) for number in ENDING if signal.getsignal(number) is not signal.SIG_IGN}
-    for number in before:
-        signal.signal(number, interrupt)
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

@@ -1,17 +1,14 @@
 """What a terminal shows: tables and numbers, one line that says what happens now, and output whose reader may end first."""
 
 import contextlib
-import functools
 import os
 import re
-import select
 import shutil
 import sys
 import textwrap
 import threading
 import time
-from collections.abc import Callable, Iterator
-from typing import ParamSpec
+from collections.abc import Iterator
 
 from rich.cells import cell_len, set_cell_size
 
@@ -20,10 +17,9 @@ from harness.terminal import console
 WIDTH = 100
 """Columns of what is wrapped, at most."""
 
-READER_ENDED = 141
-"""Exit code of a command that a shell reports as ended by SIGPIPE: 128 + 13."""
+NARROWEST = 20
+"""Columns below which a terminal is taken for this wide: it breaks the lines itself."""
 
-Arguments = ParamSpec("Arguments")
 Row = tuple[str, ...]
 
 DASH = "-"
@@ -69,8 +65,8 @@ def _has_width() -> bool:
 
 
 def columns() -> int:
-    """Columns of the terminal that standard output is, or of `COLUMNS`; WIDTH elsewhere."""
-    return shutil.get_terminal_size((WIDTH, 24)).columns if _has_width() else WIDTH
+    """Columns of the terminal that standard output is, or of `COLUMNS`, at least NARROWEST; WIDTH elsewhere."""
+    return max(NARROWEST, shutil.get_terminal_size((WIDTH, 24)).columns) if _has_width() else WIDTH
 
 
 def wrapped(text: str, indent: int = 0, first: str = "", ending: str = "") -> str:
@@ -83,33 +79,6 @@ def wrapped(text: str, indent: int = 0, first: str = "", ending: str = "") -> st
     starts, endings = [first, *[""] * len(lines)], [*[ending] * (len(lines) - 1), ""]
     joined = (f"{start:{indent}}{line}{end}" for start, line, end in zip(starts, lines, endings, strict=False))
     return "\n".join(joined).replace("\N{NO-BREAK SPACE}", " ")
-
-
-def ends_with_its_reader(main: Callable[Arguments, int]) -> Callable[Arguments, int]:
-    """`main`, which ends quietly with READER_ENDED where nobody reads its output any more."""
-
-    @functools.wraps(main)
-    def quiet(*arguments: Arguments.args, **options: Arguments.kwargs) -> int:
-        try:
-            try:
-                return main(*arguments, **options)
-            finally:
-                sys.stdout.flush()  # at the exit of Python it would fail beyond any handler
-        except BrokenPipeError:
-            if not _is_unread():  # a pipe to another process
-                raise
-            with open(os.devnull, "w") as sink:
-                os.dup2(sink.fileno(), sys.stdout.fileno())  # Python writes what is left at its exit
-            return READER_ENDED
-
-    return quiet
-
-
-def _is_unread() -> bool:
-    """Whether nobody can read standard output any more."""
-    poll = select.poll()
-    poll.register(sys.stdout, 0)
-    return any(event & select.POLLERR for _, event in poll.poll(0))
 
 
 def counted(number: int, what: str) -> str:

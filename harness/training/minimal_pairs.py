@@ -44,9 +44,7 @@ def evaluate(
     answers = kind.predictions(config.task, data.validation, nats, data.majority)
     frequencies = _frequencies(config, corpus)
     if frequencies is not None:
-        differences = np.subtract(*_sums(data.validation, frequencies).T)
-        right = np.where(np.abs(differences) < 1e-9, 0.5, differences > 0)  # the same words: a tie
-        answers.columns["unigram"] = right
+        answers.columns["unigram"] = right = _by_frequency(data.validation, frequencies)
         run_log.value("eval/unigram_score", compute(config.task.kind, "accuracy", answers.labels, right[:, None]))
     write_scores(config.task, answers, run_log)
     write_predictions(answers, run_log.folder / "predictions.parquet")
@@ -93,6 +91,12 @@ def _frequencies(config: RunConfig, corpus: str | None) -> np.ndarray | None:
         return None
     counts = np.bincount(text.stream("train"), minlength=config.model.vocab_size) + 1.0
     return np.log(counts / counts.sum())
+
+
+def _by_frequency(split: Split, nats: np.ndarray) -> np.ndarray:
+    """(S,) 1 where the right sentence has the more frequent words, 0 where the wrong one has; 0.5 for the same words."""
+    differences = np.subtract(*_sums(split, nats).T)
+    return np.where(np.abs(differences) < 1e-9, 0.5, differences > 0)
 
 
 def _sums(split: Split, nats: np.ndarray) -> np.ndarray:

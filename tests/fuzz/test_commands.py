@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 import reports.__main__
 from harness import checksums
 from harness.__main__ import main
-from harness.commands import memory, plan, profile, ui
+from harness.commands import memory, plan, profile, tour, ui
 from harness.commands.grammar import Composed, Grammar
 from harness.commands.options import OPTIONS
 from harness.config import mistakes
@@ -66,6 +66,7 @@ WORDS = {
     "sync": OUTPUT,
     "ui": OUTPUT,
     "submission": ("{run}", "to={free}/s.zip"),
+    "tour": ("text=a bank", "to={free}/t.html"),
 }
 """Words with which each command of the harness succeeds."""
 
@@ -104,6 +105,15 @@ COMMANDS = {
         ("--study", "--against", "--along", "--max-drop", "--max-slowdown", "--max-memory", "--timing", "--where", "--uri"),
     ),
     "reports pick": Command(("--max-params", "20e6", *REPORTS), LIMITS),
+    "reports gate --ledger": Command(
+        ("--study", "s", "--against", "s", "--max-drop", "0.5%", "--ledger", "{free}.json", *REPORTS),
+        ("--ledger", "--study", "--against", "--max-drop"),
+        flags=("--record", "--json"),
+    ),
+    "reports archive": Command(
+        ("s", "--to", "{free}", *REPORTS), ("--to", "--pictures", "--where", "--uri"), flags=("--lean",)
+    ),
+    "reports verify": Command((), ("--uri", "--output"), flags=("{folder}", "{out}", "{run}", "{rows}", "s")),
 }
 """By name, of the harness and of the reports."""
 
@@ -192,6 +202,7 @@ def answer(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture, tmp_pa
     for module in (plan, profile, memory):
         monkeypatch.setattr(module, "main", lambda *_: 0)
     monkeypatch.setattr(ui, "_serve", lambda *_: 0)
+    monkeypatch.setattr(tour, "run", lambda *_: 0)
     monkeypatch.setattr(simulation, "MOST_STEPS", 20_000)
     monkeypatch.setattr("reports.render.render", lambda *_: {"report.md": b""})
 

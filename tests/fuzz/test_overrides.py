@@ -105,3 +105,63 @@ def test_a_few_drawn_commands(answer):
 @pytest.mark.slow
 def test_all_drawn_commands(answer):
     tried(answer, int(os.environ.get("FUZZ_EXAMPLES", ALL)), commands)
+
+
+CHOSEN = {
+    "finetune.trains": "all head bitfit lora",
+    "finetune.lora_rank": "1 4 64",
+    "finetune.freeze_layers": "0 1 2",
+    "finetune.layer_decay": "0.5 1",
+    "finetune.optimizer": "adamw sgd muon adafactor",
+    "finetune.ema_decay": "0.9",
+    "finetune.keep": "none last best",
+    "finetune.teacher": "{run}",
+    "measure.precision": "fp32 int8_dynamic bf16",
+    "measure.backend": "torch onnxruntime",
+    "measure.load": "[server] [offline,single_stream]",
+    "measure.load_share": "0.1 0.9",
+    "measure.load_texts": "10",
+    "model.keep_layers": "[0] [0,1]",
+    "model.init_from": "{run}",
+    "model": "base albert static xlnet t5 longformer",
+    "pretrain": "mlm rtd distillation span_corruption",
+    "pretrain.teacher": "{run}",
+    "pretrain.keep": "[1e3]",
+    "pretrain.optimizer": "muon",
+    "tokenizer": "bpe unigram words",
+    "tokenizer.vocab_size": "300",
+    "task": "order bag minimal_pairs none",
+}
+"""Keys that say how models are adapted, served and derived, with values that each of them takes."""
+
+chosen = st.sampled_from(sorted(CHOSEN)).flatmap(
+    lambda key: st.one_of(st.sampled_from(CHOSEN[key].split()), st.sampled_from(CHOSEN[key].split()), values).map(
+        lambda value: f"{key}={value}"
+    )
+)
+
+
+@pytest.fixture
+def planned(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture, tmp_path: Path) -> Callable[[list[str]], None]:
+    """Plans one command line, its data and sizes included."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.argv", ["harness"])
+
+    def tried_once(drawn: list[str]) -> None:
+        words = ["plan", "-m", *BASE, *(word.replace("{run}", str(tmp_path / "nowhere")) for word in drawn)]
+        code = main(words)
+        err = capfd.readouterr().err
+        assert code in (0, 2), drawn
+        assert code == 0 or re.fullmatch(r"harness plan: [^\n]+(\n  [^\n]+)*\n", err), (drawn, err)
+
+    return tried_once
+
+
+@pytest.mark.long
+def test_a_few_plans_of_chosen_keys(planned):
+    tried(planned, 10, st.lists(chosen, min_size=1, max_size=4), shrinks=False)
+
+
+@pytest.mark.slow
+def test_all_plans_of_chosen_keys(planned):
+    tried(planned, int(os.environ.get("FUZZ_EXAMPLES", ALL)), st.lists(chosen, min_size=1, max_size=4))

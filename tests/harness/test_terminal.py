@@ -6,7 +6,8 @@ import subprocess
 
 import pytest
 
-from harness.terminal import READER_ENDED, WIDTH, duration, ends_with_its_reader, scaled, table, wrapped
+from harness.command import READER_ENDED, exit_code
+from harness.terminal import WIDTH, duration, scaled, table, wrapped
 
 NUMBERS = "pairs: " + ", ".join(f"-{length / 10} % ({length})" for length in range(100, 140))
 
@@ -63,7 +64,6 @@ def test_wrong_input_is_still_said(start_process):
 
 
 def test_another_pipe_that_breaks_is_an_error():
-    @ends_with_its_reader
     def main() -> int:
         with subprocess.Popen(["true"], stdin=subprocess.PIPE, bufsize=0) as process:
             process.wait()
@@ -71,7 +71,7 @@ def test_another_pipe_that_breaks_is_an_error():
         return 0
 
     with pytest.raises(BrokenPipeError):
-        main()
+        exit_code("harness", [], main, called=True)
 
 
 @pytest.mark.parametrize(

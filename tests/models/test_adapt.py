@@ -174,3 +174,26 @@ def test_the_same_seed_gives_the_same_matrices():
 def test_what_cannot_be_trained_so_is_refused(changes, options, message):
     with pytest.raises(ValueError, match=message):
         adapt(model(**changes), AdaptationConfig(**options))
+
+
+@pytest.mark.parametrize("rank", [2, 4, 16])
+def test_what_is_added_is_scaled_by_8_over_the_rank(rank):
+    """arXiv:2106.09685, section 4.1."""
+    linear = torch.nn.Linear(D, 3 * D)
+    added = LowRank(linear, (2,), 3, rank)
+    inputs, plain = torch.randn(5, D), linear.bias + 0.0
+    with torch.no_grad():
+        added.down.normal_()
+        added.up.normal_()
+        plain = torch.nn.functional.linear(inputs, linear.weight, linear.bias)
+        difference = linear(inputs) - plain
+    torch.testing.assert_close(difference[:, 2 * D :], 8 / rank * inputs @ (added.up[0] @ added.down[0]).T)
+    assert not difference[:, : 2 * D].any()
+
+
+def test_bitfit_trains_the_bias_vectors_of_relative_attention():
+    one = model(position=Position.relative, type_vocab_size=0)
+    adapt(one, AdaptationConfig(trains=Trains.bitfit))
+    vectors = {name for name, _ in one.encoder.named_parameters() if name.endswith("_bias")}
+    assert vectors
+    assert vectors <= {name for name, parameter in one.encoder.named_parameters() if parameter.requires_grad}

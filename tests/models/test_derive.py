@@ -236,3 +236,49 @@ def test_a_change_is_refused_or_fits_the_model_of_its_shape(position, more, chan
     report = build_classifier(target, 2, 0).load_state_dict(state, strict=False)
     assert not report.unexpected_keys
     assert all("position_embedding" in name or name.startswith("encoder.layers.bias") for name in report.missing_keys)
+
+
+def test_the_heads_that_are_kept_are_those_of_the_largest_values_and_outputs():
+    """Not of queries or keys: those say where a head looks, and nothing of how much it adds."""
+    model = model_of(SHAPE)
+    attention = model.encoder.layers.attentions[0].attention
+    with torch.no_grad():
+        rows = attention.query_key_value.weight.data.view(3, 4, 4, 16)
+        rows[:2] *= torch.tensor([9.0, 8.0, 1.0, 1.0]).view(1, 4, 1, 1)
+        rows[2] *= torch.tensor([0.1, 1.0, 0.2, 2.0]).view(4, 1, 1)
+        attention.output.weight.data.view(16, 4, 4).mul_(torch.tensor([1.0, 1.0, 40.0, 1.0]).view(1, 4, 1))
+    other, _ = changed(model, num_attention_heads=2)
+    kept = other.encoder.layers.attentions[0].attention.query_key_value.weight.view(3, 2, 4, 16)
+    torch.testing.assert_close(kept.data, rows[:, [2, 3]])
+
+
+def test_a_longer_table_of_positions_repeats_the_rows_of_positions_alone():
+    """Rows before the first position, as RoBERTa has for padding, stand once."""
+    shape = replace(SHAPE, position_offset=2, max_position_embeddings=22)
+    model = model_of(shape)
+    table = model.encoder.embeddings.position_embedding.weight
+    other, _ = changed(model, max_position_embeddings=45)
+    longer = other.encoder.embeddings.position_embedding.weight
+    torch.testing.assert_close(longer, torch.cat([table[:2], table[2:], table[2:], table[2:5]]))
+
+
+def test_texts_of_one_type_do_not_miss_the_types_of_scaled_tokens():
+    model = model_of(replace(SHAPE, embedding_scale=True))
+    assert model.encoder.config.token_scale == 4
+    other, _ = changed(model, type_vocab_size=0)
+    torch.testing.assert_close(logits(other, batch_of(False)), logits(model, batch_of(False)), atol=1e-5, rtol=1e-5)
+
+
+def test_every_table_weighs_the_same_in_a_factorisation_whatever_its_rows():
+    """The sum over the tables of the mean squared error of a row is the least that a rank can have."""
+    model = model_of(SHAPE)
+    state = {name: value.double() for name, value in model.encoder.embeddings.state_dict().items() if "_embedding" in name}
+    with torch.no_grad():
+        model.encoder.embeddings.position_embedding.weight.mul_(3.0)
+    centred = [table - table.mean(dim=1, keepdim=True) for table in (state[name] for name in sorted(state))]
+    centred = [3.0 * table if "position" in name else table for name, table in zip(sorted(state), centred, strict=True)]
+    values = torch.linalg.svdvals(torch.cat([table / math.sqrt(len(table)) for table in centred]))
+    _, origins = changed(model, embedding_size=8)
+    errors = [origins[f"encoder.embeddings.{name}"].error for name in sorted(state)]
+    lost = sum(error**2 * table.square().sum().item() / len(table) for error, table in zip(errors, centred, strict=True))
+    assert lost == pytest.approx(values[7:].square().sum().item(), rel=1e-5)

@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from models.batch import Batch
+from models.batch import Batch, as_batch
 from models.config import EncoderConfig, Position
 from models.encoder import Encoder, initialise
 from models.positions import sinusoids
@@ -57,3 +57,15 @@ def test_token_vectors_beside_sines_and_cosines_are_scaled_unless_the_key_says_o
 @pytest.mark.parametrize("position", [position for position in Position if position is not Position.sinusoidal])
 def test_other_positions_leave_token_vectors_as_they_are(position):
     assert EncoderConfig(position=position).token_scale == 1
+
+
+def test_dropout_is_behind_the_norm():
+    """What is dropped is 0, and what is kept is the normed vector over the share that is kept."""
+    shape = EncoderConfig(vocab_size=9, hidden_size=64, num_attention_heads=2, intermediate_size=8, hidden_dropout_prob=0.5)
+    embeddings = Encoder(shape).embeddings
+    ids = torch.arange(1, 9)[None]
+    with torch.no_grad():
+        plain, dropped = embeddings.eval()(as_batch(ids)), embeddings.train()(as_batch(ids))
+    kept = dropped != 0
+    assert 0.4 < kept.float().mean() < 0.6
+    torch.testing.assert_close(dropped[kept], 2 * plain[kept])

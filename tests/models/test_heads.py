@@ -6,8 +6,9 @@ import pytest
 import torch
 
 from models.batch import Batch
-from models.config import EncoderConfig, Pooling
-from models.heads import Pooler, SequenceClassifier, TokenClassifier, build_classifier, pool, span_loss
+from models.config import Activation, EncoderConfig, Pooling
+from models.heads import MaskedLMHead, Pooler, SequenceClassifier, TokenClassifier, build_classifier, pool, span_loss
+from models.layers import ACTIVATIONS
 from models.losses import IGNORED
 
 CONFIG = EncoderConfig(
@@ -132,3 +133,11 @@ def test_the_same_encoder_stands_under_both_heads(classifier, tagger):
     one, other = classifier.encoder.state_dict(), tagger.encoder.state_dict()
     assert all(torch.equal(one[name], other[name]) for name in one)
     assert not any(name.startswith("pooler") for name in tagger.state_dict())
+
+
+@pytest.mark.parametrize("activation", list(Activation))
+def test_the_masked_head_has_the_non_linearity_of_the_model(activation):
+    shape = EncoderConfig(vocab_size=20, hidden_size=8, num_attention_heads=2, intermediate_size=8, hidden_act=activation)
+    head = MaskedLMHead(shape, torch.nn.Embedding(20, 8))
+    hidden = torch.randn(3, 8, generator=torch.Generator().manual_seed(0))
+    assert torch.equal(head(hidden), head.output(head.norm(ACTIVATIONS[activation](head.dense(hidden)))))

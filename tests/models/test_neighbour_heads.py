@@ -8,7 +8,7 @@ import torch
 from models.batch import as_batch
 from models.config import Body, EncoderConfig, Position
 from models.encoder import Encoder, initialise
-from models.neighbour_heads import DISTANCES, look_at_neighbours
+from models.neighbour_heads import DISTANCES, STRENGTH, look_at_neighbours
 
 SHAPE = {"vocab_size": 500, "max_position_embeddings": 96, "hidden_size": 96, "num_hidden_layers": 2, "num_attention_heads": 4}
 SHAPE |= {"intermediate_size": 64}
@@ -102,3 +102,18 @@ def test_models_without_a_learned_table_and_plain_attention_stay_as_they_are(key
     before = copy.deepcopy(encoder.state_dict())
     assert not look_at_neighbours(encoder, 3)
     assert all(torch.equal(tensor, before[name]) for name, tensor in encoder.state_dict().items())
+
+
+@pytest.mark.parametrize("embedding_size", [96, 64])
+@torch.no_grad()
+def test_the_score_at_a_head_s_own_distance_is_the_stated_one(embedding_size):
+    """Also where sines and cosines take 48 of 64 features."""
+    encoder = encoder_of(embedding_size=embedding_size, type_vocab_size=0)
+    assert look_at_neighbours(encoder, 3)
+    attention = encoder.layers.attentions[0].attention
+    ids = torch.randint(5, 500, (8, LENGTH), generator=torch.Generator().manual_seed(0))
+    heads = attention.query_key_value(encoder.embeddings(as_batch(ids)))
+    query, key, _ = heads.view(8, LENGTH, 3, attention.num_heads, attention.head_size).transpose(1, 3).unbind(2)
+    scores = query @ key.transpose(-1, -2) * attention.head_size**-0.5
+    own = [scores[:, head].diagonal(distance, 1, 2).mean().item() for head, distance in zip(range(4), DISTANCES, strict=False)]
+    assert sum(own) / len(own) == pytest.approx(STRENGTH, rel=0.1)

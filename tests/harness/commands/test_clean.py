@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from filelock import FileLock
@@ -152,6 +153,32 @@ def test_beside_a_command_that_runs_nothing_is_removed(results, run_harness, loc
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == f"harness clean: output={str(out)!r} is used by a command that runs ({lock}): wait for its end\n"
     assert all(path.exists() for path in goes)
+
+
+def test_beside_a_command_that_has_just_begun_nothing_is_removed(results, run_harness, monkeypatch):
+    out, goes, _ = results
+    paths.made(out)
+    with paths.in_use(out):
+        done = run_harness("clean", f"output={out}", "--yes")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "is used by a command that runs" in done.stderr
+    assert all(path.exists() for path in goes)
+
+
+@pytest.mark.parametrize("words", [["model=base"], ["plan", "model=base"]])
+def test_a_command_uses_its_output_from_its_composition_on(words, run_harness, monkeypatch, tmp_path):
+    """While it prepares data, no run holds a lock."""
+    from harness.commands import plan, run
+
+    def uses(*arguments: object) -> int:
+        with pytest.raises(BlockingIOError), paths.in_use(tmp_path / "out", alone=True):
+            pass
+        return 17
+
+    paths.made(tmp_path / "out")
+    monkeypatch.setattr(plan, "main", uses)
+    monkeypatch.setattr(run, "_supervisor", lambda: SimpleNamespace(run_study=uses))
+    assert run_harness(*words, "scale=tiny", "task=bag", f"output={tmp_path / 'out'}").returncode == 17
 
 
 def test_old_temporary_files_of_another_machine_go_too(tmp_path):

@@ -84,7 +84,7 @@ TYPED = [
     (["hardware.compile=${seed}"], ["harness: hardware.compile=${seed} must be true or false\n"]),
     (["report=yes"], ["harness: report=yes must be true or false\n"]),
     (["finetune.batch_size=" + "9" * 400], ["finetune.batch_size=999", "must be at most 1000000000"]),
-    (["-"], ["unknown option '-'; choices for"]),
+    (["-"], ["unknown option '-'; choices: "]),
     (["report"], ["unknown command 'report'; did you mean 'python -m reports'?"]),
     (["gate"], ["unknown command 'gate'; did you mean 'python -m reports gate'?"]),
     (["train"], ["unknown command 'train'; did you mean 'python -m harness model=base'?"]),

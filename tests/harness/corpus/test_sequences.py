@@ -239,3 +239,19 @@ def test_a_real_corpus_gives_the_same_batches_for_every_variant_of_one_vocabular
         batches.append(chosen.batch(*chosen.chosen(0, 8)))
     assert batches[0].input_ids.equal(batches[1].input_ids)
     assert batches[0].labels.equal(batches[1].labels)
+
+
+def test_replaced_segments_begin_anywhere_in_their_window(corpus):
+    """Not at its beginning alone, where a document, too, may begin."""
+    chosen = Sequences(corpus, "train", LENGTH, PairKind.next, seed=0)
+    whole = [chosen._source._window(number).tolist() for number in range(len(chosen))]
+    begins = [
+        next(window.index(second[0]) for window in whole if second[0] in window and second[0] >= STOP + 1)
+        for epoch in range(4)
+        for number in range(len(chosen))
+        for _, second, label in [
+            [part if isinstance(part, int) else part.tolist() for part in chosen._source._pair(number, epoch)]
+        ]
+        if label and second[0] > STOP
+    ]
+    assert len({*begins}) > LENGTH // 2

@@ -97,3 +97,16 @@ def test_random_texts_have_all_lengths_up_to_the_measured_one():
     assert sorted(set(texts.lengths.tolist())) == list(range(1, 9))
     assert len(texts) == 500
     assert 0 <= texts.ids.min() <= texts.ids.max() < 50
+
+
+def test_a_client_asks_at_random_moments(monkeypatch):
+    """Gaps of Poisson arrivals have a standard deviation of their mean; equal steps have none."""
+    seen = []
+    monkeypatch.setattr(scenarios, "serve", lambda arrivals, most, answer: seen.append(arrivals) or [1.0] * len(arrivals))
+    settings = MeasureConfig(length=16, load=[Scenario.server], load_texts=400, batch_size=4)
+    times = scenarios.measure(
+        lambda batch: None, scenarios.random_texts(99, settings), 0, settings, Machine(HardwareConfig(threads=1))
+    )
+    gaps = np.diff(seen[0])
+    assert gaps.mean() == pytest.approx(1 / times.samples_per_s["server"], rel=0.2)
+    assert gaps.std() == pytest.approx(gaps.mean(), rel=0.2)

@@ -90,8 +90,8 @@ def test_a_terminal_that_is_closed_ends_it_in_order(sweep, output):
 def test_a_second_ctrl_c_ends_it_at_once_with_the_cursor_back():
     ours, theirs = pty.openpty()
     code = (
-        "import os, signal, harness.__main__ as main\n"
-        "with main._second_interrupt_ends_at_once():\n"
+        "import os, signal\nfrom harness import command\n"
+        "with command.ended_in_order():\n"
         "    try: os.kill(os.getpid(), signal.SIGINT)\n"
         "    except KeyboardInterrupt: os.kill(os.getpid(), signal.SIGINT)\n"
     )

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from variant_files import variant
 
-from harness.config.choices import MatchOn
+from harness.config.choices import MatchBy, MatchOn
 from harness.config.resolve import Found, resolve, with_vocabulary
 from harness.errors import InputError
 from harness.study import match
@@ -60,6 +60,18 @@ def test_a_shape_as_fast_as_the_baseline_is_found_within_the_noise(runs, timed):
     assert abs(match.miss(matched)) <= max(deep.match.tolerance, matched["half_width"])
     assert f"(± {100 * matched['half_width']:.1f} % over 5 rounds)" in match.note(deep)
     assert timed[0] <= 2 * 5 * (1 + match.MOST_TRIED)
+
+
+@pytest.mark.parametrize(("half_widths", "tried"), [(0.9, 1), (1.5, 2)])
+def test_a_shape_counts_as_equally_fast_only_within_its_own_noise(half_widths, tried, runs, monkeypatch):
+    """The first shape is so many half intervals away; the second one is as fast as the baseline."""
+    rounds = (-0.01, 0.0, 0.01)
+    width = match.Ratio(rounds, 1.0).half_width
+    ratios = [match.Ratio(tuple(one + away for one in rounds), 1.0) for away in (half_widths * width, 0.0)]
+    monkeypatch.setattr(match, "latency_ratio", lambda baseline, variant: ratios.pop(0))
+    base, deep = runs
+    _, found = match.nearest_by_latency(match.Ladder(deep.model, MatchBy.intermediate_size), base, deep, 8)
+    assert (2 - len(ratios), found.log) == (tried, pytest.approx(half_widths * width if tried == 1 else 0.0))
 
 
 def test_what_was_timed_once_is_not_timed_again(runs, timed):

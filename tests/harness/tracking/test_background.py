@@ -62,7 +62,7 @@ def test_a_call_that_never_returns_is_not_waited_for(background, capsys):
     assert background.has_failed
     never.set()
     background.wait(most_s=10)
-    assert capsys.readouterr().out == "MLflow is unreachable (it does not answer). Run sync later.\n"
+    assert capsys.readouterr().out == "MLflow has not taken 101 updates after 1 s. Run sync later.\n"
 
 
 def test_slow_calls_are_waited_for_as_long_as_they_come_to_an_end(background):

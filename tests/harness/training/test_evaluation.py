@@ -2,13 +2,14 @@
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from harness.config.choices import TaskKind
 from harness.config.schema import TaskConfig
 from harness.tasks.base import Predictions
 from harness.tracking.run_log import Reader, RunLog
-from harness.training.evaluation import write_scores
+from harness.training.evaluation import write_intervals, write_scores
 
 
 @pytest.mark.parametrize(("headline", "constant"), [("entity_recall", 1.0), ("entity_precision", 0.5)])
@@ -22,3 +23,13 @@ def test_constant_answer_is_scored_as_predictions_are(tmp_path: Path, headline: 
     written = {entry["result"]: entry["value"] for entry in Reader(tmp_path).new_entries()}
     assert written["eval/majority_score"] == constant
     assert written["eval/score"] == 0
+
+
+def test_the_loss_of_the_mean_label_is_the_variance_of_the_labels(tmp_path):
+    task = TaskConfig(name="t", kind=TaskKind.regression, fields=["text"], scores=["pearson"], headline="pearson")
+    labels, predicted = np.array([3.0, 4.0, 5.0, 8.0]), np.array([3.0, 5.0, 5.0, 7.0])
+    log = RunLog(tmp_path)
+    write_intervals(task, Predictions(labels, predicted, np.full(4, labels.mean()), 0.5, {}), log)
+    log.close()
+    written = {entry["result"]: entry["value"] for entry in Reader(tmp_path).new_entries()}
+    assert written["eval/majority_loss"] == ((labels - 5.0) ** 2).mean() == 3.5

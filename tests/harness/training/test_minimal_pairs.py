@@ -120,6 +120,7 @@ def test_word_frequencies_are_counted_once_more_and_a_tie_is_half(published):
     nats[PIECES.index("are")], nats[PIECES.index("[CLS]")] = -2.0, -50.0
     sums = minimal_pairs._sums(split, nats)
     assert sums.tolist() == [[-2.0, 0.0], [0.0, -2.0], [-2.0, -2.0], [0.0, 0.0]]
+    assert minimal_pairs._by_frequency(split, nats).tolist() == [0.0, 1.0, 0.5, 0.5]
 
 
 SMALL = [

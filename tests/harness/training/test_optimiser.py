@@ -195,3 +195,18 @@ def test_a_step_of_a_layer_is_that_of_the_optimizer_at_its_rate_with_the_decay_o
         matrix = theirs.encoder.get_submodule(name).weight
         getattr(torch.optim, KINDS[kind.value].__name__)([matrix], lr=0.1 * factor, weight_decay=0.3).step()
         torch.testing.assert_close(ours.encoder.get_submodule(name).weight, matrix)
+
+
+@pytest.mark.parametrize(("hidden", "inner"), [(64, 16), (64, 256)])
+def test_a_step_of_muon_has_the_size_of_one_of_adamw(hidden, inner):
+    """A root mean square of 0.2 times the rate, whatever the shape of the matrix (arXiv:2502.16982, section 2.2)."""
+    sizes = {"hidden_size": hidden, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": inner}
+    one = build_classifier(EncoderConfig(**sizes, vocab_size=20), 2, 0)
+    optimiser = make_optimiser(one, OptimiserConfig(optimizer=Optimizer.muon, learning_rate=1e-3, weight_decay=0.0))
+    matrices = [p for group in optimiser.param_groups if group["muon"] for p in group["params"]]
+    before = [p.detach().clone() for p in matrices]
+    for p in one.parameters():  # of full rank, so that every direction is stepped in
+        p.grad = torch.randn_like(p)
+    optimiser.update()
+    for p, old in zip(matrices, before, strict=True):
+        assert (p - old).square().mean().sqrt().item() == pytest.approx(0.2 * 1e-3, rel=0.2), p.shape

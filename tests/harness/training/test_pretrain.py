@@ -69,15 +69,15 @@ def test_a_budget_of_flops_is_met_to_the_sequence():
 
 
 def test_every_phase_has_its_share_of_the_budget_to_the_sequence():
-    for unit, per_sequence in (("tokens", [32, 32]), ("flops", [10.0, 4.0])):
-        budget = PretrainConfig(**{unit: 1000}, shares=[0.25, 0.75], length=32, batch_size=4)
-        plan, position, used = BatchSizes(budget, 10.0, 4.0), Position(), [0.0, 0.0]
+    for unit, per_sequence in (("tokens", [32, 32, 32]), ("flops", [10.0, 4.0, 2.0])):
+        budget = PretrainConfig(**{unit: 1000}, shares=[0.25, 0.35, 0.4], length=32, batch_size=4)
+        plan, position, used = BatchSizes(budget, 10.0, 4.0, 2.0), Position(), [0.0, 0.0, 0.0]
         while not plan.limit.reached(position):
             phase, rows = plan.phase(position), plan.rows(position)
             used[phase] += rows * per_sequence[phase]
             position.advance(Step([], rows, 32 * rows, 32 * rows, rows * plan.flops_per_sequence[phase]))
-        assert 0 <= used[0] - 250 < per_sequence[0]
-        assert 0 <= sum(used) - 1000 < per_sequence[1]
+        for phase, end in enumerate([250, 600, 1000]):
+            assert 0 <= sum(used[: phase + 1]) - end < per_sequence[phase]
 
 
 def test_a_budget_of_steps_counts_steps():

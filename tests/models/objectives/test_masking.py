@@ -1,5 +1,7 @@
 """How many tokens of a sequence are predicted."""
 
+from itertools import pairwise
+
 import pytest
 import torch
 
@@ -9,7 +11,7 @@ from models.losses import IGNORED
 from models.objectives.base import Vocabulary
 from models.objectives.build import build
 from models.objectives.config import Masking, ObjectiveConfig, ObjectiveName
-from models.objectives.masking import masked_batch, num_predictions
+from models.objectives.masking import masked_batch, num_predictions, span_shares
 
 
 @pytest.mark.parametrize(("rate", "length", "expected"), [(0.15, 512, 77), (0.15, 128, 19), (0.15, 10, 2), (0.4, 512, 205)])
@@ -48,3 +50,12 @@ def test_no_span_crosses_a_special_piece(begins_word: bool):
     assert data.positions.shape == (400, 3)
     shares = torch.bincount(data.positions.flatten(), minlength=11)[1::2] / 400
     torch.testing.assert_close(shares, torch.full((5,), 0.6), rtol=0, atol=0.08)
+
+
+def test_spans_are_those_of_spanbert():
+    """Geometric with p = 0.2, of at most 10 words, 3.8 in the mean (arXiv:1907.10529, section 3.1)."""
+    shares = span_shares(3.8)
+    assert len(shares) == 10
+    assert shares[0] == pytest.approx(0.2 / (1 - 0.8**10), rel=0.03)
+    assert [later / before for before, later in pairwise(shares)] == pytest.approx([0.8] * 9, rel=0.02)
+    assert sum(length * share for length, share in enumerate(shares, 1)) == pytest.approx(3.8)

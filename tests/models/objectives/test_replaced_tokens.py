@@ -268,3 +268,13 @@ def test_evaluation_of_the_detector_is_its_part_of_the_loss():
         losses[weight] = objective(data).item()
     found = objective.evaluate_parts(data)["detection"]
     assert losses[50.0] - losses[10.0] == pytest.approx(40 * found.loss / found.predictions, rel=1e-4)
+
+
+def test_the_encoder_never_reads_a_special_token_that_the_generator_prefers():
+    objective = detection()
+    for piece in VOCABULARY.special:
+        always_says(objective, piece)
+    data = example(objective)
+    seen = inputs_of_encoder(objective, data)
+    predicted = seen.gather(1, data.positions)[data.targets != IGNORED]
+    assert not torch.isin(predicted, torch.tensor(VOCABULARY.special)).any()

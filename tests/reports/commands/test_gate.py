@@ -2,13 +2,18 @@
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 import reports
+from harness.metrics import Direction
+from harness.paired import of_differences
 from harness.terminal import WIDTH
 from reports.__main__ import main
+from reports.commands import gate as gates
 from reports.comparison.compare import compare
+from reports.comparison.statistics import Evidence, Verdict
 from reports.read import read
 
 BEFORE = [0.80, 0.81, 0.79, 0.805]
@@ -286,3 +291,14 @@ def test_wrong_input_is_one_line(log, capsys, arguments, message):
     code, text = gate(capsys, "--study", "new", *arguments)
     assert code == 2
     assert message in text
+
+
+@pytest.mark.parametrize(("floor", "is_gain"), [(0.01, True), (0.03, False)])
+def test_a_gain_is_beyond_the_noise_floor(floor, is_gain):
+    """What equal arms may differ by is none, however often it is repeated."""
+    faster = of_differences([-0.020, -0.021, -0.019, -0.020])
+    evidence = Evidence(Direction.LOWER, faster, 0.001, floor, ratio=True, timing=True, by_round=True)
+    assert evidence.verdict() is Verdict.BETTER
+    limit = gates.Limit("inference/latency_ms_p50", None, "")
+    tested = gates.Test(None, "albert", limit, gates.Outcome.PASSED, "", SimpleNamespace(evidence=evidence))
+    assert tested.is_gain(1) is is_gain

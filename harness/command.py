@@ -1,0 +1,141 @@
+"""How a command of the harness or of the reports ends: its exit code, and one line for what it refuses."""
+
+import contextlib
+import os
+import select
+import signal
+import sys
+import threading
+import traceback
+from collections.abc import Callable, Iterable, Iterator
+from typing import NoReturn
+
+from harness.errors import InputError, SeveralMistakesError, is_disk_full, is_out_of_memory, refuse_other_bytes, refused_paths
+from harness.redact import redacted
+from harness.terminal import console
+
+INTERRUPTED = 130
+"""Exit code of a command that Ctrl-C ended: 128 + 2."""
+
+READER_ENDED = 141
+"""Exit code of a command that a shell reports as ended by SIGPIPE: 128 + 13."""
+
+ENDING = (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
+"""Sent by a batch system or `kill`, by a terminal that is closed, and by Ctrl-\\."""
+
+
+def exit_code(
+    label: str,
+    words: list[str],
+    call: Callable[[], int],
+    called: bool = False,
+    verbose: bool = False,
+    wrong: tuple[type[Exception], ...] = (InputError,),
+) -> int:
+    """What `call` returns; 1 when something failed; 2 for a wrong input, with one line on stderr; 130 when interrupted; 141
+    when nobody reads the output any more.
+
+    `called`: by Python code, which gets the exception of what failed. `verbose`: a wrong input has its traceback, too.
+    `wrong`: exceptions that stand for a wrong input.
+    """
+    try:
+        try:
+            with _printable(), ended_in_order(), refused_paths(words):
+                refuse_other_bytes(words)
+                refuse_removed_directory()
+                return call()
+        finally:
+            sys.stdout.flush()  # at the exit of Python it would fail beyond any handler
+    except wrong as error:
+        if verbose:
+            _print(traceback.format_exception(error))
+        several = [f"{len(error.lines):,} mistakes:", *error.shown] if isinstance(error, SeveralMistakesError) else [str(error)]
+        _print([f"{label}: ", "\n  ".join(" ".join(line.split()) for line in several), "\n"])
+        return 2
+    except BrokenPipeError:
+        if not _is_unread():  # a pipe to another process
+            raise
+        with open(os.devnull, "w") as sink:
+            os.dup2(sink.fileno(), sys.stdout.fileno())  # Python writes what is left at its exit
+        return READER_ENDED
+    except KeyboardInterrupt:
+        _print([f"{label}: interrupted\n"])
+        return INTERRUPTED
+    except Exception as error:
+        cures = [
+            (is_disk_full, f"{error}: free some, and the same command continues"),
+            (is_out_of_memory, f"out of memory ({str(error) or type(error).__name__}): give the process more"),
+        ]
+        line = next((cure for applies, cure in cures if applies(error)), None)
+        if line is None and called:
+            raise
+        _print([traceback.format_exc()] if line is None else [f"{label}: {' '.join(line.split())}\n"])
+        return 1
+
+
+def refuse_removed_directory() -> None:
+    """InputError where the working directory is no longer there: relative paths lead nowhere."""
+    try:
+        os.getcwd()
+    except FileNotFoundError as error:
+        raise InputError("the working directory was removed: expected one that exists (cd to another)") from error
+
+
+def _print(parts: Iterable[str]) -> None:
+    print(redacted("".join(parts)), end="", file=sys.stderr)
+
+
+@contextlib.contextmanager
+def _printable() -> Iterator[None]:
+    """A character that the terminal does not know is written as Python writes it; what has no terminal prints nowhere."""
+    os.environ.pop("PYTHONIOENCODING", None)  # the logs of workers are UTF-8
+    for name in ("stdout", "stderr"):
+        if (stream := getattr(sys, name)) is None:
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115 - as long as the process
+        elif hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")
+    yield
+
+
+@contextlib.contextmanager
+def ended_in_order() -> Iterator[None]:
+    """What ends a command raises KeyboardInterrupt in the block, which removes what is half written; workers end in any case.
+
+    A second Ctrl-C ends the process at once. A signal that is ignored, as SIGHUP under `nohup`, stays so.
+    """
+
+    def first(number: int, frame: object) -> NoReturn:
+        if number == signal.SIGINT:
+            signal.signal(number, at_once)
+        else:
+            console.leave_lost_terminal()
+        raise KeyboardInterrupt
+
+    def at_once(number: int, frame: object) -> NoReturn:
+        console.show_cursor()
+        os._exit(INTERRUPTED)
+
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    signals = [one for one in (signal.SIGINT, *ENDING) if signal.getsignal(one) is not signal.SIG_IGN]
+    before = {one: signal.signal(one, first) for one in signals}
+    try:
+        yield
+    finally:
+        for one, handler in before.items():
+            signal.signal(one, handler)
+
+
+def _is_unread() -> bool:
+    """Whether nobody can read standard output any more."""
+    poll = select.poll()
+    poll.register(sys.stdout, 0)
+    return any(event & select.POLLERR for _, event in poll.poll(0))
+
+
+def leave_out_working_directory() -> None:
+    """`python -m` searches the working directory first, where a folder `models` would hide our package."""
+    root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    if not sys.flags.safe_path:
+        sys.path[:1] = [] if root in sys.path[1:] else [root]
