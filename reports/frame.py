@@ -50,7 +50,7 @@ def load(
     used = [name for name in RESULTS if any(name in run.metrics for run in runs)]
     rows = []
     for run in runs:
-        folder = None if found.reader.is_unpacked else folders.folder_of(run, found.reader.output)
+        folder = folders.folder_of(run, found.reader.output)
         row = _identity(run, places.get(run.run_id)) | {"run_id": run.run_id, "folder": str(folder) if folder else None}
         row |= {key: run.params.get(key) for key in differing}
         rows.append(row | {name: run.metrics.get(name) for name in used})

@@ -14,6 +14,7 @@ from reports.comparison.statistics import FEWEST_EXACT
 from reports.errors import some_of
 from reports.reading import folders
 from reports.reading.store import Run, oldest_first
+from reports.reading.untrusted import command_of
 from reports.writing import formats
 from reports.writing.formats import DASH, POINTS, SHOWN_VALUES, Chapter, details, escape, listed
 
@@ -118,8 +119,8 @@ def reproduce(study: Study) -> Chapter:
 
 
 def commands(runs: Iterable[Run]) -> dict[str, list[Run]]:
-    """Command for a shell -> its runs, oldest first; passwords in it are hidden."""
-    typed = ((shlex.split(run.tags.get(tags.COMMAND, "")), run) for run in oldest_first(runs))
+    """Command for a shell -> its runs, oldest first; passwords in it are hidden, and what calls no harness is left out."""
+    typed = ((command_of(run.tags.get(tags.COMMAND, "")), run) for run in oldest_first(runs))
     return grouped(
         (shlex.join(["python", "-m", *(word for word in words if word.lstrip("+") not in AGAIN)]), run)
         for words, run in typed

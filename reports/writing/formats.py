@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from harness.errors import on_one_line
 from reports.errors import some_of
 
 DASH = "–"
@@ -30,7 +31,7 @@ FORMULA = tuple("=+-@\t\n＝＋－＠")
 
 def escape(text: object) -> str:
     """Text that Markdown shows literally, in tables too: one line, no markup, no `|` that ends a column."""
-    line = html.escape(" ".join(str(text).split()), quote=False)
+    line = html.escape(on_one_line(" ".join(str(text).split())), quote=False)
     line = re.sub(r"([\\`*\[\]|])", r"\\\1", line)
     return re.sub(r"(?<![^\W_])_+|_+(?![^\W_])", lambda found: found.group().replace("_", r"\_"), line)
 
