@@ -7,7 +7,7 @@ import pandas as pd
 from harness import metrics, tags
 from reports.comparison.compare import differing_settings
 from reports.comparison.section import RESULTS
-from reports.read import compare_with_any, read
+from reports.read import StudyRuns, compare_with_any, read
 from reports.reading import folders
 from reports.reading.store import Run
 
@@ -38,6 +38,11 @@ def load(
     """One row a run, oldest first; see `reports.load`."""
     names = [study] if isinstance(study, str) else list(study or ())
     found = read(uri, names, where)
+    with found.reader.guarded():
+        return _frame(found, along)
+
+
+def _frame(found: StudyRuns, along: Iterable[str]) -> pd.DataFrame:
     runs = [run for run in found.runs if not run.is_aa_replicate]
     places: dict[str, Place] = {}
     comparison = compare_with_any(found.study, found.runs, along)

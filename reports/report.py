@@ -50,7 +50,7 @@ def write(files: dict[str, bytes], out: Path, key: str = "--out ") -> None:
         try:
             paths.made(scratch)
             for name, content in files.items():
-                Path(scratch, name).write_bytes(content)
+                paths.named(scratch, name).write_bytes(content)
             for name in files:
                 os.replace(Path(scratch, name), out / name)
         finally:

@@ -16,7 +16,7 @@ from reports.reading import folders
 from reports.reading.store import Run, oldest_first
 from reports.reading.untrusted import command_of
 from reports.writing import formats
-from reports.writing.formats import DASH, POINTS, SHOWN_VALUES, Chapter, details, escape, listed
+from reports.writing.formats import DASH, POINTS, SHOWN_VALUES, Chapter, code, details, escape, listed
 
 NOT_RUN = "Planned and not started, {count} of them; a budget of time (`sweep.budget_minutes`) leaves such runs out: {names}."
 MOST_RUNS = 50
@@ -114,7 +114,7 @@ def reproduce(study: Study) -> Chapter:
     labels = {run.run_id: row.label for part in comparison.sections for row in part.rows for run in row.runs}
     for command, runs in commands(run for run in comparison.runs if not run.elsewhere).items():
         arms = in_order({labels[run.run_id] for run in runs}, comparison.baseline)
-        rows.append([listed(arms, most=MOST_ARMS), str(len(runs)), f"`{escape_code(command)}`"])
+        rows.append([listed(arms, most=MOST_ARMS), str(len(runs)), code(command)])
     return Chapter([AGAIN_HEADING, AGAIN_INTRO, formats.table(["arms", "runs", "command"], rows, left=3)] if rows else [])
 
 
@@ -126,11 +126,6 @@ def commands(runs: Iterable[Run]) -> dict[str, list[Run]]:
         for words, run in typed
         if words
     )
-
-
-def escape_code(text: str) -> str:
-    """Within backticks and in a table."""
-    return " ".join(text.split()).replace("`", "'").replace("|", r"\|")
 
 
 SHOWN_ELSEWHERE = ("device", "dtype", "threads", "compile", "git_commit", "git_dirty", "load_average", "measure_version")

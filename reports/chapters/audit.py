@@ -14,11 +14,10 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from harness.paired import grouped
-from reports.chapters.appendix import escape_code
 from reports.comparison.compare import Study
 from reports.reading.untrusted import PART, Entries, Line, Time, command_of, json_of
 from reports.writing import formats, plots
-from reports.writing.formats import DASH, SHOWN_VALUES, Chapter, bullets, escape, listed
+from reports.writing.formats import DASH, SHOWN_VALUES, Chapter, bullets, code, escape, listed
 from reports.writing.plots import arm_styles, grid, handle, legend
 
 HEADING = "## Claims and what is measured here"
@@ -34,7 +33,9 @@ def chapter(study: Study) -> Chapter:
     """A table for each source; empty where no audit was made. ReportError for a record of another kind."""
     if study.options.audit is None:
         return Chapter()
-    claims = json_of(study.options.audit, Record, "audit.json", "the file that `python -m harness audit` wrote").claims
+    claims = json_of(
+        study.options.audit, Record, "--audit (audit.json)", "the file that `python -m harness audit` wrote"
+    ).claims
     intro = INTRO.format(
         count=len(claims),
         days=listed(
@@ -53,7 +54,7 @@ def chapter(study: Study) -> Chapter:
     readings = [reading for claim in claims for reading in claim.readings]
     notes = [escape(f"{reading.name}: {reading.note}") for reading in readings if reading.note]
     words = filter(None, (command_of(reading.command) for reading in readings))
-    commands = [f"`{escape_code(shlex.join(['python', '-m', *one]))}`" for one in words]
+    commands = [code(shlex.join(["python", "-m", *one])) for one in words]
     for heading, lines in (("How it was measured:", notes), (COMMANDS, commands)):
         paragraphs += [heading, *bullets(dict.fromkeys(lines))] if lines else []
     return Chapter(paragraphs, files)

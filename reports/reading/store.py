@@ -13,6 +13,7 @@ from pathlib import Path
 import pyarrow
 
 from harness import arms, metrics, tags
+from harness.errors import on_one_line
 from harness.paired import Replicate
 from reports.errors import ReportError, unknown
 
@@ -164,7 +165,9 @@ def logged(
     params, values = {**tags.unpacked(tags.PARAMETERS, packed), **few}, {**tags.unpacked(tags.METRICS, packed), **main}
     of_run = tags.without_packed(packed)
     environment = {key: value for key, value in of_run.items() if key.startswith("environment.")}
-    return Run(run_id, name or run_id, started or 0, of_run, params | environment, declared(values))
+    of_run = {key: value if key.startswith("mlflow.") else on_one_line(value) for key, value in of_run.items()}
+    params = {key: on_one_line(str(value)) for key, value in (params | environment).items()}
+    return Run(run_id, on_one_line(name or run_id), started or 0, of_run, params, declared(values))
 
 
 def declared(values: Mapping[str, float | None]) -> dict[str, float]:

@@ -71,7 +71,7 @@ def json_of(content: bytes, shape: type[Shape], where: str, expected: str) -> Sh
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False, include_context=False)[0]
         place = f" at {'.'.join(map(str, first['loc']))}"[:100] if first["loc"] else ""
-        raise ReportError(f"{where}{place}: {first['msg']}: expected {expected}") from error
+        raise ReportError(f"{where}{place} ({first['msg']}); expected {expected}") from error
 
 
 def table_of(content: bytes, where: str, most: int = LARGEST_TABLES) -> pyarrow.Table:
@@ -164,4 +164,5 @@ def command_of(text: str) -> list[str] | None:
         return None
     words = words[2:] if words[:2] == ["python", "-m"] else words
     named = [words[at] for at in range(1, len(words)) if words[at] != "--config-dir" and words[at - 1] != "--config-dir"]
-    return words if words[:1] == ["harness"] and text.isprintable() and all(map(WORD.fullmatch, named)) else None
+    is_plain = text.isprintable() and "`" not in text
+    return words if is_plain and words[:1] == ["harness"] and all(map(WORD.fullmatch, named)) else None

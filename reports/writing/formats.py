@@ -36,6 +36,12 @@ def escape(text: object) -> str:
     return re.sub(r"(?<![^\W_])_+|_+(?![^\W_])", lambda found: found.group().replace("_", r"\_"), line)
 
 
+def code(text: str) -> str:
+    """A command in backticks, in tables too; a backtick in it would end them, and is a question mark."""
+    line = on_one_line(" ".join(text.split()))
+    return f"`{line.replace('`', '?')}`".replace("|", r"\|")
+
+
 def listed(values: Iterable[str], most: int | None = None) -> str:
     """Each value once, escaped; of more than `most` the rest is counted."""
     once = [*map(escape, dict.fromkeys(values))]
