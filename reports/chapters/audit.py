@@ -5,7 +5,7 @@ import shlex
 from collections import Counter
 from dataclasses import field
 from datetime import UTC, datetime
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -83,7 +83,7 @@ class Reading:
     family: Line = ""
     unit: Line = ""
     measure: Line = ""
-    claimed_number: float | Line | bool | None = None
+    claimed_number: Any = None
     points: Entries[Point] = field(default_factory=list)
 
 

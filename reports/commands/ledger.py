@@ -17,6 +17,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
+import numpy as np
 from pydantic import Field
 from pydantic.dataclasses import dataclass as validated
 
@@ -161,8 +162,12 @@ class Ledger:
         known = set(self.lines[-1]["baseline"]["runs"]) if self.lines else set()
         passed = [line for line in self.lines if line["verdict"] in PASSED and known & set(line["baseline"]["runs"])]
         points = [_gains(line) for line in passed]
-        rivals = [*points, *(dict.fromkeys(point, 0.0) for point in points)]
-        return [line for line, point in zip(passed, points, strict=True) if not any(_beats(one, point) for one in rivals)]
+        kept = set()
+        for axes, gains in grouped((tuple(point), tuple(point.values())) for point in points).items():
+            rivals = np.array([*dict.fromkeys(gains), (0.0,) * len(axes)])
+            beaten = (((rivals >= gain).all(axis=1) & (rivals > gain).any(axis=1)).any() for gain in rivals)
+            kept |= {(axes, tuple(gain)) for gain, is_beaten in zip(rivals.tolist(), beaten, strict=True) if not is_beaten}
+        return [line for line, point in zip(passed, points, strict=True) if (tuple(point), tuple(point.values())) in kept]
 
 
 @contextlib.contextmanager
@@ -183,17 +188,10 @@ def _locked(place: Path) -> Iterator[None]:
 
 
 def _gains(line: dict[str, Any]) -> dict[tuple[str, str], float]:
-    """(task, metric) -> by how much it is better than the baseline."""
-    signs = {"higher": 1, "lower": -1}
-    return {
-        (test["task"], test["metric"]): signs[test["direction"]] * test["difference"]
-        for test in line["tests"]
-        if "difference" in test
-    }
-
-
-def _beats(one: dict, other: dict) -> bool:
-    return one.keys() == other.keys() and one != other and all(one[axis] >= other[axis] for axis in one)
+    """(task, metric) -> by how much it is better than the baseline; in the order of the pairs."""
+    signs = {"higher": 1.0, "lower": -1.0}
+    changes = {(test["task"], test["metric"]): signs[test["direction"]] * test.get("difference", 0.0) for test in line["tests"]}
+    return dict(sorted(changes.items()))
 
 
 def overview(path: Path) -> str:
