@@ -96,6 +96,15 @@ METRICS = "mlflow.harness.metrics"
 ENVIRONMENT = "mlflow.harness.environment"
 """Packed: machine, versions of packages and load, by names that begin with `environment.`."""
 
+CLIENT = {
+    "MLFLOW_DISABLE_TELEMETRY": "true",
+    "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1",
+    "MLFLOW_HTTP_REQUEST_TIMEOUT": "10",
+    "PGCONNECT_TIMEOUT": "10",
+    "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
+}
+"""Environment of MLflow's client, by default: a server that is dead, or never answers, would block for minutes."""
+
 PIECE = 5000
 """Characters of one tag; MLflow cuts those above 8,000 off."""
 

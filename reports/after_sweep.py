@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from filelock import FileLock
 
+from harness import paths
 from reports.errors import ReportError, refused
 from reports.options import GC_THRESHOLDS, parse
 
@@ -53,7 +54,10 @@ def update(arguments: list[str], stamp: Path) -> bool:
 def state_of(options: argparse.Namespace, runs: "StudyRuns") -> str:
     """Hash of all that shapes a report: the runs, with their tags and numbers, the arguments, the audit, and the code."""
     asked = {name: value for name, value in vars(options).items() if name not in ("uri", "out", "output", "audit")}
-    parts = [json.dumps(asked, sort_keys=True).encode(), options.audit.read_bytes() if options.audit else b""]
+    parts = [
+        json.dumps(asked, sort_keys=True).encode(),
+        paths.read(options.audit, paths.LARGEST_RECORD) if options.audit else b"",
+    ]
     parts += [path.read_bytes() for package in CODE for path in sorted((ROOT / package).rglob("*.py"))]
     parts += [
         json.dumps({one.name: getattr(run, one.name) for one in fields(run)}, sort_keys=True).encode() for run in runs.runs
@@ -63,8 +67,8 @@ def state_of(options: argparse.Namespace, runs: "StudyRuns") -> str:
 
 def _hashes(folder: Path, names: Any) -> dict[str, str]:
     """Name -> hash of the content, of those that are there."""
-    paths = {name: folder / name for name in names}
-    return {name: hashlib.sha256(path.read_bytes()).hexdigest() for name, path in paths.items() if path.is_file()}
+    files = {name: folder / name for name in names}
+    return {name: hashlib.sha256(path.read_bytes()).hexdigest() for name, path in files.items() if path.is_file()}
 
 
 def _read(stamp: Path) -> dict[str, Any]:

@@ -4,7 +4,6 @@ import argparse
 import functools
 import io
 import json
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -21,17 +20,26 @@ from reports.options import add_comparison, parse
 from reports.read import StudyRuns
 from reports.read import read as read_store
 from reports.reading import folders
-from reports.reading.archive import AUDIT, CURVES, MANIFEST, PREDICTIONS, RUNS, TEXTS, ArchiveReader, hashes, manifest
-from reports.reading.store import Reader, Run
+from reports.reading.archive import (
+    AUDIT,
+    COLUMNS,
+    CURVE,
+    CURVES,
+    MANIFEST,
+    PREDICTIONS,
+    RUNS,
+    TEXTS,
+    ArchiveReader,
+    Manifest,
+    hashes,
+    manifest,
+)
+from reports.reading.store import Output, Reader, Run
+from reports.reading.untrusted import LARGEST_TABLES, table_of
 from reports.render import Files
 from reports.report import audit_of, read, rendered, write
 from reports.writing.plots import CURVE_POINTS
 
-TEXT, NUMBER, INTEGER = pyarrow.string(), pyarrow.float64(), pyarrow.int64()
-TEXTS_OF, NUMBERS_OF = pyarrow.map_(TEXT, TEXT), pyarrow.map_(TEXT, NUMBER)
-COLUMNS = {"run_id": TEXT, "name": TEXT, "study": TEXT, "started": INTEGER}
-COLUMNS |= {"tags": TEXTS_OF, "params": TEXTS_OF, "metrics": NUMBERS_OF, "record": TEXT, "config": TEXT, "result": TEXT}
-CURVE = {"run_id": TEXT, "metric": TEXT, "step": INTEGER, "value": NUMBER}
 LEFT_OUT = (
     "weights, checkpoints, logs, prepared data but its texts; tags with the names of machine and user; "
     "the folders of the runs and of the data"
@@ -76,7 +84,7 @@ def replaced(folder: Path) -> set[str]:
     if not (folder / MANIFEST).is_file():
         raise ReportError(f"to={str(folder)!r} has other files; expected a new folder, or an archive to replace")
     content = manifest(folder)
-    return {name for name in (*content["data"], *content["report"]) if name == Path(name).name}
+    return {*content.data, *content.report}
 
 
 def archive(options: argparse.Namespace) -> Files:
@@ -84,18 +92,16 @@ def archive(options: argparse.Namespace) -> Files:
     runs = read_store(options.uri, [options.study])
     lean, pictures = options.lean, options.pictures
     if isinstance(runs.reader, ArchiveReader):
-        lean, pictures = (runs.reader.manifest[key] for key in ("lean", "pictures"))
+        lean, pictures = runs.reader.manifest.lean, runs.reader.manifest.pictures
         if options.lean > lean or options.pictures not in (None, pictures):
             raise ReportError("--lean and --pictures are for a study in a store; --uri is an archive, which stays as it is")
         data, thinned = runs.reader.packed
     else:
         data, thinned = pack(runs, lean)
-    data |= {AUDIT: audit.read_bytes()} if (audit := audit_of(options, runs)) else {}
+    data |= {AUDIT: audit} if (audit := audit_of(options, runs)) else {}
     content = {"study": options.study, "options": words_of(options), "lean": lean, "pictures": pictures}
     content |= {"left_out": LEFT_OUT, "thinned": thinned, "data": hashes(data), "report": {}}
-    with tempfile.TemporaryDirectory() as scratch:
-        write(data | {MANIFEST: json.dumps(content).encode()}, Path(scratch))
-        report = report_of(Path(scratch))
+    report = report_of(ArchiveReader(str(options.to), Manifest(**content), data))
     return {MANIFEST: json.dumps(content | {"report": hashes(report)}, indent=1).encode()} | data | report
 
 
@@ -107,14 +113,13 @@ def words_of(options: argparse.Namespace) -> list[str]:
     return words + ([f"--where={options.where}"] if options.where else [])
 
 
-def report_of(folder: Path) -> Files:
+def report_of(reader: ArchiveReader) -> Files:
     """The report of an archive, made from its data alone; ReportError for a picture that it has not."""
-    content = manifest(folder)
-    formats = "md" if content["lean"] else "md,csv"
-    options = parse(["--uri", str(folder), "--study", content["study"], "--format", formats, *content["options"]])
+    content, options = reader.manifest, parse([])
+    vars(options).update(content.choices, uri=reader, study=[content.study], format="md" if content.lean else "md,csv")
     files = rendered(options, read(options))
     drawn = {name for name in files if name.endswith(".svg")}
-    kept = drawn if content["pictures"] is None else {*content["pictures"].split(",")}
+    kept = drawn if content.pictures is None else {*content.pictures.split(",")}
     if wrong := kept - drawn:
         raise unknown("picture", min(wrong), sorted(drawn))
     paragraphs = files["report.md"].decode().split("\n\n")
@@ -150,7 +155,7 @@ def pack(runs: StudyRuns, lean: bool) -> tuple[Files, dict[str, Any]]:
     return files, {THINNED_LEAN if lean else THINNED: thinned}
 
 
-def _row(run: Run, study: str, output: Path | None) -> dict[str, Any]:
+def _row(run: Run, study: str, output: Output) -> dict[str, Any]:
     """A row of COLUMNS, without what names the machine, the user or the folder of the run."""
     folder = folders.folder_of(run, output)
     record = folders.record_of(folder) if folder else {}
@@ -175,7 +180,7 @@ def _row(run: Run, study: str, output: Path | None) -> dict[str, Any]:
         "params": {key: shortened(value) for key, value in run.params.items() if key != "output"},
         "metrics": run.metrics,
         "record": json.dumps(kept) if folder else None,
-    } | {name: shortened(path.read_text()) for name, path in paths_of.items() if path.is_file()}
+    } | {name: shortened(paths.read(path, paths.LARGEST_RECORD).decode()) for name, path in paths_of.items() if path.is_file()}
 
 
 def curves_of(reader: Reader, run: Run, lean: bool) -> Iterator[tuple[str, list[tuple[int, float]], int]]:
@@ -197,17 +202,17 @@ def curves_of(reader: Reader, run: Run, lean: bool) -> Iterator[tuple[str, list[
         yield metric, kept, len(points)
 
 
-def _predictions(run: Run, output: Path | None) -> Iterator[tuple[str, pyarrow.Table]]:
+def _predictions(run: Run, output: Output) -> Iterator[tuple[str, pyarrow.Table]]:
     """Name in the archive and rows of each whole file of predictions."""
     folder = folders.folder_of(run, output)
     for path in sorted(folder.glob(f"{PREDICTIONS}*.parquet")) if folder else ():
         if not folders.torn(run, output, path.name):
-            table = parquet.read_table(path).replace_schema_metadata()
+            table = table_of(paths.read(path, LARGEST_TABLES), str(path)).replace_schema_metadata()
             ids = pyarrow.array([run.run_id] * len(table))
             yield paths.file_name(f"{path.stem}-{run.task}.parquet"), table.add_column(0, "run_id", ids)
 
 
-def _texts(run: Run, output: Path | None) -> dict[str, pyarrow.Table]:
+def _texts(run: Run, output: Output) -> dict[str, pyarrow.Table]:
     """Key of the prepared data -> tokens and text of its items; empty where they or the predictions are gone."""
     folder, errors = folders.folder_of(run, output), items.errors(run, output)
     texts = items.texts(run, output, len(errors.items)) if errors else None

@@ -7,7 +7,7 @@ import pandas as pd
 from harness import metrics, tags
 from reports.comparison.compare import differing_settings
 from reports.comparison.section import RESULTS
-from reports.read import compare_with_any, read
+from reports.read import StudyRuns, compare_with_any, read
 from reports.reading import folders
 from reports.reading.store import Run
 
@@ -38,6 +38,11 @@ def load(
     """One row a run, oldest first; see `reports.load`."""
     names = [study] if isinstance(study, str) else list(study or ())
     found = read(uri, names, where)
+    with found.reader.guarded():
+        return _frame(found, along)
+
+
+def _frame(found: StudyRuns, along: Iterable[str]) -> pd.DataFrame:
     runs = [run for run in found.runs if not run.is_aa_replicate]
     places: dict[str, Place] = {}
     comparison = compare_with_any(found.study, found.runs, along)
@@ -50,7 +55,7 @@ def load(
     used = [name for name in RESULTS if any(name in run.metrics for run in runs)]
     rows = []
     for run in runs:
-        folder = None if found.reader.is_unpacked else folders.folder_of(run, found.reader.output)
+        folder = folders.folder_of(run, found.reader.output)
         row = _identity(run, places.get(run.run_id)) | {"run_id": run.run_id, "folder": str(folder) if folder else None}
         row |= {key: run.params.get(key) for key in differing}
         rows.append(row | {name: run.metrics.get(name) for name in used})

@@ -1,6 +1,7 @@
 """What a report, a command or a notebook reads: the runs of one or several studies, with what their comparison needs."""
 
 import contextlib
+import os
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -11,10 +12,9 @@ from harness.redact import hidden, hide, whole
 from reports.comparison import labels
 from reports.comparison.compare import Comparison, compare
 from reports.errors import ReportError
-from reports.reading import default_uri, store, where
-from reports.reading.archive import MANIFEST, ArchiveReader
+from reports.reading import archive, default_uri, store, where
 from reports.reading.sqlite_reader import SqliteReader
-from reports.reading.store import Reader, Run
+from reports.reading.store import Output, Reader, Run
 
 
 def connect(uri: str) -> Reader:
@@ -23,8 +23,8 @@ def connect(uri: str) -> Reader:
         hide(whole(uri))  # what MLflow says of it is printed without its secrets
     except ValueError as error:
         raise ReportError(str(error)) from error
-    if Path(uri, MANIFEST).is_file():
-        return ArchiveReader(Path(uri))
+    if os.path.lexists(Path(uri, archive.MANIFEST)):
+        return archive.read(Path(uri))
     if "://" not in uri:
         raise ReportError(
             f"--uri {hidden(uri)!r} has no scheme; expected an address such as sqlite:///multirun/mlflow.db or "
@@ -57,20 +57,21 @@ def open_store(uri: str | None) -> Reader:
     return connect(uri or default_uri())
 
 
-def read(uri: str | None, studies: Sequence[str] = (), condition: str | None = None) -> StudyRuns:
+def read(store_or_uri: Reader | str | None, studies: Sequence[str] = (), condition: str | None = None) -> StudyRuns:
     """Runs of these studies that fit the condition (`reports.reading.where`), by default of the newest that has finished ones.
 
     ReportError for an unknown study, one without runs, a wrong condition, or one that no run fits.
     """
     if condition is not None:
         where.parse(condition)  # a wrong one is refused before the store is read
-    reader = open_store(uri)
-    names = list(dict.fromkeys(studies)) or [_newest(reader)]
-    runs = [run for name in names for run in store.read_study(reader, name)]
-    if condition is not None:
-        runs = where.keep(runs, condition)
-    runs = store.with_launches(reader, runs)
-    return StudyRuns(reader, " + ".join(names), store.oldest_first([*runs, *store.follow(reader, runs)]))
+    reader = store_or_uri if isinstance(store_or_uri, Reader) else open_store(store_or_uri)
+    with reader.guarded():
+        names = list(dict.fromkeys(studies)) or [_newest(reader)]
+        runs = [run for name in names for run in store.read_study(reader, name)]
+        if condition is not None:
+            runs = where.keep(runs, condition)
+        runs = store.with_launches(reader, runs)
+        return StudyRuns(reader, " + ".join(names), store.oldest_first([*runs, *store.follow(reader, runs)]))
 
 
 def _newest(reader: Reader) -> str:
@@ -83,7 +84,7 @@ def _newest(reader: Reader) -> str:
 
 
 def compare_with_first(
-    study: str, runs: list[Run], output: Path | None, baselines: Sequence[str], along: Iterable[str] = ()
+    study: str, runs: list[Run], output: Output, baselines: Sequence[str], along: Iterable[str] = ()
 ) -> Comparison:
     """With the first of the baselines that the study has, `base` without any; ReportError as of the last one."""
     keys = list(along)
@@ -93,7 +94,7 @@ def compare_with_first(
     return compare(study, runs, baselines[-1] if baselines else None, keys, output)
 
 
-def compare_with_any(study: str, runs: list[Run], along: Iterable[str] = (), output: Path | None = None) -> Comparison | None:
+def compare_with_any(study: str, runs: list[Run], along: Iterable[str] = (), output: Output = None) -> Comparison | None:
     """The arms and which of their runs count, where no arm is the baseline by choice; None without a finished run."""
     finished = labels.with_newest_recipes([run for run in runs if run.status == "finished"])
     arms = [run for run in finished if not run.is_aa_replicate]

@@ -10,7 +10,7 @@ from pathlib import Path
 import psutil
 
 from harness import paths
-from harness.errors import is_disk_full
+from harness.errors import InputError, is_disk_full
 from reports import render
 from reports.chapters import cost
 from reports.comparison.compare import Options, Study
@@ -18,6 +18,8 @@ from reports.errors import ReportError
 from reports.read import StudyRuns, compare_with_first
 from reports.read import read as read_store
 from reports.reading import store
+from reports.reading.store import Packed
+from reports.reading.untrusted import LARGEST_JSON
 from reports.render import Files
 
 
@@ -26,12 +28,15 @@ def default_out(study: str, output: str = "multirun") -> Path:
     return Path(output, "reports", paths.report_folder(output, study).name)
 
 
-def audit_of(options: argparse.Namespace, runs: StudyRuns) -> Path | None:
+def audit_of(options: argparse.Namespace, runs: StudyRuns) -> bytes | None:
     """The audit that the options name, else the last one beside the runs; None without one. ReportError for a missing one."""
+    if options.audit is None and isinstance(runs.reader.output, Packed):
+        return runs.reader.output.audit
     path = options.audit or paths.audit_file(str(runs.reader.output or options.output))
-    if options.audit and not path.is_file():
-        raise ReportError(f"--audit {str(path)!r}: expected the file that `python -m harness audit` wrote")
-    return path if path.is_file() else None
+    try:
+        return paths.read(path, LARGEST_JSON) if options.audit or path.exists() else None
+    except (FileNotFoundError, InputError) as error:
+        raise ReportError(f"--audit {str(path)!r}: expected the file that `python -m harness audit` wrote") from error
 
 
 def write(files: dict[str, bytes], out: Path, key: str = "--out ") -> None:
@@ -45,7 +50,7 @@ def write(files: dict[str, bytes], out: Path, key: str = "--out ") -> None:
         try:
             paths.made(scratch)
             for name, content in files.items():
-                Path(scratch, name).write_bytes(content)
+                paths.named(scratch, name).write_bytes(content)
             for name in files:
                 os.replace(Path(scratch, name), out / name)
         finally:
@@ -75,14 +80,15 @@ def read(options: argparse.Namespace) -> StudyRuns:
 
 def rendered(options: argparse.Namespace, runs: StudyRuns) -> Files:
     """Content of all files of the report, the one to open first."""
-    study = Study(
-        compare_with_first(runs.study, runs.runs, runs.reader.output, options.baseline, options.along),
-        lambda metric, some: store.read_history(runs.reader, some, metric),
-        Options(tuple(options.target), options.with_wnli, audit_of(options, runs)),
-        output=runs.reader.output,
-        forkable=runs.reader.forkable,
-    )
-    return render.render(study, render.formats(options.format))
+    with runs.reader.guarded():
+        study = Study(
+            compare_with_first(runs.study, runs.runs, runs.reader.output, options.baseline, options.along),
+            lambda metric, some: store.read_history(runs.reader, some, metric),
+            Options(tuple(options.target), options.with_wnli, audit_of(options, runs)),
+            output=runs.reader.output,
+            forkable=runs.reader.forkable,
+        )
+        return render.render(study, render.formats(options.format))
 
 
 def report(options: argparse.Namespace) -> Path:

@@ -7,7 +7,6 @@ means, intervals and verdicts are computed anew with the whole report, whose num
 import ast
 import csv
 import io
-import json
 import math
 import re
 from collections.abc import Mapping
@@ -17,18 +16,18 @@ from typing import Any
 
 import numpy as np
 import pyarrow
-from pyarrow import parquet
 
 from harness import tags
 from harness.config.choices import TaskKind
+from harness.errors import on_one_line
 from harness.tasks import scores
 from harness.terminal import still_line
 from reports.archive import report_of
 from reports.commands import Parser
-from reports.reading.archive import PREDICTIONS, RUNS, faults, manifest, of_runs
+from reports.reading.archive import RUNS, ArchiveReader, contents, manifest, split_of
 
-MOST = 5
-"""Differences that are printed."""
+MOST, LONGEST = 5, 400
+"""Differences that are printed, and characters of one."""
 CLOSE = {"rel_tol": 1e-6, "abs_tol": 1e-9}
 """Numbers that differ by less were computed alike: sums of floats depend on the machine."""
 PARTS = re.compile(r"[-+−]?\d[\d,]*(?:\.\d+)?(?:e[-+]?\d+)?|[▲▼≈△▽‡]", re.IGNORECASE)
@@ -59,40 +58,45 @@ def main(given: list[str]) -> int:
     with still_line("computing all numbers anew: some seconds, a minute for hundreds of runs"):
         checks = verify(folder)
     listed = ", ".join(f"{count:,} {what}" for what, count in checks.counts.items())
-    print(f"{folder}: {listed} compared: {f'{len(checks.wrong)} differ' if checks.wrong else 'all agree'}")
+    print(f"{on_one_line(str(folder))}: {listed} compared: {f'{len(checks.wrong)} differ' if checks.wrong else 'all agree'}")
     for line in checks.wrong[:MOST]:
-        print(f"  {line}")
+        print(f"  {on_one_line(line, LONGEST)}")
     return 1 if checks.wrong else 0
 
 
 def verify(folder: Path) -> Checks:
     """All comparisons; of an archive whose data has changed the hashes alone."""
     content, checks = manifest(folder), Checks()
-    checks.counts["files"] = len(content["data"]) + len(content["report"])
-    checks.wrong += faults(folder, content["data"])
+    checks.counts["files"] = len(content.data) + len(content.report)
+    data, checks.wrong = contents(folder, content.data)
     if checks.wrong:
         return checks
-    rows = {row["run_id"]: row for row in parquet.read_table(folder / RUNS).to_pylist(maps_as_pydicts="strict")}
-    for row in rows.values():
-        for key, value in (json.loads(row["result"])["metrics"] if row["result"] else {}).items():
+    reader = ArchiveReader(str(folder), content, data)
+    written, changed = contents(folder, content.report)
+    with reader.guarded():
+        compare_results(checks, reader)
+        computed = report_of(reader)
+        for name in computed:
+            if name.endswith((".md", ".csv")):
+                pairs = [parts_of(name, text.decode()) for text in (written.get(name, b""), computed[name])]
+                checks.compare("tables and texts", f"{name}, how many numbers and cells", *map(len, pairs))
+                for (line, archived), (_, anew) in zip(*pairs, strict=False):
+                    checks.compare("numbers and marks of the report", f"{name}, line {line}", archived, anew)
+    checks.wrong += changed
+    return checks
+
+
+def compare_results(checks: Checks, reader: ArchiveReader) -> None:
+    """The metrics of every run with its result, and with its predictions."""
+    for run_id, row in reader.rows.items():
+        for key, value in reader.results(run_id).items():
             if key in row["metrics"]:
                 checks.compare("results", f"{row['name']}, {key}, {RUNS}", row["metrics"][key], value)
-    for name in content["data"]:
-        if name.startswith(PREDICTIONS):
-            for run_id, table in of_runs(folder / name):
-                suffix = name.partition("-")[0].removeprefix(PREDICTIONS)
-                if rows[run_id]["tags"].get(tags.STATUS) == "finished":  # a run that was killed may lack its scores
-                    compare_predictions(checks, f"{rows[run_id]['name']}, {name}", rows[run_id], table, suffix)
-    computed = report_of(folder)
-    for name in computed:
-        if name.endswith((".md", ".csv")):
-            text = (folder / name).read_text() if (folder / name).is_file() else ""
-            pairs = parts_of(name, text), parts_of(name, computed[name].decode())
-            checks.compare("tables and texts", f"{name}, how many numbers and cells", *map(len, pairs))
-            for (line, archived), (_, anew) in zip(*pairs, strict=False):
-                checks.compare("numbers and marks of the report", f"{name}, line {line}", archived, anew)
-    checks.wrong += faults(folder, content["report"])
-    return checks
+    for name, of_file in reader.predictions.items():
+        for run_id, table in of_file.items():
+            row = reader.rows[run_id]
+            if row["tags"].get(tags.STATUS) == "finished":  # a run that was killed may lack its scores
+                compare_predictions(checks, f"{row['name']}, {name}", row, table, split_of(name))
 
 
 def compare_predictions(checks: Checks, where: str, row: Mapping[str, Any], table: pyarrow.Table, suffix: str) -> None:

@@ -16,11 +16,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
-os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "1")  # a dead server would block for minutes
-os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "10")  # so would one that never answers
-os.environ.setdefault("PGCONNECT_TIMEOUT", "10")
-os.environ.setdefault("MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT", "true")
+from harness import paths, plateau, tags
+
+os.environ.update(tags.CLIENT | os.environ)  # before MLflow is imported
 
 import pandas as pd
 import psutil
@@ -29,7 +27,6 @@ from mlflow import MlflowClient
 from mlflow.entities import Dataset, DatasetInput, InputTag, Metric, Param, Run, RunTag
 from mlflow.exceptions import MlflowException
 
-from harness import paths, plateau, tags
 from harness.errors import InputError
 from harness.redact import whole
 from harness.tracking import database, pages, run_log

@@ -14,8 +14,9 @@ from reports.comparison.statistics import FEWEST_EXACT
 from reports.errors import some_of
 from reports.reading import folders
 from reports.reading.store import Run, oldest_first
+from reports.reading.untrusted import command_of
 from reports.writing import formats
-from reports.writing.formats import DASH, POINTS, SHOWN_VALUES, Chapter, details, escape, listed
+from reports.writing.formats import DASH, POINTS, SHOWN_VALUES, Chapter, code, details, escape, listed
 
 NOT_RUN = "Planned and not started, {count} of them; a budget of time (`sweep.budget_minutes`) leaves such runs out: {names}."
 MOST_RUNS = 50
@@ -113,23 +114,18 @@ def reproduce(study: Study) -> Chapter:
     labels = {run.run_id: row.label for part in comparison.sections for row in part.rows for run in row.runs}
     for command, runs in commands(run for run in comparison.runs if not run.elsewhere).items():
         arms = in_order({labels[run.run_id] for run in runs}, comparison.baseline)
-        rows.append([listed(arms, most=MOST_ARMS), str(len(runs)), f"`{escape_code(command)}`"])
+        rows.append([listed(arms, most=MOST_ARMS), str(len(runs)), code(command)])
     return Chapter([AGAIN_HEADING, AGAIN_INTRO, formats.table(["arms", "runs", "command"], rows, left=3)] if rows else [])
 
 
 def commands(runs: Iterable[Run]) -> dict[str, list[Run]]:
-    """Command for a shell -> its runs, oldest first; passwords in it are hidden."""
-    typed = ((shlex.split(run.tags.get(tags.COMMAND, "")), run) for run in oldest_first(runs))
+    """Command for a shell -> its runs, oldest first; passwords in it are hidden, and what calls no harness is left out."""
+    typed = ((command_of(run.tags.get(tags.COMMAND, "")), run) for run in oldest_first(runs))
     return grouped(
         (shlex.join(["python", "-m", *(word for word in words if word.lstrip("+") not in AGAIN)]), run)
         for words, run in typed
         if words
     )
-
-
-def escape_code(text: str) -> str:
-    """Within backticks and in a table."""
-    return " ".join(text.split()).replace("`", "'").replace("|", r"\|")
 
 
 SHOWN_ELSEWHERE = ("device", "dtype", "threads", "compile", "git_commit", "git_dirty", "load_average", "measure_version")

@@ -20,7 +20,7 @@ from reports.comparison.statistics import Verdict
 from reports.writing import findings, formats, plots, tables
 from reports.writing.answer import answer
 from reports.writing.findings import Effect
-from reports.writing.formats import DASH, POINTS, SHARES, Chapter, escape, listed
+from reports.writing.formats import DASH, POINTS, SHARES, Chapter, code, escape, listed
 from reports.writing.plots import COLOURS, grid, short_names
 from reports.writing.tables import size_text, verdict_text
 
@@ -83,7 +83,7 @@ def _without_baseline(comparison: Comparison) -> list[str]:
         return []
     runs = [run for run in comparison.left_out if run.tags.get(tags.ARM) == name and not run.is_aa_replicate]
     reasons = dict.fromkeys(f"{run.status}{f': {reason}' if (reason := run.tags.get(tags.REASON)) else ''}" for run in runs)
-    again = " and ".join(f"`{appendix.escape_code(command)}`" for command in appendix.commands(runs))
+    again = " and ".join(code(command) for command in appendix.commands(runs))
     runs_again = f" {again} runs it again." if again else ""
     return [
         f"**No changes: no run of the baseline {escape(name)} finished** ({listed(reasons)}).{runs_again} "

@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -12,7 +13,7 @@ from matplotlib.ticker import MaxNLocator
 from harness.paired import grouped
 from reports.comparison.compare import Comparison, Study
 from reports.writing import formats, plots
-from reports.writing.formats import DASH, Chapter, escape
+from reports.writing.formats import DASH, Chapter, code, escape
 
 
 def expected_best(scores: Sequence[float], trials: int) -> float:
@@ -33,7 +34,7 @@ SHOWN = (1, 2, 5, 10, 20, 50, 100)
 INTRO = """\
 Settings of a tuned arm are those of its best trial, scored on rows of the training data that the trials were not trained on.
 The runs of this report are trained on all rows, with the seeds of the study. Compare tuned arms with a tuned baseline, such as
-`--baseline '{baseline}'`. The expected best score on those rows after n trials is exact for independent draws from the scores
+{baseline}. The expected best score on those rows after n trials is exact for independent draws from the scores
 of the trials (arXiv:1909.03004): where it still rises, more trials would help, and arms are to be compared at equal n."""
 DEPENDENT = "A dash: the trials followed earlier scores, or some ended early, so that they are no independent draws."
 WHOLE = "In brackets: trials that had the whole budget. The others ended early, so that equal trials are no equal cost."
@@ -64,7 +65,8 @@ def chapter(study: Study) -> Chapter:
     notes += [WHOLE] if any(search.whole < len(search.scores) for search in searches) else []
     notes += [FAILED] if any(search.failed for search in searches) else []
     labels = [search.label for search in searches]
-    intro = INTRO.format(baseline=next((label for label in labels if label.startswith("base")), labels[0]))
+    baseline = next((label for label in labels if label.startswith("base")), labels[0])
+    intro = INTRO.format(baseline=code(f"--baseline {shlex.quote(baseline)}"))
     pictures = plots.pictured({"tuning.svg": CAPTION}, files)
     return Chapter(["## Tuned settings", intro, table(study.comparison, searches), *notes, *pictures], files)
 

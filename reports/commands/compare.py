@@ -166,10 +166,12 @@ def main(given: list[str]) -> int:
     parser.add_argument("--format", choices=FORMATS, default="text", help="(default: text, for a terminal)")
     options = parser.parse(given)
     reader = open_store(options.uri)
-    first, second = (find(reader, name, options.study) for name in (options.run_a, options.run_b))
-    if first.run_id == second.run_id:
-        raise ReportError(f"{options.run_a!r} and {options.run_b!r} are the same run, {first.run_id}; expected two")
-    print(_csv(first, second) if options.format == "csv" else _text(first, second, options.all, options.format == "md"))
+    with reader.guarded():
+        first, second = (find(reader, name, options.study) for name in (options.run_a, options.run_b))
+        if first.run_id == second.run_id:
+            raise ReportError(f"{options.run_a!r} and {options.run_b!r} are the same run, {first.run_id}; expected two")
+        shown = _csv(first, second) if options.format == "csv" else _text(first, second, options.all, options.format == "md")
+    print(shown)
     return 0
 
 

@@ -313,16 +313,17 @@ def main(given: list[str]) -> int:
         print(overview(options.ledger))
         return 0
     limits = limits_of(options)
-    new = read(options.uri, [options.study], options.where)  # its reader keeps the predictions of an archive until the end
-    comparison, pairs, unknown_arms = _sides(new, options)
-    if options.timing is None:
-        limits = [replace(limit, metric=judged_by(limit.metric, comparison.has)) for limit in limits]
-    judged = [(pair, of_arm) for pair in pairs if (of_arm := tests(comparison, [pair], limits))]
-    if options.ledger:
-        with Ledger.locked(options.ledger, options.looks) as ledger:
-            candidates = [_recorded(ledger, comparison, pair, of_arm, options) for pair, of_arm in judged]
-    else:
-        candidates = [record(of_arm) for _, of_arm in judged]
+    new = read(options.uri, [options.study], options.where)
+    with new.reader.guarded():
+        comparison, pairs, unknown_arms = _sides(new, options)
+        if options.timing is None:
+            limits = [replace(limit, metric=judged_by(limit.metric, comparison.has)) for limit in limits]
+        judged = [(pair, of_arm) for pair in pairs if (of_arm := tests(comparison, [pair], limits))]
+        if options.ledger:
+            with Ledger.locked(options.ledger, options.looks) as ledger:
+                candidates = [_recorded(ledger, comparison, pair, of_arm, options) for pair, of_arm in judged]
+        else:
+            candidates = [record(of_arm) for _, of_arm in judged]
     passing = {Verdict.BETTER.value} if options.better else {Verdict.BETTER.value, Verdict.SAME.value}
     passed = bool(candidates) and all(candidate["verdict"] in passing for candidate in candidates)
     if options.json:

@@ -6,6 +6,7 @@ whichever of them is looked at again, at most one ledger in twenty holds a false
 """
 
 import contextlib
+import fcntl
 import hashlib
 import json
 import math
@@ -14,20 +15,64 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
-from filelock import FileLock
+import numpy as np
+from pydantic import Field
+from pydantic.dataclasses import dataclass as validated
 
 from harness import paths
 from harness.paired import LEVEL, grouped
 from harness.terminal import table, wrapped
+from reports.comparison.statistics import Verdict
 from reports.errors import ReportError
+from reports.reading.untrusted import PART, Entries, Line, json_of
 from reports.writing import formats
 
-FIELDS = {"look": int | None, "looks": int | None, "arm": str, "study": str, "verdict": str, "level": float, "tests": list}
-FIELDS |= {"baseline": dict, "key": str, "runs": list}
-"""Field of a line -> its type."""
-PASSED = ("better", "same")
+PASSED = (Verdict.BETTER.value, Verdict.SAME.value)
+MOST_LOOKS = 10**6
+
+
+@validated(config=PART)
+class RecordedTest:
+    """What is read of a test in a line."""
+
+    task: Line
+    metric: Line
+    title: Line
+    unit: Line
+    direction: Literal["higher", "lower"]
+    allowed: Line
+    outcome: Line
+    reason: Line
+    before: float = 0.0
+    difference: float = 0.0
+    interval: tuple[float, float] | None = None
+    confidence: float = 0.0
+
+
+@validated(config=PART)
+class Baseline:
+    """What a candidate was judged against."""
+
+    name: Line
+    runs: Entries[Line]
+
+
+@validated(config=PART)
+class Candidate:
+    """What is read of a line."""
+
+    look: Annotated[int, Field(ge=1, le=MOST_LOOKS)] | None
+    looks: Annotated[int, Field(ge=1)] | None
+    arm: Line
+    study: Line
+    verdict: Verdict
+    level: Annotated[float, Field(ge=0, lt=1)]
+    tests: Entries[RecordedTest]
+    baseline: Baseline
+    key: Line
+    runs: Entries[Line]
 
 
 @dataclass(frozen=True)
@@ -37,6 +82,7 @@ class Ledger:
     path: Path
     lines: list[dict[str, Any]]
     looks: int | None = None
+    content: bytes = b""  # of the file, whose lines stay as they are
 
     @classmethod
     @contextlib.contextmanager
@@ -45,32 +91,31 @@ class Ledger:
 
         ReportError for another number of looks than it has.
         """
-        if not path.parent.is_dir() or path.is_dir() or (path.exists() and not os.access(path, os.W_OK)):
-            raise ReportError(f"--ledger {str(path)!r} cannot be written; expected a file in a folder that exists")
-        with FileLock(f"{path}.lock"):
+        is_other = path.is_symlink() or (path.exists() and not (path.is_file() and os.access(path, os.W_OK)))
+        if is_other or not os.access(path.parent, os.W_OK):
+            raise ReportError(f"--ledger {str(path)!r} cannot be written; expected a file in a folder that exists, and no link")
+        with _locked(path.with_name(f"{path.name}.lock")):
             ledger = cls.read(path) if path.exists() else cls(path, [], looks)
             if looks not in (None, ledger.looks) and ledger.lines:
                 raise ReportError(
                     f"--looks {looks}: {str(path)!r} was begun with {ledger.looks or 'no limit'}; expected a new ledger"
                 )
-            before = len(ledger.lines)
+            before, content = len(ledger.lines), ledger.content
             yield cls(path, ledger.lines, ledger.looks if ledger.lines else looks)
-            if len(ledger.lines) > before:
-                with paths.replaced(path.resolve()) as temporary, temporary.open("w") as file:
-                    file.writelines(json.dumps(line, allow_nan=False) + "\n" for line in ledger.lines)
+            if added := ledger.lines[before:]:
+                written = "".join(json.dumps(line, allow_nan=False) + "\n" for line in added)
+                with paths.replaced(path) as temporary:
+                    temporary.write_bytes(content + b"\n" * (content[-1:] not in (b"", b"\n")) + written.encode())
 
     @classmethod
     def read(cls, path: Path) -> "Ledger":
         """As it is on disk; ReportError for a line that no gate has written."""
-        lines = []
-        for number, line in enumerate(path.read_bytes().splitlines(), 1):
-            try:
-                lines.append(json.loads(line))
-            except (ValueError, RecursionError):
-                lines.append(None)
-            if not _is_candidate(lines[-1]):
-                raise ReportError(f"--ledger {str(path)!r} line {number} is no candidate; expected lines that gate has written")
-        return cls(path, lines, lines[-1]["looks"] if lines else None)
+        content, lines = paths.read(path, paths.LARGEST_PLAN), []
+        for number, line in enumerate(content.splitlines(), 1):
+            where = f"--ledger {str(path)!r} line {number} is no candidate"
+            json_of(line, Candidate, where, "lines that gate has written")
+            lines.append(json.loads(line))
+        return cls(path, lines, lines[-1]["looks"] if lines else None, content)
 
     @staticmethod
     def key(*facts: object) -> str:
@@ -91,7 +136,7 @@ class Ledger:
                 f"{str(self.path)!r} has {self.looks} looks, of which none is left; expected fewer arms (--arm) or a new ledger"
             )
         part = 6 / (math.pi * look) ** 2 if self.looks is None else 1 / self.looks
-        return look, LEVEL * part / 2 ** (1 + sum(line["look"] == look for line in self.lines))
+        return look, math.ldexp(LEVEL * part, -1 - sum(line["look"] == look for line in self.lines))
 
     def keep_baseline(self, baseline: dict[str, Any], moves: bool) -> None:
         """ReportError where no run of this baseline is one of the last candidate's, unless it `moves`."""
@@ -117,30 +162,41 @@ class Ledger:
         known = set(self.lines[-1]["baseline"]["runs"]) if self.lines else set()
         passed = [line for line in self.lines if line["verdict"] in PASSED and known & set(line["baseline"]["runs"])]
         points = [_gains(line) for line in passed]
-        rivals = [*points, *(dict.fromkeys(point, 0.0) for point in points)]
-        return [line for line, point in zip(passed, points, strict=True) if not any(_beats(one, point) for one in rivals)]
+        kept = set()
+        for axes, gains in grouped((tuple(point), tuple(point.values())) for point in points).items():
+            rivals = np.array([*dict.fromkeys(gains), (0.0,) * len(axes)])
+            beaten = (((rivals >= gain).all(axis=1) & (rivals > gain).any(axis=1)).any() for gain in rivals)
+            kept |= {(axes, tuple(gain)) for gain, is_beaten in zip(rivals.tolist(), beaten, strict=True) if not is_beaten}
+        return [line for line, point in zip(passed, points, strict=True) if (tuple(point), tuple(point.values())) in kept]
 
 
-def _is_candidate(line: object) -> bool:
-    """Whether a gate has written it."""
-    if not isinstance(line, dict) or not all(isinstance(line.get(name, ...), kind) for name, kind in FIELDS.items()):
-        return False
-    return line["baseline"].keys() >= {"name", "runs"}
+@contextlib.contextmanager
+def _locked(place: Path) -> Iterator[None]:
+    """The block for one process at a time; the file at this place, which is locked, is removed at its end."""
+    while True:
+        lock = os.open(place, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        with contextlib.suppress(FileNotFoundError):
+            if os.path.samestat(os.fstat(lock), os.stat(place)):
+                break
+        os.close(lock)  # whoever held it has removed it
+    try:
+        yield
+    finally:
+        place.unlink(missing_ok=True)
+        os.close(lock)
 
 
 def _gains(line: dict[str, Any]) -> dict[tuple[str, str], float]:
-    """(task, metric) -> by how much it is better than the baseline."""
-    signs = {"higher": 1, "lower": -1}
-    return {(test["task"], test["metric"]): signs[test["direction"]] * test["difference"] for test in line["tests"]}
-
-
-def _beats(one: dict, other: dict) -> bool:
-    return one.keys() == other.keys() and one != other and all(one[axis] >= other[axis] for axis in one)
+    """(task, metric) -> by how much it is better than the baseline; in the order of the pairs."""
+    signs = {"higher": 1.0, "lower": -1.0}
+    changes = {(test["task"], test["metric"]): signs[test["direction"]] * test.get("difference", 0.0) for test in line["tests"]}
+    return dict(sorted(changes.items()))
 
 
 def overview(path: Path) -> str:
     """All candidates of a ledger, the frontier, and the level of the next look."""
-    if not path.is_file():
+    if path.is_symlink() or not path.is_file():
         raise ReportError(f"--ledger {str(path)!r} is no file; expected a ledger that gate has written")
     ledger = Ledger.read(path)
     rows = [
@@ -166,7 +222,7 @@ def change_text(test: dict[str, Any]) -> str:
     if "difference" not in test:
         return formats.DASH
     number, ends, unit = test["difference"], test.get("interval"), test["unit"]
-    if unit not in formats.SHARES and test["before"]:
+    if unit not in formats.SHARES and test.get("before"):
         size, unit = abs(test["before"]) / 100, "%"
         number, ends = number / size, ends and [end / size for end in ends]
     return formats.difference(number, unit, ends)

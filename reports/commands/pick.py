@@ -174,13 +174,15 @@ def main(given: list[str]) -> int:
     options = parse(given)
     bounds = bounds_of(options)
     runs = read(options.uri, options.study, options.where)
-    comparison = compare_with_any(runs.study, runs.runs, options.along, runs.reader.output)
-    if comparison is None:
-        raise ReportError(f"study {runs.study!r} has no finished run to pick from")
-    if options.max_latency_ms is not None:
-        bounds[0] = replace(bounds[0], metric=judged_by(bounds[0].metric, comparison.has))
-    every = candidates(comparison, bounds)
-    print(text(runs.study, every))
+    with runs.reader.guarded():
+        comparison = compare_with_any(runs.study, runs.runs, options.along, runs.reader.output)
+        if comparison is None:
+            raise ReportError(f"study {runs.study!r} has no finished run to pick from")
+        if options.max_latency_ms is not None:
+            bounds[0] = replace(bounds[0], metric=judged_by(bounds[0].metric, comparison.has))
+        every = candidates(comparison, bounds)
+        shown = text(runs.study, every)
+    print(shown)
     return 0 if any(candidate.fit is Satisfies.YES for candidate in every) else 1
 
 

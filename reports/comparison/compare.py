@@ -5,9 +5,9 @@ the baseline; a counted metric does not depend on the seed.
 """
 
 import functools
+import shlex
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from pathlib import Path
 
 from harness import arms, tags
 from harness.paired import Replicate, grouped
@@ -17,7 +17,7 @@ from reports.comparison.labels import baseline_of, choose_baseline, replicate_or
 from reports.comparison.launches import SectionKey, Sessions
 from reports.comparison.section import RESULTS, Row, Section
 from reports.errors import ReportError
-from reports.reading.store import History, Run, first, latest, states_text
+from reports.reading.store import History, Output, Run, first, latest, states_text
 
 FREE_SETTINGS = (*arms.NAMES, *arms.SEEDS)
 """Settings, or groups of them, that may differ between the runs of one arm and are not reported."""
@@ -98,7 +98,7 @@ class Comparison:
 
 
 def compare(
-    study: str, runs: list[Run], baseline: str | None = None, along: Iterable[str] = (), output: Path | None = None
+    study: str, runs: list[Run], baseline: str | None = None, along: Iterable[str] = (), output: Output = None
 ) -> Comparison:
     """The study's comparison, of runs oldest first, whose files are in `output` or where they say.
 
@@ -108,7 +108,7 @@ def compare(
     finished = [run for run in done if not run.is_aa_replicate]
     left_out = tuple(run for run in runs if run.status != "finished")
     if not finished:
-        why = f"`python -m harness status {study}` says why"
+        why = f"`{shlex.join(['python', '-m', 'harness', 'status', study])}` says why"
         states = states_text(run.status for run in runs)
         raise ReportError(f"study {study!r} has no finished run ({states}); a report needs at least one; {why}")
     keys = naming.along_keys(finished, along)
@@ -194,7 +194,7 @@ class Options:
 
     targets: tuple[str, ...] = ()  # qualities whose cost is shown, written METRIC=NUMBER
     with_wnli: bool = False  # WNLI counts in the average over GLUE
-    audit: Path | None = None  # record that `python -m harness audit` wrote
+    audit: bytes | None = None  # record that `python -m harness audit` wrote
 
 
 @dataclass(frozen=True)
@@ -204,7 +204,7 @@ class Study:
     comparison: Comparison
     read: Callable[[str, list[Run]], History] = lambda metric, runs: {}  # of a metric and runs, from the store
     options: Options = Options()
-    output: Path | None = None  # folder with the files of its runs, where that is known
+    output: Output = None
     forkable: bool = False  # whether a forked process may `read`, too
 
     @cached_method

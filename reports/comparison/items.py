@@ -13,16 +13,18 @@ from typing import Any
 
 import numpy as np
 import pyarrow
-from pyarrow import parquet
 from safetensors.numpy import load_file
 from scipy.special import ndtr, ndtri
 from tokenizers import Tokenizer
 
 from harness import checksums, paired, paths
+from harness.errors import InputError
 from harness.metrics import golds_of, normalised
 from harness.paired import grouped
-from reports.reading import archive, folders
-from reports.reading.store import Run
+from reports.errors import ReportError
+from reports.reading import folders
+from reports.reading.store import Output, Packed, Run
+from reports.reading.untrusted import LARGEST_TABLES, table_of
 
 FILE = "predictions.parquet"
 CLASSES, REGRESSION = "wrong class", "distance from the label"
@@ -40,9 +42,9 @@ class Errors:
     labels: list[int] = field(default_factory=list)  # of a classification: the right class of each item
 
 
-def read(path: Path) -> Errors | None:
-    """From a file of predictions; None where it is gone, cannot be read, or is of no known kind."""
-    table = _table(path)
+def errors(run: Run, output: Output) -> Errors | None:
+    """Of the predictions of a run; None where they are gone, torn, or of no known kind."""
+    table = _predictions(run, output)
     if table is None:
         return None
     names = set(table.column_names)
@@ -62,10 +64,18 @@ def read(path: Path) -> Errors | None:
     return Errors(REGRESSION, tuple(columns["item"]), np.abs(label - predicted))
 
 
+def _predictions(run: Run, output: Output) -> pyarrow.Table | None:
+    """None where they are gone or torn."""
+    if isinstance(output, Packed):
+        return output.predictions.get(run.run_id)
+    folder = folders.folder_of(run, output)
+    return None if folder is None or folders.torn(run, output, FILE) else _table(folder / FILE)
+
+
 def _table(path: Path) -> pyarrow.Table | None:
     try:
-        return parquet.read_table(path) if path.is_file() else None
-    except (OSError, pyarrow.ArrowException):
+        return table_of(paths.read(path, LARGEST_TABLES), str(path))
+    except (OSError, InputError, ReportError):
         return None
 
 
@@ -80,10 +90,9 @@ class Paradigm:
     side: str | None  # of the differing words, on which that is
 
 
-def paradigms(run: Run, output: Path | None) -> dict[str, Paradigm]:
+def paradigms(run: Run, output: Output) -> dict[str, Paradigm]:
     """Name -> paradigm, in the order of the data; empty where the run has no predictions of minimal pairs, or torn ones."""
-    folder = folders.folder_of(run, output)
-    table = None if folder is None or folders.torn(run, output, FILE) else _table(folder / FILE)
+    table = _predictions(run, output)
     if table is None or not {"paradigm", "label", "prediction", "distance", "side"} <= {*table.column_names}:
         return {}
     rows = grouped((row["paradigm"], row) for row in table.to_pylist())
@@ -170,14 +179,6 @@ class Paired:
         return self.change - half, self.change + half
 
 
-def errors(run: Run, output: Path | None) -> Errors | None:
-    """None where the folder or its predictions are gone, torn, or of no known kind."""
-    folder = folders.folder_of(run, output)
-    if folder is None or folders.torn(run, output, FILE):
-        return None
-    return read(folder / FILE)
-
-
 def of_both(pairs: Iterable[tuple[Errors | None, Errors | None]]) -> Paired | None:
     """The first pairs whose predictions are there, on the same items; None without any."""
     known: list[tuple[Errors, Errors]] = []
@@ -198,7 +199,7 @@ class Texts:
     of: Callable[[int], str]  # the text of one item, put together from its tokens without markers
 
 
-def torn(runs: Iterable[Run], output: Path | None) -> list[Path]:
+def torn(runs: Iterable[Run], output: Output) -> list[Path]:
     """Records and predictions of these runs that are not as they were written, or cannot be read."""
     paths = []
     for run in runs:
@@ -210,8 +211,13 @@ def torn(runs: Iterable[Run], output: Path | None) -> list[Path]:
     return paths
 
 
-def texts(run: Run, output: Path | None, items: int) -> Texts | None:
+def texts(run: Run, output: Output, items: int) -> Texts | None:
     """The validation data of a run; None where its cache is gone or torn, or an item has several sequences."""
+    if isinstance(output, Packed):
+        table = output.texts.get(run.run_id)
+        if table is None or len(table) != items:
+            return None
+        return Texts(table["tokens"].to_numpy(), table["text"].to_pylist().__getitem__)
     folder = folders.folder_of(run, output)
     key = folders.record_of(folder).get("inputs", {}).get("data") if folder else None
     if key is None:
@@ -220,9 +226,6 @@ def texts(run: Run, output: Path | None, items: int) -> Texts | None:
         cache = paths.data_folder(str(folder.parent.parent), key)
     except ValueError:  # a name that leads elsewhere
         return None
-    if (cache / archive.TEXTS).is_file():
-        table = parquet.read_table(cache / archive.TEXTS)
-        return Texts(table["tokens"].to_numpy(), table["text"].to_pylist().__getitem__)
     if not (cache / "validation.safetensors").is_file() or not (cache / "tokenizer.json").is_file():
         return None
     if (cache / checksums.FILE).exists() and checksums.broken_seal(cache):

@@ -4,7 +4,6 @@ import functools
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from statistics import fmean
 
 from harness import arms, by_launch, metrics, paired
@@ -24,7 +23,7 @@ from reports.comparison.statistics import (
     of_evidence,
     with_floor,
 )
-from reports.reading.store import Run
+from reports.reading.store import Output, Run
 
 HEADLINE, MAJORITY = "eval/score", "eval/majority_score"
 """The headline score of a task, and that of the constant answer."""
@@ -113,7 +112,7 @@ class Section:
     baseline: str
     rows: tuple[Row, ...]
     sessions: Sessions  # of the whole study
-    output: Path | None = None  # folder with the files of its runs, where that is known
+    output: Output = None
 
     @property
     def task(self) -> str:

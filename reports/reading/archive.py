@@ -8,102 +8,200 @@
 - `report.md`, `summary.csv` and pictures: the report, made from the files above alone
 """
 
+import contextlib
 import hashlib
-import json
-import shutil
-import tempfile
-import weakref
-from collections.abc import Iterable, Mapping
+import math
+import warnings
+from collections.abc import Iterator, Mapping
+from dataclasses import field
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
+import numpy as np
 import pyarrow
 import pyarrow.compute
-from pyarrow import parquet
+from pydantic import Field
+from pydantic.dataclasses import dataclass
 
 from harness import paths
+from harness.errors import InputError, on_one_line
 from harness.paired import grouped
 from reports.errors import ReportError
 from reports.reading import folders
-from reports.reading.store import Reader, Run
+from reports.reading.store import Packed, Reader, Run, declared
+from reports.reading.untrusted import LARGEST_TABLES, LATEST, MOST_PARTS, PART, SHAPE, Entries, Line, Shape, json_of, table_of
 
 MANIFEST = "manifest.json"
 RUNS, CURVES, TEXTS, AUDIT = "runs.parquet", "curves.parquet", "texts.parquet", "audit.json"
 PREDICTIONS = "predictions"
 """How names of files with predictions begin."""
 
+TEXT, NUMBER, INTEGER = pyarrow.string(), pyarrow.float64(), pyarrow.int64()
+TEXTS_OF, NUMBERS_OF = pyarrow.map_(TEXT, TEXT), pyarrow.map_(TEXT, NUMBER)
+COLUMNS = {"run_id": TEXT, "name": TEXT, "study": TEXT, "started": INTEGER}
+COLUMNS |= {"tags": TEXTS_OF, "params": TEXTS_OF, "metrics": NUMBERS_OF, "record": TEXT, "config": TEXT, "result": TEXT}
+CURVE = {"run_id": TEXT, "metric": TEXT, "step": INTEGER, "value": NUMBER}
+MAY_LACK = ("record", "config", "result")
+"""Columns that are null for a run whose folder was gone."""
 
-def hashes(files: Mapping[str, bytes]) -> dict[str, list[int | str]]:
+LARGEST_MANIFEST = 1 << 20
+EXPECTED = "what `python -m reports archive` writes"
+
+Sum = tuple[Annotated[int, Field(ge=0)], Line]
+"""Size in bytes and SHA-256."""
+Data = Annotated[str, Field(pattern=r"^((runs|curves|texts|predictions[A-Za-z0-9_.+@-]*)\.parquet|(plan|audit)\.json)$")]
+Rendered = Annotated[str, Field(pattern=r"^[A-Za-z0-9_+@-][A-Za-z0-9_.+@-]*\.(md|csv|svg)$")]
+
+
+@dataclass(config=SHAPE, frozen=True)
+class Manifest:
+    """What an archive says of itself."""
+
+    study: Line
+    options: Entries[Line]
+    thinned: dict[Line, dict[Line, int]]
+    data: Annotated[dict[Data, Sum], Field(max_length=MOST_PARTS)]
+    report: Annotated[dict[Rendered, Sum], Field(max_length=MOST_PARTS)]
+    left_out: Line = ""
+    lean: bool = False
+    pictures: Line | None = None
+
+    @property
+    def choices(self) -> dict[str, Any]:
+        """Options of the report, as values; ReportError for one that an archive may not state, such as a store to read."""
+        choices: dict[str, Any] = {"baseline": [], "along": [], "target": [], "with_wnli": False, "where": None}
+        for word in self.options:
+            match word.partition("="):
+                case ("--baseline" | "--along" | "--target") as name, "=", value:
+                    choices[name[2:]].append(value)
+                case "--where", "=", value:
+                    choices["where"] = value
+                case "--with-wnli", "", "":
+                    choices["with_wnli"] = True
+                case _:
+                    stated = "--baseline=, --along=, --target=, --where= or --with-wnli"
+                    raise ReportError(f"{MANIFEST} states the option {on_one_line(word, 60)!r}: expected {stated}")
+        return choices
+
+
+@dataclass(config=PART)
+class Result:
+    """What is read of a result."""
+
+    metrics: dict[Line, float | None] = field(default_factory=dict)
+
+
+@dataclass(config=PART)
+class Inputs:
+    """What is read of the inputs of a run."""
+
+    data: str | None = None
+
+
+@dataclass(config=PART)
+class Record:
+    """What is read of the record of a run."""
+
+    inputs: Inputs = field(default_factory=Inputs)
+
+
+def hashes(files: Mapping[str, bytes]) -> dict[str, tuple[int, str]]:
     """Name -> size in bytes and SHA-256."""
-    return {name: [len(content), hashlib.sha256(content).hexdigest()] for name, content in files.items()}
+    return {name: (len(content), hashlib.sha256(content).hexdigest()) for name, content in files.items()}
 
 
-def manifest(folder: Path) -> dict[str, Any]:
+def manifest(folder: Path) -> Manifest:
     """The manifest of an archive; ReportError for a folder that is none."""
+    path, where = folder / MANIFEST, f"archive {str(folder)!r}"
+    _refuse_special(path, where)
     try:
-        content = {"lean": False, "pictures": None} | json.loads((folder / MANIFEST).read_bytes())
-        return content | {key: content[key] for key in ("study", "options", "thinned", "data", "report")}
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise ReportError(f"{str(folder)!r} is no archive ({MANIFEST}: {error!r}); expected one of reports archive") from error
+        content = json_of(paths.read(path, LARGEST_MANIFEST), Manifest, MANIFEST, EXPECTED)
+        if missing := {RUNS, CURVES} - {*content.data}:
+            raise ReportError(f"{MANIFEST} names no {min(missing)}: expected {EXPECTED}")
+        _ = content.choices
+    except (OSError, InputError, ReportError) as error:
+        raise ReportError(f"{str(folder)!r} is no archive: {error}") from error
+    return content
 
 
-def faults(folder: Path, sums: Mapping[str, list[int | str]]) -> list[str]:
-    """What is wrong with these files of the folder, a line each; empty where all are as they were written."""
-    found = []
+def contents(folder: Path, sums: Mapping[str, Sum]) -> tuple[dict[str, bytes], list[str]]:
+    """These files of the folder, and what is wrong with them, a line each; ReportError for links, pipes and devices."""
+    if (size := sum(of_file for of_file, _ in sums.values())) > LARGEST_TABLES:
+        raise ReportError(f"archive {str(folder)!r} has {size:,} bytes: expected at most {LARGEST_TABLES:,}")
+    files, wrong = {}, []
     for name, expected in sums.items():
         path = paths.named(folder, name)
-        if not path.is_file():
-            found.append(f"{name} is missing")
-        elif hashes({name: path.read_bytes()})[name] != expected:
-            found.append(f"{name} has changed since it was written: its SHA-256 is not that of {MANIFEST}")
-    return found
+        _refuse_special(path, f"archive {str(folder)!r}")
+        try:
+            files[name] = paths.read(path, expected[0])
+        except FileNotFoundError:
+            wrong.append(f"{name} is missing")
+            continue
+        except InputError:  # it is larger
+            files[name] = b""
+        if hashes({name: files[name]})[name] != expected:
+            wrong.append(f"{name} has changed since it was written: its SHA-256 is not that of {MANIFEST}")
+    return files, wrong
+
+
+def _refuse_special(path: Path, where: str) -> None:
+    if path.is_symlink() or (path.exists() and not path.is_file()):
+        raise ReportError(f"{where}: {path.name} is no regular file: expected {EXPECTED}")
 
 
 class ArchiveReader(Reader):
-    """Reads an archive; ReportError for one that is not as it was written. Files of runs are unpacked into a folder."""
+    """Reads an archive, `where`, from the content of its data files; ReportError for what is not as it is written."""
 
-    is_unpacked = True
+    def __init__(self, where: str, manifest: Manifest, data: Mapping[str, bytes]) -> None:
+        self.manifest, self._where = manifest, f"archive {where!r}"
+        self.packed: tuple[dict[str, bytes], dict[str, Any]] = {**data}, manifest.thinned
+        try:
+            with self.guarded():
+                self._read(data)
+        except ReportError as error:
+            raise ReportError(f"{self._where}: {error}") from error
 
-    def __init__(self, folder: Path) -> None:
-        self.manifest = manifest(folder)
-        if wrong := faults(folder, self.manifest["data"]):
-            raise ReportError(f"archive {str(folder)!r}: {'; '.join(wrong)}")
-        self.output = Path(tempfile.mkdtemp(prefix="archive-"))
-        weakref.finalize(self, shutil.rmtree, self.output, ignore_errors=True)
-        data = {name: (folder / name).read_bytes() for name in self.manifest["data"]}
-        self.packed: tuple[dict[str, bytes], dict[str, Any]] = data, self.manifest["thinned"]
-        rows = parquet.read_table(folder / RUNS).to_pylist(maps_as_pydicts="strict")
-        here = {"output": str(self.output)}  # else files of a run elsewhere were read
-        keys = ("run_id", "name", "started", "tags", "metrics")
-        runs = [Run(**{key: row[key] for key in keys}, params=row["params"] | here) for row in rows]
-        self._runs = {run.run_id: (row["study"], run) for row, run in zip(rows, runs, strict=True)}
-        curves = parquet.read_table(folder / CURVES).to_pylist()
-        self._history = grouped(((row["run_id"], row["metric"]), (row["step"], row["value"])) for row in curves)
-        self._unpack(folder, rows)
+    @contextlib.contextmanager
+    def guarded(self) -> Iterator[None]:
+        """An error in the block is one of the archive: its data have the right types, and yet are nothing that runs give."""
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("error", RuntimeWarning)  # numbers that overflow
+                yield
+        except (OSError, ReportError, InputError):
+            raise
+        except Exception as error:
+            kind = f"{type(error).__name__}: {on_one_line(str(error), 100)}"
+            raise ReportError(f"{self._where}: its data give no report ({kind}): expected {EXPECTED}") from error
 
-    def _unpack(self, folder: Path, rows: Iterable[Mapping[str, Any]]) -> None:
-        for row in rows:
-            if row["record"] is not None:
-                own = self._place(row["run_id"])
-                own.mkdir(parents=True)
-                (own / folders.RECORD).write_text(row["record"])
-        for name in self.manifest["data"]:
-            if name.startswith(PREDICTIONS):
-                for run_id, table in of_runs(folder / name):
-                    parquet.write_table(table, self._place(run_id) / f"{name.partition('-')[0]}.parquet")
-            elif name == TEXTS:
-                table = parquet.read_table(folder / TEXTS)
-                for key in table["data"].unique().to_pylist():
-                    cache = paths.data_folder(str(self.output), key)
-                    cache.mkdir(parents=True)
-                    parquet.write_table(table.filter(pyarrow.compute.equal(table["data"], key)), cache / TEXTS)
-            elif name in (paths.PLAN, AUDIT):
-                to = self.output / ("audit" if name == AUDIT else paths.named(self.output, self.manifest["study"]))
-                to.mkdir(parents=True, exist_ok=True)
-                shutil.copyfile(folder / name, to / name)
-
-    def _place(self, run_id: str) -> Path:
-        return folders.candidates(self._runs[run_id][1], self.output)[0]
+    def _read(self, data: Mapping[str, bytes]) -> None:
+        left, tables = LARGEST_TABLES, {}
+        for name in (name for name in data if name.endswith(".parquet")):
+            tables[name] = table_of(data[name], name, left)
+            left -= tables[name].nbytes
+        _refuse_other(tables[RUNS], RUNS, COLUMNS, MAY_LACK)
+        _refuse_other(tables[CURVES], CURVES, CURVE)
+        rows = tables[RUNS].to_pylist(maps_as_pydicts="strict")
+        self.rows = {row["run_id"]: row for row in rows}
+        if len(self.rows) != len(rows):
+            raise ReportError(f"{RUNS} has two runs of one id: expected {EXPECTED}")
+        self._runs = {key: (row["study"], _run(row)) for key, row in self.rows.items()}
+        columns = (tables[CURVES][name].to_pylist() for name in CURVE)
+        self._history = grouped(((run, metric), (step, value)) for run, metric, step, value in zip(*columns, strict=True))
+        self.predictions = {name: _parts(tables[name], name, "run_id") for name in tables if name.startswith(PREDICTIONS)}
+        if unknown := {run for of_file in self.predictions.values() for run in of_file} - self.rows.keys():
+            raise ReportError(f"a run of predictions, {min(unknown)!r}, is not in {RUNS}: expected {EXPECTED}")
+        of_main = [of_file for name, of_file in self.predictions.items() if split_of(name) == ""]
+        texts = _parts(tables[TEXTS], TEXTS, "data") if TEXTS in tables else {}
+        if TEXTS in tables:
+            _refuse_other(tables[TEXTS], TEXTS, {"data": TEXT, "tokens": INTEGER, "text": TEXT})
+        keys = {run: _of_json(row, "record", Record).inputs.data for run, row in self.rows.items()}
+        self.output = Packed(
+            predictions={run: table for of_file in of_main for run, table in of_file.items()},
+            texts={run: texts[key] for run, key in keys.items() if key in texts},
+            not_run=[one.title for one in folders.planned(data[paths.PLAN])] if paths.PLAN in data else [],
+            audit=data.get(AUDIT),
+        )
 
     def studies(self) -> dict[str, str]:
         return {study: study for study, _ in self._runs.values()}
@@ -120,9 +218,63 @@ class ArchiveReader(Reader):
     def history(self, run_id: str, key: str) -> list[tuple[int, float]]:
         return self._history.get((run_id, key), [])
 
+    def results(self, run_id: str) -> dict[str, float | None]:
+        """The metrics in the result of a run; none where its folder was gone."""
+        return _of_json(self.rows[run_id], "result", Result).metrics
 
-def of_runs(path: Path) -> list[tuple[str, pyarrow.Table]]:
-    """Id of a run and its predictions, of all in a file of an archive."""
-    table = parquet.read_table(path)
-    ids = table["run_id"].unique().to_pylist()
-    return [(key, table.filter(pyarrow.compute.equal(table["run_id"], key)).drop_columns("run_id")) for key in ids]
+
+def read(folder: Path) -> ArchiveReader:
+    """A reader of the archive in a folder; ReportError for one that is not as it was written."""
+    content = manifest(folder)
+    data, wrong = contents(folder, content.data)
+    if wrong:
+        raise ReportError(f"archive {str(folder)!r}: {'; '.join(wrong)}")
+    return ArchiveReader(str(folder), content, data)
+
+
+def split_of(name: str) -> str:
+    """How names of its scores end: in nothing for the split that decides, in `_mismatched` for the other one of MNLI."""
+    return name.removesuffix(".parquet").partition("-")[0].removeprefix(PREDICTIONS)
+
+
+def _refuse_other(
+    table: pyarrow.Table, name: str, columns: Mapping[str, pyarrow.DataType], may_lack: tuple[str, ...] = ()
+) -> None:
+    """ReportError for other columns, or for values that are missing."""
+    if not table.schema.equals(pyarrow.schema(columns)):
+        raise ReportError(f"{name} has the columns {on_one_line(', '.join(map(str, table.schema)), 200)}: expected {EXPECTED}")
+    for column in columns:
+        chunks = [one for one in table[column].chunks if column not in may_lack]
+        inner = [part for one in chunks if isinstance(one, pyarrow.MapArray) for part in (one.keys, one.items)]
+        if any(part.null_count for part in (*chunks, *inner)):
+            raise ReportError(f"{name} has no value in the column {column!r} of a row: expected {EXPECTED}")
+
+
+def _run(row: Mapping[str, Any]) -> Run:
+    """ReportError for text that no terminal prints, and for numbers that no run has."""
+    values = [row[name] for name in ("run_id", "name", "study")]
+    values += [text for name in ("tags", "params") for pair in row[name].items() for text in pair]
+    for text in (*values, *row["metrics"]):
+        if not text.isprintable():
+            raise ReportError(f"{RUNS} has the text {on_one_line(text, 60)!r}: expected text without control characters")
+    if not all(map(math.isfinite, row["metrics"].values())) or not 0 <= row["started"] <= LATEST:
+        raise ReportError(f"{RUNS} has a time or a number of run {row['run_id']!r} that is none: expected finite metrics")
+    return Run(
+        **{name: row[name] for name in ("run_id", "name", "started", "tags", "params")}, metrics=declared(row["metrics"])
+    )
+
+
+def _of_json(row: Mapping[str, Any], column: str, shape: type[Shape]) -> Shape:
+    """What is read of the record or the result of a run; nothing where its folder was gone."""
+    return json_of((row[column] or "{}").encode(), shape, f"{RUNS}, {column} of {row['run_id']}", EXPECTED)
+
+
+def _parts(table: pyarrow.Table, name: str, column: str) -> dict[str, pyarrow.Table]:
+    """Value of a column of texts -> its rows, in their order, without that column."""
+    if column not in table.column_names or table.schema.field(column).type != TEXT or table[column].null_count:
+        raise ReportError(f"{name} has no text in the column {column!r} of each row: expected {EXPECTED}")
+    encoded = table[column].combine_chunks().dictionary_encode()
+    numbers, keys = encoded.indices.to_numpy(), encoded.dictionary.to_pylist()
+    ends = np.cumsum(np.bincount(numbers, minlength=len(keys)))
+    ordered = table.take(np.argsort(numbers, kind="stable")).drop_columns(column)
+    return {key: ordered.slice(begin, end - begin) for key, begin, end in zip(keys, [0, *ends], ends, strict=False)}

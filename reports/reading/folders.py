@@ -1,12 +1,15 @@
 """Where the files of a tracked run are, which the tracking store does not say."""
 
-import json
 from pathlib import Path
 from typing import Any
 
+from pydantic.dataclasses import dataclass
+
 from harness import arms, checksums, metrics, paths, tags
 from harness.checksums import TornError
-from reports.reading.store import Run
+from reports.errors import ReportError
+from reports.reading.store import Output, Packed, Run
+from reports.reading.untrusted import PART, Entries, Line, json_of
 
 RECORD, RESULT = "run.json", "result.json"
 """In the folder of a run: its record, with the attempt that wrote the folder last, and its result with sums of other files."""
@@ -23,7 +26,7 @@ def name_of(run: Run) -> str | None:
     return paths.run_name([model, *enhancements, scale, what, seed], fingerprint)
 
 
-def folder_of(run: Run, output: Path | None) -> Path | None:
+def folder_of(run: Run, output: Output) -> Path | None:
     """The folder that this very attempt wrote, below `output` or where the run says; None where there is none any more."""
     return next((folder for folder in candidates(run, output) if _is_of(run, folder)), None)
 
@@ -45,7 +48,7 @@ def run_of(folder: Path) -> Run:
     return Run(record["attempt"], record["name"], record["started"], run_tags, record["parameters"], values)
 
 
-def torn(run: Run, output: Path | None, name: str) -> Path | None:
+def torn(run: Run, output: Output, name: str) -> Path | None:
     """The record of a run, or the file of this name in its folder, where it is not as it was written; None where it is."""
     for folder in candidates(run, output):
         if (folder / RECORD).is_file() and not record_of(folder):
@@ -59,10 +62,10 @@ def torn(run: Run, output: Path | None, name: str) -> Path | None:
     return None
 
 
-def candidates(run: Run, output: Path | None) -> list[Path]:
-    """Where the folder of the run would be, below `output` first; empty for a run without one."""
+def candidates(run: Run, output: Output) -> list[Path]:
+    """Where the folder of the run would be, below `output` first; empty for a run without one, and for one of an archive."""
     name, study = name_of(run), run.tags.get(tags.STUDY)
-    if name is None or study is None:
+    if name is None or study is None or isinstance(output, Packed):
         return []
     outputs = [place for place in (output, Path(run.params.get("output", "multirun"))) if place]
     try:
@@ -77,14 +80,35 @@ def _is_of(run: Run, folder: Path) -> bool:
     return attempt is not None and attempt == run.tags.get(tags.ATTEMPT)
 
 
-def not_run(study: str, output: Path | None) -> list[str]:
+def not_run(study: str, output: Output) -> list[str]:
     """Titles of the runs that the newest command of a study planned and never started; none where no plan is there."""
-    if output is None:
-        return []
+    if output is None or isinstance(output, Packed):
+        return output.not_run if output else []
     try:
-        plans = json.loads((paths.study_folder(str(output), study) / paths.PLAN).read_text())
-        newest = max(plans.values(), key=lambda plan: plan["time"]) if plans else {"runs": []}
-        folders = [(one["title"], paths.planned_folder(str(output), one["folder"])) for one in newest["runs"]]
-    except (OSError, ValueError):  # the plan is no result: status names a torn one
+        runs = planned(paths.read(paths.study_folder(str(output), study) / paths.PLAN, paths.LARGEST_PLAN))
+        folders = [(one.title, paths.planned_folder(str(output), one.folder)) for one in runs]
+    except (OSError, ValueError, ReportError):  # the plan is no result: status names a torn one
         return []
     return [title for title, folder in folders if not (folder / RECORD).exists()]
+
+
+@dataclass(config=PART)
+class Planned:
+    """A run of a plan."""
+
+    title: Line
+    folder: Line
+
+
+@dataclass(config=PART)
+class Plan:
+    """What a command planned, and when."""
+
+    time: float
+    runs: Entries[Planned]
+
+
+def planned(content: bytes) -> list[Planned]:
+    """The runs of the newest plan in this file; ReportError for one that holds no plans."""
+    plans = json_of(content, dict[str, Plan], paths.PLAN, "the plans of a study")
+    return max(plans.values(), key=lambda plan: plan.time).runs if plans else []

@@ -5,8 +5,9 @@ import logging
 import os
 from collections.abc import Iterator, Mapping
 
-os.environ["MLFLOW_DISABLE_TELEMETRY"] = "true"
-os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "2")
+from harness import tags
+
+os.environ.update(tags.CLIENT | os.environ)  # before MLflow is imported
 
 from mlflow import MlflowClient
 from mlflow.entities import Run as Tracked
@@ -18,7 +19,8 @@ from reports.reading.store import Reader, Run, logged
 
 logging.getLogger("urllib3.connectionpool").setLevel(logging.ERROR)  # its warnings name addresses with their queries
 
-PAGE = 1000
+PAGE = 250
+"""Runs of one answer: a busy server takes seconds for more, and has ten."""
 
 
 @contextlib.contextmanager

@@ -1,6 +1,7 @@
 """From the tracking store to plain data. The store is only read."""
 
 import abc
+import contextlib
 import functools
 import json
 import math
@@ -9,7 +10,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+import pyarrow
+
 from harness import arms, metrics, tags
+from harness.errors import on_one_line
 from harness.paired import Replicate
 from reports.errors import ReportError, unknown
 
@@ -112,12 +116,29 @@ def oldest_first(runs: Iterable[Run]) -> list[Run]:
     return sorted(runs, key=lambda run: (run.started, run.run_id))
 
 
+@dataclass(frozen=True)
+class Packed:
+    """What an archive has in place of the folders of runs; it is in memory alone."""
+
+    predictions: Mapping[str, pyarrow.Table] = field(default_factory=dict)  # by the id of the run
+    texts: Mapping[str, pyarrow.Table] = field(default_factory=dict)  # tokens and texts of the items, by the id of the run
+    not_run: list[str] = field(default_factory=list)
+    audit: bytes | None = None
+
+
+Output = Path | Packed | None
+"""Where the files of runs are: below a folder, in an archive, or not known."""
+
+
 class Reader(abc.ABC):
     """Reads a tracking store; ReportError from any call where the store does not answer. Deleted runs are left out."""
 
-    output: Path | None = None  # folder with the files of its runs, where that is known
-    is_unpacked = False  # whether that folder is removed with the reader
+    output: Output = None
     forkable = False  # whether a forked process may go on reading with it
+
+    def guarded(self) -> contextlib.AbstractContextManager[None]:
+        """A block that reads the runs and computes with them; ReportError where data of others lead to an error in it."""
+        return contextlib.nullcontext()
 
     @abc.abstractmethod
     def studies(self) -> dict[str, str]:
@@ -143,11 +164,17 @@ def logged(
     packed, few, main = known
     params, values = {**tags.unpacked(tags.PARAMETERS, packed), **few}, {**tags.unpacked(tags.METRICS, packed), **main}
     of_run = tags.without_packed(packed)
-    declared = {
+    environment = {key: value for key, value in of_run.items() if key.startswith("environment.")}
+    of_run = {key: value if key.startswith("mlflow.") else on_one_line(value) for key, value in of_run.items()}
+    params = {key: on_one_line(str(value)) for key, value in (params | environment).items()}
+    return Run(run_id, on_one_line(name or run_id), started or 0, of_run, params, declared(values))
+
+
+def declared(values: Mapping[str, float | None]) -> dict[str, float]:
+    """The finite ones that this version knows."""
+    return {
         key: value for key, value in values.items() if value is not None and key in metrics.METRICS and math.isfinite(value)
     }
-    environment = {key: value for key, value in of_run.items() if key.startswith("environment.")}
-    return Run(run_id, name or run_id, started or 0, of_run, params | environment, declared)
 
 
 def read_study(reader: Reader, name: str) -> list[Run]:

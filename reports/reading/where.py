@@ -57,7 +57,9 @@ class Clause:
         if value is None:
             return False
         if self.sign in ("like", "ilike"):
-            pattern = "".join({"%": ".*", "_": "."}.get(one, re.escape(one)) for one in str(self.value))
+            first, *others = ("".join("." if one == "_" else re.escape(one) for one in part) for part in self.value.split("%"))
+            between = "".join(f"(?>.*?{part})" for part in others[:-1])  # the first place is enough: none is tried twice
+            pattern = first + between + "".join(f".*{part}" for part in others[-1:])
             return bool(re.fullmatch(pattern, str(value), re.DOTALL | (re.IGNORECASE if self.sign == "ilike" else 0)))
         return SIGNS[self.sign](value, self.value)
 

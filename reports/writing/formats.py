@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from harness.errors import on_one_line
 from reports.errors import some_of
 
 DASH = "–"
@@ -30,9 +31,15 @@ FORMULA = tuple("=+-@\t\n＝＋－＠")
 
 def escape(text: object) -> str:
     """Text that Markdown shows literally, in tables too: one line, no markup, no `|` that ends a column."""
-    line = html.escape(" ".join(str(text).split()), quote=False)
+    line = html.escape(on_one_line(" ".join(str(text).split())), quote=False)
     line = re.sub(r"([\\`*\[\]|])", r"\\\1", line)
     return re.sub(r"(?<![^\W_])_+|_+(?![^\W_])", lambda found: found.group().replace("_", r"\_"), line)
+
+
+def code(text: str) -> str:
+    """A command in backticks, in tables too; a backtick in it would end them, and is a question mark."""
+    line = on_one_line(" ".join(text.split()))
+    return f"`{line.replace('`', '?')}`".replace("|", r"\|")
 
 
 def listed(values: Iterable[str], most: int | None = None) -> str:

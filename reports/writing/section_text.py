@@ -1,5 +1,7 @@
 """One section of the report: the table of one task under the same conditions, its notes, differences and details."""
 
+import shlex
+
 from harness import arms, metrics, tags
 from harness.paired import grouped, pair, spread
 from reports.comparison import launches
@@ -8,7 +10,7 @@ from reports.comparison.labels import says_setting, seeds_text
 from reports.comparison.section import HEADLINE, Row, Section
 from reports.reading.store import UNSET, Run, states_text
 from reports.writing import formats, tables
-from reports.writing.formats import DASH, SHOWN_VALUES, Detail, bullets, details, escape, listed
+from reports.writing.formats import DASH, SHOWN_VALUES, Detail, bullets, code, details, escape, listed
 from reports.writing.tables import present, rates_by_the_wall, value_text
 
 FACT_WORDS = {
@@ -152,11 +154,12 @@ def conditions_differences(comparison: Comparison, section: Section) -> str | No
     header, rows = ["key", *names, "to compare along it"], []
     for key in keys:
         name = f"{FACT_WORDS[key]} ({escape(key)})" if key in FACT_WORDS else escape(key)
-        rows.append([name, *(escape(other.facts.get(key, DASH)) for other in sections), f"`--along {key}`"])
+        rows.append([name, *(escape(other.facts.get(key, DASH)) for other in sections), code(f"--along {shlex.quote(key)}")])
     intro = (
         f"**{escape(section.task)} was run under {len(sections)} sets of conditions, which are not compared with one another.**"
     )
-    advice = f"`python -m reports {' '.join(f'--along {key}' for key in keys)}` compares them in one table."
+    along = shlex.join(part for key in keys for part in ("--along", key))
+    advice = f"{code(f'python -m reports {along}')} compares them in one table."
     return f"{intro} They differ in:\n\n{formats.table(header, rows, left=len(header))}\n\n{advice}"
 
 

@@ -19,12 +19,10 @@ SEVERAL |= {"verdict": "undecided", "text": "undecided", "readings": [OPEN, BESI
 
 
 @pytest.fixture
-def chapter_of(make_run, tmp_path):
+def chapter_of(make_run):
     def chapter(record: object) -> list[str]:
-        path = tmp_path / "audit.json"
-        path.write_text(json.dumps(record))
         comparison = compare("study", [make_run("base", 0, {"eval/score": 0.8})])
-        return audit.chapter(Study(comparison, options=Options(audit=path))).paragraphs
+        return audit.chapter(Study(comparison, options=Options(audit=json.dumps(record).encode()))).paragraphs
 
     return chapter
 

@@ -1,6 +1,7 @@
 """The SQLite file read directly gives what MLflow gives."""
 
 import contextlib
+import socket
 import sqlite3
 import subprocess
 from pathlib import Path
@@ -9,6 +10,7 @@ import pytest
 from small_disk import mounted
 
 from harness import tags
+from reports.__main__ import main
 from reports.read import connect
 from reports.reading.mlflow_reader import MlflowReader
 from reports.reading.sqlite_reader import SqliteReader
@@ -117,3 +119,26 @@ def test_file_is_only_read(tracking):
     with pytest.raises(sqlite3.OperationalError, match="readonly"):
         reader._database.execute("delete from runs")
     assert tracking.path.read_bytes() == before
+
+
+def test_a_server_that_never_answers_ends_as_soon_as_in_the_harness(start_process):
+    """Each of two tries waits ten seconds, in place of minutes."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        process = start_process("-m", "reports", "--uri", f"http://127.0.0.1:{silent.getsockname()[1]}")
+        out, err = process.communicate(timeout=120)
+    assert (process.returncode, out, err.count("\n")) == (2, "", 1), err
+    assert "the tracking store cannot be read" in err
+    by_both = "import harness.tracking.mlflow_store, reports.reading.mlflow_reader, os; print(os.environ['MLFLOW_HTTP_REQUEST_TIMEOUT'])"
+    assert start_process("-c", by_both).communicate()[0] == "10\n"
+
+
+def test_text_of_a_store_is_printed_on_one_line(tracking, capsys):
+    """Whoever may write to the store would forge lines on the terminal of who reads it."""
+    runs = [
+        tracking.log("base", seed, note="\x1b[2Jall\nfine", params={"hardware.dtype": f"a\x1b]0;{seed}\x07"}) for seed in (0, 1)
+    ]
+    for reader in (SqliteReader(tracking.path), MlflowReader(tracking.uri)):
+        (run, _) = read_study(reader, "before_after")
+        assert (run.tags["note"], run.params["hardware.dtype"]) == (r"\x1b[2Jall\nfine", r"a\x1b]0;0\x07")
+    assert main(["compare", *runs]) == 0
+    assert all(line.isprintable() for line in capsys.readouterr().out.split("\n"))

@@ -113,3 +113,22 @@ def test_runs_of_several_studies_meet_where_their_conditions_agree(tracking, typ
     assert "sst2 was run under 2 sets of conditions" in text
     assert main(["--study", "A", "--study", "B"]) == 0
     assert Path("multirun/reports/A___B/report.md").exists()
+
+
+def test_a_filter_of_many_wildcards_ends(make_run):
+    """Each place is tried once, where a search that goes back would take years."""
+    run = make_run("a" * 6000, 0, {})
+    assert where.keep([run], f"tags.arm like '{'%a' * 60}'") == [run]
+    with pytest.raises(ReportError, match="fits no run"):
+        where.keep([run], f"tags.arm like '{'%a' * 60}b'")
+    (run,) = [make_run("abcabd", 0, {})]
+    kept = {
+        pattern: where.Clause("tags", "arm", "like", pattern).holds(run)
+        for pattern in ("%ab_", "abc%", "%c%", "a%d", "%b%b%", "_%_", "abcabd")
+    }
+    assert all(kept.values())
+    lost = {
+        pattern: where.Clause("tags", "arm", "like", pattern).holds(run)
+        for pattern in ("%b", "b%", "%d%d%", "_", "", "abc", "%abx%")
+    }
+    assert not any(lost.values())

@@ -1,0 +1,168 @@
+"""JSON and Parquet that others may have written: data of a known shape and a limited size, or an error of one line."""
+
+import contextlib
+import re
+import resource
+import shlex
+from collections.abc import Iterator
+from typing import Annotated, TypeVar
+
+import psutil
+import pyarrow
+import pyarrow.compute
+from pyarrow import parquet, types
+from pydantic import AfterValidator, ConfigDict, FailFast, Field, TypeAdapter, ValidationError
+
+from reports.errors import ReportError
+
+LARGEST_JSON = 1 << 24
+"""Bytes of a manifest, a plan or an audit in an archive."""
+
+LARGEST_TEXT = 1 << 20
+"""Characters of one text."""
+
+LARGEST_TABLES = 1 << 30
+"""Bytes that the tables of an archive take in memory, together."""
+
+MOST_VALUES = 1 << 25
+"""Values of a table: rows times columns, or the entries of its lists."""
+
+MOST_PARTS = 1 << 12
+"""Columns of a table, its groups of rows, and files of an archive."""
+
+HEADROOM = 3 * LARGEST_TABLES
+"""Bytes that reading a table may take beside what the process has: its pages may be larger than its footer says."""
+
+LATEST = 253_402_300_799_999
+"""The last millisecond that can be written as a date, in the year 9999."""
+
+
+def _printable(text: str) -> str:
+    if not text.isprintable():
+        raise ValueError("expected text on one line, without control characters")
+    return text
+
+
+Line = Annotated[str, Field(max_length=LARGEST_TEXT), AfterValidator(_printable)]
+"""Text that is printed."""
+
+Time = Annotated[int, Field(ge=0, le=LATEST)]
+"""In ms since 1970."""
+
+Entry = TypeVar("Entry")
+Entries = Annotated[list[Entry], FailFast()]
+"""A list, of which one wrong entry is enough to refuse it."""
+
+SHAPE = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
+"""Of a class that JSON is read as: exact types, no unknown keys, finite numbers."""
+
+PART = ConfigDict(strict=True, extra="ignore", allow_inf_nan=False)
+"""Of a class that has what is read of an object; that may have more."""
+
+Shape = TypeVar("Shape")
+
+
+def json_of(content: bytes, shape: type[Shape], where: str, expected: str) -> Shape:
+    """The JSON as a value of this shape; ReportError that names the first part which is none."""
+    if len(content) > LARGEST_JSON:
+        raise ReportError(f"{where} has {len(content):,} bytes: expected {expected}, of at most {LARGEST_JSON:,} bytes")
+    try:
+        return TypeAdapter(shape).validate_json(content)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False, include_context=False)[0]
+        place = f" at {'.'.join(map(str, first['loc']))}"[:100] if first["loc"] else ""
+        raise ReportError(f"{where}{place} ({first['msg']}); expected {expected}") from error
+
+
+def table_of(content: bytes, where: str, most: int = LARGEST_TABLES) -> pyarrow.Table:
+    """The table of a Parquet file, of at most `most` bytes in memory; ReportError for a torn, empty or larger one.
+
+    Its footer bounds rows and pages. It does not bound texts, of which one may stand in all rows: they are read as numbers of
+    different texts first, and their lengths added up.
+    """
+    try:
+        with _limited_memory():
+            footer = parquet.read_metadata(pyarrow.BufferReader(content))
+            _refuse_large(footer, where, most)
+            schema = footer.schema.to_arrow_schema()
+            for field in schema:
+                if not _is_plain(field.type):
+                    raise ReportError(f"{where}: column {field.name!r} is of type {field.type}: expected text or numbers")
+            columns = [footer.schema.column(number) for number in range(footer.num_columns)]
+            of_text = [column.path for column in columns if column.physical_type == "BYTE_ARRAY"]
+            numbered = parquet.ParquetFile(pyarrow.BufferReader(content), read_dictionary=of_text).read()
+            size = sum(_size(chunk, where) for column in numbered.columns for chunk in column.chunks)
+            if size > most:
+                raise ReportError(f"{where} takes {size:,} bytes in memory: expected at most {most:,}")
+            table = parquet.ParquetFile(pyarrow.BufferReader(content)).read()
+            table.validate(full=True)
+            return table
+    except (OSError, MemoryError, pyarrow.ArrowException, UnicodeError) as error:
+        raise ReportError(f"{where} cannot be read as Parquet: {str(error)[:100] or type(error).__name__}") from error
+
+
+def _refuse_large(footer: parquet.FileMetaData, where: str, most: int) -> None:
+    parts = max(footer.num_columns, footer.num_row_groups)
+    if parts > MOST_PARTS or footer.num_columns == 0:
+        raise ReportError(f"{where} has {parts:,} columns or groups of rows: expected 1 to {MOST_PARTS:,}")
+    groups = [footer.row_group(number) for number in range(footer.num_row_groups)]
+    chunks = [group.column(number) for group in groups for number in range(footer.num_columns)]
+    values = max(footer.num_rows * footer.num_columns, sum(chunk.num_values for chunk in chunks))
+    if values > MOST_VALUES or min((chunk.num_values for chunk in chunks), default=0) < 0:
+        raise ReportError(f"{where} has {values:,} values: expected at most {MOST_VALUES:,}")
+    if (size := sum(chunk.total_uncompressed_size for chunk in chunks)) > most:
+        raise ReportError(f"{where} has {size:,} bytes of pages: expected at most {most:,}")
+
+
+def _is_plain(kind: pyarrow.DataType) -> bool:
+    """Texts, numbers, and lists and maps of them."""
+    if types.is_map(kind):
+        return all(_is_single(one) for one in (kind.key_type, kind.item_type))
+    return _is_single(kind.value_type if types.is_list(kind) else kind)
+
+
+def _is_single(kind: pyarrow.DataType) -> bool:
+    return any(is_of(kind) for is_of in (types.is_string, types.is_boolean, types.is_integer, types.is_floating))
+
+
+def _size(array: pyarrow.Array, where: str) -> int:
+    """Bytes of an array once its texts stand in all places."""
+    if isinstance(array, pyarrow.MapArray):
+        return array.nbytes + _size(array.keys, where) + _size(array.items, where)
+    if isinstance(array, pyarrow.ListArray):
+        return array.nbytes + _size(array.values, where)
+    if not isinstance(array, pyarrow.DictionaryArray):
+        return array.nbytes
+    lengths = pyarrow.compute.binary_length(array.dictionary)
+    if (longest := pyarrow.compute.max(lengths).as_py() or 0) > LARGEST_TEXT:
+        raise ReportError(f"{where} has a text of {longest:,} bytes: expected at most {LARGEST_TEXT:,}")
+    in_places = pyarrow.compute.take(lengths.cast(pyarrow.int64()), array.indices)
+    return array.nbytes + 4 * len(array) + (pyarrow.compute.sum(in_places).as_py() or 0)
+
+
+@contextlib.contextmanager
+def _limited_memory() -> Iterator[None]:
+    """The block fails with MemoryError rather than take more than HEADROOM."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_AS)
+    bounds = [limit for limit in (soft, hard, psutil.Process().memory_info().vms + HEADROOM) if limit != resource.RLIM_INFINITY]
+    resource.setrlimit(resource.RLIMIT_AS, (min(bounds), hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
+
+
+WORD = re.compile(r"[+~]{0,2}[A-Za-z_][\w.@/:-]*=.*|-m|--multirun|-q|--quiet|audit|--measure")
+"""What a recorded command of the harness may have after its name: keys with values, which a shell reads as one word."""
+
+
+def command_of(text: str) -> list[str] | None:
+    """The words of a recorded command, `harness` first; None for what is no command of the harness: readers type it again."""
+    try:
+        words = shlex.split(text)
+    except ValueError:
+        return None
+    words = words[2:] if words[:2] == ["python", "-m"] else words
+    named = [words[at] for at in range(1, len(words)) if words[at] != "--config-dir" and words[at - 1] != "--config-dir"]
+    is_plain = text.isprintable() and "`" not in text
+    return words if is_plain and words[:1] == ["harness"] and all(map(WORD.fullmatch, named)) else None
