@@ -107,9 +107,11 @@ def parse(text: str | bytes, where: object) -> dict[str, Any]:
 def read(path: Path) -> dict[str, Any]:
     """The object in this JSON file, without its checksum; TornError for a torn one, FileNotFoundError where there is none."""
     try:
-        return parse(path.read_bytes(), path)
-    except IsADirectoryError as error:
-        raise TornError(f"{path} is torn: it is a folder") from error
+        return parse(paths.read(path, paths.LARGEST_RECORD), path)
+    except TornError:
+        raise
+    except InputError as error:
+        raise TornError(f"{path} is torn: {error}") from error
 
 
 def aside(path: Path) -> Path:

@@ -113,9 +113,13 @@ def writing(to: object, expected: str = "a folder") -> Iterator[None]:
         raise InputError(f"to={str(to)!r} cannot be written ({error.strerror or error}); expected {expected}") from error
 
 
-def on_one_line(text: str) -> str:
-    """The text, with what a terminal would not print, such as a line break, as Python writes it."""
-    return "".join(character if character.isprintable() else repr(character)[1:-1] for character in text)
+def on_one_line(text: str, most: int | None = None) -> str:
+    """The text, with what a terminal would not print, such as a line break or an escape, as Python writes it.
+
+    Of more than `most` characters, the first and three dots.
+    """
+    cut = text if most is None or len(text) <= most else f"{text[:most]}..."
+    return cut if cut.isprintable() else "".join(one if one.isprintable() else repr(one)[1:-1] for one in cut)
 
 
 def is_disk_full(error: BaseException) -> bool:

@@ -4,10 +4,12 @@ import contextlib
 import json
 import os
 import re
+import stat
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import BinaryIO
 
-from harness.errors import InputError
+from harness.errors import InputError, on_one_line
 
 PRETRAINED = "pretrained"
 """Folder of all pretrainings, beside the studies, which share them."""
@@ -49,6 +51,12 @@ REFERENCE = "reference"
 CLAIMS = "claims"
 """Folder of claims, below conf/ and below a folder of the user; no group of choices."""
 
+LARGEST_RECORD = 1 << 24
+"""Bytes of the largest record of a run; JSON takes up to 25 times as much memory as it has bytes."""
+
+LARGEST_PLAN = 1 << 26
+"""Bytes of the largest plan of a study, which has a command for each run."""
+
 
 def conf_directory() -> Path:
     """`conf/` beside the package in a checkout, inside it in an installed wheel."""
@@ -68,6 +76,30 @@ def is_linked(path: Path, root: Path) -> bool:
     """Whether the path, or a folder between it and the root, is a link: what it names may be anywhere."""
     parts = path.relative_to(root).parts
     return any(root.joinpath(*parts[: count + 1]).is_symlink() for count in range(len(parts)))
+
+
+def opened(path: Path, most: int) -> BinaryIO:
+    """A regular file of at most `most` bytes, open for reading; InputError for another, such as a FIFO, which may never end.
+
+    OSError where there is none. Links are followed: `is_linked` tells them.
+    """
+    name = on_one_line(str(path))
+    if not stat.S_ISREG(os.stat(path).st_mode):  # opening a device may already do something
+        raise InputError(f"{name!r} is no regular file; expected one of at most {most:,} bytes")
+    file = os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb")
+    if (size := os.fstat(file.fileno()).st_size) > most:
+        file.close()
+        raise InputError(f"{name!r} has {size:,} bytes; expected at most {most:,}")
+    return file
+
+
+def read(path: Path, most: int) -> bytes:
+    """Content of a regular file of at most `most` bytes; errors as of `opened`, also where the file grows meanwhile."""
+    with opened(path, most) as file:
+        content = file.read(most + 1)
+    if len(content) > most:
+        raise InputError(f"{on_one_line(str(path))!r} has over {most:,} bytes; expected at most {most:,}")
+    return content
 
 
 def not_a_link(path: str, flags: int) -> int:
@@ -125,7 +157,7 @@ def planned(path: Path) -> list[str]:
 def _json(path: Path) -> dict[str, object]:
     """Empty for what is no JSON object."""
     try:
-        value = json.loads(path.read_bytes())
+        value = json.loads(read(path, LARGEST_PLAN))
     except (OSError, ValueError, RecursionError):
         return {}
     return value if isinstance(value, dict) else {}
