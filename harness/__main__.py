@@ -16,12 +16,24 @@ from typing import NoReturn
 import harness
 from harness import redact
 from harness.commands import COMMANDS
-from harness.errors import InputError, SeveralMistakesError, is_disk_full, meant, refuse_other_bytes, refused_paths, unknown
+from harness.errors import (
+    InputError,
+    SeveralMistakesError,
+    is_disk_full,
+    meant,
+    on_one_line,
+    refuse_other_bytes,
+    refused_paths,
+    unknown,
+)
 from harness.redact import redacted
-from harness.terminal import console, ends_with_its_reader, live_line
+from harness.terminal import Inert, console, ends_with_its_reader, live_line
 
 INTERRUPTED = 130
 """Exit code of a command that Ctrl-C ended: 128 + 2."""
+
+DISPLAYS = ("run", "tour")
+"""Commands that move on the terminal themselves; all others print text alone."""
 
 HELP = {"-h", "--help"}
 COMPLETION = {"-sc", "--shell-completion"}
@@ -39,15 +51,17 @@ def main(arguments: list[str] | None = None) -> int:
     verbose = any(re.fullmatch(r"\+{0,2}hydra\.verbose=(?!false$).*", argument, re.IGNORECASE) for argument in rest)
     if verbose:
         logging.basicConfig(format="[%(asctime)s][%(name)s][%(levelname)s] %(message)s")  # Hydra sets the level
+    stdout = sys.stdout if name in DISPLAYS else Inert(sys.stdout)
     try:
-        with _second_interrupt_ends_at_once(), refused_paths(rest):
+        with _second_interrupt_ends_at_once(), refused_paths(rest), contextlib.redirect_stdout(stdout):
             refuse_other_bytes(rest)
             return _run(name, rest)
     except InputError as error:
         if verbose or os.environ.get("HYDRA_FULL_ERROR") == "1":
             print(redacted("".join(traceback.format_exception(error))), end="", file=sys.stderr)
         several = [f"{len(error.lines):,} mistakes:", *error.shown] if isinstance(error, SeveralMistakesError) else [str(error)]
-        print(redacted("\n  ".join([f"{label}: {several[0]}", *several[1:]])), file=sys.stderr)
+        lines = [f"{label}: {several[0]}", *several[1:]]
+        print(redacted("\n  ".join(map(on_one_line, lines))), file=sys.stderr)
         return 2
     except Exception as error:
         if not is_disk_full(error):
