@@ -232,7 +232,7 @@ def predictions(
 def _of_task(options: Inspect, weights: Named, hardware: HardwareConfig) -> str:
     """What the fine-tuned model predicts of the text."""
     model, _, file = finetuned.load_finetuned(weights.folder)
-    task, tokenizer = weights.task, Tokenizer.from_file(str(file))
+    task, tokenizer = weights.task, finetuned.tokenizer_of(file, model.encoder.config)
     example, kind, machine = _example(task, options.text.split(SEPARATOR)), tasks.kind_of(task), Machine(hardware)
     split = kind.encode(task, tokenizer, example)
     sides = [split] if split.second is None else [split, split.second]

@@ -201,3 +201,12 @@ def refuse_resolvers(value: str, place: str) -> None:
                 f"{place}: {on_one_line(node.getText(), 80)!r} calls a function: expected a plain value, or ${{KEY}} of another"
             )
         stack += getattr(node, "children", None) or []
+
+
+def as_text(value: Any) -> Any:
+    """The same plain value, with `${` in its texts written so that OmegaConf leaves it as it is."""
+    if isinstance(value, dict):
+        return {key: as_text(one) for key, one in value.items()}
+    if isinstance(value, list):
+        return [as_text(one) for one in value]
+    return re.sub(r"(\\*)\$\{", r"\1\1\\${", value) if isinstance(value, str) else value

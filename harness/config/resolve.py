@@ -2,7 +2,6 @@
 
 import functools
 import math
-import re
 from dataclasses import dataclass, fields, is_dataclass, replace
 from operator import attrgetter
 from pathlib import Path
@@ -32,7 +31,7 @@ from harness.config.choices import (
     TrainedOn,
     Until,
 )
-from harness.config.own_files import refuse_unsound
+from harness.config.own_files import as_text, refuse_unsound
 from harness.config.schema import (
     ON_FAILURE,
     REMOVED,
@@ -248,20 +247,11 @@ def load(path: Path) -> RunConfig:
             section, _, name = key.rpartition(".")
             if isinstance(values := OmegaConf.select(node, section), DictConfig):
                 values.pop(name, None)
-        return from_node(OmegaConf.merge(_schema(), _as_text(OmegaConf.to_container(node, resolve=False))))
+        return from_node(OmegaConf.merge(_schema(), as_text(OmegaConf.to_container(node, resolve=False))))
     except InputError as error:
         raise InputError(f"{path}: {error}") from error
     except (OmegaConfBaseException, YAMLError, TypeError, ValueError) as error:
         raise InputError(f"{path} is not the config of a run: {' '.join(str(error).split())}") from error
-
-
-def _as_text(value: Any) -> Any:
-    """The same plain value, with `${` in its texts written so that OmegaConf leaves it as it is."""
-    if isinstance(value, dict):
-        return {key: _as_text(one) for key, one in value.items()}
-    if isinstance(value, list):
-        return [_as_text(one) for one in value]
-    return re.sub(r"(\\*)\$\{", r"\1\1\\${", value) if isinstance(value, str) else value
 
 
 def from_node(node: Any) -> RunConfig:
@@ -278,7 +268,7 @@ def unchecked(node: Any) -> RunConfig:
     as does `${...}` in place of a list or a section.
     """
     if OmegaConf.get_type(node) is not RunConfig or not _is_of_the_schema(node):
-        node = OmegaConf.merge(_schema(), _as_text(OmegaConf.to_container(node, resolve=True, enum_to_str=True)))
+        node = OmegaConf.merge(_schema(), as_text(OmegaConf.to_container(node, resolve=True, enum_to_str=True)))
     config = OmegaConf.to_object(node)
     if not isinstance(config, RunConfig):
         raise TypeError(f"expected a RunConfig, got {type(config).__name__}")

@@ -223,7 +223,7 @@ def _state(folder: Path, record: Record, result: Result | None) -> tuple[str, st
 def is_held(lock: Path) -> bool:
     """Whether a process holds this lock; the file need not be writable."""
     try:
-        with lock.open("rb") as file:
+        with open(lock, "rb", opener=lambda path, flags: os.open(path, flags | os.O_NONBLOCK)) as file:  # it may be a FIFO
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except FileNotFoundError:
         return False
