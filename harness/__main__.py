@@ -35,6 +35,9 @@ INTERRUPTED = 130
 DISPLAYS = ("run", "tour")
 """Commands that move on the terminal themselves; all others print text alone."""
 
+LONGEST_LINE = 5000
+"""Characters of a mistake: the name of one may be of a stranger."""
+
 HELP = {"-h", "--help"}
 COMPLETION = {"-sc", "--shell-completion"}
 
@@ -61,7 +64,7 @@ def main(arguments: list[str] | None = None) -> int:
             print(redacted("".join(traceback.format_exception(error))), end="", file=sys.stderr)
         several = [f"{len(error.lines):,} mistakes:", *error.shown] if isinstance(error, SeveralMistakesError) else [str(error)]
         lines = [f"{label}: {several[0]}", *several[1:]]
-        print(redacted("\n  ".join(map(on_one_line, lines))), file=sys.stderr)
+        print(redacted("\n  ".join(on_one_line(line, LONGEST_LINE) for line in lines)), file=sys.stderr)
         return 2
     except Exception as error:
         if not is_disk_full(error):

@@ -172,8 +172,8 @@ class LiveLine:
         console.live_line("")
 
 
-OBEYED = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
-"""Characters that a terminal obeys, but for line breaks and tabs."""
+OBEYED = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+"""Characters that a terminal obeys, but for line breaks and tabs, and halves of characters, which cannot be written."""
 
 
 class Inert:

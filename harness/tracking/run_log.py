@@ -245,13 +245,13 @@ def _entries(lines: bytes, path: Path) -> list[Entry]:
     for line in lines.splitlines():
         try:
             entry = json.loads(line)
-            checksum = entry.pop(checksums.KEY, None)
-        except (ValueError, AttributeError, RecursionError) as error:
+            if wrong := misfit(entry, ENTRY):
+                raise TornError(f"{path} is torn: of a line, {wrong}")
+        except (ValueError, RecursionError) as error:
             raise TornError(f"{path} is torn: a line is no entry of a log") from error
+        checksum = entry.pop(checksums.KEY, None)
         if checksum is not None and checksum != zlib.crc32(json.dumps(entry).encode()):
             raise TornError(f"{path} is torn: the checksum of a line does not match")
-        if wrong := misfit(entry, ENTRY):
-            raise TornError(f"{path} is torn: of a line {wrong}")
         entries.append(entry)
     return entries
 
