@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 
 TASK = "task.json"
 
+LABELLED = (TaskKind.classification.name, TaskKind.multilabel.name, TaskKind.tokens.name)
+"""Kinds of which each output is a label."""
+
 
 @dataclass(frozen=True)
 class TaskFacts:
@@ -79,6 +82,10 @@ def read_task(folder: Path) -> TaskFacts:
     facts = native.typed(folder / TASK, TaskFacts)
     if facts.kind not in TaskKind.__members__:
         raise unknown("kind", facts.kind, TaskKind.__members__, str(folder / TASK))
+    if facts.kind in LABELLED and len(facts.labels) != facts.num_outputs:
+        raise InputError(
+            f"{folder / TASK} has {len(facts.labels):,} labels, and num_outputs={facts.num_outputs}: expected one each"
+        )
     return facts
 
 

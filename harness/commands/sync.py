@@ -68,6 +68,8 @@ def _is_whole(folder: Path, record: dict[str, Any]) -> bool:
     """Whether the run has a result, a record with all that is sent, and files as it wrote them; what is torn is printed."""
     lacks = [*(key for key in SENT if key not in record), *({tags.STUDY} - record.get("tags", {}).keys())]
     torn = run_log.torn(folder) | ({run_log.RECORD: f"has no {lacks[0]}"} if lacks else {})
+    if not torn and "time" not in (run_log.result(folder) or {"time": 0}):
+        torn = {run_log.RESULT: "has no time"}
     for name, why in torn.items():
         print(
             f"{on_one_line(str(folder / name))} {why}: this run is left out, the command that ran it makes it again", flush=True

@@ -9,6 +9,7 @@ import functools
 import io
 import itertools
 import logging
+import os
 import pickle
 import re
 import sys
@@ -45,6 +46,7 @@ from harness.config.sweep import Replicate, controls, jobs
 from harness.config.unread import refuse_unread_parts
 from harness.errors import InputError
 from harness.paths import conf_directory
+from harness.redact import hidden
 from harness.terminal import live_line
 from models.config import EncoderConfig
 from models.keys import refuse_unread
@@ -58,6 +60,9 @@ KEYS_IN_ARM_NAME = (
     *arms.SEEDS,
 )
 """Keys and groups that are in the name of an arm already, and the seeds, which are replicates."""
+
+CREDENTIALS = ("MLFLOW_TRACKING_USERNAME", "MLFLOW_TRACKING_PASSWORD", "MLFLOW_TRACKING_TOKEN")
+"""Variables that MLflow sends to whatever server is named."""
 
 SHOWN_BY_HYDRA = {"--cfg", "--resolve", "--info", "--hydra-help", "--shell-completion"}
 """Options with which Hydra prints something and nothing runs."""
@@ -344,12 +349,7 @@ class Sweep:
         if "--multirun" not in options and (settings is None or settings.mode != RunMode.MULTIRUN):
             return cls(source, [plain], [], plain)
         params = (settings and settings.sweeper.get("params")) or {}
-        swept_by_file = [f"{key}={value}" for key, value in params.items()]
-        for word in swept_by_file:
-            own_files.refuse_resolvers(word, "hydra.sweeper.params")
-        several = [*OverridesParser.create().parse_overrides(swept_by_file), *typed]
-        if foreign := next((one.input_line for one in several if one.is_hydra_override()), None):
-            raise InputError(f"hydra.sweeper.params: {foreign!r} is a setting of Hydra: expected keys of runs")
+        several = [*of_file([f"{key}={value}" for key, value in params.items()], "hydra.sweeper.params"), *typed]
         swept = sorted({override.key_or_group for override in several if override.is_sweep_override()})
         is_basic = settings is None or (
             settings.launcher._target_.endswith(".BasicLauncher") and settings.sweeper._target_.endswith(".BasicSweeper")
@@ -424,6 +424,16 @@ class Sweep:
         return max((ended.code for ended in count.ended), default=0)
 
 
+def of_file(words: list[str], place: str) -> list[Override]:
+    """Overrides that a file has; InputError for settings of Hydra, and for functions in `${NAME:...}`."""
+    overrides = OverridesParser.create().parse_overrides(words)
+    for one in overrides:
+        own_files.refuse_resolvers(one.input_line, place)
+        if one.is_hydra_override():
+            raise InputError(f"{place}: {one.input_line!r} is a setting of Hydra: expected keys of runs")
+    return overrides
+
+
 class NoCallbacks:
     """What a launcher notifies of its jobs: callbacks are refused, as code that a setting names."""
 
@@ -486,6 +496,12 @@ def runs_of(source: Source, overrides: tuple[str, ...], swept: list[str]) -> tup
         follows = OmegaConf.select(node, "pretrain.seed") is None
         said = keys_of_files(source, of_hydra, own)
         run = named(from_node(_beside_weights(node, overrides, said)), source, of_hydra, overrides, swept, said)
+        is_of_file = run.tracking.uri is not None and "tracking.uri" not in map(key_of, overrides)
+        if is_of_file and (variable := next((name for name in CREDENTIALS if os.environ.get(name)), None)):
+            raise InputError(
+                f"tracking.uri={hidden(run.tracking.uri)} is set by a file, and {variable} would be sent there: "
+                "type tracking.uri=... if it is yours, or unset the variable"
+            )
         runs.append(replace(run, overrides=overrides_to_reproduce(own)))
     return runs, follows
 

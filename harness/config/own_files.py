@@ -203,6 +203,12 @@ def refuse_resolvers(value: str, place: str) -> None:
         stack += getattr(node, "children", None) or []
 
 
+def load(path: Path) -> DictConfig:
+    """The values of a YAML file that is not composed, with texts as they are; InputError as of `refuse_unsound`."""
+    refuse_unsound(path)
+    return OmegaConf.create(as_text(OmegaConf.to_container(OmegaConf.load(path), resolve=False)))
+
+
 def as_text(value: Any) -> Any:
     """The same plain value, with `${` in its texts written so that OmegaConf leaves it as it is."""
     if isinstance(value, dict):

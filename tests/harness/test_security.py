@@ -334,6 +334,18 @@ def test_a_config_in_the_place_of_the_shipped_one_sets_no_logging(tell, tmp_path
     assert_refused(printed, "hydra.job_logging.root cannot be set")
 
 
+def test_a_file_sends_no_password_to_its_server(tell, compose, tmp_path, monkeypatch):
+    (tmp_path / "my" / "tracking").mkdir(parents=True)
+    (tmp_path / "my" / "tracking" / "mine.yaml").write_text("mlflow: true\nuri: http://127.0.0.1:9\n")
+    command = ["--config-dir", str(tmp_path / "my"), "tracking=[mine]", "task=bag"]
+    assert compose(*command)[0].tracking.uri == "http://127.0.0.1:9"
+    monkeypatch.setenv("MLFLOW_TRACKING_PASSWORD", "password-of-test")
+    assert_refused(
+        tell(*command), "tracking.uri=http://127.0.0.1:9 is set by a file, and MLFLOW_TRACKING_PASSWORD would be sent"
+    )
+    assert len(compose(*command, "tracking.uri=http://127.0.0.1:9")) == 1
+
+
 def test_a_file_may_choose_a_launcher_and_what_is_swept(compose, tmp_path):
     (tmp_path / "my" / "experiment").mkdir(parents=True)
     text = (
@@ -359,6 +371,20 @@ def test_code_that_a_file_of_claims_names_is_refused(capsys):
         assert main(["audit", "claims=mine.yaml"]) == 2
         err = capsys.readouterr().err
         assert (err.count("\n"), "mine.yaml, line 1" in err) == (1, True), err
+
+
+@pytest.mark.parametrize("word", ["hydra.searchpath=['pkg://antigravity']", "hydra.job_logging.root={}", "arm=${oc.env:HOME}"])
+def test_models_of_a_file_of_claims_set_nothing_of_hydra(capsys, word):
+    from harness.__main__ import main
+
+    reading = {"measure": "config", "of": f"model=base scale=tiny {word}", "keys": ["num_hidden_layers"]}
+    claim = {"claim": "it has a layer", "claimed": [1], "readings": {"here": reading}}
+    Path("out").mkdir()
+    Path("mine.yaml").write_text(json.dumps({"source": "a paper", "claims": {"x": claim}}))
+    assert main(["audit", "claims=mine.yaml", "output=out"]) == 2
+    err = capsys.readouterr().err
+    assert (err.count("\n"), "a claim: " in err) == (1, True), err
+    assert "antigravity" not in sys.modules
 
 
 HOSTILE = {
