@@ -24,12 +24,10 @@ def load(run: str, output: str = "multirun", uri: str | None = None) -> "tuple[C
     `run` is its folder, the beginning of its name below `output`, or its id. InputError for one without weights
     (finetune.keep=last keeps them).
     """
-    from tokenizers import Tokenizer  # with torch: seconds, which the command line does without
-
-    from harness.checkpoints import find_run, finetuned  # torch, too
+    from harness.checkpoints import find_run, finetuned  # torch: seconds, which the command line does without
 
     model, facts, path = finetuned.load_finetuned(find_run.weights_folder(str(run), "run", output, uri))
-    return model, finetuned.cut(Tokenizer.from_file(str(path)), facts), facts.labels
+    return model, finetuned.cut(finetuned.tokenizer_of(path, model.encoder.config), facts), facts.labels
 
 
 def __getattr__(name: str) -> str:

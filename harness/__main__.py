@@ -1,5 +1,6 @@
 """The command line: `python -m harness [COMMAND] [argument ...]`, without a command `run`."""
 
+import contextlib
 import importlib
 import logging
 import os
@@ -11,7 +12,10 @@ import harness
 from harness import command, redact
 from harness.commands import COMMANDS
 from harness.errors import meant, unknown
-from harness.terminal import live_line
+from harness.terminal import Inert, live_line
+
+DISPLAYS = ("run", "tour")
+"""Commands that move on the terminal themselves; all others print text alone."""
 
 HELP = {"-h", "--help"}
 COMPLETION = {"-sc", "--shell-completion"}
@@ -29,7 +33,8 @@ def main(arguments: list[str] | None = None) -> int:
     if verbose:
         logging.basicConfig(format="[%(asctime)s][%(name)s][%(levelname)s] %(message)s")  # Hydra sets the level
     verbose |= os.environ.get("HYDRA_FULL_ERROR") == "1"
-    return command.exit_code(label, rest, lambda: _run(name, rest), called=arguments is not None, verbose=verbose)
+    with contextlib.redirect_stdout(sys.stdout if name in DISPLAYS else Inert(sys.stdout)):
+        return command.exit_code(label, rest, lambda: _run(name, rest), called=arguments is not None, verbose=verbose)
 
 
 def _run(name: str, arguments: list[str]) -> int:

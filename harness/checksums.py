@@ -48,7 +48,10 @@ def fault(folder: Path, sums: dict[str, list[int]], content: bool = True, growin
 
     Of the file `growing`, only the bytes that were there count.
     """
-    for name, (size, checksum) in sums.items():
+    for name, stated in sums.items():
+        if not isinstance(stated, list) or [*map(type, stated)] != [int, int]:
+            return name
+        size, checksum = stated
         path = paths.named(folder, *name.split("/"))
         if paths.is_linked(path, folder) or not path.is_file():
             return name
@@ -69,7 +72,7 @@ def broken_seal(folder: Path, content: bool = True) -> str | None:
     """The name of the first file that is not as it was sealed, checksums among them; None for a whole folder."""
     try:
         return fault(folder, read(folder / FILE)["files"], content)
-    except (OSError, TornError, KeyError):
+    except (OSError, TornError, KeyError, AttributeError):  # the last two where it holds no sums
         return FILE
 
 

@@ -10,7 +10,15 @@ import traceback
 from collections.abc import Callable, Iterable, Iterator
 from typing import NoReturn
 
-from harness.errors import InputError, SeveralMistakesError, is_disk_full, is_out_of_memory, refuse_other_bytes, refused_paths
+from harness.errors import (
+    InputError,
+    SeveralMistakesError,
+    is_disk_full,
+    is_out_of_memory,
+    on_one_line,
+    refuse_other_bytes,
+    refused_paths,
+)
 from harness.redact import redacted
 from harness.terminal import console
 
@@ -19,6 +27,9 @@ INTERRUPTED = 130
 
 READER_ENDED = 141
 """Exit code of a command that a shell reports as ended by SIGPIPE: 128 + 13."""
+
+LONGEST_LINE = 4000
+"""Characters of a mistake: a part of one may be of a stranger."""
 
 ENDING = (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 """Sent by a batch system or `kill`, by a terminal that is closed, and by Ctrl-\\."""
@@ -50,7 +61,7 @@ def exit_code(
         if verbose:
             _print(traceback.format_exception(error))
         several = [f"{len(error.lines):,} mistakes:", *error.shown] if isinstance(error, SeveralMistakesError) else [str(error)]
-        _print([f"{label}: ", "\n  ".join(" ".join(line.split()) for line in several), "\n"])
+        _print([f"{label}: ", "\n  ".join(on_one_line(" ".join(line.split()), LONGEST_LINE) for line in several), "\n"])
         return 2
     except BrokenPipeError:
         if not _is_unread():  # a pipe to another process

@@ -11,7 +11,7 @@ import shutil
 import stat
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from harness.errors import InputError, on_one_line
 
@@ -57,6 +57,12 @@ CLAIMS = "claims"
 
 LARGEST_RECORD = 1 << 24
 """Bytes of the largest record of a run; JSON takes up to 25 times as much memory as it has bytes."""
+
+LARGEST_LOG = 1 << 30
+"""Bytes of the largest log of a run, and of its timing: a line for each point of a curve."""
+
+LARGEST_HEADER = 1 << 24
+"""Bytes of the largest list of tensors before their values, for more than 100,000 of them."""
 
 LARGEST_PLAN = 1 << 26
 """Bytes of the largest plan of a study, which has a command for each run."""
@@ -104,6 +110,19 @@ def read(path: Path, most: int) -> bytes:
     if len(content) > most:
         raise InputError(f"{on_one_line(str(path))!r} has over {most:,} bytes; expected at most {most:,}")
     return content
+
+
+def read_object(path: Path) -> dict[str, Any]:
+    """The JSON object in a regular file of at most LARGEST_RECORD bytes; InputError, with the path, for any other content."""
+    try:
+        values = json.loads(read(path, LARGEST_RECORD))
+    except InputError:
+        raise
+    except (ValueError, RecursionError) as error:  # not UTF-8, not JSON, numbers of thousands of digits; nested too deep
+        raise InputError(f"{path} is not JSON: {error}") from error
+    if not isinstance(values, dict):
+        raise InputError(f"{path} must hold an object")
+    return values
 
 
 def not_a_link(path: str, flags: int) -> int:

@@ -293,8 +293,7 @@ def read_all(names: list[str], config_dir: str | None) -> list[Claim]:
 def read(path: Path) -> list[Claim]:
     """The claims of one file."""
     try:
-        own_files.refuse_unsound(path)
-        node = OmegaConf.load(path)
+        node = own_files.load(path)
     except InputError:
         raise
     except (OSError, YAMLError, ValueError) as error:
@@ -329,7 +328,7 @@ def _reading(path: Path, key: str, entry: ClaimEntry, value: Any, own: dict[str,
     if not isinstance(kind, str) or kind not in KINDS:
         raise InputError(f"{path}: {unknown('measure', kind, KINDS, f'{key}.measure')}")
     stated = {name: own[name] for name in own.keys() & _names(KINDS[kind])}
-    reading = _typed(path, key, KINDS[kind], OmegaConf.create(stated | value))
+    reading = _typed(path, key, KINDS[kind], OmegaConf.create(own_files.as_text(stated | value)))
     for name in ("claimed", "relation", "tolerance", "margin"):
         if getattr(reading, name) is None:
             setattr(reading, name, getattr(entry, name))

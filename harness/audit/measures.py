@@ -46,6 +46,7 @@ class Shapes:
         """The run of `model=albert scale=base`; InputError for what cannot be composed."""
         words = choices.split()
         task = [] if any(word.startswith("task=") for word in words) else ["task=bag"]
+        compose.of_file(words, "a claim")
         return compose.outside_of_a_command([*words, *task], self.config_dir)
 
     def parameters(self, choices: str, part: str) -> int:

@@ -1,7 +1,6 @@
 """Settles claims one after the other: each with its verdict as text, and as the record that the report shows."""
 
 import functools
-import json
 import math
 import shlex
 from dataclasses import dataclass, replace
@@ -17,7 +16,7 @@ from harness.config.schema import HardwareConfig
 from harness.errors import InputError
 from harness.hardware import facts
 from harness.paths import audit_file, conf_directory
-from harness.tracking.run_log import FinishedRun, now_ms, write_json
+from harness.tracking.run_log import FinishedRun, now_ms, read, write_json
 from harness.tracking.trackers import complaint
 
 PREFIXES = {"bytes": ((1e9, "GB"), (1e6, "MB")), "FLOP": ((1e12, "TFLOP"), (1e9, "GFLOP"))}
@@ -228,7 +227,7 @@ def write(rows: list[Row], output: str, keep_others: bool) -> Path:
     machine = f"{facts.device_name(HardwareConfig())}, torch {torch.__version__}"
     claims = {(row.claim.source, row.claim.name): row.to_json() | {"time": now, "machine": machine} for row in rows}
     if keep_others and path.is_file():
-        claims = {(claim["source"], claim["name"]): claim for claim in json.loads(path.read_text())["claims"]} | claims
+        claims = {(claim["source"], claim["name"]): claim for claim in read(path)["claims"]} | claims
     path.parent.mkdir(parents=True, exist_ok=True)
     write_json(path, {"claims": list(claims.values())})
     return path

@@ -9,7 +9,9 @@ import yaml
 from scipy.special import ndtri
 
 from harness import metrics
-from harness.errors import InputError
+from harness.config import resolve
+from harness.config.schema import to_dict
+from harness.errors import InputError, on_one_line
 from harness.paired import CONFIDENCE, item_error
 from harness.tracking import run_log
 
@@ -30,11 +32,12 @@ RECIPE = ("batch_size", "learning_rate", "epochs", "max_steps", "seconds", "toke
 def text(run: Path, licence: str) -> str:
     """The card of a finished run; InputError where its config or its results cannot be read."""
     try:
-        config = yaml.safe_load((run / "config.yaml").read_text())
+        config = to_dict(resolve.load(run / "config.yaml"))
         measured, tags = run_log.read(run / run_log.RESULT)["metrics"], run_log.read(run / run_log.RECORD)["tags"]
-    except (OSError, ValueError, KeyError, yaml.YAMLError) as error:
+    except (OSError, ValueError, KeyError) as error:
         raise InputError(f"{run} has no readable config.yaml, result.json or run.json, of which its card is made") from error
-    task, trained = config["task"], "finetune" if "eval/score" in measured else "pretrain"
+    tags = {key: on_one_line(value) for key, value in tags.items()}
+    arm, task, trained = tags.get("arm", "-"), config["task"], "finetune" if "eval/score" in measured else "pretrain"
     is_finetuned = trained == "finetune"
     pipeline, loader = PIPELINES.get(task["kind"], ("text-classification", "AutoModelForSequenceClassification"))
     pipeline, loader = (pipeline, loader) if is_finetuned else ("fill-mask", "AutoModel")
@@ -47,7 +50,7 @@ def text(run: Path, licence: str) -> str:
         "metrics": [{"type": name, "value": value} for name, value in scores.items()],
     }
     head = {"license": licence, "library_name": "transformers", "pipeline_tag": pipeline, "tags": ["encoder-variant-harness"]}
-    head |= {"model-index": [{"name": tags["arm"], "results": [results]}]} if scores else {}
+    head |= {"model-index": [{"name": arm, "results": [results]}]} if scores else {}
     lines = [
         *(f"- {metrics.SCORE_TITLES[name]}: {value:.4f}{_interval(measured, name)}" for name, value in scores.items()),
         *(f"- {metrics.get(name).title}: {measured[name]:.4f} {metrics.get(name).unit}" for name in losses),
@@ -61,7 +64,7 @@ def text(run: Path, licence: str) -> str:
     ]
     return "\n".join(
         [
-            f"---\n{yaml.safe_dump(head, sort_keys=False)}---\n\n# {tags['arm']}, {data}\n",
+            f"---\n{yaml.safe_dump(head, sort_keys=False)}---\n\n# {arm}, {data}\n",
             "## Scores\n\nOne run, on validation data; intervals of 95 % are over its items, not over seeds.\n",
             *lines,
             f"\n## Data\n\n{data}, version {task['version'] if is_finetuned else config['corpus'].get('version', '-')}",

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from harness import paths
 from harness.checkpoints import finetuned, native
-from harness.data.tokenizer import special_ids
+from harness.data.tokenizer import LARGEST_BYTES, special_ids
 from harness.errors import InputError
 from models.batch import Batch
 from models.config import EncoderConfig
@@ -115,7 +115,7 @@ class TokenizerFiles:
 
 def _tokenizer(path: Path, shape: EncoderConfig, longest: int) -> TokenizerFiles:
     try:
-        text = path.read_text()
+        text = paths.read(path, LARGEST_BYTES).decode()
         tokenizer = Tokenizer.from_str(text)
     except OSError as error:
         raise InputError(f"{path} cannot be read ({error.strerror}): expected the tokenizer of the run") from error

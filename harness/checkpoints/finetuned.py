@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from harness import checksums
 from harness.checkpoints import native
 from harness.config.choices import TaskKind
-from harness.config.schema import TaskConfig
+from harness.config.schema import TaskConfig, TokenizerConfig
+from harness.data.tokenizer import build
 from harness.errors import InputError, unknown
 from harness.paths import whole
 from harness.tracking.run_log import write_json
@@ -16,9 +17,13 @@ from harness.tracking.run_log import write_json
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
+    from models.config import EncoderConfig
     from models.heads import Classifier
 
 TASK = "task.json"
+
+LABELLED = (TaskKind.classification.name, TaskKind.multilabel.name, TaskKind.tokens.name)
+"""Kinds of which each output is a label."""
 
 
 @dataclass(frozen=True)
@@ -78,7 +83,19 @@ def read_task(folder: Path) -> TaskFacts:
     facts = native.typed(folder / TASK, TaskFacts)
     if facts.kind not in TaskKind.__members__:
         raise unknown("kind", facts.kind, TaskKind.__members__, str(folder / TASK))
+    if facts.kind in LABELLED and len(facts.labels) != facts.num_outputs:
+        raise InputError(
+            f"{folder / TASK} has {len(facts.labels):,} labels, and num_outputs={facts.num_outputs}: expected one each"
+        )
     return facts
+
+
+def tokenizer_of(path: Path, shape: "EncoderConfig") -> "Tokenizer":
+    """The tokenizer in this file of a checkpoint; InputError for another content, and for more pieces than the model has."""
+    tokenizer = build(TokenizerConfig(file=str(path)), ())
+    if (size := tokenizer.get_vocab_size()) > shape.vocab_size:
+        raise InputError(f"{path} has {size:,} pieces, the model {shape.vocab_size:,} token embeddings")
+    return tokenizer
 
 
 def cut(tokenizer: "Tokenizer", facts: TaskFacts) -> "Tokenizer":
@@ -93,10 +110,14 @@ def load_finetuned(folder: Path) -> "tuple[Classifier, TaskFacts, Path]":
 
     InputError naming the file that is missing, torn, or does not fit the others.
     """
+    from torch import Tensor
+
     from models.heads import SequenceClassifier, TextVectors, TokenClassifier  # here: torch takes a second to import
 
     facts = read_task(folder)
     state, shape = native.read(folder)
+    if facts.num_outputs * shape.hidden_size > native.MOST_MORE * sum(map(Tensor.numel, state.values())) + native.FEWEST:
+        raise InputError(f"{folder / TASK}: num_outputs={facts.num_outputs:,} does not fit {native.WEIGHTS}")
     heads = {head.__name__: head for head in (SequenceClassifier, TokenClassifier, TextVectors)}
     if facts.head not in heads:
         raise InputError(f"{folder / TASK}: head={facts.head!r} is none of {', '.join(heads)}")

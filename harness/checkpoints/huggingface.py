@@ -4,7 +4,6 @@ Only safetensors are read: a pickle could run anything.
 """
 
 import hashlib
-import json
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -12,17 +11,16 @@ from typing import Any
 
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
-from safetensors import SafetensorError
-from safetensors.torch import load_file
 from torch import Tensor
 
 from harness.checkpoints import native
 from harness.config.adopted import Checkpoint
+from harness.config.own_files import as_text
 from harness.config.schema import RunConfig, TokenizerConfig
 from harness.data import tokenizer as tokenizers
 from harness.data.tokenizer import pad_token_id
 from harness.errors import InputError
-from harness.paths import conf_directory
+from harness.paths import conf_directory, read_object
 from harness.tasks import kind_of
 from models.changes import OF_HEAD
 from models.config import Body, EncoderConfig
@@ -50,7 +48,7 @@ def folder_of(init_from: str, key: str = "model.init_from") -> Path:
         here = PUBLISHED / init_from
         folder = here if NAME.fullmatch(init_from) and here.is_dir() else _downloaded(init_from, key)
     for name in ("config.json", WEIGHTS):
-        if not (folder / name).exists():
+        if not (folder / name).is_file():
             raise InputError(f"{key}={init_from!r} lacks {name}; only config.json with {WEIGHTS} can be read")
     return folder
 
@@ -82,26 +80,23 @@ def shape_of(path: Path, key: str) -> EncoderConfig:
 def _object(path: Path, key: str) -> dict[str, Any]:
     """The JSON object in this file; InputError for any other content."""
     try:
-        values = json.loads(path.read_bytes())
-    except (ValueError, RecursionError) as error:  # not UTF-8, not JSON, numbers of thousands of digits; nested too deep
-        raise InputError(f"{key}: {path} is not JSON: {error}") from error
-    if not isinstance(values, dict):
-        raise InputError(f"{key}: {path} must hold an object")
-    return values
+        return read_object(path)
+    except InputError as error:
+        raise InputError(f"{key}: {error}") from error
 
 
 def _shape(published: dict[str, Any], key: str, name: str) -> EncoderConfig:
     """The shape that a config.json states; InputError for an unknown family, and for values that no model has."""
     try:
         shape = config_of(published)
-        typed = OmegaConf.to_object(OmegaConf.merge(OmegaConf.structured(EncoderConfig), vars(shape)))
+        typed = OmegaConf.to_object(OmegaConf.merge(OmegaConf.structured(EncoderConfig), as_text(vars(shape))))
         refuse_out_of_range(typed)
     except KeyError as error:
         raise InputError(f"{key}={name!r}: config.json lacks {error}") from error
     except OmegaConfBaseException as error:
         reason = str(error).partition("full_key")[0]
         raise InputError(f"{key}={name!r}: config.json, {error.full_key}: {' '.join(reason.split())}") from error
-    except (ValueError, TypeError, AttributeError, ArithmeticError) as error:
+    except (ValueError, TypeError, AttributeError, ArithmeticError, IndexError, RecursionError) as error:
         raise InputError(f"{key}={name!r}: config.json: {' '.join(str(error).split())}") from error
     return shape
 
@@ -113,6 +108,7 @@ def checkpoint_of(config: RunConfig) -> Checkpoint:
     """
     folder = folder_of(config.model.init_from)
     shape = _shape(_read_for(config, folder), "model.init_from", config.model.init_from)
+    native.refuse_larger(shape, folder / WEIGHTS)
     name, tokenizer = Path(config.model.init_from).name, tokenizer_of(config, folder)
     rows = rows_of(tokenizer, folder)
     part = {} if rows is None else {"vocab_size": len(rows), "pad_token_id": pad_token_id(tokenizers.build(tokenizer, ())) or 0}
@@ -223,8 +219,10 @@ def _as_published(config: RunConfig, folder: Path, model: Classifier) -> tuple[d
 
 def masked_lm(folder: Path, key: str) -> tuple[dict[str, Any], EncoderConfig]:
     """Encoder and masked-LM head of a published model under our names, and their shape; InputError without a head."""
-    state, published = _weights(folder), _object(folder / "config.json", key)
+    published = _object(folder / "config.json", key)
     shape = _shape(published, key, str(folder))
+    native.refuse_larger(shape, folder / WEIGHTS)
+    state = _weights(folder)
     try:
         encoder, _ = translated(on_meta(shape, 1), state, published)
         return encoder | masked_head_of(state, published, shape), shape
@@ -239,6 +237,7 @@ def encoder_of(folder: Path, key: str, published: dict[str, Any] | None = None) 
     """
     published = published or _object(folder / "config.json", key)
     shape = _shape(published, key, str(folder))
+    native.refuse_larger(shape, folder / WEIGHTS)
     try:
         return module_of(published).tensors(_weights(folder), shape), shape
     except (ValueError, KeyError) as error:
@@ -247,9 +246,9 @@ def encoder_of(folder: Path, key: str, published: dict[str, Any] | None = None) 
 
 def _weights(folder: Path) -> dict[str, Any]:
     try:
-        return load_file(folder / WEIGHTS)
-    except SafetensorError as error:
-        raise InputError(f"model.init_from: {folder / WEIGHTS} cannot be read: {error}") from error
+        return native.tensors(folder / WEIGHTS)[0]
+    except InputError as error:
+        raise InputError(f"model.init_from: {error}") from error
 
 
 def content_hash(init_from: str | None) -> str | None:

@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import math
 from collections.abc import Iterator
 from dataclasses import fields
 from enum import Enum
@@ -15,12 +16,23 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from harness import checksums, paths
+from harness.config.own_files import as_text
 from harness.errors import InputError, writing
 from harness.tracking.run_log import write_json
 from models.config import EncoderConfig
-from models.encoder import Encoder
+from models.encoder import Encoder, without_values
+from models.ranges import refuse_out_of_range
 
 Kind = TypeVar("Kind")
+
+LARGEST_BYTES = 1 << 37
+"""Bytes of the largest weights: more than a hundred gigabytes."""
+
+MOST_LAYERS = 1000
+"""Layers that may have their tensors from fewer."""
+
+MOST_MORE, FEWEST = 4, 1_000_000
+"""A model has at most so many times the numbers of its weights, and so many more: of parts that are shared or begin anew."""
 
 WEIGHTS, SHAPE, TOKENIZER = "model.safetensors", paths.SHAPE, "tokenizer.json"
 
@@ -44,15 +56,57 @@ def read(folder: Path) -> tuple[dict[str, Tensor], EncoderConfig]:
             raise InputError(f"{folder} lacks {name}: expected the weights of a run, {SHAPE} with {WEIGHTS}")
     checksums.refuse_broken_seal(folder)
     shape = typed(folder / SHAPE, EncoderConfig)
+    refuse_larger(shape, folder / WEIGHTS)
+    state, metadata = tensors(folder / WEIGHTS)
     try:
-        with safe_open(folder / WEIGHTS, framework="pt") as file:
-            stored_shape = (file.metadata() or {}).get("shape")
-            state = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a mapping
-    except (SafetensorError, OSError) as error:
-        raise InputError(f"{folder / WEIGHTS} cannot be read, it may be torn: {error}") from error
-    if stored_shape is None or json.loads(stored_shape) != plain(shape):
+        stored_shape = json.loads(metadata.get("shape", "null"))
+    except (ValueError, RecursionError):
+        stored_shape = None
+    if stored_shape != plain(shape):
         raise InputError(f"{folder / WEIGHTS} belongs to another model than {SHAPE} in the same folder: write both again")
     return state, shape
+
+
+def tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
+    """The tensors of a safetensors file by name, on the CPU, and its metadata; InputError for any other file."""
+    with _opened(path) as file:
+        return {name: file.get_tensor(name) for name in file.keys()}, file.metadata() or {}  # noqa: SIM118 - not a mapping
+
+
+@contextlib.contextmanager
+def _opened(path: Path) -> Iterator[Any]:
+    """The safetensors file; InputError for a file that has no end, or another content, before its list of tensors is read."""
+    try:
+        with paths.opened(path, LARGEST_BYTES) as file:
+            header = int.from_bytes(file.read(8), "little")
+        if header > paths.LARGEST_HEADER:
+            most = f"expected at most {paths.LARGEST_HEADER:,}"
+            raise InputError(f"{path} cannot be read: it states {header:,} bytes for the list of its tensors; {most}")
+        with safe_open(path, framework="pt") as file:
+            yield file
+    except (SafetensorError, OSError, RuntimeError, ValueError) as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError(f"{path} cannot be read, it may be torn: {' '.join(str(error).split())}") from error
+
+
+def refuse_larger(shape: EncoderConfig, path: Path) -> None:
+    """InputError for a shape with many more numbers than the weights have; no number of either is read or allocated."""
+    try:
+        refuse_out_of_range(shape)
+        with _opened(path) as file:
+            sizes = [math.prod(file.get_slice(name).get_shape()) for name in file.keys()]  # noqa: SIM118 - not a mapping
+        stored = sum(sizes)
+        if shape.num_hidden_layers > max(MOST_LAYERS, len(sizes)):  # to build them takes time also without values
+            raise InputError(f"{path} has {len(sizes):,} tensors, and the config beside it {shape.num_hidden_layers:,} layers")
+        with without_values():
+            needed = sum(tensor.numel() for tensor in Encoder(shape).state_dict().values())
+    except InputError:
+        raise
+    except (ValueError, RuntimeError, OverflowError) as error:
+        raise InputError(f"the model of {path} cannot be built: {' '.join(str(error).split())}") from error
+    if needed > MOST_MORE * stored + FEWEST:
+        raise InputError(f"{path} has {stored:,} numbers, and the config beside it states an encoder of {needed:,}")
 
 
 def part(state: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
@@ -61,9 +115,12 @@ def part(state: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
 
 
 def encoder_of(state: dict[str, Tensor], shape: EncoderConfig) -> Encoder:
-    """The encoder of a checkpoint with any head."""
+    """The encoder of a checkpoint with any head; InputError for tensors of another one."""
     encoder = Encoder(shape)
-    encoder.load_state_dict(part(state, "encoder."))
+    try:
+        encoder.load_state_dict(part(state, "encoder."))
+    except RuntimeError as error:
+        raise InputError(f"weights do not fit {SHAPE}: {' '.join(str(error).split())}") from error
     return encoder
 
 
@@ -92,18 +149,18 @@ def typed(path: Path, kind: type[Kind]) -> Kind:
     InputError, naming the file, for other keys, and for a value of another type.
     """
     try:
-        values = json.loads(path.read_text())
-    except (OSError, ValueError) as error:
-        raise InputError(f"{path} is not JSON, it may be torn: {error}") from error
+        values = paths.read_object(path)
+    except (InputError, OSError) as error:
+        raise InputError(f"{error}: it may be torn") from error
     names = {field.name for field in fields(kind)}
-    if not isinstance(values, dict) or values.keys() != names:
-        mismatched = ", ".join(sorted(values.keys() ^ names)) if isinstance(values, dict) else "all"
+    if values.keys() != names:
+        mismatched = ", ".join(sorted(values.keys() ^ names))
         raise InputError(f"{path} must have the keys {', '.join(sorted(names))}; missing or unknown: {mismatched}")
     schema = OmegaConf.structured(kind)
     OmegaConf.set_readonly(schema, False)  # that of a frozen dataclass
     try:
-        return OmegaConf.to_object(OmegaConf.merge(schema, values))
-    except (OmegaConfBaseException, ValueError, TypeError) as error:
+        return OmegaConf.to_object(OmegaConf.merge(schema, as_text(values)))
+    except (OmegaConfBaseException, ValueError, TypeError, RecursionError) as error:
         key = getattr(error, "full_key", None)
         reason = " ".join(str(error).split("full_key")[0].split())
         raise InputError(f"{path}: {f'{key}: ' if key else ''}{reason}") from error

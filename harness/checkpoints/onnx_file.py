@@ -12,7 +12,6 @@ from types import ModuleType
 from typing import Any
 
 import torch
-from tokenizers import Tokenizer
 from torch import Tensor, nn
 
 from harness.checkpoints import finetuned, native
@@ -156,11 +155,11 @@ def export(checkpoint: Path, out: Path) -> str:
     native.refuse_filled(out)
     if finetuned.is_finetuned(checkpoint):
         model, facts, path = finetuned.load_finetuned(checkpoint)
-        tokenizer = finetuned.cut(Tokenizer.from_file(str(path)), facts)
+        tokenizer = finetuned.cut(finetuned.tokenizer_of(path, model.encoder.config), facts)
         output = "vectors" if model.head is None else "logits"
     else:
         model, output = native.encoder_of(*native.read(checkpoint)).eval(), "hidden states"
-        tokenizer = Tokenizer.from_file(str(checkpoint / native.TOKENIZER))
+        tokenizer = finetuned.tokenizer_of(checkpoint / native.TOKENIZER, model.config)
         tokenizer.enable_truncation(model.config.longest_text)
     with native.exported(out) as building:
         difference = write(model, building / FILE)

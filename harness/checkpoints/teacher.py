@@ -4,9 +4,11 @@ import hashlib
 from dataclasses import replace
 from pathlib import Path
 
+from harness import paths
 from harness.checkpoints import find_run, finetuned, huggingface, native
 from harness.config.choices import DeviceSharding
 from harness.config.schema import RunConfig, TokenizerConfig
+from harness.data.tokenizer import LARGEST_BYTES
 from harness.errors import InputError
 from models.heads import MaskedLMHead
 from models.mask_decoder import make_mask_decoder
@@ -122,7 +124,7 @@ def with_finetuned(config: RunConfig, tokenizer: Path) -> RunConfig:
     facts, (_, shape) = finetuned.read_task(folder), native.read(folder)
     if (facts.kind, facts.labels, facts.fields) != (task.kind.name, list(task.labels), list(task.fields)):
         raise InputError(f"{said} was fine-tuned on {facts.name}: expected a fine-tuning on {task.name}")
-    if (folder / native.TOKENIZER).read_bytes() != tokenizer.read_bytes():
+    if paths.read(folder / native.TOKENIZER, LARGEST_BYTES) != tokenizer.read_bytes():
         raise InputError(f"{said} has another tokenizer than the student: set tokenizer.file to {folder / native.TOKENIZER}")
     if shape.longest_text < task.max_length:
         raise InputError(f"{said} reads {shape.longest_text} tokens at most, task.max_length={task.max_length} is more")

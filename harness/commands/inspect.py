@@ -32,7 +32,7 @@ from harness.config.resolve import MEASURED_LENGTH, has_task, resolve
 from harness.config.schema import HardwareConfig, RunConfig, TaskConfig
 from harness.corpus.prepare import Lines
 from harness.data.tokenizer import build, pad_token_id, special_ids
-from harness.errors import InputError
+from harness.errors import InputError, on_one_line
 from harness.hardware.device import Machine
 from harness.measure import subject
 from harness.paths import file_name
@@ -218,7 +218,7 @@ def predictions(
 ) -> list[str]:
     """What a fine-tuned run predicts, or the pieces of a masked-LM head in the place of masked ones; a line each."""
     if weights.task is not None:
-        return [f"prediction: {_of_task(options, weights, config.hardware)}"]
+        return [f"prediction: {on_one_line(_of_task(options, weights, config.hardware))}"]
     mask = special_ids(source.tokenizer)["mask"]
     places = [place for place, number in enumerate(sequences[0].batch.input_ids[0].tolist()) if number == mask]
     if not places or weights.folder is None:
@@ -226,13 +226,13 @@ def predictions(
     head = masked_head(weights.folder, source.encoder)
     if head is None:
         return ["prediction: none, these weights have no masked-LM head"]
-    return [f"prediction at {place}: {text}" for place, text in _masked(source, head, sequences[0].batch, places)]
+    return [f"prediction at {place}: {on_one_line(text)}" for place, text in _masked(source, head, sequences[0].batch, places)]
 
 
 def _of_task(options: Inspect, weights: Named, hardware: HardwareConfig) -> str:
     """What the fine-tuned model predicts of the text."""
     model, _, file = finetuned.load_finetuned(weights.folder)
-    task, tokenizer = weights.task, Tokenizer.from_file(str(file))
+    task, tokenizer = weights.task, finetuned.tokenizer_of(file, model.encoder.config)
     example, kind, machine = _example(task, options.text.split(SEPARATOR)), tasks.kind_of(task), Machine(hardware)
     split = kind.encode(task, tokenizer, example)
     sides = [split] if split.second is None else [split, split.second]

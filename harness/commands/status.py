@@ -5,7 +5,9 @@ python -m harness status [STUDY] [output=multirun]
 
 import os
 import shlex
+from pathlib import Path
 
+from harness import paths
 from harness.commands.options import Status
 from harness.errors import InputError, unknown
 from harness.redact import HIDDEN
@@ -49,8 +51,10 @@ def _details(study: str, command: CommandStatus) -> str:
     lines += ["", *(_line(run, width) for run in command.missing), *([""] if command.missing else [])]
     diverged = [run for run in command.missing if run.state == "diverged"]
     if command.is_searching or len(diverged) < len(command.missing):
-        place = "" if command.folder == os.getcwd() else f"cd {shlex.quote(command.folder)} && "
+        place = _place(Path(command.folder))
         lines += ["To complete it:", f"  {place}{command.command}"]
+    if command.left_out:
+        lines.append(f"Left out, as it may name code or files: {', '.join(command.left_out)}. Add it if it is yours.")
     if HIDDEN in command.command:
         lines.append(f"{HIDDEN} stands for what was not kept, because it is secret: put it in its place.")
     if "sweep.budget_minutes=" in command.command:
@@ -58,6 +62,18 @@ def _details(study: str, command: CommandStatus) -> str:
     if diverged:
         lines.append("A diverged run has its result, and is not run again: change its settings, or add rerun=true.")
     return "\n".join(lines)
+
+
+def _place(folder: Path) -> str:
+    """`cd FOLDER && ` where the command was called elsewhere; InputError for a folder that is none of a command."""
+    if not folder.is_absolute() or not str(folder).isprintable():
+        raise InputError(f"{str(folder)!r}, in a plan, is no folder of a command: expected its whole path")
+    others = [folder / name for name in ("harness", "harness.py") if (folder / name).exists()]
+    if others and others[0].resolve() != Path(paths.__file__).resolve().parent:  # `python -m harness` would run it there
+        raise InputError(f"{folder}, where a command of the plan was called, has code of its own named harness")
+    if folder == Path.cwd():
+        return ""
+    return f"cd {shlex.quote(str(folder))} && "
 
 
 def _line(run: RunStatus, width: int) -> str:

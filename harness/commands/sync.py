@@ -11,7 +11,7 @@ from typing import Any
 from harness import paths, tags
 from harness.checksums import TornError
 from harness.commands.options import Sync
-from harness.errors import InputError
+from harness.errors import InputError, on_one_line
 from harness.study import status
 from harness.terminal import counted
 from harness.tracking import database, run_log
@@ -68,8 +68,12 @@ def _is_whole(folder: Path, record: dict[str, Any]) -> bool:
     """Whether the run has a result, a record with all that is sent, and files as it wrote them; what is torn is printed."""
     lacks = [*(key for key in SENT if key not in record), *({tags.STUDY} - record.get("tags", {}).keys())]
     torn = run_log.torn(folder) | ({run_log.RECORD: f"has no {lacks[0]}"} if lacks else {})
+    if not torn and "time" not in (run_log.result(folder) or {"time": 0}):
+        torn = {run_log.RESULT: "has no time"}
     for name, why in torn.items():
-        print(f"{folder / name} {why}: this run is left out, the command that ran it makes it again", flush=True)
+        print(
+            f"{on_one_line(str(folder / name))} {why}: this run is left out, the command that ran it makes it again", flush=True
+        )
     return not torn and (folder / run_log.RESULT).exists()
 
 

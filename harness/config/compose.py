@@ -9,6 +9,7 @@ import functools
 import io
 import itertools
 import logging
+import os
 import pickle
 import re
 import sys
@@ -45,6 +46,7 @@ from harness.config.sweep import Replicate, controls, jobs
 from harness.config.unread import refuse_unread_parts
 from harness.errors import InputError
 from harness.paths import conf_directory, in_use
+from harness.redact import hidden
 from harness.terminal import live_line
 from models.config import EncoderConfig
 from models.keys import refuse_unread
@@ -58,6 +60,9 @@ KEYS_IN_ARM_NAME = (
     *arms.SEEDS,
 )
 """Keys and groups that are in the name of an arm already, and the seeds, which are replicates."""
+
+CREDENTIALS = ("MLFLOW_TRACKING_USERNAME", "MLFLOW_TRACKING_PASSWORD", "MLFLOW_TRACKING_TOKEN")
+"""Variables that MLflow sends to whatever server is named."""
 
 SHOWN_BY_HYDRA = {"--cfg", "--resolve", "--info", "--hydra-help", "--shell-completion"}
 """Options with which Hydra prints something and nothing runs."""
@@ -180,6 +185,11 @@ class Source:
         """Whether the primary config is none of the user's."""
         return (self.folder, self.name) == (Source.folder, Source.name)
 
+    @property
+    def is_searched_alone(self) -> bool:
+        """Whether no folder of the user is searched."""
+        return self.is_shipped and self.own_folder is None and "hydra.searchpath" not in map(key_of, self.settings)
+
     @contextlib.contextmanager
     def opened(self) -> Iterator[None]:
         """Makes Hydra ready to compose from here."""
@@ -195,13 +205,20 @@ class Source:
 
     def compose(self, overrides: Iterable[str]) -> tuple[DictConfig, DictConfig]:
         """The composed config, and beside it that of Hydra; InputError for one that names code or a folder."""
-        node = hydra.compose(self.name, self.words(overrides), return_hydra_config=True)
-        own_files.refuse_foreign_code(node)
+        node = self.checked(overrides)
         HydraConfig.instance().set_config(node)  # for `${hydra:...}`
         of_hydra = node.hydra
         with open_dict(node):
             del node["hydra"]
         return node, of_hydra
+
+    def checked(self, overrides: Iterable[str]) -> DictConfig:
+        """The composed config with that of Hydra; InputError as of `compose`."""
+        words = self.words(overrides)
+        node, of_runs = hydra.compose(self.name, words, return_hydra_config=True), words[len(self.settings) :]
+        shipped = shipped_settings() | {"overrides.hydra": [*self.settings], "overrides.task": of_runs}
+        own_files.refuse_foreign_code(node, shipped, defaults_of_plugins(), [key_of(one) for one in self.settings])
+        return node
 
     def words(self, overrides: Iterable[str]) -> list[str]:
         """The overrides as Hydra takes them, after the settings of Hydra itself."""
@@ -215,6 +232,32 @@ class Source:
     def names(self, group: str) -> list[str]:
         """The choices of a group, for `glob(...)`."""
         return GlobalHydra.instance().config_loader().get_group_options(group, overrides=list(self.settings))
+
+
+@functools.cache
+def shipped_settings() -> dict[str, Any]:
+    """Settings of Hydra as they are shipped: key -> value; no folder of a user is searched for them."""
+    file, loader = OmegaConf.load(conf_directory() / "config.yaml"), GlobalHydra.instance().config_loader()
+    search_path = copy.deepcopy(loader.get_search_path())
+    search_path.get_path()[:] = [one for one in search_path.get_path() if one.provider in ("hydra", "schema")]
+    entries = [pair for entry in file.defaults if OmegaConf.is_dict(entry) for pair in entry.items()]
+    logs = [f"{key.removeprefix('override ')}={name}" for key, name in entries if key.startswith("override hydra/")]
+    node = type(loader)(search_path).load_configuration(None, logs, RunMode.RUN)
+    return flatten(OmegaConf.to_container(OmegaConf.merge(node.hydra, file.hydra), resolve=False))
+
+
+@functools.cache
+def defaults_of_plugins() -> frozenset[tuple[str, str]]:
+    """Keys of the installed launchers and sweepers, each with a default."""
+    stored, defaults = [ConfigStore.instance().repo["hydra"][plugin] for plugin in ("launcher", "sweeper")], set()
+    while stored:
+        for entry in stored.pop().values():
+            if isinstance(entry, dict):
+                stored.append(entry)
+            else:
+                values = flatten(OmegaConf.to_container(entry.node, resolve=False))
+                defaults |= {(key.rpartition(".")[2], str(value)) for key, value in values.items()}
+    return frozenset(defaults)
 
 
 def _phases(override: str) -> list[str]:
@@ -231,13 +274,22 @@ def _own_files_checked() -> Iterator[None]:
 
     def load_config(source: ConfigSource, config_path: str) -> ConfigResult:
         path = Path(source.path, config_path if config_path.endswith((".yaml", ".yml")) else f"{config_path}.yaml")
-        if path.is_file() and not path.resolve().is_relative_to(conf_directory().resolve()):
+        is_shipped = not path.exists() or path.resolve().is_relative_to(conf_directory().resolve())
+        if not is_shipped:
+            if ".." in Path(config_path).parts:
+                raise InputError(f"{config_path!r} is no name of a choice: expected one below {source.path}")
             own_files.refuse_unsound(path)
             mistakes.refuse_misfits(path, config_path.partition("/")[0])
         try:
-            return load(source, config_path)
+            result = load(source, config_path)
         except ValueError as error:  # such as a number of 5,000 digits
             raise InputError(f"{path} cannot be read: {' '.join(str(error).split())}") from error
+        if not is_shipped:
+            for key, value in flatten(OmegaConf.to_container(result.config, resolve=False)).items():
+                own_files.refuse_resolvers(str(value), f"{path}, {key}")
+                if key.startswith("hydra.searchpath"):  # before what it names is searched, or imported
+                    raise InputError(f"{path}: hydra.searchpath cannot be set by a file: type it, or --config-dir=FOLDER")
+        return result
 
     files.load_config = load_config
     try:
@@ -297,12 +349,10 @@ class Sweep:
             settings = source.compose(jobs([one for one in typed if "." not in one.key_or_group], source.names)[0])[1]
             configure_log(settings.job_logging, settings.verbose)
             LOG.debug("configuration is read from %s", ", ".join(one.path for one in settings.runtime.config_sources))
-            if OmegaConf.select(settings, "launcher._target_") is None:
-                raise InputError("hydra.launcher has no _target_: expected hydra/launcher=NAME")
         if "--multirun" not in options and (settings is None or settings.mode != RunMode.MULTIRUN):
             return cls(source, [plain], [], plain)
         params = (settings and settings.sweeper.get("params")) or {}
-        several = [*OverridesParser.create().parse_overrides([f"{key}={value}" for key, value in params.items()]), *typed]
+        several = [*of_file([f"{key}={value}" for key, value in params.items()], "hydra.sweeper.params"), *typed]
         swept = sorted({override.key_or_group for override in several if override.is_sweep_override()})
         is_basic = settings is None or (
             settings.launcher._target_.endswith(".BasicLauncher") and settings.sweeper._target_.endswith(".BasicSweeper")
@@ -361,13 +411,13 @@ class Sweep:
                 return command_line.Ended(composed, run(composed))
 
         context = HydraContext(config_loader=GlobalHydra.instance().config_loader(), callbacks=NoCallbacks())
-        first = hydra.compose(self.source.name, [*self.source.settings, *self.jobs[0]], return_hydra_config=True)
+        first = self.source.checked(self.jobs[0])
         if self.plugin.sweeper._target_.endswith(".BasicSweeper"):
             launcher = Plugins.instance().instantiate_launcher(context, job, first)
-            _Noting(launcher, count).launch([*self.jobs, *self.controls(first)], 0)
+            _Noting(launcher, count, self.source).launch([*self.jobs, *self.controls(first)], 0)
         else:
             sweeper = Plugins.instance().instantiate_sweeper(hydra_context=context, task_function=job, config=first)
-            sweeper.launcher = _Noting(sweeper.launcher, count)
+            sweeper.launcher = _Noting(sweeper.launcher, count, self.source)
             sweeper.sweep(list(self.typed))
         if conclude is not None and (ran := [config for ended in count.ended for config in ended.runs]):
             conclude(ran)
@@ -375,6 +425,16 @@ class Sweep:
             if ended.error is not None:
                 raise ended.error
         return max((ended.code for ended in count.ended), default=0)
+
+
+def of_file(words: list[str], place: str) -> list[Override]:
+    """Overrides that a file has; InputError for settings of Hydra, and for functions in `${NAME:...}`."""
+    overrides = OverridesParser.create().parse_overrides(words)
+    for one in overrides:
+        own_files.refuse_resolvers(one.input_line, place)
+        if one.is_hydra_override():
+            raise InputError(f"{place}: {one.input_line!r} is a setting of Hydra: expected keys of runs")
+    return overrides
 
 
 class NoCallbacks:
@@ -388,16 +448,19 @@ class NoCallbacks:
 
 
 class _Noting:
-    """A launcher that says how many jobs there are, and keeps what they give back."""
+    """A launcher that checks the settings of all jobs before one starts, says how many there are, and keeps their results."""
 
-    def __init__(self, launcher: Any, jobs: command_line.Jobs) -> None:
-        self._launcher, self._jobs = launcher, jobs
+    def __init__(self, launcher: Any, jobs: command_line.Jobs, source: Source) -> None:
+        self._launcher, self._jobs, self._source = launcher, jobs, source
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._launcher, name)
 
     def launch(self, job_overrides: Sequence[Sequence[str]], initial_job_idx: int) -> Sequence[JobReturn]:
-        """Runs a batch of jobs."""
+        """Runs a batch of jobs; InputError as of `Source.compose`, before a launcher has configured logging by a file."""
+        if not self._source.is_searched_alone:
+            for overrides in job_overrides:
+                self._source.checked(overrides)
         self._jobs.count += len(job_overrides)
         done = self._launcher.launch(job_overrides, initial_job_idx=initial_job_idx)
         self._jobs.ended += [one.return_value for one in done if one.status == JobStatus.COMPLETED]
@@ -436,6 +499,12 @@ def runs_of(source: Source, overrides: tuple[str, ...], swept: list[str]) -> tup
         follows = OmegaConf.select(node, "pretrain.seed") is None
         said = keys_of_files(source, of_hydra, own)
         run = named(from_node(_beside_weights(node, overrides, said)), source, of_hydra, overrides, swept, said)
+        is_of_file = run.tracking.uri is not None and "tracking.uri" not in map(key_of, overrides)
+        if is_of_file and (variable := next((name for name in CREDENTIALS if os.environ.get(name)), None)):
+            raise InputError(
+                f"tracking.uri={hidden(run.tracking.uri)} is set by a file, and {variable} would be sent there: "
+                "type tracking.uri=... if it is yours, or unset the variable"
+            )
         runs.append(replace(run, overrides=overrides_to_reproduce(own)))
     return runs, follows
 

@@ -12,7 +12,7 @@ from omegaconf.errors import OmegaConfBaseException
 from yaml import YAMLError
 
 from harness import metrics
-from harness.config import command_line
+from harness.config import command_line, own_files
 from harness.config.adopted import MEASURED_LENGTH, Checkpoint, started_from
 from harness.config.choices import (
     UNTRAINED,
@@ -31,6 +31,7 @@ from harness.config.choices import (
     TrainedOn,
     Until,
 )
+from harness.config.own_files import as_text
 from harness.config.schema import (
     ON_FAILURE,
     REMOVED,
@@ -238,14 +239,14 @@ def save(config: RunConfig, path: Path) -> None:
 
 
 def load(path: Path) -> RunConfig:
-    """The resolved config that `save` wrote; InputError for any other file."""
+    """The resolved config that `save` wrote; InputError for any other file. What looks like `${...}` is text there."""
     try:
-        node = OmegaConf.load(path)
+        node = own_files.load(path)
         for key in REMOVED:  # an earlier version has written them
             section, _, name = key.rpartition(".")
             if isinstance(values := OmegaConf.select(node, section), DictConfig):
                 values.pop(name, None)
-        return from_node(node)
+        return from_node(OmegaConf.merge(_schema(), node))
     except InputError as error:
         raise InputError(f"{path}: {error}") from error
     except (OmegaConfBaseException, YAMLError, TypeError, ValueError) as error:
@@ -266,7 +267,7 @@ def unchecked(node: Any) -> RunConfig:
     as does `${...}` in place of a list or a section.
     """
     if OmegaConf.get_type(node) is not RunConfig or not _is_of_the_schema(node):
-        node = OmegaConf.merge(_schema(), OmegaConf.to_container(node, resolve=True, enum_to_str=True))
+        node = OmegaConf.merge(_schema(), as_text(OmegaConf.to_container(node, resolve=True, enum_to_str=True)))
     config = OmegaConf.to_object(node)
     if not isinstance(config, RunConfig):
         raise TypeError(f"expected a RunConfig, got {type(config).__name__}")

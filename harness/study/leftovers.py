@@ -99,7 +99,7 @@ def _sessions(root: Path) -> list[Path]:
 def _cache(root: Path) -> Iterator[tuple[Path, str]]:
     """Prepared data and text that no config or record of a run names."""
     configs = (path for name in (run_log.RECORD, "config.yaml") for path in root.glob(f"*/*/{name}"))
-    used = "\n".join(path.read_text(errors="replace") for path in configs if path.is_file())
+    used = "\n".join(paths.read(path, paths.LARGEST_RECORD).decode(errors="replace") for path in configs if path.is_file())
     for path in sorted((root / "cache").glob("*")):
         key = CACHED.match(path.name)
         if not key or not path.is_dir() or path.is_symlink() or not ((path / paths.MARK).is_file() or _is_sealed(path)):

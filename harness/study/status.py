@@ -2,6 +2,7 @@
 
 import fcntl
 import os
+import re
 import shlex
 import sys
 from collections import Counter
@@ -16,7 +17,7 @@ from harness import paths, tags
 from harness.checksums import TornError
 from harness.config import command_line
 from harness.config.command_line import QUIET_KEY
-from harness.errors import InputError
+from harness.errors import LONGEST, InputError, on_one_line
 from harness.redact import words
 from harness.terminal import counted
 from harness.tracking import run_log
@@ -27,6 +28,9 @@ if TYPE_CHECKING:  # whoever reads the state of a study imports no torch
 
 PLAN_LOCK = ".plan.lock"
 """In the folder of a study: held while its plan is written."""
+
+MOST_OF_REASON = 1000
+"""Characters of the reason why a run has not finished."""
 
 AGAIN = ("rerun=true", "sweep.retime=true")
 """Words of a command that repeat finished work."""
@@ -67,6 +71,41 @@ def command() -> str:
     return shlex.join(["python", "-m", "harness", *words(repeated)])
 
 
+OF_HYDRA = re.compile(
+    r"hydra[./](mode|verbose|launcher|sweeper)(\.\w+)*=[\w:,+-]*|hydra\.sweeper\.params\..*|"
+    r"hydra\.searchpath=\[?['\"]?file://[^,]*",
+    re.DOTALL,
+)
+"""Settings of Hydra that are printed in a command; others may name a command or a file of whoever made the plan."""
+
+
+def rebuilt(command: str) -> tuple[str, list[str]]:
+    """The command of a plan, quoted for a shell from its parsed settings, and those that are left out.
+
+    InputError for what is no command of the harness.
+    """
+    try:
+        typed = shlex.split(command)
+        if typed[:3] != ["python", "-m", "harness"]:
+            raise InputError("it does not begin with python -m harness")
+        parsed = command_line.read(typed[3:])
+        if unknown_key := next((one for one in parsed.overrides if not re.match(r"\+{0,2}~?[\w./@:-]+(=|$)", one)), None):
+            raise InputError(f"{unknown_key!r} is no setting")
+    except ValueError as error:  # InputError is one; a quotation mark without a partner
+        raise InputError(f"{on_one_line(command, LONGEST)!r} is no command of the harness: {error}") from error
+    left_out = [one for one in parsed.overrides if re.match(r"\+*~?hydra[./]", one) and not OF_HYDRA.fullmatch(one.lstrip("+"))]
+    shown = ["python", "-m", "harness", *(word for word in parsed.words if word not in left_out)]
+    return " ".join(map(_quoted, shown)), [command_line.key_of(one) for one in left_out]
+
+
+def _quoted(word: str) -> str:
+    """The word for a shell, on one line and without control characters."""
+    if word.isprintable():
+        return shlex.quote(word)
+    escaped = word.replace("\\", "\\\\").replace("'", "\\'")
+    return f"$'{on_one_line(escaped)}'"
+
+
 def called(output: str, study: str) -> str:
     """The command that says what is missing of the study."""
     return shlex.join(["python", "-m", "harness", "status", study, *([] if output == "multirun" else [f"output={output}"])])
@@ -98,6 +137,7 @@ class CommandStatus:
     """What one command planned."""
 
     command: str
+    left_out: list[str]  # its settings that are not printed
     folder: str  # where it was called
     time_ms: int  # when
     runs: list[RunStatus]
@@ -133,7 +173,11 @@ def of_study(output: str, study: str) -> list[CommandStatus]:
     for command, plan in _plans(output, study).items():
         is_searching = "search" in plan and command not in _plans(output, study.removesuffix(paths.OF_TRIALS))
         runs = [_status(output, entry) for entry in plan["runs"]]
-        commands.append(CommandStatus(command, plan["folder"], plan["time"], runs, is_searching))
+        try:
+            shown, left_out = rebuilt(command)
+        except InputError as error:
+            raise InputError(f"{paths.study_folder(output, study) / paths.PLAN}: {error}") from error
+        commands.append(CommandStatus(shown, left_out, plan["folder"], plan["time"], runs, is_searching))
     return sorted(commands, key=lambda command: command.time_ms)
 
 
@@ -154,10 +198,11 @@ def _status(output: str, entry: dict[str, Any]) -> RunStatus:
         if state == NOT_STARTED and needs and run_log.finished(needs) is None:
             reason = f"it needs the pretraining {needs.name}"
     except TornError as error:  # the same command makes the run again
-        return RunStatus(folder, entry["title"], TORN, str(error), is_untimed=False, retries=0)
+        return RunStatus(folder, on_one_line(entry["title"], LONGEST), TORN, str(error), is_untimed=False, retries=0)
     finished = state == State.finished.text
     is_untimed = finished and entry["timed"] and tags.SESSION not in record.get("tags", {})
-    return RunStatus(folder, entry["title"], state, reason, is_untimed, len(record.get(tags.RETRIES, [])))
+    title, retries = on_one_line(entry["title"], LONGEST), len(record.get(tags.RETRIES, []))
+    return RunStatus(folder, title, state, on_one_line(reason, MOST_OF_REASON), is_untimed, retries)
 
 
 def _state(folder: Path, record: Record, result: Result | None) -> tuple[str, str]:
@@ -178,7 +223,7 @@ def _state(folder: Path, record: Record, result: Result | None) -> tuple[str, st
 def is_held(lock: Path) -> bool:
     """Whether a process holds this lock; the file need not be writable."""
     try:
-        with lock.open("rb") as file:
+        with open(lock, "rb", opener=lambda path, flags: os.open(path, flags | os.O_NONBLOCK)) as file:  # it may be a FIFO
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except FileNotFoundError:
         return False

@@ -9,6 +9,7 @@ import textwrap
 import threading
 import time
 from collections.abc import Iterator
+from typing import Any, TextIO
 
 from rich.cells import cell_len, set_cell_size
 
@@ -139,6 +140,25 @@ class LiveLine:
             console.live_line(f"{cut}{time_so_far}")
             self._closed.wait(EVERY_S)
         console.live_line("")
+
+
+OBEYED = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+"""Characters that a terminal obeys, but for line breaks and tabs, and halves of characters, which cannot be written."""
+
+
+class Inert:
+    """A stream that writes characters which a terminal would obey as Python writes them: what is shown may be of a stranger."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+    def write(self, text: str) -> int:
+        """Writes the text; returns its length, as a stream does."""
+        self._stream.write(OBEYED.sub(lambda found: repr(found[0])[1:-1], text))
+        return len(text)
 
 
 @contextlib.contextmanager

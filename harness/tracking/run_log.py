@@ -28,7 +28,7 @@ from typing import Any
 from harness import checksums, metrics, paths, tags
 from harness.checksums import TornError
 from harness.config import command_line
-from harness.errors import InputError
+from harness.errors import InputError, on_one_line
 
 Record = dict[str, Any]
 """Content of `run.json`: tags, parameters and inputs of a run, and how it ended."""
@@ -73,11 +73,15 @@ SHAPES: dict[str, Any] = {
     },
     "result.json": {"status": State, "time?": int, "metrics": {...: float}, "steps?": {...: int}, "files?": SUMS},
     "hypothesis.json": {"text": str, "time": int},
+    "audit.json": {"claims": [{"source": str, "name": str}]},
     paths.PLAN: {
         ...: {"time": int, "folder": str, "runs": [{"folder": str, "title": str, "timed": bool, "needs": str | None}]}
     },
 }
 """Name of a file -> what it holds."""
+
+ENTRY = {"time?": int, "step?": int, "key?": str, "value?": float, "tokens?": int, "stage?": str, "steps?": int, "result?": str}
+"""A line of the log."""
 
 
 def misfit(value: Any, shape: Any, key: str = "") -> str | None:
@@ -241,9 +245,11 @@ def _entries(lines: bytes, path: Path) -> list[Entry]:
     for line in lines.splitlines():
         try:
             entry = json.loads(line)
-            checksum = entry.pop(checksums.KEY, None)
-        except (ValueError, AttributeError, RecursionError) as error:
+            if wrong := misfit(entry, ENTRY):
+                raise TornError(f"{path} is torn: of a line, {wrong}")
+        except (ValueError, RecursionError) as error:
             raise TornError(f"{path} is torn: a line is no entry of a log") from error
+        checksum = entry.pop(checksums.KEY, None)
         if checksum is not None and checksum != zlib.crc32(json.dumps(entry).encode()):
             raise TornError(f"{path} is torn: the checksum of a line does not match")
         entries.append(entry)
@@ -261,9 +267,12 @@ class Reader:
         """Entries that were completed since the last call; TornError for lines that are none."""
         if not self._path.exists():
             return []
-        with self._path.open("rb") as file:
-            file.seek(self.offset)
-            text = file.read()
+        try:
+            with paths.opened(self._path, paths.LARGEST_LOG) as file:
+                file.seek(self.offset)
+                text = file.read()
+        except InputError as error:
+            raise TornError(f"{self._path} is torn: {error}") from error
         whole = text[: text.rfind(b"\n") + 1]
         self.offset += len(whole)
         return _entries(whole, self._path)
@@ -305,13 +314,13 @@ def records(output: str) -> dict[Path, Record]:
     by_folder, root = {}, Path(output).absolute()
     for path in sorted(root.glob(f"*/*/{RECORD}")):
         if paths.is_linked(path, root):
-            print(f"{path} is reached by a link, which is not followed: this run is left out", flush=True)
+            print(f"{on_one_line(str(path))} is reached by a link, which is not followed: this run is left out", flush=True)
             continue
         try:
             by_folder[path.parent] = read(path)
             _refuse_foreign_names(path, by_folder[path.parent])
         except TornError as error:
-            print(f"{error}; this run is left out, the command that ran it makes it again", flush=True)
+            print(f"{on_one_line(str(error))}; this run is left out, the command that ran it makes it again", flush=True)
     return by_folder
 
 
@@ -372,10 +381,18 @@ def torn(folder: Path, weights: bool = False) -> dict[str, str]:
 def is_timing_torn(folder: Path) -> bool:
     """Whether launches that were never added to the result, because the command was killed, cannot be read."""
     try:
-        with gzip.open(folder / TIMING) as file:
-            json.load(file)
+        read_gzip(folder / TIMING)
     except FileNotFoundError:
         return False
-    except (OSError, EOFError, zlib.error, ValueError):
+    except (OSError, EOFError, zlib.error, ValueError, RecursionError):
         return True
     return False
+
+
+def read_gzip(path: Path) -> Any:
+    """The JSON value in a compressed file; InputError for a value of more bytes than a log has."""
+    with paths.opened(path, paths.LARGEST_LOG) as compressed, gzip.open(compressed) as file:
+        content = file.read(paths.LARGEST_LOG + 1)
+    if len(content) > paths.LARGEST_LOG:
+        raise InputError(f"{path} holds over {paths.LARGEST_LOG:,} bytes: expected fewer")
+    return json.loads(content)

@@ -6,9 +6,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from scipy.special import softmax
-from tokenizers import Tokenizer
 
-from harness.checkpoints.finetuned import load_finetuned
+from harness.checkpoints.finetuned import load_finetuned, tokenizer_of
 from harness.config.choices import TaskKind
 from harness.config.schema import HardwareConfig
 from harness.data.tokenizer import pad_token_id
@@ -38,7 +37,7 @@ class Predictor:
         except RuntimeError as error:
             raise InputError(str(error)) from error
         self._model = self._machine.prepare(model.to(self._machine.device))
-        self._tokenizer = Tokenizer.from_file(str(tokenizer))
+        self._tokenizer = tokenizer_of(tokenizer, model.encoder.config)
         self._pad, self._batch_size = pad_token_id(self._tokenizer) or 0, batch_size
 
     @property

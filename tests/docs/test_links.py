@@ -7,7 +7,10 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [
+    *(ROOT / f"{name}.md" for name in ("README", "CONTRIBUTING", "CHANGELOG", "SECURITY")),
+    *sorted((ROOT / "docs").glob("*.md")),
+]
 
 
 def anchors(page: Path) -> set[str]:
@@ -55,6 +58,18 @@ def test_pages_that_code_names_exist():
     }
     assert "docs/recipes.md" in named
     assert {name for name in named if not (ROOT / name).is_file()} == set()
+
+
+def test_every_promise_on_security_names_tests_that_exist():
+    """A file, or a function of the file that is named last."""
+    promised = (ROOT / "docs" / "security.md").read_text().partition("## What is promised")[2].partition("## What is not")[0]
+    rows = [line.split("|")[2] for line in promised.splitlines() if line.startswith("| ") and "`test" in line]
+    assert len(rows) > 8
+    sources = "".join(path.read_text() for path in (ROOT / "tests").rglob("test_*.py"))
+    for name in re.findall(r"`(tests?[\w/.:]+)`", "".join(rows)):
+        file, _, function = name.rpartition("::") if "::" in name else (name, "", "") if "/" in name else ("", "", name)
+        assert not file or (ROOT / file).is_file(), name
+        assert not function or f"def {function}(" in (sources if not file else (ROOT / file).read_text()), name
 
 
 def test_every_page_is_linked_from_the_readme_or_from_a_page_that_it_links():

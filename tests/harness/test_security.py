@@ -12,6 +12,7 @@ from pyarrow import parquet
 from refusals import assert_refused
 
 from harness.data import sources
+from harness.paths import conf_directory
 from harness.study.plan import plan
 
 CANARY = "executed"
@@ -188,7 +189,13 @@ TYPED = {
     "launcher": (["-m", "seed=1,2", "hydra.launcher._target_=os.system"], "hydra.launcher._target_='os.system' is no plugin"),
     "sweeper": (["-m", "seed=1,2", "hydra.sweeper._target_=subprocess.run"], "hydra.sweeper._target_='subprocess.run'"),
     "logging": (["hydra.job_logging.root={level: INFO}"], "hydra.job_logging.root cannot be set"),
+    "logging, empty": (["hydra.job_logging.root={}"], "hydra.job_logging.root cannot be set"),
+    "logging of Hydra": (["hydra/job_logging=default"], "hydra.job_logging.root cannot be set"),
+    "logging, left out": (["~hydra.job_logging"], "hydra.job_logging: HydraConf (DictConfig) does not support deletion"),
+    "logging of a model": (["+model@hydra.job_logging=albert"], "hydra.job_logging"),
     "environment": (["+hydra.job.env_set.LD_PRELOAD=x.so"], "hydra.job.env_set cannot be set"),
+    "environment that is read": (["hydra.job.env_copy=[HOME]"], "hydra.job"),
+    "what a job gets": (["hydra.overrides.hydra=['hydra.verbose=true']"], "hydra.overrides.hydra cannot be set"),
 }
 
 
@@ -218,6 +225,12 @@ root: {{handlers: [a]}}
 handlers: {{a: {{class: subprocess.Popen, args: {COMMAND}, shell: true}}}}
 """
 
+EMPTIES = "{version: 1, root: {}, handlers: {x: {class: logging.FileHandler, filename: kept, mode: w}}}"
+"""Settings of logging that empty a file in the working directory."""
+
+GLOBAL = "# @package _global_\n"
+SWEPT = GLOBAL + "hydra: {{mode: MULTIRUN, sweeper: {{params: {{{}}}}}}}\n"
+
 FILES = {
     "model": ("model", f"_target_: os.system\ncommand: {COMMAND}\n", "the key '_target_' names code to call"),
     "nested": ("model", f"tokenizer: {CALL}\n", "line 1, column 13: the key '_target_' names code to call"),
@@ -225,10 +238,55 @@ FILES = {
     "factory": ("model", f"tokenizer: {{'()': os.system, command: {COMMAND}}}\n", "the key '()' names code to call"),
     "tag": ("model", f"pooling: !!python/object/apply:os.system ['{COMMAND}']\n", "the tag !!python/object/apply:os.system"),
     "module": ("model", "pooling: !!python/module:antigravity x\n", "the tag !!python/module:antigravity"),
-    "callback": ("experiment", f"# @package _global_\nhydra: {{callbacks: {{x: {CALL}}}}}\n", "the key '_target_'"),
+    "callback": ("experiment", f"{GLOBAL}hydra: {{callbacks: {{x: {CALL}}}}}\n", "the key '_target_'"),
     "callback elsewhere": ("experiment", f"# @package hydra.callbacks.x\n{CALL[1:-1]}\n".replace(", ", "\n"), "'_target_'"),
     "logging": ("experiment", LOGGING, "hydra.job_logging.root cannot be set"),
+    "logging of a model": ("model", f"{GLOBAL}hydra: {{job_logging: {EMPTIES}}}\n", "hydra.job_logging.root cannot be set"),
+    "logging of Hydra": ("experiment", f"{GLOBAL}hydra: {{hydra_logging: {EMPTIES}}}\n", "hydra.hydra_logging.root cannot be"),
+    "logging, its package": ("task", f"# @package hydra.job_logging\n{EMPTIES}\n", "hydra.job_logging.root cannot be set"),
+    "logging by a key": (
+        "model",
+        f"{GLOBAL}hydra: {{sweeper: {{params: {EMPTIES}}}, job_logging: '${{..sweeper.params}}'}}\n",
+        "hydra.job_logging",
+    ),
+    "logging of nothing": (
+        "scale",
+        f"{GLOBAL}hydra: {{job_logging: null}}\n",
+        "hydra.job_logging=None must be a value other than null",
+    ),
+    "more folders": ("experiment", f"{GLOBAL}hydra: {{searchpath: ['pkg://antigravity']}}\n", "hydra.searchpath cannot be set"),
     "environment": ("experiment", "# @package hydra.job.env_set\nLD_PRELOAD: x.so\n", "hydra.job.env_set cannot be set"),
+    "environment that is read": ("model", f"{GLOBAL}hydra: {{job: {{env_copy: [HOME]}}}}\n", "hydra.job"),
+    "what a job gets": ("model", f"{GLOBAL}hydra: {{overrides: {{hydra: [hydra.verbose=true]}}}}\n", "hydra.overrides.hydra"),
+    "folder": ("experiment", f"{GLOBAL}hydra: {{run: {{dir: elsewhere}}}}\n", "hydra.run.dir=elsewhere cannot be set"),
+    "commands of a launcher": (
+        "experiment",
+        f"{GLOBAL}defaults: [override /hydra/launcher: submitit_slurm]\nhydra: {{launcher: {{setup: ['{COMMAND}']}}}}\n",
+        "hydra.launcher.setup=['touch executed'] cannot be set by a file",
+    ),
+    "folder of a launcher": (
+        "experiment",
+        f"{GLOBAL}defaults: [override /hydra/launcher: joblib]\nhydra: {{launcher: {{temp_folder: elsewhere}}}}\n",
+        "hydra.launcher.temp_folder=elsewhere cannot be set by a file",
+    ),
+    "a second line of a launcher": (
+        "experiment",
+        f'{GLOBAL}defaults: [override /hydra/launcher: submitit_slurm]\nhydra: {{launcher: {{partition: "a\\n{COMMAND}"}}}}\n',
+        "hydra.launcher.partition=a\\ntouch executed cannot be set by a file",
+    ),
+    "function of a sweeper": ("model", f"{GLOBAL}hydra: {{sweeper: {{custom_search_space: os.system}}}}\n", "hydra.sweeper"),
+    "Hydra in a sweep": ("experiment", SWEPT.format("hydra.verbose: 'true'"), "'hydra.verbose=true' is a setting of Hydra"),
+    "variable": ("model", f"{GLOBAL}arm: x-${{oc.env:HOME}}\n", "mine.yaml, arm: '${oc.env:HOME}' calls a function"),
+    "variable, decoded": ("model", f"{GLOBAL}arm: ${{oc.decode:${{oc.env:HOME}}}}\n", "calls a function"),
+    "variable, its function by a key": ("model", f"{GLOBAL}arm: '${{oc.${{task.name}}:HOME}}'\n", "calls a function"),
+    "variable in a list": ("model", f"{GLOBAL}task: {{labels: [a, '${{oc.env:HOME}}']}}\n", "calls a function"),
+    "variable of a sweep": ("experiment", SWEPT.format("arm: '\\${oc.env:HOME}'"), "calls a function"),
+    "variable of a sweep, in parts": (
+        "experiment",
+        SWEPT.format("arm: '${corpus.text}${corpus.hub}'") + "corpus: {text: '$', hub: '{oc.env:HOME}'}\n",
+        "hydra.sweeper.params: '${oc.env:HOME}' calls a function",
+    ),
+    "choice elsewhere": ("model", "defaults: [../../elsewhere]\n", "is no name of a choice"),
 }
 
 
@@ -237,8 +295,72 @@ def test_code_that_a_file_names_is_refused(tell, tmp_path, name):
     group, content, fragment = FILES[name]
     (tmp_path / "my" / group).mkdir(parents=True)
     (tmp_path / "my" / group / "mine.yaml").write_text(content)
-    chosen = "+experiment=mine" if group == "experiment" else "model=mine"
-    assert_refused(tell("--config-dir", "my", "task=bag", chosen), fragment)
+    (tmp_path / "kept").write_text("kept")
+    (tmp_path / "elsewhere.yaml").write_text("pooling: cls\n")
+    chosen = "+experiment=mine" if group == "experiment" else f"{group}=mine"
+    assert_refused(tell("--config-dir", "my", *(["task=bag"] if group != "task" else []), chosen), fragment)
+    assert (tmp_path / "kept").read_text() == "kept"
+    assert "antigravity" not in sys.modules
+
+
+@pytest.mark.parametrize("way", [["hydra.searchpath=['file://my']"], ["--config-dir", "my"], ["--config-dir", "my", "--info"]])
+def test_a_later_arm_of_a_sweep_sets_no_logging(tell, tmp_path, way):
+    (tmp_path / "my" / "model").mkdir(parents=True)
+    (tmp_path / "my" / "model" / "mine.yaml").write_text(f"{GLOBAL}hydra: {{job_logging: {EMPTIES}}}\n")
+    (tmp_path / "kept").write_text("kept")
+    for launcher in ("basic", "joblib"):
+        models = "mine" if "--info" in way else "base,mine"
+        printed = tell(*way, "-m", "task=bag", f"model={models}", f"hydra/launcher={launcher}")
+        assert_refused(printed, "hydra.job_logging.root cannot be set")
+        assert (tmp_path / "kept").read_text() == "kept"
+
+
+def test_a_file_in_the_place_of_a_default_of_hydra_changes_nothing(tell, tmp_path):
+    """Folders of the user are searched before the launchers that plugins have."""
+    for name in ("config", "launcher/basic", "launcher/joblib"):
+        (tmp_path / "my" / "hydra" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "my" / "hydra" / f"{name}.yaml").write_text("temp_folder: elsewhere\n")
+        refused = tell("--config-dir", "my", "-m", "task=bag", "seed=1,2", f"hydra/launcher={name[9:] or 'basic'}")
+        assert refused.code == 2, (name, refused)
+        assert refused.err.count("\n") == 1, refused.err
+
+
+def test_a_config_in_the_place_of_the_shipped_one_sets_no_logging(tell, tmp_path):
+    (tmp_path / "my").mkdir()
+    (tmp_path / "my" / "mine.yaml").write_text("defaults: [config, override hydra/job_logging: default, _self_]\n")
+    printed = tell(
+        "--config-path", "my", "--config-name", "mine", f"hydra.searchpath=['file://{conf_directory()}']", "task=bag"
+    )
+    assert_refused(printed, "hydra.job_logging.root cannot be set")
+
+
+def test_a_file_sends_no_password_to_its_server(tell, compose, tmp_path, monkeypatch):
+    (tmp_path / "my" / "tracking").mkdir(parents=True)
+    (tmp_path / "my" / "tracking" / "mine.yaml").write_text("mlflow: true\nuri: http://127.0.0.1:9\n")
+    command = ["--config-dir", str(tmp_path / "my"), "tracking=[mine]", "task=bag"]
+    assert compose(*command)[0].tracking.uri == "http://127.0.0.1:9"
+    monkeypatch.setenv("MLFLOW_TRACKING_PASSWORD", "password-of-test")
+    assert_refused(
+        tell(*command), "tracking.uri=http://127.0.0.1:9 is set by a file, and MLFLOW_TRACKING_PASSWORD would be sent"
+    )
+    assert len(compose(*command, "tracking.uri=http://127.0.0.1:9")) == 1
+
+
+def test_a_file_may_choose_a_launcher_and_what_is_swept(compose, tmp_path):
+    (tmp_path / "my" / "experiment").mkdir(parents=True)
+    text = (
+        f"{GLOBAL}hydra: {{mode: MULTIRUN, launcher: {{n_jobs: 2, prefer: threads}}, sweeper: {{params: {{seed: '1,2'}}}}}}\n"
+    )
+    (tmp_path / "my" / "experiment" / "mine.yaml").write_text(text + "defaults: [override /hydra/launcher: joblib]\n")
+    from hydra.core.override_parser.overrides_parser import OverridesParser
+
+    from harness.config.compose import Source, Sweep
+
+    typed = OverridesParser.create().parse_overrides(["task=bag", "+experiment=mine"])
+    source = Source.of({"--config-dir": str(tmp_path / "my")}, typed)
+    with source.opened():
+        sweep = Sweep.of({"--config-dir": str(tmp_path / "my")}, typed, source)
+    assert (sweep.plugin.launcher.n_jobs, sweep.plugin.launcher.prefer, len(sweep.jobs)) == (2, "threads", 2)
 
 
 def test_code_that_a_file_of_claims_names_is_refused(capsys):
@@ -249,6 +371,20 @@ def test_code_that_a_file_of_claims_names_is_refused(capsys):
         assert main(["audit", "claims=mine.yaml"]) == 2
         err = capsys.readouterr().err
         assert (err.count("\n"), "mine.yaml, line 1" in err) == (1, True), err
+
+
+@pytest.mark.parametrize("word", ["hydra.searchpath=['pkg://antigravity']", "hydra.job_logging.root={}", "arm=${oc.env:HOME}"])
+def test_models_of_a_file_of_claims_set_nothing_of_hydra(capsys, word):
+    from harness.__main__ import main
+
+    reading = {"measure": "config", "of": f"model=base scale=tiny {word}", "keys": ["num_hidden_layers"]}
+    claim = {"claim": "it has a layer", "claimed": [1], "readings": {"here": reading}}
+    Path("out").mkdir()
+    Path("mine.yaml").write_text(json.dumps({"source": "a paper", "claims": {"x": claim}}))
+    assert main(["audit", "claims=mine.yaml", "output=out"]) == 2
+    err = capsys.readouterr().err
+    assert (err.count("\n"), "a claim: " in err) == (1, True), err
+    assert "antigravity" not in sys.modules
 
 
 HOSTILE = {

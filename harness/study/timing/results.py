@@ -64,7 +64,7 @@ def write_timing(folder: Path, session: str, launches: list[Launch], flops_forwa
 
 def read_timing(folder: Path) -> tuple[str, list[Launch]]:
     """Session and launches of the run; FileNotFoundError if it was not timed."""
-    content = json.loads(gzip.decompress((folder / TIMING).read_bytes()))
+    content = run_log.read_gzip(folder / TIMING)
     return content["session"], [from_json(Launch, launch) for launch in content["launches"]]
 
 

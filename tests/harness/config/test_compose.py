@@ -293,3 +293,11 @@ def test_a_saved_config_loads_equal(compose, tmp_path: Path):
     )
     resolve.save(run, tmp_path / "config.yaml")
     assert resolve.load(tmp_path / "config.yaml") == run
+
+
+def test_a_saved_config_loads_equal_with_texts_that_look_like_references(compose, tmp_path: Path):
+    """Words that were typed are kept as they are; a config of others reads no variable of the environment."""
+    (run,) = compose("task=bag")
+    texts = ["arm=${seed}", "x='${oc.env:HOME}'", r"b\${seed}", "${oc.env:HOME}${seed}", r"\\x"]
+    resolve.save(replace(run, overrides=texts), tmp_path / "config.yaml")
+    assert resolve.load(tmp_path / "config.yaml").overrides == texts
