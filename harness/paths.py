@@ -49,6 +49,17 @@ REFERENCE = "reference"
 CLAIMS = "claims"
 """Folder of claims, below conf/ and below a folder of the user; no group of choices."""
 
+TABLES = (".csv", ".tsv", ".jsonl", ".json", ".parquet")
+"""Endings of files with a row of named values for each text."""
+
+WORDS = (".conll", ".conllu", ".iob", ".bio")
+"""Endings of files with a word and its tag on a line, and a blank line after each sentence."""
+
+
+def ending(path: Path) -> str:
+    """`.csv` of a.csv, A.CSV and a.csv.gz."""
+    return Path(path.stem if path.suffix.lower() == ".gz" else path.name).suffix.lower()
+
 
 def conf_directory() -> Path:
     """`conf/` beside the package in a checkout, inside it in an installed wheel."""
