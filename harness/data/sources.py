@@ -7,7 +7,7 @@ import os
 import re
 import tempfile
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -30,8 +30,11 @@ MORE = "task.more_validation or task.more_submission"
 """Where the other splits are named."""
 
 
-TEXT = (".csv", ".tsv", ".jsonl")
-"""Endings of files of a local folder that are read as those of the user; `.json` there is what its library takes for it."""
+TEXT = (".csv", ".tsv", ".json", ".jsonl")
+"""Endings of files of a local folder that are read as those of the user."""
+
+PLACE = {"name", "version", "data_dir", "data_files", "description", "features"}
+"""What a data set's config says that is no option of its loader."""
 
 UNCUT = (TaskKind.spans, TaskKind.retrieval)
 """Kinds whose rows share paragraphs: a part of a split is cut in the order of its rows."""
@@ -91,7 +94,8 @@ def _built(config: RunConfig, source: Source, split: str, builder: Any) -> list[
     """The parts of a split of one configuration of a data set; local text files are read as those of the user."""
     found = {str(name): [*map(Path, paths)] for name, paths in (builder.config.data_files or {}).items()}
     names, known = _names(_cut_of(config.task, split)[1]), (builder.info.features or {}).get(config.task.label)
-    if not source.cached and all(own_files.ending(path) in TEXT for name in names for path in found.get(name, [Path()])):
+    is_text = all(own_files.ending(path) in TEXT for name in names for path in found.get(name, [Path()]))
+    if is_text and not (source.cached or _options(builder.config)):
         files = replace(source, files={name: found[name] for name in names})
         return [replace(part, class_names=_class_names(known)) for part in _read(config, files, split)]
     builder.download_and_prepare()
@@ -103,6 +107,13 @@ def _built(config: RunConfig, source: Source, split: str, builder: Any) -> list[
             rows = rows.select(_cut(config, [*labels_of], first, end, lambda row: f"{source.where}, row {row}"))
         parts.append(Loaded(rows.to_dict(), _class_names(rows.features.get(config.task.label)), source.where))
     return parts
+
+
+def _options(config: Any) -> dict[str, Any]:
+    """Options of the loader that the data set's card sets; tabs are those of every .tsv."""
+    default = type(config)()
+    options = {option.name: getattr(config, option.name) for option in fields(config) if option.name not in PLACE}
+    return {name: value for name, value in options.items() if value not in (getattr(default, name), "\t")}
 
 
 def _class_names(kept: Any) -> list[str] | None:

@@ -261,7 +261,13 @@ def _on_task(
             pretrained=str(needed.folder),
             overlap=_overlap(config, inputs),
         )
-    return PlannedRun(config, inputs, Identity(config, inputs).folder, needed, notes=[*data.notes])
+    return PlannedRun(config, inputs, Identity(config, inputs).folder, needed, notes=_of_task(config.task.name, data.notes))
+
+
+def _of_task(name: str, notes: list[str]) -> list[str]:
+    """What is said of the rows, with the name of their task."""
+    parts = (note.rpartition("warning: ") for note in notes)
+    return [f"{before}{warning}task {name!r}: {text}" for before, warning, text in parts]
 
 
 def _from_checkpoint(config: RunConfig, prerequisites: Found, tokenizer_file: str, cache: Cache) -> PlannedRun:

@@ -2,6 +2,7 @@
 
 import csv
 import datetime
+import gzip
 import json
 import re
 import signal
@@ -112,11 +113,14 @@ def test_every_format_of_rows_gives_the_same_predictions(tokenizer, tmp_path):
             table = csv.DictWriter(file, list(columns[0]), delimiter=delimiter)
             table.writeheader()
             table.writerows(columns)
+    (tmp_path / "in.json").write_text(json.dumps(columns))
+    (tmp_path / "in.CSV").write_text((tmp_path / "in.tsv").read_text().replace("\t", ";"))
+    (tmp_path / "in.csv.gz").write_bytes(gzip.compress((tmp_path / "in.csv").read_bytes()))
     found = []
-    for ending in ("txt", "jsonl", "csv", "tsv"):
+    for ending in ("txt", "jsonl", "csv", "tsv", "json", "CSV", "csv.gz"):
         predicted(tmp_path / "run", tmp_path / f"in.{ending}", tmp_path / f"of_{ending}.jsonl")
         found.append(rows_of(tmp_path / f"of_{ending}.jsonl"))
-    assert found[0] == found[1] == found[2] == found[3]
+    assert all(rows == found[0] for rows in found)
     assert found[0][0]["probabilities"] != found[0][1]["probabilities"]
     predicted(tmp_path / "run", tmp_path / "in.txt", tmp_path / "out.csv")
     with (tmp_path / "out.csv").open(newline="") as file:

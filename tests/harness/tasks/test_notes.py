@@ -1,5 +1,7 @@
 """What is said of the rows before a run."""
 
+import json
+
 import pytest
 
 from harness.config.choices import TaskKind
@@ -77,3 +79,19 @@ def test_a_share_of_rows_that_are_in_train_is_a_tag_of_the_run(small_config):
     tagged = Identity(small_config, Inputs(data="0", leaked=0.25)).described([])["tags"]
     assert tagged["leaked"] == "0.25"
     assert "leaked" not in Identity(small_config, Inputs(data="0", leaked=0.0)).described([])["tags"]
+
+
+@pytest.mark.long
+def test_the_command_warns_before_the_run_and_tags_it(run_harness, tmp_path):
+    for name, label in (("train", "b"), ("other", "a")):
+        rows = [f"text {row % 4},{'a' if row % 4 else label}" for row in range(20)]
+        (tmp_path / f"{name}.csv").write_text("\n".join(["text,y", *rows]) + "\n")
+    files = [f"task.train_file={tmp_path / 'train.csv'}", f"task.validation_file={tmp_path / 'other.csv'}"]
+    small = ["scale=tiny", "measure=none", "finetune.max_steps=2", "report=false", f"output={tmp_path / 'out'}"]
+    ended = run_harness("task=own", "task.label=y", *files, *small)
+    assert ended.returncode == 0, ended.stderr
+    assert "warning: task 'own': all rows of validation have the label 'a': scores say nothing" in ended.stdout
+    assert "warning: task 'own': 100 % of the rows of validation are in train, too" in ended.stdout
+    (record,) = (tmp_path / "out").glob("*/*/run.json")
+    assert json.loads(record.read_text())["tags"]["leaked"] == "1"
+    assert "split_seed: 0" in (record.parent / "config.yaml").read_text()

@@ -535,6 +535,14 @@ def test_a_folder_with_a_table_is_read_as_a_file_of_the_user(place):
         place.table(None, folder="set")
 
 
+def test_options_on_the_card_of_a_folder_are_kept(place):
+    (place.folder / "set").mkdir()
+    card = "---\nconfigs:\n- config_name: default\n  data_files: [{split: train, path: train.csv}]\n  sep: '|'\n---\n"
+    (place.folder / "set" / "README.md").write_text(card)
+    (place.folder / "set" / "train.csv").write_text("text|y\na;b|pos\nc|neg\n")
+    assert place.table(None, folder="set").columns == {"text": ["a;b", "c"], "y": [1, 0]}
+
+
 def test_scores_of_an_own_task_are_those_of_its_kind(compose):
     def scored(*arguments: str) -> tuple[list[str], str]:
         (run,) = compose("task=own", "task.train_file=a.csv", *arguments)
