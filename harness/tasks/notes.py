@@ -11,12 +11,15 @@ from harness.tasks.tagging import scheme_of
 LISTED = 5
 """Maximum number of labels in a note."""
 
-LIKE_MISSING = ("nan", "n/a", "<na>", "null")
+LIKE_MISSING = ("nan", "n/a", "<na>", "null", str(HIDDEN))
 """Labels that other programs write where there is none."""
 
 
-def of_rows(task: TaskConfig, splits: dict[str, Examples]) -> list[str]:
-    """Notes on the splits that are trained on or scored, of which the first is `train` where there is one."""
+def of_rows(task: TaskConfig, splits: dict[str, Examples], leaked: dict[str, float]) -> list[str]:
+    """Notes on the splits that are trained on or scored, of which the first is `train` where there is one.
+
+    `leaked` are the shares of `leaks`.
+    """
     notes = []
     if task.kind in WITH_CLASSES:
         notes += _of_names(task.labels)
@@ -32,7 +35,7 @@ def of_rows(task: TaskConfig, splits: dict[str, Examples]) -> list[str]:
         (name, first), *_ = splits.items()
         scheme = scheme_of([[task.labels[tag] for tag in tags] for tags in first.labels])
         notes += [] if scheme == "IOB2" else [f"tags of {name} are in the scheme {scheme}"]
-    for name, share in leaks(task, splits).items():
+    for name, share in leaked.items():
         if share:
             same = f"{100 * share:.3g} % of the rows of {name} are in train, too, but for case and blanks"
             notes.append(f"warning: {same}: their scores measure memory")
@@ -48,8 +51,9 @@ def leaks(task: TaskConfig, splits: dict[str, Examples]) -> dict[str, float]:
     return {name: sum(shared) / len(shared) for name, shared in others.items()}
 
 
-def _texts(examples: Examples) -> Iterator[str]:
-    return (" ".join("\n".join(texts).casefold().split()) for texts in examples.texts)
+def _texts(examples: Examples) -> Iterator[int]:
+    """Hashes, which take less memory than the texts."""
+    return (hash(" ".join("\n".join(texts).casefold().split())) for texts in examples.texts)
 
 
 def _classes(examples: Examples) -> set[int]:

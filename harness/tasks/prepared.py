@@ -73,8 +73,9 @@ def prepare(config: RunConfig) -> str:
     is_trained = not (config.tokenizer.file or config.tokenizer.vocab_file)
     more_text = load_languages(config) if config.tokenizer.multilingual and is_trained else []
     said = {name: examples for name, examples in splits.items() if name not in _submitted(config).values()}
-    noted = [*(note for table in tables.values() for note in table.notes), *notes.of_rows(config.task, said)]
-    facts = {"notes": noted, "leaked": notes.leaks(config.task, said).get("validation")}
+    leaked = notes.leaks(config.task, said)
+    noted = [*(note for table in tables.values() for note in table.notes), *notes.of_rows(config.task, said, leaked)]
+    facts = {"notes": noted, "leaked": leaked.get("validation")}
     key = _key(config, tables, [*more_text, *noted])
     folder = paths.cache_folder(config.output) / key
     facts |= _row_hashes(config, tables)
