@@ -99,6 +99,7 @@ ADDED = {
     "finetune.early_stopping": None,
     "finetune.class_weights": None,
     "task.pairs": None,
+    "task.label_separator": None,
     "corpus.shuffled_words": False,
     "pretrain.hidden_weight": 0.0,
     "pretrain.matched_layers": "all",

@@ -34,10 +34,11 @@ class SeveralMistakesError(InputError):
 
 
 class Mistakes:
-    """Collects wrong inputs that do not depend on each other, to say all of them at once."""
+    """Collects wrong inputs that do not depend on each other, to say all of them at once; `first_ends`: or none of them."""
 
-    def __init__(self) -> None:
+    def __init__(self, first_ends: bool = False) -> None:
         self._lines: list[str] = []
+        self._first_ends = first_ends
 
     @contextlib.contextmanager
     def collected(self) -> Iterator[None]:
@@ -45,6 +46,8 @@ class Mistakes:
         try:
             yield
         except InputError as error:
+            if self._first_ends:
+                raise
             self._lines += error.lines if isinstance(error, SeveralMistakesError) else [str(error)]
 
     def refuse(self) -> None:

@@ -67,6 +67,17 @@ LARGEST_HEADER = 1 << 24
 LARGEST_PLAN = 1 << 26
 """Bytes of the largest plan of a study, which has a command for each run."""
 
+TABLES = (".csv", ".tsv", ".jsonl", ".json", ".parquet")
+"""Endings of files with a row of named values for each text."""
+
+WORDS = (".conll", ".conllu", ".iob", ".bio")
+"""Endings of files with a word and its tag on a line, and a blank line after each sentence."""
+
+
+def ending(path: Path) -> str:
+    """`.csv` of a.csv, A.CSV and a.csv.gz."""
+    return Path(path.stem if path.suffix.lower() == ".gz" else path.name).suffix.lower()
+
 
 def conf_directory() -> Path:
     """`conf/` beside the package in a checkout, inside it in an installed wheel."""

@@ -59,6 +59,9 @@ REPLICATE = "replicate"
 WARNING = "warning"
 """Why a pretraining has not learned; absent where it has."""
 
+LEAKED = "leaked"
+"""Share of the rows of validation that are in train, too, case and blanks aside; absent where there are none."""
+
 STATUS = "status"
 """running, or a state of `harness.tracking.run_log`."""
 

@@ -21,13 +21,15 @@ from tokenizers import Encoding, Tokenizer
 from harness import paths
 from harness.checkpoints import find_run, huggingface, native
 from harness.commands.grammar import group_of
-from harness.commands.options import FEATURES, OF_MODEL, TABLES, Features, Weights
+from harness.commands.options import FEATURES, OF_MODEL, Features, Weights
 from harness.commands.predict import SEPARATOR, Columns, chunks, progress, read_rows
 from harness.config.schema import HardwareConfig, RunConfig
 from harness.data import tokenizer
+from harness.data.files import text_lines
 from harness.errors import InputError, writing
 from harness.hardware.device import Machine
 from harness.measure import subject
+from harness.paths import TABLES, ending
 from harness.terminal import table
 from models.batch import Batch
 from models.config import EncoderConfig
@@ -91,8 +93,8 @@ def extract(extractor: "Extractor", options: Features) -> str:
     ):
         file = WRITERS[options.written](temporary, layout)
         try:
-            is_table = options.input.suffix in TABLES
-            lines = rows_of(options, lambda at: bar.update(at - bar.n)) if is_table else lines_of(options.input, bar.update)
+            is_table = ending(options.input) in TABLES
+            lines = (rows_of if is_table else lines_of)(options, lambda at: bar.update(at - bar.n))
             for batch in chunks(lines, options.batch_size):
                 for vectors in extractor.vectors(batch, texts):
                     written, length = file.write(vectors), len(vectors.ids)
@@ -117,21 +119,16 @@ def _by(shape: tuple[int, ...]) -> str:
     return " x ".join(f"{size:,}" for size in shape)
 
 
-def lines_of(path: Path, advance: Callable[[int], object]) -> Iterator[Text]:
+def lines_of(options: Features, advance: Callable[[int], object]) -> Iterator[Text]:
     """A text or pair a line, one line in memory at a time; InputError for a file that is not UTF-8 or has no text."""
-    has_text = False
-    with path.open("rb") as file:
-        for number, raw in enumerate(file, 1):
-            try:
-                line = raw.decode("utf-8-sig" if number == 1 else "utf-8").strip()
-            except UnicodeDecodeError as error:
-                raise InputError(f"input={str(path)!r} line {number} is not UTF-8 text: {error.reason}") from error
-            has_text = has_text or bool(line)
-            first, pair, second = line.rpartition(SEPARATOR)
-            yield (first, second) if pair else line
-            advance(len(raw))
+    has_text, where = False, f"input={str(options.input)!r}"
+    for _, text in text_lines(options.input, where, "input", advance):
+        line = text.strip()
+        has_text = has_text or bool(line)
+        first, pair, second = line.rpartition(SEPARATOR)
+        yield (first, second) if pair else line
     if not has_text:
-        raise InputError(f"input={str(path)!r} is empty: expected one text a line")
+        raise InputError(f"{where} is empty: expected one text a line")
 
 
 def rows_of(options: Features, advance: Callable[[int], object]) -> Iterator[Text]:

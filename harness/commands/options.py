@@ -12,15 +12,13 @@ from harness import redact, study
 from harness.commands.grammar import Composed, group_of, key, switch, word
 from harness.config import command_line
 from harness.errors import InputError, unknown
+from harness.paths import TABLES, WORDS, ending
 from harness.study.simulation import Setting
 from models.ranges import Range
 
 RUN = "folder or name of a run, or its id in the tracking store"
-ROWS = (".txt", ".csv", ".tsv", ".jsonl", ".parquet")
-"""Endings of files with texts of a user."""
-
-TABLES = ROWS[1:]
-"""Those that are read by their columns."""
+ROWS = (".txt", *TABLES, *WORDS)
+"""Endings of files with texts of a user; .gz may follow."""
 
 PREDICTIONS = (".jsonl", ".csv", ".parquet")
 FEATURES = ("jsonl", "parquet", "safetensors")
@@ -357,10 +355,10 @@ class Features(Weights):
     groups = (*OF_MODEL, "tokenizer", "hardware", "tracking", "output", "seed")
 
     input: Path = key(
-        meaning="text file in UTF-8, one text a line, the texts of a pair separated by ` ||| `; or a .csv, .tsv, .jsonl"
+        meaning="text file in UTF-8, one text a line, the texts of a pair separated by ` ||| `; or a .csv, .tsv, .json, .jsonl"
     )
     fields: tuple[str, ...] = key(
-        ("text",), "columns of a .csv, .tsv, .jsonl or .parquet: one, or the two of a pair, [premise,hypothesis]"
+        ("text",), "columns of a .csv, .tsv, .json, .jsonl or .parquet: one, or the two of a pair, [premise,hypothesis]"
     )
     to: Path = key(meaning="file to write; an older one is replaced")
     bert_config_file: Path | None = key(
@@ -394,7 +392,7 @@ class Features(Weights):
         if self.written not in FEATURES:
             endings = ", ".join(f".{name}" for name in FEATURES)
             raise InputError(f"to={str(self.to)!r} ends in {self.to.suffix!r}: expected {endings}, or format=NAME beside it")
-        if self.fields != ("text",) and self.input.suffix not in TABLES:
+        if self.fields != ("text",) and ending(self.input) not in TABLES:
             names = ",".join(self.fields)
             raise InputError(f"fields=[{names}] names columns: expected an input that ends in {', '.join(TABLES)}")
         if not all(self.fields) or len(self.fields) > 2:
@@ -417,8 +415,8 @@ class Predict(Composed):
 
     run: str = word("RUN", meaning=f"{RUN}; fine-tuned with finetune.keep=last")
     input: Path = key(
-        meaning=".txt, one text a line, the texts of a pair separated by ` ||| `, or .csv, .tsv, .jsonl, .parquet with the "
-        "task's columns"
+        meaning=".txt, one text a line, the texts of a pair separated by ` ||| `, or .csv, .tsv, .json, .jsonl, .parquet, "
+        ".conll with the task's columns"
     )
     to: Path = key(meaning=".jsonl, .csv or .parquet, one row an input row; an older file is replaced")
     beside: tuple[str, ...] = key((), "columns of the input that are written beside the answer, such as [id,text]")
@@ -428,7 +426,7 @@ class Predict(Composed):
         super().__post_init__()
         refuse_files(self.input, self.to)
         for name, path, endings in (("input", self.input, ROWS), ("to", self.to, PREDICTIONS)):
-            if path.suffix not in endings:
+            if (ending(path) if name == "input" else path.suffix) not in endings:
                 raise InputError(f"{name}={str(path)!r} ends in {path.suffix!r}: expected {', '.join(endings)}")
 
 

@@ -1,8 +1,8 @@
 """Predictions of a fine-tuned run on new texts: `python -m harness predict RUN input=FILE to=FILE`.
 
 RUN is the folder of a run with `finetune.keep=last`, its name or its id. Input is .txt, one text per line, the texts of a pair
-separated by ` ||| `, or .csv, .tsv, .jsonl, .parquet with the columns of the task's fields. One row is written per input row,
-with the columns `beside`. `CHUNK` rows are in memory at a time.
+separated by ` ||| `, or a file of rows as for training, with the columns of the task's fields. One row is written per input
+row, with the columns `beside`. `CHUNK` rows are in memory at a time.
 """
 
 import contextlib
@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import IO, Any, TypeVar
+from typing import Any, TypeVar
 
 import pyarrow as pa
 from pyarrow import parquet
@@ -23,9 +23,11 @@ from harness.checkpoints import find_run
 from harness.commands.options import Predict
 from harness.config.choices import TaskKind
 from harness.config.schema import RunConfig, TaskConfig
-from harness.data.files import table_reader
-from harness.errors import InputError, has_half_characters, on_one_line, writing
-from harness.tasks.rows import SEPARATOR as LABELS_SEPARATOR
+from harness.data.files import Wanted, text_lines
+from harness.data.files import rows as rows_of_file
+from harness.data.labels import SEPARATORS as LABELS_SEPARATORS
+from harness.errors import InputError, Mistakes, has_half_characters, on_one_line, writing
+from harness.paths import ending
 from harness.training.predictor import Predictor
 
 CHUNK = 2048
@@ -124,7 +126,7 @@ def _flat(row: dict[str, Any]) -> dict[str, Any]:
 
     Words and their tags are separated by spaces, labels of a text by `|`.
     """
-    separator = LABELS_SEPARATOR if "probabilities" in row else " "
+    separator = LABELS_SEPARATORS[0] if "probabilities" in row else " "
     flat = {f"probability.{label}": value for label, value in row.get("probabilities", {}).items()}
     plain = {key: value for key, value in row.items() if key != "probabilities"}
     return {key: separator.join(map(str, value)) if isinstance(value, list) else value for key, value in plain.items()} | flat
@@ -165,89 +167,33 @@ class Columns:
 
 
 def read_rows(path: Path, columns: Columns, advance: Callable[[int], object]) -> Iterator[Row]:
-    """Each row; `advance` gets the bytes read so far. InputError naming the line that cannot be read."""
-    is_parquet, line = path.suffix == ".parquet", ""
+    """Each row, as files are read for training; `advance` gets the bytes read so far. InputError naming the line that cannot be
+    read."""
+    where = f"input={str(path)!r}"
     try:
-        if is_parquet:
-            yield from _parquet(path, columns, advance)
+        if ending(path) == ".txt":
+            yield from _lines(path, columns, where, advance)
             return
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            for row in READERS[path.suffix](file, columns, path):
-                yield row
-                advance(file.buffer.tell())
-    except UnicodeDecodeError as error:
-        if not is_parquet:
-            with path.open("rb") as file:
-                lines = (number for number, raw in enumerate(file, 1) if raw.decode(errors="ignore").encode() != raw)
-                line = f" line {next(lines)}"
-        raise InputError(f"input={str(path)!r}{line} is not UTF-8 text: {error.reason}") from error
-    except OSError as error:  # of pyarrow, too, for a column that is torn
-        raise InputError(f"input={str(path)!r} cannot be read: {' '.join(str(error).split())}") from error
+        wanted = Wanted(columns.fields, None, columns.beside, columns.words)
+        read = rows_of_file(path, where, "input", wanted, Mistakes(first_ends=True), advance)
+        for number, (line, row) in enumerate(read, 1):
+            yield _fields(row, columns, f"{where}, {f'row {number}' if line is None else f'line {line}'}")
+    except OSError as error:
+        raise InputError(f"{where} cannot be read: {' '.join(str(error).split())}") from error
 
 
-def _parquet(path: Path, columns: Columns, advance: Callable[[int], object]) -> Iterator[Row]:
-    try:
-        with parquet.ParquetFile(path) as file:
-            there, number, size = file.schema_arrow.names, 0, path.stat().st_size
-            names = {part for name in columns.fields for part in ([name] if name in there else name.split("+"))}
-            read = [name for name in there if name in names | set(columns.beside)]
-            for batch in file.iter_batches(CHUNK, columns=read or None):
-                for row in batch.to_pylist():
-                    number += 1
-                    yield _fields(row, columns, f"input={str(path)!r} row {number}")
-                advance(size * number // file.metadata.num_rows)
-    except pa.ArrowException as error:
-        raise InputError(f"input={str(path)!r} is not Parquet: {' '.join(str(error).split())}") from error
-
-
-def _lines(file: IO[str], columns: Columns, path: Path) -> Iterator[Row]:
-    for number, line in enumerate(file, 1):
+def _lines(path: Path, columns: Columns, where: str, advance: Callable[[int], object]) -> Iterator[Row]:
+    for number, line in text_lines(path, where, "input", advance):
         texts = line.split() if columns.words else line.strip().split(SEPARATOR)
         if not texts or not all(text.strip() for text in texts):
-            raise InputError(f"input={str(path)!r} line {number} is empty: expected a text on every line")
+            raise InputError(f"{where}, line {number} is empty: expected a text on every line")
         if not columns.words and len(texts) != len(columns.fields):
             raise InputError(
-                f"input={str(path)!r} line {number} has {len(texts)} texts, {columns.whose} has {len(columns.fields)}: "
+                f"{where}, line {number} has {len(texts)} texts, {columns.whose} has {len(columns.fields)}: "
                 f"separate the texts of a pair by {SEPARATOR!r}"
             )
         named = dict(zip(columns.fields, [texts] if columns.words else texts, strict=True))
-        yield texts, _kept(named, columns, f"input={str(path)!r} line {number}")
-
-
-def _table(file: IO[str], columns: Columns, path: Path) -> Iterator[Row]:
-    if columns.words:
-        raise InputError(f"input={str(path)!r}: {columns.whose} reads lists of words: expected .jsonl, or .txt with spaces")
-    reader, header, line = table_reader(file, path), None, 1
-    try:
-        for row in reader:
-            where, line = f"input={str(path)!r} line {line}", reader.line_num + 1
-            if header is not None and row:
-                if len(row) != len(header):
-                    raise InputError(f"{where} has {len(row)} columns, but the header has {len(header)}")
-                yield _fields(dict(zip(header, row, strict=True)), columns, where)
-            elif row and len({*row}) < len(row):
-                raise InputError(f"{where}: two columns of the header {row} have the same name")
-            else:
-                header = header or row
-    except csv.Error as error:
-        raise InputError(f"input={str(path)!r} line {reader.line_num} cannot be read: {error}") from error
-
-
-def _json_lines(file: IO[str], columns: Columns, path: Path) -> Iterator[Row]:
-    for number, line in enumerate(file, 1):
-        if not line.strip():
-            continue
-        where = f"input={str(path)!r} line {number}"
-        try:
-            row = json.loads(line.rstrip())  # an error counts the lines of what it is given
-        except (ValueError, RecursionError) as error:
-            raise InputError(f"{where} is not JSON: {error}") from error
-        if not isinstance(row, dict):
-            raise InputError(f"{where}: expected an object with {', '.join(columns.fields)}")
-        yield _fields(row, columns, where)
-
-
-READERS = {".txt": _lines, ".csv": _table, ".tsv": _table, ".jsonl": _json_lines}
+        yield texts, _kept(named, columns, f"{where}, line {number}")
 
 
 def _kept(row: dict[str, Any], columns: Columns, where: str) -> dict[str, Any]:

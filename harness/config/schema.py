@@ -73,7 +73,7 @@ class TaskConfig:
     more_validation: dict[str, str] = field(default_factory=dict)  # name: further split to evaluate, or SUBSET:SPLIT
     languages: dict[str, str] = field(default_factory=dict)  # name: SUBSET:SPLIT whose text a multilingual tokenizer reads too
     test_split: str = ""  # rows with hidden labels, for finetune.submit; empty: there are none
-    train_file: str | None = None  # .csv, .tsv, .jsonl or .parquet, in place of hub and folder
+    train_file: str | None = None  # .csv, .tsv, .jsonl, .json, .parquet or CoNLL, in place of hub and folder
     validation_file: str | None = None  # likewise, the rows that are scored
     test_file: str | None = None  # likewise, rows with hidden labels
     tune_share: float = number(0.0, at_least=0, below=1)  # of train, kept apart from it as the split `tune`
@@ -83,7 +83,8 @@ class TaskConfig:
     more_submission: dict[str, str] = field(default_factory=dict)  # file: further split with its own file
     source: str = ""  # paper or page that defines the task
     fields: list[str] = field(default_factory=list)  # one or two text columns; a+b: the text of both
-    label: str = "label"  # column of the label
+    label: str = "label"  # column of the label; of CoNLL its number will do
+    label_separator: str | None = None  # between several labels in a text; None: the one of | ; , that a file has
     labels: list[str] = field(default_factory=list)  # class names in the order of their numbers
     scores: list[str] = field(default_factory=list)  # functions of harness/tasks/scores.py
     headline: str = ""  # the main score of the task
@@ -100,8 +101,9 @@ class DataConfig:
 
     source: DataSource = DataSource.hub  # the hub, or a folder with its layout (data.root)
     root: str | None = None  # folder of source=local
-    train_examples: int | None = number(None, at_least=1)  # the first so many; None: all of them
+    train_examples: int | None = number(None, at_least=1)  # so many, stratified by label; None: all of them
     validation_examples: int | None = number(None, at_least=1)  # likewise, of the rows that are scored
+    split_seed: int | None = number(0, at_least=0, limit=LARGEST_SEED)  # of the rows of parts and examples; None: in file order
 
 
 @dataclass
@@ -120,7 +122,7 @@ class CorpusConfig:
     text: str = "text"  # column
     document: str = ""  # column that is the same for all rows of a document; empty: each row is a document
     heading: str = ""  # pattern of a row that begins a document
-    files: list[str] = field(default_factory=list)  # plain text, a blank line between documents
+    files: list[str] = field(default_factory=list)  # plain text, a blank line between documents; or rows, each a document
     validation_files: list[str] = field(default_factory=list)  # empty: validation_share of the documents is held out
     train_documents: int | None = number(None, at_least=1)  # the first so many; None: all of them
     shuffled_words: bool = False  # words of each sentence of the training text in random order (arXiv:2104.06644)

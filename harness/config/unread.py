@@ -100,7 +100,7 @@ WITH_EPS = (*WITH_BETAS, Optimizer.adagrad, Optimizer.adadelta, Optimizer.rmspro
 
 GENERATED = ("hub", "folder", "subset", "train_split", "validation_split", "test_split")
 OWN = ("train_file", "validation_file", "test_file")
-OF_DATA_SET = ("hub", "folder", "subset", "train_split", "validation_split", "text", "document", "heading")
+OF_DATA_SET = ("hub", "folder", "subset", "train_split", "validation_split", "document", "heading")
 OF_DISTILLATION = ("teacher", "soft_weight", "masked_weight", "cosine_weight", "hidden_weight", "relation_weight")
 OF_TIMING = (
     *("rounds", "min_rounds", "budget_minutes", "repeats", "batch_size", "throughput_batches", "train_steps", "threads"),
@@ -196,6 +196,12 @@ PARTS = (
         "task=minimal_pairs",
     ),
     Part(
+        ("task.label_separator",),
+        lambda run: run.task.kind is TaskKind.multilabel,
+        "has several labels for a text",
+        "task.kind=multilabel",
+    ),
+    Part(
         ("task.tune_seed",),
         lambda run: run.task.tune_share or run.search.space,
         "holds rows of train out",
@@ -213,6 +219,12 @@ PARTS = (
         lambda run: run.corpus.source is CorpusSource.files,
         "reads text files",
         "corpus=files",
+    ),
+    Part(
+        ("corpus.text",),
+        lambda run: run.corpus.source is not CorpusSource.builtin,
+        "reads a column of texts",
+        "corpus=files or corpus=wikitext",
     ),
     Part(
         tuple(f"corpus.{key}" for key in OF_DATA_SET),

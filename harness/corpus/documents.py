@@ -11,7 +11,9 @@ from pathlib import Path
 from harness.config.choices import CorpusSource
 from harness.config.schema import CorpusConfig, RunConfig
 from harness.corpus import generated, loaded
-from harness.errors import InputError
+from harness.data.files import Wanted, rows
+from harness.errors import InputError, Mistakes, unknown
+from harness.paths import TABLES, ending
 
 
 def documents(config: RunConfig, split: str) -> Iterator[str]:
@@ -76,7 +78,24 @@ def _file_documents(corpus: CorpusConfig, split: str) -> Iterator[str]:
         raise InputError(f"corpus.validation_files: {min(both)} is in corpus.files too; remove it from one of them")
     key = "validation_files" if split == "validation" and corpus.validation_files else "files"
     for name in getattr(corpus, key):
-        yield from _paragraphs_between_blanks(Path(name), f"corpus.{key}")
+        path, where = Path(name), f"corpus.{key}"
+        if ending(path) in TABLES and path.is_file():
+            yield from _texts_of_rows(path, corpus.text, where)
+        else:
+            yield from _paragraphs_between_blanks(path, where)
+
+
+def _texts_of_rows(path: Path, column: str, key: str) -> Iterator[str]:
+    """Each row's text, a document; rows are read as those of a task."""
+    where = f"{key}: {path}"
+    for number, (line, row) in enumerate(rows(path, where, key, Wanted((column,)), Mistakes(first_ends=True))):
+        if column not in row:
+            raise unknown(f"column of {path}:", column, row, "corpus.text")
+        if not isinstance(row[column], str):
+            place = f"row {number}" if line is None else f"line {line}"
+            raise InputError(f"{where}, {place}: expected text in {column!r} of corpus.text, got {row[column]!r:.60}")
+        if text := "\n".join(filter(None, map(str.strip, row[column].split("\n")))):
+            yield text
 
 
 def _paragraphs_between_blanks(path: Path, key: str) -> Iterator[str]:

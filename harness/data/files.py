@@ -1,54 +1,81 @@
-"""The user's own files of rows: .csv, .tsv, .jsonl and .parquet, checked before a loader reads them.
+"""The user's own files of rows: tables, JSON, Parquet and columns of words, each format by one reader that checks it.
 
-In a .tsv a quotation mark is an ordinary character, as in the files of GLUE; in a .csv it quotes.
+Values of a table are text: nothing in it is read as a number or as missing. In a .tsv a quotation mark is an ordinary
+character, as in the files of GLUE; in a .csv it quotes. A name may end in .gz.
 """
 
 import csv
+import gzip
 import json
+import re
 import sys
-from collections.abc import Iterator
+import zlib
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import pyarrow
 from pyarrow import parquet
 
 from harness.errors import InputError, Mistakes, unknown
+from harness.paths import TABLES, WORDS, ending
 
-LOADERS = {".csv": "csv", ".tsv": "csv", ".jsonl": "json", ".parquet": "parquet"}
-"""File extension -> loader of `datasets`."""
+BATCH = 2048
+"""Rows of Parquet in memory at a time."""
+
+Line = tuple[int, str]
+Row = tuple[int | None, dict[str, Any]]
+"""Line of the file at which the row begins, None where there are none; and its values."""
 
 
-def loader(path: Path, key: str) -> str:
-    """The loader of this file; InputError when the file is missing, empty or of an unknown kind."""
+@dataclass(frozen=True)
+class Wanted:
+    """The columns that are read; no other one decides anything. `words`: the first of `fields` is a list of words."""
+
+    fields: tuple[str, ...]
+    label: str | None = None
+    others: tuple[str, ...] = ()
+    words: bool = False
+
+    @property
+    def names(self) -> list[str]:
+        """Each column once; `a+b` names three: itself and both of its parts."""
+        parts = [part for name in self.fields for part in (name, *name.split("+"))]
+        return list(dict.fromkeys([*parts, *([self.label] if self.label else []), *self.others]))
+
+
+def refuse_unreadable(path: Path, key: str, words: bool) -> None:
+    """InputError when the file is missing, empty or of an unknown kind."""
     if not path.is_file():
         raise InputError(f"{key}={str(path)!r} is not a file")
-    if path.suffix.lower() not in LOADERS:
-        raise unknown("kind of file", path.suffix or path.name, LOADERS, key)
+    known = (*TABLES, *WORDS, *((".txt",) if words else ()))
+    if ending(path) not in known:
+        raise unknown("kind of file", ending(path) or path.name, known, key)
+    if ending(path) in WORDS and not words:
+        raise InputError(f"{key}={str(path)!r} has a word and its tag on a line: set task.kind=tokens, or name another file")
     if not path.stat().st_size:
         raise InputError(f"{key}={str(path)!r} is empty")
-    return LOADERS[path.suffix.lower()]
 
 
-def options(path: Path, columns: set[str]) -> dict[str, Any]:
-    """Options of the loader: no value is read as missing, and the columns that are used stay text."""
-    if LOADERS[path.suffix.lower()] != "csv":
-        return {}
-    as_text = {"keep_default_na": False, "converters": dict.fromkeys(sorted(columns), str)}
-    return as_text | ({"sep": "\t", "quoting": csv.QUOTE_NONE} if path.suffix.lower() == ".tsv" else {})
+def rows(
+    path: Path, where: str, key: str, wanted: Wanted, mistakes: Mistakes, advance: Callable[[int], object] = lambda _: None
+) -> Iterator[Row]:
+    """Each row; wrong ones are collected. InputError for a file of another kind than its name says.
 
-
-def lines_of_rows(path: Path, where: str, key: str) -> list[int] | None:
-    """Line at which each row begins, None for parquet; InputError, with all lines that are wrong, for a file of another kind
-    than its name says."""
-    if path.suffix.lower() == ".parquet":
-        if torn_parquet(path):
-            raise InputError(f"{where}: {path} is not a readable parquet file; restore it or change {key}")
-        if not parquet.read_metadata(path).num_rows:
-            raise InputError(f"{where}: there are no rows in the file of {key}")
-        return None
-    _refuse_other_bytes(path, where, key)
-    return _lines_of_json(path, where, key) if path.suffix.lower() == ".jsonl" else _lines_of_table(path, where, key)
+    `advance` gets the bytes that have been read.
+    """
+    kind = ending(path)
+    if kind == ".parquet":
+        yield from _parquet(path, where, key, wanted, advance)
+        return
+    lines = text_lines(path, where, key, advance)
+    if wanted.words and kind in (*WORDS, ".txt", ".tsv"):
+        yield from _sentences(lines, where, key, wanted, mistakes)
+    elif kind in (".csv", ".tsv"):
+        yield from _table(lines, where, key, wanted, mistakes, kind == ".tsv")
+    else:
+        yield from (_json_lines if kind == ".jsonl" else _json)(lines, where, key, mistakes)
 
 
 def torn_parquet(place: Path) -> Path | None:
@@ -63,72 +90,227 @@ def torn_parquet(place: Path) -> Path | None:
     return None
 
 
-def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
+def features(path: Path) -> dict[str, Any]:
+    """What `datasets` has written of the columns of a Parquet file, names of classes among it; empty for any other file."""
+    schema = parquet.read_schema(path) if ending(path) == ".parquet" else None
+    if schema is None or b"huggingface" not in (schema.metadata or {}):
+        return {}
+    from datasets import Features  # takes 1 s
+
+    try:
+        return Features.from_arrow_schema(schema)
+    except (ValueError, TypeError, KeyError, AttributeError) as error:  # of another version
+        raise InputError(f"{path}: what the file says of its columns is not read by `datasets`: {error}") from error
+
+
+def _parquet(path: Path, where: str, key: str, wanted: Wanted, advance: Callable[[int], object]) -> Iterator[Row]:
+    try:
+        with parquet.ParquetFile(path) as file:
+            names, done, count = file.schema_arrow.names, 0, file.metadata.num_rows
+            _refuse_twice(names, where, key, wanted)
+            read = [name for name in names if name in wanted.names]
+            for batch in file.iter_batches(BATCH, columns=read):
+                done += len(batch)
+                for row in batch.to_pylist() if read else [{}] * len(batch):
+                    yield None, dict.fromkeys(names) | row
+                advance(path.stat().st_size * done // count)
+    except (pyarrow.ArrowException, OSError) as error:
+        reason = " ".join(str(error).split())
+        raise InputError(f"{where}: {path} is not a readable parquet file; restore it or change {key} ({reason})") from error
+
+
+def text_lines(path: Path, where: str, key: str, advance: Callable[[int], object] = lambda _: None) -> Iterator[Line]:
+    """Lines with their numbers, which end at line feeds alone; InputError for the first one that is not UTF-8 or has a NUL."""
+    number = 0
     with path.open("rb") as file:
-        yield from enumerate(file, 1)
-
-
-def _refuse_other_bytes(path: Path, where: str, key: str) -> None:
-    mistakes = Mistakes()
-    for number, line in _lines(path):
-        with mistakes.collected():
-            try:
-                line.decode()
-            except UnicodeDecodeError as error:
-                byte = f"byte 0x{line[error.start]:02x}"
-                raise InputError(f"{where}, line {number}: {byte} is not UTF-8; save the file of {key} as UTF-8") from error
-            if b"\0" in line:
-                raise InputError(f"{where}, line {number}: there is a NUL byte; remove it from the file of {key}")
-    mistakes.refuse()
-
-
-def _lines_of_json(path: Path, where: str, key: str) -> list[int]:
-    mistakes, lines = Mistakes(), [(number, line) for number, line in _lines(path) if line.strip()]
-    for number, line in lines:
         try:
-            row = json.loads(line.decode("utf-8-sig" if number == 1 else "utf-8"))
-        except json.JSONDecodeError as error:
-            wrong = f"not JSON ({error.msg} at column {error.colno})"
-        except RecursionError:
-            wrong = "lists or objects are nested too deep"
-        except ValueError:
-            wrong = f"a number has more than {sys.get_int_max_str_digits():,} digits"
-        else:
-            wrong = "" if isinstance(row, dict) else f"expected an object, got {line[:40]!r}"
+            for number, line in enumerate(gzip.GzipFile(fileobj=file) if path.suffix.lower() == ".gz" else file, 1):
+                text = line.decode("utf-8-sig" if number == 1 else "utf-8")
+                if "\0" in text:
+                    cure = f", as in UTF-16; save the file of {key} as UTF-8"
+                    cure = cure if line.count(0) * 3 > len(line) else f"; remove it from the file of {key}"
+                    raise InputError(f"{where}, line {number}: there is a NUL byte{cure}")
+                yield number, text
+                advance(file.tell())
+        except UnicodeDecodeError as error:
+            byte = f"byte 0x{line[error.start]:02x} is not UTF-8"
+            wide = " but UTF-16" if line.startswith((b"\xff\xfe", b"\xfe\xff")) else ""
+            raise InputError(f"{where}, line {number}: {byte}{wide}; save the file of {key} as UTF-8") from error
+        except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+            raise InputError(
+                f"{where}, line {number + 1}: not a whole gzip file ({error}); restore the file of {key}"
+            ) from error
+
+
+# JSON
+
+
+def _parsed(text: str) -> tuple[Any, str]:
+    """The value, and what is wrong with the text; empty where nothing is."""
+    try:
+        return json.loads(text), ""
+    except json.JSONDecodeError as error:
+        line = f"line {error.lineno}, " if error.lineno > 1 else ""
+        return None, f"not JSON ({error.msg} at {line}column {error.colno})"
+    except RecursionError:
+        return None, "lists or objects are nested too deep"
+    except ValueError:
+        return None, f"a number has more than {sys.get_int_max_str_digits():,} digits"
+
+
+def _json_lines(lines: Iterable[Line], where: str, key: str, mistakes: Mistakes) -> Iterator[Row]:
+    for number, line in lines:
+        if not line.strip():
+            continue
+        row, wrong = _parsed(line.rstrip("\r\n"))
+        if isinstance(row, dict):
+            yield number, row
+            continue
         with mistakes.collected():
-            if wrong:
-                raise InputError(f"{where}, line {number}: {wrong}; fix the file of {key}")
-    mistakes.refuse()
-    return [number for number, _ in lines]
+            wrong = wrong or f"expected an object, got {line[:40]!r}"
+            raise InputError(f"{where}, line {number}: {wrong}; fix the file of {key}")
 
 
-def table_reader(file: IO[str], path: Path) -> Any:
-    """The reader of the csv module for a .csv or .tsv that is opened as `file`."""
+def _json(lines: Iterable[Line], where: str, key: str, mistakes: Mistakes) -> Iterator[Row]:
+    """A list of rows, SQuAD's own nesting of them, or one row a line."""
+    lines = [*lines]
+    value, wrong = _parsed("".join(line for _, line in lines))
+    if "Extra data" in wrong or (isinstance(value, dict) and "data" not in value):
+        yield from _json_lines(lines, where, key, mistakes)
+        return
+    found = value.get("data") if isinstance(value, dict) else value
+    if not wrong and not (isinstance(found, list) and all(isinstance(row, dict) for row in found)):
+        wrong = "expected a list of objects, or SQuAD's `data`"
+    if wrong:
+        raise InputError(f"{where}: {wrong}; fix the file of {key}")
+    nested = any("paragraphs" in row for row in found)
+    try:
+        for row in _questions(found) if nested else found:
+            yield None, row
+    except (KeyError, TypeError, AttributeError) as error:
+        raise InputError(f"{where}: not as SQuAD nests data, paragraphs, qas and answers ({error!r}); fix {key}") from error
+
+
+def _questions(articles: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """A row a question, in the columns of the hub's `squad`; without an answer where it is said to be impossible."""
+    for article in articles:
+        for paragraph in article["paragraphs"]:
+            for question in paragraph["qas"]:
+                answers = [] if question.get("is_impossible") else question.get("answers")
+                columns = {name: question.get(name) for name in ("id", "question")}
+                yield columns | {"title": article.get("title"), "context": paragraph["context"], "answers": answers}
+
+
+# Tables
+
+
+def _table(lines: Iterator[Line], where: str, key: str, wanted: Wanted, mistakes: Mistakes, is_tsv: bool) -> Iterator[Row]:
     csv.field_size_limit(sys.maxsize)  # the default limit of 131,072 characters is too low for texts
-    is_tsv = path.suffix.lower() == ".tsv"
-    return csv.reader(file, delimiter="\t", quoting=csv.QUOTE_NONE) if is_tsv else csv.reader(file, strict=True)
+    first = next(((number, line) for number, line in lines if line.strip()), None)
+    if first is None:
+        return
+    before, head = first
+    texts = (text for part in ([head], (line for _, line in lines)) for text in part)
+    reader, header, line = None, None, before
+    try:
+        options = {"delimiter": "\t", "quoting": csv.QUOTE_NONE} if is_tsv else {"delimiter": _delimiter(head, wanted)}
+        reader = csv.reader(texts, strict=True, **options)
+        for row in reader:
+            if row and header is None:
+                header = row
+                _refuse_twice(header, where, key, wanted)
+            elif row and len(row) != len(header):
+                columns = f"{len(row)} columns, but the header has {len(header)}"
+                with mistakes.collected():
+                    raise InputError(f"{where}, line {line}: {columns}; fix the file of {key}")
+            elif row:
+                yield line, dict(zip(header, row, strict=True))
+            line = before + reader.line_num
+    except csv.Error as error:
+        place = f"line {before + (reader.line_num - 1 if reader else 0)}"
+        raise InputError(f"{where}, {place}: {error}; fix the file of {key}") from error
 
 
-def _lines_of_table(path: Path, where: str, key: str) -> list[int]:
-    mistakes, lines, header, line = Mistakes(), [], None, 1
-    with path.open(encoding="utf-8-sig", newline="") as file:
-        reader = table_reader(file, path)
-        with mistakes.collected():
-            try:
-                for row in reader:
-                    if row and header is None:
-                        header = row
-                    elif row and len(row) != len(header):
-                        columns = f"{len(row)} columns, but the header has {len(header)}"
-                        with mistakes.collected():
-                            raise InputError(f"{where}, line {line}: {columns}; fix the file of {key}")
-                    elif row:
-                        lines.append(line)
-                    line = reader.line_num + 1
-            except csv.Error as error:
-                raise InputError(f"{where}, line {reader.line_num}: {error}; fix the file of {key}") from error
-        with mistakes.collected():
-            if header and len(set(header)) < len(header):
-                raise InputError(f"{where}: two columns of the header {header} have the same name; fix the file of {key}")
-    mistakes.refuse()
-    return lines
+def _delimiter(head: str, wanted: Wanted) -> str:
+    """Comma, semicolon or tab: the one under which the header has most of the columns that are read, or most columns."""
+
+    def fits(delimiter: str) -> tuple[int, int]:
+        header = next(csv.reader([head], delimiter=delimiter), [])
+        return len({*header} & {*wanted.names}), len(header)
+
+    return max((",", ";", "\t"), key=fits)
+
+
+def _refuse_twice(header: list[str], where: str, key: str, wanted: Wanted) -> None:
+    if any(header.count(name) > 1 for name in wanted.names):
+        raise InputError(f"{where}: two columns of the header {header} have the same name; fix the file of {key}")
+
+
+# Columns of words
+
+TAG = re.compile(r"O|[BIESLU]-.+")
+"""Of any scheme: IOB1, IOB2, BIOES, BILOU."""
+
+NUMBER = re.compile(r"-?\d{1,3}")
+"""Of a column that has no name."""
+
+
+def _sentences(lines: Iterator[Line], where: str, key: str, wanted: Wanted, mistakes: Mistakes) -> Iterator[Row]:
+    """A row a sentence (CoNLL). Columns are parted by tabs, or by blanks where there are none; `-DOCSTART-` and comments are
+    left out. Words are in the first column and tags in the last one, or in those of the header, or with these numbers."""
+    begin, words, places, width, has_tabs, header = 0, [], None, 0, False, []
+
+    def row() -> Row:
+        (first, second), (name, *_) = places, wanted.fields
+        columns = {title: [cells[place] for cells in words] for place, title in enumerate(header)}
+        columns |= {wanted.label: [cells[second] for cells in words]} if wanted.label and second is not None else {}
+        return begin, columns | {name: [cells[first] for cells in words]}
+
+    for number, line in lines:
+        text = line.rstrip("\r\n")
+        cells = text.split("\t") if has_tabs or (not width and "\t" in text) else text.split()
+        if not text.strip() or cells[0] == "-DOCSTART-":
+            if words:
+                yield row()
+            words = []
+        elif text.startswith("# ") and (len(cells) != (width or 2) or not TAG.fullmatch(cells[-1])):
+            continue
+        elif not width:
+            width, has_tabs = len(cells), "\t" in text
+            header = cells if width > 1 and _is_header(cells, f"{where}, line {number}", wanted) else []
+            places = _places(header, width, where, wanted)
+            begin, words = number, [] if header else [cells]
+        elif len(cells) != width:
+            with mistakes.collected():
+                raise InputError(f"{where}, line {number}: {len(cells)} columns, but {width} before; fix the file of {key}")
+        else:
+            begin = begin if words else number
+            words.append(cells)
+    if words:
+        yield row()
+
+
+def _is_header(cells: list[str], where: str, wanted: Wanted) -> bool:
+    """Whether the first line names the columns: it has one that is read, or its last cell is no tag. InputError where tags are
+    not read and that is not clear."""
+    named = any(name in cells and not NUMBER.fullmatch(name) for name in wanted.names)
+    if named or NUMBER.fullmatch(wanted.label or "") or TAG.fullmatch(cells[-1]):
+        return named
+    if wanted.label is None:
+        raise InputError(f"{where}: {cells!r:.60} is no word with its tag: expected that, words alone, or a header")
+    return True
+
+
+def _places(header: list[str], width: int, where: str, wanted: Wanted) -> tuple[int, int | None]:
+    """Columns of words and of tags; None where there is one column alone."""
+    places = []
+    for name, default, key in ((wanted.fields[0], 0, "task.fields"), (wanted.label or "", width - 1, "task.label")):
+        if name in header:
+            places.append(header.index(name))
+        elif NUMBER.fullmatch(name) and -width <= int(name) < width:
+            places.append(int(name) % width)
+        elif len(header) > 2 and name:
+            raise unknown(f"column of {where}:", name, header, key)
+        else:
+            places.append(default)
+    return places[0], places[1] if width > 1 else None

@@ -2,24 +2,23 @@
 
 import contextlib
 import difflib
-import glob
 import itertools
 import os
 import re
 import tempfile
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from yaml import YAMLError
 
-from harness.config.choices import UNTRAINED, DataSource
+from harness.config.choices import UNTRAINED, DataSource, TaskKind
 from harness.config.schema import DataConfig, RunConfig, TaskConfig
 from harness.data import files as own_files
-from harness.data import hub
-from harness.errors import InputError, on_one_line, unknown
+from harness.data import hub, labels
+from harness.errors import InputError, Mistakes, on_one_line, unknown
 
 EVERY = "*"
 """Value of `task.subset`: all configurations of the data set, one after the other."""
@@ -31,50 +30,146 @@ MORE = "task.more_validation or task.more_submission"
 """Where the other splits are named."""
 
 
+TEXT = (".csv", ".tsv", ".json", ".jsonl")
+"""Endings of files of a local folder that are read as those of the user."""
+
+PLACE = {"name", "version", "data_dir", "data_files", "description", "features"}
+"""What a data set's config says that is no option of its loader."""
+
+UNCUT = (TaskKind.spans, TaskKind.retrieval)
+"""Kinds whose rows share paragraphs: a part of a split is cut in the order of its rows."""
+
+
 @dataclass
 class Loaded:
-    """All columns of one split."""
+    """The columns of one split that are read."""
 
     columns: dict[str, list]
     class_names: list[str] | None  # names of the class numbers in `task.label`, if the data set has them
     where: str  # prefix of error messages: task and split
     lines: list[int] | None = None  # of the file, at which each row begins; None where there are none
+    unread: list[str] = field(default_factory=list)  # names of the other columns
+    count: int = 0
+
+    def __post_init__(self) -> None:
+        self.count = self.count or len(next(iter(self.columns.values()), ()))
 
     def place(self, row: int) -> str:
         """The row in error messages."""
         return f"{self.where}, {f'row {row}' if self.lines is None else f'line {self.lines[row]}'}"
 
+    def part(self, rows: list[int]) -> "Loaded":
+        """These rows."""
+        columns = {name: [values[row] for row in rows] for name, values in self.columns.items()}
+        return replace(self, columns=columns, lines=self.lines and [self.lines[row] for row in rows], count=len(rows))
+
 
 @dataclass
 class Source:
-    """Arguments of `load_dataset_builder`."""
+    """Arguments of `load_dataset_builder`, or files that are read here."""
 
     path: str
     subset: str | None
     where: str
     cached: bool = False  # on the hub
     key: str = "subset"  # with the name of the subset
-    options: dict[str, Any] = field(default_factory=dict)
-    lines: dict[str, list[int] | None] = field(default_factory=dict)  # of the rows of each file
+    files: dict[str, list[Path]] = field(default_factory=dict)  # split -> its files
 
 
 def load(config: RunConfig, split: str) -> Loaded:
-    """The rows of a split; InputError for data that is missing, corrupt or in two splits."""
-    part, source = _cut_of(config.task, split)[1], _source(config, split)
+    """The rows of a split; InputError for data that is missing, corrupt or in two splits.
+
+    A part of a split, such as `train[:80%]`, has its rows stratified by label and shuffled by data.split_seed.
+    """
+    source = _source(config, split)
+    if source.files:
+        return _joined(_read(config, source, split))
     with library(source) as (datasets, cache):
         every = datasets.get_dataset_config_names(source.path) if source.subset == EVERY else [source.subset]
-        builders = [datasets.load_dataset_builder(source.path, subset, cache_dir=cache, **source.options) for subset in every]
-        for builder in builders:
-            builder.download_and_prepare()
-        for builder in builders:
-            sizes = {name: split.num_examples for name, split in builder.info.splits.items()}
-            spans = _refuse_bad_parts(config.task, split, source.where, sizes)
-        rows = datasets.concatenate_datasets([builder.as_dataset(split=part) for builder in builders])
-        lines = [source.lines.get(name) and source.lines[name][first:end] for name, first, end in spans]
-        known = None if None in lines or sum(map(len, lines)) != len(rows) else [*itertools.chain(*lines)]
-        labels = rows.features.get(config.task.label)  # class numbers, or lists of them
-        class_names = getattr(getattr(labels, "feature", labels), "names", None)
-        return Loaded(rows.to_dict(), class_names, source.where, known)
+        builders = [datasets.load_dataset_builder(source.path, subset, cache_dir=cache) for subset in every]
+        return _joined([part for builder in builders for part in _built(config, source, split, builder)])
+
+
+def _built(config: RunConfig, source: Source, split: str, builder: Any) -> list[Loaded]:
+    """The parts of a split of one configuration of a data set; local text files are read as those of the user."""
+    found = {str(name): [*map(Path, paths)] for name, paths in (builder.config.data_files or {}).items()}
+    names, known = _names(_cut_of(config.task, split)[1]), (builder.info.features or {}).get(config.task.label)
+    is_text = all(own_files.ending(path) in TEXT for name in names for path in found.get(name, [Path()]))
+    if is_text and not (source.cached or _options(builder.config)):
+        files = replace(source, files={name: found[name] for name in names})
+        return [replace(part, class_names=_class_names(known)) for part in _read(config, files, split)]
+    builder.download_and_prepare()
+    sizes, parts = {name: kept.num_examples for name, kept in builder.info.splits.items()}, []
+    for name, first, end in _refuse_bad_parts(config.task, split, source.where, sizes):
+        rows = builder.as_dataset(split=name)
+        if end - first < len(rows):
+            labels_of = rows[config.task.label] if config.task.label in rows.features else [None] * len(rows)
+            rows = rows.select(_cut(config, [*labels_of], first, end, lambda row: f"{source.where}, row {row}"))
+        parts.append(Loaded(rows.to_dict(), _class_names(rows.features.get(config.task.label)), source.where))
+    return parts
+
+
+def _options(config: Any) -> dict[str, Any]:
+    """Options of the loader that the data set's card sets; tabs are those of every .tsv."""
+    default = type(config)()
+    options = {option.name: getattr(config, option.name) for option in fields(config) if option.name not in PLACE}
+    return {name: value for name, value in options.items() if value not in (getattr(default, name), "\t")}
+
+
+def _class_names(kept: Any) -> list[str] | None:
+    """Of the class numbers of a column, or of those in its lists."""
+    return getattr(getattr(kept, "feature", kept), "names", None)
+
+
+def _read(config: RunConfig, source: Source, split: str) -> list[Loaded]:
+    """The parts of a split from files of the user; InputError with all of their rows that are wrong."""
+    task, mistakes, whole = config.task, Mistakes(), {}
+    several = tuple(task.labels) if task.kind is TaskKind.multilabel else ()
+    others = (*filter(None, [task.item]), *several)
+    wanted = own_files.Wanted(tuple(task.fields), task.label, others, task.kind is TaskKind.tokens)
+    for name, paths in source.files.items():
+        key = f"task.{name}_file" if is_own(task) else "task.folder"
+        rows, names = [], {}
+        for path in paths:
+            where = source.where if is_own(task) else f"{source.where} ({path.name})"
+            with mistakes.collected():
+                for line, row in own_files.rows(path, where, key, wanted, mistakes):
+                    names |= dict.fromkeys(row)
+                    rows.append((line, [row.get(name) for name in wanted.names]))
+        columns = {name: [values[at] for _, values in rows] for at, name in enumerate(wanted.names) if name in names}
+        lines = [line for line, _ in rows]
+        lines = None if None in lines or len(paths) > 1 else lines
+        whole[name] = Loaded(columns, None, source.where, lines, [name for name in names if name not in columns], len(rows))
+    mistakes.refuse()
+    for name, loaded in whole.items():
+        loaded.class_names = _class_names(own_files.features(source.files[name][0]).get(task.label))
+        if several and task.label not in loaded.columns and {*several} <= {*loaded.columns}:  # a column for each label
+            loaded.columns[task.label] = labels.of_columns(task.labels, loaded.columns, loaded.place)
+    parts = []
+    for name, first, end in _refuse_bad_parts(task, split, source.where, {name: rows.count for name, rows in whole.items()}):
+        loaded = whole[name]
+        if end - first < loaded.count:
+            column = loaded.columns.get(task.label, [None] * loaded.count)
+            loaded = loaded.part(_cut(config, column, first, end, loaded.place))
+        parts.append(loaded)
+    return parts
+
+
+def _cut(config: RunConfig, column: list, first: int, end: int, place: Callable[[int], str]) -> list[int]:
+    """Numbers of the rows of a part of a split with this column of labels, in the order of the split."""
+    if config.data.split_seed is None or config.task.kind in UNCUT:
+        return list(range(first, end))
+    return sorted(labels.order(labels.strata(config.task, column, place), config.data.split_seed)[first:end])
+
+
+def _joined(parts: list[Loaded]) -> Loaded:
+    """One after the other, in the columns of the first one."""
+    first = parts[0]
+    columns = {
+        name: [value for part in parts for value in part.columns.get(name, [None] * part.count)] for name in first.columns
+    }
+    lines = None if any(part.lines is None for part in parts) else [line for part in parts for line in part.lines]
+    return replace(first, columns=columns, lines=lines, count=sum(part.count for part in parts))
 
 
 @contextlib.contextmanager
@@ -101,8 +196,6 @@ def library(source: Source) -> Iterator[tuple[ModuleType, str | None]]:
 
 def _load_error(source: Source, error: Exception) -> InputError:
     reason = " ".join(str(error.__cause__ or error).split())
-    if "data_files" in source.options:
-        return InputError(f"{source.where}: the file cannot be read: {reason}")
     if source.cached and hub.is_out_of_reach(error):
         return hub.unreachable(source.path, source.where)
     if not source.cached:
@@ -208,15 +301,10 @@ def _own(task: TaskConfig, split: str, where: str) -> Source:
     """The user's own files of this split."""
     files = {name: _file_of(task, name, where) for name in _names(part_of(task, split))}
     _refuse_one_file_twice(task)
-    loaders = {own_files.loader(path, f"task.{name}_file") for name, path in files.items()}
-    if len(loaders) > 1:
-        raise InputError(f"{where}: {', '.join(map(str, files.values()))} are of several kinds: use files of one kind")
+    for name, path in files.items():
+        own_files.refuse_unreadable(path, f"task.{name}_file", task.kind is TaskKind.tokens)
     where = f"{where} ({', '.join(path.name for path in files.values())})"
-    lines = {name: own_files.lines_of_rows(path, where, f"task.{name}_file") for name, path in files.items()}
-    (first, *_) = files.values()
-    columns = {column for text in task.fields for column in text.split("+")} | {*task.fields, task.label}
-    escaped = {name: glob.escape(str(path.absolute())) for name, path in files.items()}
-    return Source(loaders.pop(), None, where, lines=lines, options={"data_files": escaped} | own_files.options(first, columns))
+    return Source("", None, where, files={name: [path] for name, path in files.items()})
 
 
 def _file_of(task: TaskConfig, name: str, where: str) -> Path:

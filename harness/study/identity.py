@@ -39,6 +39,7 @@ class Inputs:
     pretraining: str | None = None  # fingerprint of the pretraining that the run starts from
     pretrained: str | None = None  # that pretraining's folder
     overlap: float | None = None  # share of the evaluation items that have an n-gram of the text
+    leaked: float | None = None  # share of the rows of validation that are in train, too
     content: dict[str, str | None] = field(default_factory=dict)  # hashes of rows, text, weights: see `content_of`
 
     @property
@@ -166,6 +167,8 @@ class Identity:
         named |= {tags.RECIPE: self.recipe} if self.inputs.is_pretraining else theory.tags(config)
         if not self.inputs.is_pretraining:
             named["selected_on"] = config.finetune.keep_best.value
+        if self.inputs.leaked:
+            named[tags.LEAKED] = f"{self.inputs.leaked:.4g}"
         if self.inputs.pretraining is not None:
             named[tags.PRETRAINING] = self.inputs.pretraining
         return {"tags": named, "parameters": redact.values(self.parameters)}

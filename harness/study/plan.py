@@ -79,7 +79,7 @@ def plan(composed: list[RunConfig]) -> list[PlannedRun]:
     cache = Cache()
     for config in with_sizes(composed, cache):
         for run in _runs(config, cache, planned):
-            run.notes = [*filter(None, (_smaller_vocabulary(config, run.config), note(run.config)))]
+            run.notes += [*filter(None, (_smaller_vocabulary(config, run.config), note(run.config)))]
             first = planned.setdefault(run.folder, run)
             if not run.inputs.is_pretraining and first.config.label != run.config.label:  # a pretraining may serve several
                 raise InputError(
@@ -253,7 +253,7 @@ def _on_task(
     recipe = needed.identity.recipe if needed else None
     content = identity.content_of(config, data.rows, corpus and corpus.text, tokenizer_file, recipe)
     content |= {} if data.trained_rows is None else {"trained_rows": data.trained_rows}
-    inputs = Inputs(data=key, corpus=corpus and corpus.key, content=content)
+    inputs = Inputs(data=key, corpus=corpus and corpus.key, content=content, leaked=data.leaked)
     if needed is not None:
         inputs = replace(
             inputs,
@@ -261,7 +261,13 @@ def _on_task(
             pretrained=str(needed.folder),
             overlap=_overlap(config, inputs),
         )
-    return PlannedRun(config, inputs, Identity(config, inputs).folder, needed)
+    return PlannedRun(config, inputs, Identity(config, inputs).folder, needed, notes=_of_task(config.task.name, data.notes))
+
+
+def _of_task(name: str, notes: list[str]) -> list[str]:
+    """What is said of the rows, with the name of their task."""
+    parts = (note.rpartition("warning: ") for note in notes)
+    return [f"{before}{warning}task {name!r}: {text}" for before, warning, text in parts]
 
 
 def _from_checkpoint(config: RunConfig, prerequisites: Found, tokenizer_file: str, cache: Cache) -> PlannedRun:

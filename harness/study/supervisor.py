@@ -133,7 +133,7 @@ def _announce(planned: list[PlannedRun], heading: str) -> None:
     notes += [resolve.note_on_rate(run.config) for run in planned if not run.inputs.is_pretraining]
     notes += [resolve.note_on_scale(run.config) for run in pretrainings]
     for note in dict.fromkeys(filter(None, notes)):
-        console.plain(note)
+        (console.problem if note.startswith("warning: ") else console.plain)(note)
     if any(run.drops_weights and run_log.result(run.folder) is None for run in planned):
         console.plain("fine-tuned weights are not kept in a sweep; finetune.keep=last keeps them")
     if len(planned) > 1:

@@ -8,6 +8,7 @@ import hashlib
 import json
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow
@@ -23,14 +24,14 @@ from harness.data import tokenizer as tokenizers
 from harness.data.cache import write_once
 from harness.data.tokenizer import vocabulary_bytes
 from harness.errors import InputError, Mistakes
-from harness.tasks import glue_submission
+from harness.tasks import glue_submission, notes
 from harness.tasks.base import Examples, Split
 from harness.tasks.rows import Table, load_languages, load_table, with_labels
 from harness.tasks.synthetic.families import FAMILIES
 from harness.tasks.synthetic.paradigms import WORDS
 from harness.tasks.vectors import refuse_shared_paragraphs
 
-PREPARE_VERSION = 8
+PREPARE_VERSION = 9
 """Part of the cache key; increased when the same rows are prepared differently."""
 
 SHAPING = ("kind", "max_length", "stride", "max_answer_length", "answerable_only", "headline", "labels")
@@ -71,10 +72,14 @@ def prepare(config: RunConfig) -> str:
         refuse_shared_paragraphs(splits)
     is_trained = not (config.tokenizer.file or config.tokenizer.vocab_file)
     more_text = load_languages(config) if config.tokenizer.multilingual and is_trained else []
-    key = _key(config, tables, more_text)
+    said = {name: examples for name, examples in splits.items() if name not in _submitted(config).values()}
+    leaked = notes.leaks(config.task, said)
+    noted = [*(note for table in tables.values() for note in table.notes), *notes.of_rows(config.task, said, leaked)]
+    facts = {"notes": noted, "leaked": leaked.get("validation")}
+    key = _key(config, tables, [*more_text, *noted])
     folder = paths.cache_folder(config.output) / key
-    rows = _row_hashes(config, tables)
-    write_once(folder, lambda temporary: _fill(config, splits, more_text, temporary, rows))
+    facts |= _row_hashes(config, tables)
+    write_once(folder, lambda temporary: _fill(config, splits, more_text, temporary, facts))
     return key
 
 
@@ -112,6 +117,8 @@ class Facts:
     majority: int
     rows: str  # hash of the rows, independent of the tokenizer
     labels: list[str] = field(default_factory=list)  # names of the classes; earlier versions have not kept them
+    notes: list[str] = field(default_factory=list)  # what is said of the rows before a run
+    leaked: float | None = None  # share of the rows of validation that are in train, too
     trained_rows: str | None = None  # hash of those of kind retrieval, which may be scored without them; not in `rows`
 
 
@@ -124,7 +131,8 @@ def read(config: RunConfig, key: str) -> Prepared:
     """The prepared data with this key; FileNotFoundError when it is not cached."""
     folder = paths.cache_folder(config.output) / key
     known = vars(facts(config.output, key))
-    del known["labels"], known["trained_rows"]
+    for key_of_plan in ("labels", "trained_rows", "notes", "leaked"):
+        del known[key_of_plan]
     of_tokens = tasks.kind_of(config.task).labels_of_tokens
     splits = {split: _read_split(folder, split, of_tokens) for split in split_names(config)}
     train, validation, tune = splits.pop("train", None), splits.pop("validation"), splits.pop("tune", None)
@@ -183,18 +191,18 @@ def _add_rows(digest: "hashlib._Hash", config: RunConfig, tables: dict[str, Tabl
         digest.update(json.dumps([split, columns, table.items]).encode())
 
 
-def _fill(config: RunConfig, splits: dict[str, Examples], more_text: list[str], folder: Path, rows: dict[str, str]) -> None:
+def _fill(config: RunConfig, splits: dict[str, Examples], more_text: list[str], folder: Path, known: dict[str, Any]) -> None:
     kind, task = tasks.kind_of(config.task), config.task
     first = next(iter(splits.values()))
     tokenizer = tokenizers.build(config.tokenizer, [*vocabulary_texts(config, first), *more_text])
     for split, examples in splits.items():
         _write_split(kind.encode(task, tokenizer, examples), folder, split)
-    facts = {
+    facts = known | {
         "vocab_size": tokenizer.get_vocab_size(),
         "pad_token_id": tokenizers.pad_token_id(tokenizer) or 0,
         "majority": kind.majority(task, first),
         "labels": list(task.labels),
-    } | rows
+    }
     (folder / "facts.json").write_text(json.dumps(facts))
     tokenizer.no_truncation()
     tokenizer.save(str(folder / "tokenizer.json"))

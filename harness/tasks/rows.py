@@ -7,7 +7,9 @@ from dataclasses import dataclass, field, replace
 
 from harness.config.choices import TaskKind
 from harness.config.schema import RunConfig, TaskConfig
+from harness.data import labels as label_forms
 from harness.data import sources
+from harness.data.labels import as_number, is_missing, name_of
 from harness.data.sources import Loaded
 from harness.errors import InputError, Mistakes, checked, unknown
 from harness.tasks.synthetic import families, paradigms
@@ -24,9 +26,6 @@ HIDDEN = -1
 LISTED = 20
 """Maximum number of labels in an error."""
 
-SEPARATOR = "|"
-"""Between the labels of a text in a file that has no lists."""
-
 WITH_CLASSES = (TaskKind.classification, TaskKind.multilabel, TaskKind.tokens)
 """Kinds of tasks whose labels have names."""
 
@@ -39,6 +38,7 @@ class Table:
     items: list[int] | list[str]  # ids of the rows
     where: str  # prefix of error messages: task and split
     places: list[str] = field(default_factory=list)  # of each row in error messages; empty: their numbers
+    notes: list[str] = field(default_factory=list)  # what is read otherwise than it stands there
 
     def place(self, row: int) -> str:
         """The row in error messages."""
@@ -54,24 +54,20 @@ def with_labels(config: RunConfig) -> RunConfig:
     if task.labels or task.kind not in WITH_CLASSES or not (sources.is_own(task) or task.hub or task.folder):
         return config
     loaded = sources.load(config, "train")
-    column = _column(loaded, task.label, "task.label")
-    known = (label for label in column if label is not None)  # a missing label is a mistake, and no class
-    names = loaded.class_names or [*{name for label in known for name in _names(task, label) if name.strip()}]
+    column, stated = _label_column(task, loaded, "train"), loaded.class_names or []
+    if task.kind is TaskKind.multilabel and not stated:
+        column, stated = label_forms.several(task, column, loaded.place)
+    known = [label for label in column if not is_missing(label)]  # a missing label is a mistake, and no class
+    of_rows = (label if isinstance(label, list) else [label] for label in known)
+    names = [*stated] or [*{name_of(name) for names in of_rows for name in names if name_of(name)}]
     if len(names) > max(LISTED, len(column) / 2):
         raise InputError(
             f"{loaded.where}: column {task.label!r} of task.label has {len(names):,} labels in {len(column):,} rows; "
             "for numbers set task.kind=regression, or list task.labels"
         )
-    if not loaded.class_names:
+    if not stated:
         names.sort(key=lambda name: (0, int(name), name) if re.fullmatch(r"[+-]?\d+", name, re.ASCII) else (1, 0, name))
     return replace(config, task=replace(task, labels=names))
-
-
-def _names(task: TaskConfig, label: object) -> list[str]:
-    """Names of the classes of a text, or of its words."""
-    if task.kind is TaskKind.multilabel and isinstance(label, str):
-        return [name.strip() for name in label.split(SEPARATOR) if name.strip()]
-    return [str(name).strip() for name in (label if isinstance(label, list) else [label])]
 
 
 def load_table(config: RunConfig, split: str) -> Table:
@@ -82,7 +78,7 @@ def load_table(config: RunConfig, split: str) -> Table:
     """
     task = config.task
     loaded = _generated(task, split) if task.grammar or task.pairs else sources.load(config, split)
-    mistakes, columns, items = Mistakes(), {}, []
+    mistakes, columns, items, notes = Mistakes(), {}, [], []
     for name in task.fields:
         with mistakes.collected():
             columns[name] = _column(loaded, name, "task.fields")
@@ -91,15 +87,25 @@ def load_table(config: RunConfig, split: str) -> Table:
     with mistakes.collected():
         items = _items(task, loaded, split)
     mistakes.refuse()
-    selected = _chosen(config, split, [columns[name] for name in task.fields], loaded.where)
+    if task.kind is TaskKind.multilabel and not loaded.class_names:
+        with mistakes.collected():
+            written, columns[task.label] = columns[task.label], label_forms.several(task, columns[task.label], loaded.place)[0]
+            split_up = (text for text, names in zip(written, columns[task.label], strict=True) if names and len(names) > 1)
+            if not task.label_separator and (text := next((text for text in split_up if label_forms.is_unclear(text)), None)):
+                notes.append(f"{split}: a text such as {text!r:.60} in {task.label!r} is several labels (task.label_separator)")
+        mistakes.refuse()
+    selected = _chosen(config, split, loaded, columns)
     columns = {name: [values[row] for row in selected] for name, values in columns.items()}
-    table = Table(columns, [items[row] for row in selected], loaded.where, [*map(loaded.place, selected)])
+    table = Table(columns, [items[row] for row in selected], loaded.where, [*map(loaded.place, selected)], notes)
     for name in task.fields:
         with mistakes.collected():
             _refuse_other_than_text(task, name, table)
+    padded = sum(isinstance(label, str) and label != label.strip() for label in columns[task.label])
     with mistakes.collected():
         columns[task.label] = _labels(task, table, loaded.class_names, split)
     mistakes.refuse()
+    if padded and task.kind in WITH_CLASSES:
+        table.notes.append(f"{split}: blanks around {padded:,} labels in {task.label!r} are left out")
     return table
 
 
@@ -132,7 +138,7 @@ def _column(loaded: Loaded, name: str, key: str) -> list:
     parts = [name] if name in loaded.columns else name.split("+")
     for part in parts:
         if part not in loaded.columns:
-            raise unknown(f"column of {loaded.where}:", part, loaded.columns, key)
+            raise unknown(f"column of {loaded.where}:", part, [*loaded.columns, *loaded.unread], key)
     values = [loaded.columns[part] for part in parts]
     return values[0] if len(parts) == 1 else [": ".join(map(str, texts)) for texts in zip(*values, strict=True)]
 
@@ -140,20 +146,25 @@ def _column(loaded: Loaded, name: str, key: str) -> list:
 def _label_column(task: TaskConfig, loaded: Loaded, split: str) -> list:
     """The column of labels; HIDDEN in every row of a test split without labels, the task where pairs have no paradigm."""
     if task.kind is TaskKind.minimal_pairs and task.label == PARADIGM and PARADIGM not in loaded.columns:
-        return [task.name] * len(next(iter(loaded.columns.values())))
+        return [task.name] * loaded.count
     if task.kind is TaskKind.retrieval:
         return _column(loaded, task.fields[-1], "task.fields")
     if _is_hidden(task, split) and task.label not in loaded.columns:
-        return [HIDDEN] * len(next(iter(loaded.columns.values())))
+        return [HIDDEN] * loaded.count
+    if task.kind is TaskKind.multilabel and task.label not in loaded.columns:
+        there, form = ", ".join([*loaded.columns, *loaded.unread]), "a column of 0 and 1 for each label"
+        raise InputError(
+            f"{loaded.where}: there is no column {task.label!r} of task.label, only {there}; for {form} set task.labels=[NAMES]"
+        )
     return _column(loaded, task.label, "task.label")
 
 
 def _items(task: TaskConfig, loaded: Loaded, split: str) -> list:
     """Unique ids of the rows; their numbers where the data set has no ids, or where parts of several splits are joined."""
-    rows = range(len(next(iter(loaded.columns.values()))))
+    rows = range(loaded.count)
     if not (task.grammar or task.pairs) and "+" in sources.part_of(task, split):
         return list(rows)
-    if task.item not in loaded.columns and task.item in NUMBERED:
+    if not task.item or (task.item not in loaded.columns and task.item in NUMBERED):
         return list(rows)
     items = _column(loaded, task.item, "task.item")
     first: dict[object, int] = {}
@@ -170,21 +181,25 @@ def _items(task: TaskConfig, loaded: Loaded, split: str) -> list:
     return checked(items, different)
 
 
-def _chosen(config: RunConfig, split: str, texts: list[list], where: str) -> list[int]:
-    """Numbers of the rows of this split, in order; InputError when there are none."""
+def _chosen(config: RunConfig, split: str, loaded: Loaded, columns: dict[str, list]) -> list[int]:
+    """Numbers of the rows of this split, in order; InputError when there are none. A limited number is stratified by label."""
     task, data = config.task, config.data
-    rows = list(range(len(texts[0])) if texts else ())
+    texts, rows = [columns[name] for name in task.fields], list(range(loaded.count))
     if split in ("train", "tune") and task.tune_share:
         texts = texts[-1:] if task.kind is TaskKind.retrieval else texts  # no paragraph is in both
         rows = [row for row in rows if _is_for_tuning(task, [column[row] for column in texts]) == (split == "tune")]
     elif split == "tune":
-        raise InputError(f"{where}: task.tune_share=0 holds out no rows for tuning: set the share of train")
+        raise InputError(f"{loaded.where}: task.tune_share=0 holds out no rows for tuning: set the share of train")
     if not rows:
         share = f" with task.tune_share={task.tune_share}" if task.tune_share else ""
-        raise InputError(f"{where}: there are no rows{share}")
-    if _is_hidden(task, split):
+        raise InputError(f"{loaded.where}: there are no rows{share}")
+    limit = data.train_examples if split == "train" else data.validation_examples
+    if limit is None or limit >= len(rows) or _is_hidden(task, split):
         return rows
-    return rows[: data.train_examples if split == "train" else data.validation_examples]
+    if data.split_seed is None:
+        return rows[:limit]
+    strata = label_forms.strata(task, [columns[task.label][row] for row in rows], lambda row: loaded.place(rows[row]))
+    return sorted(rows[place] for place in label_forms.order(strata, data.split_seed)[:limit])
 
 
 def _is_hidden(task: TaskConfig, split: str) -> bool:
@@ -218,30 +233,38 @@ def _refuse_other_than_text(task: TaskConfig, name: str, table: Table) -> None:
 def _labels(task: TaskConfig, table: Table, class_names: list[str] | None, split: str) -> list:
     """Labels as class numbers or numbers, as the kind of task needs them."""
     labels = table.columns[task.label]
-    if task.kind in (TaskKind.spans, TaskKind.retrieval):
-        return labels
+    if task.kind in (TaskKind.spans, TaskKind.retrieval) or not (
+        task.labels or split == "train" or task.kind not in WITH_CLASSES
+    ):
+        return labels  # those of train, which name the classes, have been refused
     if task.kind is TaskKind.minimal_pairs:
         return [*map(str, labels)]
     if task.kind in (TaskKind.regression, TaskKind.similarity):
         return checked(labels, lambda row, label: _number(task, label, table.place(row)))
     _refuse_other_names(task, table, class_names)
-    hidden = _is_hidden(task, split)
-    numbers = {} if class_names else {name.strip(): number for number, name in enumerate(task.labels)}
-    by_name = any(re.fullmatch(r"[+-]?\d+(\.\d*)?", name) for name in numbers)
+    hidden, several = _is_hidden(task, split), task.kind is TaskKind.multilabel
+    by_name = not class_names and any(re.fullmatch(r"[+-]?\d+(\.\d*)?", name.strip()) for name in task.labels)
+    numbers = {name_of(as_number(name)): number for number, name in enumerate(task.labels)}
+    numbers |= {name.strip(): number for number, name in enumerate(task.labels)}
+
+    def one(place: str, label: object) -> int:
+        """The name itself, or the same number otherwise written; else the number of a class."""
+        if isinstance(label, str) or not class_names:
+            for name in (name_of(label), name_of(as_number(label))):
+                if name in numbers:
+                    return numbers[name]
+        return _class_number(task, label, place, by_name)
 
     def number_of(row: int, label: object) -> object:
-        place, several = table.place(row), task.kind is TaskKind.multilabel
+        place = table.place(row)
         if isinstance(label, list) and task.kind is TaskKind.tokens:
-            return [number_of(row, word) for word in label]
-        if hidden and str(label) == str(HIDDEN):
+            return [one(place, word) for word in label]
+        missing = is_missing(label) or not (several or name_of(label))
+        if hidden and (missing or name_of(label) in (str(HIDDEN), f"[{HIDDEN}]")):
             return [] if several else HIDDEN
-        if label is None or not (several or str(label).strip()):
+        if missing:
             raise InputError(f"{place}: there is no label in {task.label!r} of task.label; add it, or remove the row")
-        names = _names(task, label) if several else [label]
-        found = [
-            numbers[n] if (n := str(name).strip()) in numbers else _class_number(task, name, place, by_name) for name in names
-        ]
-        return sorted({*found}) if several else found[0]
+        return sorted({one(place, name) for name in label}) if several else one(place, label)
 
     return checked(labels, number_of)
 
@@ -249,7 +272,9 @@ def _labels(task: TaskConfig, table: Table, class_names: list[str] | None, split
 def _refuse_other_names(task: TaskConfig, table: Table, class_names: list[str] | None) -> None:
     """InputError when task.labels is empty or differs from the class names of the data set, whose numbers follow these."""
     if not task.labels:
-        names = class_names or sorted({name for label in table.columns[task.label] for name in _names(task, label)})
+        known = (label for label in table.columns[task.label] if not is_missing(label))
+        of_rows = (label if isinstance(label, list) else [label] for label in known)
+        names = class_names or sorted({name_of(name) for names in of_rows for name in names})
         if not any(names):
             raise InputError(f"{table.where}: no row has a label in {task.label!r} of task.label")
         listed = ",".join(names[:LISTED]) + (", ..." if len(names) > LISTED else "")
@@ -263,6 +288,7 @@ def _refuse_other_names(task: TaskConfig, table: Table, class_names: list[str] |
 def _class_number(task: TaskConfig, label: object, where: str, by_name: bool) -> int:
     """The label as a class number, also when it was read as text; InputError for any other label, and `by_name`, which is
     where classes are named by numbers, for all."""
+    label = as_number(label)
     if by_name or (isinstance(label, str) and not re.fullmatch(r"-?\d+", label)):
         raise unknown(f"label of {where}:", label, task.labels, "task.labels")
     try:

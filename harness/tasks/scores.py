@@ -61,9 +61,15 @@ def _correlation(name: str) -> Compute:
     return compute
 
 
+def _as_bioes(tag: str) -> str:
+    """The library reads IOB1, IOB2 and BIOES, and not the last and single words of BILOU."""
+    return {"L-": "E-", "U-": "S-"}.get(tag[:2], tag[:2]) + tag[2:]
+
+
 def _entities(name: str) -> Compute:
     def compute(labels: list[list[str]], predicted: list[list[str]]) -> float | None:
         """Over the entities of all items; a correct entity has the right type and both ends. 0 where none is predicted."""
+        labels, predicted = ([[*map(_as_bioes, tags)] for tags in both] for both in (labels, predicted))
         if all(tag == "O" for tags in labels for tag in tags):
             return None  # there are no entities
         return float(getattr(load_library(TaskKind.tokens), name)(labels, predicted, zero_division=0))

@@ -132,6 +132,8 @@ class Span:
 
 def _answers(task: TaskConfig, context: str, value: object, where: str) -> list[tuple[str, int]]:
     column = f"column {task.label!r}, task.label"
+    if isinstance(value, list) and all(isinstance(answer, dict) for answer in value):  # as in SQuAD's own file
+        value = {key: [answer.get(key) for answer in value] for key in ("text", "answer_start")}
     lists = [value.get(key) for key in ("text", "answer_start")] if isinstance(value, dict) else []
     if not lists or not all(isinstance(values, list) for values in lists):
         raise InputError(f"{where}: expected lists `text` and `answer_start` in {column}, got {str(value)[:SHOWN]}")
@@ -196,11 +198,13 @@ def _offsets(window: "Encoding") -> np.ndarray:
 
 
 def _label(offsets: np.ndarray, answers: list[tuple[str, int]], cls: int) -> tuple[int, int]:
-    """Positions of the first and last token of the first answer; of [CLS] where the window does not contain all of it."""
+    """Positions of the first and last token of the first answer, without blanks around it; of [CLS] where the window does not
+    contain all of it."""
     positions = np.flatnonzero(offsets[:, 1] > 0)
-    if not answers or not answers[0][0] or not len(positions):
+    if not answers or not answers[0][0].strip() or not len(positions):
         return cls, cls
-    first, last = answers[0][1], answers[0][1] + len(answers[0][0])
+    text, start = answers[0]
+    first, last = start + len(text) - len(text.lstrip()), start + len(text.rstrip())
     inside = positions[(offsets[positions, 1] > first) & (offsets[positions, 0] < last)]
     if not len(inside) or offsets[positions[0], 0] > first or offsets[positions[-1], 1] < last:
         return cls, cls

@@ -1,8 +1,12 @@
-"""A tag for every word in the BIO scheme: O, or B- at the beginning and I- inside of an entity (arXiv:cmp-lg/9505040).
+"""A tag for every word: O, or B- at the beginning and I- inside of an entity (IOB2, arXiv:cmp-lg/9505040).
 
+Other schemes are read as they stand and scored as what they mean: IOB1 has B- only after an entity of the same type, BIOES also
+E- at the end and S- for a single word, which BILOU calls L- and U-.
 Only the first piece of a word is labelled. A word that is truncated, or that has no piece, is predicted O and scored like
 any other.
 """
+
+from itertools import pairwise
 
 import numpy as np
 from tokenizers import Encoding, Tokenizer
@@ -10,6 +14,7 @@ from torch import from_numpy
 from torch.nn.functional import cross_entropy
 
 from harness.config.schema import TaskConfig
+from harness.data.files import TAG
 from harness.errors import InputError, checked
 from harness.tasks.base import Examples, Kind, Predictions, Split, joined, logit_columns
 from harness.tasks.classification import refuse_empty_texts
@@ -33,10 +38,11 @@ class Tokens(Kind):
             raise InputError(f"task.fields={task.fields} of task {task.name!r} must name the one column of words")
         if not task.labels:
             return  # `load_table` names the labels of the rows in its error
-        odd = [name for name in task.labels if name != OUTSIDE and not (name[:2] in ("B-", "I-") and name[2:])]
+        odd = [name for name in task.labels if not TAG.fullmatch(name)]
         if odd or OUTSIDE not in task.labels or len(task.labels) < 2:
             raise InputError(
-                f"task.labels={task.labels} of task {task.name!r} must be {OUTSIDE} and names that begin with B- or I-"
+                f"task.labels={task.labels} of task {task.name!r} must be {OUTSIDE} and names that begin with B- or I-, "
+                "in BIOES with E- or S-, too, in BILOU with L- or U-"
             )
 
     def examples(self, task: TaskConfig, table: Table) -> Examples:
@@ -98,6 +104,18 @@ class Tokens(Kind):
             "prediction": predicted,
         }
         return Predictions(*named, loss, columns | logit_columns(of_words, has_logits))
+
+
+def scheme_of(rows: list[list[str]]) -> str:
+    """Name of the scheme of these tags: IOB2 unless some of them are in no entity of it."""
+    tags = {tag[:2] for row in rows for tag in row}
+    if tags & {"L-", "U-"}:
+        return "BILOU"
+    if tags & {"E-", "S-"}:
+        return "BIOES"
+    pairs = ((before, tag) for row in rows for before, tag in pairwise([OUTSIDE, *row]))
+    begun_inside = any(tag.startswith("I-") and before[2:] != tag[2:] for before, tag in pairs)
+    return "IOB1" if begun_inside else "IOB2"
 
 
 def _first_pieces(encoding: "Encoding") -> np.ndarray:

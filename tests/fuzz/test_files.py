@@ -1,5 +1,6 @@
 """Damaged files of users: read, or one line that names the file or its key; never a traceback."""
 
+import gzip
 import json
 import os
 import shutil
@@ -17,12 +18,13 @@ from pyarrow import parquet
 from harness.audit import claims
 from harness.checkpoints import huggingface
 from harness.config import own_files
-from harness.config.choices import CorpusSource
+from harness.config.choices import CorpusSource, TaskKind
 from harness.config.schema import CorpusConfig, RunConfig, TaskConfig, TokenizerConfig
 from harness.corpus.documents import documents
 from harness.data import tokenizer
 from harness.errors import InputError
-from harness.tasks.rows import load_table
+from harness.tasks import kind_of
+from harness.tasks.rows import load_table, with_labels
 
 pytestmark = pytest.mark.long
 
@@ -41,6 +43,22 @@ CLAIM = {"claim": "a", "claimed": -0.5, "readings": {"x": {"measure": "flops", "
 def read_rows(path: Path) -> None:
     task = TaskConfig(name="own", fields=["text"], label="y", labels=["neg", "pos"], train_file=str(path))
     load_table(RunConfig(task=task), "train")
+
+
+def read_sentences(path: Path) -> None:
+    task = TaskConfig(name="own", kind=TaskKind.tokens, fields=["text"], label="y", labels=["O", "B-a"], train_file=str(path))
+    kind_of(task).examples(task, load_table(RunConfig(task=task), "train"))
+
+
+def read_answers(path: Path) -> None:
+    fields = {"kind": TaskKind.spans, "fields": ["question", "context"], "label": "answers"}
+    task = TaskConfig(name="own", train_file=str(path), **fields)
+    kind_of(task).examples(task, load_table(RunConfig(task=task), "train"))
+
+
+def read_labels(path: Path) -> None:
+    task = TaskConfig(name="own", kind=TaskKind.multilabel, fields=["text"], label="y", train_file=str(path))
+    load_table(with_labels(RunConfig(task=task)), "train")
 
 
 def read_text(path: Path) -> None:
@@ -85,6 +103,8 @@ def _parquet() -> bytes:
 
 FOLDER = (("model.safetensors", b""), ("vocab.txt", "\n".join(PIECES).encode()))
 WITH_CONFIG = (("model.safetensors", b""), ("config.json", json.dumps(BERT).encode()), FOLDER[1])
+QUESTION = {"id": "a", "question": "Where?", "answers": [{"text": "Mel", "answer_start": 13}], "is_impossible": False}
+SQUAD = {"data": [{"title": "t", "paragraphs": [{"context": "Ana lives in Mel.", "qas": [QUESTION]}]}]}
 ROWS = [{"text": "a film", "y": "pos"}, {"text": "no film", "y": "neg"}]
 KINDS = {
     "model": Kind(
@@ -95,6 +115,10 @@ KINDS = {
     "tsv": Kind("rows.tsv", b"text\ty\na film\tpos\nno film\tneg\n", read_rows),
     "jsonl": Kind("rows.jsonl", "\n".join(map(json.dumps, ROWS)).encode(), read_rows),
     "parquet": Kind("rows.parquet", _parquet(), read_rows),
+    "json": Kind("rows.json", json.dumps(SQUAD).encode(), read_answers),
+    "conll": Kind("rows.conll", b"-DOCSTART- O\n\n# id = 1\nAna B-a\nlives O\n\nin O\nMel B-a\n", read_sentences),
+    "gzip": Kind("rows.csv.gz", gzip.compress(b'text,y\n"a film, old",pos\nno film,neg\n', mtime=0), read_rows),
+    "labels": Kind("rows.csv", b"text,y\na,\"['joy', 'fear']\"\nb,\"[1, 0]\"\nc,joy|fear\n", read_labels),
     "text": Kind("text.txt", "ein Fuchs läuft\n\nnoch einer\n".encode() * 3, read_text),
     "vocabulary": Kind("vocab.txt", "\n".join(PIECES).encode(), read_vocabulary),
     "tokenizer": Kind("tokenizer.json", _tokenizer(), read_tokenizer),

@@ -2,6 +2,7 @@
 
 import csv
 import datetime
+import gzip
 import json
 import re
 import signal
@@ -112,11 +113,14 @@ def test_every_format_of_rows_gives_the_same_predictions(tokenizer, tmp_path):
             table = csv.DictWriter(file, list(columns[0]), delimiter=delimiter)
             table.writeheader()
             table.writerows(columns)
+    (tmp_path / "in.json").write_text(json.dumps(columns))
+    (tmp_path / "in.CSV").write_text((tmp_path / "in.tsv").read_text().replace("\t", ";"))
+    (tmp_path / "in.csv.gz").write_bytes(gzip.compress((tmp_path / "in.csv").read_bytes()))
     found = []
-    for ending in ("txt", "jsonl", "csv", "tsv"):
+    for ending in ("txt", "jsonl", "csv", "tsv", "json", "CSV", "csv.gz"):
         predicted(tmp_path / "run", tmp_path / f"in.{ending}", tmp_path / f"of_{ending}.jsonl")
         found.append(rows_of(tmp_path / f"of_{ending}.jsonl"))
-    assert found[0] == found[1] == found[2] == found[3]
+    assert all(rows == found[0] for rows in found)
     assert found[0][0]["probabilities"] != found[0][1]["probabilities"]
     predicted(tmp_path / "run", tmp_path / "in.txt", tmp_path / "out.csv")
     with (tmp_path / "out.csv").open(newline="") as file:
@@ -215,11 +219,11 @@ def test_command_writes_and_refuses_in_one_line(tokenizer, tmp_path, capsys, mon
         ("in.txt", "", "has no rows"),
         ("in.csv", "txt,n\na dog,1\n", "line 2 lacks the column 'text', which task 'mine' of the run reads; it has: txt, n$"),
         ("in.jsonl", "{}\n", "line 1 lacks the column 'text', which task 'mine' of the run reads; it has: none$"),
-        ("in.csv", "id,text\n1,a dog, a cat\n", "line 2 has 3 columns, but the header has 2"),
-        ("in.csv", 'id,text\n1,mat\n2,"a dog\n3,a cat\n', "line 4 cannot be read: unexpected end of data"),
-        ("in.csv", "text,text\na dog,a cat\n", "line 1: two columns of the header .* have the same name"),
-        ("in.jsonl", "{\n", r"line 1 is not JSON: .* line 1 column 2 \(char 1\)"),
-        ("in.jsonl", "[1]\n", "line 1: expected an object with text"),
+        ("in.csv", "id,text\n1,a dog, a cat\n", "line 2: 3 columns, but the header has 2"),
+        ("in.csv", 'id,text\n1,mat\n2,"a dog\n3,a cat\n', "line 4: unexpected end of data; fix the file of input"),
+        ("in.csv", "text,text\na dog,a cat\n", "two columns of the header .* have the same name"),
+        ("in.jsonl", "{\n", r"line 1: not JSON \(.* at column 2\)"),
+        ("in.jsonl", "[1]\n", "line 1: expected an object, got"),
         ("in.jsonl", '{"text": 3}\n', "line 1: expected text in text, got"),
         ("in.doc", "a", "input=.* ends in '.doc': expected .txt, .csv, .tsv, .jsonl"),
     ],
@@ -233,11 +237,11 @@ def test_wrong_rows_are_refused_and_no_file_is_left(tokenizer, tmp_path, name, c
 
 
 LAST = {
-    "in.jsonl": ("line 4 is not JSON", '{"text": "a dog"}\n' * 3 + '{"text": "a d'),
+    "in.jsonl": ("line 4: not JSON", '{"text": "a dog"}\n' * 3 + '{"text": "a d'),
     "no.jsonl": ("line 4 lacks the column 'text'", '{"text": "a dog"}\n' * 3 + '{"texts": "a dog"}\n'),
-    "in.csv": ("line 5 has 1 columns, but the header has 2", "id,text\n" + "1,a dog\n" * 3 + "4\n"),
-    "in.txt": ("line 4 is not UTF-8 text", "a dog\n" * 3 + "a \xff\n"),
-    "in.parquet": ("cannot be read: ", ""),
+    "in.csv": ("line 5: 1 columns, but the header has 2", "id,text\n" + "1,a dog\n" * 3 + "4\n"),
+    "in.txt": ("line 4: byte 0xff is not UTF-8", "a dog\n" * 3 + "a \xff\n"),
+    "in.parquet": ("is not a readable parquet file", ""),
 }
 """What is said of an input whose last row is broken, and its content."""
 
@@ -375,7 +379,7 @@ def test_a_parquet_file_that_is_none_or_whose_columns_change_type_is_one_line(to
     monkeypatch.setattr(predict, "CHUNK", 1)
     kept(tmp_path / "run", tokenizer, TaskKind.classification, ["no", "yes"], ["text"])
     (tmp_path / "in.parquet").write_text("no table")
-    with pytest.raises(InputError, match="is not Parquet"):
+    with pytest.raises(InputError, match="is not a readable parquet file"):
         predicted(tmp_path / "run", tmp_path / "in.parquet", tmp_path / "out.jsonl")
     (tmp_path / "in.jsonl").write_text('{"id": 1, "text": "a dog"}\n{"id": "b", "text": "mat"}\n')
     with pytest.raises(InputError, match="rows 2 to 2 have no one type in a column"):

@@ -343,7 +343,7 @@ def test_run_that_is_not_there_is_told(refused, tmp_path):
 def test_text_that_is_not_utf8_is_told_with_its_line_and_leaves_the_older_file(refused, tmp_path):
     (tmp_path / "out.jsonl").write_text("older")
     (tmp_path / "latin.txt").write_bytes(b"the cat\nthe dog\n\xe9lan\n")
-    assert "input='latin.txt' line 3 is not UTF-8 text" in refused("input=latin.txt", "batch_size=1")
+    assert "input='latin.txt', line 3: byte 0xe9 is not UTF-8" in refused("input=latin.txt", "batch_size=1")
     assert (tmp_path / "out.jsonl").read_text() == "older"
 
 

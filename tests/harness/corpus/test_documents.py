@@ -111,6 +111,23 @@ def test_files_have_a_blank_line_between_documents(files):
     assert list(documents(config, "validation")) == ["a wolf"]
 
 
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("a.csv", 'id,text\n1,a fox\n2,"an owl\n\na vole"\n3, \n'),
+        ("a.jsonl", '{"text": "a fox"}\n{"text": "an owl\\n\\na vole"}\n{"text": ""}\n'),
+    ],
+)
+def test_each_row_of_a_table_is_a_document(tmp_path, name, content):
+    for file, text in ((name, content), ("held.txt", "a wolf")):
+        (tmp_path / file).write_text(text)
+    files = {"files": [str(tmp_path / name)], "validation_files": [str(tmp_path / "held.txt")]}
+    corpus = CorpusConfig(name="own", source=CorpusSource.files, **files)
+    assert list(documents(RunConfig(corpus=corpus), "train")) == ["a fox", "an owl\na vole"]
+    with pytest.raises(InputError, match=r"'body'; choices for `corpus\.text`: (id, )?text"):
+        list(documents(RunConfig(corpus=replace(corpus, text="body")), "train"))
+
+
 def test_files_without_a_held_out_file_hold_out_a_share(files):
     text = "\n\n".join(f"number {number}" for number in range(200)).encode()
     config = files(text, validation_share=0.2)

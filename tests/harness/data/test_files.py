@@ -1,13 +1,17 @@
 """Files of the user's own that are torn: the line is named before a loader guesses."""
 
+import gzip
+import json
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from harness.config.choices import TaskKind
 from harness.config.schema import RunConfig, TaskConfig
 from harness.errors import InputError
-from harness.tasks.rows import load_table
+from harness.tasks import kind_of
+from harness.tasks.rows import Table, load_table, with_labels
 
 KINDS = ("csv", "tsv", "jsonl", "parquet")
 
@@ -46,8 +50,116 @@ def test_other_encoding_names_line_and_byte(refused, name, content):
 
 @pytest.mark.parametrize("name", ["a.csv", "a.tsv", "a.jsonl"])
 def test_nul_byte_names_the_line(refused, name):
-    message = refused(name, b"text,y\nfi\0ne,pos\n")
+    message = refused(name, (b'{"text": "a"}' if name == "a.jsonl" else b"text,y") + b"\nfi\0ne,pos\n")
     assert message == f"task 'own', train ({name}), line 2: there is a NUL byte; remove it from the file of task.train_file"
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be"])
+def test_a_file_of_utf_16_is_one_line_with_the_cure(refused, encoding):
+    message = refused("a.csv", ("text,y\n" + "fine,pos\n" * 64).encode(encoding))
+    assert message.startswith("task 'own', train (a.csv), line 1: ")
+    assert "UTF-16; save the file of task.train_file as UTF-8" in message
+
+
+@pytest.fixture
+def read(tmp_path: Path) -> Callable[..., Table]:
+    """The rows of a file of this name with these bytes."""
+
+    def table_of(name: str, content: bytes, **keys: object) -> Table:
+        (tmp_path / name).write_bytes(content)
+        fields = {"name": "own", "fields": ["text"], "label": "y", "labels": ["neg", "pos"], "item": ""}
+        task = TaskConfig(**fields | {"train_file": str(tmp_path / name)} | keys)
+        return load_table(with_labels(RunConfig(task=task)), "train")
+
+    return table_of
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("a.csv", b"text,y\n007,pos\n1e5,neg\n"),
+        ("a.csv", b"text;y\n007;pos\n1e5;neg\n"),
+        ("a.csv", b"text\ty\n007\tpos\n1e5\tneg\n"),
+        ("a.csv", b"y;text;a,b,c\npos;007;\nneg;1e5;\n"),
+        ("A.CSV", b"\xef\xbb\xbftext,y\r\n007,pos\r\n1e5,neg\r\n"),
+        ("a.tsv", b"text\ty\n007\tpos\n1e5\tneg\n"),
+        ("a.csv.gz", gzip.compress(b"text,y\n007,pos\n1e5,neg\n")),
+        ("a.jsonl", b'{"text": "007", "y": "pos"}\n{"text": "1e5", "y": "neg"}\n'),
+        ("a.json", b'{"text": "007", "y": "pos"}\n{"text": "1e5", "y": "neg"}\n'),
+        ("a.json", b'[{"text": "007", "y": "pos"},\n {"text": "1e5", "y": "neg"}]\n'),
+        ("a.json", b'{"data": [{"text": "007", "y": "pos"}, {"text": "1e5", "y": "neg"}]}'),
+    ],
+)
+def test_every_written_form_of_a_table_gives_the_same_rows(read, name, content):
+    assert read(name, content).columns == {"text": ["007", "1e5"], "y": [1, 0]}
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "expected"),
+    [
+        ("a.csv.gz", gzip.compress(b"text,y\na,pos\n" * 50)[:-12], "not a whole gzip file"),
+        ("a.csv", b"text,y\ra,pos\r", "line 1: new-line character seen in unquoted field"),
+        ("a.json", b'{"text": {"0": "a"}, "y": {"0": "pos"}}', "line 1: expected text in every column"),
+        ("a.json", b'[{"text": ', "not JSON (Expecting value at column 11)"),
+        ("a.json", b"[1]", "expected a list of objects, or SQuAD's `data`"),
+        ("a.json", b'{"data": [{"paragraphs": [{"qas": [{"id": 1}]}]}]}', "not as SQuAD nests data"),
+        ("a.conll", b"Ana B-PER\n", "set task.kind=tokens"),
+    ],
+)
+def test_a_file_that_is_not_what_its_name_says_is_one_line(refused, name, content, expected):
+    assert expected in refused(name, content)
+
+
+WORDS = [["Ana", "Kova", "lives"], ["in", "Mel"]]
+TAGS = [["B-PER", "I-PER", "O"], ["O", "B-LOC"]]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "keys"),
+    [
+        ("a.conll", "-DOCSTART- -X- O\n\nAna NN B-PER\nKova NN I-PER\nlives VB O\n\n\nin IN O\nMel NN B-LOC\n", {}),
+        ("a.iob", "Ana\tB-PER\nKova\tI-PER\nlives\tO\n\nin\tO\nMel\tB-LOC", {}),
+        ("a.txt", "Ana B-PER x\r\nKova I-PER y\r\nlives O z\r\n\r\nin O x\r\nMel B-LOC x\r\n", {"label": "1"}),
+        ("a.tsv", "text\ty\nAna\tB-PER\nKova\tI-PER\nlives\tO\n\nin\tO\nMel\tB-LOC\n", {}),
+        ("a.tsv", "words\ttag\nAna\tB-PER\nKova\tI-PER\nlives\tO\n\nin\tO\nMel\tB-LOC\n", {}),
+        ("a.tsv", "y\tpos\ttext\nB-PER\tN\tAna\nI-PER\tN\tKova\nO\tV\tlives\n\nO\tP\tin\nB-LOC\tN\tMel\n", {}),
+        (
+            "a.conllu",
+            "# sent_id = 1\n1\tAna\tB-PER\n2\tKova\tI-PER\n3\tlives\tO\n\n# text = in Mel\n1\tin\tO\n2\tMel\tB-LOC\n",
+            {"fields": ["1"], "label": "2"},
+        ),
+    ],
+)
+def test_columns_of_words_are_sentences(read, name, content, keys):
+    table = read(name, content.encode(), kind=TaskKind.tokens, labels=["O", "B-LOC", "B-PER", "I-PER"], **keys)
+    words, tags = (table.columns[column] for column in (keys.get("fields", ["text"])[0], keys.get("label", "y")))
+    assert (words, [[["O", "B-LOC", "B-PER", "I-PER"][tag] for tag in row] for row in tags]) == (WORDS, TAGS)
+
+
+def test_a_hash_is_a_word_where_it_has_a_tag(read):
+    table = read("a.conll", b"# a comment\n# O\nAna B-PER\n", kind=TaskKind.tokens, labels=["O", "B-PER"])
+    assert table.columns == {"text": [["#", "Ana"]], "y": [[0, 1]]}
+
+
+def test_a_line_of_words_with_other_columns_is_named(read):
+    with pytest.raises(InputError, match=r"\(a\.conll\), line 2: 2 columns, but 3 before"):
+        read("a.conll", b"Ana N B-PER\nlives O\n", kind=TaskKind.tokens, labels=["O", "B-PER"])
+    with pytest.raises(InputError, match=r"'text'; choices for `task\.fields`: form, pos, tag"):
+        read("a.tsv", b"form\tpos\ttag\nAna\tN\tB-PER\n", kind=TaskKind.tokens, labels=["O", "B-PER"])
+
+
+def test_squads_own_file_is_read(read):
+    answers = [{"text": "Mel", "answer_start": 13}]
+    questions = [{"id": "a", "question": "Where?", "answers": answers, "is_impossible": False}]
+    questions += [{"id": "b", "question": "When?", "answers": [], "plausible_answers": answers, "is_impossible": True}]
+    article = {"title": "t", "paragraphs": [{"context": "Ana lives in Mel.", "qas": questions}]}
+    content = json.dumps({"version": "v2.0", "data": [article]}).encode()
+    keys = {"kind": TaskKind.spans, "fields": ["question", "context"], "label": "answers", "labels": [], "item": "id"}
+    table = read("dev-v2.0.json", content, **keys)
+    assert table.items == ["a", "b"]
+    assert table.columns["context"] == ["Ana lives in Mel."] * 2
+    task = TaskConfig(name="own", **keys)
+    assert kind_of(task).examples(task, table).labels == [[("Mel", 13)], []]
 
 
 @pytest.mark.parametrize(("line", "columns"), [(b"c,pos,more", 3), (b"c", 1)])

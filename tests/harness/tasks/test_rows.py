@@ -117,6 +117,10 @@ def test_missing_train_is_cut_from_the_validation(real):
 
 def test_row_ranges_are_slices_too(made):
     config = made({"train": numbered(10)}, train_split="train[:4]", validation_split="train[4:7]", test_split="train[-3:]")
+    parts = [texts(load_table(config, split)) for split in ("train", "validation", "test")]
+    assert [len(part) for part in parts] == [4, 3, 3]
+    assert sorted(text for part in parts for text in part) == [f"text {row}" for row in range(10)]
+    config.data.split_seed = None
     assert [texts(load_table(config, split)) for split in ("train", "validation", "test")] == [
         [f"text {row}" for row in rows] for rows in ((0, 1, 2, 3), (4, 5, 6), (7, 8, 9))
     ]

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+import datasets
 import pyarrow
 import pytest
 from omegaconf import OmegaConf
@@ -133,9 +134,10 @@ def test_test_file_may_lack_labels(place):
     assert place.table(place.file("csv", ROWS), "test", test_file=path).columns["y"] == [-1, -1]
 
 
-def test_own_ids_are_kept(place):
-    path = place.file("csv", [("a", "pos", 7), ("b", "neg", 3)], columns=("text", "y", "id"))
-    assert place.table(path).items == [7, 3]
+@pytest.mark.parametrize("kind", KINDS)
+def test_own_ids_are_kept_as_they_stand(place, kind):
+    path = place.file(kind, [("a", "pos", "007"), ("b", "neg", "3")], columns=("text", "y", "id"))
+    assert place.table(path).items == ["007", "3"]
 
 
 def test_quotation_marks_quote_in_csv_and_are_characters_in_tsv(place):
@@ -282,7 +284,8 @@ def test_parquet_without_rows_is_refused(place, refused):
 @pytest.mark.parametrize("kind", KINDS)
 def test_two_rows_with_one_id_are_named(place, refused, kind):
     path = place.file(kind, [("a", "pos", 5), ("b", "neg", 6), ("c", "neg", 5)], columns=("text", "y", "id"))
-    assert f"train (train.{kind}), {at(kind, 2)}: the same id 5 as {at(kind, 0)}; fix the data" in refused(path)
+    same = "'5'" if kind in ("csv", "tsv") else "5"
+    assert f"train (train.{kind}), {at(kind, 2)}: the same id {same} as {at(kind, 0)}; fix the data" in refused(path)
     assert "set task.item" in refused(path)
 
 
@@ -307,7 +310,7 @@ def test_torn_parquet_names_the_file(place, refused):
 def test_file_that_is_not_there_or_not_known_is_told(place, refused):
     assert refused("nowhere.csv") == "task.train_file='nowhere.csv' is not a file"
     assert "'.txt'" in refused(place.raw("a.txt", b"a"))
-    assert ".csv, .jsonl, .parquet, .tsv" in refused(place.raw("a.txt", b"a"))
+    assert ".csv, .iob, .json, .jsonl, .parquet, .tsv" in refused(place.raw("a.txt", b"a"))
     assert refused(None) == "task 'own', train: nothing says where the rows are: set task.train_file, task.hub or task.folder"
 
 
@@ -347,8 +350,10 @@ def test_a_text_of_several_lines_is_named_by_its_first_one(place, refused):
 
 def test_line_of_a_row_is_that_of_the_file_where_a_split_is_a_part_of_it(place, refused):
     path = place.file("csv", [*ROWS, ("a", "good")])
-    message = refused(path, "validation", train_split="train[:50%]", validation_split="train[50%:]")
-    assert "validation (train.csv), line 7: 'good'" in message
+    parts = {"train_split": "train[:50%]", "validation_split": "train[50%:]"}
+    config = place.config(path, labels=["good", "neg", "pos"], **parts)
+    split = next(split for split in parts if 0 in load_table(config, split.removesuffix("_split")).columns["y"])
+    assert "(train.csv), line 7: 'good'" in refused(path, split.removesuffix("_split"), **parts)
 
 
 def test_many_mistakes_are_counted(place, refused):
@@ -433,6 +438,109 @@ def test_a_text_may_have_any_number_of_labels(place, kind):
 def test_unknown_label_among_several_is_refused(place, refused):
     path = place.file("csv", [("a", "pos|neg"), ("b", "pos|odd")])
     assert "line 3: 'odd'; choices for `task.labels`: neg, pos" in refused(path, kind=TaskKind.multilabel)
+
+
+def test_a_column_that_nobody_named_decides_nothing(place):
+    """Ids that repeat, the index of pandas, a column of two types, and a name that the header has twice."""
+    rows = [(row // 3, row, "x" * (row > 5) or row, "a", "b", f"text {row}", ("pos", "neg")[row % 2]) for row in range(12)]
+    path = place.file("csv", rows, columns=("id", "", "ref", "split", "split", "text", "y"))
+    table = load_table(place.config(path, item=""), "train")
+    assert (table.items, len(table.columns["text"])) == ([*range(12)], 12)
+    twice = place.file("csv", rows, "twice", ("id", "", "ref", "split", "y", "text", "y"))
+    with pytest.raises(InputError, match=r"two columns of the header .* have the same name"):
+        place.table(twice)
+
+
+def test_a_type_that_changes_after_many_rows_is_read(place):
+    rows = [(row if row < 11_000 else f"x{row}", f"text {row}", ("pos", "neg")[row % 2]) for row in range(12_000)]
+    assert len(place.table(place.file("csv", rows, columns=("ref", "text", "y"))).items) == 12_000
+
+
+@pytest.mark.parametrize("split_seed", [0, 1, None])
+def test_parts_of_a_sorted_file_have_its_classes_in_their_shares(place, split_seed):
+    path = place.file("csv", [(f"text {row}", "pos" if row < 30 else "neg") for row in range(40)])
+    config = place.config(path, train_split="train[:80%]", validation_split="train[80%:]")
+    config.data.split_seed = split_seed
+    train, validation = (load_table(config, split).columns for split in ("train", "validation"))
+    assert not {*train["text"]} & {*validation["text"]}
+    counts = [(columns["y"].count(0), columns["y"].count(1)) for columns in (train, validation)]
+    if split_seed is None:
+        assert counts == [(2, 30), (8, 0)]
+    else:
+        assert counts == [(8, 24), (2, 6)]
+        assert train["text"] == sorted(train["text"], key=lambda text: int(text.split()[1]))
+
+
+def test_parts_depend_on_the_seed_alone(place):
+    path = place.file("csv", [(f"text {row}", ("pos", "neg")[row % 2]) for row in range(40)])
+    parts = []
+    for seed in (0, 0, 1):
+        config = place.config(path, train_split="train[:50%]", validation_split="train[50%:]")
+        config.data.split_seed = seed
+        parts.append(load_table(config, "train").columns["text"])
+    assert parts[0] == parts[1] != parts[2]
+
+
+@pytest.mark.parametrize("split", ["train", "validation"])
+@pytest.mark.parametrize("limit", [2, 16])
+def test_few_examples_have_every_class(place, split, limit):
+    rows = [(f"text {row}", "pos" if row < 38 else "neg") for row in range(40)]
+    config = place.config(place.file("csv", rows), validation_file=place.file("csv", rows, "other"))
+    config.data.train_examples = config.data.validation_examples = limit
+    assert load_table(config, split).columns["y"].count(0) == 1
+    assert len(load_table(config, split).items) == limit
+
+
+@pytest.mark.parametrize(("labels", "written"), [(["0", "1"], [0.0, 1.0, "1.0", 1]), (["0.0", "1.0"], [0, 1, 1.0, "1"])])
+def test_a_whole_number_is_one_label_however_it_is_written(place, labels, written):
+    path = place.file("jsonl", [("a", label) for label in written])
+    assert place.table(path, labels=labels).columns["y"] == [0, 1, 1, 1]
+    assert place.table(path, labels=["no", "yes"]).columns["y"] == [0, 1, 1, 1]
+
+
+def test_names_of_classes_in_a_parquet_file_of_datasets_are_read(place):
+    label = datasets.ClassLabel(names=["pos", "neg"])
+    rows = datasets.Dataset.from_dict(
+        {"text": ["a", "b"], "y": [1, 0]}, features=datasets.Features({"text": datasets.Value("string"), "y": label})
+    )
+    rows.to_parquet(place.folder / "a.parquet")
+    config = with_labels(place.config(str(place.folder / "a.parquet"), labels=[]))
+    assert config.task.labels == ["pos", "neg"]
+    assert load_table(config, "train").columns["y"] == [1, 0]
+
+
+@pytest.mark.parametrize("missing", [None, float("nan")])
+@pytest.mark.parametrize("kind", ["jsonl", "parquet"])
+def test_not_a_number_is_no_class(place, kind, missing):
+    path = place.file(kind, [("a", 0.0), ("b", 1.0), ("c", missing)])
+    config = with_labels(place.config(path, labels=[]))
+    assert config.task.labels == ["0", "1"]
+    with pytest.raises(InputError, match=rf"{at(kind, 2)}: there is no label in 'y' of task\.label"):
+        load_table(config, "train")
+
+
+def test_blanks_around_labels_are_said(place):
+    assert place.table(place.file("csv", [("a", "pos "), ("b", "neg")])).notes == [
+        "train: blanks around 1 labels in 'y' are left out"
+    ]
+
+
+def test_a_folder_with_a_table_is_read_as_a_file_of_the_user(place):
+    """No text is missing or a number, and a wrong row has its line."""
+    (place.folder / "set").mkdir()
+    (place.folder / "set" / "train.csv").write_text("text;y\nNA;pos\n007;neg\n")
+    assert place.table(None, folder="set").columns == {"text": ["NA", "007"], "y": [1, 0]}
+    (place.folder / "set" / "train.csv").write_text("text,y\na,pos\nb\n")
+    with pytest.raises(InputError, match=r"train \(train\.csv\), line 3: 1 columns, but the header has 2"):
+        place.table(None, folder="set")
+
+
+def test_options_on_the_card_of_a_folder_are_kept(place):
+    (place.folder / "set").mkdir()
+    card = "---\nconfigs:\n- config_name: default\n  data_files: [{split: train, path: train.csv}]\n  sep: '|'\n---\n"
+    (place.folder / "set" / "README.md").write_text(card)
+    (place.folder / "set" / "train.csv").write_text("text|y\na;b|pos\nc|neg\n")
+    assert place.table(None, folder="set").columns == {"text": ["a;b", "c"], "y": [1, 0]}
 
 
 def test_scores_of_an_own_task_are_those_of_its_kind(compose):

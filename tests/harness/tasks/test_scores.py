@@ -88,6 +88,22 @@ def test_entities_are_counted_over_all_items_together():
     assert scores.compute(TOKENS, "entity_recall", truth, found) == pytest.approx(1 / 4)  # the mean of the items is 1 / 2
 
 
+@pytest.mark.parametrize(
+    "tags",
+    [
+        "B-a I-a I-a O B-b B-b B-b I-b",  # IOB2
+        "I-a I-a I-a O I-b B-b B-b I-b",  # IOB1
+        "B-a I-a E-a O S-b S-b B-b E-b",  # BIOES
+        "B-a I-a L-a O U-b U-b B-b L-b",  # BILOU
+    ],
+)
+def test_every_scheme_of_tags_has_the_same_four_entities(tags):
+    truth, found = tags.split(), ["I-a", "I-a", "I-a", "O", "I-b", "O", "O", "I-b"]
+    assert scores.compute(TOKENS, "entity_recall", [truth], [found]) == 2 / 4
+    assert scores.compute(TOKENS, "entity_precision", [truth], [found]) == 2 / 3
+    assert scores.compute(TOKENS, "entity_f1", [truth], [truth]) == 1.0
+
+
 def test_an_entity_may_begin_with_its_inside_as_seqeval_counts_it():
     assert scores.compute(TOKENS, "entity_f1", [["O", "B-a", "I-a"]], [["O", "I-a", "I-a"]]) == 1.0
 

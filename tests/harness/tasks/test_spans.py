@@ -112,6 +112,24 @@ def test_labels_point_at_the_whole_first_answer_or_at_cls(cut):
     assert found == {0, 1}
 
 
+def test_blanks_around_an_answer_are_no_part_of_it(cut):
+    context = " Ana Kova lives in Mel "
+    for text, expected in (
+        (" Ana Kova", "Ana Kova"),
+        ("Mel ", "Mel"),
+        (" lives  in "[:7], "lives"),
+        (context, context.strip()),
+    ):
+        rows = table([context], [{"text": [text], "answer_start": [context.index(text)]}])
+        kind = tasks.kind_of(task())
+        split = kind.encode(task(), cut, kind.examples(task(), rows))
+        start, end = split.labels[0]
+        offsets = split.numbers["offsets"]
+        assert context[offsets[start, 0] : offsets[end, 1]] == expected
+    blank = table([context], [{"text": [" "], "answer_start": [0]}])
+    assert (kind.encode(task(), cut, kind.examples(task(), blank)).labels[0] == 0).all()
+
+
 def test_a_window_that_cuts_the_answer_off_points_at_cls(cut):
     first = encoded(cut).numbers["offsets"][windows_of(encoded(cut), 1)[0]]
     for begin, end in [(first[:, 1].max() - 6, first[:, 1].max() + 6), (first[:, 1].max() - 6, first[:, 1].max())]:

@@ -1,0 +1,98 @@
+"""What is said of the rows before a run."""
+
+import json
+
+import pytest
+
+from harness.config.choices import TaskKind
+from harness.config.schema import TaskConfig
+from harness.study.identity import Identity, Inputs
+from harness.tasks import notes
+from harness.tasks.base import Examples
+
+
+def split(texts: list, labels: list) -> Examples:
+    return Examples([[text] if isinstance(text, str) else text for text in texts], labels, [*range(len(texts))], "rows")
+
+
+def said(train: Examples, validation: Examples, **keys: object) -> list[str]:
+    task = TaskConfig(**{"name": "own", "labels": ["bad", "good"]} | keys)
+    splits = {"train": train, "validation": validation}
+    return notes.of_rows(task, splits, notes.leaks(task, splits))
+
+
+def test_nothing_is_said_of_sound_rows():
+    assert said(split("ab", [0, 1]), split("cd", [0, 1])) == []
+
+
+def test_one_class_is_said():
+    assert said(split("ab", [0, 0]), split("cd", [0, 1])) == [
+        "warning: all rows of train have the label 'bad': nothing else is learned",
+        "warning: validation has rows of 'good', which train lacks",
+    ]
+    assert said(split("ab", [0, 1]), split("cd", [1, 1])) == [
+        "warning: all rows of validation have the label 'good': scores say nothing"
+    ]
+
+
+def test_classes_that_train_lacks_are_said_of_several_labels():
+    kind = {"kind": TaskKind.multilabel}
+    assert said(split("ab", [[0], []]), split("cd", [[0, 1], []]), **kind) == [
+        "warning: validation has rows of 'good', which train lacks"
+    ]
+
+
+def test_rows_that_are_in_train_are_said_case_and_blanks_aside():
+    said_of = said(split(["A  fine film", "b"], [0, 1]), split(["a fine\tFilm ", "c", "d", "e"], [0, 1, 0, 1]))
+    assert said_of == [
+        "warning: 25 % of the rows of validation are in train, too, but for case and blanks: their scores measure memory"
+    ]
+
+
+def test_pairs_and_words_are_compared_whole():
+    assert said(split([["a", "b"], ["c", "d"]], [0, 1]), split([["a", "c"], ["c", "b"]], [0, 1])) == []
+
+
+def test_odd_names_are_said():
+    labels = ["Pos", "nan", "pos"]
+    assert said(split("abc", [0, 1, 2]), split("def", [0, 1, 2]), labels=labels) == [
+        "warning: 'nan' is read as the name of a class: leave empty what has no label",
+        "warning: the labels 'Pos', 'pos' differ in case alone and are several classes",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("labels", "tags", "scheme"),
+    [
+        (["O", "B-X", "I-X"], [[1, 2, 0, 1, 1]], None),
+        (["O", "B-X", "I-X"], [[2, 2, 1, 0, 2]], "IOB1"),
+        (["O", "B-X", "E-X", "S-X"], [[1, 2, 0, 3]], "BIOES"),
+        (["O", "B-X", "L-X", "U-X"], [[1, 2, 0, 3]], "BILOU"),
+    ],
+)
+def test_schemes_of_tags_are_told_apart(labels, tags, scheme):
+    (words, other) = (split([list("abcde"[: len(tags[0])])], tags), split([list("vwxyz"[: len(tags[0])])], tags))
+    expected = [f"tags of train are in the scheme {scheme}"] if scheme else []
+    assert said(words, other, kind=TaskKind.tokens, labels=labels) == expected
+
+
+def test_a_share_of_rows_that_are_in_train_is_a_tag_of_the_run(small_config):
+    tagged = Identity(small_config, Inputs(data="0", leaked=0.25)).described([])["tags"]
+    assert tagged["leaked"] == "0.25"
+    assert "leaked" not in Identity(small_config, Inputs(data="0", leaked=0.0)).described([])["tags"]
+
+
+@pytest.mark.long
+def test_the_command_warns_before_the_run_and_tags_it(run_harness, tmp_path):
+    for name, label in (("train", "b"), ("other", "a")):
+        rows = [f"text {row % 4},{'a' if row % 4 else label}" for row in range(20)]
+        (tmp_path / f"{name}.csv").write_text("\n".join(["text,y", *rows]) + "\n")
+    files = [f"task.train_file={tmp_path / 'train.csv'}", f"task.validation_file={tmp_path / 'other.csv'}"]
+    small = ["scale=tiny", "measure=none", "finetune.max_steps=2", "report=false", f"output={tmp_path / 'out'}"]
+    ended = run_harness("task=own", "task.label=y", *files, *small)
+    assert ended.returncode == 0, ended.stderr
+    assert "warning: task 'own': all rows of validation have the label 'a': scores say nothing" in ended.stdout
+    assert "warning: task 'own': 100 % of the rows of validation are in train, too" in ended.stdout
+    (record,) = (tmp_path / "out").glob("*/*/run.json")
+    assert json.loads(record.read_text())["tags"]["leaked"] == "1"
+    assert "split_seed: 0" in (record.parent / "config.yaml").read_text()
