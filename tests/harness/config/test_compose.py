@@ -293,3 +293,12 @@ def test_a_saved_config_loads_equal(compose, tmp_path: Path):
     )
     resolve.save(run, tmp_path / "config.yaml")
     assert resolve.load(tmp_path / "config.yaml") == run
+
+
+def test_a_published_size_is_composed_after_the_model_and_before_what_is_typed(compose):
+    (run,) = compose("model=modern", "scale=base", "task=bag")
+    assert (run.model.num_hidden_layers, run.model.feed_forward_size) == (22, 1152)
+    (typed,) = compose("model=modern", "scale=base", "task=bag", "model.num_hidden_layers=3")
+    assert (typed.model.num_hidden_layers, typed.model.feed_forward_size) == (3, 1152)
+    (other,) = compose("model=modern", "scale=tiny", "task=bag")
+    assert (other.model.num_hidden_layers, other.model.feed_forward_size) == (2, None)
