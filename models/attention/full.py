@@ -38,8 +38,7 @@ class SelfAttention(MultiHead):
 
     def forward(self, hidden: Tensor, context: Context) -> Tensor:
         """(B, T, D) -> (B, T, D)."""
-        parts, T = self.query_key_value(hidden).chunk(3, dim=-1), hidden.shape[1]
-        heads = self._heads(*parts, context)
+        heads, T = self._heads(*self._parts(self.query_key_value, hidden, 3), context), hidden.shape[1]
         if self.window is None or (self.window // 2 >= T - 1 and not self.global_tokens):
             attended = full_attention(heads)
         else:
@@ -48,9 +47,13 @@ class SelfAttention(MultiHead):
             attended = torch.cat([self._of_global_tokens(hidden, context), attended[:, :, self.global_tokens :]], dim=2)
         return self.output(attended.transpose(1, 2).flatten(2))
 
+    def _parts(self, projection: nn.Linear, hidden: Tensor, count: int) -> tuple[Tensor, ...]:
+        """(B, T, D) -> so many of (B, T, H, K)."""
+        B, T, _ = hidden.shape
+        return projection(hidden).view(B, T, count, self.num_heads, self.head_size).unbind(2)
+
     def _heads(self, query: Tensor, key: Tensor, value: Tensor, context: Context) -> Heads:
-        """(B, G or T, H * K) of the queries, and (B, T, H * K) of keys and values."""
-        query, key, value = (x.unflatten(-1, (self.num_heads, self.head_size)) for x in (query, key, value))  # (B, T, H, K)
+        """(B, G or T, H, K) of the queries, and (B, T, H, K) of keys and values."""
         if self.query_norm is not None:
             query, key = self.query_norm(query), self.key_norm(key)
         query, key, value = (x.transpose(1, 2) for x in (query, key, value))  # each (B, H, T, K)
@@ -62,8 +65,9 @@ class SelfAttention(MultiHead):
 
     def _of_global_tokens(self, hidden: Tensor, context: Context) -> Tensor:
         """(B, H, G, K): the first G tokens see everything, through projections of their own; only theirs are queries."""
-        query = self.global_query_key_value["query"](hidden[:, : self.global_tokens])
-        heads = self._heads(query, *self.global_query_key_value["key_value"](hidden).chunk(2, dim=-1), context)
+        projections = self.global_query_key_value
+        query = self._parts(projections["query"], hidden[:, : self.global_tokens], 1)
+        heads = self._heads(*query, *self._parts(projections["key_value"], hidden, 2), context)
         if heads.mask is not None and heads.mask.dim() == 3:
             heads.mask = heads.mask[:, : self.global_tokens]
         return full_attention(heads)
