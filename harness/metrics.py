@@ -203,6 +203,9 @@ shown    neither  parameters  model/params_random     parameters with random val
 shown    neither  share       model/weights_error     largest relative error of a derived tensor
 counted  lower    bytes       model/weights_bytes     weights
 counted  lower    bytes       model/file_bytes        file of the served model
+counted  neither  1           model/products_float32  products with weights in float32, in the file of the served model
+counted  neither  1           model/products_bfloat16  products with weights in bfloat16, in the file of the served model
+counted  neither  1           model/products_int8     products with weights in 8 bits, in the file of the served model
 counted  lower    FLOP        model/flops_forward     forward FLOPs
 counted  lower    FLOP        model/flops_train_step  training step FLOPs
 counted  lower    parameters  published/params_total  parameters at BERT-base dimensions

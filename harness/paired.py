@@ -371,12 +371,45 @@ def item_error(score: float, items: float, headline: str | None = None) -> float
     return binomial
 
 
-def items_error(before: float, after: float, items: float, headline: str | None = None, apart: float = 1.0) -> float:
+def items_error(
+    before: float, after: float, items: float | Sequence[float], headline: str | None = None, apart: float = 1.0
+) -> float:
     """Standard error of the difference of two scores on the same items; `apart`: the share of the scatter not common to both.
 
-    Without predictions nothing is known to be common: `apart` is 1, the largest that it is for arms that err on the same items.
+    `items`: as many rows as both sides count, or each (`rows_of`). Without predictions nothing is known to be common: `apart`
+    is 1, the largest that it is for arms that err on the same items.
     """
-    return math.sqrt(apart) * math.hypot(item_error(before, items, headline), item_error(after, items, headline))
+    each = zip((before, after), _of_sides(items), strict=True)
+    return math.sqrt(apart) * math.hypot(*(item_error(score, count, headline) for score, count in each))
+
+
+def influence_error(influences: np.ndarray, one: float) -> float:
+    """Standard error over the items of a score, or of a difference, that each moves so far (`tasks.scores.influences`)."""
+    return math.hypot(float(np.linalg.norm(influences)), one) / len(influences)
+
+
+def rows_of(measured: Mapping[str, float], headline: str | None) -> float | None:
+    """Number of rows whose share scatters as a score does over the validation items; None where their number is unknown.
+
+    All of them for a share of right answers; of F1 and Matthews' correlation those that its recorded interval says. A run of
+    F1 without one: labelled and predicted rows of the class, as many as the score of the constant answer says, over 2 - F1.
+    """
+    items = measured.get("eval/examples")
+    is_share = headline != "matthews" and "f1" not in str(headline) and not str(headline).startswith("entity")
+    score, low, high = (measured.get(f"eval/{headline}{end}") for end in ("", "_low", "_high"))
+    if items is None or is_share or "eval/exact_match" in measured:
+        return items
+    if None not in (score, low, high):
+        error = max(high - score, score - low) / 1.96
+        left = (1 - score**2) if headline == "matthews" else score * (1 - score)
+        return max(left / error**2, 1 / error)
+    constant, own = measured.get("eval/majority_score"), measured.get("eval/score", 0.0)
+    says_class = headline == "f1" and constant and score in (None, own)
+    return 2 * items * constant / (2 - constant) / (2 - own) if says_class else items
+
+
+def _of_sides(items: float | Sequence[float | None] | None) -> Sequence[float | None]:
+    return items if isinstance(items, Sequence) else (items, items)
 
 
 def share_apart(before: np.ndarray, after: np.ndarray) -> float:
@@ -424,13 +457,19 @@ def tells(
     after: Sequence[float],
     constant: float | None,
     margin: float,
-    items: float | None = None,
+    items: float | Sequence[float | None] | None = None,
     headline: str | None = None,
 ) -> Tells:
-    """What a task says of two arms by the scores of their replicates; `constant` is that of the constant answer."""
-    sides = [(list(side), item_error(fmean(side), items, headline) if items else 0.0) for side in (before, after)]
-    if constant is not None and not any(beats_constant(side, constant, item=item) for side, item in sides):
+    """What a task says of two arms by the scores of their replicates; `constant` is that of the constant answer.
+
+    `items`: as many rows as both sides count, or each (`rows_of`).
+    """
+    sides = [(list(side), count) for side, count in zip((before, after), _of_sides(items), strict=True)]
+    errors = [item_error(fmean(side), count, headline) if count else 0.0 for side, count in sides]
+    if constant is not None and not any(
+        beats_constant(side, constant, item) for (side, _), item in zip(sides, errors, strict=True)
+    ):
         return Tells.NOTHING
-    if all(is_solved(fmean(side), margin, items, headline) for side, _ in sides):
+    if all(is_solved(fmean(side), margin, count, headline) for side, count in sides):
         return Tells.NO_EQUALITY
     return Tells.EVERYTHING

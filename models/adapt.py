@@ -21,7 +21,6 @@ PARTS = {
     "value": (0, 1),
     "key_value": (1, 2),
     "query_key_value": (0, 2, 3),
-    "global_query_key_value": (0, 2, 3),
 }
 """Name of a projection -> places of queries and values among its parts, and the number of these."""
 

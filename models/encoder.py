@@ -34,7 +34,8 @@ class Embeddings(nn.Module):
         self.offset, self.longest = config.position_offset, config.longest_text
         self.scale = config.token_scale
         self.sinusoidal = config.position is Position.sinusoidal
-        self.token_embedding = nn.Embedding(config.vocab_size, width, padding_idx=config.pad_token_id)
+        self.token_embedding = nn.Embedding(config.vocab_size, width)  # a padding row is learnt where its piece is read, too
+        self.padding_row = None if config.body is Body.encoder_decoder else config.pad_token_id  # a decoder starts with it
         learned = config.position is Position.learned
         self.position_embedding = nn.Embedding(config.max_position_embeddings, width) if learned else None
         queried = config.position is Position.relative and not config.causal  # of permutation training (arXiv:1906.08237)
@@ -170,7 +171,7 @@ def initialise(model: nn.Module, initializer_range: float, seed: int, init: Init
 
     `depth` is the number of layers of a stack.
     Every parameter draws from its own stream, keyed by seed and name: two variants of one seed start from the same values
-    wherever they have the same tensor. Rows that stand for padding are zero.
+    wherever they have the same tensor. Rows that stand for padding, and for nothing else, are zero.
     """
     kinds = (nn.LayerNorm, nn.RMSNorm)
     norms = {id(p) for module in model.modules() if isinstance(module, kinds) for p in module.parameters()}
@@ -184,8 +185,8 @@ def initialise(model: nn.Module, initializer_range: float, seed: int, init: Init
             values = torch.normal(0.0, deviation, parameter.shape, generator=generator_of(seed, name))
             parameter.copy_(values)
     for module in model.modules():
-        if isinstance(module, nn.Embedding) and module.padding_idx is not None:
-            module.weight[module.padding_idx].zero_()
+        if isinstance(module, Embeddings) and module.padding_row is not None:
+            module.token_embedding.weight[module.padding_row].zero_()
 
 
 def generator_of(seed: int, name: str) -> torch.Generator:

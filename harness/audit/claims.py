@@ -7,6 +7,7 @@ what was expected.
 """
 
 import functools
+import math
 from dataclasses import dataclass, field, fields
 from enum import Enum
 from pathlib import Path
@@ -23,6 +24,9 @@ from models.ranges import Range, number, numbers, refuse_out_of_range
 
 LARGEST = 1e100
 """Claimed number."""
+
+TOLERATED = 0.01
+"""Share by which assumptions of a claim may differ, as rounded as sources state them."""
 
 LENGTHS = numbers(at_least=1, limit=1e6)
 """Tokens of texts."""
@@ -149,15 +153,40 @@ class Encoded(Reading):
 
 @dataclass
 class PretrainingDays(Reading):
-    """Days that a pretraining would take, by counted FLOPs and FLOP/s of one device: an extrapolation."""
+    """Days that a pretraining would take, by counted FLOPs and FLOP/s of one device: an extrapolation.
+
+    Its texts are steps x batch size, or follow from the tokens; where all three are stated, they must agree.
+    """
 
     of: str = MISSING
-    tokens: float = number(MISSING, above=0, limit=1e30)  # of all epochs together
+    steps: float | None = number(None, above=0, limit=1e30)
+    batch_size: int | None = number(None, at_least=1)
+    tokens: float | None = number(None, above=0, limit=1e30)  # of all epochs together
     devices: int = number(1, at_least=1)
-    shares: dict[int, float] = field(default_factory=lambda: {128: 1.0})  # length of sequences: share of the tokens
+    shares: dict[int, float] = field(default_factory=dict)  # length of texts: share of the steps; empty: all of 128
     flops_per_s: list[float] = field(
         default_factory=list, metadata=numbers(above=0, limit=1e30)
     )  # that one device sustains; empty: the peak measured here
+
+    @property
+    def lengths(self) -> dict[int, float]:
+        """Length of texts: share of the steps. No default of the field: what a file states would be merged into it."""
+        return self.shares or {128: 1.0}
+
+    def sequences(self) -> float:
+        """How many texts are trained on; ValueError where nothing says it, or where what is stated does not agree."""
+        length = math.fsum(share * tokens for tokens, share in self.lengths.items())
+        if not math.isclose(total := math.fsum(self.lengths.values()), 1, abs_tol=TOLERATED):
+            raise ValueError(f"shares={self.shares} must have a sum of 1, not {total:g}")
+        by_steps = self.steps * self.batch_size if self.steps and self.batch_size else None
+        if (self.steps is None) != (self.batch_size is None) or not (by_steps or self.tokens):
+            raise ValueError("expected steps and batch_size, or tokens: how much is trained on")
+        if by_steps and self.tokens and not math.isclose(by_steps * length, self.tokens, rel_tol=TOLERATED):
+            raise ValueError(
+                f"tokens={self.tokens:g} contradicts steps, batch_size and shares, which make {by_steps * length:.4g}: "
+                "leave tokens out"
+            )
+        return by_steps or self.tokens / length
 
 
 @dataclass
@@ -357,6 +386,11 @@ def _refuse_unusable(path: Path, key: str, reading: Reading) -> None:
             )
         if len(reading.values) > 1 and not reading.by:
             raise InputError(f"{path}: {key}.by: expected what the names in values are, such as split or task")
+    if isinstance(reading, PretrainingDays):
+        try:
+            reading.sequences()
+        except ValueError as error:
+            raise InputError(f"{path}: {key}: {error}") from error
     for name in {"keys", "texts"} & _names(type(reading)):
         if not getattr(reading, name):
             raise InputError(f"{path}: {key}.{name}: expected at least one")

@@ -296,10 +296,9 @@ def _published(reading: claims.Published, _: Instruments) -> Measured:
 @measure.register
 def _pretraining_days(reading: claims.PretrainingDays, tools: Instruments) -> Measured:
     config = tools.shapes.config(reading.of)
-    flops = sum(
-        reading.tokens * share / length * (1 + BACKWARD) * _objective(config).flops(length)
-        for length, share in reading.shares.items()
-    )
+    texts = reading.sequences()
+    flops = sum(texts * share * (1 + BACKWARD) * _objective(config).flops(length) for length, share in reading.lengths.items())
+    tokens = sum(texts * share * length for length, share in reading.lengths.items())
     rates = reading.flops_per_s or [peak_flops.peak_flops_per_s(Machine(HardwareConfig(threads=1)))]
     how = "stated rates" if reading.flops_per_s else "the fastest matrix product measured here"
     points = tuple(Point(flops / (reading.devices * rate) / DAY, {"TFLOP/s of a device": rate / 1e12}) for rate in rates)
@@ -307,7 +306,7 @@ def _pretraining_days(reading: claims.PretrainingDays, tools: Instruments) -> Me
         points,
         "days",
         origin="extrapolated",
-        note=f"extrapolated: {flops:.3g} FLOPs counted, {reading.devices} devices, at {how}",
+        note=f"extrapolated: {flops:.3g} FLOPs counted for {tokens:.3g} tokens, {reading.devices} devices, at {how}",
     )
 
 

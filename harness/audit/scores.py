@@ -5,7 +5,7 @@ but for those that the arm of one of them sets.
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from statistics import fmean
@@ -43,7 +43,7 @@ FREE = ("facts.recipe", "facts.tokenizer_file")
 CONSTANT = {"eval/score": "eval/majority_score", "pretrain/masked_loss": "pretrain/unigram_entropy"}
 """Metric -> its value for a constant answer."""
 
-EXAMPLES, HEADLINE = "eval/examples", "task.headline"
+HEADLINE = "task.headline"
 
 MOST_SEEDS = 1000
 
@@ -74,7 +74,9 @@ class Section:
         if metric.name in PER_TOKEN and not has_one_vocabulary([self.run.params, self.against.params]):
             return f"{metric.unit} per token do not compare, the vocabularies differ: tokenizer=wordpiece gives both one"
         constant = fmean(self.constant) if self.constant else None
-        return difference(*self.values, metric, margin, constant, self.run.metrics.get(EXAMPLES), self.run.params.get(HEADLINE))
+        headline = self.run.params.get(HEADLINE) if metric.name == "eval/score" else metric.name.rpartition("/")[2]
+        items = [paired.rows_of(run.metrics, headline) for run in (self.against, self.run)]
+        return difference(*self.values, metric, margin, constant, None if None in items else items, headline)
 
 
 def difference(
@@ -83,7 +85,7 @@ def difference(
     metric: Metric,
     margin: float,
     constant: float | None = None,
-    items: float | None = None,
+    items: float | Sequence[float | None] | None = None,
     headline: str | None = None,
 ) -> Difference | str | None:
     """By how much `of` is better, with its error over replicates and items; a text where the task cannot tell."""

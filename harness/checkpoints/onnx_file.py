@@ -7,10 +7,12 @@ What the trace has fixed shows when the file is run on other shapes, which is do
 import copy
 import importlib
 import warnings
+from collections import Counter
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -26,6 +28,8 @@ INPUTS = ("input_ids", "token_type_ids", "attention_mask")
 """Each (B, T): int64, int64, bool, True for real tokens."""
 
 OPSET = 20
+FLOAT = 1
+"""ONNX's number of float32."""
 
 TOLERANCE = 1e-5
 """Outputs may differ from torch's by so much of their largest value, or of 1, or by ROUNDINGS times torch's own rounding."""
@@ -108,6 +112,7 @@ def write(model: Encoder | Classifier, path: Path) -> float:
                 opset_version=OPSET,
                 dynamo=False,
             )
+        _share_tensors(path)
         differences = [_difference(model, OnnxModel(path), batch) for batch in batches]
     except InputError:
         raise
@@ -122,6 +127,59 @@ def write(model: Encoder | Classifier, path: Path) -> float:
         path.unlink()
         raise InputError(f"ONNX cannot express this model: outputs differ from torch's by {worst:.2g}: use torch")
     return worst
+
+
+def _share_tensors(path: Path) -> None:
+    """Each later use of a tensor reads it, and no copy by an `Identity` node, through which 8 bits do not reach."""
+    onnx = library("onnx")
+    model = onnx.load(path)
+    graph, sources = model.graph, {one.name: one.name for one in model.graph.initializer}
+    for node in [*graph.node]:
+        if node.op_type == "Identity" and node.input[0] in sources:
+            sources[node.output[0]] = sources[node.input[0]]
+            graph.node.remove(node)
+            continue
+        for place, name in enumerate(node.input):
+            node.input[place] = sources.get(name, name)
+    onnx.save(model, path)
+
+
+def round_weights(path: Path) -> None:
+    """The file with products of weights in 8 bits, inputs rounded as they come, and rows of all tables kept in 8 bits."""
+    onnx, plain = library("onnx"), path.rename(path.with_suffix(".fp32"))
+    library("onnxruntime.quantization").quantize_dynamic(plain, path)
+    plain.unlink()
+    model = onnx.load(path)
+    tables = {
+        one.name: one for one in model.graph.initializer if one.data_type == onnx.TensorProto.FLOAT and len(one.dims) == 2
+    }
+    for at, node in reversed([*enumerate(model.graph.node)]):
+        if node.op_type != "Slice" or node.input[0] not in tables:
+            continue
+        name, rows = node.input[0], onnx.numpy_helper.to_array(tables[node.input[0]])
+        scale = np.float32(max(float(np.abs(rows).max()), 1e-30) / 127)
+        for of, values in (("rounded", np.round(rows / scale).astype(np.int8)), ("scale", scale)):
+            if f"{name}.{of}" not in (one.name for one in model.graph.initializer):
+                model.graph.initializer.append(onnx.numpy_helper.from_array(np.asarray(values), f"{name}.{of}"))
+        sliced = f"{node.output[0]}.rounded"
+        widened = onnx.helper.make_node("DequantizeLinear", [sliced, f"{name}.scale"], [node.output[0]])
+        node.input[0], node.output[0] = f"{name}.rounded", sliced
+        model.graph.node.insert(at + 1, widened)
+    read = {name for node in model.graph.node for name in node.input}
+    for one in [one for one in model.graph.initializer if one.name not in read]:
+        model.graph.initializer.remove(one)
+    onnx.save(model, path)
+
+
+def products(path: Path) -> Counter[str]:
+    """Type of the weights -> products with weights in the file."""
+    graph = library("onnx").load(path).graph
+    types, count = {one.name: one.data_type for one in graph.initializer}, Counter()
+    for node in graph.node:
+        if node.op_type.rpartition("Quantize")[2].startswith(("MatMul", "Gemm", "LSTM")):
+            of_weights = [types[name] for name in node.input[:2] if name in types]
+            count.update({"float32" if of_weights[0] == FLOAT else "int8"} if of_weights else ())
+    return count
 
 
 def _texts(vocab_size: int, texts: int, tokens: int) -> Batch:

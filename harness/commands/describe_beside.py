@@ -191,7 +191,7 @@ def pretraining(config: RunConfig) -> tuple[int, float]:
     pretrain = config.pretrain
     if pretrain.objective is ObjectiveName.none or pretrain.seconds is not None:
         raise InputError(
-            "flops_per_second= needs how much is trained: expected pretrain=own (or an objective) with pretrain.tokens=132e9, "
+            "flops_per_second= needs how much is trained: expected pretrain=own (or an objective) with pretrain.tokens=42.6e9, "
             "or pretrain.steps=1000000 with pretrain.batch_size=256 pretrain.length=512"
         )
     if pretrain.phases:

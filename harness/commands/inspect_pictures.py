@@ -70,7 +70,7 @@ NEVER = "#DADADA"
 CAPTION = "a row is a piece, its columns how much it looks at each; darker is more, each map by its own largest; grey is never"
 
 KINDS = (SelfAttention, DisentangledAttention, RelativeAttention, CrossAttention)
-OF_VALUES = {"query_key_value": 3, "global_query_key_value": 3, "key_value": 2, "value": 1}
+OF_VALUES = {"query_key_value": 3, "key_value": 2, "value": 1}
 """Projections that end in the values, and of how many equal parts those are the last."""
 
 
@@ -197,9 +197,8 @@ def _mixed(attention: nn.Module, inputs: tuple, values: Tensor) -> Tensor:
         )
 
     with torch.inference_mode(), ExitStack() as stack:
-        for name, parts in OF_VALUES.items():
-            projection = getattr(attention, name, None)
-            if projection is not None:
+        for name, projection in attention.named_modules():
+            if parts := OF_VALUES.get(name.rpartition(".")[2]):
                 stack.enter_context(projection.register_forward_hook(replaced(parts)))
         hook = attention.output.register_forward_pre_hook(lambda module, projected: captured.append(projected[0]))
         stack.enter_context(hook)

@@ -138,7 +138,7 @@ class Describe(Composed):
     topic: str = word("TOPIC", "variant", "what is shown", choices=topics, called="topic")
     text: str = key("The boys were ready in the field.", "text that `numpy` shows, and whose words see each other in `beside`")
     flops_per_second: float | None = key(
-        None, "FLOP/s of a device: `beside` extrapolates the time of pretrain=own pretrain.tokens=132e9", range=ABOVE_ZERO
+        None, "FLOP/s of a device: `beside` extrapolates the time of pretrain=own pretrain.tokens=42.6e9", range=ABOVE_ZERO
     )
     to: Path = key(Path("multirun", "describe"), "folder of the pictures")
 

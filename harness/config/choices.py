@@ -203,6 +203,6 @@ class Precision(Enum):
     """In what the weights of a served model are kept."""
 
     fp32 = "fp32"
-    bf16 = "bf16"  # of linear layers and embeddings, as are products
+    bf16 = "bf16"  # of linear layers, LSTMs and embeddings, as are products
     int8_dynamic = "int8_dynamic"  # of linear layers; their inputs are rounded to 8 bits as they come
     int8_weights = "int8_weights"  # of linear layers; products are of float32

@@ -4,16 +4,19 @@ It is written to a file and read from there, as a server does. Training is that 
 """
 
 import warnings
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
 import torch
 from torch import nn
+from torch.ao.nn.quantized import dynamic
 
 from harness.checkpoints import onnx_file
 from harness.checkpoints.onnx_file import OnnxModel, library
 from harness.config.choices import Backend, Dtype, Precision
 from harness.config.schema import MeasureConfig, RunConfig
+from harness.errors import InputError
 from harness.hardware.device import Machine
 from harness.measure import subject
 from models.heads import Classifier
@@ -22,6 +25,9 @@ FILE = "served.model"
 
 KEYS = {"measure.backend", "measure.precision"}
 """What says how a model is served: where they are swept, the plain model has the size of its file, too."""
+
+PRODUCTS, EIGHT_BITS = (nn.Linear, nn.LSTM), (dynamic.Linear, dynamic.LSTM)
+"""Modules that multiply by weights, and what eager quantisation puts in their place."""
 
 LIBRARIES = {
     Backend.onnxruntime: ("onnx", "onnxruntime", "onnxruntime.quantization"),
@@ -49,29 +55,56 @@ def machine(config: RunConfig) -> Machine:
 
 
 def write(model: Classifier, measure: MeasureConfig, path: Path) -> int:
-    """Writes the model as it is served and returns the bytes of the file; InputError for a model that ONNX cannot express."""
+    """Writes the model as it is served and returns the bytes of the file.
+
+    InputError for a model that ONNX cannot express, or whose file has products that are not of the precision.
+    """
     copy = type(model)(model.encoder.config, model.head.out_features).eval()  # without what a machine has made of its layers
     copy.load_state_dict(model.state_dict())
     if measure.backend is Backend.onnxruntime:
         onnx_file.write(copy, path)
         if measure.precision is Precision.int8_dynamic:
-            plain = path.rename(path.with_suffix(".fp32"))
-            library("onnxruntime.quantization").quantize_dynamic(plain, path)
-            plain.unlink()
-        return path.stat().st_size
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # that eager quantisation moves to another package, which is slower on a CPU
-        torch.save(_rounded(copy, measure.precision), path)
+            onnx_file.round_weights(path)
+    else:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # that eager quantisation moves to another package, which is slower on a CPU
+            torch.save(_rounded(copy, measure.precision), path)
+    expected = {Precision.fp32: "float32", Precision.bf16: "bfloat16"}.get(measure.precision, "int8")
+    found = products(path, measure)
+    others = {kind: count for kind, count in found.items() if kind != expected}
+    if others:
+        path.unlink()
+        kept = ", ".join(f"{count} in {kind}" for kind, count in others.items())
+        raise InputError(
+            f"measure.precision={measure.precision.value}: measure.backend={measure.backend.value} would keep {kept} of the "
+            f"{sum(found.values())} products with weights: expected another precision or backend"
+        )
     return path.stat().st_size
+
+
+def products(path: Path, measure: MeasureConfig) -> Counter[str]:
+    """Type of the weights -> products with weights in the file that `write` wrote."""
+    if measure.backend is Backend.onnxruntime:
+        return onnx_file.products(path)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model, count = torch.load(path, weights_only=False), Counter()  # written above, by this command
+    for module in model.modules():
+        if isinstance(module, EIGHT_BITS):
+            count["int8"] += 1
+        elif isinstance(module, PRODUCTS):
+            weight = next(module.parameters())
+            count["int8" if type(weight) is not nn.Parameter else str(weight.dtype).removeprefix("torch.")] += 1
+    return count
 
 
 def _rounded(model: nn.Module, precision: Precision) -> nn.Module:
     if precision is Precision.bf16:
         for module in model.modules():
-            if isinstance(module, (nn.Linear, nn.Embedding)):
+            if isinstance(module, (*PRODUCTS, nn.Embedding)):
                 module.bfloat16()
     elif precision is Precision.int8_dynamic:
-        torch.ao.quantization.quantize_dynamic(model, {nn.Linear}, dtype=torch.qint8, inplace=True)
+        torch.ao.quantization.quantize_dynamic(model, {*PRODUCTS}, dtype=torch.qint8, inplace=True)
     elif precision is Precision.int8_weights:
         torchao = library("torchao.quantization")
         torchao.quantize_(model, torchao.Int8WeightOnlyConfig())

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from statistics import fmean
 
 from harness import metrics, paired, tags
+from harness.config.choices import TaskKind
 from harness.paired import Replicate, compare_paired, grouped
 from harness.study import forecast, looks, tracked_study
 from harness.study.budget import LOSS, SCORE
@@ -89,8 +90,9 @@ def _of_family(tasks: dict[str, Arms], baseline: str, values: Values, counts: li
             variances.append(difference.replicates_error**2 * difference.independent)
             pairs.append(difference.n)
         if metric.unit == "score":
-            errors = [_items_error(arms[baseline][0], *both) for arms, *both in zip(shared, *sides, strict=True)]
-            items.append(paired.over_tasks(errors))
+            items.append(
+                paired.over_tasks([_items_error([arms[arm][0] for arm in (baseline, label)], values) for arms in shared])
+            )
     sd, item = math.sqrt(fmean(variances)) if variances else 0.0, max(items, default=0.0)
     sizes = {n: paired.smallest_difference(n, sd, len(others), number, item) for n in counts if not paired.no_study(n)}
     by_replicates = {n: sizes.get(n) if variances or item else None for n in counts}
@@ -107,8 +109,13 @@ def _found(run: PlannedRun, name: str, values: Values) -> dict[Replicate, float]
     return {one: results[name] for one, results in values.get(forecast.kind_of(run), {}).items() if name in results}
 
 
-def _items_error(run: PlannedRun, *sides: dict[Replicate, float]) -> float:
-    """Standard error of a difference over the validation items of the run, as of arms that err on different ones."""
-    scores = (fmean(side.values()) if side else ASSUMED_SCORE for side in sides)
-    items = len(prepared.read(run.config, run.inputs.data).validation)
-    return paired.items_error(*scores, items, run.config.task.headline)
+def _items_error(both: list[PlannedRun], values: Values) -> float:
+    """Standard error of a difference over the validation items of the runs, as of arms that err on different ones."""
+    task, split = both[0].config.task, prepared.read(both[0].config, both[0].inputs.data).validation
+    assumed = {"eval/examples": len(split), SCORE: ASSUMED_SCORE}
+    if task.headline == "f1" and task.kind is TaskKind.classification:
+        assumed["eval/majority_score"] = 2 * split.labels.mean() / (1 + split.labels.mean())
+    sides = [[one for one in values.get(forecast.kind_of(run), {}).values() if SCORE in one] or [assumed] for run in both]
+    means = (fmean(one[SCORE] for one in side) for side in sides)
+    counts = [fmean(paired.rows_of(assumed | one, task.headline) for one in side) for side in sides]
+    return paired.items_error(*means, counts, task.headline)

@@ -118,15 +118,17 @@ def measure_inference(
         if not machine.compiles:
             model = machine.prepare(classifier(config, config.seed).to(machine.device))
         _infer(model, measured)
-    file_bytes = None
+    file_bytes, products = None, {}
     if settings.is_served or serving.KEYS & {*config.swept}:
         with baseline.leave_out():
             file_bytes = serving.write(model, settings, path)
+            products = {f"model/products_{kind}": count for kind, count in serving.products(path, settings).items()}
             peak = _peak_of_served(config, measured, path) if settings.is_served else peak
     path.unlink(missing_ok=True)
     _load(config, inputs, model, run_log)  # after the peak, to which reading and changing weights would add
     write_json(run_log.folder / "parameters.json", size.per_layer(model))
-    run_log.values(size.sizes(model) | size.published_sizes(config.published, outputs, head) | {"model/file_bytes": file_bytes})
+    sizes = size.sizes(model) | size.published_sizes(config.published, outputs, head)
+    run_log.values(sizes | products | {"model/file_bytes": file_bytes})
     if settings.enabled:
         _write_memory("inference", peak, file_bytes if settings.is_served else size.weights_bytes(model), run_log)
         shape = step_shape(config, config.finetune.batch_size)

@@ -1,11 +1,12 @@
 """Evaluation of a fine-tuned classifier: logits of a split, its scores, and the files that they are written to."""
 
+import math
 from pathlib import Path
 
 import numpy as np
 import torch
 
-from harness import tasks
+from harness import paired, tasks
 from harness.config.choices import TaskKind
 from harness.config.schema import RunConfig, TaskConfig
 from harness.hardware.device import Machine
@@ -60,24 +61,30 @@ def write_scores(task: TaskConfig, answers: Predictions, run_log: RunLog) -> Non
     run_log.value("eval/score", headline(task, answers))
     run_log.value("eval/loss", answers.loss)
     run_log.value("eval/examples", len(answers.labels))
-    if task.kind in (TaskKind.multilabel, TaskKind.regression, TaskKind.similarity, TaskKind.retrieval):
-        write_intervals(task, answers, run_log)
+    write_intervals(task, answers, run_log)
     run_log.value("eval/majority_score", scores.compute(task.kind, task.headline, answers.labels, answers.baseline))
 
 
 def write_intervals(task: TaskConfig, answers: Predictions, run_log: RunLog) -> None:
     """Writes the ends of 95 % intervals over the items, of scores that are no share of right answers, and of a squared error.
 
-    1.96 standard deviations of the score over samples of as many items, with replacement.
+    1.96 standard errors: by the delta method, or the standard deviation over samples of as many items, with replacement.
     """
     regression, count = task.kind is TaskKind.regression, len(answers.labels)
-    samples = [np.arange(count), *np.random.default_rng(0).integers(count, size=(SAMPLES, count))]
+    sampled = task.kind in (TaskKind.multilabel, TaskKind.regression, TaskKind.similarity, TaskKind.retrieval)
+    samples = np.random.default_rng(0).integers(count, size=(SAMPLES if sampled else 0, count))
     for name in [*task.scores, *(["loss"] if regression else [])]:
-        value, *sampled = (_score(task, name, answers, sample) for sample in samples)
-        if None not in (value, *sampled):
-            half = 1.96 * float(np.std(sampled, ddof=1))
-            run_log.value(f"eval/{name}_low", value - half)
-            run_log.value(f"eval/{name}_high", value + half)
+        value = _score(task, name, answers, np.arange(count))
+        moved = (
+            None if value is None or name == "loss" else scores.influences(task.kind, name, answers.labels, answers.predicted)
+        )
+        values = [_score(task, name, answers, sample) for sample in samples] if moved is None else []
+        if value is None or None in values or (moved is None and not values):
+            continue
+        half = 1.96 * (paired.influence_error(*moved) if moved else float(np.std(values, ddof=1)))
+        lowest, highest = (-math.inf, math.inf) if name == "loss" else paired.ends(name)
+        run_log.value(f"eval/{name}_low", max(lowest, value - half))
+        run_log.value(f"eval/{name}_high", min(highest, value + half))
     if regression:
         run_log.value("eval/majority_loss", float(np.var(answers.labels)))
 

@@ -29,35 +29,45 @@ class SelfAttention(MultiHead):
         self.output = nn.Linear(width, size, bias=config.attention_bias)
         self.query_norm, self.key_norm = (make_norm(config, config.head_width) if config.qk_norm else None for _ in range(2))
         self.global_tokens = config.global_tokens
-        self.global_query_key_value = nn.Linear(size, 3 * width, bias=config.attention_bias) if config.global_tokens else None
+        self.global_query_key_value = nn.ModuleDict()  # of global tokens; empty where there are none
+        if config.global_tokens:
+            parts = {"query": width, "key_value": 2 * width}
+            self.global_query_key_value.update(
+                {name: nn.Linear(size, rows, config.attention_bias) for name, rows in parts.items()}
+            )
 
     def forward(self, hidden: Tensor, context: Context) -> Tensor:
         """(B, T, D) -> (B, T, D)."""
-        heads, T = self._heads(self.query_key_value, hidden, context), hidden.shape[1]
+        heads, T = self._heads(*self._parts(self.query_key_value, hidden, 3), context), hidden.shape[1]
         if self.window is None or (self.window // 2 >= T - 1 and not self.global_tokens):
             attended = full_attention(heads)
         else:
             attended = windowed_attention(heads, self.window, self.global_tokens)
-        if self.global_query_key_value is not None:
+        if self.global_tokens:
             attended = torch.cat([self._of_global_tokens(hidden, context), attended[:, :, self.global_tokens :]], dim=2)
         return self.output(attended.transpose(1, 2).flatten(2))
 
-    def _heads(self, projection: nn.Linear, hidden: Tensor, context: Context) -> Heads:
+    def _parts(self, projection: nn.Linear, hidden: Tensor, count: int) -> tuple[Tensor, ...]:
+        """(B, T, D) -> so many of (B, T, H, K)."""
         B, T, _ = hidden.shape
-        split = projection(hidden).view(B, T, 3, self.num_heads, self.head_size)
-        query, key, value = split.unbind(2)  # each (B, T, H, K)
+        return projection(hidden).view(B, T, count, self.num_heads, self.head_size).unbind(2)
+
+    def _heads(self, query: Tensor, key: Tensor, value: Tensor, context: Context) -> Heads:
+        """(B, G or T, H, K) of the queries, and (B, T, H, K) of keys and values."""
         if self.query_norm is not None:
             query, key = self.query_norm(query), self.key_norm(key)
         query, key, value = (x.transpose(1, 2) for x in (query, key, value))  # each (B, H, T, K)
         rotation = context.global_rotation if self.window is None and context.global_rotation else context.rotation
         if rotation is not None:
-            query, key = rotate(query, rotation), rotate(key, rotation)
+            first = tuple(part[..., : query.shape[2], :] for part in rotation)
+            query, key = rotate(query, first), rotate(key, rotation)
         return Heads(query, key, value, context.mask, context.bias, self.causal, self.scale, self.dropout)
 
     def _of_global_tokens(self, hidden: Tensor, context: Context) -> Tensor:
-        """(B, H, G, K): the first G tokens see everything, through projections of their own."""
-        heads = self._heads(self.global_query_key_value, hidden, context)
-        heads.query = heads.query[:, :, : self.global_tokens]
+        """(B, H, G, K): the first G tokens see everything, through projections of their own; only theirs are queries."""
+        projections = self.global_query_key_value
+        query = self._parts(projections["query"], hidden[:, : self.global_tokens], 1)
+        heads = self._heads(*query, *self._parts(projections["key_value"], hidden, 2), context)
         if heads.mask is not None and heads.mask.dim() == 3:
             heads.mask = heads.mask[:, : self.global_tokens]
         return full_attention(heads)
@@ -70,7 +80,9 @@ class SelfAttention(MultiHead):
         products = 2 * 2 * pairs * width
         if self.global_tokens:
             seeing = min(self.global_tokens, length)
-            products += 2 * length * self.global_query_key_value.weight.numel() + 2 * 2 * seeing * length * width
+            rows = {"query": seeing, "key_value": length}
+            products += sum(2 * count * self.global_query_key_value[name].weight.numel() for name, count in rows.items())
+            products += 2 * 2 * seeing * length * width
         return 2 * length * projections + products
 
     @property

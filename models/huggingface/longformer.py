@@ -7,9 +7,9 @@ from models.huggingface.bert import ATTENTION, BERT_LAYER, EMBEDDINGS, HEADS, of
 from models.huggingface.names import Names, refuse, renamed
 
 GLOBAL = {
-    r"encoder\.layer\.(\d+)\.attention\.self\.query_global": f"{ATTENTION}.attention.global_query_key_value#0",
-    r"encoder\.layer\.(\d+)\.attention\.self\.key_global": f"{ATTENTION}.attention.global_query_key_value#1",
-    r"encoder\.layer\.(\d+)\.attention\.self\.value_global": f"{ATTENTION}.attention.global_query_key_value#2",
+    r"encoder\.layer\.(\d+)\.attention\.self\.query_global": f"{ATTENTION}.attention.global_query_key_value.query",
+    r"encoder\.layer\.(\d+)\.attention\.self\.key_global": f"{ATTENTION}.attention.global_query_key_value.key_value#0",
+    r"encoder\.layer\.(\d+)\.attention\.self\.value_global": f"{ATTENTION}.attention.global_query_key_value.key_value#1",
 }
 NAMES = Names(prefix=r"longformer\.", modules=EMBEDDINGS | BERT_LAYER | GLOBAL | HEADS, ignored=r"^lm_head\.")
 

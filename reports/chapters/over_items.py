@@ -10,7 +10,8 @@ from reports.writing.tables import present
 HEADING = "## Scores over the items"
 INTRO = """\
 Means over replicates with 95 % intervals over the items (texts, pairs or questions of the validation data): 1.96 standard
-deviations over 200 samples of as many items with replacement. They say how far other items move a score, not other seeds."""
+errors, over 200 samples of as many items with replacement, or of F1 and Matthews' correlation by the delta method. They
+say how far other items move a score, not other seeds."""
 TITLES = {name: title for name, title in SCORE_TITLES.items() if name != "score"} | {"loss": "squared error"}
 
 

@@ -1,6 +1,5 @@
 """Single items of the validation data: where an arm is right and the baseline is not, and where their errors differ."""
 
-import ast
 import itertools
 from collections.abc import Callable
 
@@ -77,10 +76,7 @@ def _disagreements(study: Study, section: Section) -> list[str]:
     paragraphs += [MISSING.format(arms=listed(missing))] if missing else []
     if texts is None:
         return [*paragraphs, NO_TEXTS]
-    try:
-        names = [*map(str, ast.literal_eval(run.params["task.labels"]))]
-    except (KeyError, SyntaxError, TypeError, ValueError):  # the numbers of classes stand for their names
-        names = []
+    names = items.labels_of(run)  # else the numbers of classes stand for them
 
     def class_of(both: Paired, index: int) -> str:
         number = both.labels[index]

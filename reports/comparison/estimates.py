@@ -8,7 +8,7 @@ from harness import by_launch, metrics, paired
 from harness.metrics import HIGHEST_FLOOR, Compared
 from harness.paired import by_pretraining, of_differences
 from reports.comparison import launches
-from reports.comparison.section import EXAMPLES, HEADLINE, Row, Section
+from reports.comparison.section import HEADLINE, Row, Section
 from reports.comparison.statistics import fewest_for
 from reports.reading.store import Run
 
@@ -45,9 +45,8 @@ def estimate(section: Section, row: Row, metric: str) -> Estimate | None:
     if declared.by_ratio and min(independent) > 0:
         return _of_ratio(section, row, metric, independent)
     found, kind = of_differences(independent), section.kind_of(metric)
-    items = [run.metrics[EXAMPLES] for run in row.runs if EXAMPLES in run.metrics]
-    is_of_items = declared.unit == "score" and items
-    item = paired.item_error(found.mean, min(items), kind) if is_of_items else 0.0
+    rows = section.rows_of(row, metric) if declared.unit == "score" else None
+    item = paired.item_error(found.mean, rows, kind) if rows else 0.0
     interval = found.with_items(item).interval
     if interval and declared.unit in ("score", "share"):
         low, high = paired.ends(kind)

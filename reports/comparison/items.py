@@ -5,6 +5,7 @@ label; of tags the share of the item's words with a wrong tag; of spans 1 where 
 as SQuAD does (arXiv:1606.05250, section 6.1), else 0.
 """
 
+import ast
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -18,9 +19,11 @@ from scipy.special import ndtr, ndtri
 from tokenizers import Tokenizer
 
 from harness import checksums, paired, paths
+from harness.config.choices import TaskKind
 from harness.errors import InputError
 from harness.metrics import golds_of, normalised
 from harness.paired import grouped
+from harness.tasks import scores
 from reports.errors import ReportError
 from reports.reading import folders
 from reports.reading.store import Output, Packed, Run
@@ -40,6 +43,7 @@ class Errors:
     items: tuple[object, ...]
     values: np.ndarray  # (N,)
     labels: list[int] = field(default_factory=list)  # of a classification: the right class of each item
+    answers: tuple[TaskKind, Any, Any] | None = None  # kind of task, labels and predictions as scores take them
 
 
 def errors(run: Run, output: Output) -> Errors | None:
@@ -54,12 +58,13 @@ def errors(run: Run, output: Output) -> Errors | None:
         wrong = [normalised(said) not in map(normalised, golds_of(right)) for said, right in both]
         return Errors(SPANS, tuple(columns["item"]), np.array(wrong, dtype=float))
     if {"item", "position", "label", "prediction"} <= names:
-        return _of_tags(columns)
+        return _of_tags(columns, labels_of(run))
     if not {"item", "label", "prediction"} <= names:
         return None
     if pyarrow.types.is_integer(table.schema.field("label").type):
-        wrong = np.asarray(columns["label"]) != np.asarray(columns["prediction"])
-        return Errors(CLASSES, tuple(columns["item"]), wrong.astype(float), columns["label"])
+        both = np.asarray(columns["label"]), np.asarray(columns["prediction"])
+        wrong, answers = both[0] != both[1], (TaskKind.classification, *both)
+        return Errors(CLASSES, tuple(columns["item"]), wrong.astype(float), columns["label"], answers)
     label, predicted = (np.asarray(columns[name], dtype=float) for name in ("label", "prediction"))
     return Errors(REGRESSION, tuple(columns["item"]), np.abs(label - predicted))
 
@@ -108,14 +113,17 @@ def paradigms(run: Run, output: Output) -> dict[str, Paradigm]:
     }
 
 
-def _of_tags(columns: dict[str, list[Any]]) -> Errors:
+def _of_tags(columns: dict[str, list[Any]], names: list[str]) -> Errors:
     """Words of an item stand together and count their positions from 0."""
     first = np.flatnonzero(np.asarray(columns["position"]) == 0)
     label, predicted, items = np.asarray(columns["label"]), np.asarray(columns["prediction"]), columns["item"]
     if not len(first):
         return Errors(TAGS, (), np.zeros(0))
     lengths = np.diff([*first, len(items)])
-    return Errors(TAGS, tuple(items[index] for index in first), np.add.reduceat(label != predicted, first) / lengths)
+    known = names and max(label.max(), predicted.max()) < len(names)
+    tags = ([part.tolist() for part in np.split(np.array(names)[one], first[1:])] for one in (label, predicted) if known)
+    values = np.add.reduceat(label != predicted, first) / lengths
+    return Errors(TAGS, tuple(items[index] for index in first), values, answers=(TaskKind.tokens, *tags) if known else None)
 
 
 MOST_PAIRS = 5
@@ -133,6 +141,7 @@ class Paired:
     before: np.ndarray
     after: np.ndarray
     labels: list[int] = field(default_factory=list)  # of a classification: (N,) right classes
+    answers: tuple[tuple[tuple[TaskKind, Any, Any] | None, ...], ...] = ()  # of each replicate, before and after
 
     def both(self, before_errs: bool, after_errs: bool) -> float:
         """Number of items on which each errs or not, mean over replicates."""
@@ -158,6 +167,19 @@ class Paired:
         """Share of the scatter over items that the two do not have in common."""
         return paired.share_apart(self.before, self.after)
 
+    def error_of(self, score: str | None) -> float | None:
+        """Standard error of the change of a score over the items, of these replicates; None for a mean over the items.
+
+        By how far each item moves it (the delta method).
+        """
+        if not self.answers or score is None or None in self.answers[0] + self.answers[1]:
+            return None
+        moved = [[scores.influences(kind, score, *both) for kind, *both in side] for side in self.answers]
+        if moved[0][0] is None:
+            return None
+        before, after = (np.mean([each for each, _ in side], axis=0) for side in moved)
+        return paired.influence_error(after - before, max(float(np.mean([one for _, one in side])) for side in moved))
+
     @property
     def change(self) -> float:
         """Mean error of the arm minus that of the baseline: above 0 it errs more."""
@@ -179,6 +201,14 @@ class Paired:
         return self.change - half, self.change + half
 
 
+def labels_of(run: Run) -> list[str]:
+    """Names of the classes or tags of its task; empty where they are unknown."""
+    try:
+        return [*map(str, ast.literal_eval(run.params["task.labels"]))]
+    except (KeyError, SyntaxError, TypeError, ValueError):
+        return []
+
+
 def of_both(pairs: Iterable[tuple[Errors | None, Errors | None]]) -> Paired | None:
     """The first pairs whose predictions are there, on the same items; None without any."""
     known: list[tuple[Errors, Errors]] = []
@@ -188,7 +218,8 @@ def of_both(pairs: Iterable[tuple[Errors | None, Errors | None]]) -> Paired | No
     if not known or not known[0][0].items:
         return None
     first, (before, after) = known[0][0], (np.stack([pair[side].values for pair in known]) for side in (0, 1))
-    return Paired(first.what, first.items, before, after, first.labels)
+    answers = tuple(tuple(pair[side].answers for pair in known) for side in (0, 1))
+    return Paired(first.what, first.items, before, after, first.labels, answers)
 
 
 @dataclass(frozen=True)

@@ -196,9 +196,16 @@ class Section:
         item, means = self.item(row), [side.mean(metric.name) if side else None for side in (self.before, row)]
         if metric.unit != "score" or item is None or None in means:
             return 0.0
-        both = self.errors_of_both(row.label)
-        apart = both.share_apart if both else 1.0  # the largest that it is
-        return paired.items_error(*means, 1 / item, self.kind_of(metric.name), apart)
+        both, score = self.errors_of_both(row.label), self.kind_of(metric.name)
+        if both and (error := both.error_of(score)) is not None:
+            return error
+        counts = [self.rows_of(side, metric.name) or 1 / item for side in (self.before, row)]
+        return paired.items_error(*means, counts, score, both.share_apart if both else 1.0)  # the largest that it is
+
+    def rows_of(self, row: Row, name: str) -> float | None:
+        """As many rows as a score counts as by its scatter over the items, mean over the arm's runs; None where unknown."""
+        counts = [count for run in row.runs if (count := paired.rows_of(run.metrics, self.kind_of(name)))]
+        return fmean(counts) if counts else None
 
     def kind_of(self, name: str) -> str | None:
         """Which score it is, as tasks name it: of the headline score that of this task."""
@@ -222,15 +229,15 @@ class Section:
 
     def beats_constant(self, row: Row, name: str) -> bool | None:
         """Whether a score is shown to be better than the constant answer; None where that is unknown."""
-        values, constants, item = by_pretraining(row.values(name)), row.constants(name), self.item(row)
+        values, constants, rows = by_pretraining(row.values(name)), row.constants(name), self.rows_of(row, name)
         if not values or not constants or name != HEADLINE:
             return None
-        error = paired.item_error(fmean(values), 1 / item, self.kind_of(name)) if item else 0.0
+        error = paired.item_error(fmean(values), rows, self.kind_of(name)) if rows else 0.0
         return paired.beats_constant(values, fmean(constants), item=error)
 
     def tells(self, row: Row, name: str) -> Tells:
         """What the task can say of the baseline and this arm in a score, or the held-out text in a masked loss."""
-        before, item, metric = self.before, self.item(row), metrics.get(name)
+        before, metric = self.before, metrics.get(name)
         sides = [by_pretraining(side.values(name)) if side else [] for side in (before, row)]
         if all(sides) and name in (LOSS, PER_BYTE[LOSS]):
             return Tells.NOTHING if before.is_on_plateau and row.is_on_plateau else Tells.EVERYTHING
@@ -240,7 +247,8 @@ class Section:
             return Tells.NOTHING
         constants = [constant for side in (before, row) for constant in side.constants(name)]
         constant = fmean(constants) if constants else None
-        return paired.tells(*sides, constant, metric.margin.size, 1 / item if item else None, self.kind_of(name))
+        items = [self.rows_of(side, name) for side in (before, row)]
+        return paired.tells(*sides, constant, metric.margin.size, items, self.kind_of(name))
 
     @cached_method
     def seconds(self, row: Row) -> float | None:

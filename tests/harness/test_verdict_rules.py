@@ -166,3 +166,32 @@ def test_a_study_has_three_replicates(count: int, text: str):
     said = paired.no_study(count)
     assert said.startswith(text)
     assert bool(said) == bool(text)
+
+
+def recorded(**values: float) -> dict[str, float]:
+    return {"eval/examples": 300} | {f"eval/{name}": value for name, value in values.items()}
+
+
+def test_f1_counts_as_the_rows_of_its_class_by_its_interval_or_by_the_constant_answer():
+    """30 of 300 rows; precision and recall of 0.58, so that the delta method gives F (1 - F) (2 - F) / 60."""
+    score = 0.58
+    error = math.sqrt(score * (1 - score) * (2 - score) / 60)
+    by_interval = paired.rows_of(recorded(f1=score, f1_low=score - 1.96 * error, f1_high=score + 1.96 * error), "f1")
+    by_constant = paired.rows_of(recorded(score=score, majority_score=2 * 0.1 / 1.1), "f1")
+    assert by_interval == pytest.approx(60 / (2 - score))
+    assert by_constant == pytest.approx(by_interval)
+    assert paired.item_error(score, by_interval, "f1") == pytest.approx(error, rel=0.06)
+    assert paired.item_error(score, 300, "f1") < 0.4 * error
+
+
+def test_other_scores_count_as_all_rows():
+    interval = {"accuracy_low": 0.1, "accuracy_high": 0.9, "pearson_low": 0.1, "pearson_high": 0.9}
+    measured = recorded(accuracy=0.5, pearson=0.5, **interval)
+    assert [paired.rows_of(measured, name) for name in ("accuracy", "pearson", None)] == [300] * 3
+    assert paired.rows_of(recorded(score=0.5, f1=0.5, exact_match=0.4, majority_score=0.3), "f1") == 300, "of spans"
+    assert paired.rows_of({}, "f1") is None
+
+
+def test_the_error_of_matthews_correlation_is_that_of_its_interval():
+    rows = paired.rows_of(recorded(matthews=0.5, matthews_low=0.4, matthews_high=0.6), "matthews")
+    assert paired.item_error(0.5, rows, "matthews") == pytest.approx(0.1 / 1.96, rel=0.01)

@@ -1,6 +1,7 @@
 """Shapes as the files of conf/ give them."""
 
 from dataclasses import fields
+from pathlib import Path
 
 from omegaconf import OmegaConf
 
@@ -17,5 +18,12 @@ def merged(*parts: object) -> EncoderConfig:
 
 def variant(name: str, scale: str = "tiny", **changes: object) -> EncoderConfig:
     """The shape of `model=NAME scale=SCALE`, without the seconds that its composition by Hydra takes."""
-    files = (OmegaConf.load(conf_directory() / f"{file}.yaml") for file in (f"scale/{scale}", f"model/{name}"))
-    return merged(*files, changes)
+    return merged(*map(OmegaConf.load, files_of(name, scale)), changes)
+
+
+def files_of(name: str, scale: str) -> list[Path]:
+    """The files that say the shape; the last one is there for published sizes that are not BERT's."""
+    files = [
+        conf_directory() / f"{file}.yaml" for file in (f"scale/{scale}", f"model/{name}", f"model/published/{name}_{scale}")
+    ]
+    return [file for file in files if file.is_file()]

@@ -10,7 +10,7 @@ import torch
 import transformers
 from omegaconf import OmegaConf
 from torch import nn
-from variant_files import merged
+from variant_files import merged, variant
 
 from models.config import Body, EncoderConfig
 from models.heads import MaskedLMHead, SequenceClassifier
@@ -32,7 +32,7 @@ FILES = {
     "gpt2": ("scale/base", "model/gpt2"),
     "t5-base": ("scale/base", "model/t5"),
     "longformer-base": ("scale/base", "model/longformer"),
-    "modernbert-base": ("scale/base", "model/modern"),
+    "modernbert-base": ("scale/base", "model/modern", "model/published/modern_base"),
     "mini-bert": ("scale/mini_bert", "model/base"),
     "larger-bert": ("scale/larger_bert", "model/base"),
 }
@@ -49,8 +49,6 @@ ROWS = dict.fromkeys(FILES, ("encoder",)) | {
     "larger-bert": ("encoder", "masked_lm_tied", "masked_lm_untied"),
 }
 OVERRIDES = {
-    # Its depth and width belong to no scale of BERT: deep and narrow on purpose.
-    ("modernbert-base", "encoder"): {"num_hidden_layers": 22, "feed_forward_size": 1152},
     # The reference counts this one row with a single token type.
     ("mini-bert", "encoder"): {"type_vocab_size": 1},
     ("t5-base", "encoder_and_decoder"): {"body": "encoder_decoder"},
@@ -127,26 +125,52 @@ def test_distilbert_is_half_as_deep_at_every_scale():
 
 # Everything else that a published config says
 
-BASE = {"hidden_size": 768, "num_attention_heads": 12, "intermediate_size": 3072}
-T5 = {"d_model": 768, "d_ff": 3072, "num_layers": 12, "num_heads": 12}
-PUBLISHED = {
-    "base": ("Bert", {}, {}),
-    "albert": ("Albert", BASE, {}),
-    "roberta": ("Roberta", {"max_position_embeddings": 514, "type_vocab_size": 1, "layer_norm_eps": 1e-5}, {}),
-    "mbert": ("Bert", {"vocab_size": 119547}, {}),
-    "distilbert": ("DistilBert", {}, {}),
-    "electra": ("Electra", BASE | {"embedding_size": 768}, {}),
-    "gpt": ("OpenAIGPT", {}, {}),
-    "gpt2": ("GPT2", {}, {}),
-    "t5": ("T5", T5, {"max_position_embeddings": 512}),
-    "t5_full": ("T5", T5 | {"architectures": ["T5Model"]}, {"max_position_embeddings": 512, "pooling": "mean"}),
-    "longformer": (
-        "Longformer",
-        {"vocab_size": 50265, "max_position_embeddings": 4098, "type_vocab_size": 1, "layer_norm_eps": 1e-5},
-        {},
-    ),
-    "modern": ("ModernBert", {"num_hidden_layers": 12, "intermediate_size": 2048}, {}),
+SIZES = {
+    "base": {"hidden_size": 768, "num_hidden_layers": 12, "num_attention_heads": 12, "intermediate_size": 3072},
+    "large": {"hidden_size": 1024, "num_hidden_layers": 24, "num_attention_heads": 16, "intermediate_size": 4096},
 }
+NAMES = {
+    "T5": ("d_model", "num_layers", "num_heads", "d_ff"),
+    "GPT2": ("n_embd", "n_layer", "n_head", "n_inner"),
+    "XLNet": ("d_model", "n_layer", "n_head", "d_inner"),
+}
+"""What a family calls these four."""
+BPE = {"vocab_size": 50265, "type_vocab_size": 1, "layer_norm_eps": 1e-5}
+DEBERTA = {"type_vocab_size": 0, "relative_attention": True, "position_biased_input": False, "pos_att_type": ["c2p", "p2c"]}
+DEBERTA |= {"max_relative_positions": -1, "max_position_embeddings": 512}
+V3 = DEBERTA | {"position_buckets": 256, "share_att_key": True, "norm_rel_ebd": "layer_norm", "vocab_size": 128100}
+WITHOUT_TABLE = {"max_position_embeddings": 512}
+PUBLISHED = {
+    ("base", "base"): ("Bert", SIZES["base"], {}),
+    ("base", "large"): ("Bert", SIZES["large"], {}),
+    ("albert", "base"): ("Albert", SIZES["base"] | {"embedding_size": 128}, {}),
+    ("albert", "large"): ("Albert", SIZES["large"] | {"embedding_size": 128}, {}),
+    ("roberta", "base"): ("Roberta", SIZES["base"] | BPE | {"max_position_embeddings": 514}, {}),
+    ("roberta", "large"): ("Roberta", SIZES["large"] | BPE | {"max_position_embeddings": 514}, {}),
+    ("mbert", "base"): ("Bert", SIZES["base"] | {"vocab_size": 119547}, {}),
+    ("distilbert", "base"): ("DistilBert", {}, {}),
+    ("electra", "base"): ("Electra", SIZES["base"] | {"embedding_size": 768}, {}),
+    ("electra", "large"): ("Electra", SIZES["large"] | {"embedding_size": 1024}, {}),
+    ("electra", "electra_small"): ("Electra", {}, {}),
+    ("gpt", "base"): ("OpenAIGPT", {}, {}),
+    ("gpt2", "base"): ("GPT2", {}, {}),
+    ("gpt2", "large"): ("GPT2", SIZES["large"], {}),
+    ("t5", "base"): ("T5", SIZES["base"], WITHOUT_TABLE),
+    ("t5", "large"): ("T5", SIZES["large"], WITHOUT_TABLE),
+    ("t5_full", "base"): ("T5", SIZES["base"] | {"architectures": ["T5Model"]}, WITHOUT_TABLE | {"pooling": "mean"}),
+    ("t5_full", "large"): ("T5", SIZES["large"] | {"architectures": ["T5Model"]}, WITHOUT_TABLE | {"pooling": "mean"}),
+    ("longformer", "base"): ("Longformer", SIZES["base"] | BPE | {"max_position_embeddings": 4098}, {}),
+    ("longformer", "large"): ("Longformer", SIZES["large"] | BPE | {"max_position_embeddings": 4098}, {}),
+    ("modern", "base"): ("ModernBert", {}, {}),
+    ("modern", "large"): ("ModernBert", SIZES["large"] | {"num_hidden_layers": 28, "intermediate_size": 2624}, {}),
+    ("deberta", "base"): ("Deberta", SIZES["base"] | DEBERTA | {"vocab_size": 50265}, {}),
+    ("deberta", "large"): ("Deberta", SIZES["large"] | DEBERTA | {"vocab_size": 50265}, {}),
+    ("deberta_v3", "base"): ("DebertaV2", SIZES["base"] | V3, {}),
+    ("deberta_v3", "large"): ("DebertaV2", SIZES["large"] | V3, {}),
+    ("xlnet", "base"): ("XLNet", SIZES["base"], {}),
+    ("xlnet", "large"): ("XLNet", SIZES["large"], {}),
+}
+"""Variant and scale -> family, what its config.json says beside the family's defaults, and keys that nothing reads there."""
 
 
 def resolved(config: EncoderConfig) -> EncoderConfig:
@@ -165,10 +189,19 @@ def resolved(config: EncoderConfig) -> EncoderConfig:
     )
 
 
-@pytest.mark.parametrize("name", PUBLISHED)
-def test_variant_says_what_the_published_config_says(name):
-    family, settings, unread = PUBLISHED[name]
+@pytest.mark.parametrize(("name", "scale"), PUBLISHED)
+def test_variant_says_what_the_published_config_says(name, scale):
+    family, settings, unread = PUBLISHED[name, scale]
+    sizes = dict(zip(SIZES["base"], NAMES.get(family, SIZES["base"]), strict=True))
+    settings = {sizes.get(key, key): value for key, value in settings.items()}
     given = getattr(transformers, f"{family}Config")(**settings).to_dict()
-    files = [OmegaConf.load(ROOT / "conf" / f"{file}.yaml") for file in ("scale/base", f"model/{name}")]
-    variant = merged(*files, unread)
-    assert resolved(variant) == resolved(config_of(given))
+    assert resolved(variant(name, scale, **unread)) == resolved(config_of(given))
+
+
+def test_albert_large_and_modernbert_have_their_published_counts():
+    """A classifier of two classes on ALBERT-large; ModernBERT's encoders, as transformers counts them."""
+    assert count_of(variant("albert", "large"), "sequence_classification_2") == 17_686_018
+    for scale, settings in (("base", {}), ("large", SIZES["large"] | {"num_hidden_layers": 28, "intermediate_size": 2624})):
+        with torch.device("meta"):
+            theirs = transformers.ModernBertModel(transformers.ModernBertConfig(**settings))
+        assert count_of(variant("modern", scale), "encoder") == theirs.num_parameters()

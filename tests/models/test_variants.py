@@ -70,6 +70,18 @@ def test_forward_and_backward_reach_every_parameter(variant):
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
+def test_padding_is_not_trained_and_its_piece_is_where_a_text_has_it(variant):
+    """GPT-2 has no padding piece: what fills up short texts there also ends them."""
+    model, given = build_classifier(small(variant), num_outputs=2, seed=0).eval(), batch()
+    table = model.encoder.embeddings.token_embedding.weight
+    model.loss(model(given), given.labels).backward()
+    assert not table.grad[0].any()
+    given.input_ids[:, 0] = 0
+    model.loss(model(given), given.labels).backward()
+    assert table.grad[0].any()
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
 def test_output_does_not_depend_on_padding(variant):
     model = built(small(variant))
     together = batch()

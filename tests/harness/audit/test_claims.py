@@ -107,6 +107,25 @@ WRONG = {
         "readings.whole.shares",
         "at least 1",
     ),
+    "shares of a half": (
+        "measure: parameters, of: model=base scale=tiny}",
+        "measure: pretraining_days, of: model=base scale=tiny, tokens: 5, shares: {128: 0.5}}",
+        "readings.whole",
+        "must have a sum of 1, not 0.5",
+    ),
+    "budget": (
+        "measure: parameters, of: model=base scale=tiny}",
+        "measure: pretraining_days, of: model=base scale=tiny, steps: 5}",
+        "readings.whole",
+        "expected steps and batch_size, or tokens",
+    ),
+    "tokens of other steps": (
+        "measure: parameters, of: model=base scale=tiny}",
+        "measure: pretraining_days, of: model=base scale=tiny, steps: 1e6, batch_size: 256, tokens: 132e9, "
+        "shares: {128: 0.9, 512: 0.1}}",
+        "readings.whole",
+        "tokens=1.32e+11 contradicts steps, batch_size and shares, which make 4.26e+10",
+    ),
     "list as key": ("claims:\n", "claims:\n  ? [a, b]\n  : 1\n", "x.yaml, line 4", "a list or a mapping is no key"),
     "no readings": (GOOD[GOOD.index("      whole") :], "      {}", "claims.tiny.readings", "expected at least one reading"),
     "two decide": (

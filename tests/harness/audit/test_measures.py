@@ -137,6 +137,8 @@ def test_days_of_pretraining_are_flops_over_rate(tools):
     assert one == 2 * other
     assert days(flops_per_s=[1e9], devices=4) == [one / 4]
     assert days(flops_per_s=[1e9], shares={128: 0.5, 512: 0.5})[0] > one
+    steps = {"steps": 1e9 / 256 / 166.4, "batch_size": 256, "shares": {128: 0.9, 512: 0.1}}  # 166.4 tokens on average
+    assert days(flops_per_s=[1e9], **steps) == days(flops_per_s=[1e9], shares=steps["shares"])
     (here,) = days()
     assert 0 < here < 1000
 
@@ -158,3 +160,20 @@ def test_equal_models_are_within_the_noise(tools):
     for more in ({"part": claims.ModelPart.attention, "training": True}, {"rate": True}):
         (point,) = measure(claims.Speed(of=TINY, against=TINY, lengths=[64], **more), tools).points
         assert point.low <= 0 <= point.high or abs(point.value) < 0.3
+
+
+def test_stated_lengths_take_the_place_of_the_usual_one(tools):
+    """They were added to it: twice as many tokens as stated."""
+    (claim,) = claims.read_all(["roberta-days"], None)
+    reading = claim.readings["at so many FLOP/s each"]
+    assert reading.lengths == {512: 1.0}
+    assert reading.sequences() == 500e3 * 8192
+
+
+def test_bert_was_trained_on_the_tokens_of_its_steps(tools):
+    """1,000,000 steps of 256 texts, nine tenths of them of 128 tokens: not 132e9 tokens, which are those of 512 alone."""
+    (claim,) = claims.read_all(["bert-base-4-days"], None)
+    measured = measure(claim.readings["at so many FLOP/s each"], tools)
+    assert "4.26e+10 tokens" in measured.note
+    days = {point.where["TFLOP/s of a device"]: point.value for point in measured.points}
+    assert (days[10], days[20]) == (pytest.approx(1.8, abs=0.05), pytest.approx(0.9, abs=0.02))

@@ -301,3 +301,12 @@ def test_a_saved_config_loads_equal_with_texts_that_look_like_references(compose
     texts = ["arm=${seed}", "x='${oc.env:HOME}'", r"b\${seed}", "${oc.env:HOME}${seed}", r"\\x"]
     resolve.save(replace(run, overrides=texts), tmp_path / "config.yaml")
     assert resolve.load(tmp_path / "config.yaml").overrides == texts
+
+
+def test_a_published_size_is_composed_after_the_model_and_before_what_is_typed(compose):
+    (run,) = compose("model=modern", "scale=base", "task=bag")
+    assert (run.model.num_hidden_layers, run.model.feed_forward_size) == (22, 1152)
+    (typed,) = compose("model=modern", "scale=base", "task=bag", "model.num_hidden_layers=3")
+    assert (typed.model.num_hidden_layers, typed.model.feed_forward_size) == (3, 1152)
+    (other,) = compose("model=modern", "scale=tiny", "task=bag")
+    assert (other.model.num_hidden_layers, other.model.feed_forward_size) == (2, None)

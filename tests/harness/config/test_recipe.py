@@ -4,6 +4,7 @@ import pytest
 
 from harness.config.resolve import note_on_rate, note_on_scale
 from harness.errors import InputError
+from harness.paths import conf_directory
 
 GOES_ON = ("task=none", "scale=tiny", "pretrain=mlm", "model.init_from=published")
 
@@ -120,3 +121,59 @@ def test_published_fine_tunings_are_within_what_their_papers_tried(compose, name
     assert run.finetune.batch_size in batches
     assert epochs[0] <= run.finetune.epochs <= epochs[1]
     assert run.finetune.weight_decay in decays
+
+
+PUBLISHED = {
+    # arXiv:1810.04805, appendix A.2: 1,000,000 steps, 10,000 of them warm-up
+    "recipe/bert": (
+        "pretrain",
+        {
+            "learning_rate": 1e-4,
+            "batch_size": 256,
+            "warmup_fraction": 0.01,
+            "adam_betas": [0.9, 0.999],
+            "adam_eps": 1e-6,
+            "weight_decay": 0.01,
+            "dropout": None,
+            "initializer_range": None,
+            "mask_rate": 0.15,
+            "neighbour_heads": False,
+            "warmup_steps": 0,
+        },
+    ),
+    "finetune/glue_bert": (
+        "finetune",
+        {"warmup_fraction": 0.1, "adam_betas": [0.9, 0.999], "adam_eps": 1e-6, "weight_decay": 0.01},
+    ),
+    "finetune/glue_roberta": (
+        "finetune",
+        {"epochs": 10, "warmup_fraction": 0.06, "adam_betas": [0.9, 0.98], "adam_eps": 1e-6, "weight_decay": 0.1},
+    ),
+    "finetune/glue_modernbert": (
+        "finetune",
+        {
+            "epochs": 2,
+            "batch_size": 32,
+            "learning_rate": 8e-5,
+            "adam_betas": [0.9, 0.98],
+            "adam_eps": 1e-6,
+            "weight_decay": 8e-6,
+            "warmup_fraction": 0.0,
+        },
+    ),
+}
+"""Recipe of a published name -> section, and what its source has."""
+
+
+@pytest.mark.parametrize("file", PUBLISHED)
+def test_a_recipe_of_a_published_name_has_its_values_or_states_them_in_brackets(compose, file):
+    (section, published), (group, name) = PUBLISHED[file], file.split("/")
+    (run,) = compose("task=bag", "scale=tiny", f"{group}={name}", *(["pretrain=mlm"] if section == "pretrain" else []))
+    said = (conf_directory() / f"{file}.yaml").read_text()
+    values = {key: getattr(getattr(run, section), key) for key in published}
+    unlike = {key: value for key, value in published.items() if values[key] != value}
+    unstated = {
+        key: (values[key], value) for key, value in unlike.items() if f"({value:g})" not in said.replace("1e-4", "0.0001")
+    }
+    assert not unstated
+    assert set(unlike) == ({"learning_rate", "batch_size"} if name == "bert" else set())

@@ -299,3 +299,13 @@ def test_a_run_tells_flops_at_every_length_that_the_model_reads(tmp_path):
     for length in (16, 64):
         assert points["scaling/flops_forward", length] == flops.counted(Shape(shape, 2, 1, length), backward=False)
         assert points["scaling/flops_train_step", length] == flops.counted(Shape(shape, 2, 1, length), backward=True)
+
+
+def test_global_queries_are_those_of_global_tokens_alone():
+    """Of Longformer at base and 128 tokens, all of which its window holds: BERT's products twice over keys and values."""
+    T, D, layers = 128, 768, 12
+    count = flops.counted(Shape(variant("longformer", "base"), 2, 1, T), backward=False)
+    base = flops.counted(Shape(variant("base", "base"), 2, 1, T), backward=False)
+    assert count - base == layers * (2 * D * D + 2 * T * 2 * D * D + 2 * 2 * T * D)
+    assert count == flops.formula(Shape(variant("longformer", "base"), 2, 1, T), backward=False)
+    assert round(count / 1e9, 1) == 26.0

@@ -8,9 +8,11 @@ import pytest
 import torch
 from refusals import assert_refused
 from variant_files import variant
+from variants import VARIANTS
 
 from harness.config.choices import Backend, Precision
 from harness.config.schema import HardwareConfig, MeasureConfig, RunConfig
+from harness.errors import InputError
 from harness.measure import serving, size
 from harness.measure.latency import forward
 from models.batch import Batch
@@ -69,6 +71,67 @@ def test_eight_bits_err_by_half_a_step_of_each_factor_at_most():
     assert errors.mean() > 0.01 * most.mean()
 
 
+EXPECTED = {
+    Precision.fp32: "float32",
+    Precision.bf16: "bfloat16",
+    Precision.int8_dynamic: "int8",
+    Precision.int8_weights: "int8",
+}
+IN_EIGHT_BITS = [
+    *((Backend.torch, precision) for precision in (Precision.bf16, Precision.int8_dynamic)),
+    *((Backend.onnxruntime, precision) for precision in (Precision.fp32, Precision.int8_dynamic)),
+]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("backend", "precision"), IN_EIGHT_BITS)
+@pytest.mark.parametrize("name", VARIANTS)
+def test_all_products_with_weights_are_of_the_precision_and_answers_close(name, backend, precision, tmp_path: Path):
+    """Of every variant that the backend can serve; the others are refused by name."""
+    model = build_classifier(variant(name, vocab_size=300, initializer_range=0.1), 3, 0).eval()
+    ids = torch.randint(5, 300, (4, 20), generator=torch.Generator().manual_seed(0))
+    batch = Batch(ids, torch.zeros_like(ids), torch.arange(20) < torch.tensor([20, 3, 11, 1])[:, None])
+    path = tmp_path / "model"
+    inexpressible = backend is Backend.onnxruntime and name in ("deberta", "deberta_v3", "transformer_xl", "xlnet")
+    if inexpressible or (name, backend, precision) == ("bilstm", Backend.torch, Precision.int8_dynamic):
+        with pytest.raises(InputError, match=r"cannot express|would keep"):
+            served(model, backend, precision, path)
+        assert not path.exists()
+        return
+    _, call, _ = served(model, backend, precision, path)
+    counts = serving.products(path, MeasureConfig(backend=backend, precision=precision))
+    assert set(counts) == {EXPECTED[precision]}
+    if backend is Backend.torch:
+        assert counts.total() == sum(isinstance(one, serving.PRODUCTS) for one in model.modules())
+    with torch.inference_mode():
+        expected = model(batch)
+    assert (call(batch).float() - expected).abs().max() / expected.abs().max() < 0.25
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", ["albert", "shared", "enhanced"])
+def test_shared_layers_are_rounded_once_and_used_as_often_as_before(name, tmp_path: Path):
+    """Later uses were read through copies of the tensor, which 8 bits did not reach: the file was larger than that of base."""
+    onnx, counts, sizes = pytest.importorskip("onnx"), [], []
+    for one in (name, "base"):
+        model = build_classifier(variant(one, "mini", vocab_size=3000), 3, 0).eval()
+        bytes_of_file, *_ = served(model, Backend.onnxruntime, Precision.int8_dynamic, tmp_path / one)
+        counts.append(serving.products(tmp_path / one, MeasureConfig(backend=Backend.onnxruntime)))
+        sizes.append(bytes_of_file / size.weights_bytes(model))
+        assert sizes[-1] < 0.35, "a quarter of float32, but for norms, biases and nodes"
+        kept = onnx.load(tmp_path / one).graph.initializer
+        assert not [tensor.name for tensor in kept if tensor.data_type == 1 and len(tensor.raw_data) > 9000], "in float32"
+    assert set(counts[0]) == set(counts[1]) == {"int8"}
+    assert counts[0].total() >= counts[1].total()
+
+
+def test_an_lstm_that_would_stay_float32_is_refused_with_its_count(tmp_path: Path):
+    model = build_classifier(variant("bilstm", vocab_size=300), 3, 0)
+    with pytest.raises(InputError, match=r"measure.precision=int8_dynamic: .* 4 in float32 of the 5 products with weights"):
+        serving.write(model, MeasureConfig(precision=Precision.int8_dynamic), tmp_path / "model")
+    assert not (tmp_path / "model").exists()
+
+
 def test_the_trained_model_is_left_as_it_is(tmp_path: Path):
     model = build_classifier(variant("base", vocab_size=300), 3, 0).train()
     before = {name: one.clone() for name, one in model.state_dict().items()}
@@ -106,6 +169,8 @@ def test_a_sweep_scores_and_times_each_precision_of_the_same_fine_tuning(run_har
     (plain, losses), (rounded, others) = runs["base"], runs["base precision=int8_dynamic"]
     assert losses == others
     assert "eval/logits_difference_max" not in plain
+    assert plain["model/products_float32"] == rounded["model/products_int8"] > 0
+    assert not {"model/products_float32", "model/products_bfloat16"} & rounded.keys()
     assert 0 < rounded["eval/logits_difference_max"] < 0.1
     assert plain["model/weights_bytes"] <= plain["model/file_bytes"] < 1.1 * plain["model/weights_bytes"]
     assert rounded["model/file_bytes"] < 0.7 * plain["model/file_bytes"]

@@ -181,3 +181,59 @@ def test_a_score_imports_nothing_large_once_its_library_is_loaded(run_python):
     counts = dict(line.split() for line in done.stdout.splitlines())
     assert counts.keys() == {kind.value for kind in scores.LIBRARIES}, done.stderr
     assert all(int(count) <= 10 for count in counts.values()), counts
+
+
+def _random(kind: TaskKind, count: int) -> tuple[list, list]:
+    """Labels, and predictions that repeat 7 of 10 of them."""
+    rng = np.random.default_rng(0)
+    shape = {CLASSES: (count,), TOKENS: (count, 6), MULTI: (count, 3)}[kind]
+    labels, other = ((rng.random((2, *shape)) < 0.3) * (2 if kind is CLASSES else 1)).astype(int)
+    labels = labels - (rng.random(shape) < 0.5) * (labels > 1)  # of classes 0, 1 and 2
+    predicted = np.where(rng.random(shape) < 0.7, labels, other)
+    if kind is not TOKENS:
+        return labels, predicted
+    names = np.array(["O", "B-place"], dtype=object)
+    return names[labels].tolist(), names[predicted].tolist()
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [
+        *((CLASSES, name) for name in ("f1", "f1_macro", "matthews")),
+        *((MULTI, name) for name in ("f1_macro", "f1_micro")),
+        *((TOKENS, f"entity_{name}") for name in ("precision", "recall", "f1")),
+    ],
+)
+def test_influences_are_what_a_score_changes_by_without_an_item(kind: TaskKind, name: str):
+    """Times the number of items, up to terms of its inverse: the jackknife."""
+    count = 400
+    labels, predicted = _random(kind, count)
+    if name == "f1":
+        labels, predicted = (np.minimum(one, 1) for one in (labels, predicted))
+    moved, one_more = scores.influences(kind, name, labels, predicted)
+
+    def without(item: int) -> float:
+        left = [[*side[:item], *side[item + 1 :]] for side in (labels, predicted)]
+        return scores.compute(kind, name, *(left if kind is TOKENS else map(np.array, left)))
+
+    whole = scores.compute(kind, name, labels, predicted)
+    assert moved.sum() == pytest.approx(0, abs=1e-9)
+    for item in range(0, count, 29):
+        assert (count - 1) * (whole - without(item)) == pytest.approx(moved[item], abs=0.02 * one_more)
+
+
+def test_means_over_the_items_have_no_influences_of_their_own():
+    labels, predicted = _random(CLASSES, 20)
+    assert scores.influences(CLASSES, "accuracy", labels, predicted) is None
+    assert scores.influences(CLASSES, "f1_mismatched", labels, predicted) is None
+    assert scores.influences(SPANS, "f1", [["a"]], ["a"]) is None
+
+
+@pytest.mark.parametrize(("kind", "name"), [(CLASSES, "f1"), (CLASSES, "matthews"), (TOKENS, "entity_f1")])
+def test_a_perfect_or_useless_score_still_has_an_error(kind: TaskKind, name: str):
+    labels, _ = _random(kind, 50)
+    none = [["O"] * 6] * 50 if kind is TOKENS else np.zeros(50, dtype=int)
+    for said in (labels, none):
+        moved, one_more = scores.influences(kind, name, labels, said)
+        assert np.isfinite(moved).all()
+        assert one_more > 0

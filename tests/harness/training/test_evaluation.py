@@ -33,3 +33,18 @@ def test_the_loss_of_the_mean_label_is_the_variance_of_the_labels(tmp_path):
     log.close()
     written = {entry["result"]: entry["value"] for entry in Reader(tmp_path).new_entries()}
     assert written["eval/majority_loss"] == ((labels - 5.0) ** 2).mean() == 3.5
+
+
+@pytest.mark.parametrize("predicted", [[1, 1, 0, 0, 0, 0, 0, 1], [1, 1, 1, 0, 0, 0, 0, 0], [0] * 8])
+def test_f1_is_written_with_an_interval_within_its_range(tmp_path: Path, predicted: list[int]):
+    """Also where all or no rows of the class are found, so that no item moves it."""
+    labels, scores = np.array([1, 1, 1, 0, 0, 0, 0, 0]), ["accuracy", "f1", "matthews"]
+    task = TaskConfig(name="t", kind=TaskKind.classification, labels=["a", "b"], scores=scores, headline="f1")
+    log = RunLog(tmp_path)
+    write_scores(task, Predictions(labels, np.array(predicted), np.ones(8, dtype=int), 0.1, {}), log)
+    log.close()
+    written = {entry["result"]: entry["value"] for entry in Reader(tmp_path).new_entries()}
+    assert 0 <= written["eval/f1_low"] <= written["eval/f1"] <= written["eval/f1_high"] <= 1
+    assert written["eval/f1_low"] < written["eval/f1_high"]
+    assert written["eval/matthews_low"] < written["eval/matthews_high"]
+    assert "eval/accuracy_low" not in written

@@ -275,3 +275,19 @@ def test_bias_of_global_keys_has_the_offset_of_full_attention(length: int, token
     visible = ((places[None, :] - places[:, None]).abs() <= 4) | (places < tokens)
     expected = full_of_heads(Heads(query, key, value, visible.expand(B, -1, -1), bias))
     torch.testing.assert_close(windowed_of_heads(Heads(query, key, value, None, bias), 8, tokens), expected)
+
+
+@pytest.mark.parametrize("changes", [{}, {"position": Position.rotary}, {"qk_norm": True}], ids=["plain", "rotary", "normed"])
+def test_global_tokens_attend_as_if_all_tokens_were_global_queries(changes: dict):
+    """Their rows alone are computed, with the place of each; texts of one block and of several."""
+    torch.manual_seed(0)
+    encoder = Encoder(config(attention_window=8, global_tokens=2, num_hidden_layers=1, **changes)).eval()
+    attention = encoder.layers.attentions[0].attention
+    for length in (2, 20, 70):
+        hidden = torch.randn(B, length, H * K, generator=torch.Generator().manual_seed(length))
+        context = encoder.layers.context(Batch(torch.zeros(B, length, dtype=torch.long), attention_mask=padding_mask(length)))
+        found = attention(hidden, context)[:, :2]
+        attention.global_tokens = length
+        every = attention._of_global_tokens(hidden, context)
+        torch.testing.assert_close(found, attention.output(every.transpose(1, 2).flatten(2))[:, :2])
+        attention.global_tokens = 2

@@ -185,6 +185,15 @@ def test_logits_and_loss_equal_transformers_with_the_same_weights(changes, tied)
     assert ours.std() > 0.05
     torch.testing.assert_close(ours, theirs.logits, rtol=0, atol=1e-5)
     assert objective(data).item() == pytest.approx(theirs.loss.item(), rel=1e-5)
+    objective(data).backward()
+    theirs.loss.backward()
+    learnt = objective.encoder.embeddings.token_embedding.weight.grad
+    assert learnt[PAD].any(), "the decoder starts with it"
+    torch.testing.assert_close(learnt, reference.shared.weight.grad, rtol=0, atol=1e-6)
+
+
+def test_the_start_token_has_values_of_its_own_from_the_beginning():
+    assert built().encoder.embeddings.token_embedding.weight[PAD].any()
 
 
 def loaded(shape: EncoderConfig, state: dict[str, Tensor]) -> SpanCorruption:

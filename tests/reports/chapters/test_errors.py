@@ -1,6 +1,7 @@
 """The chapter on items of regression, tagging and spans on which errors differ, from the files of runs."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -100,3 +101,23 @@ def test_classifications_and_files_that_are_no_parquet_have_no_such_errors(run, 
 
 def test_other_items_do_not_meet(run, tmp_path):
     assert chapter([run("base", regression(LABELS)), run("other", regression(LABELS) | {"item": [1, 2, 3]})], tmp_path) == ""
+
+
+@pytest.mark.parametrize(("headline", "labels"), [("f1", "['a', 'b']"), ("entity_f1", "['O', 'B-x', 'I-x']")])
+def test_the_error_of_f1_is_that_of_its_counts(run, tmp_path, headline: str, labels: str):
+    """One arm misses two of the three rows or entities of the class, the other one none: 2 TP / (2 TP + FP + FN)."""
+    right = [1, 1, 1] + [0] * 57
+    tables = [
+        {"item": [*range(60)], "label": right, "prediction": [1, 0, 0] + [0] * 57},
+        {"item": [*range(60)], "label": right, "prediction": right},
+    ]
+    if headline == "entity_f1":
+        tables = [table | {"position": [0] * 60} for table in tables]
+    runs = [
+        replace(one, params=one.params | {"task.headline": headline, "task.labels": labels})
+        for one in map(run, ("base", "other"), tables)
+    ]
+    both = items.of_both([tuple(items.errors(one, tmp_path) for one in runs)])
+    # F1 is 1/2, of counts of 4: moved by (2 - 2 / 2, -1 / 2, -1 / 2) x 60 / 4; one item more by 60 / 4
+    assert both.error_of(headline) == pytest.approx(np.sqrt(1 + 0.25 + 0.25 + 1) / 4)
+    assert both.error_of("accuracy") is None
