@@ -240,7 +240,8 @@ def shipped_settings() -> dict[str, Any]:
     file, loader = OmegaConf.load(conf_directory() / "config.yaml"), GlobalHydra.instance().config_loader()
     search_path = copy.deepcopy(loader.get_search_path())
     search_path.get_path()[:] = [one for one in search_path.get_path() if one.provider in ("hydra", "schema")]
-    entries = [pair for entry in file.defaults if OmegaConf.is_dict(entry) for pair in entry.items()]
+    listed = OmegaConf.to_container(file.defaults, resolve=False)
+    entries = [pair for entry in listed if isinstance(entry, dict) for pair in entry.items()]
     logs = [f"{key.removeprefix('override ')}={name}" for key, name in entries if key.startswith("override hydra/")]
     node = type(loader)(search_path).load_configuration(None, logs, RunMode.RUN)
     return flatten(OmegaConf.to_container(OmegaConf.merge(node.hydra, file.hydra), resolve=False))
