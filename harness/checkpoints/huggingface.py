@@ -42,7 +42,7 @@ FILES = ["config.json", "model*.safetensors", INDEX, "tokenizer.json", "tokenize
 ADAPTER = "adapter_config.json"
 FILES += ["merges.txt", ADAPTER, *sentence_transformers.FILES]
 PICKLES = ("pytorch_model.bin", "pytorch_model.bin.index.json")
-CONVERTED = "AutoModel.from_pretrained(FOLDER).save_pretrained(NEW) of transformers writes it"
+CONVERTED = "from_pretrained(FOLDER) and save_pretrained(NEW) of its class in transformers write them"
 
 NAME = re.compile(r"\w[\w.-]*/\w[\w.-]*")
 """A name on the hub: its owner and its own."""
@@ -64,8 +64,8 @@ def folder_of(init_from: str, key: str = "model.init_from") -> Path:
     if not (folder / "config.json").is_file():
         raise InputError(f"{key}={init_from!r} lacks config.json; only config.json with {WEIGHTS} can be read")
     if not (folder / WEIGHTS).is_file() and not (folder / INDEX).is_file():
-        pickled = next((f", and {name} is a pickle, which is never read" for name in PICKLES if (folder / name).exists()), "")
-        raise InputError(f"{key}={init_from!r} lacks {WEIGHTS}{pickled}: {CONVERTED}")
+        pickled = next((f" and has a pickle, {name}" for name in PICKLES if (folder / name).exists()), "")
+        raise InputError(f"{key}={init_from!r} lacks {WEIGHTS}{pickled}: only safetensors can be read; {CONVERTED}")
     return folder
 
 

@@ -137,7 +137,9 @@ def test_a_pickle_is_never_read(planned, published):
     torch.save(state, published / "pytorch_model.bin")
     assert "model.safetensors, not pytorch_model.bin; " in planned(["bad", "good"]).inputs.weights_read
     (published / "model.safetensors").unlink()
-    with pytest.raises(InputError, match=r"pytorch_model\.bin is a pickle, which is never read: .*save_pretrained\(NEW\)"):
+    with pytest.raises(
+        InputError, match=r"has a pickle, pytorch_model\.bin: only safetensors can be read; .*save_pretrained\(NEW\)"
+    ):
         planned(["bad", "good"])
 
 
