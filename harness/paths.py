@@ -11,9 +11,11 @@ import shutil
 import stat
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO, TypeVar
 
 from harness.errors import InputError, on_one_line
+
+Json = TypeVar("Json", dict, list)
 
 PRETRAINED = "pretrained"
 """Folder of all pretrainings, beside the studies, which share them."""
@@ -123,16 +125,16 @@ def read(path: Path, most: int) -> bytes:
     return content
 
 
-def read_object(path: Path) -> dict[str, Any]:
-    """The JSON object in a regular file of at most LARGEST_RECORD bytes; InputError, with the path, for any other content."""
+def read_object(path: Path, kind: type[Json] = dict) -> Json:
+    """The JSON object, or list, in a regular file of at most LARGEST_RECORD bytes; InputError, with the path, for others."""
     try:
         values = json.loads(read(path, LARGEST_RECORD))
     except InputError:
         raise
     except (ValueError, RecursionError) as error:  # not UTF-8, not JSON, numbers of thousands of digits; nested too deep
         raise InputError(f"{path} is not JSON: {error}") from error
-    if not isinstance(values, dict):
-        raise InputError(f"{path} must hold an object")
+    if not isinstance(values, kind):
+        raise InputError(f"{path} must hold {'an object' if kind is dict else 'a list'}")
     return values
 
 

@@ -25,6 +25,9 @@ from models.ranges import refuse_out_of_range
 
 Kind = TypeVar("Kind")
 
+ADDED = {"vector_pooling": "mean"}
+"""Fields of EncoderConfig that earlier versions have not written -> their value there."""
+
 LARGEST_BYTES = 1 << 37
 """Bytes of the largest weights: more than a hundred gigabytes."""
 
@@ -62,7 +65,7 @@ def read(folder: Path) -> tuple[dict[str, Tensor], EncoderConfig]:
         stored_shape = json.loads(metadata.get("shape", "null"))
     except (ValueError, RecursionError):
         stored_shape = None
-    if stored_shape != plain(shape):
+    if not isinstance(stored_shape, dict) or ADDED | stored_shape != plain(shape):
         raise InputError(f"{folder / WEIGHTS} belongs to another model than {SHAPE} in the same folder: write both again")
     return state, shape
 
@@ -90,12 +93,14 @@ def _opened(path: Path) -> Iterator[Any]:
         raise InputError(f"{path} cannot be read, it may be torn: {' '.join(str(error).split())}") from error
 
 
-def refuse_larger(shape: EncoderConfig, path: Path) -> None:
+def refuse_larger(shape: EncoderConfig, path: Path, *more: Path) -> None:
     """InputError for a shape with many more numbers than the weights have; no number of either is read or allocated."""
     try:
         refuse_out_of_range(shape)
-        with _opened(path) as file:
-            sizes = [math.prod(file.get_slice(name).get_shape()) for name in file.keys()]  # noqa: SIM118 - not a mapping
+        sizes: list[int] = []
+        for one in (path, *more):
+            with _opened(one) as file:
+                sizes += [math.prod(file.get_slice(name).get_shape()) for name in file.keys()]  # noqa: SIM118 - not a mapping
         stored = sum(sizes)
         if shape.num_hidden_layers > max(MOST_LAYERS, len(sizes)):  # to build them takes time also without values
             raise InputError(f"{path} has {len(sizes):,} tensors, and the config beside it {shape.num_hidden_layers:,} layers")
@@ -153,6 +158,8 @@ def typed(path: Path, kind: type[Kind]) -> Kind:
     except (InputError, OSError) as error:
         raise InputError(f"{error}: it may be torn") from error
     names = {field.name for field in fields(kind)}
+    if kind is EncoderConfig:
+        values = ADDED | values
     if values.keys() != names:
         mismatched = ", ".join(sorted(values.keys() ^ names))
         raise InputError(f"{path} must have the keys {', '.join(sorted(names))}; missing or unknown: {mismatched}")
@@ -164,3 +171,11 @@ def typed(path: Path, kind: type[Kind]) -> Kind:
         key = getattr(error, "full_key", None)
         reason = " ".join(str(error).split("full_key")[0].split())
         raise InputError(f"{path}: {f'{key}: ' if key else ''}{reason}") from error
+
+
+def json_of(path: Path, key: str, kind: type[paths.Json] = dict) -> paths.Json:
+    """The JSON object, or list, in a file of published weights; InputError, naming `key`, for any other content."""
+    try:
+        return paths.read_object(path, kind)
+    except InputError as error:
+        raise InputError(f"{key}: {error}") from error

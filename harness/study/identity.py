@@ -41,6 +41,7 @@ class Inputs:
     overlap: float | None = None  # share of the evaluation items that have an n-gram of the text
     leaked: float | None = None  # share of the rows of validation that are in train, too
     content: dict[str, str | None] = field(default_factory=dict)  # hashes of rows, text, weights: see `content_of`
+    weights_read: str = ""  # what was decided when a published folder was read
 
     @property
     def is_pretraining(self) -> bool:
@@ -169,6 +170,8 @@ class Identity:
             named["selected_on"] = config.finetune.keep_best.value
         if self.inputs.leaked:
             named[tags.LEAKED] = f"{self.inputs.leaked:.4g}"
+        if self.inputs.weights_read:
+            named[tags.WEIGHTS_READ] = self.inputs.weights_read
         if self.inputs.pretraining is not None:
             named[tags.PRETRAINING] = self.inputs.pretraining
         return {"tags": named, "parameters": redact.values(self.parameters)}
