@@ -23,7 +23,7 @@ from harness.checkpoints import find_run
 from harness.commands.options import Predict
 from harness.config.choices import TaskKind
 from harness.config.schema import RunConfig, TaskConfig
-from harness.data.files import table_reader
+from harness.data.files import table_error, table_reader
 from harness.errors import InputError, has_half_characters, on_one_line, writing
 from harness.tasks.rows import SEPARATOR as LABELS_SEPARATOR
 from harness.training.predictor import Predictor
@@ -171,7 +171,7 @@ def read_rows(path: Path, columns: Columns, advance: Callable[[int], object]) ->
         if is_parquet:
             yield from _parquet(path, columns, advance)
             return
-        with path.open(encoding="utf-8-sig", newline="") as file:
+        with path.open(encoding="utf-8-sig", newline="\n") as file:  # the only end of a line
             for row in READERS[path.suffix](file, columns, path):
                 yield row
                 advance(file.buffer.tell())
@@ -230,7 +230,7 @@ def _table(file: IO[str], columns: Columns, path: Path) -> Iterator[Row]:
             else:
                 header = header or row
     except csv.Error as error:
-        raise InputError(f"input={str(path)!r} line {reader.line_num} cannot be read: {error}") from error
+        raise InputError(f"input={str(path)!r} line {reader.line_num} cannot be read: {table_error(error)}") from error
 
 
 def _json_lines(file: IO[str], columns: Columns, path: Path) -> Iterator[Row]:

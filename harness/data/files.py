@@ -109,9 +109,15 @@ def table_reader(file: IO[str], path: Path) -> Any:
     return csv.reader(file, delimiter="\t", quoting=csv.QUOTE_NONE) if is_tsv else csv.reader(file, strict=True)
 
 
+def table_error(error: csv.Error) -> str:
+    """What is wrong with a row, in words for who has the file."""
+    found = str(error)
+    return "there is a carriage return without a line feed" if found.startswith("new-line character") else found
+
+
 def _lines_of_table(path: Path, where: str, key: str) -> list[int]:
     mistakes, lines, header, line = Mistakes(), [], None, 1
-    with path.open(encoding="utf-8-sig", newline="") as file:
+    with path.open(encoding="utf-8-sig", newline="\n") as file:  # the only end of a line
         reader = table_reader(file, path)
         with mistakes.collected():
             try:
@@ -126,7 +132,7 @@ def _lines_of_table(path: Path, where: str, key: str) -> list[int]:
                         lines.append(line)
                     line = reader.line_num + 1
             except csv.Error as error:
-                raise InputError(f"{where}, line {reader.line_num}: {error}; fix the file of {key}") from error
+                raise InputError(f"{where}, line {reader.line_num}: {table_error(error)}; fix the file of {key}") from error
         with mistakes.collected():
             if header and len(set(header)) < len(header):
                 raise InputError(f"{where}: two columns of the header {header} have the same name; fix the file of {key}")
