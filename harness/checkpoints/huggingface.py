@@ -19,6 +19,7 @@ from torch import Tensor
 from harness.checkpoints import native
 from harness.config.adopted import Checkpoint
 from harness.config.schema import RunConfig, TokenizerConfig
+from harness.data import published as published_tokenizer
 from harness.data import tokenizer as tokenizers
 from harness.data.tokenizer import pad_token_id
 from harness.errors import InputError
@@ -34,7 +35,7 @@ from models.huggingface.families import module_of
 from models.ranges import refuse_out_of_range
 
 WEIGHTS = "model.safetensors"
-FILES = ["config.json", WEIGHTS, "tokenizer.json", "tokenizer_config.json", "vocab.txt", "vocab.json", "merges.txt"]
+FILES = ["config.json", WEIGHTS, *published_tokenizer.FILES]
 
 NAME = re.compile(r"\w[\w.-]*/\w[\w.-]*")
 """A name on the hub: its owner and its own."""
@@ -116,7 +117,8 @@ def checkpoint_of(config: RunConfig) -> Checkpoint:
     name, tokenizer = Path(config.model.init_from).name, tokenizer_of(config, folder)
     rows = rows_of(tokenizer, folder)
     part = {} if rows is None else {"vocab_size": len(rows), "pad_token_id": pad_token_id(tokenizers.build(tokenizer, ())) or 0}
-    return Checkpoint(name, str(folder), shape, tokenizer, vocabulary=part)
+    longest = published_tokenizer.longest_text(folder) if tokenizer.file == str(folder) else None
+    return Checkpoint(name, str(folder), shape, tokenizer, vocabulary=part, longest_text=longest)
 
 
 def rows_of(tokenizer: TokenizerConfig, folder: Path) -> list[int] | None:
@@ -124,11 +126,11 @@ def rows_of(tokenizer: TokenizerConfig, folder: Path) -> list[int] | None:
 
     InputError for a piece that the published tokenizer has not.
     """
-    if not any((folder / name).exists() for name in ("tokenizer.json", "vocab.txt")):
+    if not published_tokenizer.has_files(folder):
         return None  # nothing says what its numbers mean
-    own = tokenizer_of(RunConfig(), folder)
+    own = replace(TokenizerConfig(), file=str(folder))
     key = "file" if tokenizer.file else "vocab_file"
-    if getattr(tokenizer, key) == getattr(own, key):
+    if Path(getattr(tokenizer, key)) in (folder, folder / published_tokenizer.WHOLE, folder / published_tokenizer.WORDS):
         return None
     said = f"tokenizer.{key}={getattr(tokenizer, key)}"
     return tokenizers.rows_in(tokenizers.build(tokenizer, ()), tokenizers.build(own, ()), said)
@@ -138,15 +140,10 @@ def tokenizer_of(config: RunConfig, folder: Path) -> TokenizerConfig:
     """The tokenizer of the checkpoint unless one is configured by file."""
     if config.tokenizer.vocab_file or config.tokenizer.file:
         return config.tokenizer
-    if (folder / "tokenizer.json").exists():
-        return replace(config.tokenizer, file=str(folder / "tokenizer.json"))
-    if (folder / "vocab.txt").exists():
-        settings = folder / "tokenizer_config.json"
-        lowercase = _object(settings, "model.init_from").get("do_lower_case", True) if settings.exists() else True
-        if not isinstance(lowercase, bool):
-            raise InputError(f"model.init_from: {settings}: do_lower_case={lowercase!r} must be true or false")
-        return replace(config.tokenizer, vocab_file=str(folder / "vocab.txt"), lowercase=lowercase)
-    raise InputError(f"{folder} has neither tokenizer.json nor vocab.txt; set tokenizer.file or vocab_file")
+    if not (published_tokenizer.has_files(folder) or any(folder.glob("*.model"))):
+        raise InputError(f"{folder} has neither tokenizer.json nor vocab.txt nor vocab.json; set tokenizer.file or vocab_file")
+    published_tokenizer.read(folder)
+    return replace(config.tokenizer, file=str(folder))
 
 
 def refuse_other_vocabulary(config: RunConfig, vocab_size: int) -> None:
