@@ -30,7 +30,7 @@ from harness.tasks.synthetic.families import FAMILIES
 from harness.tasks.synthetic.paradigms import WORDS
 from harness.tasks.vectors import refuse_shared_paragraphs
 
-PREPARE_VERSION = 8
+PREPARE_VERSION = 9
 """Part of the cache key; increased when the same rows are prepared differently."""
 
 SHAPING = ("kind", "max_length", "stride", "max_answer_length", "answerable_only", "headline", "labels")
