@@ -82,6 +82,7 @@ _OPTIMISER = {"optimizer": "adamw", "schedule": "linear", "momentum": None, "ema
 
 ADDED = {
     "model.keep_layers": None,
+    "model.vector_pooling": "mean",
     "model.random_weights": False,
     "finetune.soft_weight": 1.0,
     "finetune.temperature": 2.0,

@@ -44,6 +44,9 @@ PRETRAINING = "pretraining"
 RECIPE = "recipe"
 """Of a pretraining: its fingerprint without the seed, which all replicates of one pretraining share."""
 
+WEIGHTS_READ = "weights_read"
+"""What was decided when the published folder of the run was read, in one line; absent without such a folder."""
+
 SESSION = "session"
 """Name of the series of interleaved launches in which the run was timed; only runs of one session are paired by launch."""
 

@@ -9,7 +9,7 @@ from dataclasses import fields, replace
 from models.config import Body, EncoderConfig, Position
 
 OF_HEAD = (
-    *("pooling", "pooler", "pooler_norm", "pooler_bias", "classifier_bias", "classifier_dropout"),
+    *("pooling", "vector_pooling", "pooler", "pooler_norm", "pooler_bias", "classifier_bias", "classifier_dropout"),
     *("hidden_dropout_prob", "attention_probs_dropout_prob"),
 )
 """Keys of the head, which is new, and of what has no weights."""

@@ -147,6 +147,7 @@ class EncoderConfig:
     feed_forward_bias: bool = needs(True, ATTENDING)  # of its matrices
     # Heads
     pooling: Pooling = Pooling.cls  # the vector of a text: of its first token, its last one, or the mean or maximum of all
+    vector_pooling: Pooling = Pooling.mean  # likewise where texts are compared by the cosine of their vectors
     pooler: Activation | None = Activation.tanh  # a dense layer with this non-linearity after pooling; None: no such layer
     pooler_norm: bool = False  # that vector is normed, after the dense layer
     pooler_bias: bool = needs(True, {"pooler": NOT_NULL})  # of the dense layer

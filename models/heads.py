@@ -201,17 +201,18 @@ class TokenClassifier(_WithOutput):
 
 
 class TextVectors(nn.Module):
-    """Encoder and, of length 1, the mean of its last hidden states over the real tokens: products are cosines."""
+    """Encoder and, of length 1, its last hidden states pooled over the real tokens: products are cosines."""
 
     def __init__(self, config: EncoderConfig, num_outputs: int = 0) -> None:
         super().__init__()
         self.encoder = Encoder(config)
+        self.pooling = config.vector_pooling
         self.pooler = self.head = None
 
     def forward(self, inputs: Batch | Tensor) -> Tensor:
         """Batch, or (B, T) ids without padding -> (B, D)."""
         batch = as_batch(inputs)
-        return F.normalize(pool(self.encoder(batch), batch.attention_mask, Pooling.mean).float(), dim=-1)
+        return F.normalize(pool(self.encoder(batch), batch.attention_mask, self.pooling).float(), dim=-1)
 
     def flops(self, length: int) -> int:
         """FLOPs of one forward pass over one text of `length` tokens, by the shapes of all matrix products."""
@@ -219,7 +220,7 @@ class TextVectors(nn.Module):
 
     def head_parts(self) -> tuple[Part, ...]:
         """What is above the encoder."""
-        return (_pooling_part(Pooling.mean),)
+        return (_pooling_part(self.pooling),)
 
 
 Classifier = SequenceClassifier | TokenClassifier | TextVectors

@@ -1,12 +1,13 @@
-"""Published weights: a folder with config.json, model.safetensors and tokenizer files, local or downloaded by name.
+"""Published weights: a folder with config.json, safetensors and tokenizer files, local or downloaded by name.
 
-Only safetensors are read: a pickle could run anything.
+Only safetensors are read, in one file or in those of an index: a pickle could run anything. What is decided while a folder is
+read stands in its notes.
 """
 
 import hashlib
 import json
 import re
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +17,9 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor
 
-from harness.checkpoints import native
+from harness.checkpoints import native, sentence_transformers
 from harness.config.adopted import Checkpoint
+from harness.config.resolve import has_task
 from harness.config.schema import RunConfig, TokenizerConfig
 from harness.data import published as published_tokenizer
 from harness.data import tokenizer as tokenizers
@@ -26,16 +28,22 @@ from harness.errors import InputError
 from harness.paths import conf_directory
 from harness.tasks import kind_of
 from models.changes import OF_HEAD
-from models.config import Body, EncoderConfig
+from models.config import Body, EncoderConfig, Pooling
 from models.derive import RANDOM, Origin, derived
 from models.encoder import Encoder
 from models.heads import Classifier, SequenceClassifier, TextVectors, on_meta
-from models.huggingface import config_of, masked_head_of, t5, translated
+from models.huggingface import config_of, masked_head_of, plain, t5, translated
 from models.huggingface.families import module_of
+from models.huggingface.names import listed
+from models.huggingface.task_heads import names_of_rows
 from models.ranges import refuse_out_of_range
 
-WEIGHTS = "model.safetensors"
-FILES = ["config.json", WEIGHTS, *published_tokenizer.FILES]
+WEIGHTS, INDEX = "model.safetensors", "model.safetensors.index.json"
+FILES = ["config.json", "model*.safetensors", INDEX, *published_tokenizer.FILES]
+ADAPTER = "adapter_config.json"
+FILES += [ADAPTER, *sentence_transformers.FILES]
+PICKLES = ("pytorch_model.bin", "pytorch_model.bin.index.json")
+CONVERTED = "AutoModel.from_pretrained(FOLDER).save_pretrained(NEW) of transformers writes it"
 
 NAME = re.compile(r"\w[\w.-]*/\w[\w.-]*")
 """A name on the hub: its owner and its own."""
@@ -45,15 +53,30 @@ PUBLISHED = conf_directory().parent / ".cache" / "published"
 
 
 def folder_of(init_from: str, key: str = "model.init_from") -> Path:
-    """The checkpoint's folder; InputError if it is neither a folder nor on the hub, or lacks a file."""
-    folder = Path(init_from)
-    if not folder.is_dir():
-        here = PUBLISHED / init_from
-        folder = here if NAME.fullmatch(init_from) and here.is_dir() else _downloaded(init_from, key)
-    for name in ("config.json", WEIGHTS):
-        if not (folder / name).exists():
-            raise InputError(f"{key}={init_from!r} lacks {name}; only config.json with {WEIGHTS} can be read")
+    """The folder of the encoder; InputError if it is neither a folder nor on the hub, or lacks a file."""
+    root = root_of(init_from, key)
+    folder = sentence_transformers.encoder_folder(root, key)
+    if (root / ADAPTER).is_file():
+        base = native.json_of(root / ADAPTER, key).get("base_model_name_or_path")
+        raise InputError(
+            f"{key}={init_from!r} is an adapter of {base!r} ({ADAPTER}): expected whole weights, "
+            "which merge_and_unload() of peft makes"
+        )
+    if not (folder / "config.json").is_file():
+        raise InputError(f"{key}={init_from!r} lacks config.json; only config.json with {WEIGHTS} can be read")
+    if not (folder / WEIGHTS).is_file() and not (folder / INDEX).is_file():
+        pickled = next((f", and {name} is a pickle, which is never read" for name in PICKLES if (folder / name).exists()), "")
+        raise InputError(f"{key}={init_from!r} lacks {WEIGHTS}{pickled}: {CONVERTED}")
     return folder
+
+
+def root_of(init_from: str, key: str) -> Path:
+    """The folder that is named, downloaded if it is a name on the hub."""
+    folder = Path(init_from)
+    if folder.is_dir():
+        return folder
+    here = PUBLISHED / init_from
+    return here if NAME.fullmatch(init_from) and here.is_dir() else _downloaded(init_from, key)
 
 
 def _downloaded(name: str, key: str) -> Path:
@@ -69,7 +92,7 @@ def _downloaded(name: str, key: str) -> Path:
 
 def _read_for(config: RunConfig, folder: Path) -> dict[str, Any]:
     """The config.json; that of a T5 is read with its decoder where model.body=encoder_decoder."""
-    published = _object(folder / "config.json", "model.init_from")
+    published = native.json_of(folder / "config.json", "model.init_from")
     return t5.with_decoder(published) if config.model.body is Body.encoder_decoder else published
 
 
@@ -77,18 +100,7 @@ def shape_of(path: Path, key: str) -> EncoderConfig:
     """The shape that a config file states; BERT's own `bert_config.json` names no model_type. InputError as `_shape`."""
     if not path.is_file():
         raise InputError(f"{key}={str(path)!r} is no file: expected a bert_config.json or config.json")
-    return _shape({"model_type": "bert"} | _object(path, key), key, str(path))
-
-
-def _object(path: Path, key: str) -> dict[str, Any]:
-    """The JSON object in this file; InputError for any other content."""
-    try:
-        values = json.loads(path.read_bytes())
-    except (ValueError, RecursionError) as error:  # not UTF-8, not JSON, numbers of thousands of digits; nested too deep
-        raise InputError(f"{key}: {path} is not JSON: {error}") from error
-    if not isinstance(values, dict):
-        raise InputError(f"{key}: {path} must hold an object")
-    return values
+    return _shape({"model_type": "bert"} | native.json_of(path, key), key, str(path))
 
 
 def _shape(published: dict[str, Any], key: str, name: str) -> EncoderConfig:
@@ -115,6 +127,8 @@ def checkpoint_of(config: RunConfig) -> Checkpoint:
     folder = folder_of(config.model.init_from)
     shape = _shape(_read_for(config, folder), "model.init_from", config.model.init_from)
     name, tokenizer = Path(config.model.init_from).name, tokenizer_of(config, folder)
+    if kind_of(config.task).head() is TextVectors and (pooling := _pooling(config)):
+        shape = replace(shape, vector_pooling=pooling[0])
     rows = rows_of(tokenizer, folder)
     part = {} if rows is None else {"vocab_size": len(rows), "pad_token_id": pad_token_id(tokenizers.build(tokenizer, ())) or 0}
     longest = published_tokenizer.longest_text(folder) if tokenizer.file == str(folder) else None
@@ -155,16 +169,25 @@ def refuse_other_vocabulary(config: RunConfig, vocab_size: int) -> None:
         )
 
 
-def refuse_misfit(config: RunConfig) -> None:
-    """InputError naming the tensors that are missing, unexpected or of another shape; nothing is loaded."""
+def notes(config: RunConfig) -> list[str]:
+    """What was decided while the published folder of a run was read, in short notes; empty without a folder.
+
+    InputError naming the tensors that are missing, unexpected or of another shape; nothing is loaded.
+    """
     if config.model.init_from is None:
-        return
+        return []
     folder, kind = folder_of(config.model.init_from), kind_of(config.task)
-    head = SequenceClassifier if kind.head() is TextVectors else kind.head()  # vectors are of the encoder, with any head
-    try:
-        _as_published(config, folder, on_meta(config.model, kind.num_outputs(config.task), head))
-    except ValueError as error:
-        raise InputError(f"model.init_from={config.model.init_from!r}: {error}") from error
+    head = SequenceClassifier if kind.head() is TextVectors else kind.head()
+    decided = _as_published(config, folder, on_meta(config.model, kind.num_outputs(config.task), head)).notes
+    if kind.head() is TextVectors:
+        pooling = _pooling(config)
+        decided.append(pooling[1] if pooling else "vectors: mean of the tokens, as nothing states a pooling")
+    return decided + ([*published_tokenizer.read(folder)[1]] if config.tokenizer.file == str(folder) else [])
+
+
+def _pooling(config: RunConfig) -> tuple[Pooling, str] | None:
+    """How a folder of Sentence Transformers makes vectors of texts, and a note on it; None for other folders."""
+    return sentence_transformers.pooling_of(root_of(config.model.init_from, "model.init_from"), "model.init_from")
 
 
 def load_weights(config: RunConfig, model: Classifier) -> dict[str, Origin]:
@@ -173,9 +196,10 @@ def load_weights(config: RunConfig, model: Classifier) -> dict[str, Origin]:
         return dict.fromkeys(model.state_dict(), RANDOM)
     if model.head is None:
         return load_encoder(config, model.encoder)
-    state, source = _as_published(config, folder_of(config.model.init_from), model)
-    rows = rows_of(config.tokenizer, folder_of(config.model.init_from))
-    state, origins = derived(state, source, config.model, config.model.keep_layers, rows)
+    folder = folder_of(config.model.init_from)
+    published = _as_published(config, folder, model)
+    rows = rows_of(config.tokenizer, folder)
+    state, origins = derived(published.state, published.shape, config.model, config.model.keep_layers, rows)
     model.load_state_dict(state, strict=False)
     return dict.fromkeys(model.state_dict(), RANDOM) | origins
 
@@ -211,47 +235,95 @@ def pooler_of(config: RunConfig) -> dict[str, Tensor]:
     return {name: tensor for name, tensor in state.items() if name.startswith("pooler.")}
 
 
-def _as_published(config: RunConfig, folder: Path, model: Classifier) -> tuple[dict[str, Any], EncoderConfig]:
-    """The published tensors under our names, and their shape with the model's head. ValueError where they do not fit."""
-    published = _read_for(config, folder)
-    shape = with_head_of(config.model, _shape(published, "model.init_from", str(folder)))
-    return translated(on_meta(shape, len(model.head.weight), type(model)), _weights(folder), published)[0], shape
+@dataclass(frozen=True)
+class Published:
+    """A published folder as it was read."""
+
+    state: dict[str, Tensor]  # under our names, or plain ones of the family
+    shape: EncoderConfig
+    notes: list[str]
+
+
+def _as_published(config: RunConfig, folder: Path, model: Classifier) -> Published:
+    """The tensors under our names, and their shape with the model's head; InputError where they do not fit."""
+    key, config_json, task = "model.init_from", _read_for(config, folder), config.task
+    published = _plain(folder, key, config_json)
+    shape, kind = with_head_of(config.model, published.shape), task.kind.name if has_task(config) else ""
+    outputs = 1 if model.head is None else len(model.head.weight)
+    try:
+        of_shape = on_meta(shape, outputs, type(model))
+        state, notes = translated(of_shape, published.state, config_json, kind, task.labels)
+    except (ValueError, KeyError) as error:
+        raise InputError(f"{key}={config.model.init_from!r}: {error}") from error
+    return Published(state, shape, [] if config.model.random_weights else [*published.notes, *notes])
 
 
 def masked_lm(folder: Path, key: str) -> tuple[dict[str, Any], EncoderConfig]:
     """Encoder and masked-LM head of a published model under our names, and their shape; InputError without a head."""
-    state, published = _weights(folder), _object(folder / "config.json", key)
-    shape = _shape(published, key, str(folder))
+    config_json = native.json_of(folder / "config.json", key)
+    published = _plain(folder, key, config_json)
     try:
-        encoder, _ = translated(on_meta(shape, 1), state, published)
-        return encoder | masked_head_of(state, published, shape), shape
+        encoder, _ = translated(on_meta(published.shape, 1), published.state, config_json, kind="")
+        return encoder | masked_head_of(published.state, config_json, published.shape), published.shape
     except (ValueError, KeyError) as error:
         raise InputError(f"{key}={str(folder)!r}: {error}") from error
 
 
-def encoder_of(folder: Path, key: str, published: dict[str, Any] | None = None) -> tuple[dict[str, Any], EncoderConfig]:
+def encoder_of(folder: Path, key: str, config_json: dict[str, Any] | None = None) -> tuple[dict[str, Any], EncoderConfig]:
     """Tensors of a published model with any head under our names, and its shape; InputError for an unknown family.
 
-    `published`: its config.json as it is to be read.
+    `config_json`: as it is to be read.
     """
-    published = published or _object(folder / "config.json", key)
-    shape = _shape(published, key, str(folder))
+    config_json = config_json or native.json_of(folder / "config.json", key)
+    published = _plain(folder, key, config_json)
     try:
-        return module_of(published).tensors(_weights(folder), shape), shape
+        return module_of(config_json).tensors(published.state, published.shape), published.shape
     except (ValueError, KeyError) as error:
         raise InputError(f"{key}={str(folder)!r}: {error}") from error
 
 
-def _weights(folder: Path) -> dict[str, Any]:
+def _plain(folder: Path, key: str, config_json: dict[str, Any]) -> Published:
+    """The tensors as the family names them, whatever wrapped it; InputError for files that cannot be read."""
+    shape, files, state, notes = _shape(config_json, key, str(folder)), _weight_files(folder, key), {}, []
+    for path in files:
+        try:
+            state |= load_file(path)
+        except SafetensorError as error:
+            raise InputError(f"{key}: {path} cannot be read: {error}") from error
+    if files[0].name != WEIGHTS:
+        notes.append(f"{len(files)} files of {INDEX}")
+        if lacking := [*native.json_of(folder / INDEX, key)["weight_map"].keys() - state.keys()]:
+            raise InputError(f"{key}: {INDEX} of {folder} names tensors that its files lack: {listed(sorted(lacking))}")
+    notes += [f"{WEIGHTS}, not {other}" for other in PICKLES if (folder / other).exists()]
+    if config_json.get("auto_map"):
+        notes.append(f"computed as {config_json['model_type']}, not by its own code (auto_map)")
     try:
-        return load_file(folder / WEIGHTS)
-    except SafetensorError as error:
-        raise InputError(f"model.init_from: {folder / WEIGHTS} cannot be read: {error}") from error
+        state, of_tensors = plain(state, config_json)
+    except ValueError as error:
+        raise InputError(f"{key}={str(folder)!r}: {error}") from error
+    return Published(state, shape, [*notes, *of_tensors])
+
+
+def _weight_files(folder: Path, key: str) -> list[Path]:
+    """Those of the index where there is no single one; InputError for an index that names no files of the folder."""
+    if (folder / WEIGHTS).is_file():
+        return [folder / WEIGHTS]
+    names = native.json_of(folder / INDEX, key).get("weight_map")
+    names = sorted({*map(str, names.values())}) if isinstance(names, dict) else []
+    wrong = [name for name in names if Path(name).name != name or not (folder / name).is_file()]
+    if wrong or not names:
+        raise InputError(f"{key}: {folder / INDEX} must name files of its folder, which lacks: {listed(wrong) or 'all'}")
+    return [folder / name for name in names]
 
 
 def content_hash(init_from: str | None) -> str | None:
-    """Hash of the checkpoint's weights, for the identity of a run."""
+    """Hash of the checkpoint's weights and of the names of its head's rows, for the identity of a run."""
     if init_from is None:
         return None
-    with (folder_of(init_from) / WEIGHTS).open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()[:16]
+    folder, hashed = folder_of(init_from), hashlib.sha256()
+    for path in _weight_files(folder, "model.init_from"):
+        with path.open("rb") as file:
+            hashlib.file_digest(file, lambda: hashed)
+    if names := names_of_rows(native.json_of(folder / "config.json", "model.init_from")):
+        hashed.update(json.dumps(names).encode())
+    return hashed.hexdigest()[:16]

@@ -23,6 +23,10 @@ from models.config import EncoderConfig
 from models.encoder import Encoder
 
 Kind = TypeVar("Kind")
+Json = TypeVar("Json", dict, list)
+
+ADDED = {"vector_pooling": "mean"}
+"""Fields of EncoderConfig that earlier versions have not written -> their value there."""
 
 WEIGHTS, SHAPE, TOKENIZER = "model.safetensors", paths.SHAPE, "tokenizer.json"
 
@@ -52,7 +56,7 @@ def read(folder: Path) -> tuple[dict[str, Tensor], EncoderConfig]:
             state = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a mapping
     except (SafetensorError, OSError) as error:
         raise InputError(f"{folder / WEIGHTS} cannot be read, it may be torn: {error}") from error
-    if stored_shape is None or json.loads(stored_shape) != plain(shape):
+    if stored_shape is None or ADDED | json.loads(stored_shape) != plain(shape):
         raise InputError(f"{folder / WEIGHTS} belongs to another model than {SHAPE} in the same folder: write both again")
     return state, shape
 
@@ -111,6 +115,8 @@ def typed(path: Path, kind: type[Kind]) -> Kind:
     except (OSError, ValueError) as error:
         raise InputError(f"{path} is not JSON, it may be torn: {error}") from error
     names = {field.name for field in fields(kind)}
+    if kind is EncoderConfig and isinstance(values, dict):
+        values = ADDED | values
     if not isinstance(values, dict) or values.keys() != names:
         mismatched = ", ".join(sorted(values.keys() ^ names)) if isinstance(values, dict) else "all"
         raise InputError(f"{path} must have the keys {', '.join(sorted(names))}; missing or unknown: {mismatched}")
@@ -122,3 +128,14 @@ def typed(path: Path, kind: type[Kind]) -> Kind:
         key = getattr(error, "full_key", None)
         reason = " ".join(str(error).split("full_key")[0].split())
         raise InputError(f"{path}: {f'{key}: ' if key else ''}{reason}") from error
+
+
+def json_of(path: Path, key: str, kind: type[Json] = dict) -> Json:
+    """The JSON object, or list, in a file of published weights; InputError, naming `key`, for any other content."""
+    try:
+        values = json.loads(path.read_bytes())
+    except (ValueError, RecursionError) as error:  # not UTF-8, not JSON, numbers of thousands of digits; nested too deep
+        raise InputError(f"{key}: {path} is not JSON: {error}") from error
+    if not isinstance(values, kind):
+        raise InputError(f"{key}: {path} must hold {'an object' if kind is dict else 'a list'}")
+    return values

@@ -45,7 +45,16 @@ LISTED = 10
 NOT_OF_ENCODER = (
     *("vocab_size", "pad_token_id", "initializer_range", "init", "hidden_dropout_prob"),
     *("attention_probs_dropout_prob", "head_size", "mask_decoder"),
-    *("pooling", "pooler", "pooler_norm", "pooler_bias", "classifier_bias", "classifier_dropout", "tie_masked_lm_head"),
+    *(
+        "pooling",
+        "vector_pooling",
+        "pooler",
+        "pooler_norm",
+        "pooler_bias",
+        "classifier_bias",
+        "classifier_dropout",
+        "tie_masked_lm_head",
+    ),
     *("embedding_size", "embedding_fraction", "num_hidden_layers", "depth_fraction", "num_hidden_groups"),
     *("intermediate_size", "feed_forward_size"),
 )

@@ -40,6 +40,7 @@ class Inputs:
     pretrained: str | None = None  # that pretraining's folder
     overlap: float | None = None  # share of the evaluation items that have an n-gram of the text
     content: dict[str, str | None] = field(default_factory=dict)  # hashes of rows, text, weights: see `content_of`
+    weights_read: str = ""  # what was decided when a published folder was read
 
     @property
     def is_pretraining(self) -> bool:
@@ -166,6 +167,8 @@ class Identity:
         named |= {tags.RECIPE: self.recipe} if self.inputs.is_pretraining else theory.tags(config)
         if not self.inputs.is_pretraining:
             named["selected_on"] = config.finetune.keep_best.value
+        if self.inputs.weights_read:
+            named[tags.WEIGHTS_READ] = self.inputs.weights_read
         if self.inputs.pretraining is not None:
             named[tags.PRETRAINING] = self.inputs.pretraining
         return {"tags": named, "parameters": redact.values(self.parameters)}

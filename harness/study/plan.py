@@ -79,7 +79,8 @@ def plan(composed: list[RunConfig]) -> list[PlannedRun]:
     cache = Cache()
     for config in with_sizes(composed, cache):
         for run in _runs(config, cache, planned):
-            run.notes = [*filter(None, (_smaller_vocabulary(config, run.config), note(run.config)))]
+            read = run.inputs.weights_read and f"{run.config.model.init_from}: {run.inputs.weights_read}"
+            run.notes = [*filter(None, (_smaller_vocabulary(config, run.config), note(run.config), read))]
             first = planned.setdefault(run.folder, run)
             if not run.inputs.is_pretraining and first.config.label != run.config.label:  # a pretraining may serve several
                 raise InputError(
@@ -222,7 +223,7 @@ def _pretraining(config: RunConfig, prerequisites: Found, corpus: sequences.Corp
     except ValueError as error:
         raise InputError(str(error)) from error
     content = identity.content_of(config, None, corpus.text, tokenizer_file, None)
-    inputs = Inputs(corpus=corpus.key, content=content)
+    inputs = Inputs(corpus=corpus.key, content=content, weights_read="; ".join(huggingface.notes(config)))
     return PlannedRun(config, inputs, Identity(config, inputs).folder)
 
 
@@ -237,7 +238,9 @@ def _on_task(
     """A fine-tuning, or only measurements on a task, from random or published weights or from a pretraining."""
     if not has_task(config):
         raise InputError("task=none leaves nothing to do without pretraining: choose a pretrain, such as pretrain=mlm")
-    (language_model if config.task.kind is TaskKind.minimal_pairs else huggingface).refuse_misfit(config)
+    if config.task.kind is TaskKind.minimal_pairs:
+        language_model.refuse_misfit(config)
+    read = huggingface.notes(config)
     if config.finetune.trains is not Trains.all or config.finetune.freeze_layers is not None:
         try:
             adapt(subject.shapes(config.model, config.task), config.finetune)
@@ -246,14 +249,16 @@ def _on_task(
     key = cache.task(config)
     data = prepared.facts(config.output, key)
     huggingface.refuse_other_vocabulary(config, data.vocab_size)
-    config = replace(config, task=replace(config.task, labels=data.labels or config.task.labels))
+    if data.labels and data.labels != config.task.labels:  # which only the rows state
+        config = replace(config, task=replace(config.task, labels=data.labels))
+        read = huggingface.notes(config)
     config = teacher.with_finetuned(config, paths.data_folder(config.output, key) / native.TOKENIZER)
     if prerequisites.checkpoint is None:
         config = with_vocabulary(config, data.vocab_size, data.pad_token_id)
     recipe = needed.identity.recipe if needed else None
     content = identity.content_of(config, data.rows, corpus and corpus.text, tokenizer_file, recipe)
     content |= {} if data.trained_rows is None else {"trained_rows": data.trained_rows}
-    inputs = Inputs(data=key, corpus=corpus and corpus.key, content=content)
+    inputs = Inputs(data=key, corpus=corpus and corpus.key, content=content, weights_read="; ".join(read))
     if needed is not None:
         inputs = replace(
             inputs,

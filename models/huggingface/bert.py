@@ -1,7 +1,7 @@
 """BERT (arXiv:1810.04805), ALBERT (arXiv:1909.11942), RoBERTa (arXiv:1907.11692), DistilBERT (arXiv:1910.01108) and ELECTRA
-(arXiv:2003.10555).
+(arXiv:2003.10555); XLM-R (arXiv:1911.02116) and CamemBERT (arXiv:1911.03894) are RoBERTa.
 
-Their tensor names never contradict each other, so one table reads all five.
+Their tensor names never contradict each other, so one table reads all of them.
 """
 
 from torch import Tensor
@@ -113,6 +113,8 @@ LAYOUTS = {
         masked_act=Activation.gelu,
     ),
 }
+ROBERTAS = ("roberta", "xlm-roberta", "camembert")
+LAYOUTS |= dict.fromkeys(ROBERTAS, LAYOUTS["roberta"])
 IGNORED = (
     r"^(cls|predictions|sop_classifier|lm_head|vocab_(transform|layer_norm|projector)"
     r"|generator_predictions|generator_lm_head|discriminator_predictions)\."
@@ -150,6 +152,8 @@ DISTILBERT_KEYS = {
 DEFAULTS = {
     "bert": {},
     "roberta": {"vocab_size": 50265, "pad_token_id": 1},
+    "xlm-roberta": {"pad_token_id": 1},
+    "camembert": {"pad_token_id": 1},
     "albert": {
         "vocab_size": 30000,
         "hidden_size": 4096,
@@ -169,7 +173,7 @@ DEFAULTS = {
 
 
 def config(config_json: dict) -> EncoderConfig:
-    """Config of any of the five families; ValueError naming a key that ours cannot express.
+    """Config of any of the families; ValueError naming a key that ours cannot express.
 
     Sinusoidal positions of DistilBERT are published as a table like any other, so they load as one.
     """
@@ -181,7 +185,7 @@ def config(config_json: dict) -> EncoderConfig:
         return EncoderConfig(
             **read_keys(config_json, DISTILBERT_KEYS), hidden_act=act, type_vocab_size=0, pooler=Activation.relu
         )
-    shape = of_roberta(config_json) if family == "roberta" else of_bert(config_json)
+    shape = of_roberta(config_json) if family in ROBERTAS else of_bert(config_json)
     if family in PROJECTION:
         shape["embedding_size"] = width = config_json["embedding_size"]
     if family == "electra":

@@ -4,11 +4,14 @@ from types import ModuleType
 
 from models.config import EncoderConfig
 from models.huggingface import bert, deberta, gpt, longformer, modernbert, t5, xlnet
+from models.huggingface.names import Names, refuse
 
 FAMILIES = {
     "bert": bert,
     "albert": bert,
     "roberta": bert,
+    "xlm-roberta": bert,
+    "camembert": bert,
     "distilbert": bert,
     "electra": bert,
     "longformer": longformer,
@@ -25,7 +28,9 @@ FAMILIES = {
 
 def config_of(config_json: dict) -> EncoderConfig:
     """The shape of a published checkpoint; ValueError for a model type or a key that ours cannot express."""
-    return module_of(config_json).config(config_json)
+    module = module_of(config_json)
+    refuse(config_json, {"quantization_config": None})
+    return module.config(config_json)
 
 
 def module_of(config_json: dict) -> ModuleType:
@@ -34,3 +39,8 @@ def module_of(config_json: dict) -> ModuleType:
     if not isinstance(kind, str) or kind not in FAMILIES:
         raise ValueError(f"model_type={kind!r} is none of {', '.join(sorted(FAMILIES))}")
     return FAMILIES[kind]
+
+
+def names_of(config_json: dict) -> Names:
+    """How the family calls its tensors."""
+    return module_of(config_json).NAMES

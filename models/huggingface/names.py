@@ -1,7 +1,7 @@
 """How tensors and non-linearities are called there and here: tables that are read in both directions."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -13,6 +13,10 @@ ACTIVATIONS = {
     "gelu": Activation.gelu,
     "gelu_new": Activation.gelu_tanh,
     "gelu_pytorch_tanh": Activation.gelu_tanh,
+    "gelu_python": Activation.gelu,
+    "gelu_fast": Activation.gelu_tanh,
+    "gelu_python_tanh": Activation.gelu_tanh,
+    "gelu_accurate": Activation.gelu_tanh,
     "relu": Activation.relu,
     "relu2": Activation.relu2,
     "silu": Activation.silu,
@@ -39,7 +43,7 @@ def renamed(state: Mapping[str, Tensor], names: Names) -> dict[str, Tensor]:
     parts: dict[str, dict[int, Tensor]] = {}
     for published, tensor in state.items():
         name = re.sub(rf"^(?:{names.prefix})", "", published)
-        if name.endswith("position_ids") or re.search(names.ignored, name):
+        if name.endswith(("position_ids", "token_type_ids", "inv_freq")) or re.search(names.ignored, name):
             continue
         ours, _, part = (_our_name(name, names) or published).partition("#")
         parts.setdefault(ours, {})[int(part or 0)] = tensor
@@ -136,15 +140,16 @@ def refuse_misfits(what: str, expected: Mapping[str, Tensor], found: Mapping[str
     problems = {
         "missing": sorted(expected.keys() - found.keys()),
         "left over": sorted(found.keys() - expected.keys()),
+        "no floating-point numbers": [name for name, tensor in found.items() if not tensor.is_floating_point()],
         "of another shape": [f"{name} {there} instead of {here}" for name, (here, there) in shapes.items() if here != there],
     }
-    listed = [
-        f"{kind}: {', '.join(names[:LISTED])}{f' and {len(names) - LISTED} more' if len(names) > LISTED else ''}"
-        for kind, names in problems.items()
-        if names
-    ]
-    if listed:
-        raise ValueError(f"{what}: {'; '.join(listed)}")
+    if any(problems.values()):
+        raise ValueError(f"{what}: {'; '.join(f'{kind}: {listed(names)}' for kind, names in problems.items() if names)}")
+
+
+def listed(names: Sequence[str], most: int = LISTED) -> str:
+    """The names, of many the first ones."""
+    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
 def refuse(config_json: dict, allowed: Mapping[str, object]) -> None:

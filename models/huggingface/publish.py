@@ -81,6 +81,7 @@ def settled(config: EncoderConfig) -> EncoderConfig:
         "position_offset": 0,
         "mask_decoder": plain.mask_decoder,  # of a pretraining, as is what its values began as
         "init": plain.init,
+        "vector_pooling": plain.vector_pooling,  # no family's config.json states it
         "base_head_size": None if config.product_scale is None else config.base_head_size,
         "head_size": None if config.attention_width == config.hidden_size else config.head_width,
         "classifier_dropout": config.hidden_dropout_prob if config.classifier_dropout is None else config.classifier_dropout,

@@ -4,6 +4,8 @@ A checkpoint is read as its encoder alone, but for one that names the bare T5Mod
 makes name it: that one is read as encoder and decoder.
 """
 
+from dataclasses import replace
+
 from torch import Tensor
 
 from models.config import Activation, Body, EncoderConfig, Norm, NormPlace, Pooling, Position
@@ -68,6 +70,9 @@ def with_decoder(config_json: dict) -> dict:
 HEAD = {r"classifier": "head"}
 LAYOUTS = {"t5": Layout("", _modules(both=False, gated=False), HEAD, {})}
 """Of the encoder with a plain feed-forward; `publish` uses the table of the shape."""
+
+NAMES = Names(prefix=r"transformer\.", modules=_modules(both=True, gated=False))
+"""By which its tensors are recognised; `tensors` uses the table of the shape."""
 
 
 KEYS = {
@@ -142,7 +147,7 @@ def tensors(state: dict[str, Tensor], config: EncoderConfig) -> dict[str, Tensor
         **HEAD,
     }
     ignored = r"^lm_head\." if both else r"^decoder\.|^lm_head\."
-    return renamed(state, Names(prefix=r"transformer\.", modules=modules, ignored=ignored))
+    return renamed(state, replace(NAMES, modules=modules, ignored=ignored))
 
 
 def config_json_of(shape: EncoderConfig, family: str) -> dict:

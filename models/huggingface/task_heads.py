@@ -4,9 +4,12 @@ Those on a text are in the tables of each family; here are those on every token,
 """
 
 import re
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
+
+from models.huggingface.names import listed
 
 ON_TOKENS = {"tokens": "classifier", "spans": "qa_outputs"}
 """Kind of task -> name of its linear layer on every token, in all families."""
@@ -25,26 +28,88 @@ ON_TEXT, OF_CHOICES, ON_EVERY_TOKEN = (
 """What names of architectures contain, by what their head is on."""
 
 
+PROBLEMS = {
+    "classification": "single_label_classification",
+    "regression": "regression",
+    "multilabel": "multi_label_classification",
+}
+"""Kind of task on a text -> `problem_type` of config.json."""
+
+NAMING = ("classification", "multilabel", "tokens")
+"""Kinds of tasks whose outputs have names."""
+
+NAMED = 4
+"""Names of outputs that a note lists."""
+
+
 def is_on_tokens(config_json: dict) -> bool:
     """Whether config.json names an architecture with a head on every token."""
     return re.search(ON_EVERY_TOKEN, _architecture(config_json)) is not None
 
 
-def is_of_another_task(state: dict[str, Tensor], config_json: dict, on_tokens: bool) -> bool:
-    """Whether the checkpoint's head is for another kind of task than ours; False where nothing says so."""
-    architecture = _architecture(config_json)
+def is_for(config_json: dict, on_tokens: bool) -> bool:
+    """Whether config.json names an architecture with a head of our kind, on every token or on a text."""
+    return is_on_tokens(config_json) if on_tokens else ON_TEXT in _architecture(config_json)
+
+
+def is_of_another_task(state: dict[str, Tensor], config_json: dict, on_tokens: bool, kind: str | None = None) -> bool:
+    """Whether the checkpoint's head is for another kind of task than ours, `kind`; False where nothing says so."""
+    architecture, problem = _architecture(config_json), config_json.get("problem_type")
     text = ON_TEXT in architecture
     tokens = is_on_tokens(config_json) or (not text and "qa_outputs.weight" in state)
+    if kind in PROBLEMS and problem in PROBLEMS.values() and problem != PROBLEMS[kind]:
+        return True
     return OF_CHOICES in architecture or (text if on_tokens else tokens)
 
 
-def published_token_head(state: dict[str, Tensor], config_json: dict, bias: bool) -> dict[str, Tensor]:
-    """The linear layer on every token as `head.`, empty where there is none.
+def names_of_rows(config_json: dict) -> list[str]:
+    """The names of a head's rows by `id2label`, else by `label2id`; empty where neither names the rows from 0."""
+    by_number, by_name = (config_json.get(key) or {} for key in ("id2label", "label2id"))
+    if not by_number and isinstance(by_name, dict):
+        by_number = {number: name for name, number in by_name.items() if isinstance(number, int | str)}
+    if not isinstance(by_number, dict) or {*map(str, by_number)} != {*map(str, range(len(by_number)))}:
+        return []
+    return [name for _, name in sorted((int(number), str(name)) for number, name in by_number.items())]
+
+
+def rows_of(
+    config_json: dict, published: int, expected: int, kind: str | None, labels: Sequence[str]
+) -> tuple[list[int] | None, str]:
+    """The published row of each of our outputs, None where the head is new, and a note that says why.
+
+    Rows go by the names in config.json. LABEL_0, LABEL_1, ... number them alone, and so do labels that are numbers.
+    """
+    names, numbers = names_of_rows(config_json), range(published)
+    names = names if len(names) == published else []
+    if published != expected:
+        return None, f"new head of {expected}, as the published one is for {listed(names, NAMED) or f'{published} outputs'}"
+    if kind not in NAMING or not labels:
+        return [*numbers], "head as published"
+    for folded in (str, _folded):
+        theirs, ours = [folded(name) for name in names], [folded(label) for label in labels]
+        if {*theirs} == {*ours} and len({*theirs}) == published:
+            rows = [theirs.index(label) for label in ours]
+            return rows, f"head: {listed([f'row {row} is {names[row]}' for row in rows], NAMED)}"
+    if not names or sorted(names) == sorted(f"LABEL_{number}" for number in numbers):
+        rows = [names.index(f"LABEL_{number}") if names else number for number in numbers]
+        return rows, f"head: config.json names none of its rows, in their order they are {listed(labels, NAMED)}"
+    if [*labels] == [*map(str, numbers)]:
+        return [*numbers], f"head: labels are numbers of its rows, which are {listed(names, NAMED)}"
+    return None, f"new head, as the published one is for {listed(names, NAMED)}, not {listed(labels, NAMED)}"
+
+
+def _folded(name: str) -> str:
+    """The name without differences of letter case, blanks and hyphens."""
+    return re.sub(r"[\s_-]+", "_", name.strip().casefold())
+
+
+def published_token_head(state: dict[str, Tensor], config_json: dict, bias: bool, kind: str | None = None) -> dict[str, Tensor]:
+    """The linear layer on every token as `head.`, empty where there is none for the kind of task.
 
     A bias of zeros is left out where ours has none. ValueError for a family that has more layers in it.
     """
     family = config_json["model_type"]
-    names = ON_TOKENS.values() if family not in WITHOUT else [ON_TOKENS["tokens"]]
+    names = [name for task, name in ON_TOKENS.items() if kind in (None, task) and (family not in WITHOUT or task == "tokens")]
     head = {
         f"head.{kind}": state[f"{name}.{kind}"] for name in names for kind in ("weight", "bias") if f"{name}.{kind}" in state
     }
@@ -78,9 +143,7 @@ def token_head(state: dict[str, Tensor], kind: str, family: str) -> dict[str, Te
 
 def task_keys(kind: str, labels: list[str], num_outputs: int) -> dict:
     """Keys of config.json: names of the outputs, and the loss."""
-    problems = {"classification": "single_label_classification", "regression": "regression"}
-    problems["multilabel"] = "multi_label_classification"
-    problem = {"problem_type": problems[kind]} if kind in problems else {}
+    problem = {"problem_type": PROBLEMS[kind]} if kind in PROBLEMS else {}
     names = labels or [f"LABEL_{number}" for number in range(num_outputs)]
     by_number = {str(number): name for number, name in enumerate(names)}
     return problem | {"id2label": by_number, "label2id": {name: number for number, name in enumerate(names)}}

@@ -181,6 +181,8 @@ FAMILY = {
     "bert": Family("Bert", bert, ALL),
     "albert": Family("Albert", albert, ALL),
     "roberta": Family("Roberta", roberta, ALL),
+    "xlm-roberta": Family("XLMRoberta", roberta, ALL),
+    "camembert": Family("Camembert", roberta, ALL),
     "distilbert": Family("DistilBert", distilbert, ALL),
     "electra": Family("Electra", electra, ALL),
     "longformer": Family("Longformer", longformer, ALL),

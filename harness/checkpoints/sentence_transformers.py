@@ -1,0 +1,90 @@
+"""Folders of Sentence Transformers (arXiv:1908.10084): `modules.json` lists the encoder, how it is pooled, and what follows."""
+
+from pathlib import Path, PurePosixPath
+
+from harness.checkpoints.native import json_of
+from harness.errors import InputError
+from models.config import Pooling
+
+MODULES, POOLING, SETTINGS = "modules.json", "*/config.json", "config_sentence_transformers.json"
+FILES = [MODULES, POOLING, SETTINGS]
+
+POOLINGS = {
+    "cls": (Pooling.cls, "first token"),
+    "mean": (Pooling.mean, "mean of the tokens"),
+    "max": (Pooling.max, "maximum of the tokens"),
+    "mean_sqrt_len": (Pooling.mean, "mean of the tokens, whose direction is that of mean_sqrt_len"),
+    "lasttoken": (Pooling.last, "last token"),
+}
+"""What `pooling_mode` names -> ours, where vectors have length 1."""
+
+COSINE = ("cosine", None)
+
+
+def encoder_folder(root: Path, key: str) -> Path:
+    """The folder of the encoder, which is the first module; `root` where there are no modules."""
+    modules = _modules(root, key)
+    return root / modules[0][1] if modules else root
+
+
+def pooling_of(root: Path, key: str) -> tuple[Pooling, str] | None:
+    """How texts become vectors, and a note on it; None where there are no modules.
+
+    InputError for what is more than one pooled vector of length 1, which cosines compare.
+    """
+    modules = _modules(root, key)
+    if not modules:
+        return None
+    kinds = [kind for kind, _ in modules]
+    if kinds not in (["Transformer", "Pooling"], ["Transformer", "Pooling", "Normalize"]):
+        other = next((kind for kind in kinds[2:] if kind != "Normalize"), None) or " and ".join(kinds)
+        raise InputError(
+            f"{key}: {root / MODULES}: vectors through {other} are not read: expected Transformer, Pooling, Normalize"
+        )
+    path = root / modules[1][1] / "config.json"
+    if not path.is_file():
+        raise InputError(f"{key}: {path} is missing, which {MODULES} names: expected how vectors are pooled")
+    settings = json_of(path, key)
+    stated = settings.get("pooling_mode") or [
+        name.removeprefix("pooling_mode_").removesuffix("_tokens").removesuffix("_token")
+        for name, value in settings.items()
+        if name.startswith("pooling_mode_") and value is True
+    ]
+    (mode, *more) = [
+        str(name).removesuffix("_tokens") for name in ([stated] if isinstance(stated, str) else stated or ["none"])
+    ]
+    if more or mode not in POOLINGS:
+        raise InputError(
+            f"{key}: {path}: pooling by {' and '.join([mode, *more])} is not read: expected one of {', '.join(POOLINGS)}"
+        )
+    if (root / SETTINGS).is_file():
+        _refuse_other_vectors(json_of(root / SETTINGS, key), root / SETTINGS, key, is_normed=len(kinds) > 2)
+    pooling, text = POOLINGS[mode]
+    return pooling, f"vectors: {text} (modules.json)"
+
+
+def _refuse_other_vectors(settings: dict, path: Path, key: str, is_normed: bool) -> None:
+    prompt = (settings.get("prompts") or {}).get(settings.get("default_prompt_name"))
+    if prompt:
+        raise InputError(
+            f"{key}: {path}: the default prompt {prompt!r} before every text is not read: set default_prompt_name to null"
+        )
+    similarity = settings.get("similarity_fn_name")
+    if similarity not in (*COSINE, *(("dot",) if is_normed else ())):
+        raise InputError(f"{key}: {path}: similarity_fn_name={similarity!r} is not read: vectors are compared by cosine here")
+
+
+def _modules(root: Path, key: str) -> list[tuple[str, str]]:
+    """Kind and folder of each module, in their order; InputError for a folder outside of `root`."""
+    path = root / MODULES
+    if not path.is_file():
+        return []
+    modules = json_of(path, key, list)
+    try:
+        found = [(str(module["type"]).rpartition(".")[2], str(module["path"])) for module in modules]
+    except (TypeError, KeyError) as error:
+        raise InputError(f"{key}: {path} must list modules with type and path") from error
+    for _, folder in found:
+        if PurePosixPath(folder).is_absolute() or ".." in PurePosixPath(folder).parts:
+            raise InputError(f"{key}: {path}: path={folder!r} is outside of the folder")
+    return found
