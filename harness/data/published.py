@@ -31,6 +31,9 @@ LARGEST_BYTES = 200_000_000
 UNLIMITED = 1e9
 """A `model_max_length` from which on there is none: transformers writes 1e30."""
 
+OF_PIECE = ("content", "single_word", "lstrip", "rstrip", "normalized", "special")
+"""What is said of a piece beside the vocabulary."""
+
 ROLES = ("bos", "eos", "unk", "sep", "pad", "cls", "mask")
 """Roles of named special pieces, in the order in which they are added."""
 
@@ -184,7 +187,7 @@ def _piece(said: _Settings, key: str, piece: object) -> str | AddedToken:
     if isinstance(piece, str | AddedToken):
         return piece
     try:
-        return AddedToken(**{name: value for name, value in piece.items() if name != "__type"})
+        return AddedToken(**{name: piece[name] for name in OF_PIECE if name in piece})
     except (TypeError, AttributeError) as error:
         raise InputError(f"{said.folder / SETTINGS}: {key} has {piece!r:.60}, which is no piece") from error
 

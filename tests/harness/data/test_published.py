@@ -2,6 +2,8 @@
 
 import json
 import random
+import struct
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,7 @@ from tokenizers import AddedToken, Regex, Tokenizer, decoders, normalizers, pre_
 from tokenizers.models import BPE, Unigram, WordPiece
 
 from harness.config.schema import TokenizerConfig
+from harness.data import published
 from harness.data.tokenizer import build
 from harness.errors import InputError
 
@@ -72,6 +75,13 @@ FAMILIES = {
     "modernbert": (None, "PreTrainedTokenizerFast", SPECIAL),
 }
 """`model_type` -> type of the model, class, names of its special pieces."""
+
+
+def charsmap_of(letter: str, other: str) -> bytes:
+    """SentencePiece's map of characters with one entry: a double-array trie, then what is put in their place."""
+    trie, leaf = [0] * 256, 200
+    trie[ord(letter)] = ord(letter) | 1 << 8 | leaf << 10
+    return struct.pack("<I256I", 1024, *trie) + other.encode() + b"\0"
 
 
 class Drawn:
@@ -151,9 +161,9 @@ class Drawn:
             tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=draw.choice((True, False)))
         else:
             tokenizer = Tokenizer(Unigram(vocabulary, unk_id=[name for name, _ in vocabulary].index(unknown)))
-            tokenizer.normalizer = draw.choice(
-                (normalizers.NFKC(), normalizers.Replace(Regex(" {2,}"), " "), normalizers.NFC())
-            )
+            charsmap, spaces = normalizers.Precompiled(charsmap_of("T", "t")), normalizers.Replace(Regex(" {2,}"), " ")
+            steps = (normalizers.NFKC(), charsmap, normalizers.Sequence([charsmap, spaces]), normalizers.NFC())
+            tokenizer.normalizer = draw.choice(steps)
             scheme = draw.choice(("always", "never", "first"))
             tokenizer.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme=scheme)
             tokenizer.decoder = decoders.Metaspace(prepend_scheme=scheme)
@@ -290,3 +300,48 @@ def test_drawn_folders_have_the_pieces_of_transformers_or_one_line(tmp_path):
 @pytest.mark.long
 def test_many_drawn_folders_have_the_pieces_of_transformers_or_one_line(tmp_path):
     assert compare(tmp_path, range(FOLDERS // 5, FOLDERS)) > FOLDERS * 0.4
+
+
+def places(value: Any, path: tuple = ()) -> Iterator[tuple]:
+    """The paths of all values in a JSON object, but for pieces of the vocabulary."""
+    members = value.items() if isinstance(value, dict) else enumerate(value[:3]) if isinstance(value, list) else ()
+    for name, member in members:
+        yield (*path, name)
+        yield from () if name in ("vocab", "merges") else places(member, (*path, name))
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_wrong_values_are_read_or_one_line(tmp_path, seed):
+    folder, draw = Drawn(tmp_path / "a", seed).folder, random.Random(seed)
+    path = draw.choice(sorted(folder.glob("*.json")))
+    content = json.loads(path.read_text())
+    *inside, last = draw.choice([*places(content)])
+    at = content
+    for name in inside:
+        at = at[name]
+    at[last] = draw.choice([None, True, -1, 1.5, "x", "", [], [1], {}, {"a": 1}, 10**30])
+    path.write_text(json.dumps(content))
+    found = ours(folder)
+    assert not isinstance(found, str) or (str(folder) in found and "\n" not in found)
+
+
+def test_what_tokenizer_json_says_otherwise_is_noted(tmp_path):
+    folder = tmp_path / "published"
+    folder.mkdir()
+    (folder / "config.json").write_text('{"model_type": "bert"}')
+    whole = Tokenizer(WordPiece({piece: number for number, piece in enumerate([*SPECIAL.values(), "Fox", "fox"])}))
+    whole.normalizer, whole.pre_tokenizer = normalizers.BertNormalizer(lowercase=False), pre_tokenizers.BertPreTokenizer()
+    whole.save(str(folder / "tokenizer.json"))
+    (folder / "tokenizer_config.json").write_text('{"do_lower_case": false}')
+    assert published.read(folder)[1] == ()
+    (folder / "tokenizer_config.json").write_text('{"do_lower_case": true}')
+    text, (note,) = published.read(folder)
+    assert Tokenizer.from_str(text).encode("Fox").tokens == ["[CLS]", "fox", "[SEP]"]
+    assert note.endswith("its normalizer differs from BertTokenizer as tokenizer_config.json sets it, which is read")
+
+
+def test_sentencepiece_alone_is_refused_with_the_cure(tmp_path):
+    (tmp_path / "config.json").write_text('{"model_type": "albert"}')
+    (tmp_path / "spiece.model").write_bytes(b"x")
+    with pytest.raises(InputError, match=r"spiece\.model cannot be read: save it once by .*save_pretrained"):
+        published.read(tmp_path)
