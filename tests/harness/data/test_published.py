@@ -12,10 +12,14 @@ import transformers
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, normalizers, pre_tokenizers, processors
 from tokenizers.models import BPE, Unigram, WordPiece
 
+from harness.checkpoints import native
+from harness.checkpoints.export import export
 from harness.config.schema import TokenizerConfig
 from harness.data import published
 from harness.data.tokenizer import build
 from harness.errors import InputError
+from models.config import EncoderConfig
+from models.heads import SequenceClassifier
 
 FOLDERS = 400
 TEXTS = (
@@ -300,6 +304,22 @@ def test_drawn_folders_have_the_pieces_of_transformers_or_one_line(tmp_path):
 @pytest.mark.long
 def test_many_drawn_folders_have_the_pieces_of_transformers_or_one_line(tmp_path):
     assert compare(tmp_path, range(FOLDERS // 5, FOLDERS)) > FOLDERS * 0.4
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", range(len(FAMILIES)))
+def test_what_is_exported_has_the_pieces_of_the_folder_in_transformers(tmp_path, seed):
+    drawn = next(
+        one for step in range(20) if not isinstance(ours((one := Drawn(tmp_path / str(step), seed + 16 * step)).folder), str)
+    )
+    tokenizer = build(TokenizerConfig(file=str(drawn.folder)), ())
+    sizes = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 1, "intermediate_size": 8}
+    shape = EncoderConfig(vocab_size=tokenizer.get_vocab_size(), max_position_embeddings=40, **sizes)
+    model = SequenceClassifier(shape, 2)
+    native.save(tmp_path / "run" / "checkpoint", model.state_dict(), shape)
+    tokenizer.save(str(tmp_path / "run" / "checkpoint" / native.TOKENIZER))
+    export(tmp_path / "run" / "checkpoint", tmp_path / "out")
+    assert ids_of_transformers(tmp_path / "out") == ours(drawn.folder) == ours(tmp_path / "out")
 
 
 def places(value: Any, path: tuple = ()) -> Iterator[tuple]:
