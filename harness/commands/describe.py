@@ -131,6 +131,7 @@ def weights(config: RunConfig) -> list[str]:
         error = DASH if group.origin.error is None else f"{100 * group.origin.error:.3g} %"
         rows.append((part, group.text, str(len(group.names)), f"{numbers:,}", error))
     heading = f"weights of {huggingface.folder_of(config.model.init_from)}"
+    heading += "".join(f"\n{note}" for note in huggingface.notes(config))
     return [f"{heading}\n\n{table(('component', 'comes from', 'tensors', 'numbers', 'largest error'), rows, 'llr')}"]
 
 

@@ -318,6 +318,7 @@ class Sweep:
             if not runs:
                 waiting += self.controls(of_job[0])
             runs += [replicate.of_run(run, follows) for run in of_job]
+        runs = self.apart(runs)
         if any(run.sweep.until is Until.resolved for run in runs):
             if "pretrain.seed" in self.swept:
                 raise InputError(
@@ -326,8 +327,21 @@ class Sweep:
             seeds, most = {run.seed for run in runs}, max(run.sweep.most_seeds for run in runs)
             for seed in range(max(seeds) + 1, max(seeds) + 1 + most - len(seeds)):
                 for others, (of_job, follows) in composed.items():
-                    runs += [Replicate({"seed": seed}, others).of_run(run, follows) for run in of_job]
+                    runs += self.apart([Replicate({"seed": seed}, others).of_run(run, follows) for run in of_job])
         return runs
+
+    def apart(self, runs: list[RunConfig]) -> list[RunConfig]:
+        """The runs, named after as many parts of the path of their weights as tell those of the jobs apart."""
+        typed = (override.partition("=") for job in self.jobs for override in job)
+        paths = {Path(value.strip("'\"")).parts for key, _, value in typed if key == "model.init_from"}
+        named = []
+        for run in runs:
+            parts = Path(run.model.init_from or "").parts
+            lengths = (n for n in range(1, len(parts) + 1) if sum(one[-n:] == parts[-n:] for one in paths) < 2)
+            is_named_so = parts and f"{run.arm}+".startswith(f"{parts[-1]}+")
+            name = "/".join(parts[-next(lengths, 1) :]) if is_named_so else ""
+            named.append(replace(run, arm=name + run.arm.removeprefix(parts[-1])) if is_named_so else run)
+        return named
 
     def controls(self, first: RunConfig | DictConfig) -> list[tuple[str, ...]]:
         """Jobs that sweep.control adds, by what the first job composes; InputError where it is typed and has nothing to add."""
@@ -352,7 +366,7 @@ class Sweep:
             with count.job(words, settings.job.num + 1):
                 try:
                     with _errors_on_one_line(words):
-                        composed, _ = runs_of(self.source, overrides, self.swept)
+                        composed = self.apart(runs_of(self.source, overrides, self.swept)[0])
                 except InputError as error:
                     return command_line.Ended([], 2, error)
                 return command_line.Ended(composed, run(composed))

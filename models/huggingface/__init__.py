@@ -79,7 +79,7 @@ def translated(
         head = {} if rows is None else {name: found[name][rows] for name in HEAD if name in found}
         found = {name: tensor for name, tensor in found.items() if name not in HEAD} | head
     elif kind is not None and headed:
-        notes.append(f"new head, as the published one is {'for another kind of task' if foreign else 'missing'}")
+        notes.append(f"new head, as {'the published one is for another kind of task' if foreign else 'none is published'}")
     if beside and headed and "head.weight" not in found and task_heads.is_for(config_json, isinstance(model, TokenClassifier)):
         raise ValueError(f"model_type={config_json['model_type']!r} tensors are a head that ours has not: {listed(beside)}")
     absent = [*_absent("pooler.", expected, found), *_absent("head.", expected, found)]

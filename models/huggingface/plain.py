@@ -7,6 +7,7 @@ from torch import Tensor
 
 from models.huggingface.families import names_of
 from models.huggingface.names import listed
+from models.huggingface.task_heads import names_head
 
 WRAPPER = r"(?<![^.])(?:_orig_mod|module|_fsdp_wrapped_module|_checkpoint_wrapped_module)\."
 """What torch puts before the names of a module that is compiled, copied to devices or divided among them."""
@@ -30,15 +31,21 @@ def plain(state: dict[str, Tensor], config_json: dict) -> tuple[dict[str, Tensor
         raise ValueError("tensors of one name, but for the prefixes of wrappers: expected one model")
     removed = {match for name in state for match in re.findall(WRAPPER, name)}
     matches = (encoder.fullmatch(name) for name in out)
-    (prefix, most), *others = Counter(match["wrapper"] for match in matches if match).most_common() or [("", 0)]
+    counted = Counter((match["wrapper"], match["base"]) for match in matches if match)
+    ((prefix, base), most), *others = counted.most_common() or [(("", ""), 0)]
     if others and 2 * others[0][1] > most:
-        raise ValueError(f"two encoders, {prefix!r} and {others[0][0]!r}: expected the weights of one")
+        raise ValueError(f"two encoders, {prefix + base!r} and {''.join(others[0][0])!r}: expected the weights of one")
     if prefix:
-        beside = [name for name in out if not name.startswith(prefix)]
+        beside = {name: tensor for name, tensor in out.items() if not name.startswith(prefix)}
         out = {name.removeprefix(prefix): tensor for name, tensor in out.items() if name.startswith(prefix)}
-        notes += [f"not read, as it is outside of {prefix!r}: {listed(beside)}"] if beside else []
+        if not base and names_head(config_json):  # in place of the family's own prefix, so that the head is beside it
+            out |= beside
+        elif beside:
+            notes.append(f"not read, as it is outside of {prefix!r}: {listed([*beside])}")
     if prefixes := sorted(removed | {prefix} - {""}):
         notes.insert(0, f"prefix {' and '.join(map(repr, prefixes))} left out")
+    if any(name.endswith((".gamma", ".beta")) for name in out):
+        notes.append("norms by their old names, gamma and beta")
     dtypes = {str(t.dtype).removeprefix("torch.") for t in out.values() if t.is_floating_point()} - {"float32"}
     if dtypes:
         notes.append(f"{' and '.join(sorted(dtypes))} read as float32")
@@ -50,7 +57,7 @@ def _modules(config_json: dict) -> re.Pattern:
     """What a name of a tensor of the encoder looks like, in any wrapper."""
     names = names_of(config_json)
     known = "|".join(pattern for pattern, ours in names.modules.items() if pattern and ours.startswith("encoder."))
-    return re.compile(rf"(?P<wrapper>(?:.+?\.)??)(?:{names.prefix})?(?:{known})\.[^.]+")
+    return re.compile(rf"(?P<wrapper>(?:.+?\.)??)(?P<base>(?:{names.prefix})?)(?:{known})\.[^.]+")
 
 
 def _with_embedding(state: dict[str, Tensor], config_json: dict, notes: list[str]) -> dict[str, Tensor]:

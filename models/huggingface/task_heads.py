@@ -47,6 +47,11 @@ def is_on_tokens(config_json: dict) -> bool:
     return re.search(ON_EVERY_TOKEN, _architecture(config_json)) is not None
 
 
+def names_head(config_json: dict) -> bool:
+    """Whether config.json names an architecture with a head."""
+    return "For" in _architecture(config_json)
+
+
 def is_for(config_json: dict, on_tokens: bool) -> bool:
     """Whether config.json names an architecture with a head of our kind, on every token or on a text."""
     return is_on_tokens(config_json) if on_tokens else ON_TEXT in _architecture(config_json)
