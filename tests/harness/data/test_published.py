@@ -4,20 +4,23 @@ import json
 import random
 import struct
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 import transformers
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, normalizers, pre_tokenizers, processors
-from tokenizers.models import BPE, Unigram, WordPiece
+from tokenizers.models import BPE, Unigram, WordLevel, WordPiece
 
 from harness.checkpoints import native
 from harness.checkpoints.export import export
-from harness.config.schema import TokenizerConfig
+from harness.config.schema import TaskConfig, TokenizerConfig
 from harness.data import published
 from harness.data.tokenizer import build
 from harness.errors import InputError
+from harness.tasks.base import Examples
+from harness.tasks.tagging import Tokens
 from models.config import EncoderConfig
 from models.heads import SequenceClassifier
 
@@ -28,8 +31,11 @@ TEXTS = (
     "東京タワー is 5 km high 😀 über\u2028next\x85line \u00a0 end  ",
     "  ana kova lives  in New York's [new piece] don't <s> </s>",
 )
-READ = [*((text,) for text in TEXTS), *((TEXTS[0], text) for text in TEXTS)]
-"""Texts and pairs."""
+SPLIT = ["Ana", "Kova", "lives", "in", "東京", ",", "über", "😀", "<user>", "don't", "[MASK]", "."]
+READ = [*((text,) for text in TEXTS), *((TEXTS[0], text) for text in TEXTS), (" ".join(SPLIT),)]
+"""Texts, pairs, and words with spaces between them."""
+
+TAGGED, ROW = TaskConfig(name="tags", max_length=512), Examples([SPLIT], [[0] * len(SPLIT)], [0], "here")
 
 WORDS = [
     "the",
@@ -79,6 +85,23 @@ FAMILIES = {
     "modernbert": (None, "PreTrainedTokenizerFast", SPECIAL),
 }
 """`model_type` -> type of the model, class, names of its special pieces."""
+
+
+NORMALIZERS = [
+    *(normalizers.NFC(), normalizers.NFD(), normalizers.NFKC(), normalizers.NFKD(), normalizers.Nmt(), normalizers.Lowercase()),
+    *(normalizers.Strip(), normalizers.StripAccents(), normalizers.Prepend("▁"), normalizers.Replace("a", "b")),
+    *(normalizers.ByteLevel(), normalizers.BertNormalizer(strip_accents=False), normalizers.Replace(Regex(r"\s+"), " ")),
+]
+PRE_TOKENIZERS = [
+    *(pre_tokenizers.Whitespace(), pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Digits(individual_digits=True)),
+    *(
+        pre_tokenizers.Punctuation("merged_with_previous"),
+        pre_tokenizers.CharDelimiterSplit("e"),
+        pre_tokenizers.FixedLength(3),
+    ),
+    *(pre_tokenizers.Split(Regex(r"\d"), "isolated"), pre_tokenizers.UnicodeScripts(), pre_tokenizers.BertPreTokenizer()),
+    *(pre_tokenizers.Metaspace(prepend_scheme="first"), pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)),
+]
 
 
 def charsmap_of(letter: str, other: str) -> bytes:
@@ -155,7 +178,12 @@ class Drawn:
     def whole(self, vocabulary: Any, merges: list[tuple[str, str]]) -> Tokenizer:
         """A tokenizer.json with settings of its own."""
         draw, unknown = self.draw, self.special.get("unk", "[UNK]")
-        if self.model == WORDPIECE:
+        if self.family == "modernbert" and self.model != UNIGRAM:  # read whole, whatever is in it
+            models = (WordLevel, WordPiece) if self.model == WORDPIECE else (partial(BPE, merges=merges),)
+            tokenizer = Tokenizer(draw.choice(models)(vocab=vocabulary, unk_token=unknown))
+            tokenizer.normalizer = normalizers.Sequence(draw.sample(NORMALIZERS, 2))
+            tokenizer.pre_tokenizer = pre_tokenizers.Sequence(draw.sample(PRE_TOKENIZERS, 2))
+        elif self.model == WORDPIECE:
             tokenizer = Tokenizer(WordPiece(vocabulary, unk_token=unknown))
             flags = [draw.choice((True, False)) for _ in range(2)]
             tokenizer.normalizer = normalizers.BertNormalizer(True, flags[0], draw.choice((None, True, False)), flags[1])
@@ -293,6 +321,8 @@ def compare(tmp_path: Path, seeds: range) -> int:
             assert "\n" not in found
         elif expected is not None:
             assert found == expected, f"seed {seed}, {folder}"
+            tagged = Tokens().encode(TAGGED, build(TokenizerConfig(file=str(folder)), ()), ROW)
+            assert tagged.ids.tolist() == expected[-1][0], f"seed {seed}, {folder}"
             equal += 1
     return equal
 
