@@ -31,7 +31,7 @@ from models.changes import OF_HEAD
 from models.config import Body, EncoderConfig, Pooling
 from models.derive import RANDOM, Origin, derived
 from models.encoder import Encoder
-from models.heads import Classifier, SequenceClassifier, TextVectors, on_meta
+from models.heads import POOLED, Classifier, SequenceClassifier, TextVectors, on_meta
 from models.huggingface import config_of, masked_head_of, plain, t5, translated
 from models.huggingface.families import module_of
 from models.huggingface.names import listed
@@ -128,7 +128,7 @@ def checkpoint_of(config: RunConfig) -> Checkpoint:
     shape = _shape(_read_for(config, folder), "model.init_from", config.model.init_from)
     name, tokenizer = Path(config.model.init_from).name, tokenizer_of(config, folder)
     if kind_of(config.task).head() is TextVectors and (pooling := _pooling(config)):
-        shape = replace(shape, vector_pooling=pooling[0])
+        shape = replace(shape, vector_pooling=pooling)
     rows = rows_of(tokenizer, folder)
     part = {} if rows is None else {"vocab_size": len(rows), "pad_token_id": pad_token_id(tokenizers.build(tokenizer, ())) or 0}
     longest = published_tokenizer.longest_text(folder) if tokenizer.file == str(folder) else None
@@ -180,13 +180,14 @@ def notes(config: RunConfig) -> list[str]:
     head = SequenceClassifier if kind.head() is TextVectors else kind.head()
     decided = _as_published(config, folder, on_meta(config.model, kind.num_outputs(config.task), head)).notes
     if kind.head() is TextVectors:
-        pooling = _pooling(config)
-        decided.append(pooling[1] if pooling else "vectors: mean of the tokens, as nothing states a pooling")
+        stated, pooling = _pooling(config), config.model.vector_pooling
+        source = "modules.json" if stated is pooling else "model.vector_pooling" if stated else "nothing states another"
+        decided.append(f"vectors: {POOLED[pooling]} ({source})")
     return decided + ([*published_tokenizer.read(folder)[1]] if config.tokenizer.file == str(folder) else [])
 
 
-def _pooling(config: RunConfig) -> tuple[Pooling, str] | None:
-    """How a folder of Sentence Transformers makes vectors of texts, and a note on it; None for other folders."""
+def _pooling(config: RunConfig) -> Pooling | None:
+    """How a folder of Sentence Transformers makes vectors of texts; None for other folders."""
     return sentence_transformers.pooling_of(root_of(config.model.init_from, "model.init_from"), "model.init_from")
 
 

@@ -9,13 +9,8 @@ from models.config import Pooling
 MODULES, POOLING, SETTINGS = "modules.json", "*/config.json", "config_sentence_transformers.json"
 FILES = [MODULES, POOLING, SETTINGS]
 
-POOLINGS = {
-    "cls": (Pooling.cls, "first token"),
-    "mean": (Pooling.mean, "mean of the tokens"),
-    "max": (Pooling.max, "maximum of the tokens"),
-    "mean_sqrt_len": (Pooling.mean, "mean of the tokens, whose direction is that of mean_sqrt_len"),
-    "lasttoken": (Pooling.last, "last token"),
-}
+POOLINGS = {"cls": Pooling.cls, "mean": Pooling.mean, "max": Pooling.max, "lasttoken": Pooling.last}
+POOLINGS |= {"mean_sqrt_len": Pooling.mean}  # another length of the same direction
 """What `pooling_mode` names -> ours, where vectors have length 1."""
 
 COSINE = ("cosine", None)
@@ -27,8 +22,8 @@ def encoder_folder(root: Path, key: str) -> Path:
     return root / modules[0][1] if modules else root
 
 
-def pooling_of(root: Path, key: str) -> tuple[Pooling, str] | None:
-    """How texts become vectors, and a note on it; None where there are no modules.
+def pooling_of(root: Path, key: str) -> Pooling | None:
+    """How texts become vectors; None where there are no modules.
 
     InputError for what is more than one pooled vector of length 1, which cosines compare.
     """
@@ -59,8 +54,7 @@ def pooling_of(root: Path, key: str) -> tuple[Pooling, str] | None:
         )
     if (root / SETTINGS).is_file():
         _refuse_other_vectors(json_of(root / SETTINGS, key), root / SETTINGS, key, is_normed=len(kinds) > 2)
-    pooling, text = POOLINGS[mode]
-    return pooling, f"vectors: {text} (modules.json)"
+    return POOLINGS[mode]
 
 
 def _refuse_other_vectors(settings: dict, path: Path, key: str, is_normed: bool) -> None:

@@ -81,3 +81,15 @@ def test_a_setting_of_swept_choices_alone_may_stand_beside_them(compose, tmp_pat
 def test_a_setting_that_one_of_the_swept_choices_lacks_is_refused(compose):
     with pytest.raises(InputError, match=r"task\.grammar\.train_examples=400: task\.grammar is null with this task"):
         compose("-m", "task=bag,sst2", "task.grammar.train_examples=400")
+
+
+@pytest.mark.parametrize(
+    ("places", "names"),
+    [
+        (["a/checkpoint-60", "b/checkpoint-60"], ["a/checkpoint-60", "b/checkpoint-60"]),
+        (["a/x/last", "b/x/last", "c"], ["a/x/last", "b/x/last", "c"]),
+    ],
+)
+def test_folders_of_one_name_are_told_apart_by_their_paths(compose, tmp_path, places, names):
+    folders = ",".join(str(tmp_path / place) for place in places)
+    assert [run.label for run in compose("-m", "task=bag", f"model.init_from={folders}")] == names

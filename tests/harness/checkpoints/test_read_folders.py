@@ -1,0 +1,185 @@
+"""What a run says of the published folder that it starts from, and folders that are refused by name."""
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from transformers import BertConfig, BertForSequenceClassification
+
+from harness import tags
+from harness.checkpoints import huggingface, start
+from harness.config.resolve import resolve
+from harness.errors import InputError
+from harness.study.plan import PlannedRun, plan
+from models.config import Pooling
+from models.heads import build_classifier
+
+LETTERS = "abcdefghijklmnopqrstuvwxyz"
+PIECES = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *LETTERS, *(f"##{letter}" for letter in LETTERS)]
+SHAPE = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 32}
+KEY = "model.init_from"
+
+
+@pytest.fixture
+def published(tmp_path: Path) -> Path:
+    """A small classifier whose first row is good."""
+    torch.manual_seed(0)
+    config = BertConfig(vocab_size=len(PIECES), max_position_embeddings=64, id2label={0: "good", 1: "bad"}, **SHAPE)
+    BertForSequenceClassification(config).save_pretrained(tmp_path / "published")
+    (tmp_path / "published" / "vocab.txt").write_text("\n".join(PIECES))
+    return tmp_path / "published"
+
+
+@pytest.fixture
+def planned(compose, published, tmp_path):
+    """The run from the folder on rows of these labels."""
+
+    def of(labels: list[str], *more: str) -> PlannedRun:
+        for split, letter in (("train", "a"), ("validation", "b")):
+            rows = [f"{letter * (row + 1)},{labels[row % len(labels)]}" for row in range(12)]
+            (tmp_path / f"{split}.csv").write_text("\n".join(["text,label", *rows]))
+        files = [f"task.{split}_file={tmp_path / split}.csv" for split in ("train", "validation")]
+        own = ["task=own", "task.fields=[text]", "task.label=label", "task.max_length=16", *files]
+        (run,) = plan(compose(*own, f"{KEY}={published}", "measure=none", f"output={tmp_path / 'out'}", *more))
+        return run
+
+    return of
+
+
+def head_of(run: PlannedRun) -> tuple[torch.Tensor, str]:
+    """The rows that are loaded, and where they come from."""
+    model = build_classifier(run.config.model, len(run.config.task.labels), 5)
+    origins = huggingface.load_weights(run.config, model)
+    return model.head.weight.detach(), origins["head.weight"].kind
+
+
+@pytest.mark.parametrize("more", [(), ("task.labels=[bad,good]",)])
+def test_rows_of_the_head_follow_id2label_and_stand_in_the_run(planned, published, more):
+    run = planned(["bad", "good"], *more)
+    rows = load_file(published / "model.safetensors")["classifier.weight"]
+    assert torch.equal(head_of(run)[0], rows[[1, 0]])
+    assert run.inputs.weights_read == "head: row 1 is bad, row 0 is good"
+    assert run.notes == [f"{published}: head: row 1 is bad, row 0 is good"]
+    assert run.identity.described([])["tags"][tags.WEIGHTS_READ] == "head: row 1 is bad, row 0 is good"
+
+
+@pytest.mark.parametrize("labels", [["bad", "dull", "good"], ["cold", "warm"]])
+def test_other_classes_give_a_new_head_and_a_note(planned, labels):
+    run = planned(labels)
+    weight, kind = head_of(run)
+    assert (len(weight), kind) == (len(labels), "random")
+    assert run.inputs.weights_read.startswith("new head")
+    assert "as the published one is for good, bad" in run.inputs.weights_read
+
+
+def test_other_names_of_the_same_rows_are_another_run(planned, published):
+    before = planned(["bad", "good"]).identity.fingerprint
+    config = json.loads((published / "config.json").read_text())
+    (published / "config.json").write_text(json.dumps(config | {"id2label": {"0": "bad", "1": "good"}}))
+    assert planned(["bad", "good"]).identity.fingerprint != before
+
+
+def test_a_run_without_a_folder_says_nothing(compose):
+    (run,) = plan(compose("task=bag", "scale=tiny", "measure=none"))
+    assert (run.inputs.weights_read, tags.WEIGHTS_READ in run.identity.described([])["tags"]) == ("", False)
+
+
+def split_up(folder: Path) -> dict[str, str]:
+    """Its weights in two files and an index; the file of each tensor."""
+    state = load_file(folder / "model.safetensors")
+    places = {name: f"model-0000{1 + place % 2}-of-00002.safetensors" for place, name in enumerate(state)}
+    for file in {*places.values()}:
+        save_file({name: tensor for name, tensor in state.items() if places[name] == file}, folder / file)
+    (folder / "model.safetensors").unlink()
+    (folder / "model.safetensors.index.json").write_text(json.dumps({"weight_map": places}))
+    return places
+
+
+def test_weights_in_several_files_are_one_model(planned, published):
+    rows = load_file(published / "model.safetensors")["classifier.weight"]
+    split_up(published)
+    run = planned(["bad", "good"])
+    assert torch.equal(head_of(run)[0], rows[[1, 0]])
+    assert run.inputs.weights_read.startswith("2 files of model.safetensors.index.json; ")
+    before = run.identity.fingerprint
+    last = published / "model-00002-of-00002.safetensors"
+    save_file({name: tensor + 1 for name, tensor in load_file(last).items()}, last)
+    assert planned(["bad", "good"]).identity.fingerprint != before
+
+
+@pytest.mark.parametrize(
+    ("place", "message"),
+    [
+        ("lost", "must name files of its folder, which lacks: model-00001-of-00002.safetensors"),
+        ("../outside.safetensors", "must name files of its folder, which lacks: ../outside.safetensors"),
+        ("/outside.safetensors", "must name files of its folder, which lacks: /outside.safetensors"),
+        ("empty", "must name files of its folder, which lacks: all"),
+        ("unlisted", "names tensors that its files lack: unheard_of.weight"),
+    ],
+)
+def test_an_index_of_other_files_is_refused(planned, published, place, message):
+    places = split_up(published)
+    save_file({"x": torch.ones(1)}, published.parent / "outside.safetensors")
+    if place == "lost":
+        (published / "model-00001-of-00002.safetensors").unlink()
+    wrong = {"empty": {}, "lost": places, "unlisted": places | {"unheard_of.weight": next(iter(places.values()))}}
+    weight_map = wrong.get(place, dict.fromkeys(places, place))
+    (published / "model.safetensors.index.json").write_text(json.dumps({"weight_map": weight_map}))
+    with pytest.raises(InputError) as refused:
+        planned(["bad", "good"])
+    assert message in str(refused.value)
+
+
+def test_a_pickle_is_never_read(planned, published):
+    state = load_file(published / "model.safetensors")
+    torch.save(state, published / "pytorch_model.bin")
+    assert "model.safetensors, not pytorch_model.bin; " in planned(["bad", "good"]).inputs.weights_read
+    (published / "model.safetensors").unlink()
+    with pytest.raises(InputError, match=r"pytorch_model\.bin is a pickle, which is never read: .*save_pretrained\(NEW\)"):
+        planned(["bad", "good"])
+
+
+def test_an_adapter_is_refused_with_the_name_of_its_model(planned, published):
+    for name in ("config.json", "model.safetensors"):
+        (published / name).unlink()
+    (published / "adapter_config.json").write_text(json.dumps({"base_model_name_or_path": "owner/name"}))
+    with pytest.raises(InputError, match=r"is an adapter of 'owner/name' .*merge_and_unload\(\)"):
+        planned(["bad", "good"])
+
+
+def test_describe_names_a_tensor_that_is_missing(run_harness, published, tmp_path):
+    state = load_file(published / "model.safetensors")
+    del state["bert.encoder.layer.0.output.dense.weight"]
+    save_file(state, published / "model.safetensors")
+    done = run_harness("describe", f"{KEY}={published}", "task=sst2", f"to={tmp_path / 'pictures'}")
+    (line,) = done.stderr.splitlines()
+    assert done.returncode == 2
+    assert line.startswith(f"harness describe: {KEY}=")
+    assert "missing: encoder.layers.feed_forwards.0.feed_forward.output.weight" in line
+
+
+@pytest.mark.parametrize("typed", [(), ("model.vector_pooling=max",)])
+def test_pooling_of_sentence_transformers_is_that_of_vectors_unless_it_is_typed(compose, published, typed):
+    inner = published / "0_Transformer"
+    inner.mkdir()
+    for path in [path for path in published.iterdir() if path.is_file()]:
+        path.rename(inner / path.name)
+    modules = [("0_Transformer", "Transformer"), ("1_Pooling", "Pooling")]
+    listed = [{"path": path, "type": f"sentence_transformers.models.{kind}"} for path, kind in modules]
+    (published / "modules.json").write_text(json.dumps(listed))
+    (published / "1_Pooling").mkdir()
+    (published / "1_Pooling" / "config.json").write_text(json.dumps({"pooling_mode_cls_token": True}))
+    vectors = ["task=own", "task.kind=similarity", "task.fields=[a,b]", "task.max_length=16"]
+    (config,) = compose(*vectors, f"{KEY}={published}", *typed)
+    adopted = resolve(config, start.read(config))
+    assert adopted.model.vector_pooling is (Pooling.max if typed else Pooling.cls)
+    said = "maximum of the real tokens (model.vector_pooling)" if typed else "first token (modules.json)"
+    assert huggingface.notes(adopted) == [f"vectors: {said}"]
+
+
+def test_a_classifier_is_trained_from_modules_that_make_other_vectors(planned, published):
+    modules = [{"path": "", "type": "sentence_transformers.models.Transformer"}, {"path": "1_Dense", "type": "models.Dense"}]
+    (published / "modules.json").write_text(json.dumps(modules))
+    assert planned(["bad", "good"]).inputs.weights_read == "head: row 1 is bad, row 0 is good"

@@ -1,0 +1,82 @@
+"""Folders of Sentence Transformers: their pooling is followed, or refused by name."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from harness.checkpoints.sentence_transformers import encoder_folder, pooling_of
+from harness.errors import InputError
+from models.config import Pooling
+
+KEY = "model.init_from"
+MEAN = {"pooling_mode_mean_tokens": True, "pooling_mode_cls_token": False, "word_embedding_dimension": 16}
+
+
+def sentence_transformer(folder: Path, pooling: dict, *more: str, **settings: object) -> None:
+    kinds = ["Transformer", "Pooling", *more]
+    paths = ["", *(f"{number}_{kind}" for number, kind in enumerate(kinds) if number)]
+    modules = [{"path": path, "type": f"sentence_transformers.models.{kind}"} for path, kind in zip(paths, kinds, strict=True)]
+    (folder / "modules.json").write_text(json.dumps(modules))
+    (folder / "1_Pooling").mkdir(exist_ok=True)
+    (folder / "1_Pooling" / "config.json").write_text(json.dumps(pooling))
+    if settings:
+        (folder / "config_sentence_transformers.json").write_text(json.dumps(settings))
+
+
+@pytest.mark.parametrize(
+    ("settings", "pooling"),
+    [
+        (MEAN, Pooling.mean),
+        ({"pooling_mode_cls_token": True, "pooling_mode_mean_tokens": False}, Pooling.cls),
+        ({"pooling_mode_max_tokens": True}, Pooling.max),
+        ({"pooling_mode_mean_sqrt_len_tokens": True}, Pooling.mean),
+        ({"pooling_mode_lasttoken": True}, Pooling.last),
+        ({"pooling_mode": "cls"}, Pooling.cls),
+    ],
+)
+@pytest.mark.parametrize("more", [(), ("Normalize",)])
+def test_the_pooling_of_sentence_transformers_is_followed(tmp_path, settings, pooling, more):
+    sentence_transformer(tmp_path, settings, *more)
+    assert pooling_of(tmp_path, KEY) is pooling
+
+
+def test_another_folder_states_no_pooling(tmp_path):
+    assert pooling_of(tmp_path, KEY) is None
+    assert encoder_folder(tmp_path, KEY) == tmp_path
+
+
+@pytest.mark.parametrize(
+    ("pooling", "more", "settings", "message"),
+    [
+        (MEAN | {"pooling_mode_cls_token": True}, (), {}, "pooling by mean and cls is not read"),
+        ({"pooling_mode_weightedmean_tokens": True}, (), {}, "pooling by weightedmean is not read"),
+        ({}, (), {}, "pooling by none is not read"),
+        (MEAN, ("Dense",), {}, "vectors through Dense are not read"),
+        (MEAN, ("Normalize", "Dense"), {}, "vectors through Dense are not read"),
+        (MEAN, (), {"prompts": {"query": "query: "}, "default_prompt_name": "query"}, "the default prompt 'query: '"),
+        (MEAN, (), {"similarity_fn_name": "dot"}, "similarity_fn_name='dot' is not read"),
+        (MEAN, ("Normalize",), {"similarity_fn_name": "euclidean"}, "similarity_fn_name='euclidean' is not read"),
+    ],
+)
+def test_other_vectors_are_refused_by_name(tmp_path, pooling, more, settings, message):
+    sentence_transformer(tmp_path, pooling, *more, **settings)
+    with pytest.raises(InputError) as refused:
+        pooling_of(tmp_path, KEY)
+    assert message in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize("content", ['{"a": 1}', "[1]", '[{"type": "x"}]', '[{"type": "Transformer", "path": "../.."}]', "{"])
+def test_a_list_of_modules_that_is_none_is_refused(tmp_path, content):
+    (tmp_path / "modules.json").write_text(content)
+    with pytest.raises(InputError, match=r"modules\.json"):
+        pooling_of(tmp_path, KEY)
+
+
+def test_a_missing_pooling_is_refused(tmp_path):
+    sentence_transformer(tmp_path, MEAN)
+    shutil.rmtree(tmp_path / "1_Pooling")
+    with pytest.raises(InputError, match=r"1_Pooling/config\.json is missing, which modules\.json names"):
+        pooling_of(tmp_path, KEY)
