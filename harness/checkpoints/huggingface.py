@@ -144,7 +144,11 @@ def rows_of(tokenizer: TokenizerConfig, folder: Path) -> list[int] | None:
         return None  # nothing says what its numbers mean
     own = replace(TokenizerConfig(), file=str(folder))
     key = "file" if tokenizer.file else "vocab_file"
-    if Path(getattr(tokenizer, key)) in (folder, folder / published_tokenizer.WHOLE, folder / published_tokenizer.WORDS):
+    if not getattr(tokenizer, key) or Path(getattr(tokenizer, key)) in (
+        folder,
+        folder / published_tokenizer.WHOLE,
+        folder / published_tokenizer.WORDS,
+    ):
         return None
     said = f"tokenizer.{key}={getattr(tokenizer, key)}"
     return tokenizers.rows_in(tokenizers.build(tokenizer, ()), tokenizers.build(own, ()), said)
