@@ -144,13 +144,10 @@ def rows_of(tokenizer: TokenizerConfig, folder: Path) -> list[int] | None:
         return None  # nothing says what its numbers mean
     own = replace(TokenizerConfig(), file=str(folder))
     key = "file" if tokenizer.file else "vocab_file"
-    if not getattr(tokenizer, key) or Path(getattr(tokenizer, key)) in (
-        folder,
-        folder / published_tokenizer.WHOLE,
-        folder / published_tokenizer.WORDS,
-    ):
+    path, its_files = getattr(tokenizer, key), ("", published_tokenizer.WHOLE, published_tokenizer.WORDS)
+    if path is None or Path(path) in [folder / name for name in its_files]:
         return None
-    said = f"tokenizer.{key}={getattr(tokenizer, key)}"
+    said = f"tokenizer.{key}={path}"
     return tokenizers.rows_in(tokenizers.build(tokenizer, ()), tokenizers.build(own, ()), said)
 
 

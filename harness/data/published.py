@@ -161,7 +161,8 @@ def _settings(folder: Path, whole: dict[str, Any]) -> _Settings:
         said.added = {int(number): _piece(said, "added_tokens_decoder", piece) for number, piece in listed.items()}
     else:
         for key, piece in _object(folder / SPECIAL).items():
-            values[key] = _piece(said, key, piece | {"special": True}) if isinstance(piece, dict) else piece
+            alone = isinstance(piece, dict) and key.endswith("_token")
+            values[key] = _piece(said, key, piece | {"special": True}) if alone else piece
         values["extra_special_tokens"] = values["extra_special_tokens"] or values.get("additional_special_tokens")
         roles = {str(values.get(f"{role}_token")) for role in ROLES} | {*map(str, values["extra_special_tokens"] or [])}
         for piece, number in _object(folder / ADDED).items():
