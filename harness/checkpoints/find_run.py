@@ -59,6 +59,8 @@ def weights_folder(run: str, key: str, output: str, uri: str | None) -> Path:
     if (folder / paths.SHAPE).is_file():
         return folder
     if not (folder / paths.WEIGHTS / paths.SHAPE).is_file():
+        if (folder / "config.json").is_file():
+            raise InputError(f"{key}={run!r} is a folder of published weights and no run: set model.init_from={run}")
         raise InputError(
             f"{key}={run!r}: {folder} has no {paths.WEIGHTS}/: expected a finished pretraining, or a "
             "fine-tuning with finetune.keep=last"

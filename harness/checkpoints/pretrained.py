@@ -66,13 +66,16 @@ def load_weights(
 ) -> dict[str, Origin]:
     """Loads the encoder, changed to its shape, and, if it was trained, the pooler; where each tensor of the model comes from.
 
-    A fine-tuned head is loaded where the task has the same labels. InputError if the encoder does not fit.
+    A fine-tuned head is loaded, row by row, where the task has the same labels. InputError if the encoder does not fit.
     """
     state, shape = native.read(folder)
     if finetuned.is_finetuned(folder):
         facts = finetuned.read_task(folder)
-        if task is None or (facts.kind, facts.labels) != (task.kind.name, list(task.labels)):
-            state = {name: tensor for name, tensor in state.items() if not name.startswith("head.")}
+        head = {name: tensor for name, tensor in state.items() if name.startswith("head.")}
+        state = {name: tensor for name, tensor in state.items() if name not in head}
+        if task is not None and facts.kind == task.kind.name and sorted(facts.labels) == sorted(task.labels):
+            rows = [facts.labels.index(label) for label in task.labels] or slice(None)
+            state |= {name: tensor[rows] for name, tensor in head.items()}
     expected, target = model.state_dict(), model.encoder.config
     try:
         state, origins = derived(state, huggingface.with_head_of(target, shape), target, keep_layers)

@@ -13,7 +13,7 @@ from variant_files import merged
 
 from models.batch import Batch
 from models.config import Activation, Body, EncoderConfig, Norm, NormPlace, Position, Sharing
-from models.heads import MaskedLMHead, TokenClassifier, build_classifier
+from models.heads import MaskedLMHead, TextVectors, TokenClassifier, build_classifier
 from models.keys import NEEDS, keys_read, refuse_unread
 from models.mask_decoder import make_mask_decoder
 
@@ -69,6 +69,7 @@ def reads_of(config: EncoderConfig) -> set[str]:
     batch = Batch(torch.full((2, min(20, recorder.longest_text)), 7), torch.zeros(2, 20, dtype=torch.int64))
     model.loss(model(batch), torch.tensor([0, 1])).backward()
     words(batch)
+    build_classifier(recorder, 0, seed=0, head=TextVectors)(batch)
     masked(model.encoder(batch)).sum().backward()
     return set(Recorder.reads)
 
