@@ -16,7 +16,8 @@ from torch import Tensor
 
 from harness import paths
 from harness.checkpoints import finetuned, native
-from harness.data.tokenizer import LARGEST_BYTES, special_ids
+from harness.config.choices import TaskKind
+from harness.data.tokenizer import LARGEST_BYTES, by_words, special_ids
 from harness.errors import InputError
 from models.batch import Batch
 from models.config import EncoderConfig
@@ -63,7 +64,9 @@ def export(checkpoint: Path, out: Path, family: str | None = None, card: str | N
     state, shape = native.read(checkpoint)
     task = finetuned.read_task(checkpoint) if finetuned.is_finetuned(checkpoint) else None
     longest = shape.longest_text if task is None else task.max_length
-    tokenizer = _tokenizer(checkpoint / native.TOKENIZER, shape, longest)
+    tokenizer = _tokenizer(
+        checkpoint / native.TOKENIZER, shape, longest, task is not None and task.kind == TaskKind.tokens.name
+    )
     try:
         config = published(shape, family)
         head = {}
@@ -113,7 +116,7 @@ class TokenizerFiles:
     ids: dict[str, int | None]  # of the special pieces
 
 
-def _tokenizer(path: Path, shape: EncoderConfig, longest: int) -> TokenizerFiles:
+def _tokenizer(path: Path, shape: EncoderConfig, longest: int, of_words: bool) -> TokenizerFiles:
     try:
         text = paths.read(path, LARGEST_BYTES).decode()
         tokenizer = Tokenizer.from_str(text)
@@ -123,6 +126,7 @@ def _tokenizer(path: Path, shape: EncoderConfig, longest: int) -> TokenizerFiles
         raise InputError(f"{path} is not a tokenizer: {error}") from error
     if tokenizer.get_vocab_size() > shape.vocab_size:
         raise InputError(f"{path} has {tokenizer.get_vocab_size()} pieces, the model {shape.vocab_size} token embeddings")
+    text = by_words(tokenizer).to_str() if of_words else text
     ids = special_ids(tokenizer)
     types = ["token_type_ids"] if shape.type_vocab_size > 1 else []
     lowercase = _lowercase(json.loads(text).get("normalizer"))

@@ -100,6 +100,10 @@ def tokenizer_of(path: Path, shape: "EncoderConfig") -> "Tokenizer":
 
 def cut(tokenizer: "Tokenizer", facts: TaskFacts) -> "Tokenizer":
     """The tokenizer, set to cut texts as the run does; of windows of a context the question stays whole."""
+    if facts.kind == TaskKind.tokens.name:
+        from harness.data.tokenizer import by_words  # here: with tokenizers
+
+        by_words(tokenizer)
     strategy = "only_second" if facts.kind == TaskKind.spans.name else "longest_first"
     tokenizer.enable_truncation(facts.max_length, strategy=strategy)
     return tokenizer

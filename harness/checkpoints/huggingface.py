@@ -20,6 +20,7 @@ from harness.config.adopted import Checkpoint
 from harness.config.own_files import as_text
 from harness.config.resolve import has_task
 from harness.config.schema import RunConfig, TokenizerConfig
+from harness.data import published as published_tokenizer
 from harness.data import tokenizer as tokenizers
 from harness.data.tokenizer import pad_token_id
 from harness.errors import InputError
@@ -37,9 +38,9 @@ from models.huggingface.task_heads import names_of_rows
 from models.ranges import refuse_out_of_range
 
 WEIGHTS, INDEX = "model.safetensors", "model.safetensors.index.json"
-FILES = ["config.json", "model*.safetensors", INDEX, "tokenizer.json", "tokenizer_config.json", "vocab.txt", "vocab.json"]
+FILES = ["config.json", "model*.safetensors", INDEX, *published_tokenizer.FILES]
 ADAPTER = "adapter_config.json"
-FILES += ["merges.txt", ADAPTER, *sentence_transformers.FILES]
+FILES += [ADAPTER, *sentence_transformers.FILES]
 PICKLES = ("pytorch_model.bin", "pytorch_model.bin.index.json")
 CONVERTED = "from_pretrained(FOLDER) and save_pretrained(NEW) of its class in transformers write them"
 
@@ -130,7 +131,8 @@ def checkpoint_of(config: RunConfig) -> Checkpoint:
         shape = replace(shape, vector_pooling=pooling)
     rows = rows_of(tokenizer, folder)
     part = {} if rows is None else {"vocab_size": len(rows), "pad_token_id": pad_token_id(tokenizers.build(tokenizer, ())) or 0}
-    return Checkpoint(name, str(folder), shape, tokenizer, vocabulary=part)
+    longest = published_tokenizer.longest_text(folder) if tokenizer.file == str(folder) else None
+    return Checkpoint(name, str(folder), shape, tokenizer, vocabulary=part, longest_text=longest)
 
 
 def rows_of(tokenizer: TokenizerConfig, folder: Path) -> list[int] | None:
@@ -138,13 +140,14 @@ def rows_of(tokenizer: TokenizerConfig, folder: Path) -> list[int] | None:
 
     InputError for a piece that the published tokenizer has not.
     """
-    if not any((folder / name).exists() for name in ("tokenizer.json", "vocab.txt")):
+    if not published_tokenizer.has_files(folder):
         return None  # nothing says what its numbers mean
-    own = tokenizer_of(RunConfig(), folder)
+    own = replace(TokenizerConfig(), file=str(folder))
     key = "file" if tokenizer.file else "vocab_file"
-    if getattr(tokenizer, key) == getattr(own, key):
+    path, its_files = getattr(tokenizer, key), ("", published_tokenizer.WHOLE, published_tokenizer.WORDS)
+    if path is None or Path(path) in [folder / name for name in its_files]:
         return None
-    said = f"tokenizer.{key}={getattr(tokenizer, key)}"
+    said = f"tokenizer.{key}={path}"
     return tokenizers.rows_in(tokenizers.build(tokenizer, ()), tokenizers.build(own, ()), said)
 
 
@@ -152,15 +155,10 @@ def tokenizer_of(config: RunConfig, folder: Path) -> TokenizerConfig:
     """The tokenizer of the checkpoint unless one is configured by file."""
     if config.tokenizer.vocab_file or config.tokenizer.file:
         return config.tokenizer
-    if (folder / "tokenizer.json").exists():
-        return replace(config.tokenizer, file=str(folder / "tokenizer.json"))
-    if (folder / "vocab.txt").exists():
-        settings = folder / "tokenizer_config.json"
-        lowercase = native.json_of(settings, "model.init_from").get("do_lower_case", True) if settings.exists() else True
-        if not isinstance(lowercase, bool):
-            raise InputError(f"model.init_from: {settings}: do_lower_case={lowercase!r} must be true or false")
-        return replace(config.tokenizer, vocab_file=str(folder / "vocab.txt"), lowercase=lowercase)
-    raise InputError(f"{folder} has neither tokenizer.json nor vocab.txt; set tokenizer.file or vocab_file")
+    if not (published_tokenizer.has_files(folder) or any(folder.glob("*.model"))):
+        raise InputError(f"{folder} has neither tokenizer.json nor vocab.txt nor vocab.json; set tokenizer.file or vocab_file")
+    published_tokenizer.read(folder)
+    return replace(config.tokenizer, file=str(folder))
 
 
 def refuse_other_vocabulary(config: RunConfig, vocab_size: int) -> None:
@@ -186,7 +184,7 @@ def notes(config: RunConfig) -> list[str]:
         stated, pooling = _pooling(config), config.model.vector_pooling
         source = "modules.json" if stated is pooling else "model.vector_pooling" if stated else "nothing states another"
         decided.append(f"vectors: {POOLED[pooling]} ({source})")
-    return decided
+    return decided + ([*published_tokenizer.read(folder)[1]] if config.tokenizer.file == str(folder) else [])
 
 
 def _pooling(config: RunConfig) -> Pooling | None:

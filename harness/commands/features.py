@@ -24,7 +24,7 @@ from harness.commands.grammar import group_of
 from harness.commands.options import FEATURES, OF_MODEL, Features, Weights
 from harness.commands.predict import SEPARATOR, Columns, chunks, progress, read_rows
 from harness.config.schema import HardwareConfig, RunConfig
-from harness.data import tokenizer
+from harness.data import published, tokenizer
 from harness.data.files import text_lines
 from harness.errors import InputError, writing
 from harness.hardware.device import Machine
@@ -166,6 +166,7 @@ class Source:
 
     encoder: Encoder
     tokenizer: Tokenizer
+    longest: int  # tokens of a text that both take
 
 
 def source_of(options: Weights, config: RunConfig) -> Source:
@@ -177,11 +178,11 @@ def source_of(options: Weights, config: RunConfig) -> Source:
     if key == "RUN" or (Path(name) / native.SHAPE).is_file():
         folder = find_run.weights_folder(name, key, config.output, config.tracking.uri)
         state, shape = native.read(folder)
-        settings = replace(config.tokenizer, vocab_file=None, file=str(folder / native.TOKENIZER))
+        settings, limit = replace(config.tokenizer, vocab_file=None, file=str(folder / native.TOKENIZER)), None
     else:
         folder = huggingface.folder_of(name, key)
         state, shape = huggingface.encoder_of(folder, key)
-        settings = huggingface.tokenizer_of(config, folder)
+        settings, limit = huggingface.tokenizer_of(config, folder), published.longest_text(folder)
     encoder = Encoder(shape)
     try:
         mine = {name.removeprefix("encoder."): tensor for name, tensor in state.items() if name.startswith("encoder.")}
@@ -194,7 +195,7 @@ def source_of(options: Weights, config: RunConfig) -> Source:
         raise InputError(f"{key}={name!r}: the tokenizer has {pieces} pieces, the model {shape.vocab_size} token embeddings")
     if any(group_of(choice) in OF_MODEL for choice in options.choices):
         refuse_other_model(shape, config.model, f"{key}={name!r}")
-    return Source(encoder.eval(), reader)
+    return Source(encoder.eval(), reader, min(shape.longest_text, limit or shape.longest_text))
 
 
 def random_source(options: Features, config: RunConfig) -> Source:
@@ -211,7 +212,8 @@ def random_source(options: Features, config: RunConfig) -> Source:
         if pieces > shape.vocab_size:
             where = f"bert_config_file={str(options.bert_config_file)!r}"
             raise InputError(f"the tokenizer has {pieces} pieces, {where} {shape.vocab_size} token embeddings")
-    return Source(subject.classifier(replace(config, model=shape), config.seed).encoder.eval(), reader)
+    encoder = subject.classifier(replace(config, model=shape), config.seed).encoder
+    return Source(encoder.eval(), reader, shape.longest_text)
 
 
 def refuse_other_model(read: EncoderConfig, expected: EncoderConfig, source: str) -> None:
@@ -231,7 +233,7 @@ class Extractor:
 
     def __init__(self, source: Source, hardware: HardwareConfig, layers: tuple[int, ...] | None, longest: int | None) -> None:
         """InputError for a missing layer or device, or more tokens than the model takes."""
-        room = source.encoder.config.longest_text
+        room = source.longest
         if longest is not None and longest > room:
             raise InputError(f"max_length={longest} must be at most the {room} tokens that the model takes")
         self.layers = selected_layers(layers, len(source.encoder.layers.execution_order()))

@@ -233,6 +233,8 @@ class Grammar:
             return _single(name, text, hint, option.metadata)
         kind = typing.get_args(hint)[0]
         parts = [text] if name in self.words else [part.strip() for part in text.strip("[]").split(",")]
+        if not all(parts):
+            raise InputError(f"{name}={on_one_line(text)!r} has an empty value: expected {option.metadata['meaning']}")
         return tuple(_single(name, part, kind, option.metadata) for part in parts)
 
     def page(self) -> str:

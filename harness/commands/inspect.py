@@ -40,6 +40,7 @@ from harness.tasks.base import Examples, Split
 from harness.tasks.batches import collate
 from harness.tasks.prepared import vocabulary_texts
 from harness.tasks.rows import HIDDEN, load_table, with_labels
+from harness.tasks.tagging import running_text
 from harness.training.evaluation import predict
 from harness.training.predictor import softmax
 from models.batch import Batch
@@ -144,7 +145,7 @@ def random_source(options: Inspect, config: RunConfig) -> tuple[Source, RunConfi
         )
     shape = replace(config.model, vocab_size=reader.get_vocab_size(), pad_token_id=pad_token_id(reader) or 0)
     config = replace(config, model=shape)
-    return Source(subject.classifier(config, config.seed).encoder.eval(), reader), config
+    return Source(subject.classifier(config, config.seed).encoder.eval(), reader, shape.longest_text), config
 
 
 @dataclass(frozen=True)
@@ -178,7 +179,7 @@ def named(options: Inspect, config: RunConfig) -> Named:
 def text_sequences(options: Inspect, config: RunConfig, source: Source, weights: Named) -> list[InputSequence]:
     """The text as the model reads it, a window each for tasks of kind `spans`; InputError for a pair that does not fit."""
     texts = options.text.split(SEPARATOR)
-    longest = min(config.measure.length or MEASURED_LENGTH, config.model.longest_text)
+    longest = min(config.measure.length or MEASURED_LENGTH, source.longest)
     task = weights.task or TaskConfig(name="text", fields=["text", "second text"][: len(texts)], max_length=longest)
     example = _example(task, texts)
     config = replace(config, task=task)
@@ -208,8 +209,8 @@ def _cut(task: TaskConfig, tokenizer: Tokenizer, example: Examples) -> list[str]
         return []
     tokenizer.no_truncation()
     (texts,) = example.texts
-    words = task.kind is TaskKind.tokens
-    pieces = len((tokenizer.encode(texts, is_pretokenized=True) if words else tokenizer.encode(*texts)).ids)
+    texts = [running_text(texts)] if task.kind is TaskKind.tokens else texts
+    pieces = len(tokenizer.encode(*texts).ids)
     return [f"cut: the first {task.max_length} of {pieces} pieces"] if pieces > task.max_length else []
 
 

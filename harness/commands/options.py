@@ -306,7 +306,7 @@ class Tokenizer(Composed):
     """Shows how tokenizers cut a text: trained on it to the same size, or one that exists.
 
     Everything else chooses text and training: task=sst2 data=local, or corpus=wikitext; tokenizer.vocab_size=4096. A tokenizer
-    that exists is that of RUN, tokenizer.file=FILE or tokenizer.vocab_file=FILE.
+    that exists is that of RUN, model.init_from=FOLDER, tokenizer.file=FILE or tokenizer.vocab_file=FILE.
     """
 
     reads_as_runs: ClassVar[bool] = False
@@ -325,13 +325,13 @@ class Tokenizer(Composed):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.text is not None and len(self.texts) < 2 and not self.keep:
-            exists = self.run or self.sets("tokenizer.file", "tokenizer.vocab_file")
+            exists = self.run or self.sets("tokenizer.file", "tokenizer.vocab_file", "model.init_from", "pretrain.from")
             if not self.texts and (self.kinds or not exists):
                 if self.kinds:
                     raise InputError("kinds= are trained: name the text that they are trained on (task=, corpus=)")
                 raise InputError(
-                    "text= needs a tokenizer: give RUN, tokenizer.vocab_file=FILE or tokenizer.file=FILE, or name the text "
-                    "that one is trained on (task=, corpus=)"
+                    "text= needs a tokenizer: give RUN, tokenizer.vocab_file=FILE or tokenizer.file=FILE, or "
+                    "model.init_from=FOLDER, or name the text that one is trained on (task=, corpus=)"
                 )
             return
         if len(self.texts) != 1 and not (self.keep and self.texts):

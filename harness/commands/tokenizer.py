@@ -1,10 +1,12 @@
 """How tokenizers cut a text: `python -m harness tokenizer task=sst2 [kinds=wordpiece,bpe] [tokenizer.vocab_size=4096]`.
 
 Trains each kind on the same text to the same size, and shows pieces a word, unknown ones, lengths and the words that are split
-most, on held-out text; with text= each word of that text. RUN, `tokenizer.file=FILE` or `tokenizer.vocab_file=FILE` shows a
-tokenizer that exists. Words are runs of letters and digits and each punctuation mark, as BERT finds them. N texts.
+most, on held-out text; with text= each word of that text. RUN, `model.init_from=FOLDER`, `tokenizer.file=FILE` or
+`tokenizer.vocab_file=FILE` shows a tokenizer that exists. Words are runs of letters and digits and each punctuation mark, as
+BERT finds them. N texts.
 """
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -83,6 +85,8 @@ def main(options: Options, configs: list[RunConfig]) -> int:
     if len(configs) > 1:
         raise InputError(f"the command line names {len(configs)} runs: expected one text")
     config = replace(resolve(configs[0], Found()), corpus=configs[0].corpus)  # without a pretraining no corpus is kept
+    if options.run is None and (checkpoint := checkpoint_of(configs[0])) is not None:
+        config = replace(config, tokenizer=checkpoint.tokenizer)
     with mpl.rc_context(STYLE):
         print(of_held_out(options, config) if options.text is None else of_own_text(options, config))
     return 0
@@ -225,7 +229,9 @@ def of_own_text(options: Options, config: RunConfig) -> str:
     train = texts_of(config, is_corpus, "train") if options.texts else ()
     trained_on = f"corpus {config.corpus.name}" if is_corpus else f"task {config.task.name}"
     with live_line("training tokenizers") as line:
-        cuts = [cut_of(name, tokenizer, options.text) for name, tokenizer in _tokenizers(options, config, train, line)]
+        every = list(_tokenizers(options, config, train, line))
+    added = {piece.content for _, tokenizer in every for piece in tokenizer.get_added_tokens_decoder().values()}
+    cuts = [cut_of(name, tokenizer, options.text, added) for name, tokenizer in every]
     parts = [f"text: {options.text}"]
     for cut in cuts:
         existing = options.run or config.tokenizer.file or config.tokenizer.vocab_file
@@ -242,14 +248,16 @@ def of_own_text(options: Options, config: RunConfig) -> str:
     return "\n\n".join([*parts, save(draw_cuts(cuts), options.to, name_of_text("text", options.text))])
 
 
-def cut_of(name: str, tokenizer: Tokenizer, text: str) -> Cut:
-    """InputError for a text without words, or with more than can be drawn."""
+def cut_of(name: str, tokenizer: Tokenizer, text: str, added: Iterable[str] = ()) -> Cut:
+    """An `added` piece is one word, as special ones are. InputError for no words, and for more than can be drawn."""
     tokenizer.no_truncation()
-    words: list[tuple[str, Span]] = []
-    for word, span in BertPreTokenizer().pre_tokenize_str(text):
-        words.append((word, span))
-        if len(words) > 2 and (special := text[words[-3][1][0] : span[1]]) in SPECIAL:  # `[`, `MASK` and `]` are one piece
-            words[-3:] = [(special, (words[-3][1][0], span[1]))]
+    words = {span: word for word, span in BertPreTokenizer().pre_tokenize_str(text)}
+    starts, ends = {start for start, _ in words}, {end for _, end in words}
+    for found in re.finditer("|".join(map(re.escape, sorted({*SPECIAL, *added}, key=len, reverse=True))), text):
+        if found.start() in starts and found.end() in ends:  # `[`, `MASK` and `]` are one piece
+            words = {span: word for span, word in words.items() if span[1] <= found.start() or found.end() <= span[0]}
+            words[found.span()] = found[0]
+    words = [(words[span], span) for span in sorted(words)]
     if not 0 < len(words) <= MOST_WORDS:
         raise InputError(
             f"text= has {len(words):,} words: expected 1 to {MOST_WORDS}; longer texts are read by task= or corpus="

@@ -44,6 +44,7 @@ class Checkpoint:
     tokenizer: TokenizerConfig
     run: RunConfig | None = None
     vocabulary: dict[str, int] = field(default_factory=dict)  # keys of the shape, where the tokenizer has part of the pieces
+    longest_text: int | None = None  # tokens that the published tokenizer allows, where it names a limit
 
     @property
     def key(self) -> str:

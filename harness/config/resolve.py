@@ -107,6 +107,13 @@ def resolve(composed: RunConfig, found: Found) -> RunConfig:
     machine = {"threads": hardware.threads or found.threads, "dtype": found.dtype or hardware.dtype}
     config = replace(config, hardware=replace(hardware, **machine))
     refuse_impossible(config)
+    if found.checkpoint is not None and found.checkpoint.longest_text is not None:
+        for key in (["task.max_length"] if has_task(config) else []) + (["pretrain.length"] if is_pretrained(config) else []):
+            if (length := attrgetter(key)(config)) > found.checkpoint.longest_text:
+                raise InputError(
+                    f"{key}={length} must be at most the {found.checkpoint.longest_text} of model_max_length in "
+                    f"{found.checkpoint.folder}/tokenizer_config.json"
+                )
     return config
 
 

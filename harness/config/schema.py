@@ -148,7 +148,7 @@ class TokenizerConfig:
         None, at_least=0, limit=10_000
     )  # pieces <extra_id_0>, <extra_id_1>, ... at the end, among vocab_size; None: 100 for span_corruption, else none
     vocab_file: str | None = None  # one piece a line, as BERT's vocab.txt
-    file: str | None = None  # a whole tokenizer of the library, tokenizer.json
+    file: str | None = None  # tokenizer.json of the library, or a published folder
 
 
 ON_FAILURE = ("continue", "stop")

@@ -28,9 +28,14 @@ def documents(config: RunConfig, split: str) -> Iterator[str]:
     text = None
     shuffles = corpus.shuffled_words and split == "train"
     for text in islice(_all_documents(config, split), limit):
-        yield "\n".join(map(_shuffled, text.splitlines())) if shuffles else text
+        yield "\n".join(map(_shuffled, paragraphs(text))) if shuffles else text
     if text is None:
         raise _no_documents(corpus, split)
+
+
+def paragraphs(text: str) -> list[str]:
+    """The lines of a document. A line ends at a line feed alone: others that Unicode has are characters of a text."""
+    return text.replace("\r\n", "\n").split("\n")
 
 
 def _shuffled(line: str) -> str:

@@ -1,17 +1,23 @@
 """Token ids of many texts at once: word by word from a table where the tokenizer allows it, else line by line in parallel."""
 
 import json
+import re
 from collections.abc import Callable
 from itertools import chain
 
 import numpy as np
 from tokenizers import Tokenizer
 
+from harness.corpus.documents import paragraphs
+
 MOST_WORDS = 300_000
 """Words kept with their ids, about 60 MB; beyond it the table begins anew."""
 
-UNIT_SEPARATOR = "\x1f"
-"""White space for `str.split`, which the normalisers remove; all other characters mean the same to both."""
+UNLIKE = re.compile(r"[\x0b\x0c\x1c-\x1f\x85]")
+"""White space for `str.split` that some normaliser removes; all other characters mean the same to both."""
+
+BETWEEN = re.compile(r"[^\S\x0b\x0c\x1c-\x1f\x85]+")
+"""All other white space."""
 
 BY_CHARACTER = ({"NFKC"}, {"NFKC", "NFKD", "StripAccents", "Lowercase"})
 """Normalisers after `Nmt` that change no white space and join nothing across it."""
@@ -46,7 +52,7 @@ def cuts_at_white_space(tokenizer: Tokenizer) -> bool:
 
 def _by_lines(tokenizer: Tokenizer, texts: list[str]) -> tuple[np.ndarray, np.ndarray]:
     """Lines are tokenised separately, on all cores."""
-    lines = [text.splitlines() for text in texts]
+    lines = [paragraphs(text) for text in texts]
     ids, lengths = _flat(tokenizer, list(chain.from_iterable(lines)))
     return ids, np.add.reduceat(lengths, np.cumsum([0, *map(len, lines[:-1])]))
 
@@ -63,7 +69,7 @@ class _ByWords:
         self.ids, self.starts, self.lengths = np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.int64)
 
     def __call__(self, texts: list[str]) -> tuple[np.ndarray, np.ndarray]:
-        split = [text.replace(UNIT_SEPARATOR, "").split() for text in texts]
+        split = [BETWEEN.split(text) if UNLIKE.search(text) else text.split() for text in texts]
         words = list(chain.from_iterable(split))
         self._learn(set(words))
         numbers = np.fromiter(map(self.numbers.__getitem__, words), np.int64, len(words))

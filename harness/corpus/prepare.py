@@ -11,7 +11,7 @@ from tokenizers import Tokenizer
 
 from harness import paths
 from harness.config.schema import RunConfig
-from harness.corpus.documents import documents
+from harness.corpus.documents import documents, paragraphs
 from harness.corpus.encode import encoder
 from harness.corpus.text_hash import SPLITS, text_hash
 from harness.data import tokenizer as tokenizers
@@ -19,7 +19,7 @@ from harness.data.cache import write_once
 from harness.data.tokenizer import vocabulary_bytes
 from harness.errors import InputError
 
-PREPARE_VERSION = 3
+PREPARE_VERSION = 4
 """Part of the cache key; increased when the same documents are prepared differently."""
 
 BATCH_CHARACTERS = 1_000_000
@@ -53,7 +53,7 @@ class Lines:
 
     def __iter__(self) -> Iterator[str]:
         for text in documents(self.config, self.split):
-            yield from text.splitlines()
+            yield from paragraphs(text)
 
 
 @dataclass

@@ -228,7 +228,8 @@ def _table(lines: Iterator[Line], where: str, key: str, wanted: Wanted, mistakes
             line = before + reader.line_num
     except csv.Error as error:
         place = f"line {before + (reader.line_num - 1 if reader else 0)}"
-        raise InputError(f"{where}, {place}: {error}; fix the file of {key}") from error
+        wrong = "there is a carriage return without a line feed" if "new-line character" in str(error) else error
+        raise InputError(f"{where}, {place}: {wrong}; fix the file of {key}") from error
 
 
 def _delimiter(head: str, wanted: Wanted) -> str:

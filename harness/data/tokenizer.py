@@ -1,8 +1,6 @@
 """Tokenizers, by `tokenizers`: WordPiece, byte-level BPE or a unigram model, trained on text or read from a file."""
 
 import json
-import stat
-from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from itertools import count, pairwise, takewhile
@@ -18,24 +16,25 @@ from tokenizers.trainers import BpeTrainer, UnigramTrainer, WordPieceTrainer
 
 from harness.config.choices import TokenizerKind
 from harness.config.schema import TokenizerConfig
+from harness.data import published
 from harness.errors import InputError
 
 SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 
 NAMES = {
-    "pad": ("[PAD]", "<pad>"),
+    "pad": ("[PAD]", "<pad>", "<|pad|>", "<|padding|>"),
     "unk": ("[UNK]", "<unk>"),
     "cls": ("[CLS]", "<cls>", "<s>"),
     "sep": ("[SEP]", "<sep>", "</s>"),
-    "mask": ("[MASK]", "<mask>"),
+    "mask": ("[MASK]", "<mask>", "<|mask|>"),
 }
 """Names of the special pieces in published tokenizers."""
 
 SENTINEL = "<extra_id_{}>"
 """Name of the piece that stands for a span, by its number (arXiv:1910.10683)."""
 
-LARGEST_BYTES = 200_000_000
-"""Of the file of a tokenizer or vocabulary; those of published models have at most a tenth."""
+RARE = "\ua66e"
+"""A letter that hardly a vocabulary has."""
 
 LETTER_STEP = 1e-4
 """Difference between the scores of successive letters that the unigram trainer adds to cover the alphabet."""
@@ -73,20 +72,17 @@ def vocabulary_bytes(config: TokenizerConfig) -> bytes:
     key, path = ("file", config.file) if config.file else ("vocab_file", config.vocab_file)
     if not path:
         return b""
-    try:
-        if not stat.S_ISREG((facts := Path(path).stat()).st_mode):  # a device may have no end
-            raise InputError(f"tokenizer.{key}={path!r} is not a file")
-        if (size := facts.st_size) > LARGEST_BYTES:
-            raise InputError(f"tokenizer.{key}={path!r} has {size:,} bytes: expected at most {LARGEST_BYTES:,}")
-        return Path(path).read_bytes()
-    except OSError as error:
-        raise InputError(f"tokenizer.{key}={path!r} cannot be read: {error.strerror}") from error
+    if key == "file" and published.is_one(path):
+        return published.read(path)[0].encode()
+    return published.bytes_of(Path(path), f"tokenizer.{key}={path!r}")
 
 
 def _read_tokenizer(config: TokenizerConfig) -> Tokenizer:
     """The tokenizer in `tokenizer.file`, without its padding and truncation."""
     try:
         tokenizer = Tokenizer.from_str(vocabulary_bytes(config).decode("utf-8"))
+    except InputError:
+        raise
     except Exception as error:
         raise InputError(
             f"tokenizer.file={config.file!r} is not a tokenizer.json of the library `tokenizers`: {error}"
@@ -96,6 +92,14 @@ def _read_tokenizer(config: TokenizerConfig) -> Tokenizer:
     size, largest = tokenizer.get_vocab_size(), max(tokenizer.get_vocab().values(), default=-1)
     if largest >= size:
         raise InputError(f"tokenizer.file={config.file!r} numbers a piece {largest:,}: expected 0 to {size - 1:,}, one of each")
+    try:
+        tokenizer.encode(RARE)
+    except Exception as error:
+        unknown = getattr(tokenizer.model, "unk_token", None)
+        raise InputError(
+            f"tokenizer.file={config.file!r} has no piece for what is not in its vocabulary (model.unk_token={unknown!r}): "
+            f"add it to the pieces ({error})"
+        ) from error
     return tokenizer
 
 
@@ -156,9 +160,44 @@ def _renumber(part: object, numbers: dict[str, int]) -> None:
 
 
 def special_ids(tokenizer: Tokenizer) -> dict[str, int | None]:
-    """Ids of pad, unk, cls, sep and mask, None for a missing piece."""
-    ids = {role: [tokenizer.token_to_id(name) for name in names] for role, names in NAMES.items()}
-    return {role: next((number for number in of_role if number is not None), None) for role, of_role in ids.items()}
+    """Ids of pad, unk, cls, sep and mask, None for a missing piece.
+
+    That of cls is the piece before a text and sep the one behind it, whatever their names.
+    """
+    vocabulary, special = tokenizer.get_vocab(), {piece.content for piece in tokenizer.get_added_tokens_decoder().values()}
+    by_name = {
+        role: sorted((name for name in names if name in vocabulary), key=lambda it: it not in special)
+        for role, names in NAMES.items()
+    }
+    named = {role: vocabulary[names[0]] if names else None for role, names in by_name.items()}
+    unknown = getattr(tokenizer.model, "unk_token", None)
+    return named | ({"unk": vocabulary[unknown]} if unknown in vocabulary else {}) | _frame(tokenizer)
+
+
+def _frame(tokenizer: Tokenizer) -> dict[str, int]:
+    """Ids of the first special piece before a single text and of the first one behind it."""
+    frame = json.loads(tokenizer.post_processor.__getstate__()) if tokenizer.post_processor else {}
+    for part in frame.get("processors", [frame]):
+        if "cls" in part:
+            return {role: part[role][1] for role in ("cls", "sep")}
+        if "single" in part:
+            ids = {name: piece["ids"][0] for name, piece in part["special_tokens"].items()}
+            places = [ids[piece["SpecialToken"]["id"]] if "SpecialToken" in piece else None for piece in part["single"]]
+            before, behind = places[: places.index(None)], places[places.index(None) + 1 :]
+            return ({"cls": before[0]} if before else {}) | ({"sep": behind[0]} if behind else {})
+    return {}
+
+
+def by_words(tokenizer: Tokenizer) -> Tokenizer:
+    """The tokenizer, set so that words one by one have the pieces of running text, but for the first one.
+
+    Where pieces begin with the space before a word, one is put before a text that is a single word.
+    """
+    if tokenizer.encode(["a", "b"], is_pretokenized=True).ids != tokenizer.encode("a b").ids:
+        alone = [normalizers.Prepend(" "), normalizers.Replace(Regex(r"\A (?=\S*\s)"), "")]
+        own = [tokenizer.normalizer] if tokenizer.normalizer else []
+        tokenizer.normalizer = normalizers.Sequence([*alone, *own])
+    return tokenizer
 
 
 def sentinels(tokenizer: Tokenizer) -> list[int]:
@@ -341,19 +380,12 @@ TRAINED = {
 
 
 def _read_vocabulary(config: TokenizerConfig) -> Tokenizer:
-    try:
-        pieces = vocabulary_bytes(config).decode("utf-8").splitlines()
-    except UnicodeDecodeError as error:
-        raise InputError(f"tokenizer.vocab_file={config.vocab_file!r} is not UTF-8 text: {error.reason}") from error
+    said = f"tokenizer.vocab_file={config.vocab_file!r}"
+    pieces = published.pieces_of(vocabulary_bytes(config), said)
     missing = [piece for piece in SPECIAL if piece not in pieces]
     if missing:
-        raise InputError(f"tokenizer.vocab_file={config.vocab_file!r} lacks the pieces {', '.join(missing)}: add them")
-    doubled = next((piece for piece, times in Counter(pieces).items() if piece and times > 1), None)
-    if doubled is not None:
-        raise InputError(
-            f"tokenizer.vocab_file={config.vocab_file!r} has the piece {doubled!r} twice: one piece a line, each once"
-        )
-    return _with_vocabulary({piece: index for index, piece in enumerate(pieces)}, config)
+        raise InputError(f"{said} lacks the pieces {', '.join(missing)}: add them")
+    return _with_vocabulary(pieces, config)
 
 
 def _with_vocabulary(vocabulary: dict[str, int], config: TokenizerConfig) -> Tokenizer:

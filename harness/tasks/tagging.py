@@ -2,7 +2,8 @@
 
 Other schemes are read as they stand and scored as what they mean: IOB1 has B- only after an entity of the same type, BIOES also
 E- at the end and S- for a single word, which BILOU calls L- and U-.
-Only the first piece of a word is labelled. A word that is truncated, or that has no piece, is predicted O and scored like
+Pieces are those of running text, the words with a space between them: byte-level pieces may begin with that space. Only the
+first piece of a word is labelled. A word that is truncated, or that has no piece, is predicted O and scored like
 any other.
 """
 
@@ -64,9 +65,10 @@ class Tokens(Kind):
     def encode(self, task: TaskConfig, tokenizer: "Tokenizer", examples: Examples) -> Split:
         """One sequence per row. `numbers["words"]`: (N,) index of the word that a token begins, -1 for other tokens."""
         tokenizer.enable_truncation(task.max_length)
-        encodings = tokenizer.encode_batch(examples.texts, is_pretokenized=True)
+        encodings = tokenizer.encode_batch([running_text(words) for words in examples.texts])
         parts = joined(encodings)
-        words = np.concatenate([_first_pieces(encoding) for encoding in encodings])
+        rows = zip(encodings, examples.texts, strict=True)
+        words = np.concatenate([_first_pieces(encoding, words) for encoding, words in rows])
         offsets = np.cumsum([0, *map(len, examples.labels)])[:-1]
         positions = np.repeat(offsets, np.diff(parts[2])) + words
         tags = np.concatenate([np.asarray(tags, dtype=np.int64) for tags in examples.labels])
@@ -118,12 +120,22 @@ def scheme_of(rows: list[list[str]]) -> str:
     return "IOB1" if begun_inside else "IOB2"
 
 
-def _first_pieces(encoding: "Encoding") -> np.ndarray:
-    """(T,) index of the word at its first piece, -1 elsewhere."""
-    words = np.array([-1 if word is None else word for word in encoding.word_ids], dtype=np.int64)
-    first = np.ones(len(words), dtype=bool)
-    first[1:] = words[1:] != words[:-1]
-    return np.where(first, words, -1)
+def running_text(words: list[str]) -> str:
+    """The words with a space between them; what is white space alone is no word of it."""
+    return " ".join(word.strip() for word in words if word.strip())
+
+
+def _first_pieces(encoding: "Encoding", words: list[str]) -> np.ndarray:
+    """(T,) index of the word at its first piece, -1 elsewhere. A piece over several words is that of the first one."""
+    lengths = [len(word.strip()) for word in words]
+    numbers = np.flatnonzero(lengths)  # of the words in the text
+    ends = np.cumsum([lengths[number] + 1 for number in numbers]) - 1
+    # a piece may begin at the space before its word, and one that marks the beginning of a word may have no character
+    begins = np.array([begin for begin, _ in encoding.offsets], dtype=np.int64)
+    owners = np.searchsorted(ends, begins, side="right").clip(max=len(numbers) - 1)
+    is_text = np.array([sequence is not None for sequence in encoding.sequence_ids], dtype=bool)
+    firsts = np.where(is_text, numbers[owners], -1)
+    return np.where(np.diff(firsts, prepend=-1) != 0, firsts, -1)
 
 
 def _named(task: TaskConfig, numbers: np.ndarray, lengths: np.ndarray) -> list[list[str]]:

@@ -532,3 +532,13 @@ def test_a_full_disk_is_one_line_and_leaves_the_version_before_whole(tokenizer, 
             assert registered(output, "mine") == [1]
         assert main(command) == 0
         assert sorted(registered(output, "mine")) == [1, 2]
+
+
+@pytest.mark.parametrize("character", ["\u2028", "\x85", "\x0c", "\x1c", "\r"])
+@pytest.mark.parametrize("ending", ["txt", "jsonl"])
+def test_a_row_ends_at_a_line_feed_alone(tmp_path, ending, character):
+    text = f"a{character}b"
+    line = text if ending == "txt" else json.dumps({"text": text}, ensure_ascii=False)
+    (tmp_path / f"in.{ending}").write_bytes(f"{line}\r\n{line}\n".encode())
+    rows = predict.read_rows(tmp_path / f"in.{ending}", predict.Columns(("text",), "the run"), lambda _: None)
+    assert [texts for texts, _ in rows] == [[text], [text]]

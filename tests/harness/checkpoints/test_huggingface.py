@@ -195,12 +195,27 @@ def test_a_whole_tokenizer_is_used_as_it_was_saved(compose, published):
     whole = Tokenizer(WordPiece({piece: index for index, piece in enumerate(PIECES)}, unk_token="[UNK]"))
     whole.pre_tokenizer = Whitespace()
     whole.save(str(published / "tokenizer.json"))
+    (published / "tokenizer_config.json").write_text('{"tokenizer_class": "PreTrainedTokenizerFast"}')
     (item,) = plan([config_of(compose, published)])
-    assert item.config.tokenizer.file == str(published / "tokenizer.json")
+    assert item.config.tokenizer.file == str(published)
     from harness.tasks import prepared
 
     first = prepared.read(item.config, item.inputs.data).train
     assert first.ids[0] != PIECES.index("[CLS]")  # this one adds no special pieces
+
+
+@pytest.mark.parametrize(("said", "most"), [(8, 8), (64, None), (1e30, None), (None, None)])
+def test_the_longest_text_of_the_tokenizer_limits_that_of_the_task(compose, published, said, most):
+    (published / "tokenizer_config.json").write_text(json.dumps({"model_max_length": said}))
+    config = config_of(compose, published)
+    config = replace(config, task=replace(config.task, max_length=16))
+    if most is None:
+        plan([config])
+        return
+    with pytest.raises(
+        InputError, match=rf"task\.max_length=16 must be at most the {most} of model_max_length in .*config\.json"
+    ):
+        plan([config])
 
 
 @pytest.mark.parametrize(
@@ -211,6 +226,15 @@ def test_a_whole_tokenizer_is_used_as_it_was_saved(compose, published):
         ("config.json", {"num_hidden_layers": 2.5}, "config.json, num_hidden_layers: "),
         ("config.json", {"layer_norm_eps": float("nan")}, "layer_norm_eps=nan must be a finite number"),
         ("tokenizer_config.json", {"do_lower_case": "yes"}, "do_lower_case='yes' must be true or false"),
+        ("tokenizer_config.json", {"model_max_length": "long"}, "model_max_length='long' must be a number of tokens"),
+        ("tokenizer_config.json", {"truncation_side": "left"}, "truncation_side='left' cannot be kept"),
+        ("tokenizer_config.json", {"tokenizer_class": "BertJapaneseTokenizer"}, "'BertJapaneseTokenizer' cannot be read"),
+        ("tokenizer_config.json", {"tokenizer_class": ["a"]}, "tokenizer_class=['a'] cannot be read"),
+        ("tokenizer_config.json", {"added_tokens_decoder": {"x": 1}}, "added_tokens_decoder"),
+        ("tokenizer_config.json", {"added_tokens_decoder": []}, "added_tokens_decoder"),
+        ("tokenizer_config.json", {"extra_special_tokens": 3}, "extra_special_tokens"),
+        ("tokenizer_config.json", {"extra_ids": "x", "tokenizer_class": "T5Tokenizer"}, "no tokenizer can be built"),
+        ("tokenizer_config.json", {"cls_token": {"content": 3}}, "cls_token has"),
     ],
 )
 def test_a_value_that_no_model_has_is_refused(compose, published, name, entry, fragment):

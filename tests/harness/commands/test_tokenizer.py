@@ -7,13 +7,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from transformers import BertConfig, BertModel
 
 from harness.__main__ import main
 from harness.commands.options import TOKENIZERS
 from harness.commands.tokenizer import MOST, bins, count, percent, pieces_of, plain_words, text_of
 from harness.config.choices import TokenizerKind
 from harness.config.schema import TokenizerConfig
-from harness.data.tokenizer import build
+from harness.data.tokenizer import SPECIAL, build
 
 ROWS = [("the fox runs", 0), ("foxes run, they say!", 1), ("a hare hears the fox", 0), ("the hares ran", 1)] * 5
 
@@ -222,3 +223,20 @@ def test_texts_that_cannot_be_cut_are_one_line(capsys, vocabulary, arguments, me
     out, err = capsys.readouterr()
     assert (out, err.count("\n")) == ("", 1)
     assert message in err
+
+
+def test_a_published_folder_is_shown_with_its_added_pieces_as_words(tmp_path, capsys):
+    config = BertConfig(vocab_size=20, hidden_size=8, num_hidden_layers=1, num_attention_heads=1, intermediate_size=8)
+    BertModel(config).save_pretrained(tmp_path / "published")
+    pieces = [*SPECIAL, "\u2028", "today", "über", "u", "##ber", "<", "user", ">"]
+    (tmp_path / "published" / "vocab.txt").write_bytes("\n".join(pieces).encode())
+    settings = {"strip_accents": False, "additional_special_tokens": ["<user>"]}
+    (tmp_path / "published" / "tokenizer_config.json").write_text(json.dumps(settings))
+    lines = said(capsys, "text=Über <user> today", f"model.init_from={tmp_path / 'published'}", f"to={tmp_path / 'to'}")
+    table = lines[lines.index(next(line for line in lines if line.startswith("word"))) + 2 :]
+    assert [line.split() for line in table[:4]] == [
+        ["Über", "1", "über", "7"],
+        ["<user>", "1", "<user>", "13"],
+        ["today", "1", "today", "6"],
+        ["all", "3", "3"],
+    ]

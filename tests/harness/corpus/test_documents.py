@@ -10,7 +10,7 @@ from pyarrow import parquet
 
 from harness.config.choices import CorpusSource, DataSource
 from harness.config.schema import CorpusConfig, DataConfig, RunConfig
-from harness.corpus.documents import documents
+from harness.corpus.documents import documents, paragraphs
 from harness.errors import InputError
 from harness.tasks.synthetic import families as tasks_grammar
 
@@ -280,3 +280,10 @@ def test_shuffled_words_stay_in_their_sentence_and_held_out_text_is_as_it_is(fil
         assert sorted(one) == sorted(other)
     assert [*documents(shuffled, "train")] == [after]
     assert [*documents(shuffled, "validation")] == [before]
+
+
+@pytest.mark.parametrize("character", ["\u2028", "\x85", "\x0c", "\x1c", "\r"])
+def test_a_line_ends_at_a_line_feed_alone(files, character):
+    text = f"a{character}b\r\nc\n\nd\n"
+    assert [*documents(files(text.encode(), b"x"), "train")] == [f"a{character}b\nc", "d"]
+    assert paragraphs(f"a{character}b\r\nc") == [f"a{character}b", "c"]

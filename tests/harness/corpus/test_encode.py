@@ -15,6 +15,7 @@ from tokenizers.normalizers import BertNormalizer
 from harness.config.choices import TokenizerKind
 from harness.config.schema import TokenizerConfig
 from harness.corpus import encode
+from harness.corpus.documents import paragraphs
 from harness.data import tokenizer as tokenizers
 
 TEXTS = [
@@ -51,7 +52,7 @@ def trained(kind: TokenizerKind, lowercase: bool = True) -> Tokenizer:
 
 def by_lines(tokenizer: Tokenizer, texts: list[str]) -> list[list[int]]:
     encode_line = partial(tokenizer.encode, add_special_tokens=False)
-    return [[number for line in text.splitlines() for number in encode_line(line).ids] for text in texts]
+    return [[number for line in paragraphs(text) for number in encode_line(line).ids] for text in texts]
 
 
 def by_encoder(encoder: encode.Encode, texts: list[str]) -> list[list[int]]:

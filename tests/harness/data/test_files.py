@@ -182,3 +182,20 @@ def test_csv_that_is_none_is_one_line(refused, content, expected):
 def test_broken_line_of_json_is_named(refused, line, expected):
     content = b'{"text": "a", "y": "pos"}\n\n' + line + b"\n"
     assert refused("a.jsonl", content).startswith(f"task 'own', train (a.jsonl), line 3: {expected}")
+
+
+@pytest.mark.parametrize("kind", ["csv", "tsv"])
+def test_a_carriage_return_is_no_end_of_a_line(refused, kind):
+    separator = "," if kind == "csv" else "\t"
+    message = refused(f"a.{kind}", f"text{separator}y\na\rb{separator}pos\n".encode())
+    assert f"(a.{kind}), line 2: there is a carriage return without a line feed; fix the file of task.train_file" in message
+
+
+@pytest.mark.parametrize("character", ["\u2028", "\x85", "\x0c", "\x1c"])
+@pytest.mark.parametrize("kind", ["csv", "tsv", "jsonl"])
+def test_other_ends_of_lines_are_characters_of_a_text(tmp_path, kind, character):
+    rows = {"csv": f"text,y\na{character}b,pos\n", "tsv": f"text\ty\na{character}b\tpos\n"}
+    rows["jsonl"] = json.dumps({"text": f"a{character}b", "y": "pos"}, ensure_ascii=False) + "\n"
+    (tmp_path / f"a.{kind}").write_bytes(rows[kind].encode())
+    task = TaskConfig(name="own", fields=["text"], label="y", labels=["neg", "pos"], train_file=str(tmp_path / f"a.{kind}"))
+    assert load_table(RunConfig(task=task), "train").columns["text"] == [f"a{character}b"]

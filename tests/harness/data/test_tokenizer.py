@@ -6,6 +6,9 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from tokenizers import Tokenizer, pre_tokenizers
+from tokenizers.models import Unigram, WordLevel, WordPiece
+from tokenizers.processors import ByteLevel, RobertaProcessing, Sequence, TemplateProcessing
 
 from harness.config.choices import TokenizerKind
 from harness.config.schema import TokenizerConfig
@@ -217,3 +220,52 @@ def test_vocabulary_file_without_special_pieces_names_them(tmp_path):
     path.write_text("[PAD]\n[UNK]\nfox\n")
     with pytest.raises(InputError, match=r"lacks the pieces \[CLS\], \[SEP\], \[MASK\]"):
         tokenizer.build(TokenizerConfig(vocab_file=str(path)), [])
+
+
+@pytest.mark.parametrize("character", ["\u2028", "\x85", "\x0c", "\x1c"])
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_a_line_of_a_vocabulary_ends_at_a_line_feed_alone(tmp_path, character, end):
+    path = tmp_path / "vocab.txt"
+    path.write_bytes(end.join(["\ufeff[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", character, "fox", ""]).encode())
+    built = tokenizer.build(TokenizerConfig(vocab_file=str(path)), ["unused"])
+    assert built.encode("fox").ids == [2, 6, 3]
+    assert built.get_vocab_size() == 7
+
+
+@pytest.mark.parametrize(
+    "model", [WordLevel({"fox": 0}, unk_token="[UNK]"), WordPiece({"fox": 0}, unk_token="[UNK]"), Unigram([("fox", -1.0)])]
+)
+def test_a_tokenizer_without_a_piece_for_the_unknown_is_refused(tmp_path, model):
+    Tokenizer(model).save(str(tmp_path / "tokenizer.json"))
+    with pytest.raises(InputError, match=r"has no piece for what is not in its vocabulary .*: add it to the pieces"):
+        tokenizer.build(TokenizerConfig(file=str(tmp_path / "tokenizer.json")), [])
+
+
+def test_special_pieces_are_those_around_a_text_whatever_their_names():
+    names = ["<|end|>", "<|pad|>", "<|mask|>", "<bos>", "<eos>", "[CLS]", "[SEP]", "fox"]
+    built = Tokenizer(WordLevel({name: number for number, name in enumerate(names)}, unk_token="<|end|>"))
+    for frame in (
+        TemplateProcessing(single="<bos> $A <eos>", pair="<bos> $A $B", special_tokens=[("<bos>", 3), ("<eos>", 4)]),
+        RobertaProcessing(("<eos>", 4), ("<bos>", 3)),
+        Sequence([ByteLevel(), RobertaProcessing(("<eos>", 4), ("<bos>", 3))]),
+    ):
+        built.post_processor = frame
+        assert tokenizer.special_ids(built) == {"pad": 1, "unk": 0, "cls": 3, "sep": 4, "mask": 2}
+
+
+def test_words_one_by_one_have_the_pieces_of_running_text():
+    texts = ["Ana lives in Mel", "Ana lives", "Mel, Ana!"] * 9
+    built = tokenizer.build(TokenizerConfig(kind=TokenizerKind.bpe, vocab_size=300, min_frequency=1), texts)
+    built.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    running = [built.encode(text).tokens for text in texts]
+    words = [built.encode(text.split(), is_pretokenized=True).tokens for text in texts]
+    assert words != running
+    again = tokenizer.by_words(built)
+    assert [again.encode(text).tokens for text in texts] == running
+    for text, pieces in zip(texts, running, strict=True):
+        first, *later = text.split()
+        ours = again.encode([first, *later], is_pretokenized=True).tokens
+        begin = next(place for place, piece in enumerate(pieces) if piece.startswith("Ġ") and place > 1)
+        assert ours[-len(pieces[begin:]) :] == pieces[begin:]
+    prefixed = tokenizer.build(TokenizerConfig(kind=TokenizerKind.bpe, lowercase=False, vocab_size=300, min_frequency=1), texts)
+    assert tokenizer.by_words(prefixed).normalizer is None

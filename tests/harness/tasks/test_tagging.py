@@ -6,14 +6,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from tokenizers import Tokenizer
+from tokenizers import Tokenizer, pre_tokenizers, processors
 
 from harness import tasks
-from harness.config.choices import TaskKind
+from harness.config.choices import TaskKind, TokenizerKind
 from harness.config.schema import RunConfig, TaskConfig, TokenizerConfig
 from harness.data import tokenizer
 from harness.errors import InputError
-from harness.tasks.base import Split
+from harness.tasks.base import Examples, Split
 from harness.tasks.batches import collate, pieces
 from harness.tasks.rows import Table, load_table
 from harness.training.finetune import step_of
@@ -196,3 +196,19 @@ def test_entries_that_no_run_could_use_are_refused(changes, expected):
         setattr(entry, key, value)
     with pytest.raises(InputError, match=expected):
         tasks.refuse_impossible(entry)
+
+
+@pytest.mark.parametrize("prefix", [True, False])
+@pytest.mark.parametrize("trims", [True, False])
+def test_pieces_are_those_of_running_text(prefix, trims):
+    words = ["Ana", "Kova", "", "lives", " in ", "Mel", "\u200b", "."]
+    cut = tokenizer.build(TokenizerConfig(kind=TokenizerKind.bpe, vocab_size=300, min_frequency=1), [" ".join(words)] * 9)
+    cut.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=prefix)
+    byte_level = processors.ByteLevel(trim_offsets=trims)
+    cut.post_processor = processors.Sequence([byte_level, processors.BertProcessing(("[SEP]", 3), ("[CLS]", 2))])
+    config, running = task(), "Ana Kova lives in Mel \u200b ."
+    split = tasks.kind_of(config).encode(config, cut, Examples([words], [[0] * len(words)], ["row"], "here"))
+    assert split.ids.tolist() == cut.encode(running).ids
+    firsts = {int(word): cut.id_to_token(split.ids[place]) for place, word in enumerate(split.numbers["words"]) if word >= 0}
+    assert [*firsts] == [0, 1, 3, 4, 5, 6, 7]
+    assert all(piece.startswith("Ġ") for word, piece in firsts.items() if word or prefix)
