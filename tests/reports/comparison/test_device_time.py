@@ -1,5 +1,6 @@
 """Verdicts by the clock of the device where it was measured: what neighbours do is in the wall clock alone."""
 
+import contextlib
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -125,7 +126,7 @@ def test_memory_of_one_run_is_measured_once_however_little_launches_scatter(time
 
 def test_gate_and_pick_ask_the_device(tracking, study, monkeypatch, capsys):
     comparison = study(1.3, 1.1)
-    found = SimpleNamespace(study="s", runs=[], reader=SimpleNamespace(output=None))
+    found = SimpleNamespace(study="s", runs=[], reader=SimpleNamespace(output=None, guarded=contextlib.nullcontext))
     for command in (gate, pick):
         monkeypatch.setattr(command, "read", lambda *_: found)
     monkeypatch.setattr(gate, "_sides", lambda *_: (comparison, [gate.Pair("albert", "albert", "base")], []))
