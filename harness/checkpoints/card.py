@@ -4,13 +4,15 @@ What the folder of the run does not say is left out.
 """
 
 from pathlib import Path
+from typing import Any
 
 import yaml
+from omegaconf import OmegaConf
+from omegaconf.errors import OmegaConfBaseException
 from scipy.special import ndtri
 
 from harness import metrics
-from harness.config import resolve
-from harness.config.schema import to_dict
+from harness.config import own_files
 from harness.errors import InputError, on_one_line
 from harness.paired import CONFIDENCE, item_error
 from harness.tracking import run_log
@@ -32,16 +34,20 @@ RECIPE = ("batch_size", "learning_rate", "epochs", "max_steps", "seconds", "toke
 def text(run: Path, licence: str) -> str:
     """The card of a finished run; InputError where its config or its results cannot be read."""
     try:
-        config = to_dict(resolve.load(run / "config.yaml"))
+        config = OmegaConf.to_container(own_files.load(run / "config.yaml"), resolve=True)
         measured, tags = run_log.read(run / run_log.RESULT)["metrics"], run_log.read(run / run_log.RECORD)["tags"]
-    except (OSError, ValueError, KeyError) as error:
+        return _card(config, measured, tags, licence)
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, OmegaConfBaseException) as error:  # of other shapes
         raise InputError(f"{run} has no readable config.yaml, result.json or run.json, of which its card is made") from error
+
+
+def _card(config: dict[str, Any], measured: dict[str, float], tags: dict[str, str], licence: str) -> str:
     tags = {key: on_one_line(value) for key, value in tags.items()}
     arm, task, trained = tags.get("arm", "-"), config["task"], "finetune" if "eval/score" in measured else "pretrain"
     is_finetuned = trained == "finetune"
     pipeline, loader = PIPELINES.get(task["kind"], ("text-classification", "AutoModelForSequenceClassification"))
     pipeline, loader = (pipeline, loader) if is_finetuned else ("fill-mask", "AutoModel")
-    data = task["name"] if is_finetuned else config["corpus"]["name"]
+    data = on_one_line(task["name"] if is_finetuned else config["corpus"]["name"])
     scores = {name: measured[f"eval/{name}"] for name in metrics.SCORE_TITLES if f"eval/{name}" in measured and name != "score"}
     losses = [name for name in ("pretrain/masked_loss", "pretrain/next_token_loss") if name in measured]
     results = {
@@ -56,7 +62,7 @@ def text(run: Path, licence: str) -> str:
         *(f"- {metrics.get(name).title}: {measured[name]:.4f} {metrics.get(name).unit}" for name in losses),
     ]
     settings = config[trained] | ({"seed": config["seed"]} if is_finetuned else {})
-    recipe = [f"- {key}: {settings[key]}" for key in RECIPE if settings.get(key) is not None]
+    recipe = [f"- {key}: {on_one_line(str(settings[key]))}" for key in RECIPE if settings.get(key) is not None]
     costs = [
         f"| {metrics.get(name).title} | {measured[name]:,.6g} | {metrics.get(name).unit} |"
         for name in COSTS
