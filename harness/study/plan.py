@@ -79,7 +79,7 @@ def plan(composed: list[RunConfig]) -> list[PlannedRun]:
     cache = Cache()
     for config in with_sizes(composed, cache):
         for run in _runs(config, cache, planned):
-            run.notes += [*filter(None, (_smaller_vocabulary(config, run.config), note(run.config)))]
+            run.notes = [*filter(None, (_smaller_vocabulary(config, run.config), note(run.config))), *run.notes]
             first = planned.setdefault(run.folder, run)
             if not run.inputs.is_pretraining and first.config.label != run.config.label:  # a pretraining may serve several
                 raise InputError(
