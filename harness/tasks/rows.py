@@ -256,9 +256,10 @@ def _labels(task: TaskConfig, table: Table, class_names: list[str] | None, split
     def one(place: str, label: object) -> int:
         """The name itself, or the same number otherwise written; else the number of a class."""
         if isinstance(label, str) or not class_names:
-            for name in (name_of(label), name_of(as_number(label))):
-                if name in numbers:
-                    return numbers[name]
+            name = name_of(label)
+            name = name if name in numbers else name_of(as_number(label))
+            if name in numbers:
+                return numbers[name]
         return _class_number(task, label, place, by_name)
 
     def number_of(row: int, label: object) -> object:
