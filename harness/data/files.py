@@ -12,6 +12,7 @@ import sys
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +39,7 @@ class Wanted:
     others: tuple[str, ...] = ()
     words: bool = False
 
-    @property
+    @cached_property
     def names(self) -> list[str]:
         """Each column once; `a+b` names three: itself and both of its parts."""
         parts = [part for name in self.fields for part in (name, *name.split("+"))]
@@ -99,7 +100,7 @@ def features(path: Path) -> dict[str, Any]:
 
     try:
         return Features.from_arrow_schema(schema)
-    except (ValueError, TypeError, KeyError, AttributeError) as error:  # of another version
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:  # of another version
         raise InputError(f"{path}: what the file says of its columns is not read by `datasets`: {error}") from error
 
 

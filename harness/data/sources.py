@@ -134,7 +134,7 @@ def _read(config: RunConfig, source: Source, split: str) -> list[Loaded]:
             where = source.where if is_own(task) else f"{source.where} ({path.name})"
             with mistakes.collected():
                 for line, row in own_files.rows(path, where, key, wanted, mistakes):
-                    names |= dict.fromkeys(row)
+                    names |= {} if row.keys() <= names.keys() else dict.fromkeys(row)
                     rows.append((line, [row.get(name) for name in wanted.names]))
         columns = {name: [values[at] for _, values in rows] for at, name in enumerate(wanted.names) if name in names}
         lines = [line for line, _ in rows]

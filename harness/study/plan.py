@@ -80,7 +80,7 @@ def plan(composed: list[RunConfig]) -> list[PlannedRun]:
     for config in with_sizes(composed, cache):
         for run in _runs(config, cache, planned):
             read = run.inputs.weights_read and f"{run.config.model.init_from}: {run.inputs.weights_read}"
-            run.notes += [*filter(None, (_smaller_vocabulary(config, run.config), note(run.config), read))]
+            run.notes = [*filter(None, (_smaller_vocabulary(config, run.config), note(run.config), read)), *run.notes]
             first = planned.setdefault(run.folder, run)
             if not run.inputs.is_pretraining and first.config.label != run.config.label:  # a pretraining may serve several
                 raise InputError(

@@ -114,7 +114,8 @@ def load_languages(config: RunConfig) -> list[str]:
     task, texts = config.task, []
     for language in task.languages:
         loaded = sources.load(config, sources.text_of(language))
-        columns = [_column(loaded, name, "task.fields")[: config.data.train_examples] for name in task.fields]
+        loaded = loaded.part(_limited([""] * loaded.count, config.data.train_examples, config.data.split_seed))
+        columns = [_column(loaded, name, "task.fields") for name in task.fields]
         for name, values in zip(task.fields, columns, strict=True):
             _refuse_other_than_text(task, name, Table({name: values}, [], loaded.where))
         rows = (value for row in zip(*columns, strict=True) for value in row)
@@ -194,12 +195,17 @@ def _chosen(config: RunConfig, split: str, loaded: Loaded, columns: dict[str, li
         share = f" with task.tune_share={task.tune_share}" if task.tune_share else ""
         raise InputError(f"{loaded.where}: there are no rows{share}")
     limit = data.train_examples if split == "train" else data.validation_examples
-    if limit is None or limit >= len(rows) or _is_hidden(task, split):
+    if limit is None or _is_hidden(task, split):
         return rows
-    if data.split_seed is None:
-        return rows[:limit]
     strata = label_forms.strata(task, [columns[task.label][row] for row in rows], lambda row: loaded.place(rows[row]))
-    return sorted(rows[place] for place in label_forms.order(strata, data.split_seed)[:limit])
+    return [rows[place] for place in _limited(strata, limit, data.split_seed)]
+
+
+def _limited(strata: list[str], limit: int | None, seed: int | None) -> list[int]:
+    """Numbers of so many of the rows of these strata, in order."""
+    if seed is None or limit is None or limit >= len(strata):
+        return list(range(len(strata)))[:limit]
+    return sorted(label_forms.order(strata, seed)[:limit])
 
 
 def _is_hidden(task: TaskConfig, split: str) -> bool:
@@ -250,9 +256,10 @@ def _labels(task: TaskConfig, table: Table, class_names: list[str] | None, split
     def one(place: str, label: object) -> int:
         """The name itself, or the same number otherwise written; else the number of a class."""
         if isinstance(label, str) or not class_names:
-            for name in (name_of(label), name_of(as_number(label))):
-                if name in numbers:
-                    return numbers[name]
+            name = name_of(label)
+            name = name if name in numbers else name_of(as_number(label))
+            if name in numbers:
+                return numbers[name]
         return _class_number(task, label, place, by_name)
 
     def number_of(row: int, label: object) -> object:

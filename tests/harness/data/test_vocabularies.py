@@ -185,10 +185,10 @@ def test_size_that_a_scale_states_is_trained_for(compose, own_text):
     arguments = [*own_text, "task.max_length=64"]
     (base,), (larger,) = plan(compose(*arguments)), plan(compose(*arguments, "scale=larger_bert"))
     assert base.config.model.vocab_size == 8192
-    assert base.notes == []
+    assert not any("vocabulary" in note for note in base.notes)
     pieces = larger.config.model.vocab_size
     assert 8192 < len(WORDS) < pieces < 50000
-    assert larger.notes == [
+    assert larger.notes[:1] == [
         f"base at scale larger_bert states a vocabulary of 50,000 pieces; the text yields {pieces:,}, "
         "and the model gets that size"
     ]
@@ -203,7 +203,7 @@ def test_nothing_is_said_of_a_size_that_is_reached_or_that_the_user_chose(compos
         ["tokenizer.vocab_size=40000"],
     ):
         (item,) = plan(compose(*arguments, *more))
-        assert item.notes == []
+        assert not any("vocabulary" in note for note in item.notes)
 
 
 def test_nothing_is_said_of_a_vocabulary_that_is_read(compose, tmp_path):
