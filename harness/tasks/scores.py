@@ -146,8 +146,12 @@ def influences(kind: TaskKind, name: str, labels: Any, predicted: Any) -> tuple[
     """(N,) how far each item moves a score, times N, and how far one item more can; None for a mean over the items.
 
     The delta method, of F1, precision and recall over true positives, false positives and misses, of Matthews' correlation over
-    its covariances. Correlations of numbers are not among them: their error has a formula of its own (`paired.item_error`).
+    its covariances, of a mean over paradigms over the pairs of each. Correlations of numbers are not among them: their error has
+    a formula of its own (`paired.item_error`).
     """
+    if kind is TaskKind.minimal_pairs:
+        pairs = np.asarray(labels)[:, None] == np.unique(labels)  # (N, C)
+        return _of_ratios(pairs * predicted[:, [of_kind(kind).index(name)]], pairs.astype(float))
     if kind not in (TaskKind.classification, TaskKind.multilabel, TaskKind.tokens) or name not in of_kind(kind):
         return None
     if name == "matthews":
@@ -166,7 +170,11 @@ def influences(kind: TaskKind, name: str, labels: Any, predicted: Any) -> tuple[
     counts = {"f1": of_labels + of_predicted, "precision": of_predicted, "recall": of_labels}[measure]
     hits = 2 * hits if measure == "f1" else hits
     occur = (of_labels.sum(axis=0) + of_predicted.sum(axis=0)) > 0
-    hits, counts = hits[:, occur], counts[:, occur]
+    return _of_ratios(hits[:, occur], counts[:, occur])
+
+
+def _of_ratios(hits: np.ndarray, counts: np.ndarray) -> tuple[np.ndarray, float]:
+    """Of the mean over C of sum(hits) / sum(counts), (N, C) each."""
     totals = np.maximum(counts.sum(axis=0), 1)
     scaled = len(counts) / max(1, len(totals)) / totals
     return (scaled * (hits - hits.sum(axis=0) / totals * counts)).sum(axis=1), float(np.linalg.norm(scaled))

@@ -206,6 +206,14 @@ def test_influences_are_what_a_score_changes_by_without_an_item(kind: TaskKind, 
         assert (count - 1) * (whole - without(item)) == pytest.approx(moved[item], abs=0.02 * one_more)
 
 
+def test_a_mean_over_paradigms_errs_as_its_smallest_do():
+    """Two paradigms of 90 and 10 pairs, half of them right: p (1 - p) (1 / 90 + 1 / 10) / 4, and one pair more."""
+    labels, right = ["large"] * 90 + ["small"] * 10, np.tile([[1, 0], [0, 1]], (50, 1))
+    moved, one_more = scores.influences(PAIRS, "accuracy", labels, right)
+    assert (moved @ moved) / 100**2 == pytest.approx(0.25 * (1 / 90 + 1 / 10) / 4)
+    assert one_more / 100 == pytest.approx(np.hypot(1 / 90, 1 / 10) / 2)
+
+
 def test_means_over_the_items_have_no_influences_of_their_own():
     labels, predicted = _random(CLASSES, 20)
     assert scores.influences(CLASSES, "accuracy", labels, predicted) is None
