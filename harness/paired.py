@@ -384,7 +384,7 @@ def items_error(
 
 
 def influence_error(influences: np.ndarray, one: float) -> float:
-    """Standard error over the items of a score, or of a difference, that each moves so far (`tasks.scores.influences`)."""
+    """Standard error over the items of a score, or of a difference, that each moves so far (`influences.of_score`)."""
     return math.hypot(float(np.linalg.norm(influences)), one) / len(influences)
 
 
@@ -396,10 +396,11 @@ def rows_of(measured: Mapping[str, float], headline: str | None) -> float | None
     """
     items = measured.get("eval/examples")
     is_share = headline != "matthews" and "f1" not in str(headline) and not str(headline).startswith("entity")
+    is_share &= "eval/accuracy_by_piece" not in measured  # of minimal pairs: a mean over paradigms of unlike sizes
     score, low, high = (measured.get(f"eval/{headline}{end}") for end in ("", "_low", "_high"))
     if items is None or is_share or "eval/exact_match" in measured:
         return items
-    if None not in (score, low, high):
+    if None not in (score, low, high) and low < high:  # equal where the class neither occurs nor is predicted
         error = max(high - score, score - low) / 1.96
         left = (1 - score**2) if headline == "matthews" else score * (1 - score)
         return max(left / error**2, 1 / error)

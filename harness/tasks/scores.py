@@ -148,51 +148,6 @@ SCORES: dict[str, dict[TaskKind, Compute]] = {
 """Score -> kind of task -> its function."""
 
 
-def influences(kind: TaskKind, name: str, labels: Any, predicted: Any) -> tuple[np.ndarray, float] | None:
-    """(N,) how far each item moves a score, times N, and how far one item more can; None for a mean over the items.
-
-    The delta method, of F1, precision and recall over true positives, false positives and misses, of Matthews' correlation over
-    its covariances. Correlations of numbers are not among them: their error has a formula of its own (`paired.item_error`).
-    """
-    if kind not in (TaskKind.classification, TaskKind.multilabel, TaskKind.tokens) or name not in of_kind(kind):
-        return None
-    if name == "matthews":
-        names = np.union1d(labels, predicted)
-        ours, theirs = (one[:, None] == names for one in (labels, predicted))
-        ours, theirs = ours - ours.mean(axis=0), theirs - theirs.mean(axis=0)
-        both, *own = (np.sum(one * other, axis=1) for one, other in ((ours, theirs), (ours, ours), (theirs, theirs)))
-        sizes = [max(float(one.mean()), 1 / len(labels)) for one in own]
-        scale = float(np.prod(sizes)) ** 0.5
-        score = float(both.mean()) / scale
-        return both / scale - score / 2 * sum(one / size for one, size in zip(own, sizes, strict=True)), 1 / scale
-    measure = name.rpartition("_")[2] if kind is TaskKind.tokens else name.partition("_")[0]
-    if measure not in ("f1", "precision", "recall"):
-        return None
-    of_labels, of_predicted, hits = _counts(kind, name, labels, predicted)  # (N, C)
-    counts = {"f1": of_labels + of_predicted, "precision": of_predicted, "recall": of_labels}[measure]
-    hits = 2 * hits if measure == "f1" else hits
-    occur = (of_labels.sum(axis=0) + of_predicted.sum(axis=0)) > 0
-    hits, counts = hits[:, occur], counts[:, occur]
-    totals = np.maximum(counts.sum(axis=0), 1)
-    scaled = len(counts) / max(1, len(totals)) / totals
-    return (scaled * (hits - hits.sum(axis=0) / totals * counts)).sum(axis=1), float(np.linalg.norm(scaled))
-
-
-def _counts(kind: TaskKind, name: str, labels: Any, predicted: Any) -> list[np.ndarray]:
-    """(N, C) how often each item has a class, is said to have it, and both."""
-    if kind is TaskKind.tokens:
-        entities = importlib.import_module("seqeval.metrics.sequence_labeling").get_entities
-        sets = [[{*entities(tags)} for tags in side] for side in (labels, predicted)]
-        sets.append([ours & theirs for ours, theirs in zip(*sets, strict=True)])
-        return [np.array([[len(one)] for one in side], dtype=float) for side in sets]
-    if kind is TaskKind.classification:
-        names = np.array([1]) if name == "f1" else np.union1d(labels, predicted)
-        labels, predicted = (one[:, None] == names for one in (labels, predicted))
-    counts = [np.asarray(one, dtype=float) for one in (labels, predicted)]
-    counts.append(counts[0] * counts[1])
-    return [one.sum(axis=1, keepdims=True) for one in counts] if name == "f1_micro" else counts
-
-
 def of_kind(kind: TaskKind) -> list[str]:
     """Names of the scores that fit a kind."""
     return [name for name, kinds in SCORES.items() if kind in kinds]

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from harness import paired, tasks
+from harness import influences, paired, tasks
 from harness.config.choices import TaskKind
 from harness.config.schema import RunConfig, TaskConfig
 from harness.hardware.device import Machine
@@ -76,7 +76,9 @@ def write_intervals(task: TaskConfig, answers: Predictions, run_log: RunLog) -> 
     for name in [*task.scores, *(["loss"] if regression else [])]:
         value = _score(task, name, answers, np.arange(count))
         moved = (
-            None if value is None or name == "loss" else scores.influences(task.kind, name, answers.labels, answers.predicted)
+            None
+            if value is None or name == "loss"
+            else influences.of_score(task.kind.value, name, answers.labels, answers.predicted)
         )
         values = [_score(task, name, answers, sample) for sample in samples] if moved is None else []
         if value is None or None in values or (moved is None and not values):

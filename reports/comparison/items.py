@@ -18,12 +18,10 @@ from safetensors.numpy import load_file
 from scipy.special import ndtr, ndtri
 from tokenizers import Tokenizer
 
-from harness import checksums, paired, paths
-from harness.config.choices import TaskKind
+from harness import checksums, influences, paired, paths
 from harness.errors import InputError
 from harness.metrics import golds_of, normalised
 from harness.paired import grouped
-from harness.tasks import scores
 from reports.errors import ReportError
 from reports.reading import folders
 from reports.reading.store import Output, Packed, Run
@@ -43,7 +41,7 @@ class Errors:
     items: tuple[object, ...]
     values: np.ndarray  # (N,)
     labels: list[int] = field(default_factory=list)  # of a classification: the right class of each item
-    answers: tuple[TaskKind, Any, Any] | None = None  # kind of task, labels and predictions as scores take them
+    answers: tuple[str, Any, Any] | None = None  # kind of task, labels and predictions as scores take them
 
 
 def errors(run: Run, output: Output) -> Errors | None:
@@ -63,7 +61,7 @@ def errors(run: Run, output: Output) -> Errors | None:
         return None
     if pyarrow.types.is_integer(table.schema.field("label").type):
         both = np.asarray(columns["label"]), np.asarray(columns["prediction"])
-        wrong, answers = both[0] != both[1], (TaskKind.classification, *both)
+        wrong, answers = both[0] != both[1], ("classification", *both)
         return Errors(CLASSES, tuple(columns["item"]), wrong.astype(float), columns["label"], answers)
     label, predicted = (np.asarray(columns[name], dtype=float) for name in ("label", "prediction"))
     return Errors(REGRESSION, tuple(columns["item"]), np.abs(label - predicted))
@@ -123,7 +121,7 @@ def _of_tags(columns: dict[str, list[Any]], names: list[str]) -> Errors:
     known = names and max(label.max(), predicted.max()) < len(names)
     tags = ([part.tolist() for part in np.split(np.array(names)[one], first[1:])] for one in (label, predicted) if known)
     values = np.add.reduceat(label != predicted, first) / lengths
-    return Errors(TAGS, tuple(items[index] for index in first), values, answers=(TaskKind.tokens, *tags) if known else None)
+    return Errors(TAGS, tuple(items[index] for index in first), values, answers=("tokens", *tags) if known else None)
 
 
 MOST_PAIRS = 5
@@ -141,7 +139,7 @@ class Paired:
     before: np.ndarray
     after: np.ndarray
     labels: list[int] = field(default_factory=list)  # of a classification: (N,) right classes
-    answers: tuple[tuple[tuple[TaskKind, Any, Any] | None, ...], ...] = ()  # of each replicate, before and after
+    answers: tuple[tuple[tuple[str, Any, Any] | None, ...], ...] = ()  # of each replicate, before and after
 
     def both(self, before_errs: bool, after_errs: bool) -> float:
         """Number of items on which each errs or not, mean over replicates."""
@@ -174,7 +172,7 @@ class Paired:
         """
         if not self.answers or score is None or None in self.answers[0] + self.answers[1]:
             return None
-        moved = [[scores.influences(kind, score, *both) for kind, *both in side] for side in self.answers]
+        moved = [[influences.of_score(kind, score, *both) for kind, *both in side] for side in self.answers]
         if moved[0][0] is None:
             return None
         before, after = (np.mean([each for each, _ in side], axis=0) for side in moved)

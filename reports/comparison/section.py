@@ -191,6 +191,7 @@ class Section:
         counts = [run.metrics[EXAMPLES] for run in runs if EXAMPLES in run.metrics]
         return 1 / min(counts) if counts else None
 
+    @cached_method
     def items_error(self, row: Row, metric: Metric) -> float:
         """Standard error of the change of a score over the validation items; 0 where their number is unknown."""
         item, means = self.item(row), [side.mean(metric.name) if side else None for side in (self.before, row)]

@@ -189,6 +189,7 @@ def test_other_scores_count_as_all_rows():
     measured = recorded(accuracy=0.5, pearson=0.5, **interval)
     assert [paired.rows_of(measured, name) for name in ("accuracy", "pearson", None)] == [300] * 3
     assert paired.rows_of(recorded(score=0.5, f1=0.5, exact_match=0.4, majority_score=0.3), "f1") == 300, "of spans"
+    assert paired.rows_of(recorded(f1=0.0, f1_low=0.0, f1_high=0.0), "f1") == 300, "of a class that does not occur"
     assert paired.rows_of({}, "f1") is None
 
 

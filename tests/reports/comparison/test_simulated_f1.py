@@ -13,11 +13,9 @@ import numpy as np
 import pytest
 from scipy.special import ndtr
 
-from harness import metrics, paired
-from harness.config.choices import TaskKind
+from harness import influences, metrics, paired
 from harness.metrics import Margin
 from harness.paired import LEVEL, Replicate
-from harness.tasks import scores
 from reports.commands.gate import Limit, judge
 from reports.comparison import items
 from reports.comparison.items import CLASSES, Errors
@@ -90,7 +88,7 @@ def judged(labels: np.ndarray, both: list[np.ndarray], score: str, how: str) -> 
     values = [[COMPUTE[score](labels, one) for one in side] for side in both]
     errors = [
         [
-            Errors(CLASSES, tuple(range(len(labels))), (one != labels) * 1.0, answers=(TaskKind.classification, labels, one))
+            Errors(CLASSES, tuple(range(len(labels))), (one != labels) * 1.0, answers=("classification", labels, one))
             for one in side
         ]
         for side in both
@@ -100,7 +98,7 @@ def judged(labels: np.ndarray, both: list[np.ndarray], score: str, how: str) -> 
         error = pair.error_of(score)
     elif how == "intervals":
         halves = [
-            [1.96 * paired.influence_error(*scores.influences(TaskKind.classification, score, labels, one)) for one in side]
+            [1.96 * paired.influence_error(*influences.of_score("classification", score, labels, one)) for one in side]
             for side in both
         ]
         recorded = [

@@ -1,0 +1,65 @@
+"""How far each item moves a score of all of them, from which its standard error over other items follows (the delta method)."""
+
+import importlib
+from typing import Any
+
+import numpy as np
+
+SCORES = {
+    "classification": ("f1", "f1_macro", "matthews"),
+    "multilabel": ("f1_macro", "f1_micro"),
+    "tokens": ("entity_precision", "entity_recall", "entity_f1"),
+    "minimal_pairs": ("accuracy", "accuracy_by_piece"),
+}
+"""Kind of task -> scores that are no mean over its items and no correlation of numbers."""
+
+
+def of_score(kind: str, name: str, labels: Any, predicted: Any) -> tuple[np.ndarray, float] | None:
+    """(N,) how far each item moves a score, times N, and how far one item more can; None for a mean over the items.
+
+    The delta method, of F1, precision and recall over true positives, false positives and misses, of Matthews' correlation over
+    its covariances, of a mean over paradigms over the pairs of each. Correlations of numbers are not among them: their error
+    has a formula of its own (`paired.item_error`).
+    """
+    if kind == "minimal_pairs":
+        pairs = np.asarray(labels)[:, None] == np.unique(labels)  # (N, C)
+        return _of_ratios(pairs * predicted[:, [int(name == "accuracy_by_piece")]], pairs.astype(float))
+    if name not in SCORES.get(kind, ()):
+        return None
+    if name == "matthews":
+        names = np.union1d(labels, predicted)
+        ours, theirs = (one[:, None] == names for one in (labels, predicted))
+        ours, theirs = ours - ours.mean(axis=0), theirs - theirs.mean(axis=0)
+        both, *own = (np.sum(one * other, axis=1) for one, other in ((ours, theirs), (ours, ours), (theirs, theirs)))
+        sizes = [max(float(one.mean()), 1 / len(labels)) for one in own]
+        scale = float(np.prod(sizes)) ** 0.5
+        score = float(both.mean()) / scale
+        return both / scale - score / 2 * sum(one / size for one, size in zip(own, sizes, strict=True)), 1 / scale
+    measure = name.rpartition("_")[2] if kind == "tokens" else "f1"
+    of_labels, of_predicted, hits = _counts(kind, name, labels, predicted)  # (N, C)
+    counts = {"f1": of_labels + of_predicted, "precision": of_predicted, "recall": of_labels}[measure]
+    hits = 2 * hits if measure == "f1" else hits
+    occur = (of_labels.sum(axis=0) + of_predicted.sum(axis=0)) > 0
+    return _of_ratios(hits[:, occur], counts[:, occur])
+
+
+def _of_ratios(hits: np.ndarray, counts: np.ndarray) -> tuple[np.ndarray, float]:
+    """Of the mean over C of sum(hits) / sum(counts), (N, C) each."""
+    totals = np.maximum(counts.sum(axis=0), 1)
+    scaled = len(counts) / max(1, len(totals)) / totals
+    return (scaled * (hits - hits.sum(axis=0) / totals * counts)).sum(axis=1), float(np.linalg.norm(scaled))
+
+
+def _counts(kind: str, name: str, labels: Any, predicted: Any) -> list[np.ndarray]:
+    """(N, C) how often each item has a class, is said to have it, and both."""
+    if kind == "tokens":
+        entities = importlib.import_module("seqeval.metrics.sequence_labeling").get_entities
+        sets = [[{*entities(tags)} for tags in side] for side in (labels, predicted)]
+        sets.append([ours & theirs for ours, theirs in zip(*sets, strict=True)])
+        return [np.array([[len(one)] for one in side], dtype=float) for side in sets]
+    if kind == "classification":
+        names = np.array([1]) if name == "f1" else np.union1d(labels, predicted)
+        labels, predicted = (one[:, None] == names for one in (labels, predicted))
+    counts = [np.asarray(one, dtype=float) for one in (labels, predicted)]
+    counts.append(counts[0] * counts[1])
+    return [one.sum(axis=1, keepdims=True) for one in counts] if name == "f1_micro" else counts
