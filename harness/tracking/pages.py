@@ -67,9 +67,7 @@ ORDER = (
 
 def parameters(record: Mapping[str, Any]) -> dict[str, str]:
     """At most MOST_PARAMETERS of the record: what a run is, what its command varies, and what differs from the defaults."""
-    all_parameters, lifted = record["parameters"], json.loads(record["tags"].get(tags.LIFTED, "[]"))
-    unused = _unused(all_parameters, record["tags"].get(tags.TASK) == tags.PRETRAINING_TASK)
-    used = {key: str(value) for key, value in all_parameters.items() if not arms.within(key, (*NEVER, *unused))}
+    used, lifted = used_parameters(record["parameters"], record["tags"]), json.loads(record["tags"].get(tags.LIFTED, "[]"))
     defaults = _defaults()
     own = [key for name in IDENTITY for key in used if arms.within(key, (name,)) and used[key] != "None"]
     varied = [key for key in lifted if key in used]
@@ -77,6 +75,12 @@ def parameters(record: Mapping[str, Any]) -> dict[str, str]:
     changed = sorted(key for key, value in used.items() if key not in content and value != defaults.get(key))
     keys = [*own, *varied, *changed]
     return {key: used[key] for key in list(dict.fromkeys(keys))[:MOST_PARAMETERS]}
+
+
+def used_parameters(parameters: Mapping[str, Any], run_tags: Mapping[str, str]) -> dict[str, str]:
+    """All that the run reads and that neither its name nor its tags say, with the defaults of keys that it may lack."""
+    unused = _unused(parameters, run_tags.get(tags.TASK) == tags.PRETRAINING_TASK)
+    return {key: str(value) for key, value in arms.stated(parameters).items() if not arms.within(key, (*NEVER, *unused))}
 
 
 def _unused(values: Mapping[str, Any], is_pretraining: bool) -> list[str]:
@@ -318,7 +322,7 @@ def view(metrics: Iterable[str], varied: Iterable[str], now_ms: int) -> str:
     shown = [name for name in COLUMNS if name in measured]
     shown = [*of_tasks[:MOST_TASKS], *(name for name in shown if name != "eval/score")] if several else shown
     columns = [f"tags.`{name}`" for name in (tags.ARM, tags.TASK, tags.SEED)]
-    columns += [*(f"params.`{name}`" for name in varied), *(f"metrics.`{name}`" for name in shown)]
+    columns += [*(f"params.`{name}`" for name in [*varied][:MOST_VARIED]), *(f"metrics.`{name}`" for name in shown)]
     state: dict[str, Any] = {
         "selectedColumns": columns,
         "columnOrder": columns,
@@ -351,4 +355,4 @@ def varied_parameters(of_runs: Iterable[Mapping[str, str]]) -> list[str]:
     runs = list(of_runs)
     said = ("model_name", "scale_name", "task.", "seed", "enhancements.", "model.")
     keys = dict.fromkeys(key for run in runs for key in run if not key.startswith(said))
-    return [key for key in keys if len({run.get(key) for run in runs}) > 1][:MOST_VARIED]
+    return [key for key in keys if len({run.get(key) for run in runs}) > 1]

@@ -179,8 +179,9 @@ def states_text(states: Iterable[str]) -> str:
 
 
 def runs_of(reader: Reader, number: str) -> list[Run]:
-    """Runs of the study of this number, in any order, without the one that describes the study itself."""
-    return [run for run in reader.runs(number) if run.tags.get(tags.ROLE) != tags.ROLE_STUDY]
+    """Runs of the study of this number, in any order, with all settings, without the one that describes the study itself."""
+    runs = [run for run in reader.runs(number) if run.tags.get(tags.ROLE) != tags.ROLE_STUDY]
+    return [replace(run, params=arms.stated(run.params)) for run in runs]
 
 
 def number_of(studies: Mapping[str, str], name: str) -> str:

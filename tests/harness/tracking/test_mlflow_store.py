@@ -344,6 +344,19 @@ def test_a_run_of_an_older_version_gets_the_score_of_its_task(tracker):
     assert tracker._client.get_run(run_id).data.metrics == {"eval/score": 0.5, "by_task/bag_score": 0.5}
 
 
+def test_a_key_that_one_run_sets_has_its_value_in_every_run(tracker):
+    """The default among them: else it looks missing in the table of the study."""
+    default = {"finetune.learning_rate": "0.001", "finetune.optimizer": "adamw"}
+    own = {"default": default, "other": default | {"finetune.optimizer": "sgd"}, "old": {"finetune.learning_rate": "0.001"}}
+    ids = {}
+    for name, parameters in own.items():
+        run = a_run(name)
+        ids[name] = tracker.begin(run | {"tags": run["tags"] | {"task": "bag", "role": "run"}, "parameters": parameters})
+    tracker.close_study([], {}, "finished", None)
+    shown = {name: tracker._client.get_run(run_id).data.params.get("finetune.optimizer") for name, run_id in ids.items()}
+    assert shown == {"default": "adamw", "other": "sgd", "old": "adamw"}
+
+
 def test_deleted_study_comes_back(tracker, output):
     tracker._client.delete_experiment(tracker.experiment)
     assert Tracker(None, str(output), "s").begin(a_run())

@@ -54,6 +54,13 @@ def test_only_what_differs_is_shown_with_units(ids, capsys):
     assert "finetune/loss" not in text
 
 
+def test_a_default_that_one_run_lacks_is_shown_with_its_value(tracking, capsys):
+    """The run is of before the key."""
+    ids = [tracking.log(arm, params=params) for arm, params in (("a", {}), ("b", {"finetune.optimizer": "sgd"}))]
+    row = lines_of(said(capsys, *ids), "finetune.optimizer")[0]
+    assert [cell.strip() for cell in row] == ["finetune.optimizer", "adamw", "sgd"]
+
+
 def test_equal_numbers_are_counted_and_shown_on_demand(ids, capsys):
     assert "; equal: 1 (--all shows them)" in said(capsys, *ids)
     text = said(capsys, *ids, "--all")
