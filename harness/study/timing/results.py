@@ -84,8 +84,9 @@ def timing_values(
 
     What is compared by launch has its value in the session, and so have its other units.
     """
-    alone = {"": by_launch.history_of((launch.round, launch.values) for launch in launches)}
-    values = of_session or by_launch.summed_up(alone)[""]
+    values = of_session or launches[0].values
+    if len(launches) > 1 and not of_session:
+        values = by_launch.summed_up({"": by_launch.history_of((launch.round, launch.values) for launch in launches)})[""]
     p50_ms, tokens_per_s = values[metrics.LATENCY], values[metrics.THROUGHPUT]
     work = [launch.throughput for launch in launches]
     tokens, padded = sum(part.tokens for part in work), sum(part.padded_tokens for part in work)

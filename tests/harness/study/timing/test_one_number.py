@@ -1,4 +1,4 @@
-"""One quantity, one number: of a real study, on the terminal, in report, page, CSV, MLflow, `compare`, `pick`, `gate` and frame."""
+"""One quantity, one number: of a real study, on every page and in every table that shows one."""
 
 import csv
 import html
