@@ -111,8 +111,8 @@ def _found_of(comparison: Comparison, hypothesis: str) -> Iterator[str]:
         yield "**Open**: what it names has no verdict here."
     for effect in of if len(of) <= findings.MOST else ():
         change, unit = effect.change, effect.unit
-        why = "" if change.verdict in SHOWN else verdict_text(change, unit)
-        size = f"{size_text(change, unit)} {why}".strip()
+        why = "" if change.verdict in SHOWN else verdict_text(change, unit).partition(": ")[2]
+        size = f"{size_text(change, unit)}{'; ' * bool(why)}{why}"
         yield f"**{WORD_OF.get(change.verdict, 'Open')}**: {escape(effect.label)} in {effect.name}: {size}."
     if len(of) > findings.MOST:
         counts = Counter(WORD_OF.get(effect.change.verdict, "Open") for effect in of)
