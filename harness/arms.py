@@ -119,13 +119,24 @@ ADDED = {
     "measure.load_share": 0.5,
     "measure.load_texts": 200,
 }
-"""Keys that finished runs may lack -> the value that such a run has: with it they are left out, so that the run is the same."""
+"""Keys that finished runs may lack -> the value that such a run has: no hash holds it, so that the run is the same."""
+_ADDED_TEXTS = {key: str(value) for key, value in ADDED.items()}
+
+
+def stated(params: Mapping[str, str]) -> dict[str, str]:
+    """The parameters of a run with those that it may lack."""
+    return _ADDED_TEXTS | dict(params)
+
+
+def hashed(params: Mapping[str, str]) -> dict[str, str]:
+    """The parameters without those that a run may lack, where they have the value of such a run."""
+    return {key: value for key, value in params.items() if _ADDED_TEXTS.get(key) != value}
 
 
 def facts(params: Mapping[str, str]) -> Facts:
     """The settings among the parameters of a run that affect its results, without seeds."""
     out = members(tuple(params), (*NAMES, *PATH_KEYS, *NEUTRAL_KEYS, *DERIVED_KEYS, *SEEDS))
-    return versions.FIRST | {key: value for key, value in params.items() if key not in out}
+    return versions.FIRST | stated({key: value for key, value in params.items() if key not in out})
 
 
 def of_arm(all_facts: Facts, lifted: Iterable[str]) -> Facts:
@@ -147,7 +158,7 @@ def objective(params: Mapping[str, str]) -> str | None:
 
 def short_hash(some_facts: Facts) -> str:
     """Hexadecimal hash, equal for equal facts."""
-    return _short_hash(known(some_facts))
+    return _short_hash(known(hashed(some_facts)))
 
 
 @functools.lru_cache(maxsize=16384)

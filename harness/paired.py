@@ -371,6 +371,38 @@ def item_error(score: float, items: float, headline: str | None = None) -> float
     return binomial
 
 
+def score_interval(score: float, half: float, headline: str | None = None, items: float | None = None) -> tuple[float, float]:
+    """Wilson's interval (Journal of the American Statistical Association 22, 1927) of as many items as have this half interval.
+
+    It holds the score and never leaves what a score can be. `half` is of the normal or Student's t interval, of `item_error`
+    and whatever else scatters; `items` counts those of the validation data, without which a perfect score has no width.
+    """
+    least, most = ends(headline)
+    share, size = (score - least) / (most - least), half / (most - least)
+    room = _room(share, items)
+    if size == 0 or room <= 0:
+        return score, score
+    one = size**2 / room  # a quantile squared over the number of items
+    centre, reach = share + one / 2, math.sqrt(one * (max(0.0, share * (1 - share)) + one / 4))
+    low, high = (least + (most - least) * (centre + side * reach) / (1 + one) for side in (-1, 1))
+    return max(least, low), min(most, high)  # the last digit of a float
+
+
+def half_of(score: float, low: float, high: float, headline: str | None, items: float) -> float:
+    """The half interval of which `score_interval` makes this one, from its width."""
+    least, most = ends(headline)
+    share, width = (score - least) / (most - least), min((high - low) / (most - least), 1 - ROUNDING)
+    a, b = width**2 - 1, 2 * width**2 - 4 * share * (1 - share)
+    one = (-b - math.sqrt(b**2 - 4 * a * width**2)) / (2 * a)
+    return (most - least) * math.sqrt(one * _room(share, items))
+
+
+def _room(share: float, items: float | None) -> float:
+    """Variance of an item of which this share is right, as `item_error` has it."""
+    middle = share if items is None else (share * items + 2) / (items + 4)
+    return middle * (1 - middle) * (1 if items is None else items / (items + 4))
+
+
 def items_error(
     before: float, after: float, items: float | Sequence[float], headline: str | None = None, apart: float = 1.0
 ) -> float:
@@ -401,7 +433,7 @@ def rows_of(measured: Mapping[str, float], headline: str | None) -> float | None
     if items is None or is_share or "eval/exact_match" in measured:
         return items
     if None not in (score, low, high) and low < high:  # equal where the class neither occurs nor is predicted
-        error = max(high - score, score - low) / 1.96
+        error = half_of(score, low, high, headline, items) / 1.96
         left = (1 - score**2) if headline == "matthews" else score * (1 - score)
         return max(left / error**2, 1 / error)
     constant, own = measured.get("eval/majority_score"), measured.get("eval/score", 0.0)

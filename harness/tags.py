@@ -64,6 +64,8 @@ WARNING = "warning"
 
 LEAKED = "leaked"
 """Share of the rows of validation that are in train, too, case and blanks aside; absent where there are none."""
+OF_SESSION = "timing_of_session"
+"""Of a run whose timings have their values in the session of all arms: `true`. Those of older versions are of its launches."""
 
 STATUS = "status"
 """running, or a state of `harness.tracking.run_log`."""

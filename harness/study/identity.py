@@ -79,7 +79,6 @@ class Identity:
         """The tracked parameters: the whole resolved config, and under `facts.` what no config key states."""
         flat = flatten(to_dict(self.config))
         left_out = arms.members(tuple(flat), ("settings.", "published.", "overrides"))
-        left_out |= {key for key, value in arms.ADDED.items() if key in flat and flat[key] == value}
         flat = {key: value for key, value in flat.items() if key not in left_out}
         content = {f"facts.{name}": value for name, value in self.inputs.content.items()}
         others = {"facts.device_name": machine.device_name(self.config.hardware)} | versions.facts()
@@ -113,7 +112,7 @@ class Identity:
     def _hash(self, without: tuple[str, ...]) -> str:
         left_out = (*arms.NAMES, *arms.PATH_KEYS, *arms.NEUTRAL_KEYS, *without)
         ignored = arms.members(tuple(self.parameters), left_out)
-        settings = {key: value for key, value in self.parameters.items() if key not in ignored}
+        settings = {key: value for key, value in arms.hashed(self.parameters).items() if key not in ignored}
         read = [self.inputs.data, self.inputs.corpus, self.inputs.pretraining]
         measure = self.config.measure
         serving = [SERVING[key] for key in (measure.backend, measure.precision) if key in SERVING]

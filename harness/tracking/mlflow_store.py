@@ -263,6 +263,12 @@ class Tracker(Backend):
                 self._client.log_metric(run.info.run_id, key, of_task[key])
                 run.data.metrics[key] = of_task[key]
         varied = pages.varied_parameters(run.data.params for run in runs)
+        for run in runs:  # a key that another run sets has its value in all, the default among them
+            own = pages.used_parameters(tags.unpacked(tags.PARAMETERS, run.data.tags), run.data.tags)
+            if missing := {key: own[key] for key in varied if key in own and key not in run.data.params}:
+                self._client.log_batch(run.info.run_id, params=[Param(key, value) for key, value in missing.items()])
+                run.data.params.update(missing)
+        varied = pages.varied_parameters(run.data.params for run in runs)
         view = pages.view({key for run in runs for key in run.data.metrics}, varied, run_log.now_ms())
         self._set_of_study(NOTE, note)
         self._set_of_study(pages.VIEW_TAG, view)

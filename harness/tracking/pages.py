@@ -42,7 +42,7 @@ NEVER = (
 """Keys that name the run, are in its tags, or follow from the name of the task."""
 
 DETAILS = (
-    *("params_component_", "setup/", "inference/first_call_ms", "inference/latency_ms_p50_", "/padded_tokens_per_s"),
+    *("params_component_", "setup/", "inference/first_call_ms", "/padded_tokens_per_s"),
     *(
         "/padding_share",
         "/samples_per_s",
@@ -67,9 +67,7 @@ ORDER = (
 
 def parameters(record: Mapping[str, Any]) -> dict[str, str]:
     """At most MOST_PARAMETERS of the record: what a run is, what its command varies, and what differs from the defaults."""
-    all_parameters, lifted = record["parameters"], json.loads(record["tags"].get(tags.LIFTED, "[]"))
-    unused = _unused(all_parameters, record["tags"].get(tags.TASK) == tags.PRETRAINING_TASK)
-    used = {key: str(value) for key, value in all_parameters.items() if not arms.within(key, (*NEVER, *unused))}
+    used, lifted = used_parameters(record["parameters"], record["tags"]), json.loads(record["tags"].get(tags.LIFTED, "[]"))
     defaults = _defaults()
     own = [key for name in IDENTITY for key in used if arms.within(key, (name,)) and used[key] != "None"]
     varied = [key for key in lifted if key in used]
@@ -77,6 +75,12 @@ def parameters(record: Mapping[str, Any]) -> dict[str, str]:
     changed = sorted(key for key, value in used.items() if key not in content and value != defaults.get(key))
     keys = [*own, *varied, *changed]
     return {key: used[key] for key in list(dict.fromkeys(keys))[:MOST_PARAMETERS]}
+
+
+def used_parameters(parameters: Mapping[str, Any], run_tags: Mapping[str, str]) -> dict[str, str]:
+    """All that the run reads and that neither its name nor its tags say, with the defaults of keys that it may lack."""
+    unused = _unused(parameters, run_tags.get(tags.TASK) == tags.PRETRAINING_TASK)
+    return {key: str(value) for key, value in arms.stated(parameters).items() if not arms.within(key, (*NEVER, *unused))}
 
 
 def _unused(values: Mapping[str, Any], is_pretraining: bool) -> list[str]:
@@ -131,7 +135,7 @@ LOSS = "pretrain/masked_loss"
 SHOWN = (
     *("eval/score", "eval/majority_score", LOSS, "pretrain/masked_accuracy", "pretrain/tokens"),
     *("model/params_total", "model/flops_forward", "inference/latency_device_ms", "inference/latency_ms_p50"),
-    *("inference/device_tokens_per_s", "inference/tokens_per_s", "train_step/device_tokens_per_s"),
+    *("inference/device_tokens_per_s", "inference/tokens_per_s", "train_step/device_tokens_per_s", "train_step/tokens_per_s"),
     *("inference/peak_memory_bytes", "finetune/tokens_per_s", "finetune/duration_s", "finetune/peak_memory_bytes"),
     *("pretrain/tokens_per_s", "pretrain/duration_s", "pretrain/peak_memory_bytes"),
 )
@@ -141,10 +145,10 @@ COSTS = {
     "model/params_total": "parameters",
     "inference/latency_ms_p50": "latency",
     "inference/peak_memory_bytes": "memory",
-    "finetune/duration_s": "fine-tuning",
-    "pretrain/duration_s": "pretraining",
+    "finetune/duration_s": "fine-tuning took",
+    "pretrain/duration_s": "pretraining took",
 }
-"""In the first sentence of a run, which the page shows without unfolding the rest."""
+"""In the first sentence of a run, which the page shows without unfolding the rest; of each quantity its number."""
 
 PREFIXED = {"bytes": "B", "FLOP": "FLOP", "parameters": "", "tokens": " tokens"}
 """Units that get a prefix -> how they are written."""
@@ -181,7 +185,8 @@ def of_run(record: Mapping[str, Any], values: Mapping[str, float], status: str, 
     kind = "A second timing of " if run_tags.get(tags.REPLICATE) == "true" else ""
     place = ", ".join(f"{name} {run_tags[name]}" for name in (tags.SCALE, tags.SEED) if name in run_tags)
     what = f"{kind}**{run_tags.get(tags.ARM, 'run')}** on *{run_tags.get(tags.TASK, 'no task')}*, {place}"
-    costs = ", ".join(f"{title} {value_text(key, values[key])}" for key, title in COSTS.items() if key in values)
+    judged = {metrics.judged_by(key, values.get): title for key, title in COSTS.items()}
+    costs = ", ".join(f"{title} {value_text(key, values[key])}" for key, title in judged.items() if key in values)
     lines = [f"{what}. {status.capitalize().replace('_', ' ')}{_score_text(values)}{'; ' * bool(costs)}{costs}.", ""]
     lines += [f"`{end['reason']}`", ""] if (end := record.get(tags.END)) and end["reason"] else []
     rows = [
@@ -318,7 +323,7 @@ def view(metrics: Iterable[str], varied: Iterable[str], now_ms: int) -> str:
     shown = [name for name in COLUMNS if name in measured]
     shown = [*of_tasks[:MOST_TASKS], *(name for name in shown if name != "eval/score")] if several else shown
     columns = [f"tags.`{name}`" for name in (tags.ARM, tags.TASK, tags.SEED)]
-    columns += [*(f"params.`{name}`" for name in varied), *(f"metrics.`{name}`" for name in shown)]
+    columns += [*(f"params.`{name}`" for name in [*varied][:MOST_VARIED]), *(f"metrics.`{name}`" for name in shown)]
     state: dict[str, Any] = {
         "selectedColumns": columns,
         "columnOrder": columns,
@@ -351,4 +356,4 @@ def varied_parameters(of_runs: Iterable[Mapping[str, str]]) -> list[str]:
     runs = list(of_runs)
     said = ("model_name", "scale_name", "task.", "seed", "enhancements.", "model.")
     keys = dict.fromkeys(key for run in runs for key in run if not key.startswith(said))
-    return [key for key in keys if len({run.get(key) for run in runs}) > 1][:MOST_VARIED]
+    return [key for key in keys if len({run.get(key) for run in runs}) > 1]

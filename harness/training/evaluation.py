@@ -68,7 +68,8 @@ def write_scores(task: TaskConfig, answers: Predictions, run_log: RunLog) -> Non
 def write_intervals(task: TaskConfig, answers: Predictions, run_log: RunLog) -> None:
     """Writes the ends of 95 % intervals over the items, of scores that are no share of right answers, and of a squared error.
 
-    1.96 standard errors: by the delta method, or the standard deviation over samples of as many items, with replacement.
+    From 1.96 standard errors, by the delta method, or the standard deviation over samples of as many items with replacement; an
+    end is never what no score can be.
     """
     regression, count = task.kind is TaskKind.regression, len(answers.labels)
     sampled = task.kind in (TaskKind.multilabel, TaskKind.regression, TaskKind.similarity, TaskKind.retrieval)
@@ -84,9 +85,12 @@ def write_intervals(task: TaskConfig, answers: Predictions, run_log: RunLog) -> 
         if value is None or None in values or (moved is None and not values):
             continue
         half = 1.96 * (paired.influence_error(*moved) if moved else float(np.std(values, ddof=1)))
-        lowest, highest = (-math.inf, math.inf) if name == "loss" else paired.ends(name)
-        run_log.value(f"eval/{name}_low", max(lowest, value - half))
-        run_log.value(f"eval/{name}_high", min(highest, value + half))
+        if name == "loss":
+            low, high = (value * math.exp(side * half / value) if value else value for side in (-1, 1))
+        else:
+            low, high = paired.score_interval(value, half, name, count)
+        run_log.value(f"eval/{name}_low", low)
+        run_log.value(f"eval/{name}_high", high)
     if regression:
         run_log.value("eval/majority_loss", float(np.var(answers.labels)))
 

@@ -1,14 +1,14 @@
 """Pictures of all tasks: score against size and latency, and the curves of the training loss."""
 
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.transforms import Transform
 
 from harness import metrics
+from harness.metrics import judged_by
 from harness.paired import grouped
 from reports.comparison.compare import Comparison, Curve, Study
-from reports.comparison.launches import judged_by
 from reports.comparison.section import HEADLINE, MAJORITY, Row, Section
 from reports.writing import plots
 from reports.writing.formats import Chapter
@@ -23,19 +23,22 @@ from reports.writing.plots import (
     same_span,
     scale_axis,
 )
-from reports.writing.tables import metric_title, score_title, value_text
+from reports.writing.tables import score_title, value_text
 
 CAPTIONS = {
     "score_parameters.svg": "Score against parameters; error bars are one standard deviation over replicates; all "
-    "panels are equally high in points, and marks of equal values stand side by side",
+    "panels are equally high in points",
     "score_latency.svg": "Score against latency; error bars are one standard deviation over replicates (latency: launches)",
     "loss.svg": "Training loss, mean over replicates at the steps that all have, smoothed over a twentieth of the curve",
 }
-TRAINING_LOSS = "finetune/loss"
+TRAINING_LOSS, TOTAL = "finetune/loss", "model/params_total"
+ALIKE = "All arms have the same number of parameters, against which no score is drawn."
 LEAST_SPAN = 0.10
 """An axis of scores spans at least 10 points, so that small differences look small."""
-MARK = 9.0
-"""Distance of two marks, in points of 1/72 inch."""
+MARK, BASELINE = 7.0, 13.0
+"""Sizes in points of 1/72 inch."""
+RING, MOST_RINGS = 3.0, 4
+"""How much larger a mark is than the one in front of it at nearly the same place, and up to how many such."""
 
 
 def chapter(study: Study) -> Chapter:
@@ -45,27 +48,30 @@ def chapter(study: Study) -> Chapter:
     curves = study.curves_of([run for row in rows for run in row.runs], TRAINING_LOSS)
     files = plots.drawn(
         {
-            "score_parameters.svg": (score_against, comparison, "model/params_total"),
+            "score_parameters.svg": (score_against, comparison, TOTAL),
             "score_latency.svg": (score_against, comparison, judged_by("inference/latency_ms_p50", comparison.has)),
             "loss.svg": (loss_curves, comparison, curves),
         }
     )
+    having = [[row for row in section.rows if row.spread(TOTAL)] for section in comparison.sections]
+    alike = [ALIKE] if "score_parameters.svg" not in files and any(_is_constant(rows, TOTAL) for rows in having) else []
     if not files:
         return Chapter()
-    return Chapter(["## Pictures", *plots.drawn_note(comparison), *plots.pictured(CAPTIONS, files)], files)
+    return Chapter(["## Pictures", *plots.drawn_note(comparison), *plots.pictured(CAPTIONS, files), *alike], files)
 
 
 def score_against(comparison: Comparison, metric: str) -> Figure | None:
-    """Score against `metric`, one panel a section; None where no run has both."""
+    """Score against `metric`, one panel a section in which arms differ in it; None where no run has both, or none differ."""
     drawn, panels = plots.drawn_arms(comparison), []
     for section in comparison.sections:
         rows = [row for row in section.rows if row.label in drawn and row.spread(HEADLINE) and row.spread(metric)]
-        if rows:
+        if rows and not _is_constant(rows, metric):
             panels.append((section, {row.label: row for row in rows}))
     if not panels:
         return None
+    costs = [row.mean(metric) for _, rows in panels for row in rows.values()]
     styles = arm_styles(comparison.labels)
-    factor, letter = axis_unit(metric, [row.mean(metric) for _, rows in panels for row in rows.values()])
+    factor, letter = axis_unit(metric, costs)
     figure, axes = grid(len(panels))
     reached = [
         [row.mean(HEADLINE) + side * sd(row, HEADLINE) for row in rows.values() for side in (-1, 1)] for _, rows in panels
@@ -75,17 +81,34 @@ def score_against(comparison: Comparison, metric: str) -> Figure | None:
     for panel, (section, rows) in zip(axes, panels, strict=True):
         scale_axis(panel, [row.mean(metric) / factor for row in rows.values()])
         panel.set(title=section.name, ylabel=score_title(section))
-        panel.set(xlabel=f"{metric_title(metric)} ({letter})")
+        panel.set(xlabel=f"{metrics.get(metric).title} ({letter})")
         _room_at_the_sides(panel, [(row.mean(metric), sd(row, metric)) for row in rows.values()], factor)
         constants += _constant(panel, section)
     handles = [handle(style) for label, style in styles.items() if any(label in rows for _, rows in panels)]
     legend(figure, handles + constants[:1])
-    plots.lay_out(figure)  # marks stand side by side in inches
+    plots.lay_out(figure)  # which marks hide others is known in inches
     for panel, (_, rows) in zip(axes, panels, strict=True):
         points = [(row.mean(metric) / factor, row.mean(HEADLINE)) for row in rows.values()]
-        for row, point, place in zip(rows.values(), points, plots.side_by_side(figure, panel, points, MARK), strict=True):
-            _point(panel, row, metric, factor, point, styles[row.label], place)
+        for row, point, rings in zip(rows.values(), points, _rings(panel, points), strict=True):
+            _point(panel, row, metric, factor, point, styles[row.label], rings)
     return figure
+
+
+def _is_constant(rows: list[Row], metric: str) -> bool:
+    """Whether several arms have the same value."""
+    return len(rows) > 1 and len({row.mean(metric) for row in rows}) == 1
+
+
+def _rings(axes: Axes, points: list[tuple[float, float]]) -> list[int]:
+    """Of each mark how many of the later ones it would be hidden by: it is drawn larger behind them, at its own values."""
+    places = axes.transData.transform(points) * 72 / axes.figure.dpi if points else np.empty((0, 2))
+    near = np.linalg.norm(places[:, None] - places, axis=2) < MARK / 2
+    behind = np.triu(near, 1).sum(axis=1)
+    for index in np.flatnonzero(behind > MOST_RINGS):
+        if not np.triu(near, 1)[:, index].any():  # the hindmost says how many there are
+            text = f"{behind[index] + 1} arms"
+            axes.annotate(text, points[index], xytext=(12, 4), textcoords="offset points", fontsize=7.5, color="0.35")
+    return behind.clip(max=MOST_RINGS).tolist()
 
 
 def sd(row: Row, metric: str) -> float:
@@ -105,18 +128,22 @@ def _room_at_the_sides(axes: Axes, bars: list[tuple[float, float]], factor: floa
     axes.set_xlim(*back.transform([low - room, high + room]))
 
 
-def _point(
-    axes: Axes, row: Row, metric: str, factor: float, point: tuple[float, float], arm: ArmStyle, place: Transform
-) -> None:
-    size, front = (13, 4) if arm.is_baseline else (7, 3)
-    style = {"color": arm.colour, "transform": place}
+def _point(axes: Axes, row: Row, metric: str, factor: float, point: tuple[float, float], arm: ArmStyle, rings: int) -> None:
+    size = (BASELINE if arm.is_baseline else MARK) + RING * rings
+    style = {"color": arm.colour}
     (x, y), across, up = point, sd(row, metric) / factor, sd(row, HEADLINE)
     if across:  # behind the marks of all arms: one of an equal value would be struck through
         axes.plot([x - across, x + across], [y, y], linewidth=0.9, **style)
     if up:
         axes.plot([x, x], [y - up, y + up], linewidth=0.9, **style)
-    style |= {"zorder": front, "markersize": size, "markeredgecolor": "white", "markeredgewidth": 0.6, "clip_on": False}
-    values = [f"{metric_title(name)}: {value_text(row, name)}" for name in (metric, HEADLINE)]
+    style |= {
+        "zorder": 4 - rings / (MOST_RINGS + 1),
+        "markersize": size,
+        "markeredgecolor": "white",
+        "markeredgewidth": 0.6,
+        "clip_on": False,
+    }
+    values = [f"{metrics.get(name).title}: {value_text(row, name)}" for name in (metric, HEADLINE)]
     axes.plot(x, y, arm.marker, label="\n".join([row.label, *values]), **style)
 
 

@@ -48,9 +48,10 @@ def estimate(section: Section, row: Row, metric: str) -> Estimate | None:
     rows = section.rows_of(row, metric) if declared.unit == "score" else None
     item = paired.item_error(found.mean, rows, kind) if rows else 0.0
     interval = found.with_items(item).interval
-    if interval and declared.unit in ("score", "share"):
-        low, high = paired.ends(kind)
-        interval = max(low, interval[0]), min(high, interval[1])
+    least, most = paired.ends(kind)
+    if interval and declared.unit in ("score", "share") and not least <= interval[0] <= interval[1] <= most:
+        half = (interval[1] - interval[0]) / 2  # Student's t knows no ends
+        interval = paired.score_interval(found.mean, half, kind, rows)
     return Estimate(found.mean, interval, len(independent), _doubt(section, row, metric, len(independent)))
 
 
@@ -66,9 +67,9 @@ def _of_ratio(section: Section, row: Row, metric: str, values: Sequence[float]) 
     declared, found = metrics.get(metric), of_differences([math.log(value) for value in values])
     mean, count, floor = math.exp(found.mean), len(values), _floor(section, row, metric)
     doubt = ""
-    if declared.compared is Compared.SHOWN:
+    if declared.compared in (Compared.SHOWN, Compared.OWN_CLOCK):
         doubt = "no timing that is judged"
-    elif metric in launches.TIMINGS:
+    elif metric in launches.JUDGED:
         if floor is None:
             doubt = "no noise floor is known: no A/A replicate was timed in its session"
         elif floor > HIGHEST_FLOOR:
@@ -87,8 +88,6 @@ def _floor(section: Section, row: Row, metric: str) -> float | None:
     if metric in launches.JUDGED:
         newest = _newest(row)
         return section.sessions.floor(newest.session, section.place, launches.JUDGED[metric]) if newest else None
-    if metric in launches.GATED:
-        return section.sessions.gating_floor([own])
     return section.sessions.memory_floor([own]) if metrics.get(metric).unit == "bytes" else None
 
 

@@ -149,7 +149,7 @@ def unnamed_settings(run: Run, others: Iterable[str]) -> list[str]:
     An empty list says nothing of the arm, such as the shares of phases of one that has no phases.
     """
     named = {found.strip(" =") for label in others for found in SETTING.findall(label)}
-    own, values = run.tags[tags.ARM], {key: str(value) for key, value in arms.ADDED.items()} | run.facts
+    own, values = run.tags[tags.ARM], run.facts
     keys = [key for key in run.lifted or () if named & {key, arms.short_name(key)} and not says_setting(own, key)]
     keys = [key for key in keys if values.get(key) != "[]"]
     return arms.setting_texts({key: "null" if value == "None" else value for key, value in values.items()}, keys)

@@ -39,6 +39,10 @@ class Run:
     elsewhere: str | None = None  # study that it belongs to, where that is another than the one reported on
     launches: dict[str, dict[int, float]] = field(default_factory=dict)  # metric -> round in its session -> value
 
+    def __post_init__(self) -> None:
+        """A setting that is younger than the run has the value that it had then."""
+        object.__setattr__(self, "params", arms.stated(self.params))
+
     @property
     def task(self) -> str:
         return self.tags[tags.TASK]

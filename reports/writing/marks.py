@@ -17,6 +17,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import PercentFormatter
 from matplotlib.transforms import Bbox, BlendedAffine2D, BlendedGenericTransform
 
+from harness.paired import grouped
 from reports.writing import formats
 
 REACH = 6.0
@@ -26,7 +27,7 @@ CURVE_MARKS = 24
 ACROSS_THE_PANEL = (BlendedAffine2D, BlendedGenericTransform)
 """Transforms of lines such as `axhline`, of which one coordinate is no value."""
 NO_MARKER = ("None", "none", "", " ", None)
-SHAPE = '<rect x="{:.1f}" y="{:.1f}" width="{:.1f}" height="{:.1f}"><title>{}</title></rect>'
+SHAPE = '<rect x="{}" y="{}" width="{}" height="{}"><title>{}</title></rect>'
 
 
 @dataclass(frozen=True)
@@ -40,11 +41,16 @@ class Mark:
 def add(svg: bytes, figure: Figure) -> bytes:
     """The picture with the values of its marks; `figure` is laid out, with 72 dots an inch."""
     high, shapes = figure.bbox.height, []
-    for mark in marks(figure):
-        box = mark.box
-        shapes.append(SHAPE.format(box.x0, high - box.y1, box.width, box.height, escape(mark.text)))
+    said = grouped((_place(mark.box, high), mark.text) for mark in marks(figure))
+    for place, texts in said.items():  # of several marks at one place the mouse finds the last one alone
+        shapes.append(SHAPE.format(*place, escape("\n\n".join(texts))))
     group = '<g class="marks" fill="none" pointer-events="all">\n{}\n</g>\n</svg>'.format("\n".join(shapes))
     return group.encode().join(svg.rsplit(b"</svg>", 1)) if shapes else svg
+
+
+def _place(box: Bbox, high: float) -> tuple[str, ...]:
+    """Left, top, width and height in the file."""
+    return tuple(f"{size:.1f}" for size in (box.x0, high - box.y1, box.width, box.height))
 
 
 def marks(figure: Figure) -> Iterator[Mark]:

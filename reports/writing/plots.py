@@ -19,7 +19,6 @@ from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedLocator, LogLocator, MaxNLocator, NullFormatter, NullLocator
-from matplotlib.transforms import Bbox, ScaledTranslation, Transform
 
 from harness import metrics
 from harness.paired import grouped
@@ -94,12 +93,6 @@ LEGEND_ROW, LEGEND_LETTER, LEGEND_MARGIN = 0.18, 0.075, 1.9
 """Inches: height of a line, width of a letter, and the room that a figure has for a legend of one column."""
 ROW_NAME = 30
 """Letters of the name of a row for which pictures of rows are wide enough."""
-SHIFTS = sorted(
-    ((across / 2, up / 2) for across in range(-40, 41) for up in range(-40, 41)),
-    key=lambda shift: shift[0] ** 2 + 4 * shift[1] ** 2,
-)
-"""Sideways and up, in sizes of a mark, the nearest first."""
-SHIFTS_AT_ONCE = 64
 MOST_ARMS = 30
 """Arms of one picture: more cannot be told apart, and drawing takes longer than all else."""
 PNG_DPI = 192
@@ -285,34 +278,6 @@ def same_span(panels: list[Axes], values: list[list[float]], least: float, highe
         middle = (max(of_panel) + min(of_panel)) / 2
         top = min(middle + span / 2, max(highest, max(of_panel)) + 0.04 * span)
         axes.set_ylim(top - span, top)
-
-
-def side_by_side(figure: Figure, axes: Axes, points: list[tuple[float, float]], size: float) -> list[Transform]:
-    """Where each point is drawn so that no mark hides another: at its place, or the nearest free one, sideways first.
-
-    Two marks are at least `size` apart (in 1/72 inch). Limits and scales of the axes must be set, and the layout done.
-    """
-    places = axes.transData.transform(points) * 72 / figure.dpi if points else []
-    box = Bbox(axes.get_window_extent().get_points() * 72 / figure.dpi)
-    taken: dict[int, np.ndarray] = {}
-    for index in sorted(range(len(points)), key=lambda index: tuple(places[index])):
-        taken[index] = _nearest_free(places[index], np.array([*taken.values()]).reshape(-1, 2), size, box)
-    shifts = [taken[index] - places[index] for index in range(len(points))]
-    return [axes.transData + ScaledTranslation(x / 72, y / 72, figure.dpi_scale_trans) for x, y in shifts]
-
-
-def _nearest_free(place: np.ndarray, taken: np.ndarray, size: float, box: Bbox) -> np.ndarray:
-    """(2,) the first of the places around one that none of the (n, 2) taken ones is near to, within the box if there is one."""
-    outside = None
-    for start in range(0, len(SHIFTS), SHIFTS_AT_ONCE):
-        tried = place + size * np.array(SHIFTS[start : start + SHIFTS_AT_ONCE])  # (S, 2)
-        apart = np.linalg.norm(tried[:, None] - taken, axis=2) >= 0.99 * size  # (S, n)
-        free = tried[apart.all(axis=1)]
-        within = free[((free >= box.min) & (free <= box.max)).all(axis=1)]
-        if len(within):
-            return within[0]
-        outside = free[0] if outside is None and len(free) else outside
-    return outside
 
 
 def legend(figure: Figure, handles: list[Line2D]) -> None:

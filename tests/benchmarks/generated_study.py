@@ -31,7 +31,7 @@ TASKS = ("bag", "order", "distance", "pairs", "nesting", "counting", "copying", 
 START = 1_700_000_000_000
 LIFTED = ["model.intermediate_size", "model_name"]
 LAUNCH = {"latency_ms": 9.0, "tokens_per_s": 14_000.0, "reference_ms": 6.0, "load_average": 1.0, "cpu_mhz": 2600.0}
-CHANGED_BY_MLFLOW = ("process", "mlflow.runName")
+CHANGED_BY_MLFLOW = ("process", "mlflow.runName", "mlflow.note.content")
 """Tags that no record has."""
 
 
@@ -196,6 +196,7 @@ def send(run: Generated, output: Path) -> str:
     tracker.curves(run.record, run.points)
     with tempfile.TemporaryDirectory() as folder:
         result = {"status": "finished", "time": run.ended, "metrics": run.results, "steps": run.steps}
+        run_log.write_json(Path(folder, run_log.RECORD), run.record)
         run_log.write_json(Path(folder, "result.json"), result)
         tracker.end(run.record, Path(folder), "finished")
     return run_id
@@ -216,7 +217,9 @@ def rows_of(run: Generated, run_id: str) -> Rows:
     """What MLflow keeps of a run that was sent."""
     points = [(point["key"], point["value"], point["time"], point["step"]) for point in run.points]
     main, details = pages.main_and_details(run.results, run.steps)
-    points += [(key, value, run.ended, run.steps.get(key, 0)) for key, value in main.items()]
+    main |= pages.score_of_task(run.record["tags"], main)
+    last = {key: value for key, value, _, _ in sorted(points, key=lambda point: point[3])}
+    points += [(key, value, run.ended, run.steps.get(key, 0)) for key, value in main.items() if last.get(key) != value]
     latest: dict[str, tuple[Any, ...]] = {}
     for point in points:
         if point[0] not in latest or point[3:1:-1] >= latest[point[0]][3:1:-1]:  # by step, then by time

@@ -31,7 +31,7 @@ def measure(quick: bool, uris: dict[str, str] | None = None, large: bool = False
         shapes = STUDIES | (LARGE if large else {})
         made = {name: generated_study.generate(Path(folder, str(shape.arms)), shape) for name, shape in shapes.items()}
         for name, uri in (made | (uris or {})).items():
-            timed = [_report(uri, Path(folder, "report")) for _ in range(2 if quick else 7)]
+            timed = [report(uri, Path(folder, "report")) for _ in range(2 if quick else 7)]
             found += [_figure(f"{kind} of a report, {name}", KINDS[kind], values) for kind, values in _by_kind(timed).items()]
     return found
 
@@ -40,7 +40,7 @@ KINDS = {"wall time": "s", "CPU time": "s", "peak memory": "MB"}
 """What is measured -> its unit."""
 
 
-def _report(uri: str, out: Path) -> tuple[float, float, float]:
+def report(uri: str, out: Path) -> tuple[float, float, float]:
     """Wall seconds, CPU seconds and peak memory in MB of one process; CalledProcessError where it fails."""
     command = [sys.executable, "-m", "reports", "--uri", uri, "--out", str(out)]
     started = time.perf_counter()

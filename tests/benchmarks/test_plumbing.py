@@ -1,13 +1,16 @@
 """The plumbing of the benchmarks at tiny sizes: that both sides have the same shapes, rows and settings. Nothing is timed."""
 
+import importlib
 from types import SimpleNamespace
 
+import generated_study
 import harness_cost
 import neighbour
 import numpy as np
 import options_speed
 import peers
 import pytest
+import reports_speed
 import run
 import torch
 import utilisation
@@ -98,6 +101,20 @@ def test_shares_of_a_profile_add_up_and_ranges_own_what_is_within_them():
         "attention kernel": 10.0,
         "Python between operators": 10.0,
     }
+
+
+@pytest.mark.parametrize("module", run.BENCHMARKS.values())
+def test_every_benchmark_can_be_imported_and_measures(module):
+    assert callable(importlib.import_module(module).measure)
+
+
+@pytest.mark.long
+def test_a_report_of_a_generated_study_is_timed(tmp_path):
+    """The rows that are generated must be those that the harness sends."""
+    uri = generated_study.generate(tmp_path / "store", generated_study.Shape(2, 2, 1, 2, 1, 4, 2))
+    wall, cpu, memory = reports_speed.report(uri, tmp_path / "report")
+    assert min(wall, cpu, memory) > 0
+    assert (tmp_path / "report" / "report.html").is_file()
 
 
 def test_a_failed_benchmark_is_named_and_the_others_stay(tmp_path, monkeypatch, capsys):

@@ -3,7 +3,15 @@
 import numpy as np
 import pytest
 
-from harness.paired import Difference, item_error, of_differences, scattered, t_quantile
+from harness.paired import (
+    Difference,
+    half_of,
+    item_error,
+    of_differences,
+    scattered,
+    score_interval,
+    t_quantile,
+)
 
 
 def test_an_interval_has_95_percent():
@@ -26,3 +34,11 @@ def test_the_error_of_a_correlation_over_items_is_the_textbook_s():
     assert item_error(0.5, 101, "pearson") == pytest.approx(0.75 / 10)
     assert item_error(0.5, 26, "spearman") == pytest.approx(0.75 / 5)
     assert item_error(0.6, 17, "matthews") == pytest.approx(0.8 / 4)
+
+
+@pytest.mark.parametrize("items", [20, 300])
+@pytest.mark.parametrize(("headline", "score"), [("f1", 0.0), ("f1", 0.4), ("f1", 1.0), ("matthews", -0.2), ("matthews", 0.9)])
+def test_a_recorded_interval_says_the_error_that_it_was_made_of(headline, score, items):
+    for half in (0.01, 0.1, 0.4):
+        low, high = score_interval(score, half, headline, items)
+        assert half_of(score, low, high, headline, items) == pytest.approx(half, rel=1e-6)

@@ -1,4 +1,4 @@
-"""Pictures of extreme studies: no mark hides another, no two texts overlap, and nothing is cut off."""
+"""Pictures of extreme studies: every mark is at its values, no two texts overlap, and nothing is cut off."""
 
 import itertools
 
@@ -27,7 +27,8 @@ def values(total: float, score: float) -> dict[str, float]:
 
 
 def ties(arms: int) -> list[tuple[float, float]]:
-    return [(1e6, 1.0)] * arms
+    """Of one parameter more each, which no picture shows: what is equal is in none."""
+    return [(1e6 + index, 1.0) for index in range(arms)]
 
 
 def close(arms: int) -> list[tuple[float, float]]:
@@ -85,6 +86,13 @@ def marks(axes: Axes) -> list[np.ndarray]:
     return [line.get_transform().transform(line.get_xydata())[0] * 72 / axes.figure.dpi for line in points]
 
 
+def values_of(axes: Axes) -> dict[str, tuple[float, float]]:
+    """Name of each mark -> its values, as they are read at the axes."""
+    lines = [line for line in axes.lines if line.get_marker() not in ("None", "", None)]
+    assert all(line.get_transform() == axes.transData for line in lines)
+    return {line.get_label().split("\n")[0]: tuple(line.get_xydata()[0]) for line in lines}
+
+
 def texts(figure: Figure) -> list[tuple[str, Bbox]]:
     """Every text that is shown, and where in the picture that is written."""
     renderer = figure._get_renderer()
@@ -121,10 +129,14 @@ def test_scores_against_cost(comparison: Comparison, metric: str):
     with mpl.rc_context(plots.STYLE):
         figure = drawn(pictures.score_against(comparison, metric))
     check(figure)
-    for axes in (one for one in figure.axes if one.get_visible()):
+    factor, _ = plots.axis_unit(
+        metric, [row.mean(metric) for one in comparison.sections for row in one.rows if row.mean(metric)]
+    )
+    for axes, section in zip((one for one in figure.axes if one.get_visible()), comparison.sections, strict=True):
+        rows = [row for row in section.rows if row.spread(metric)]
+        expected = {row.label: (row.mean(metric) / factor, row.mean(SCORE)) for row in rows}
+        assert values_of(axes) == expected
         places = marks(axes)
-        near = [np.hypot(*(one - other)) for one, other in itertools.combinations(places, 2)]
-        assert min(near, default=np.inf) >= 0.98 * pictures.MARK
         box = axes.get_window_extent().transformed(mpl.transforms.Affine2D().scale(72 / figure.dpi))
         assert all(box.x0 - 2 <= x <= box.x1 + 2 and box.y0 - 2 <= y <= box.y1 + 2 for x, y in places)
 
@@ -136,9 +148,13 @@ def test_changes(comparison: Comparison):
             assert comparison.labels == ["base"]
             return
         check(drawn(figure))
+    effects_of = {name: of for name, of in overview._panels(comparison).items() if any(map(overview._differs, of))}
+    panels = {axes.get_title("left"): of for axes, of in zip(figure.axes, effects_of.values(), strict=False)}
     for axes in (one for one in figure.axes if one.get_visible()):
         places = marks(axes)
         assert len({place[1].round(1) for place in places}) == len(places)  # a line for each
+        shown = {effect.label: overview.place(effect, effect.change.absolute) for effect in panels[axes.get_title("left")]}
+        assert {label: x for label, (x, _) in values_of(axes).items()} == shown
 
 
 def test_parameter_bars(comparison: Comparison):

@@ -128,13 +128,26 @@ def test_every_key_is_in_the_arm_or_in_the_conditions_unless_it_is_listed(config
 
 def test_a_key_that_finished_runs_lack_is_theirs_while_it_has_its_default(config):
     """A run from before the key is found by the same command, and compared."""
-    assert not {*arms.ADDED} & {*Identity(config, Inputs()).parameters}
+    now = Identity(config, Inputs())
+    before = Identity(config, Inputs())
+    vars(before)["parameters"] = {key: value for key, value in now.parameters.items() if key not in arms.ADDED}
+    assert (before.fingerprint, before.facts) == (now.fingerprint, now.facts)
+    assert before.described([])["tags"] == now.described([])["tags"]
     kept = replace(config, model=replace(config.model, keep_layers=[0]), pretrain=replace(config.pretrain, hidden_weight=2.0))
-    parameters = Identity(kept, Inputs()).parameters
-    assert {key: parameters.get(key) for key in arms.ADDED if key in parameters} == {
-        "model.keep_layers": "[0]",
-        "pretrain.hidden_weight": "2.0",
-    }
+    assert Identity(kept, Inputs()).fingerprint != now.fingerprint
+    assert arms.short_hash(Identity(kept, Inputs()).facts) != arms.short_hash(now.facts)
+
+
+def test_every_key_at_its_default_is_recorded_with_its_value(config):
+    parameters = Identity(config, Inputs()).described([])["parameters"]
+    assert {key: parameters[key] for key in arms.ADDED} == {key: str(value) for key, value in arms.ADDED.items()}
+    assert parameters["finetune.optimizer"] == "adamw"
+
+
+def test_an_arm_with_a_default_is_named_by_its_value():
+    settings = arms.facts({"model_name": "base"}), arms.facts({"model_name": "base", "finetune.optimizer": "sgd"})
+    texts = [arms.setting_texts(one, arms.varying(settings)) for one in settings]
+    assert texts == [["optimizer=adamw"], ["optimizer=sgd"]]
 
 
 @pytest.mark.parametrize("inputs", [{"data": "other"}, {"corpus": "c"}, {"pretraining": "p"}, {"content": {"rows": "other"}}])
@@ -268,5 +281,5 @@ def test_tags_hold_arm_lifted_keys_and_both_seeds(config):
     assert json.loads(named["lifted"]) == ["hardware.dtype"]
     assert described["parameters"]["facts.rows"] == "r"
     assert set(flatten(to_dict(config))) - set(described["parameters"]) == {
-        key for key in flatten(to_dict(config)) if key.startswith("published.") or key == "overrides" or key in arms.ADDED
+        key for key in flatten(to_dict(config)) if key.startswith("published.") or key == "overrides"
     }

@@ -16,7 +16,7 @@ def ids(tracking, typical) -> list[str]:
     settings = ({"model.window": "8", "study": "before_after", "arm": "base"}, other)
     values = (typical() | {"eval/examples": 100.0}, typical(2.0, 0.75) | {"eval/loss": 0.4})
     return [
-        tracking.log(arm, values=of, params=params | {"environment.cores": cores}, fingerprint=fingerprint * 8)
+        tracking.log(arm, values=of, params=params | {"environment.cores": cores}, fingerprint=fingerprint * 8, session="s1")
         for arm, of, params, cores, fingerprint in zip(
             ("base", "small"), values, settings, ("2", "4"), ("ab12", "cd34"), strict=True
         )
@@ -52,6 +52,13 @@ def test_only_what_differs_is_shown_with_units(ids, capsys):
     assert [cell.strip() for cell in lines_of(text, "eval/loss")[0]] == ["eval/loss", "–", "0.400", "–"]
     assert "timing/" not in text
     assert "finetune/loss" not in text
+
+
+def test_a_default_that_one_run_lacks_is_shown_with_its_value(tracking, capsys):
+    """The run is of before the key."""
+    ids = [tracking.log(arm, params=params) for arm, params in (("a", {}), ("b", {"finetune.optimizer": "sgd"}))]
+    row = lines_of(said(capsys, *ids), "finetune.optimizer")[0]
+    assert [cell.strip() for cell in row] == ["finetune.optimizer", "adamw", "sgd"]
 
 
 def test_equal_numbers_are_counted_and_shown_on_demand(ids, capsys):

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
-from matplotlib.transforms import ScaledTranslation
 
 from reports.comparison.compare import compare
 from reports.render import render
@@ -64,13 +63,10 @@ def test_points_say_their_values_where_they_are_drawn(panel):
     assert np.array(centres(root)) == pytest.approx(np.array(markers(root, "M-3.5 3.5")), abs=0.11)
 
 
-def test_shifted_mark_says_its_value_where_it_is_drawn(panel):
-    shifted = panel.transData + ScaledTranslation(0.2, 0.1, panel.figure.dpi_scale_trans)
-    panel.set(xlim=(0, 4), ylim=(0, 4))
-    panel.plot(2, 3, "s", markersize=7, transform=shifted, label="albert\nscore: 0.3 ± 0.1")
-    root = drawn(panel.figure)
-    assert titles(root) == ["albert, sst2\nscore: 0.3 ± 0.1"]
-    assert np.array(centres(root)) == pytest.approx(np.array(markers(root, "M-3.5 3.5")), abs=0.11)
+def test_marks_of_one_place_say_the_values_of_all(panel):
+    for label in ("first", "second"):
+        panel.plot([1.0], [2.0], "o", label=f"{label}\nscore: 2.0")
+    assert titles(drawn(panel.figure)) == ["first, sst2\nscore: 2.0\n\nsecond, sst2\nscore: 2.0"]
 
 
 def test_error_bars_say_their_ends(panel):
@@ -120,7 +116,8 @@ def test_every_picture_of_a_study_says_the_values_of_every_arm(make_run, study_o
     runs = [make_run(arm, values=values) for arm in ("base", "albert", "<b>")]
     curves = {run.run_id: {step: 1 / (step + 1) for step in range(50)} for run in runs}
     files = render(study_of(compare("s", runs), {"finetune/loss": curves}), ("md",))
-    pictures = {name: titles(ElementTree.fromstring(content)) for name, content in files.items() if name.endswith(".svg")}
+    roots = {name: ElementTree.fromstring(content) for name, content in files.items() if name.endswith(".svg")}
+    pictures = {name: [part for text in titles(root) for part in text.split("\n\n")] for name, root in roots.items()}
     assert len(pictures) == 5
     for name, texts in pictures.items():
         assert {re.split(",|\n", text)[0] for text in texts} == {"albert", "<b>"} | (
