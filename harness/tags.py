@@ -57,7 +57,10 @@ REPLICATE = "replicate"
 """`true` for the A/A replicate: a second timing of the baseline in its session, which shows the noise."""
 
 WARNING = "warning"
-"""Why a pretraining has not learned; absent where it has."""
+"""What went wrong in a training, with the keys to change; absent where nothing did."""
+
+NOTES = "notes"
+"""The kinds of what went wrong: `diverged`, `collapsed, best_first`, as `harness/study/outcome.py` names them."""
 
 STATUS = "status"
 """running, or a state of `harness.tracking.run_log`."""

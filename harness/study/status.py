@@ -86,6 +86,7 @@ class RunStatus:
     reason: str  # why it has not finished, or where it is; empty for a finished one
     is_untimed: bool  # it has finished, and its timing is missing
     retries: int  # times that a command ran it again because its worker was killed
+    said: str = ""  # what went wrong in its training, of a finished one
 
     @property
     def is_complete(self) -> bool:
@@ -119,6 +120,7 @@ class CommandStatus:
         untimed, again = sum(run.is_untimed for run in self.runs), sum(run.retries > 0 for run in self.runs)
         listed = ", ".join(f"{count} {state}" for state, count in states.most_common())
         listed += f"; {untimed} finished but not timed" if untimed else ""
+        listed += f"; {wrong} finished with a warning" if (wrong := sum(bool(run.said) for run in self.runs)) else ""
         return listed + (f"; {counted(again, 'run')} killed and run again (sweep.retries)" if again else "")
 
 
@@ -157,7 +159,8 @@ def _status(output: str, entry: dict[str, Any]) -> RunStatus:
         return RunStatus(folder, entry["title"], TORN, str(error), is_untimed=False, retries=0)
     finished = state == State.finished.text
     is_untimed = finished and entry["timed"] and tags.SESSION not in record.get("tags", {})
-    return RunStatus(folder, entry["title"], state, reason, is_untimed, len(record.get(tags.RETRIES, [])))
+    said = run_log.said_of(result) if finished else ""
+    return RunStatus(folder, entry["title"], state, reason, is_untimed, len(record.get(tags.RETRIES, [])), said)
 
 
 def _state(folder: Path, record: Record, result: Result | None) -> tuple[str, str]:

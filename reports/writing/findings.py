@@ -22,6 +22,9 @@ from reports.reading.store import Run, states_text
 from reports.writing import formats, tables
 from reports.writing.formats import bullets, escape, listed
 
+BASELINE = "baseline"
+"""Kind of a note of a run whose score is not above the majority baseline."""
+
 WRONG = {CLASSES: "wrong on", SPANS: "wrong on", TAGS: "wrong, as a share of the words, on"}
 """What the error of an item is -> how it is said; of the others an error is no count."""
 
@@ -175,7 +178,13 @@ def by_arm(comparison: Comparison) -> bool:
 def cautions(comparison: Comparison) -> list[str]:
     """Markdown: a list of what to be careful of; empty without any."""
     changes = effects(comparison)
-    notes = _of_constants(comparison), _without_evidence(changes), _clocks(comparison), _by_probe(comparison, changes)
+    notes = (
+        _of_constants(comparison),
+        _of_trainings(comparison),
+        _without_evidence(changes),
+        _clocks(comparison),
+        _by_probe(comparison, changes),
+    )
     return bullets(chain(*notes, _vocabularies(comparison), _unfinished(comparison)))
 
 
@@ -334,6 +343,25 @@ def _of_constants(comparison: Comparison) -> Iterator[str]:
         yield text + all_low * bool(none)
     if solved:
         yield f"**Solved by the baseline, too**: {_first(solved)}. Equal scores there say that the task is too easy."
+
+
+def has_warning(row: Row) -> bool:
+    """Whether something went wrong in one of its trainings."""
+    return any(tags.WARNING in run.tags for run in row.runs)
+
+
+def _of_trainings(comparison: Comparison) -> Iterator[str]:
+    """What the runs say of trainings that went wrong, but for what is said of the majority baseline already."""
+    texts = []
+    for section in comparison.selected_tasks:
+        for row in section.rows:
+            low = is_below_constant(section, row)
+            for run in row.runs:
+                if tags.WARNING in run.tags and not (low and run.tags.get(tags.NOTES) == BASELINE):
+                    place = f"{row.label} on {section.name}, seed {run.replicate.seed}"
+                    texts.append(f"{escape(place)} ({escape(run.tags[tags.WARNING])})")
+    if texts:
+        yield f"**Warnings of trainings**: {_first(texts)}."
 
 
 def _without_evidence(changes: list[Effect]) -> Iterator[str]:
