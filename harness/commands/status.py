@@ -45,7 +45,9 @@ def _details(study: str, command: CommandStatus) -> str:
     lines += ["the search has not ended: more trials follow"] if command.is_searching else []
     listed = [run for run in command.runs if run.said or not run.is_complete]
     width = max((len(run.title) for run in listed), default=0)
-    lines += ["", *(_line(run, width) for run in listed), ""] if listed else []
+    lines += (
+        ["", *(_line(run, width) for run in listed), *([""] if listed else [])] if listed or not command.is_complete else []
+    )
     if command.is_complete:
         return "\n".join([*lines, f"nothing is missing of: {command.command}"])
     diverged = [run for run in command.missing if run.state == "diverged"]

@@ -40,7 +40,7 @@ from harness.config import command_line, mistakes, own_files
 from harness.config.choices import DataSource, TrainedOn, Until
 from harness.config.command_line import key_of, without
 from harness.config.resolve import from_node, has_task, refuse_misfit, unchecked
-from harness.config.schema import ModelConfig, RunConfig, flatten, to_dict
+from harness.config.schema import FinetuneConfig, ModelConfig, RunConfig, flatten, to_dict
 from harness.config.sweep import Replicate, controls, jobs
 from harness.config.unread import refuse_unread_parts
 from harness.errors import InputError
@@ -415,7 +415,7 @@ class OwnFolder(SearchPathPlugin):
 @functools.cache
 def _make_known_to_hydra() -> None:
     """Schema and folder; in a notebook or a test, for all commands at once."""
-    ConfigStore.instance().store(name="run_config", node=RunConfig)
+    ConfigStore.instance().store(name="run_config", node=RunConfig(finetune=FinetuneConfig(learning_rate=None)))
     Plugins.instance().register(OwnFolder)
 
 

@@ -18,7 +18,7 @@ from harness.config.choices import (
     Until,
 )
 from harness.config.command_line import key_of
-from harness.config.resolve import has_task, is_only_scored, is_pretrained
+from harness.config.resolve import has_task, is_only_scored, is_pretrained, rate_of_start
 from harness.config.schema import RunConfig
 from harness.errors import InputError
 from models.choices import Position
@@ -168,6 +168,12 @@ PARTS = (
         lambda run: has_task(run) and run.finetune.enabled and not is_only_scored(run),
         "fine-tunes",
         "finetune=standard, and a task that trains",
+    ),
+    Part(
+        ("model.finetune_rate",),
+        lambda run: run.finetune.enabled and run.finetune.learning_rate == rate_of_start(run) == run.model.finetune_rate,
+        "fine-tunes published weights at a rate that is not set otherwise",
+        "model.init_from=NAME, without finetune.learning_rate",
     ),
     Part(("finetune.epochs",), lambda run: run.finetune.seconds is None, "trains by epochs", "finetune.seconds=null"),
     *_of_optimizers("adam_betas", *WITH_BETAS),

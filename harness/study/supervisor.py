@@ -133,7 +133,6 @@ def _announce(planned: list[PlannedRun], heading: str) -> None:
         console.plain(heading)
     pretrainings = [run for run in planned if run.inputs.is_pretraining]
     notes = [note for run in planned for note in run.notes]
-    notes += [resolve.note_on_rate(run.config) for run in planned if not run.inputs.is_pretraining]
     notes += [resolve.note_on_scale(run.config) for run in pretrainings]
     for note in dict.fromkeys(filter(None, notes)):
         console.plain(note)

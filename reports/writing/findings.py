@@ -181,6 +181,7 @@ def cautions(comparison: Comparison) -> list[str]:
     notes = (
         _of_constants(comparison),
         _of_trainings(comparison),
+        _rates(comparison),
         _without_evidence(changes),
         _clocks(comparison),
         _by_probe(comparison, changes),
@@ -225,15 +226,22 @@ DROPOUTS = ("model.hidden_dropout_prob", "model.attention_probs_dropout_prob", "
 NEIGHBOURS = "pretrain.neighbour_heads"
 
 
+RATE = "finetune.learning_rate"
+
+
+def _swept(comparison: Comparison, runs: dict[str, Run]) -> set[str]:
+    """Keys, or groups that end in a dot, that a command sweeps or tunes."""
+    swept = {key for run in comparison.runs for key in ast.literal_eval(run.params.get("swept", "[]"))}
+    swept |= {key for run in runs.values() for key in json.loads(run.params.get("tuned.settings", "{}"))}
+    return swept | {part for group, part in (("recipe", "pretrain."), ("finetune", "finetune.")) if group in swept}
+
+
 def _unswept(comparison: Comparison, runs: dict[str, Run]) -> dict[str, dict[str, list[str]]]:
     """Setting of training that no command sweeps -> value -> arms; of pretraining those that were pretrained.
 
     Heads that look at neighbours are those that an arm gets: of the models with learned positions alone.
     """
-    swept = {key for run in comparison.runs for key in ast.literal_eval(run.params.get("swept", "[]"))}
-    swept |= {key for run in runs.values() for key in json.loads(run.params.get("tuned.settings", "{}"))}
-    swept |= {part for group, part in (("recipe", "pretrain."), ("finetune", "finetune.")) if group in swept}
-    differing = {}
+    swept, differing = _swept(comparison, runs) | {RATE}, {}
     for key in sorted({key for run in runs.values() for key in run.facts if key in DROPOUTS or arms.within(key, OF_TRAINING)}):
         own = [label for label, run in runs.items() if run.origin is not None or not key.startswith("pretrain.")]
         values = grouped((_value(runs[label], key), escape(label)) for label in own)
@@ -362,6 +370,15 @@ def _of_trainings(comparison: Comparison) -> Iterator[str]:
                     texts.append(f"{escape(place)} ({escape(run.tags[tags.WARNING])})")
     if texts:
         yield f"**Warnings of trainings**: {_first(texts)}."
+
+
+def _rates(comparison: Comparison) -> Iterator[str]:
+    """Which arm was fine-tuned at which rate, where that follows from what each starts from and is neither swept nor tuned."""
+    runs = {row.label: row.first for section in comparison.selected_tasks for row in section.rows}
+    rates = grouped((run.params[RATE], escape(label)) for label, run in runs.items() if RATE in run.params)
+    if len(rates) > 1 and not arms.within(RATE, _swept(comparison, runs)):
+        each = "; ".join(f"{rate}: {listed(labels, most=MOST)}" for rate, labels in rates.items())
+        yield f"**Learning rates of fine-tuning differ** ({each}): by default published weights have one of their own."
 
 
 def _without_evidence(changes: list[Effect]) -> Iterator[str]:
