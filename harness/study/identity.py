@@ -11,8 +11,8 @@ from pathlib import Path
 from harness import arms, paths, redact, tags, versions
 from harness.checkpoints import huggingface, teacher
 from harness.config.choices import Backend, Precision
-from harness.config.resolve import is_pretrained, rate_of_start
-from harness.config.schema import FinetuneConfig, RunConfig, flatten, to_dict
+from harness.config.resolve import is_pretrained
+from harness.config.schema import RunConfig, flatten, to_dict
 from harness.errors import InputError
 from harness.hardware import facts as machine
 from harness.tasks.synthetic import theory
@@ -188,9 +188,5 @@ def lifted(runs: Iterable[Identity]) -> list[str]:
     identities = list(runs)
     varying = arms.varying(run.facts for run in identities)
     swept = {key for run in identities for key in (*run.config.swept, *(f"{key}." for key in run.config.swept))}
-    if any(
-        run.config.finetune.learning_rate == rate_of_start(run.config) != FinetuneConfig.learning_rate for run in identities
-    ):
-        varying = sorted({*varying, "finetune.learning_rate"})  # follows from the weights, which are the arm
     of_conditions = ("measure.", "task.", "facts.rows")
     return [key for key in varying if not arms.within(key, of_conditions) or arms.within(key, swept)]

@@ -374,7 +374,7 @@ def _of_trainings(comparison: Comparison) -> Iterator[str]:
 
 def _rates(comparison: Comparison) -> Iterator[str]:
     """Which arm was fine-tuned at which rate, where that follows from what each starts from and is neither swept nor tuned."""
-    runs = {row.label: row.first for section in comparison.selected_tasks for row in section.rows}
+    runs = {row.label: row.first for section in comparison.tasks for row in section.rows}
     rates = grouped((run.params[RATE], escape(label)) for label, run in runs.items() if RATE in run.params)
     if len(rates) > 1 and not arms.within(RATE, _swept(comparison, runs)):
         each = "; ".join(f"{rate}: {listed(labels, most=MOST)}" for rate, labels in rates.items())
