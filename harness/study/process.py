@@ -199,9 +199,8 @@ def run_to_end(run: PlannedRun, command: Command, again: bool) -> Outcome | None
                 console.plain(f"{run.label}: finished without its weights, which {key} asks for: runs again")
             if result is None or run.config.rerun:
                 return _start_workers(run, command), True
-            said = run_log.said_of(result)
-            say, why = (console.problem, f"; {said}") if said else (console.plain, "")
-            say(f"{run.label}: {result['status']} already, skipped (rerun=true runs it again){why}")
+            why = f"; {said}" if (said := run_log.said_of(result)) else ""
+            console.plain(f"{run.label}: {result['status']} already, skipped (rerun=true runs it again){why}")
             its_study = replace(run.config, study=record["tags"][tags.STUDY])  # that of the command that ran it
             command.trackers.send(its_study, lambda backend: backend.sync_if_stale(record, run.folder))
             return End(State(result["status"])), False

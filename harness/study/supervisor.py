@@ -41,6 +41,8 @@ def run_study(configs: list[RunConfig]) -> int:
     """
     for config in configs:
         device.refuse_missing(config.hardware)
+        if command_line.sweep() is None:  # else it is one job of a sweep, which fails alone
+            device.refuse_absent(config.hardware)
     refuse_foreign_stores(configs)
     prepare_workers()
     load, trackers = LoadCheck(), None
