@@ -16,6 +16,9 @@ HYPOTHESIS, HYPOTHESIS_TIME = "hypothesis", "hypothesis_time"
 ARM = "arm"
 """Readable label of what is compared: `base`, `base dtype=bf16`, `albert+mlm mask_rate=0.4`."""
 
+SAME_AS = "same_as"
+"""Another arm of the command that is the same model and recipe under its own name; absent for others."""
+
 MODEL, SCALE, ENHANCEMENTS = "model", "scale", "enhancements"
 """The choices in conf/ for the encoder."""
 

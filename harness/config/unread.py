@@ -271,6 +271,11 @@ READ_WITHOUT = ("pretrain.checkpoint", "pretrain.at", "finetune.enabled")
 """Keys that say where finished weights are, or that nothing is trained."""
 
 
+def unread_by(run: RunConfig) -> list[str]:
+    """Keys, or sections that end in a dot, that this run does not read."""
+    return [key for part in PARTS if not part.is_read(run) for key in part.keys if key not in READ_WITHOUT]
+
+
 def refuse_unread_parts(runs: list[RunConfig], overrides: list[str]) -> None:
     """InputError for a key, typed or swept by a file, that none of the runs reads."""
     typed = {key_of(override): override.lstrip("+") for override in overrides}

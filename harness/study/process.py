@@ -253,6 +253,7 @@ def _start_workers(run: PlannedRun, command: Command) -> End:
     if record is None:
         record, first = run_folder.record(run.config, run.inputs, run.lifted), command.micro_batches.first(run)
         record |= {tags.PIECES: first} if first else {}
+        record["tags"] |= {tags.SAME_AS: run.same_as} if run.same_as else {}
         run_folder.prepare(run.folder, run.config, record)
         resumes = run.inputs.is_pretraining and not run.config.rerun  # the same pretraining on other devices
         if resumes and (other := run_folder.take_over(run.folder, run.config, record)):

@@ -182,6 +182,7 @@ def cautions(comparison: Comparison) -> list[str]:
         _of_constants(comparison),
         _of_trainings(comparison),
         _rates(comparison),
+        _alike(comparison),
         _without_evidence(changes),
         _clocks(comparison),
         _by_probe(comparison, changes),
@@ -379,6 +380,15 @@ def _rates(comparison: Comparison) -> Iterator[str]:
     if len(rates) > 1 and not arms.within(RATE, _swept(comparison, runs)):
         each = "; ".join(f"{rate}: {listed(labels, most=MOST)}" for rate, labels in rates.items())
         yield f"**Learning rates of fine-tuning differ** ({each}): by default published weights have one of their own."
+
+
+def _alike(comparison: Comparison) -> Iterator[str]:
+    """Arms that are one model and recipe under two names."""
+    rows = (row for section in comparison.sections for row in section.rows)
+    pairs = dict.fromkeys((row.label, run.tags[tags.SAME_AS]) for row in rows for run in row.runs if tags.SAME_AS in run.tags)
+    if pairs:
+        each = _first([f"{escape(label)} is {escape(other)}" for label, other in pairs])
+        yield f"**The same model and recipe under two names**: {each}. What they differ by is noise."
 
 
 def _without_evidence(changes: list[Effect]) -> Iterator[str]:
