@@ -199,8 +199,10 @@ def run_to_end(run: PlannedRun, command: Command, again: bool) -> Outcome | None
                 console.plain(f"{run.label}: finished without its weights, which {key} asks for: runs again")
             if result is None or run.config.rerun:
                 return _start_workers(run, command), True
-            why = f"; {said}" if (said := run_log.said_of(result)) else ""
-            console.plain(f"{run.label}: {result['status']} already, skipped (rerun=true runs it again){why}")
+            console.plain(f"{run.label}: {result['status']} already, skipped (rerun=true runs it again)")
+            said, is_shared = run_log.said_of(result), run.inputs.is_pretraining  # whose comparisons other commands make
+            if said and (is_shared or result["status"] != State.finished):
+                console.problem(f"{run.label}: warning: {said}")
             its_study = replace(run.config, study=record["tags"][tags.STUDY])  # that of the command that ran it
             command.trackers.send(its_study, lambda backend: backend.sync_if_stale(record, run.folder))
             return End(State(result["status"])), False
