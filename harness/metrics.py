@@ -315,6 +315,8 @@ by seed      higher   score     tune/score                      score on tuning 
 by seed      lower    loss      eval/loss                       validation loss
 shown        neither  loss      eval/majority_loss              squared error of the mean label of the scored rows
 by seed  neither  1  eval/logits_difference_max  largest difference of a served model's logits from torch's in float32
+shown        neither  share     eval/most_frequent_prediction_share    share of the most frequent prediction
+shown        neither  share     eval/most_frequent_label_share         share of the most frequent label
 by seed      neither  examples  eval/examples                   validation examples
 own clock    higher   pairs/s   eval/pairs_per_s                minimal pairs scored a second, with all their masks
 by seed      neither  score     eval/unigram_score              score of the corpus's word frequencies

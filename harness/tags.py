@@ -16,6 +16,9 @@ HYPOTHESIS, HYPOTHESIS_TIME = "hypothesis", "hypothesis_time"
 ARM = "arm"
 """Readable label of what is compared: `base`, `base dtype=bf16`, `albert+mlm mask_rate=0.4`."""
 
+SAME_AS = "same_as"
+"""Another arm of the command that is the same model and recipe under its own name; absent for others."""
+
 MODEL, SCALE, ENHANCEMENTS = "model", "scale", "enhancements"
 """The choices in conf/ for the encoder."""
 
@@ -60,7 +63,10 @@ REPLICATE = "replicate"
 """`true` for the A/A replicate: a second timing of the baseline in its session, which shows the noise."""
 
 WARNING = "warning"
-"""Why a pretraining has not learned; absent where it has."""
+"""What went wrong in a training, with the keys to change; absent where nothing did."""
+
+NOTES = "notes"
+"""The kinds of what went wrong: `diverged`, `collapsed, best_first`, as `harness/study/outcome.py` names them."""
 
 LEAKED = "leaked"
 """Share of the rows of validation that are in train, too, case and blanks aside; absent where there are none."""

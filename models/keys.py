@@ -16,6 +16,37 @@ def keys_read(config: EncoderConfig) -> frozenset[str]:
     return frozenset(key for key in NEEDS if not unmet(config, key))
 
 
+RULED = {
+    "embedding_width": ("embedding_size", "embedding_fraction"),
+    "depth": ("num_hidden_layers", "depth_fraction"),
+    "groups": ("num_hidden_groups",),
+    "token_scale": ("embedding_scale",),
+    "head_width": ("head_size",),
+    "product_scale": ("base_head_size", "attention_scale"),
+    "feed_forward_width": ("intermediate_size", "feed_forward_size"),
+    "windows": ("attention_window", "global_layer_every"),
+}
+"""What follows -> the keys that it follows from."""
+
+
+def built(config: EncoderConfig) -> dict[str, Any]:
+    """What a model is built from: what follows from its keys in place of these, without what nothing reads.
+
+    Two configs are one model under two names where this is equal.
+    """
+    read = {key: getattr(config, key) for key in keys_read(config)}
+    sees_all = 2 * (config.longest_text - 1)  # a window of that width
+    windows = [window if (window or sees_all) < sees_all else None for window in map(config.window_of, range(config.depth))]
+    follows = {name: windows if name == "windows" else getattr(config, name) for name in RULED}
+    follows = {name: follows[name] for name, keys in RULED.items() if read.keys() & {*keys}}
+    stated = {"classifier_dropout": config.hidden_dropout_prob, "rotary_global_theta": config.rotary_theta}
+    unread = [*(key for keys in RULED.values() for key in keys)]
+    unread += ["sharing"] if config.groups == config.depth else []
+    unread += ["global_tokens"] if not any(windows) else []
+    values = {key: stated.get(key) if value is None else value for key, value in read.items() if key not in unread}
+    return values | follows
+
+
 def unmet(config: EncoderConfig, key: str) -> dict[str, Any]:
     """What the key needs and this config does not have."""
     return {other: values for other, values in NEEDS[key].items() if not _is_met(getattr(config, other), values)}

@@ -60,7 +60,11 @@ class Composed:
     """Whether it reads the keys that a run would read, and no others, such as the corpus without a pretraining."""
 
     def __post_init__(self) -> None:
-        """InputError for a choice without effect."""
+        """InputError for a choice without effect. What it writes by default is in the folder of the runs that is set."""
+        outputs = [one.partition("=")[2] for one in self.choices if one.startswith("output=")]
+        for option in fields(self):
+            if outputs and option.name == "to" and isinstance(self.to, Path) and self.to == option.default:
+                object.__setattr__(self, "to", Path(outputs[-1], *self.to.parts[1:]))
         for choice in self.choices:
             if self.groups and not choice.startswith("-") and group_of(choice) not in self.groups:
                 raise unknown("key", group_of(choice), (*Grammar(type(self)).keys, *self.groups), "the command line")

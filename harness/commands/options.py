@@ -88,7 +88,8 @@ def _has_values(choice: str) -> bool:
 @dataclass(frozen=True, kw_only=True)
 class Tour:
     """Ten steps from the pieces of a text to a comparison with a verdict, in a few minutes, without network: what to look at,
-    the command, and what it shows. In a terminal Enter turns the page. Finished steps are kept in multirun/tour.
+    the command, and what it shows. In a terminal Enter turns the page. Finished steps are kept in multirun/tour, below the
+    folder of `to` where that is set.
     """
 
     text: str = key(
@@ -140,7 +141,7 @@ class Describe(Composed):
     flops_per_second: float | None = key(
         None, "FLOP/s of a device: `beside` extrapolates the time of pretrain=own pretrain.tokens=42.6e9", range=ABOVE_ZERO
     )
-    to: Path = key(Path("multirun", "describe"), "folder of the pictures")
+    to: Path = key(Path("multirun", "describe"), "folder of the pictures, in `output` where that is set")
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -170,7 +171,7 @@ class Profile(Composed):
     )
     trace: bool = switch("time by component too, with a trace of each variant as a file")
     json: bool = switch("writes the raw values, profile.json")
-    to: Path = key(Path("multirun", "profile"), "folder of these files")
+    to: Path = key(Path("multirun", "profile"), "folder of these files, in `output` where that is set")
 
     def overrides(self) -> list[str]:
         return [*([] if self.is_sweep else ["-m"]), *self.with_a_task()]  # each column is a run of a sweep
@@ -273,7 +274,7 @@ class Inspect(Weights):
     item: str | None = key(None, "id of the row, as its data set has it")
     text: str | None = key(None, "in place of an item: a text of yours, the texts of a pair separated by ` ||| `")
     split: str = key("validation", "of the task: train, validation, test, or a name of its own")
-    to: Path = key(Path("multirun", "inspect"), "folder of the pictures")
+    to: Path = key(Path("multirun", "inspect"), "folder of the pictures, in `output` where that is set")
     png: bool = key(False, "true: PNG beside SVG")
     attention: bool = key(False, "true: the attention of every layer and head too, of RUN, checkpoint= or text=")
     word: str | None = key(None, "of text=: products of its queries with all keys, and its weights of attention, as numbers")
@@ -320,7 +321,7 @@ class Tokenizer(Composed):
     keep: str | None = key(
         None, "used: writes the tokenizer with the pieces of these texts alone, for weights", choices=("used",), called="choice"
     )
-    to: Path = key(Path("multirun", "tokenizer"), "folder of the picture, or of the tokenizer")
+    to: Path = key(Path("multirun", "tokenizer"), "folder of the picture, or of the tokenizer, in `output` where that is set")
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -6,6 +6,8 @@ time of one run. Time and memory are those of earlier runs on this machine; wher
 
 from harness.commands.options import Plan
 from harness.config.schema import RunConfig
+from harness.errors import InputError
+from harness.hardware import device
 from harness.paired import POWER
 from harness.study import enough, forecast, looks, search, supervisor
 from harness.study.enough import Smallest
@@ -18,6 +20,9 @@ from harness.terminal import DASH, counted, duration, live_line, scaled, table, 
 def main(options: Plan, configs: list[RunConfig]) -> int:
     """Prints what the runs are and take; 0. InputError for what cannot be run, or whose data cannot be used."""
     supervisor.refuse_impossible(configs)
+    elsewhere = _for_another_machine(configs)
+    if elsewhere and options.probe:
+        raise InputError(f"{elsewhere}; without --probe the plan is one for another machine")
     load = LoadCheck()
     with live_line("preparing data"):
         planned = supervisor.plan(configs)
@@ -32,11 +37,23 @@ def main(options: Plan, configs: list[RunConfig]) -> int:
             line.show("probing a launch of the timing session")
         timing = forecast.timing(planned, options.probe)
     announced = search.announced(configs)
-    notes = dict.fromkeys([*(note for run in planned for note in run.notes), *([announced] if announced else [])])
+    said = (f"For another machine: {elsewhere}" if elsewhere else "", announced)
+    notes = dict.fromkeys([*(note for run in planned for note in run.notes), *filter(None, said)])
     parts = [rows(groups), "", *(wrapped(note, 2) for note in notes), *([""] if notes else [])]
     parts += [*summary(groups, timing, planned[0].config.hardware.workers), *extrapolated(groups, options), *shown(planned)]
     print("\n".join(parts))
     return 0
+
+
+def _for_another_machine(configs: list[RunConfig]) -> str:
+    """Why the runs cannot run here; empty where they can."""
+    try:
+        for config in configs:
+            device.refuse_missing(config.hardware)
+            device.refuse_absent(config.hardware)
+    except InputError as error:
+        return str(error)
+    return ""
 
 
 def as_typed(groups: list[Group], configs: list[RunConfig]) -> list[Group]:

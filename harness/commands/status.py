@@ -45,10 +45,13 @@ def main(options: Status) -> int:
 def _details(study: str, command: CommandStatus) -> str:
     lines = [f"{study}: {counted(len(command.runs), 'run')}: {command.counts()}"]
     lines += ["the search has not ended: more trials follow"] if command.is_searching else []
+    listed = [run for run in command.runs if run.said or not run.is_complete]
+    width = max((len(run.title) for run in listed), default=0)
+    lines += (
+        ["", *(_line(run, width) for run in listed), *([""] if listed else [])] if listed or not command.is_complete else []
+    )
     if command.is_complete:
         return "\n".join([*lines, f"nothing is missing of: {command.command}"])
-    width = max((len(run.title) for run in command.missing), default=0)
-    lines += ["", *(_line(run, width) for run in command.missing), *([""] if command.missing else [])]
     diverged = [run for run in command.missing if run.state == "diverged"]
     if command.is_searching or len(diverged) < len(command.missing):
         place = _place(Path(command.folder))
@@ -81,7 +84,7 @@ def _line(run: RunStatus, width: int) -> str:
     log = run.folder / "log.txt"
     place = f" (see {os.path.relpath(log)})" if run.state in WITH_LOG and log.exists() else ""
     again = f", after {run.retries} {'retry' if run.retries == 1 else 'retries'}" if run.retries else ""
-    first, why = f"  {run.title:<{width}}  {state:<14}  ", f"{run.reason}{again}{place}"
+    first, why = f"  {run.title:<{width}}  {state:<14}  ", f"{run.reason or run.said}{again}{place}"
     if len(first) > WIDTH // 2:
         return "\n".join([first.rstrip(), *([wrapped(why, 6)] if why else [])])
     return wrapped(why, len(first), first) if why else first.rstrip()

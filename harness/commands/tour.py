@@ -92,24 +92,30 @@ def main(options: Tour) -> int:
         raise InputError(f"to={str(options.to)!r} ends in {options.to.suffix!r}: expected .html")
     if options.to.parent.exists() and not options.to.parent.is_dir():
         raise InputError(f"to={str(options.to)!r}: {options.to.parent} is a file, expected a folder")
-    (FOLDER / "conf" / "model").mkdir(parents=True, exist_ok=True)
+    root = Path() if options.to == Tour.to else options.to.parent
+    folder = root / FOLDER
+    (folder / "conf" / "model").mkdir(parents=True, exist_ok=True)
     try:
-        with FileLock(FOLDER / paths.LOCK, timeout=0):
-            return run(steps, options)
+        with FileLock(folder / paths.LOCK, timeout=0):
+            return run(steps, options, root)
     except Timeout as error:
         raise InputError(
-            f"another tour runs in {FOLDER.absolute()}: wait for its end, or begin one in another folder"
+            f"another tour runs in {folder.absolute()}: wait for its end, or begin one in another folder"
         ) from error
 
 
-def run(steps: list[Step], options: Tour) -> int:
-    """Runs what is not kept and shows all of it; the exit code, as of `main`."""
-    if not (own := FOLDER / "conf" / "model" / "wide.yaml").exists():  # the reader may have changed it
+def run(steps: list[Step], options: Tour, root: Path) -> int:
+    """Runs what is not kept and shows all of it; the exit code, as of `main`. Commands run, and write, in the folder `root`."""
+    if not (own := root / FOLDER / "conf" / "model" / "wide.yaml").exists():  # the reader may have changed it
         with paths.replaced(own) as new:
             new.write_text(VARIANT)
-    runner = Runner(steps, options.to)
+    runner = Runner(steps, options.to, root)
     is_paged = sys.stdin.isatty() and sys.stdout.isatty() and not options.all
-    print(f"{counted(len(steps), 'step')}, a few minutes in all; the page of those that are done: {options.to}\n", flush=True)
+    place = "" if root == Path() else f"; commands run in {root}"
+    print(
+        f"{counted(len(steps), 'step')}, a few minutes in all; the page of those that are done: {options.to}{place}\n",
+        flush=True,
+    )
     with ThreadPoolExecutor(1) as pool:
         try:
             futures = [pool.submit(runner.run, step) for step in steps]
@@ -164,12 +170,13 @@ def steps_of(text: str, second: str, file: Path) -> list[Step]:
 class Runner:
     """Runs steps one after the other, keeps the finished ones, and writes the page after each."""
 
-    def __init__(self, steps: list[Step], to: Path) -> None:
+    def __init__(self, steps: list[Step], to: Path, root: Path = Path()) -> None:
+        """Commands run in the folder `root`."""
         self.latest = ""  # the last line that a command printed
-        self._steps, self._to, self._results = steps, to, {}
+        self._steps, self._to, self._root, self._results = steps, to, root, {}
         self._process: subprocess.Popen | None = None
         self._stopped, self._lock = False, threading.Lock()
-        self._kept_in = FOLDER / "steps.json"
+        self._kept_in = root / FOLDER / "steps.json"
         self._kept = run_log.read_or_set_aside(self._kept_in)
         to.parent.mkdir(parents=True, exist_ok=True)
         self._write()
@@ -200,7 +207,7 @@ class Runner:
         ran: list[Ran] = []
         for words in step.commands:
             try:
-                ran.append(self._command([_pretrained() if word == RUN else word for word in words]))
+                ran.append(self._command([_pretrained(self._root) if word == RUN else word for word in words]))
             except InputError as error:
                 ran.append(Ran(shlex.join(words), f"{error}\n", 0.0, 2))
             if self._stopped:
@@ -208,12 +215,12 @@ class Runner:
             if ran[-1].code:
                 break
         named = [line.strip() for one in ran for line in one.output.splitlines() if line.strip().endswith(step.ending)]
-        files = [path for path in map(Path, (*named, *step.pictures)) if path.is_file()]
+        files = [path for path in (self._root / name for name in (*named, *step.pictures)) if path.is_file()]
         return Result(ran, [path.read_text(encoding="utf-8") for path in files] if not ran[-1].code else [])
 
     def _command(self, words: list[str]) -> Ran:
-        root, began, lines = str(Path(__file__).resolve().parents[2]), time.monotonic(), []
-        searched = os.pathsep.join(filter(None, [root, os.environ.get("PYTHONPATH")]))
+        code, began, lines = str(Path(__file__).resolve().parents[2]), time.monotonic(), []
+        searched = os.pathsep.join(filter(None, [code, os.environ.get("PYTHONPATH")]))
         streams = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
         environment = WAITING | os.environ | {"PYTHONPATH": searched, "COLUMNS": str(COLUMNS)}
         program = [sys.executable if word == "python" and not place else word for place, word in enumerate(words)]
@@ -222,7 +229,7 @@ class Runner:
             if self._stopped:
                 raise KeyboardInterrupt
             # in a group of its own, so that Ctrl-C reaches it once, by `stop`
-            self._process = subprocess.Popen(bound, env=environment, process_group=0, **streams)
+            self._process = subprocess.Popen(bound, env=environment, cwd=self._root, process_group=0, **streams)
         with self._process as process:
             for line in process.stdout:
                 self.latest = line.strip() or self.latest
@@ -234,9 +241,9 @@ class Runner:
             new.write_text(page(self._steps, self._results), encoding="utf-8")
 
 
-def _pretrained() -> str:
+def _pretrained(root: Path) -> str:
     """Name of the tour's pretraining; InputError where there is none."""
-    commands = status.of_study("multirun", PRETRAINING)
+    commands = status.of_study(str(root / "multirun"), PRETRAINING)
     if not commands:
         raise InputError(f"study {PRETRAINING!r} has no run")
     return commands[-1].runs[0].folder.name

@@ -41,7 +41,7 @@ from harness.config import command_line, mistakes, own_files
 from harness.config.choices import DataSource, TrainedOn, Until
 from harness.config.command_line import key_of, without
 from harness.config.resolve import from_node, has_task, refuse_misfit, unchecked
-from harness.config.schema import ModelConfig, RunConfig, flatten, to_dict
+from harness.config.schema import FinetuneConfig, ModelConfig, RunConfig, flatten, to_dict
 from harness.config.sweep import Replicate, controls, jobs
 from harness.config.unread import refuse_unread_parts
 from harness.errors import InputError
@@ -49,7 +49,7 @@ from harness.paths import conf_directory, in_use
 from harness.redact import hidden
 from harness.terminal import live_line
 from models.config import EncoderConfig
-from models.keys import refuse_unread
+from models.keys import NEEDS, built, refuse_unread
 from models.objectives.config import ObjectiveName
 
 Run = Callable[[list[RunConfig]], int]
@@ -496,7 +496,7 @@ class OwnFolder(SearchPathPlugin):
 @functools.cache
 def _make_known_to_hydra() -> None:
     """Schema and folder; in a notebook or a test, for all commands at once."""
-    ConfigStore.instance().store(name="run_config", node=RunConfig)
+    ConfigStore.instance().store(name="run_config", node=RunConfig(finetune=FinetuneConfig(learning_rate=None)))
     Plugins.instance().register(OwnFolder)
 
 
@@ -615,6 +615,7 @@ def named(
                 refuse_unread(config.model, of_choice)
             except ValueError as error:
                 raise InputError(f"{choice}: {error}") from error
+        _refuse_idle_enhancements(config, source, overrides)
     parts, is_weights = [choices["model"]], "init_from" in said[f"model={choices['model']}"]
     if is_weights and "init_from" in model_keys:
         raise InputError(f"model={choices['model']} and model.init_from={weights} both say what to start from: leave one out")
@@ -636,6 +637,25 @@ def named(
         scale_name=choices["scale"],
         published=published_model(source, overrides),
     )
+
+
+def _refuse_idle_enhancements(config: RunConfig, source: Source, overrides: Sequence[str]) -> None:
+    """InputError for an enhancement without which the command would run the same: it would be another arm by name alone."""
+    for name in sorted(config.enhancements):
+        others = f"enhancement=[{','.join(sorted({*config.enhancements} - {name}))}]"
+        without_it = tuple(others if key_of(override) == "enhancement" else override for override in overrides)
+        if without_it != tuple(overrides) and _content(config) == _content(from_node(source.compose(without_it)[0])):
+            raise InputError(
+                f"enhancement=[{name}] changes nothing here: it would be the same model under another name; "
+                "leave it out, or choose another scale"
+            )
+
+
+def _content(config: RunConfig) -> dict[str, Any]:
+    """What a run does, without names: of the model what is built."""
+    flat = flatten(to_dict(config))
+    names = arms.members(tuple(flat), (*arms.NAMES, "enhancements", "enhancements.", *(f"model.{key}" for key in NEEDS)))
+    return {key: value for key, value in flat.items() if key not in names} | built(config.model)
 
 
 def _keys_of(group: str, name: str, sources: Iterable[DictConfig]) -> list[str]:

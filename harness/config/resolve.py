@@ -165,10 +165,24 @@ def _without_placeholders(config: RunConfig) -> RunConfig:
     if is_own and not task.headline:
         task = replace(task, headline=task.scores[0])
     config = replace(config, pretrain=pretrain, measure=measure, task=task)
+    if config.finetune.learning_rate is None:
+        config = replace(config, finetune=replace(config.finetune, learning_rate=rate_of_start(config)))
     if config.tokenizer.trained_on is TrainedOn.auto:
         trained_on = TrainedOn.corpus if is_pretrained(config) else TrainedOn.task
         config = replace(config, tokenizer=replace(config.tokenizer, trained_on=trained_on))
     return replace(config, tokenizer=_stated(config))
+
+
+PUBLISHED_RATE = 5e-5
+"""The largest of BERT's rates of fine-tuning (arXiv:1810.04805, appendix A.3); at 3e-4 published weights may be undone."""
+
+
+def rate_of_start(config: RunConfig) -> float:
+    """Rate of a fine-tuning that says none: of published weights that train whole their own, else the default."""
+    is_published = config.model.init_from is not None and not config.model.random_weights
+    if not is_published or config.finetune.trains is not Trains.all:
+        return FinetuneConfig.learning_rate
+    return config.model.finetune_rate or PUBLISHED_RATE
 
 
 def _stated(config: RunConfig) -> TokenizerConfig:
@@ -610,22 +624,6 @@ def refuse_misfit(config: RunConfig, recipe: str | None, keys: list[str], swept:
             f"recipe={recipe} is for randomly initialised models, not for model.init_from={config.model.init_from}: "
             "add recipe=bert, or set pretrain.learning_rate"
         )
-
-
-HIGHEST_PUBLISHED = 1e-4
-"""Rate from which on a fine-tuning of published weights may undo them."""
-
-
-def note_on_rate(config: RunConfig) -> str | None:
-    """One line on a fine-tuning of published weights at a rate that is for others; at 5e-4 all-MiniLM-L6-v2 learns nothing."""
-    rate, weights = config.finetune.learning_rate, config.model.init_from
-    is_whole = config.finetune.enabled and config.finetune.trains is Trains.all
-    if weights is None or config.model.random_weights or not is_whole or rate <= HIGHEST_PUBLISHED:
-        return None
-    return (
-        f"finetune.learning_rate={rate:g} is high for published weights such as {weights}: they are fine-tuned at 2e-5 to 5e-5 "
-        f"(arXiv:1810.04805, appendix A.3), small ones at up to {HIGHEST_PUBLISHED:g}"
-    )
 
 
 def note_on_scale(config: RunConfig) -> str | None:

@@ -247,6 +247,9 @@ class ModelConfig(EncoderConfig):
     random_weights: bool = False  # shape and tokenizer of the weights, values from the seed: the control
     tokenizer: StatedTokenizer = field(default_factory=StatedTokenizer)  # what `tokenizer=own` means
     recipe: StatedRecipe = field(default_factory=StatedRecipe)  # what differs from scale to scale in `recipe=small`
+    finetune_rate: float | None = number(
+        None, above=0, limit=1000
+    )  # finetune.learning_rate of these weights where nothing says one; None: 5e-5 of published ones
 
 
 @dataclass
@@ -327,6 +330,9 @@ class FinetuneConfig(AdaptationConfig, OptimiserConfig):
     """Trained parameters, budget and optimiser of fine-tuning; read in `harness/training/finetune.py`, `loop.py` beside it."""
 
     enabled: bool = True  # false: the model is only measured
+    learning_rate: float | None = number(
+        3e-4, above=0, limit=1000
+    )  # peak, after the warm-up; where nothing says one, 5e-5 of published weights (model.finetune_rate) and 3e-4 of others
     epochs: float = number(2.0, above=0)  # passes over the rows of train; fractions are possible
     max_steps: int | None = number(None, at_least=1)  # ends earlier than the epochs
     seconds: float | None = number(None, above=0)  # the budget in seconds of training alone, in place of epochs

@@ -18,7 +18,7 @@ from harness.config.choices import (
     Until,
 )
 from harness.config.command_line import key_of
-from harness.config.resolve import has_task, is_only_scored, is_pretrained
+from harness.config.resolve import has_task, is_only_scored, is_pretrained, rate_of_start
 from harness.config.schema import RunConfig
 from harness.errors import InputError
 from models.choices import Position
@@ -169,6 +169,12 @@ PARTS = (
         "fine-tunes",
         "finetune=standard, and a task that trains",
     ),
+    Part(
+        ("model.finetune_rate",),
+        lambda run: run.finetune.enabled and run.finetune.learning_rate == rate_of_start(run) == run.model.finetune_rate,
+        "fine-tunes published weights at a rate that is not set otherwise",
+        "model.init_from=NAME, without finetune.learning_rate",
+    ),
     Part(("finetune.epochs",), lambda run: run.finetune.seconds is None, "trains by epochs", "finetune.seconds=null"),
     *_of_optimizers("adam_betas", *WITH_BETAS),
     *_of_optimizers("adam_eps", *WITH_EPS),
@@ -275,6 +281,11 @@ PARTS = (
 
 READ_WITHOUT = ("pretrain.checkpoint", "pretrain.at", "finetune.enabled")
 """Keys that say where finished weights are, or that nothing is trained."""
+
+
+def unread_by(run: RunConfig) -> list[str]:
+    """Keys, or sections that end in a dot, that this run does not read."""
+    return [key for part in PARTS if not part.is_read(run) for key in part.keys if key not in READ_WITHOUT]
 
 
 def refuse_unread_parts(runs: list[RunConfig], overrides: list[str]) -> None:

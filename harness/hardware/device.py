@@ -37,7 +37,7 @@ def empty_compiler_cache(folder: Path) -> Iterator[None]:
 
 
 def refuse_missing(config: HardwareConfig) -> None:
-    """InputError for more GPUs than this machine has, or for another number than that of the processes of torchrun."""
+    """InputError for more devices than this machine has, or for another number than that of the processes of torchrun."""
     started = outer_launcher.processes()
     if started > 1 and config.devices != started:
         raise InputError(
@@ -49,6 +49,10 @@ def refuse_missing(config: HardwareConfig) -> None:
         raise InputError(
             f"hardware.devices={config.devices}, but this machine has {gpus} GPU{'' if gpus == 1 else 's'}: "
             f"set hardware.devices to at most that, or choose hardware=cpu"
+        )
+    if config.device is Device.cpu and here > (cores := facts.cores()):
+        raise InputError(
+            f"hardware.devices={config.devices} processes share {cores} cores: set hardware.devices to at most that"
         )
 
 

@@ -22,13 +22,13 @@ from harness.measure.memory import Baseline, peak_memory, refuse_less_than
 from harness.measure.records import Peak
 from harness.measure.subject import Subject, classifier, step_shape
 from harness.processes.ending import INVALID
-from harness.study import micro_batches, run_folder
+from harness.study import micro_batches, outcome, run_folder
 from harness.study.identity import Inputs
 from harness.tasks import prepared as cache
 from harness.tasks import scores
 from harness.tasks.batches import padded_shapes
 from harness.tasks.prepared import Prepared
-from harness.tracking.run_log import RunLog, now_ms, write_json
+from harness.tracking.run_log import RunLog, State, now_ms, write_json
 from harness.training import distributed, gradients, minimal_pairs, vectors
 from harness.training.distributed import ALONE, Ranks
 from harness.training.evaluation import (
@@ -65,16 +65,17 @@ def execute(folder: Path, config: RunConfig, ranks: Ranks = ALONE) -> None:
             run_log.values(size.of_objective(objective))
         else:
             run_task(config, inputs, machine, run_log, ranks)
-        status = "finished"
+        found = outcome.notes(config, run_log, record["parameters"]) if ranks.first else []
     except DivergedError as error:  # on all ranks at once: they share the loss
-        print(error)
-        status = "diverged"
+        found = [outcome.not_finite(config, error)]
     except InputError as error:  # of this machine, or of files that have changed since the command read them
         print(error, file=sys.stderr, flush=True)  # of any rank
         sys.exit(INVALID)
     if ranks.first:
-        run_log.finish(status)
-        if status == "finished":
+        status = outcome.state_of(found)
+        print(*(note.text for note in found), sep="\n", flush=True)
+        run_log.finish(status, notes=[note._asdict() for note in found])
+        if status is State.finished:
             shutil.rmtree(folder / paths.CHECKPOINTS, ignore_errors=True)  # a finished run is not resumed
 
 

@@ -4,18 +4,20 @@ import functools
 import hashlib
 import importlib.metadata
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from harness import arms, paths, redact, tags, versions
 from harness.checkpoints import huggingface, teacher
+from harness.config import unread
 from harness.config.choices import Backend, Precision
 from harness.config.resolve import is_pretrained
 from harness.config.schema import RunConfig, flatten, to_dict
 from harness.errors import InputError
 from harness.hardware import facts as machine
 from harness.tasks.synthetic import theory
+from models.keys import NEEDS, built
 
 LIBRARIES = ("torch", "numpy", "tokenizers", "scikit-learn", "scipy", "seqeval", "torchmetrics")
 """Packages whose version may change results."""
@@ -106,13 +108,14 @@ class Identity:
 
     @property
     def unnamed(self) -> str:
-        """The fingerprint without the names of the choices: the same for one model and recipe under two names."""
-        return self._hash(without=CHOICES)
+        """The same for one model and recipe under two names: of what is built, without choices and keys that nothing reads."""
+        model = {f"model.{key}": str(value) for key, value in built(self.config.model).items()}
+        return self._hash((*CHOICES, *(f"model.{key}" for key in NEEDS), *unread.unread_by(self.config)), model)
 
-    def _hash(self, without: tuple[str, ...]) -> str:
+    def _hash(self, without: tuple[str, ...], instead: Mapping[str, str] = {}) -> str:
         left_out = (*arms.NAMES, *arms.PATH_KEYS, *arms.NEUTRAL_KEYS, *without)
         ignored = arms.members(tuple(self.parameters), left_out)
-        settings = {key: value for key, value in arms.hashed(self.parameters).items() if key not in ignored}
+        settings = {key: value for key, value in arms.hashed(self.parameters).items() if key not in ignored} | instead
         read = [self.inputs.data, self.inputs.corpus, self.inputs.pretraining]
         measure = self.config.measure
         serving = [SERVING[key] for key in (measure.backend, measure.precision) if key in SERVING]

@@ -53,6 +53,7 @@ class PlannedRun:
     place: int = 0  # among the runs as the command names them
     label: str = ""  # its title in console lines, with its number among the runs in the order of starting
     notes: list[str] = field(default_factory=list)  # printed before the first run starts
+    same_as: str = ""  # label of another arm of this command that is the same model and recipe
 
     @functools.cached_property
     def identity(self) -> Identity:
@@ -106,6 +107,7 @@ def _alike(runs: list[PlannedRun]) -> list[str]:
     for run in runs:
         first = labels.setdefault(run.identity.unnamed, run.config.label)
         if first != run.config.label:
+            run.same_as = first
             pairs[first, run.config.label] = None
     return [f"{first!r} and {again!r} are the same model and recipe under two names" for first, again in pairs]
 

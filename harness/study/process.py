@@ -12,7 +12,7 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from harness import paths, plateau, processes, tags
+from harness import paths, processes, tags
 from harness.config.schema import SweepConfig
 from harness.hardware import facts, load
 from harness.processes.ending import INVALID, Ending, Watch
@@ -23,7 +23,7 @@ from harness.study.progress import RunProgress, Screen
 from harness.study.schedule import INTERRUPTED, LOOKS_AGAIN_S, End
 from harness.terminal import console
 from harness.tracking import run_log
-from harness.tracking.run_log import Record, Result, State
+from harness.tracking.run_log import Result, State
 from harness.tracking.trackers import TrackedRun, Trackers
 
 POLL_S = 0.5
@@ -200,7 +200,9 @@ def run_to_end(run: PlannedRun, command: Command, again: bool) -> Outcome | None
             if result is None or run.config.rerun:
                 return _start_workers(run, command), True
             console.plain(f"{run.label}: {result['status']} already, skipped (rerun=true runs it again)")
-            _warn(run, result, record)
+            said, is_shared = run_log.said_of(result), run.inputs.is_pretraining  # whose comparisons other commands make
+            if said and (is_shared or result["status"] != State.finished):
+                console.problem(f"{run.label}: warning: {said}")
             its_study = replace(run.config, study=record["tags"][tags.STUDY])  # that of the command that ran it
             command.trackers.send(its_study, lambda backend: backend.sync_if_stale(record, run.folder))
             return End(State(result["status"])), False
@@ -253,6 +255,7 @@ def _start_workers(run: PlannedRun, command: Command) -> End:
     if record is None:
         record, first = run_folder.record(run.config, run.inputs, run.lifted), command.micro_batches.first(run)
         record |= {tags.PIECES: first} if first else {}
+        record["tags"] |= {tags.SAME_AS: run.same_as} if run.same_as else {}
         run_folder.prepare(run.folder, run.config, record)
         resumes = run.inputs.is_pretraining and not run.config.rerun  # the same pretraining on other devices
         if resumes and (other := run_folder.take_over(run.folder, run.config, record)):
@@ -277,7 +280,7 @@ def _start_workers(run: PlannedRun, command: Command) -> End:
                     again = f"retry {retries} of {run.config.sweep.retries}"
                 log_file = os.path.relpath(run.folder / run_log.LOG)
                 reason = f"{ended.reason}; again, {again}" if again else f"{ended.reason} (see {log_file})"
-                progress.end(ended.state.text, result["metrics"] if result else {}, reason, tried_again=bool(again))
+                progress.end(ended.state.text, result, reason, tried_again=bool(again))
             if again and killed:
                 record[tags.RETRIES] = [*record.get(tags.RETRIES, []), ended.reason]
                 leftovers.remove_temporary(run.folder)
@@ -288,19 +291,12 @@ def _start_workers(run: PlannedRun, command: Command) -> End:
                 run_folder.try_again(run.folder, record)
                 tracked.forget()
         command.micro_batches.learn(run, record)
-        _warn(run, result, record)
     finally:
         try:
             run_folder.write_end(run.folder, record, ended)
         finally:
             tracked.end(ended.state)
     return ended
-
-
-def _warn(run: PlannedRun, result: Result | None, record: Record) -> None:
-    """Says so where a pretraining has finished that has not learned as it should."""
-    if result and (warning := plateau.warning(result["metrics"], record["parameters"])):
-        console.problem(f"{run.label}: warning: {warning}")
 
 
 def _follow(
@@ -330,7 +326,7 @@ def end_of(ending: Ending, result: Result | None, complaint: str | None) -> End:
     """From the end of the worker's process, the result that it left, and the complaint for which it was ended, if any."""
     if result is not None:  # it was written whole, whatever happened after
         state = State(result["status"])
-        return End(state) if state is State.finished else End(state, ending.last_line, ending.lines)
+        return End(state) if state is State.finished else End(state, run_log.said_of(result) or ending.last_line, ending.lines)
     if complaint is not None:
         return End(State.timeout, complaint, ending.lines)
     if ending.code == INVALID:

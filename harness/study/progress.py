@@ -11,7 +11,8 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedCo
 from rich.table import Column
 
 from harness.terminal import WIDTH, LiveLine, columns, console, duration
-from harness.tracking.run_log import Entry
+from harness.tracking import run_log
+from harness.tracking.run_log import Entry, Result
 
 LINE_EVERY_S = 15.0
 """Seconds between plain lines of one run or of the launches of a session."""
@@ -160,13 +161,15 @@ class RunProgress:
         if not progress:
             self._display.say_sometimes(f"{self._said}, {time.monotonic() - self._began:.0f} s")
 
-    def end(self, status: str, metrics: dict[str, float], reason: str, tried_again: bool = False) -> None:
-        """One closing line: the headline score, or why it failed."""
-        seconds = f"{time.monotonic() - self._began:.0f} s"
-        score = f", score {metrics['eval/score']:.4f}" if "eval/score" in metrics else ""
-        outcome = f"{status} in {seconds}{score}" if status == "finished" else f"{status}: {reason}"
+    def end(self, status: str, result: Result | None, reason: str, tried_again: bool = False) -> None:
+        """One closing line: the headline score with what went wrong, or why it failed."""
+        seconds, said = f"{time.monotonic() - self._began:.0f} s", run_log.said_of(result)
+        score = f", score {result['metrics']['eval/score']:.4f}" if result and "eval/score" in result["metrics"] else ""
+        outcome = (
+            f"{status} in {seconds}{score}{f'; {said}' if said else ''}" if status == "finished" else f"{status}: {reason}"
+        )
         self._display.close()
-        say = console.plain if status == "finished" or tried_again else console.problem
+        say = console.plain if (status == "finished" and not said) or tried_again else console.problem
         say(f"{self._label}: {outcome}")
 
     def _advance(self, point: Entry) -> None:

@@ -125,6 +125,7 @@ class RunStatus:
     reason: str  # why it has not finished, or where it is; empty for a finished one
     is_untimed: bool  # it has finished, and its timing is missing
     retries: int  # times that a command ran it again because its worker was killed
+    said: str = ""  # what went wrong in its training, of a finished one
 
     @property
     def is_complete(self) -> bool:
@@ -159,6 +160,7 @@ class CommandStatus:
         untimed, again = sum(run.is_untimed for run in self.runs), sum(run.retries > 0 for run in self.runs)
         listed = ", ".join(f"{count} {state}" for state, count in states.most_common())
         listed += f"; {untimed} finished but not timed" if untimed else ""
+        listed += f"; {wrong} finished with a warning" if (wrong := sum(bool(run.said) for run in self.runs)) else ""
         return listed + (f"; {counted(again, 'run')} killed and run again (sweep.retries)" if again else "")
 
 
@@ -202,7 +204,8 @@ def _status(output: str, entry: dict[str, Any]) -> RunStatus:
     finished = state == State.finished.text
     is_untimed = finished and entry["timed"] and tags.SESSION not in record.get("tags", {})
     title, retries = on_one_line(entry["title"], LONGEST), len(record.get(tags.RETRIES, []))
-    return RunStatus(folder, title, state, on_one_line(reason, MOST_OF_REASON), is_untimed, retries)
+    said = on_one_line(run_log.said_of(result), MOST_OF_REASON) if finished else ""
+    return RunStatus(folder, title, state, on_one_line(reason, MOST_OF_REASON), is_untimed, retries, said)
 
 
 def _state(folder: Path, record: Record, result: Result | None) -> tuple[str, str]:

@@ -38,6 +38,8 @@ def run_study(configs: list[RunConfig]) -> int:
     """
     for config in configs:
         device.refuse_missing(config.hardware)
+        if command_line.sweep() is None:  # else it is one job of a sweep, which fails alone
+            device.refuse_absent(config.hardware)
     refuse_foreign_stores(configs)
     prepare_workers()
     load, trackers = LoadCheck(), None
@@ -130,7 +132,6 @@ def _announce(planned: list[PlannedRun], heading: str) -> None:
         console.plain(heading)
     pretrainings = [run for run in planned if run.inputs.is_pretraining]
     notes = [note for run in planned for note in run.notes]
-    notes += [resolve.note_on_rate(run.config) for run in planned if not run.inputs.is_pretraining]
     notes += [resolve.note_on_scale(run.config) for run in pretrainings]
     for note in dict.fromkeys(filter(None, notes)):
         (console.problem if note.startswith("warning: ") else console.plain)(note)

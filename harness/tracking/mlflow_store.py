@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from harness import paths, plateau, tags
+from harness import paths, tags
 
 os.environ.update(tags.CLIENT | os.environ)  # before MLflow is imported
 
@@ -27,6 +27,7 @@ from mlflow import MlflowClient
 from mlflow.entities import Dataset, DatasetInput, InputTag, Metric, Param, Run, RunTag
 from mlflow.exceptions import MlflowException
 
+from harness import tags
 from harness.errors import InputError
 from harness.redact import whole
 from harness.tracking import database, pages, run_log
@@ -185,16 +186,17 @@ class Tracker(Backend):
         run_tags = tags.packed(tags.METRICS, details)  # a parameter could not change
         run_tags |= tags.packed(tags.ENVIRONMENT, environment) if environment else {}
         if record := run_log.read_json(folder / run_log.RECORD):
-            warning = plateau.warning(result["metrics"], record["parameters"])
             links, end = pages.Links(self.experiment, self._study_run), record.get(tags.END, {})
             stated = {
-                tags.WARNING: warning,
+                tags.WARNING: run_log.said_of(result),
+                tags.NOTES: ", ".join(note["kind"] for note in result.get("notes", [])),
                 tags.RETRIES: len(record.get(tags.RETRIES, ())),
                 tags.REASON: end.get("reason"),
                 tags.PIECES: ", ".join(f"{phase} {count}" for phase, count in record.get(tags.PIECES, {}).items()),
             }
-            run_tags |= {key: value for key, value in stated.items() if value}
-            run_tags[NOTE] = pages.of_run(record, result["metrics"], status, folder, links)
+            stated = {key: value for key, value in stated.items() if value}
+            run_tags |= stated
+            run_tags[NOTE] = pages.of_run({**record, "tags": record["tags"] | stated}, result["metrics"], status, folder, links)
         self._set_tags(run_id, run_tags)
         for path in run_log.artifacts(folder):
             below = path.parent.relative_to(folder)

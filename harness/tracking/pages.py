@@ -195,7 +195,7 @@ def of_run(record: Mapping[str, Any], values: Mapping[str, float], status: str, 
         if key in values
     ]
     lines += ["| | |", "| :-- | --: |", *rows, ""] if rows else []
-    lines += [f"**{run_tags[tags.WARNING]}**", ""] if tags.WARNING in run_tags else []
+    lines += [f"**{said}**", ""] if (said := run_tags.get(tags.WARNING)) and said != (end or {}).get("reason") else []
     lines.append(f"Files: `{folder.parent.name}/{folder.name}` below the output folder, and under Artifacts.")
     if links.report:
         lines.append(f"[Report of the study]({links.report})")

@@ -19,7 +19,7 @@ import os
 import re
 import time
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -33,7 +33,7 @@ from harness.errors import InputError, on_one_line
 Record = dict[str, Any]
 """Content of `run.json`: tags, parameters and inputs of a run, and how it ended."""
 Result = dict[str, Any]
-"""Content of `result.json`: status, time, metrics, and the steps of those that end a curve."""
+"""Content of `result.json`: status, notes on what went wrong, time, metrics, and the steps of those that end a curve."""
 Entry = dict[str, Any]
 """A line of `metrics.jsonl`: a stage, a point of a curve, or a result."""
 
@@ -42,7 +42,7 @@ class State(StrEnum):
     """How a run ended. `finished` and `diverged` are results; a run in another state is tried again by the next command."""
 
     finished = "finished"
-    diverged = "diverged"  # the loss was not a finite number
+    diverged = "diverged"  # the loss was not a finite number, or rose and left a model that has learned nothing
     out_of_memory = "out_of_memory"
     timeout = "timeout"  # it took too long, or said nothing for too long
     killed = "killed"  # by a signal, or with its command
@@ -71,7 +71,14 @@ SHAPES: dict[str, Any] = {
         f"{tags.RETRIES}?": list,
         f"{tags.PIECES}?": {...: int},
     },
-    "result.json": {"status": State, "time?": int, "metrics": {...: float}, "steps?": {...: int}, "files?": SUMS},
+    "result.json": {
+        "status": State,
+        "notes?": [{"kind": str, "text": str}],
+        "time?": int,
+        "metrics": {...: float},
+        "steps?": {...: int},
+        "files?": SUMS,
+    },
     "hypothesis.json": {"text": str, "time": int},
     "audit.json": {"claims": [{"source": str, "name": str}]},
     paths.PLAN: {
@@ -220,11 +227,11 @@ class RunLog:
         """Closes the file; another process may continue the log."""
         self._lines.close()
 
-    def finish(self, status: str, time_ms: int | None = None) -> None:
-        """Writes `result.json`, with the time at which the run ended: by default the current one."""
+    def finish(self, status: str, time_ms: int | None = None, notes: Sequence[Mapping[str, str]] = ()) -> None:
+        """Writes `result.json`, with the time at which the run ended, by default the current one, and what went wrong."""
         self.close()
         steps = {key: step for key, step in self._steps.items() if key in self._values}
-        result = {"status": status, "time": time_ms or now_ms(), "metrics": self._values, "steps": steps}
+        result = {"status": status, "time": time_ms or now_ms(), "metrics": self._values, "steps": steps, "notes": [*notes]}
         files = [path.relative_to(self.folder).as_posix() for path in artifacts(self.folder)]
         result["files"] = checksums.of_files(self.folder, [LINES, *(name for name in files if name not in UNCHECKED)])
         write_json(self.folder / RESULT, checksums.with_checksum(result))
@@ -281,6 +288,11 @@ class Reader:
 def result(folder: Path) -> Result | None:
     """The result of a run; None if it has none yet. TornError for a torn one."""
     return read_json(folder / RESULT) or None
+
+
+def said_of(result: Result | None) -> str:
+    """What went wrong in a training, as one line; empty where nothing did, or there is no result."""
+    return "; ".join(note["text"] for note in (result or {}).get("notes", []))
 
 
 def finished(folder: Path) -> Result | None:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import wandb
 
+from harness import tags
 from harness.tracking import run_log
 from harness.tracking.run_log import Entry, Record
 from harness.tracking.trackers import Backend
@@ -58,7 +59,7 @@ class WeightsAndBiases(Backend):
     def end(self, record: Record, folder: Path, status: str) -> None:
         run, _ = self._runs.pop(record["attempt"])
         result = run_log.result(folder)
-        run.summary.update({**(result["metrics"] if result else {}), "status": status})
+        run.summary.update({**(result["metrics"] if result else {}), "status": status, tags.WARNING: run_log.said_of(result)})
         run.finish(exit_code=0 if status == "finished" else 1)
 
     def add(self, record: Record, folder: Path, entries: list[Entry]) -> None:

@@ -1,6 +1,8 @@
 """Evaluation of a fine-tuned classifier: logits of a split, its scores, and the files that they are written to."""
 
 import math
+from collections import Counter
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -52,8 +54,12 @@ def predict(model: Classifier, split: Split, batch_size: int, pad_token_id: int,
     return logits
 
 
+NEAR = 0.05
+"""Standard deviations of the labels up to which two predicted numbers are alike."""
+
+
 def write_scores(task: TaskConfig, answers: Predictions, run_log: RunLog) -> None:
-    """Writes the task's scores, its headline score, the loss, and the score of the constant prediction.
+    """Writes the task's scores, its headline score, the loss, the score of the constant prediction, and how alike answers are.
 
     An undefined score is reported on the console and left out.
     """
@@ -63,6 +69,30 @@ def write_scores(task: TaskConfig, answers: Predictions, run_log: RunLog) -> Non
     run_log.value("eval/examples", len(answers.labels))
     write_intervals(task, answers, run_log)
     run_log.value("eval/majority_score", scores.compute(task.kind, task.headline, answers.labels, answers.baseline))
+    if task.kind not in (TaskKind.minimal_pairs, TaskKind.similarity):  # whose answers are no labels
+        for of, share in most_frequent_shares(task.kind, answers).items():
+            run_log.value(f"eval/most_frequent_{of}_share", share)
+
+
+def most_frequent_shares(kind: TaskKind, answers: Predictions) -> dict[str, float]:
+    """Share of the most frequent one among the predictions, and among the labels: classes, sets, tags, texts, paragraphs.
+
+    Numbers that are near their median count as one.
+    """
+    both = {"prediction": answers.predicted, "label": answers.labels}
+    if kind is TaskKind.regression:
+        near = NEAR * np.std(answers.labels)
+        return {of: float(np.mean(abs(values - np.median(values)) <= near)) for of, values in both.items()}
+    shares = {}
+    for of, values in both.items():
+        if kind is TaskKind.tokens:
+            values = [*chain.from_iterable(values)]
+        elif kind is TaskKind.multilabel:
+            values = [tuple(row) for row in values.tolist()]
+        elif kind in (TaskKind.spans, TaskKind.retrieval):
+            values = [next(iter(one), "") if isinstance(one, list) else one for one in values]
+        shares[of] = max(Counter(values).values()) / len(values)
+    return shares
 
 
 def write_intervals(task: TaskConfig, answers: Predictions, run_log: RunLog) -> None:

@@ -25,7 +25,8 @@ SUPERSEDED = "superseded by a newer run"
 
 def left_out(study: Study) -> Chapter:
     """A table of these runs by name and state; empty where every run counts."""
-    runs = [(run, run.status) for run in study.comparison.left_out]
+    reasons = ((run, run.tags.get(tags.REASON)) for run in study.comparison.left_out)
+    runs = [(run, f"{run.status}: {reason}" if reason else run.status) for run, reason in reasons]
     runs += [(run, SUPERSEDED) for run in study.comparison.superseded]
     missing = folders.not_run(study.comparison.study, study.output)
     rows = [

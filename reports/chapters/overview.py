@@ -18,7 +18,7 @@ from reports.chapters import appendix, pretraining, scales
 from reports.comparison import overall
 from reports.comparison.compare import Comparison, Study
 from reports.comparison.overall import Overall
-from reports.comparison.section import HEADLINE, Section
+from reports.comparison.section import HEADLINE, LOSS, Section
 from reports.comparison.statistics import Verdict
 from reports.writing import findings, formats, plots, tables
 from reports.writing.answer import OUTCOMES, answer
@@ -47,6 +47,7 @@ WORD_OF = {
 SHOWN = (Verdict.BETTER, Verdict.WORSE, Verdict.SAME, Verdict.EQUAL)
 CLOCKS = {"device time": " of device time", "own clock": " by its own clock"}
 """Clock in a title -> what a head says of it; of no word is the wall clock that all launches have."""
+WARNED = "‡ A training has a warning: the report names it, with the key to change."
 UNITS_IN_HEAD = ("ms", "tokens/s", "nats", "bits/byte")
 
 
@@ -57,7 +58,9 @@ def chapter(study: Study) -> Chapter:
     files = plots.drawn({"changes.svg": (change_picture, comparison)})
     table = [overview(comparison)] if findings.parts(comparison) else []
     if table and len(comparison.labels) > 1 and comparison.baseline in comparison.labels:
-        table.append(LEGEND)
+        table.append(LEGEND + f"\n{WARNED}" * ("‡" in table[0]))
+    elif table and "‡" in table[0]:
+        table.append(WARNED)
     by_arm = findings.by_arm(comparison)
     compared, cautions, sentences = findings.opening(comparison), findings.cautions(comparison), findings.sentences(comparison)
     results = [compared, *table, *cautions] if by_arm else [compared, *cautions, *table]  # a long table hides what follows
@@ -169,6 +172,10 @@ def cell(over: Overall, label: str, name: str) -> str:
     text = text.removesuffix(f" {metric.unit}") if metric.unit in UNITS_IN_HEAD else text
     of, most = len(over.having(label, name)), len(over.sections)
     text += f" ({of} of {most} tasks)" if of < most else ""
+    text += " ‡" * (
+        name in (HEADLINE, LOSS)
+        and any(findings.has_warning(row) for section in over.sections if (row := section.row_of(label)))
+    )
     if label == over.comparison.baseline or metric.direction is Direction.NEITHER or metric.compared is Compared.OWN_CLOCK:
         return text
     return f"{text}<br>{tables.short_text(over.change(label, name), metric.unit)}"

@@ -90,12 +90,13 @@ def _on_plateau(section: Section) -> list[str]:
 
 
 def _outside(section: Section) -> list[str]:
-    """What was said of runs that left the plateau, but not as their reference did."""
+    """What was said of runs that left the plateau: that their loss rose, or not as their reference did."""
     return [
         f"**{escape(f'{row.label}, seed {run.replicate.pretrain_seed}')}**: {escape(run.tags[tags.WARNING])}."
         for row in section.rows
         for run in row.runs
-        if tags.WARNING in run.tags and not plateau.is_on(run.metrics) and not run.metrics.get(plateau.PROBE)
+        if tags.WARNING in run.tags and not plateau.is_on(run.metrics)
+        if tags.NOTES in run.tags or not run.metrics.get(plateau.PROBE)  # earlier versions warned of probes
     ]
 
 

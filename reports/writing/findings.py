@@ -21,6 +21,9 @@ from reports.reading.store import Run, states_text
 from reports.writing import formats, tables
 from reports.writing.formats import bullets, escape, listed
 
+BASELINE = "baseline"
+"""Kind of a note of a run whose score is not above the majority baseline."""
+
 WRONG = {CLASSES: "wrong on", SPANS: "wrong on", TAGS: "wrong, as a share of the words, on"}
 """What the error of an item is -> how it is said; of the others an error is no count."""
 
@@ -174,7 +177,15 @@ def by_arm(comparison: Comparison) -> bool:
 def cautions(comparison: Comparison) -> list[str]:
     """Markdown: a list of what to be careful of; empty without any."""
     changes = effects(comparison)
-    notes = _of_constants(comparison), _without_evidence(changes), _clocks(comparison), _by_probe(comparison, changes)
+    notes = (
+        _of_constants(comparison),
+        _of_trainings(comparison),
+        _rates(comparison),
+        _alike(comparison),
+        _without_evidence(changes),
+        _clocks(comparison),
+        _by_probe(comparison, changes),
+    )
     return bullets(chain(*notes, _vocabularies(comparison), _unfinished(comparison)))
 
 
@@ -215,15 +226,22 @@ DROPOUTS = ("model.hidden_dropout_prob", "model.attention_probs_dropout_prob", "
 NEIGHBOURS = "pretrain.neighbour_heads"
 
 
+RATE = "finetune.learning_rate"
+
+
+def _swept(comparison: Comparison, runs: dict[str, Run]) -> set[str]:
+    """Keys, or groups that end in a dot, that a command sweeps or tunes."""
+    swept = {key for run in comparison.runs for key in ast.literal_eval(run.params.get("swept", "[]"))}
+    swept |= {key for run in runs.values() for key in json.loads(run.params.get("tuned.settings", "{}"))}
+    return swept | {part for group, part in (("recipe", "pretrain."), ("finetune", "finetune.")) if group in swept}
+
+
 def _unswept(comparison: Comparison, runs: dict[str, Run]) -> dict[str, dict[str, list[str]]]:
     """Setting of training that no command sweeps -> value -> arms; of pretraining those that were pretrained.
 
     Heads that look at neighbours are those that an arm gets: of the models with learned positions alone.
     """
-    swept = {key for run in comparison.runs for key in ast.literal_eval(run.params.get("swept", "[]"))}
-    swept |= {key for run in runs.values() for key in json.loads(run.params.get("tuned.settings", "{}"))}
-    swept |= {part for group, part in (("recipe", "pretrain."), ("finetune", "finetune.")) if group in swept}
-    differing = {}
+    swept, differing = _swept(comparison, runs) | {RATE}, {}
     for key in sorted({key for run in runs.values() for key in run.facts if key in DROPOUTS or arms.within(key, OF_TRAINING)}):
         own = [label for label, run in runs.items() if run.origin is not None or not key.startswith("pretrain.")]
         values = grouped((_value(runs[label], key), escape(label)) for label in own)
@@ -333,6 +351,43 @@ def _of_constants(comparison: Comparison) -> Iterator[str]:
         yield text + all_low * bool(none)
     if solved:
         yield f"**Solved by the baseline, too**: {_first(solved)}. Equal scores there say that the task is too easy."
+
+
+def has_warning(row: Row) -> bool:
+    """Whether something went wrong in one of its trainings."""
+    return any(tags.WARNING in run.tags for run in row.runs)
+
+
+def _of_trainings(comparison: Comparison) -> Iterator[str]:
+    """What the runs say of trainings that went wrong, but for what is said of the majority baseline already."""
+    texts = []
+    for section in comparison.selected_tasks:
+        for row in section.rows:
+            low = is_below_constant(section, row)
+            for run in row.runs:
+                if tags.WARNING in run.tags and not (low and run.tags.get(tags.NOTES) == BASELINE):
+                    place = f"{row.label} on {section.name}, seed {run.replicate.seed}"
+                    texts.append(f"{escape(place)} ({escape(run.tags[tags.WARNING])})")
+    if texts:
+        yield f"**Warnings of trainings**: {_first(texts)}."
+
+
+def _rates(comparison: Comparison) -> Iterator[str]:
+    """Which arm was fine-tuned at which rate, where that follows from what each starts from and is neither swept nor tuned."""
+    runs = {row.label: row.first for section in comparison.tasks for row in section.rows}
+    rates = grouped((run.params[RATE], escape(label)) for label, run in runs.items() if RATE in run.params)
+    if len(rates) > 1 and not arms.within(RATE, _swept(comparison, runs)):
+        each = "; ".join(f"{rate}: {listed(labels, most=MOST)}" for rate, labels in rates.items())
+        yield f"**Learning rates of fine-tuning differ** ({each}): by default published weights have one of their own."
+
+
+def _alike(comparison: Comparison) -> Iterator[str]:
+    """Arms that are one model and recipe under two names."""
+    rows = (row for section in comparison.sections for row in section.rows)
+    pairs = dict.fromkeys((row.label, run.tags[tags.SAME_AS]) for row in rows for run in row.runs if tags.SAME_AS in run.tags)
+    if pairs:
+        each = _first([f"{escape(label)} is {escape(other)}" for label, other in pairs])
+        yield f"**The same model and recipe under two names**: {each}. What they differ by is noise."
 
 
 def _without_evidence(changes: list[Effect]) -> Iterator[str]:

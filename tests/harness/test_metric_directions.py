@@ -50,6 +50,8 @@ NO_MERIT = {
     "corpus/overlap",
     "eval/majority_score",
     "eval/majority_loss",
+    "eval/most_frequent_prediction_share",
+    "eval/most_frequent_label_share",
     "eval/unigram_score",
     *(f"eval/{name}_{end}" for name in (*metrics.SCORE_TITLES, "loss") for end in ("low", "high")),  # ends of intervals
 }

@@ -12,9 +12,9 @@ from omegaconf import OmegaConf
 from variant_files import merged
 
 from models.batch import Batch
-from models.config import Activation, Body, EncoderConfig, Norm, NormPlace, Position, Sharing
+from models.config import Activation, Body, EncoderConfig, Init, Norm, NormPlace, Position, Sharing
 from models.heads import MaskedLMHead, TextVectors, TokenClassifier, build_classifier
-from models.keys import NEEDS, keys_read, refuse_unread
+from models.keys import NEEDS, built, keys_read, refuse_unread
 from models.mask_decoder import make_mask_decoder
 
 ROOT = Path(__file__).parents[2]
@@ -143,3 +143,33 @@ def test_keys_are_known_without_torch():
     code = "import sys, json; import models.keys; print(json.dumps('torch' in sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     assert json.loads(done.stdout) is False
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ({"embedding_size": 768}, {}),
+        ({"embedding_fraction": 0.5}, {"embedding_size": 384}),
+        ({"depth_fraction": 0.5}, {"num_hidden_layers": 6}),
+        ({"num_hidden_groups": 12}, {}),
+        ({"head_size": 64}, {}),
+        ({"base_head_size": 64}, {}),
+        ({"attention_window": 2048, "global_tokens": 2}, {}),
+        ({"attention_window": 64, "global_layer_every": 1}, {}),
+        ({"classifier_dropout": 0.1}, {}),
+        ({"feed_forward_size": 2048, "gated_feed_forward": True}, {"gated_feed_forward": True}),
+        ({"rotary_theta": 5.0}, {}),  # of learned positions nothing reads it
+    ],
+)
+def test_one_model_under_two_names_is_built_from_the_same(one, other):
+    assert built(EncoderConfig(**one)) == built(EncoderConfig(**other))
+    assert built(EncoderConfig(**one)) != built(EncoderConfig(**other | {"hidden_dropout_prob": 0.2}))
+
+
+OTHERS = [{"attention_window": 64}, {"num_hidden_groups": 6}, {"init": Init.small_embeddings}, {"embedding_size": 128}]
+OTHERS += [{"init": Init.scaled_by_depth}, {"norm_place": NormPlace.pre}, {"attention_scale": False}, {"pooler": None}]
+
+
+@pytest.mark.parametrize("keys", OTHERS)
+def test_another_model_is_built_from_something_else(keys):
+    assert built(EncoderConfig(**keys)) != built(EncoderConfig())

@@ -206,7 +206,7 @@ def _add_timing(run: PlannedRun, timing: Timing, trackers: Trackers) -> None:
         as_peak = run.config.measure.precision in FLOAT32_PRODUCTS
         flops = result["metrics"].get("model/flops_forward") if as_peak else None
         log = write_timing(run.folder, timing, flops)
-        log.finish(result["status"], result["time"])
+        log.finish(result["status"], result["time"], result.get("notes", []))
         entries = reader.new_entries()
         trackers.send(run.config, lambda backend: backend.add(record, run.folder, entries))
         run_folder.write(run.folder, record)

@@ -307,3 +307,11 @@ def test_no_text_leaves_the_picture_and_none_covers_another(name):
 def test_long_detail_is_wrapped_into_a_taller_box():
     short, long = Box("title", "head", "few words"), Box("title", "head", "many words " * 12)
     assert describe_picture._height(long) > describe_picture._height(short)
+
+
+def test_pictures_are_in_the_folder_of_the_runs_that_is_set(run_harness, tmp_path):
+    assert run_harness("describe", "activations", f"output={tmp_path / 'mine'}").returncode == 0
+    assert (tmp_path / "mine" / "describe" / "activations.svg").exists()
+    assert not (tmp_path / "multirun").exists()
+    assert run_harness("describe", "activations", f"output={tmp_path / 'mine'}", f"to={tmp_path / 'there'}").returncode == 0
+    assert (tmp_path / "there" / "activations.svg").exists()

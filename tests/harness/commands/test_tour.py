@@ -218,9 +218,12 @@ def test_variant_that_the_reader_changed_stays(tour_of):
     assert "attention_window: 8\n" in tour_of(f"cat {own}")[1]
 
 
-def test_own_page_is_written_where_to_says(tour_of):
-    assert "<pre" in tour_of("sh -c 'echo one'", to="pages/mine.html")[2]
-    assert not options.Tour.to.exists()
+def test_own_page_and_all_beside_it_are_written_where_to_says(tour_of):
+    _, said, made = tour_of("sh -c 'mkdir -p multirun/inspect; touch multirun/inspect/picture'", to="pages/mine.html")
+    assert "<pre" in made
+    assert "commands run in pages" in said
+    assert Path("pages", "multirun", "inspect", "picture").exists()  # as all that it keeps and its commands write
+    assert not Path("multirun").exists()
 
 
 def test_without_a_terminal_nothing_waits(tour_of):

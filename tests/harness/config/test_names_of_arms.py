@@ -334,6 +334,39 @@ def test_one_model_under_two_names_is_said(compose, tmp_path):
     ]
 
 
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("typed", "first", "again"),
+    [
+        (
+            ["model=base,windowed", "model.attention_window=1024"],
+            "base attention_window=1024",
+            "windowed attention_window=1024",
+        ),
+        (["model.depth_fraction=1,0.5", "model.num_hidden_layers=1"], "base", "base depth_fraction=0.5"),
+        (["model.embedding_size=null,128"], "base", "base embedding_size=128"),
+        (
+            ["finetune.optimizer=sgd,adamw", "finetune.adam_eps=1e-8,1e-6"],
+            "base optimizer=sgd",
+            "base optimizer=sgd adam_eps=1e-06",
+        ),
+    ],
+)
+def test_arms_of_which_the_same_is_built_are_said(typed, first, again, compose, tmp_path):
+    items = plan(compose("-m", "scale=tiny", "task=bag", "data.train_examples=40", f"output={tmp_path}", *typed))
+    (note,) = [note for item in items for note in item.notes]
+    assert all(repr(name) in note.replace(" num_hidden_layers=1", "") for name in (first, again))
+    assert note.endswith("are the same model and recipe under two names")
+    assert len([item for item in items if item.same_as]) == 1
+
+
+@pytest.mark.parametrize("typed", [["enhancement=[embedding_128]"], ["enhancement=[swiglu,embedding_128]"]])
+def test_an_enhancement_that_changes_nothing_is_refused(typed, compose):
+    with pytest.raises(InputError, match=r"^enhancement=\[embedding_128\] changes nothing here: it would be the same model"):
+        compose("task=bag", "scale=tiny", *typed)
+    assert compose("task=bag", "scale=mini", *typed)
+
+
 def test_reading_and_changing_weights_is_no_memory_of_inference(compose, published, tmp_path, monkeypatch):
     """They are loaded after the peak: a decomposition of a word table takes several times the model."""
     (run,) = compose("task=bag", f"model.init_from={published}", "finetune=none", f"output={tmp_path}")

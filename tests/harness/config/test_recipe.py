@@ -1,8 +1,8 @@
-"""Where `recipe=small` is refused, and what is said of models that it was not seen at."""
+"""Where `recipe=small` is refused, what is said of models that it was not seen at, and rates that follow from the start."""
 
 import pytest
 
-from harness.config.resolve import note_on_rate, note_on_scale
+from harness.config.resolve import note_on_scale
 from harness.errors import InputError
 from harness.paths import conf_directory
 
@@ -69,21 +69,31 @@ def test_nothing_is_said_where_nothing_is_pretrained(compose):
 
 
 @pytest.mark.parametrize(
-    ("given", "is_said"),
+    ("given", "rate"),
     [
-        (["model.init_from=published"], True),
-        (["model.init_from=published", "finetune.learning_rate=1e-4"], False),
-        (["model.init_from=published", "finetune=none"], False),
-        (["model.init_from=published", "model.random_weights=true"], False),
-        ([], False),
+        (["model.init_from=published"], 5e-5),
+        (["model=minilm"], 5e-5),
+        (["model=minilm", "finetune=smoke"], 5e-5),
+        (["model.init_from=published", "model.finetune_rate=2e-5"], 2e-5),
+        (["model.init_from=published", "finetune.learning_rate=3e-4"], 3e-4),  # what is said wins
+        (["model=minilm", "finetune=glue_bert"], 2e-5),
+        (["model.init_from=published", "model.random_weights=true"], 3e-4),
+        (["model.init_from=published", "finetune.trains=lora"], 3e-4),
+        ([], 3e-4),
     ],
 )
-def test_a_rate_that_undoes_published_weights_is_named(compose, given, is_said):
+def test_published_weights_bring_their_rate_of_fine_tuning(compose, given, rate):
     (run,) = compose("task=bag", *given)
-    said = note_on_rate(run)
-    assert (said is not None) == is_said
-    if is_said:
-        assert said.startswith("finetune.learning_rate=0.0003 is high for published weights such as published: they are fine-")
+    assert run.finetune.learning_rate == rate
+    assert "finetune.learning_rate" not in run.settings
+
+
+def test_a_rate_of_weights_that_nothing_reads_is_refused(compose):
+    for more in ([], ["model.init_from=published", "finetune.learning_rate=1e-4"]):
+        with pytest.raises(
+            InputError, match=r"model\.finetune_rate=2e-5 has no effect, because no run of this command fine-tunes"
+        ):
+            compose("task=bag", "model.finetune_rate=2e-5", *more)
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ def test_plain_lines_without_a_terminal(capsys, monkeypatch):
     with RunProgress("[1/2] base") as shown:
         shown.show([{"time": 0, "stage": "finetune", "steps": 40}])
         shown.show([{"time": 1000, "result": "inference/latency_ms_p50", "value": 2.0}, point(10, 2000, 1000)])
-        shown.end("finished", {"eval/score": 0.75}, "")
+        shown.end("finished", {"metrics": {"eval/score": 0.75}}, "")
     out, err = capsys.readouterr()
     started, step, ended = out.splitlines()
     assert started == "[1/2] base: started"
@@ -50,7 +50,7 @@ def test_lines_are_seconds_apart(capsys):
 
 def test_a_failure_says_why(capsys):
     with RunProgress("base") as shown:
-        shown.end("failed", {}, "RuntimeError: no room (see log.txt)")
+        shown.end("failed", None, "RuntimeError: no room (see log.txt)")
     assert capsys.readouterr().out.splitlines()[-1] == "base: failed: RuntimeError: no room (see log.txt)"
 
 

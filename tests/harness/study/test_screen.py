@@ -23,10 +23,10 @@ with Screen(3) as screen:
         time.sleep(0.6)
         run.show([{"stage": "evaluate", "steps": 0, "time": 2000}])
         time.sleep(0.6)
-        run.end("finished", {"eval/score": 0.25}, "")
+        run.end("finished", {"metrics": {"eval/score": 0.25}}, "")
     screen.count(finished=True, ran=True)
     with RunProgress("[2/3] albert", screen) as run:
-        run.end("failed", {}, "KeyError: 'x' [red]")
+        run.end("failed", None, "KeyError: 'x' [red]")
     screen.count(finished=False, ran=True)
     bar = screen.begin("timing")
     bar.advance("base, round 1", 1, 4)

@@ -145,19 +145,28 @@ def test_worker_that_stands_still_is_ended_and_the_next_run_goes_on(start_harnes
     }
 
 
-@pytest.mark.long
-def test_device_that_is_not_there_fails_its_run_with_the_reason(run_harness, small, output, runs_of):
-    import torch
+@pytest.mark.parametrize(
+    ("typed", "said"),
+    [
+        (["hardware=gpu"], "hardware.device=cuda, but torch sees no CUDA device; choose hardware=cpu"),
+        (["-m", "hardware=cpu,gpu"], "hardware.device=cuda, but torch sees no CUDA device; choose hardware=cpu"),
+        (["hardware.devices=512", "finetune.batch_size=512"], "hardware.devices=512 processes share "),
+    ],
+)
+def test_a_device_that_is_not_there_ends_the_command_before_anything_is_planned(typed, said, tell, small, monkeypatch):
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    told = tell(*small, *typed)
+    (line,) = told.err.splitlines()
+    assert (told.code, told.left) == (2, [])
+    assert line.startswith(f"harness: {said}")
 
-    if torch.cuda.is_available():
-        pytest.skip("this machine has a CUDA device")
-    done = run_harness(*small, *SHORT, "hardware=gpu", "study=s", f"output={output}")
-    assert done.returncode == 1
-    assert "hardware.device=cuda, but torch sees no CUDA device; choose hardware=cpu" in done.stdout
-    (run,) = runs_of(output, "s")
-    assert (run.info.status, run.data.tags["status"]) == ("FAILED", "invalid")
-    assert "seed 0: invalid: hardware.device=cuda" in done.stdout
-    assert list(output.glob("s/*/result.json")) == []
+
+def test_a_plan_for_a_device_that_is_not_there_says_that_it_is_for_another_machine(run_harness, small, monkeypatch):
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    done = run_harness("plan", *small, "hardware=gpu")
+    assert done.returncode == 0
+    assert "For another machine: hardware.device=cuda, but torch sees no CUDA device" in " ".join(done.stdout.split())
+    assert run_harness("plan", *small, "hardware=gpu", "--probe").returncode == 2
 
 
 def is_told_to_end(worker: psutil.Process) -> bool:

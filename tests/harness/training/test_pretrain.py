@@ -211,10 +211,11 @@ def test_runs_share_a_pretraining_and_point_to_its_run(quick, run_harness, outpu
     assert again.returncode == 0, again.stdout + again.stderr
     assert "pretraining, seed 5: finished already, skipped" in again.stdout
     for text in (done.stdout, again.stdout):  # 24 steps teach nothing
-        assert text.count("pretraining, seed 5: warning: still on the unigram plateau: held-out masked loss") == 1
+        assert text.count("still on the unigram plateau: held-out masked loss") == 1
     first, *others = runs_of(output, "first")
     assert "measure who left it" in first.data.tags["warning"]
-    assert not any("warning" in run.data.tags for run in others)
+    assert first.data.tags["notes"] == "plateau"
+    assert not any("plateau" in run.data.tags.get("notes", "") for run in others)
     others += runs_of(output, "second")
     assert [run.data.tags["task"] for run in (first, *others)] == ["pretraining", "bag", "bag", "bag"]
     assert {run.data.tags["pretraining"] for run in others} == {first.data.tags["fingerprint"]}

@@ -498,3 +498,40 @@ def test_two_swept_settings_or_two_values_are_no_axis(make_run, study_of, second
         make_run(name, seed, {SCORE: 0.5 + seed / 100 + index / 50}) for index, name in enumerate(names) for seed in range(3)
     ]
     assert "along_setting.svg" not in overview.chapter(study_of(compare("s", runs))).files
+
+
+WARNED = {tags.WARNING: "the loss still fell: raise finetune.epochs (2)", tags.NOTES: "falling"}
+
+
+def test_a_training_that_went_wrong_is_marked_in_the_first_table_and_said_once(make_run, study_of):
+    runs = [
+        make_run("base", 0, {SCORE: 0.9, MAJORITY: 0.5, ITEMS: 400}),
+        make_run("b", 0, {SCORE: 0.8, MAJORITY: 0.5}, **WARNED),
+    ]
+    low = {tags.WARNING: "score 0.4 is not above the majority baseline", tags.NOTES: "baseline"}
+    runs.append(make_run("c", 0, {SCORE: 0.4, MAJORITY: 0.5, ITEMS: 400}, **low))
+    comparison = compare("s", runs)
+    cells = rows(overview.overview(comparison))
+    assert {arm: "‡" in cells[arm][0] for arm in ("base", "b", "c")} == {"base": False, "b": True, "c": True}
+    said = "\n".join(findings.cautions(comparison))
+    assert "**Warnings of trainings**: b on sst2, seed 0 (the loss still fell: raise finetune.epochs (2))." in said
+    assert (
+        "Not shown to be better than the constant answer**, which ignores the text: c on sst2" in said
+    )  # once, in these words
+    assert "not above the majority baseline" not in said
+    assert overview.WARNED in "\n".join(overview.chapter(study_of(comparison)).paragraphs)
+
+
+def test_rates_that_follow_from_the_start_are_said_and_swept_ones_are_not(make_run):
+    for swept, is_said in (("[]", True), ("['finetune.learning_rate']", False)):
+        runs = [
+            make_run(arm, 0, {SCORE: 0.9}, {"finetune.learning_rate": rate, "swept": swept})
+            for arm, rate in (("base", "0.0003"), ("minilm", "5e-05"))
+        ]
+        said = "\n".join(findings.cautions(compare("s", runs)))
+        assert ("**Learning rates of fine-tuning differ** (0.0003: base; 5e-05: minilm)" in said) == is_said
+
+
+def test_an_arm_that_is_another_one_is_named(make_run):
+    runs = [make_run("base", 0, {SCORE: 0.9}), make_run("other", 0, {SCORE: 0.9}, **{tags.SAME_AS: "base"})]
+    assert "**The same model and recipe under two names**: other is base." in "\n".join(findings.cautions(compare("s", runs)))
