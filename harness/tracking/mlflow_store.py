@@ -27,7 +27,6 @@ from mlflow import MlflowClient
 from mlflow.entities import Dataset, DatasetInput, InputTag, Metric, Param, Run, RunTag
 from mlflow.exceptions import MlflowException
 
-from harness import tags
 from harness.errors import InputError
 from harness.redact import whole
 from harness.tracking import database, pages, run_log
