@@ -17,7 +17,8 @@ from torch import Tensor
 from harness import paths
 from harness.checkpoints import finetuned, native
 from harness.config.choices import TaskKind
-from harness.data.tokenizer import LARGEST_BYTES, by_words, special_ids
+from harness.data.published import LARGEST_BYTES
+from harness.data.tokenizer import by_words, special_ids
 from harness.errors import InputError
 from models.batch import Batch
 from models.config import EncoderConfig

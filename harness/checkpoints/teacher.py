@@ -8,7 +8,7 @@ from harness import paths
 from harness.checkpoints import find_run, finetuned, huggingface, native
 from harness.config.choices import DeviceSharding
 from harness.config.schema import RunConfig, TokenizerConfig
-from harness.data.tokenizer import LARGEST_BYTES
+from harness.data.published import LARGEST_BYTES
 from harness.errors import InputError
 from models.heads import MaskedLMHead
 from models.mask_decoder import make_mask_decoder
