@@ -196,3 +196,10 @@ def test_entries_that_no_run_could_use_are_refused(changes, expected):
         setattr(entry, key, value)
     with pytest.raises(InputError, match=expected):
         tasks.refuse_impossible(entry)
+
+
+@pytest.mark.parametrize("labels", ["O B-a I-a", "O I-a", "O B-a I-a E-a S-a", "O B-a I-a L-a U-a"])
+def test_tags_of_every_scheme_are_taken(labels):
+    entry = task()
+    entry.labels = labels.split()
+    tasks.refuse_impossible(entry)
