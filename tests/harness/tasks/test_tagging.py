@@ -212,3 +212,10 @@ def test_pieces_are_those_of_running_text(prefix, trims):
     firsts = {int(word): cut.id_to_token(split.ids[place]) for place, word in enumerate(split.numbers["words"]) if word >= 0}
     assert [*firsts] == [0, 1, 3, 4, 5, 6, 7]
     assert all(piece.startswith("Ġ") for word, piece in firsts.items() if word or prefix)
+
+
+@pytest.mark.parametrize("labels", ["O B-a I-a", "O I-a", "O B-a I-a E-a S-a", "O B-a I-a L-a U-a"])
+def test_tags_of_every_scheme_are_taken(labels):
+    entry = task()
+    entry.labels = labels.split()
+    tasks.refuse_impossible(entry)
