@@ -45,6 +45,7 @@ from harness.config.schema import FinetuneConfig, ModelConfig, RunConfig, flatte
 from harness.config.sweep import Replicate, controls, jobs
 from harness.config.unread import refuse_unread_parts
 from harness.errors import InputError
+from harness.paired import grouped
 from harness.paths import conf_directory, in_use
 from harness.redact import hidden
 from harness.terminal import live_line
@@ -385,16 +386,23 @@ class Sweep:
         return runs
 
     def apart(self, runs: list[RunConfig]) -> list[RunConfig]:
-        """The runs, named after as many parts of the path of their weights as tell those of the jobs apart."""
-        typed = (override.partition("=") for job in self.jobs for override in job)
-        paths = {Path(value.strip("'\"")).parts for key, _, value in typed if key == "model.init_from"}
+        """The runs, labelled with as many parts of a path as tell it from the other values of its key in the command."""
+        typed = ((key_of(override), _parts(override.partition("=")[2])) for job in self.jobs for override in job)
+        paths = grouped((key, parts) for key, parts in typed if key in arms.PATH_KEYS)
+
+        def told_apart(key: str, parts: tuple[str, ...]) -> str:
+            others = {*paths.get(key, ())} - {parts}
+            lengths = (n for n in range(1, len(parts)) if all(other[-n:] != parts[-n:] for other in others))
+            return "/".join(parts[-next(lengths, len(parts)) :])
+
         named = []
         for run in runs:
-            parts = Path(run.model.init_from or "").parts
-            lengths = (n for n in range(1, len(parts) + 1) if sum(one[-n:] == parts[-n:] for one in paths) < 2)
-            is_named_so = parts and f"{run.arm}+".startswith(f"{parts[-1]}+")
-            name = "/".join(parts[-next(lengths, 1) :]) if is_named_so else ""
-            named.append(replace(run, arm=name + run.arm.removeprefix(parts[-1])) if is_named_so else run)
+            arm, parts, settings = run.arm, _parts(run.model.init_from or ""), dict(run.settings)
+            if parts and f"{arm}+".startswith(f"{parts[-1]}+"):
+                arm = told_apart("model.init_from", parts) + arm.removeprefix(parts[-1])
+            for key in [key for key in settings if key in paths and "/" in told_apart(key, _parts(settings[key]))]:
+                arm += f" {arms.short_name(key)}={told_apart(key, _parts(settings.pop(key)))}"
+            named.append(replace(run, arm=arm, settings=settings))
         return named
 
     def controls(self, first: RunConfig | DictConfig) -> list[tuple[str, ...]]:
@@ -450,6 +458,10 @@ def of_file(words: list[str], place: str) -> list[Override]:
         if one.is_hydra_override():
             raise InputError(f"{place}: {one.input_line!r} is a setting of Hydra: expected keys of runs")
     return overrides
+
+
+def _parts(path: str) -> tuple[str, ...]:
+    return Path(path.strip("'\"")).parts
 
 
 class NoCallbacks:

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 import torch
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from harness.checkpoints import native
@@ -26,6 +26,15 @@ def state_of(shape: EncoderConfig) -> dict[str, Tensor]:
     encoder = Encoder(shape)
     head = MaskedLMHead(shape, encoder.embeddings.token_embedding)
     return nn.ModuleDict({"encoder": encoder, "masked_head": head}).state_dict()
+
+
+def test_weights_of_an_earlier_version_are_read(tmp_path):
+    """It has not written the keys that were added since."""
+    native.save(tmp_path, state_of(SHAPE), SHAPE)
+    shape = {key: value for key, value in json.loads((tmp_path / native.SHAPE).read_text()).items() if key not in native.ADDED}
+    (tmp_path / native.SHAPE).write_text(json.dumps(shape))
+    save_file(load_file(tmp_path / native.WEIGHTS), tmp_path / native.WEIGHTS, metadata={"shape": json.dumps(shape)})
+    assert native.plain(native.read(tmp_path)[1]) == native.plain(SHAPE)
 
 
 def test_weights_come_back_with_their_shape(tmp_path):

@@ -185,3 +185,11 @@ def test_a_classifier_is_trained_from_modules_that_make_other_vectors(planned, p
     modules = [{"path": "", "type": "sentence_transformers.models.Transformer"}, {"path": "1_Dense", "type": "models.Dense"}]
     (published / "modules.json").write_text(json.dumps(modules))
     assert planned(["bad", "good"]).inputs.weights_read == "head: row 1 is bad, row 0 is good"
+
+
+@pytest.mark.parametrize("key", ["pretrain.from", "finetune.from"])
+def test_a_published_folder_in_place_of_a_run_is_refused_with_its_key(run_harness, published, key):
+    done = run_harness(f"{key}={published}", "task=bag")
+    (line,) = done.stderr.splitlines()
+    assert done.returncode == 2
+    assert line.endswith(f"is a folder of published weights and no run: set model.init_from={published}")

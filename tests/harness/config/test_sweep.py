@@ -93,3 +93,18 @@ def test_a_setting_that_one_of_the_swept_choices_lacks_is_refused(compose):
 def test_folders_of_one_name_are_told_apart_by_their_paths(compose, tmp_path, places, names):
     folders = ",".join(str(tmp_path / place) for place in places)
     assert [run.label for run in compose("-m", "task=bag", f"model.init_from={folders}")] == names
+
+
+@pytest.mark.parametrize(
+    ("values", "labels"),
+    [
+        (
+            ["small/tokenizer.json", "large/tokenizer.json"],
+            ["base file=small/tokenizer.json", "base file=large/tokenizer.json"],
+        ),
+        (["small/tokenizer.json", "small/other.json"], ["base file=tokenizer.json", "base file=other.json"]),
+        (["null", "small/tokenizer.json"], ["base", "base file=tokenizer.json"]),
+    ],
+)
+def test_files_of_one_name_are_told_apart_by_their_paths(compose, values, labels):
+    assert [run.label for run in compose("-m", "task=bag", f"tokenizer.file={','.join(values)}")] == labels
