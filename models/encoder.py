@@ -35,7 +35,10 @@ class Embeddings(nn.Module):
         self.scale = config.token_scale
         self.sinusoidal = config.position is Position.sinusoidal
         self.token_embedding = nn.Embedding(config.vocab_size, width)  # a padding row is learnt where its piece is read, too
-        self.padding_row = None if config.body is Body.encoder_decoder else config.pad_token_id  # a decoder starts with it
+        self.padding_row, self.pads_alone = (
+            config.pad_token_id,
+            config.body is not Body.encoder_decoder,
+        )  # a decoder starts with it
         learned = config.position is Position.learned
         self.position_embedding = nn.Embedding(config.max_position_embeddings, width) if learned else None
         queried = config.position is Position.relative and not config.causal  # of permutation training (arXiv:1906.08237)
@@ -185,7 +188,7 @@ def initialise(model: nn.Module, initializer_range: float, seed: int, init: Init
             values = torch.normal(0.0, deviation, parameter.shape, generator=generator_of(seed, name))
             parameter.copy_(values)
     for module in model.modules():
-        if isinstance(module, Embeddings) and module.padding_row is not None:
+        if isinstance(module, Embeddings) and module.pads_alone:
             module.token_embedding.weight[module.padding_row].zero_()
 
 
