@@ -7,8 +7,10 @@ in a session, and its time in a round is the mean of both.
 """
 
 import math
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Container, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from statistics import fmean
+from typing import TypeVar
 
 from harness import metrics
 from harness.metrics import DEVICE_LATENCY, DEVICE_THROUGHPUT, DEVICE_TIME, DEVICE_TRAINING, LATENCY, THROUGHPUT, TRAINING
@@ -40,6 +42,7 @@ REFERENCES = {
 }
 """Measured in every launch -> the reference workload beside it, the first that was recorded."""
 
+Key = TypeVar("Key", bound=Hashable)
 History = dict[str, dict[int, float]]
 """Metric of a launch -> round -> value."""
 
@@ -95,6 +98,30 @@ def merged(histories: Sequence[History]) -> History:
         if shared:
             mean[name] = {step: geometric_mean([values[step] for values in each]) for step in shared}
     return mean
+
+
+def levels(metric: str, history: History, with_reference: bool, mean: float | None = None) -> dict[int, float]:
+    """Round -> value; divided by its reference workload, and then such that the geometric mean of all is `mean`."""
+    logs = corrected(history, metric) if with_reference else logs_of(history, metric)
+    shift = math.log(mean) - fmean(logs.values()) if mean and logs else 0.0
+    return {step: math.exp(value + shift) for step, value in logs.items()}
+
+
+def summed_up(histories: Mapping[Key, History], pairs: Sequence[tuple[History, History]] = ()) -> dict[Key, dict[str, float]]:
+    """Key of each history of a session -> metric of a launch -> its value, which every table and page shows.
+
+    The geometric mean over rounds of what is compared: as measured, or as if the reference workload, where values are divided
+    by it, had always taken the time that it took on average in the session.
+    """
+    values: dict[Key, dict[str, float]] = {name: {} for name in histories}
+    for metric in DRIFT:
+        times = [time for history in histories.values() for time in reference_of(history, metric).values()]
+        with_reference = bool(times) and corrects(metric, pairs)
+        typical = math.exp(-DRIFT[metric] * fmean(times)) if with_reference else 1.0
+        for name, history in histories.items():
+            if rounds := levels(metric, history, with_reference):
+                values[name][metric] = typical * geometric_mean([*rounds.values()])
+    return values
 
 
 def differences(metric: str, before: History, after: History, with_reference: bool) -> dict[int, float]:

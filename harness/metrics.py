@@ -10,7 +10,7 @@ import enum
 import math
 import re
 import string
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 PARAMETER_COMPONENTS = {
@@ -79,11 +79,18 @@ DEVICE_TIME = {LATENCY: DEVICE_LATENCY, THROUGHPUT: DEVICE_THROUGHPUT, TRAINING:
 """Metric of a launch by the wall clock -> the same by that of the device."""
 
 JUDGED_BY = {
-    "inference/latency_ms_p50": "inference/latency_device_ms",
-    "inference/tokens_per_s": "inference/device_tokens_per_s",
-    "finetune/tokens_per_s": "train_step/device_tokens_per_s",
+    "inference/latency_ms_p50": ("inference/latency_device_ms",),
+    "inference/tokens_per_s": ("inference/device_tokens_per_s",),
+    "train_step/tokens_per_s": ("train_step/device_tokens_per_s",),
+    "finetune/tokens_per_s": ("train_step/device_tokens_per_s", "train_step/tokens_per_s"),
 }
-"""Metric of a run by the wall clock -> the one that a verdict is about where it was measured: by the clock of the device."""
+"""Quantity -> what its number is where one of these was measured: by launches side by side, and by the clock of the device."""
+
+
+def judged_by(name: str, is_measured: Callable[[str], object]) -> str:
+    """The metric that is the number of this quantity, on every page and in every table, and that a verdict is about."""
+    return next((other for other in JUDGED_BY.get(name, ()) if is_measured(other)), name)
+
 
 SHORT = {
     name: short for pair, short in zip(DEVICE_TIME.items(), ("latency", "throughput", "training"), strict=True) for name in pair
@@ -114,7 +121,7 @@ class Compared(enum.Enum):
     BY_SEED = "by seed"  # paired by replicate
     COUNTED = "counted"  # exact: there is no spread
     BY_LAUNCH = "by launch"  # paired by round of a session, above its noise floor
-    ABOVE_FLOOR = "above floor"  # paired by replicate, and must exceed the noise floor of the session
+    OWN_CLOCK = "own clock"  # by the clock or the meter of one training: shown, and compared with no other one's
     SHOWN = "shown"  # a timing without values by launch: no verdict, as replicates share the launches
 
 
@@ -145,7 +152,7 @@ HIGHEST_FLOOR = math.log(1.25)
 
 @dataclass(frozen=True)
 class Metric:
-    """One kind of result. `launch` is the metric of a launch that it is compared by, or whose noise floor it must exceed."""
+    """One kind of result. `launch` is the metric of a launch that it is compared by."""
 
     name: str
     unit: str
@@ -172,21 +179,14 @@ class Metric:
 
 
 COMPARED_BY = {
-    "finetune/padded_tokens_per_s": THROUGHPUT,
-    "finetune/samples_per_s": THROUGHPUT,
-    "finetune/mfu": THROUGHPUT,
     "inference/latency_device_ms": DEVICE_LATENCY,
     "inference/latency_ms_p50": LATENCY,
     "inference/device_tokens_per_s": DEVICE_THROUGHPUT,
     "inference/tokens_per_s": THROUGHPUT,
     "train_step/device_tokens_per_s": DEVICE_TRAINING,
     "train_step/tokens_per_s": TRAINING,
-    "finetune/tokens_per_s": THROUGHPUT,
-    "finetune/duration_s": LATENCY,
-    "pretrain/tokens_per_s": THROUGHPUT,
-    "pretrain/duration_s": LATENCY,
 }
-"""Metric -> the one of a launch that it is compared by, or whose noise floor it must exceed."""
+"""Metric -> the one of a launch that it is compared by."""
 
 # How it is compared, which way is better, unit, name, title: at least two blanks between them.
 
@@ -218,8 +218,6 @@ shown        neither  s          setup/import_s                        time to i
 shown        lower    s          setup/build_s                         time to build the model
 shown        lower    s          setup/compile_s                       time to compile
 shown        lower    ms         inference/first_call_ms               first call
-shown        neither  ms         inference/latency_ms_p50_low          latency p50, lower end of its 95 % interval
-shown        neither  ms         inference/latency_ms_p50_high         latency p50, upper end of its 95 % interval
 shown        higher   tokens/s   inference/padded_tokens_per_s         inference throughput, padding counted
 shown        higher   samples/s  inference/samples_per_s               inference throughput in texts
 shown        neither  share      inference/padding_share               padding in inference batches
@@ -229,15 +227,15 @@ by seed      lower    bytes      inference/process_peak_memory_bytes   inference
 shown        higher   share      inference/mfu                         model FLOPs utilisation of inference
 shown        lower    J/token    inference/energy_j_per_token          inference energy
 by seed      lower    bytes      train_step/peak_memory_bytes          training step peak memory
-above floor  higher   tokens/s   finetune/padded_tokens_per_s          training throughput, padding counted
-above floor  higher   samples/s  finetune/samples_per_s                training throughput in texts
+own clock    higher   tokens/s   finetune/padded_tokens_per_s   throughput of the whole training, own clock, padding counted
+own clock    higher   samples/s  finetune/samples_per_s                throughput of the whole training in texts, own clock
 by seed      neither  share      finetune/padding_share                padding in training batches
 by seed      lower    bytes      finetune/device_peak_memory_bytes     training peak memory, of the device with the highest
 by seed      lower    bytes      finetune/sampled_peak_memory_bytes    training peak memory, sampled
 by seed      lower    bytes      finetune/reserved_peak_memory_bytes   training peak memory, reserved on the GPU
 by seed      lower    bytes      finetune/process_peak_memory_bytes    training peak memory, of the process on the GPU
-above floor  higher   share      finetune/mfu                          model FLOPs utilisation of training
-by seed      lower    J          finetune/energy_j                     training energy
+own clock    higher   share      finetune/mfu                          model FLOPs utilisation of training, own clock
+own clock    lower    J          finetune/energy_j                     training energy
 shown        neither  FLOP/s     inference/peak_flops_per_s            fastest matrix product on the threads of inference
 by seed      neither  FLOP/s     hardware/peak_flops_per_s             fastest matrix product on the threads of training
 counted      lower    bytes      model/bytes_forward                   bytes that operators read and write in a forward pass
@@ -294,19 +292,19 @@ by seed  higher   tokens/s   batching/tokens_per_s                  throughput b
 
 shown        lower    ms        inference/latency_ms_min        latency min
 by launch    lower    ms        inference/latency_device_ms     latency, device time
-by launch    lower    ms        inference/latency_ms_p50        latency p50
+by launch    lower    ms        inference/latency_ms_p50        latency, wall clock
 shown        lower    ms        inference/latency_ms_p90        latency p90
 shown        lower    ms        inference/latency_ms_p99        latency p99
 by launch    higher   tokens/s  inference/device_tokens_per_s   inference throughput, device time
-by launch    higher   tokens/s  inference/tokens_per_s          inference throughput
-by launch    higher   tokens/s  train_step/device_tokens_per_s  throughput of training steps, device time
-by launch    higher   tokens/s  train_step/tokens_per_s         throughput of training steps
+by launch    higher   tokens/s  inference/tokens_per_s          inference throughput, wall clock
+by launch    higher   tokens/s  train_step/device_tokens_per_s  training throughput, device time
+by launch    higher   tokens/s  train_step/tokens_per_s         training throughput, wall clock
 by seed      lower    bytes     inference/peak_memory_bytes     inference peak memory
 by seed      lower    loss      finetune/loss                   training loss
-above floor  higher   tokens/s  finetune/tokens_per_s           training throughput
+own clock    higher   tokens/s  finetune/tokens_per_s           throughput of the whole training, own clock
 by seed      neither  tokens    finetune/tokens                 tokens trained on
 by seed      lower    FLOP      finetune/flops                  training FLOPs
-above floor  lower    s         finetune/duration_s             training time
+own clock    lower    s         finetune/duration_s             training time, own clock
 by seed      lower    bytes     finetune/peak_memory_bytes      training peak memory
 counted      lower    bytes     finetune/optimizer_state_bytes  optimizer state
 by seed      neither  epochs    finetune/best_epoch             epoch whose weights were kept
@@ -315,7 +313,7 @@ by seed      lower    loss      eval/loss                       validation loss
 shown        neither  loss      eval/majority_loss              squared error of the mean label of the scored rows
 by seed  neither  1  eval/logits_difference_max  largest difference of a served model's logits from torch's in float32
 by seed      neither  examples  eval/examples                   validation examples
-shown        higher   pairs/s   eval/pairs_per_s                minimal pairs scored a second, with all their masks
+own clock    higher   pairs/s   eval/pairs_per_s                minimal pairs scored a second, with all their masks
 by seed      neither  score     eval/unigram_score              score of the corpus's word frequencies
 by seed  neither  score  eval/majority_score  constant answer: most frequent class (F1: class 1) or tag, no answer, first words
 
@@ -345,8 +343,8 @@ by seed      neither  steps      pretrain/probe_steps               steps of the
 by seed      neither  steps      pretrain/steps                     pretraining steps
 by seed      neither  tokens     pretrain/tokens                    tokens pretrained on
 by seed      lower    FLOP       pretrain/flops                     pretraining FLOPs
-above floor  higher   tokens/s   pretrain/tokens_per_s              pretraining throughput
-above floor  lower    s          pretrain/duration_s                pretraining time
+own clock    higher   tokens/s   pretrain/tokens_per_s              pretraining throughput, own clock
+own clock    lower    s          pretrain/duration_s                pretraining time, own clock
 by seed      neither  s          pretrain/evaluation_s              time of evaluation while pretraining
 by seed      lower    bytes      pretrain/peak_memory_bytes         pretraining peak memory
 by seed      lower    bytes      pretrain/device_peak_memory_bytes  pretraining peak memory, of the device with the highest

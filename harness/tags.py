@@ -59,6 +59,9 @@ REPLICATE = "replicate"
 WARNING = "warning"
 """Why a pretraining has not learned; absent where it has."""
 
+OF_SESSION = "timing_of_session"
+"""Of a run whose timings have their values in the session of all arms: `true`. Those of older versions are of its launches."""
+
 STATUS = "status"
 """running, or a state of `harness.tracking.run_log`."""
 

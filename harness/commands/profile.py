@@ -356,7 +356,7 @@ def values_of(column: Column, instrument: str, name: str) -> Values:
     """What was measured, or why it was not."""
     launches = column.values(instrument, name)
     values = {number: value for number, value in launches.items() if value is not None}
-    if values and name in metrics.JUDGED_BY.values():
+    if values and metrics.METRICS[name].launch in metrics.DEVICE_TIME.values():
         history = by_launch.history_of((number, record.values) for number, record in column.records[instrument].items())
         return Values(values, corrected=by_launch.corrected(history, metrics.get(name).launch))
     if values or (launches and name == COMPILING):

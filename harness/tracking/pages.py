@@ -42,7 +42,7 @@ NEVER = (
 """Keys that name the run, are in its tags, or follow from the name of the task."""
 
 DETAILS = (
-    *("params_component_", "setup/", "inference/first_call_ms", "inference/latency_ms_p50_", "/padded_tokens_per_s"),
+    *("params_component_", "setup/", "inference/first_call_ms", "/padded_tokens_per_s"),
     *(
         "/padding_share",
         "/samples_per_s",
@@ -135,7 +135,7 @@ LOSS = "pretrain/masked_loss"
 SHOWN = (
     *("eval/score", "eval/majority_score", LOSS, "pretrain/masked_accuracy", "pretrain/tokens"),
     *("model/params_total", "model/flops_forward", "inference/latency_device_ms", "inference/latency_ms_p50"),
-    *("inference/device_tokens_per_s", "inference/tokens_per_s", "train_step/device_tokens_per_s"),
+    *("inference/device_tokens_per_s", "inference/tokens_per_s", "train_step/device_tokens_per_s", "train_step/tokens_per_s"),
     *("inference/peak_memory_bytes", "finetune/tokens_per_s", "finetune/duration_s", "finetune/peak_memory_bytes"),
     *("pretrain/tokens_per_s", "pretrain/duration_s", "pretrain/peak_memory_bytes"),
 )
@@ -145,10 +145,10 @@ COSTS = {
     "model/params_total": "parameters",
     "inference/latency_ms_p50": "latency",
     "inference/peak_memory_bytes": "memory",
-    "finetune/duration_s": "fine-tuning",
-    "pretrain/duration_s": "pretraining",
+    "finetune/duration_s": "fine-tuning took",
+    "pretrain/duration_s": "pretraining took",
 }
-"""In the first sentence of a run, which the page shows without unfolding the rest."""
+"""In the first sentence of a run, which the page shows without unfolding the rest; of each quantity its number."""
 
 PREFIXED = {"bytes": "B", "FLOP": "FLOP", "parameters": "", "tokens": " tokens"}
 """Units that get a prefix -> how they are written."""
@@ -185,7 +185,8 @@ def of_run(record: Mapping[str, Any], values: Mapping[str, float], status: str, 
     kind = "A second timing of " if run_tags.get(tags.REPLICATE) == "true" else ""
     place = ", ".join(f"{name} {run_tags[name]}" for name in (tags.SCALE, tags.SEED) if name in run_tags)
     what = f"{kind}**{run_tags.get(tags.ARM, 'run')}** on *{run_tags.get(tags.TASK, 'no task')}*, {place}"
-    costs = ", ".join(f"{title} {value_text(key, values[key])}" for key, title in COSTS.items() if key in values)
+    judged = {metrics.judged_by(key, values.get): title for key, title in COSTS.items()}
+    costs = ", ".join(f"{title} {value_text(key, values[key])}" for key, title in judged.items() if key in values)
     lines = [f"{what}. {status.capitalize().replace('_', ' ')}{_score_text(values)}{'; ' * bool(costs)}{costs}.", ""]
     lines += [f"`{end['reason']}`", ""] if (end := record.get(tags.END)) and end["reason"] else []
     rows = [

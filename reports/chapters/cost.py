@@ -25,10 +25,13 @@ STEPS = "steps"
 QUANTITIES = {"tokens": "tokens", "time": "duration_s", "FLOPs": "flops", "energy": "energy_j"}
 """Cost -> its cumulative curve in a phase, logged at the steps of the evaluations."""
 UNITS = {STEPS: "steps", "tokens": "tokens", "time": "s", "FLOPs": "FLOP", "energy": "J"}
+OWN_CLOCK = ("time", "energy")
+"""Costs by the clock or the meter of one training, of which no two are compared."""
 INTRO = """\
 What was spent up to the first evaluation that met the target: mean over replicates ± standard deviation, and below it how many
 times what the baseline spent, paired by seed (geometric mean [95 % t interval]). Between two evaluations quality is taken to be
-straight against the logarithm of the cost; ≤: the first evaluation met the target already. Time is that of training alone."""
+straight against the logarithm of the cost; ≤: the first evaluation met the target already. Time is that of training alone; time
+and energy are by the own clock and meter of each training, and are not compared."""
 LEFT_OUT = """\
 Left out: {names}. Another kind of head predicts the masked tokens there, a probe on the frozen encoder in place of \
 the objective's own, or the tokens are of another vocabulary: they do not compare."""
@@ -251,7 +254,7 @@ def cost_text(row: Paid, before: Paid | None, cost: str) -> str:
     if cost == STEPS:
         text = formats.plain(over.mean, 0) + (f" ± {formats.plain(sd, 0)}" if sd is not None else "")
     text = "≤ " * row.bound + text + ("" if row.reached else f" ({over.n} of {len(row.reaches)} runs)")
-    if before is None or before is row:
+    if before is None or before is row or cost in OWN_CLOCK:
         return text
     times = ratio(before, row, cost)
     if times is None:

@@ -3,10 +3,10 @@
 from matplotlib.figure import Figure
 
 from harness import metrics
+from harness.metrics import judged_by
 from reports.comparison import factorial
 from reports.comparison.compare import Comparison, Study
 from reports.comparison.factorial import Design
-from reports.comparison.launches import judged_by
 from reports.comparison.section import HEADLINE
 from reports.comparison.statistics import Change
 from reports.writing import formats, plots, tables

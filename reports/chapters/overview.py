@@ -9,7 +9,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from harness import metrics, tags
-from harness.metrics import Direction
+from harness.metrics import Compared, Direction
 from harness.paired import grouped
 from reports.chapters import appendix, pretraining
 from reports.comparison import overall
@@ -33,6 +33,8 @@ CAPTIONS = {
 LEGEND = """\
 ▲ better, ▼ worse, ≈ the same within the margin, ~ not resolved, △ ▽ measured once, – no verdict. ± is the standard deviation
 over replicates, of latency over rounds of launches."""
+CLOCKS = {"device time": " of device time", "own clock": " by its own clock"}
+"""Clock in a title -> what a head says of it; of no word is the wall clock that all launches have."""
 UNITS_IN_HEAD = ("ms", "tokens/s", "nats", "bits/byte")
 
 
@@ -112,7 +114,7 @@ def _head(over: Overall, name: str, text: str) -> str:
         return f"score, mean of {tasks}" if tasks else f"score: {escape(tables.score_title(over.sections[0]))}"
     unit = metrics.get(name).unit
     differs = any(len({section.row_of(label).mean(name) for section in over.having(label, name)}) > 1 for label in over.labels)
-    clock = " of device time" * (name in metrics.JUDGED_BY.values())
+    clock = CLOCKS.get(metrics.get(name).title.rpartition(", ")[2], "")
     return f"{'mean ' * differs}{text}{f', {unit}{clock}' if unit in UNITS_IN_HEAD else ''}"
 
 
@@ -126,7 +128,7 @@ def cell(over: Overall, label: str, name: str) -> str:
     text = text.removesuffix(f" {metric.unit}") if metric.unit in UNITS_IN_HEAD else text
     of, most = len(over.having(label, name)), len(over.sections)
     text += f" ({of} of {most} tasks)" if of < most else ""
-    if label == over.comparison.baseline or metric.direction is Direction.NEITHER:
+    if label == over.comparison.baseline or metric.direction is Direction.NEITHER or metric.compared is Compared.OWN_CLOCK:
         return text
     return f"{text}<br>{tables.short_text(over.change(label, name), metric.unit)}"
 

@@ -6,9 +6,9 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from harness import metrics
+from harness.metrics import judged_by
 from harness.paired import grouped
 from reports.comparison.compare import Comparison, Curve, Study
-from reports.comparison.launches import judged_by
 from reports.comparison.section import HEADLINE, MAJORITY, Row, Section
 from reports.writing import plots
 from reports.writing.formats import Chapter
@@ -23,7 +23,7 @@ from reports.writing.plots import (
     same_span,
     scale_axis,
 )
-from reports.writing.tables import metric_title, score_title, value_text
+from reports.writing.tables import score_title, value_text
 
 CAPTIONS = {
     "score_parameters.svg": "Score against parameters; error bars are one standard deviation over replicates; all "
@@ -77,7 +77,7 @@ def score_against(comparison: Comparison, metric: str) -> Figure | None:
     for panel, (section, rows) in zip(axes, panels, strict=True):
         scale_axis(panel, [row.mean(metric) / factor for row in rows.values()])
         panel.set(title=section.name, ylabel=score_title(section))
-        panel.set(xlabel=f"{metric_title(metric)} ({letter})")
+        panel.set(xlabel=f"{metrics.get(metric).title} ({letter})")
         _room_at_the_sides(panel, [(row.mean(metric), sd(row, metric)) for row in rows.values()], factor)
         constants += _constant(panel, section)
     handles = [handle(style) for label, style in styles.items() if any(label in rows for _, rows in panels)]
@@ -134,7 +134,7 @@ def _point(axes: Axes, row: Row, metric: str, factor: float, point: tuple[float,
         "markeredgewidth": 0.6,
         "clip_on": False,
     }
-    values = [f"{metric_title(name)}: {value_text(row, name)}" for name in (metric, HEADLINE)]
+    values = [f"{metrics.get(name).title}: {value_text(row, name)}" for name in (metric, HEADLINE)]
     axes.plot(x, y, arm.marker, label="\n".join([row.label, *values]), **style)
 
 

@@ -21,8 +21,8 @@ against the mean of both timings of the baseline. Device time (the CPU time of t
 the reference, so that what a neighbour slows down cancels; the wall clock where that lowers the scatter of the A/A replicates
 (column *reference*). The *A/A replicate* is a second timing of one arm; the *floor* is the larger end of the interval of its
 change: one above {highest:.0f} % supports no verdict. A session ends once every comparison is decided, at one of few numbers of
-rounds that were fixed before; p and intervals are corrected for these looks. Whole trainings are not interleaved: their times
-and rates are paired by seed and must exceed both floors."""
+rounds that were fixed before; p and intervals are corrected for these looks. Whole trainings are not interleaved: what the
+clock of each says is shown, and compared with no other one's."""
 SIDE_BY_SIDE = "run them in one command with the baseline, `python -m harness -m model=...,... sweep.retime=true`"
 WALL = "latency, wall clock"
 

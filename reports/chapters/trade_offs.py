@@ -14,12 +14,12 @@ from statistics import fmean
 import numpy as np
 
 from harness import metrics
+from harness.metrics import judged_by
 from harness.paired import by_pretraining, grouped
 from reports.comparison.compare import Study
 from reports.comparison.estimates import of_launches
-from reports.comparison.launches import judged_by
 from reports.comparison.section import HEADLINE, Row, Section
-from reports.writing import formats, tables
+from reports.writing import formats
 from reports.writing.formats import Chapter, escape, listed
 
 DRAWS = 2000
@@ -179,7 +179,7 @@ def table(scores: dict[str, float], fronts: list[Front]) -> str:
             where = "**front**" if place.behind is None else f"behind {escape(place.behind)}"
             cells.append(where if place.probability is None else f"{where}<br>{percent(place.probability)}")
         rows.append([escape(label), *cells])
-    return formats.table(["arm", "score", *(tables.metric_title(front.cost) for front in fronts)], rows)
+    return formats.table(["arm", "score", *(metrics.get(front.cost).title for front in fronts)], rows)
 
 
 def percent(share: float) -> str:

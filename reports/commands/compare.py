@@ -7,9 +7,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from harness import arms, metrics, tags
-from harness.metrics import Direction, Metric
+from harness.metrics import Compared, Direction, Metric
 from harness.terminal import WIDTH, table, wrapped
 from reports.commands import Parser
+from reports.comparison.launches import SHARED
 from reports.comparison.section import RESULTS
 from reports.errors import ReportError, some_of
 from reports.read import open_store
@@ -40,11 +41,12 @@ class Number:
     metric: Metric
     first: float | None
     second: float | None
+    compares: bool = True
 
     @property
     def change(self) -> float | None:
-        """Second minus first."""
-        return None if self.first is None or self.second is None else self.second - self.first
+        """Second minus first; None where they do not compare."""
+        return None if None in (self.first, self.second) or not self.compares else self.second - self.first
 
     @property
     def percent(self) -> float | None:
@@ -112,9 +114,19 @@ def _differing(first: Mapping[str, str], second: Mapping[str, str]) -> list[Sett
 def numbers(first: Run, second: Run) -> list[Number]:
     """All results that at least one of them has: by kind, in each what differs most first, what one run lacks last.
 
-    Scores and shares differ by points, all else by the logarithm of its ratio, so that half is as far as twice.
+    Scores and shares differ by points, all else by the logarithm of its ratio, so that half is as far as twice. Times compare
+    where one session has launched both side by side, and never what the clock of each training says alone.
     """
-    every = [Number(metrics.get(name), first.metrics.get(name), second.metrics.get(name)) for name in RESULTS]
+    side_by_side = first.session is not None and first.session == second.session
+    every = [
+        Number(
+            metric := metrics.get(name),
+            first.metrics.get(name),
+            second.metrics.get(name),
+            metric.compared is not Compared.OWN_CLOCK and (side_by_side or name not in SHARED or kind_of(metric) != "speed"),
+        )
+        for name in RESULTS
+    ]
     return sorted(
         (number for number in every if (number.first, number.second) != (None, None)),
         key=lambda number: (KINDS.index(kind_of(number.metric)), number.change is None, -_distance(number)),
@@ -141,12 +153,13 @@ def _distance(number: Number) -> float:
 
 
 NO_VERDICT = (
-    "One run of each is no evidence: a difference of trained or timed numbers may be chance. "
+    "One run of each is no evidence: a difference of trained or timed numbers may be chance. Times have one only where both "
+    "were launched side by side in one session. "
     "`python -m reports` compares arms by their replicates."
 )
 ORDER = (
     "Numbers are listed by kind: scores and held-out losses, speed and energy, memory, sizes, others. In each kind what "
-    "differs most comes first (scores and shares by points, all else by ratio), and what one run lacks last."
+    "differs most comes first (scores and shares by points, all else by ratio), and what does not compare last."
 )
 COLUMNS = ["part", "name", "unit", "a", "b", "change", "change_percent"]
 FORMATS = ("text", "md", "csv")

@@ -20,7 +20,7 @@ import numpy as np
 from scipy.special import ndtri, stdtrit
 
 from harness import arms, by_launch, metrics, tags
-from harness.metrics import FEWEST_REPLICATES, Direction, Margin
+from harness.metrics import FEWEST_REPLICATES, Direction, Margin, judged_by
 from harness.paired import LEVEL, MOST_PAIRS, POWER, Tells, grouped
 from harness.terminal import table, wrapped
 from reports.commands import Parser, add_where
@@ -28,7 +28,6 @@ from reports.commands.ledger import Ledger, change_text, look_text, overview
 from reports.comparison import launches
 from reports.comparison.compare import Comparison, compare
 from reports.comparison.labels import seeds_text
-from reports.comparison.launches import judged_by
 from reports.comparison.section import HEADLINE, Row, Section, headline
 from reports.comparison.statistics import Change, Evidence, Verdict, margin_of
 from reports.errors import ReportError, unknown
@@ -229,7 +228,7 @@ def _untestable(evidence: Evidence, limit: Limit, margin: float) -> str:
     if evidence.found.error is None or evidence.found.replicates < FEWEST_REPLICATES:
         number = evidence.found.replicates
         return f"{number} pair{'s' * (number > 1)} only; expected {FEWEST_REPLICATES} or more"
-    if limit.metric in launches.TIMINGS and evidence.floor is None:
+    if limit.metric in TIMINGS and evidence.floor is None:
         return "no A/A replicate was timed in its session, so that the noise floor is unknown"
     if evidence.is_too_noisy or (evidence.ratio and (evidence.floor or 0.0) > margin):
         return f"noise floor {by_launch.percent_text(evidence.floor)}, above what could be judged"
@@ -303,7 +302,7 @@ MEMORIES = ("inference/peak_memory_bytes", "finetune/peak_memory_bytes")
 COSTS = ("model/flops_forward", "model/flops_train_step", "model/bytes_forward", "model/operators_forward")
 """Counted in every run: equal on a machine at rest and on a busy one."""
 LATENCY = "inference/latency_ms_p50"
-TIMINGS = {*launches.JUDGED, *launches.GATED}
+TIMINGS = {*launches.JUDGED}
 
 
 def main(given: list[str]) -> int:

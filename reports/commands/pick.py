@@ -7,16 +7,16 @@ from dataclasses import dataclass, replace
 from statistics import fmean
 
 from harness import metrics
+from harness.metrics import judged_by
 from harness.terminal import table, wrapped
 from reports.commands import Parser, add_where
 from reports.comparison.compare import Comparison
 from reports.comparison.estimates import NO_BETTER, Estimate, estimate
 from reports.comparison.labels import seeds_text
-from reports.comparison.launches import judged_by
 from reports.comparison.section import RESULTS, Row, Section, headline
 from reports.errors import ReportError, unknown
 from reports.read import compare_with_any, read
-from reports.writing import formats, tables
+from reports.writing import formats
 from reports.writing.formats import DASH
 
 RANGES = {"score": (-1.0, 1.0), "share": (0.0, 1.0)}
@@ -251,7 +251,7 @@ def _value(checked: Checked) -> str:
 def _reasons(candidate: Candidate) -> str:
     """Why the bounds that decide on the arm are not kept."""
     reasons = [
-        f"{tables.metric_title(checked.bound.metric)}: {_reason(checked)} ({checked.section.task})"
+        f"{metrics.get(checked.bound.metric).title}: {_reason(checked)} ({checked.section.task})"
         for checked in candidate.checked
         if checked.fit is candidate.fit
     ]

@@ -67,9 +67,9 @@ def _of_ratio(section: Section, row: Row, metric: str, values: Sequence[float]) 
     declared, found = metrics.get(metric), of_differences([math.log(value) for value in values])
     mean, count, floor = math.exp(found.mean), len(values), _floor(section, row, metric)
     doubt = ""
-    if declared.compared is Compared.SHOWN:
+    if declared.compared in (Compared.SHOWN, Compared.OWN_CLOCK):
         doubt = "no timing that is judged"
-    elif metric in launches.TIMINGS:
+    elif metric in launches.JUDGED:
         if floor is None:
             doubt = "no noise floor is known: no A/A replicate was timed in its session"
         elif floor > HIGHEST_FLOOR:
@@ -88,8 +88,6 @@ def _floor(section: Section, row: Row, metric: str) -> float | None:
     if metric in launches.JUDGED:
         newest = _newest(row)
         return section.sessions.floor(newest.session, section.place, launches.JUDGED[metric]) if newest else None
-    if metric in launches.GATED:
-        return section.sessions.gating_floor([own])
     return section.sessions.memory_floor([own]) if metrics.get(metric).unit == "bytes" else None
 
 

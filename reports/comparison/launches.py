@@ -7,21 +7,20 @@ rounds the session could have ended.
 
 import functools
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from statistics import fmean
 from typing import NamedTuple
 
-from harness import metrics
+from harness import metrics, tags
 from harness.by_launch import (
     DRIFT,
     REFERENCE,
     History,
     compared,
-    corrected,
     corrects,
     independent,
-    logs_of,
+    levels,
     merged,
     noise_floor,
     of_rounds,
@@ -34,7 +33,7 @@ from reports.comparison.statistics import Evidence, margin_of
 from reports.reading.store import Run
 
 FOREIGN_CPUS = metrics.LAUNCHES + "foreign_cpus"
-LATENCY, THROUGHPUT = metrics.LATENCY, metrics.THROUGHPUT
+LATENCY = metrics.LATENCY
 
 JUDGED = metrics.compared(Compared.BY_LAUNCH)
 """Timing of a run -> the same timing of every launch; only these are compared by launch."""
@@ -44,11 +43,6 @@ SHOWN = tuple(metrics.compared(Compared.SHOWN))
 
 SHARED = (*JUDGED, *SHOWN)
 """Timings of launches, which seeds share."""
-
-GATED = metrics.compared(Compared.ABOVE_FLOOR)
-"""Timing of a training -> whose noise floor it must exceed. Trainings are paired by seed and are not interleaved."""
-
-TIMINGS = (*SHARED, *GATED)
 
 FOREIGN_LIMIT = 0.5
 """CPUs that others kept busy, above which a launch was measured beside other work."""
@@ -68,12 +62,6 @@ def over_sessions(by_session: Iterable[list[dict[int, float]]]) -> Difference | 
     squares = [(part.error / len(parts)) ** 2 for part in parts]
     freedom = sum(squares) ** 2 / sum(square**2 / part.freedom for square, part in zip(squares, parts, strict=True))
     return Difference(rounds, mean, math.sqrt(sum(squares)), None, freedom=freedom, independent=rounds)
-
-
-def judged_by(name: str, is_measured: Callable[[str], object]) -> str:
-    """The metric that a verdict on this one is about: that of the clock of the device, where it was measured."""
-    device = metrics.JUDGED_BY.get(name)
-    return device if device and is_measured(device) else name
 
 
 def evidence(metric: Metric, difference: Difference, floor: float | None, looks: int = 1) -> Evidence:
@@ -150,9 +138,7 @@ class Sessions:
 
     def launched(self, session: str) -> list[list[Run]]:
         """The runs of a session by launches: an arm with one shape on several tasks was launched once for all of them."""
-        # latencies of every round to the last digit: whatever the throughput was measured on
-        times = ((frozenset(run.launches.get(LATENCY, {}).items()), run) for run in self.of(session))
-        return list(grouped((times_of or run.run_id, run) for times_of, run in times).values())
+        return list(grouped((_latencies(run) or run.run_id, run) for run in self.of(session)).values())
 
     @cached_method
     def pairs(self, session: str) -> list[Pair]:
@@ -173,15 +159,17 @@ class Sessions:
 
     def history(self, run: Run) -> History:
         """The launches of a run; of an arm with an A/A replicate the mean of both in every round."""
-        again = self.replicates(run.session, *self.owners[run.run_id])
+        again = self._again.get((run.session, self.owners[run.run_id][0], _latencies(run)), [])
         return merged([run.launches, *(replicate.launches for replicate in again if replicate.launches != run.launches)])
 
     def levels(self, run: Run, launch: str) -> dict[int, float]:
         """Round -> value as this session is compared: as measured, or as if the reference had always taken its typical time."""
         history, typical = self.history(run), self.typical_reference(run.session, launch)
-        if typical is None:
-            return {step: math.exp(value) for step, value in logs_of(history, launch).items()}
-        return {step: math.exp(value - DRIFT[launch] * typical) for step, value in corrected(history, launch).items()}
+        if tags.OF_SESSION in run.tags:
+            of_run = next(name for name, of_launch in JUDGED.items() if of_launch == launch)
+            return levels(launch, history, typical is not None, run.metrics.get(of_run))
+        shift = math.exp(-DRIFT[launch] * (typical or 0.0))
+        return {step: shift * value for step, value in levels(launch, history, typical is not None).items()}
 
     @cached_method
     def round_seconds(self, session: str) -> float | None:
@@ -202,15 +190,6 @@ class Sessions:
         own = [floor for where, floor in floors if where == place]
         return max(own or [floor for _, floor in floors], default=None)
 
-    def gating_floor(self, sides: Iterable["Rows"]) -> float | None:
-        """What a training must exceed: the highest floor of the sessions of these runs, None unless each has one.
-
-        Floors of time and throughput count alike: both say how long the same training took.
-        """
-        both = LATENCY, THROUGHPUT
-        each = [[self.floor(name, side.place, launch) for name in side.sessions for launch in both] for side in sides]
-        return None if any(not floors or None in floors for floors in each) else max(map(max, each))
-
     def memory_floor(self, sides: Iterable["Rows"]) -> float | None:
         """The highest floor of the sessions of these runs, None where none is known."""
         floors = (self.memory_floor_of(name) for side in sides for name in side.sessions)
@@ -223,6 +202,15 @@ class Sessions:
         return [(where, floor) for where, floor in floors if floor is not None]
 
     @functools.cached_property
+    def _again(self) -> dict[tuple[str, SectionKey, frozenset], list[Run]]:
+        """Session, section and latencies of an arm -> its A/A replicates: arms of one shape share their launches."""
+        return {
+            (run.session, self.owners[run.run_id][0], _latencies(run)): again
+            for run in self.runs
+            if (again := self.replicates(run.session, *self.owners[run.run_id]))
+        }
+
+    @functools.cached_property
     def _by_session(self) -> dict[str, list[Run]]:
         return grouped((run.session, run) for run in self.runs)
 
@@ -230,6 +218,11 @@ class Sessions:
     def _replicates(self) -> dict[tuple[str, SectionKey, str], list[Run]]:
         """(session, place, label) -> its A/A replicates."""
         return grouped(((run.session, *self.owners[run.run_id]), run) for run in self.runs if run.is_aa_replicate)
+
+
+def _latencies(run: Run) -> frozenset[tuple[int, float]]:
+    """Of every round to the last digit: equal for the same launches, whatever the throughput was measured on."""
+    return frozenset(run.launches.get(LATENCY, {}).items())
 
 
 def gather(runs: list[Run], labels: dict[str, str], places: dict[str, SectionKey]) -> Sessions:

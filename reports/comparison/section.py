@@ -22,7 +22,6 @@ from reports.comparison.statistics import (
     counted_change,
     difference_alone,
     of_evidence,
-    with_floor,
 )
 from reports.reading.store import Run
 
@@ -261,9 +260,12 @@ def change_over(tasks: Sequence[tuple[Section, Row]], name: str) -> Change | Non
     """The change of an arm in a metric over tasks, each with the arm's row, as if it were the only test.
 
     Means over tasks are taken for every replicate, or round of launches, before anything is compared. None where nothing can be
-    paired, and for timings that were not launched side by side.
+    paired, for timings that were not launched side by side, and for what the clock of each training says alone.
     """
-    metric, rows = metrics.get(name), ([section.before for section, _ in tasks], [row for _, row in tasks])
+    metric = metrics.get(name)
+    if metric.compared is Compared.OWN_CLOCK:
+        return None
+    rows = ([section.before for section, _ in tasks], [row for _, row in tasks])
     timed, sides = tasks[0][0].sessions, [section.against(row) for section, row in tasks]
     if name in launches.SHARED:
         return _change_by_launch(timed, sides, metric) if name in launches.JUDGED else None
@@ -292,8 +294,6 @@ def change_over(tasks: Sequence[tuple[Section, Row]], name: str) -> Change | Non
         return None
     if not are_comparable(name, *runs):
         result = Change(result.n, result.baseline_mean, result.absolute, None, Verdict.OPEN)
-    elif metric.compared is Compared.ABOVE_FLOOR and result.verdict:
-        result = with_floor(result, timed.gating_floor(sides))
     seconds = [section.seconds(row) for section, row in tasks]
     return replace(result, seconds=None if None in seconds else math.fsum(seconds))
 

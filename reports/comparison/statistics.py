@@ -295,11 +295,6 @@ def of_evidence(evidence: Evidence, before: float, factor: float = 1.0) -> Chang
     )
 
 
-def with_floor(change: Change, floor: float | None) -> Change:
-    """The change of a timing, judged with this floor (a log ratio)."""
-    return of_evidence(replace(change.evidence, floor=floor, timing=True), change.baseline_mean)
-
-
 Key = TypeVar("Key")
 
 

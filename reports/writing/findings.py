@@ -7,13 +7,12 @@ from dataclasses import dataclass
 from itertools import chain
 
 from harness import arms, metrics, paired, tags
-from harness.metrics import PER_BYTE, Compared
+from harness.metrics import PER_BYTE, Compared, judged_by
 from harness.paired import LEVEL, Tells, grouped
 from reports.comparison import overall
 from reports.comparison.compare import Comparison
 from reports.comparison.items import CLASSES, SPANS, TAGS, Paired
 from reports.comparison.labels import unnamed_settings
-from reports.comparison.launches import judged_by
 from reports.comparison.overall import Overall
 from reports.comparison.section import HEADLINE, LOSS, Row, Section, have_probes
 from reports.comparison.statistics import Change, Verdict

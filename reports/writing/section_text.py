@@ -1,7 +1,7 @@
 """One section of the report: the table of one task under the same conditions, its notes, differences and details."""
 
 from harness import arms, metrics, tags
-from harness.paired import grouped, pair, spread
+from harness.paired import grouped, pair
 from reports.comparison import launches
 from reports.comparison.compare import Comparison, differing_settings
 from reports.comparison.labels import says_setting, seeds_text
@@ -9,7 +9,7 @@ from reports.comparison.section import HEADLINE, Row, Section
 from reports.reading.store import UNSET, Run, states_text
 from reports.writing import formats, tables
 from reports.writing.formats import DASH, SHOWN_VALUES, Detail, bullets, details, escape, listed
-from reports.writing.tables import present, rates_by_the_wall, value_text
+from reports.writing.tables import by_the_wall, present, value_text
 
 FACT_WORDS = {
     "pretrain.objective": "objective of pretraining",
@@ -160,8 +160,6 @@ def conditions_differences(comparison: Comparison, section: Section) -> str | No
     return f"{intro} They differ in:\n\n{formats.table(header, rows, left=len(header))}\n\n{advice}"
 
 
-P50 = "inference/latency_ms_p50"
-ENDS = (f"{P50}_low", f"{P50}_high")
 PEAKS = {"inference/mfu": "inference/peak_flops_per_s", "finetune/mfu": "hardware/peak_flops_per_s"}
 """Share of a peak -> that peak."""
 ENERGY = "inference/energy_j_per_token"
@@ -171,18 +169,18 @@ MEMORY = ("peak", "sampled_peak", "reserved_peak", "process_peak")
 
 RANKS = ("p50", "p90", "p99")
 
-RATES = ("inference/tokens_per_s", "train_step/tokens_per_s")
+BY_THE_WALL = ("inference/latency_ms_p50", "inference/tokens_per_s", "train_step/tokens_per_s")
 """Shown here where the table before has them by the clock of the device."""
 
 COLUMNS = (
+    BY_THE_WALL[0],
     "inference/latency_ms_min",
-    P50,
     "inference/latency_ms_p90",
     "inference/latency_ms_p99",
     "inference/first_call_ms",
     "setup/build_s",
     "setup/import_s",
-    *RATES,
+    *BY_THE_WALL[1:],
     "inference/padded_tokens_per_s",
     "inference/samples_per_s",
     "inference/padding_share",
@@ -195,6 +193,8 @@ COLUMNS = (
     "model/bytes_forward",
     "model/operators_forward",
     "inference/mfu",
+    "finetune/duration_s",
+    "finetune/tokens_per_s",
     "finetune/mfu",
     "finetune/padded_tokens_per_s",
     "finetune/samples_per_s",
@@ -208,12 +208,15 @@ INTRO = """\
 Mean over replicates, ± its sample standard deviation where there are several; seeds share their launches, so that timings by
 launch spread over sessions."""
 SENTENCES = (
-    ((P50,), "Latency is that of batch size 1{length}{launches}{threads}."),
-    (ENDS, "In brackets is the 95 % interval of p50."),
+    (BY_THE_WALL[:1], "Latency is that of batch size 1{length}{launches}{threads}."),
     (
         ("inference/latency_ms_p90",),
-        "Percentiles are of all calls, as measured; the latency by the wall clock above is the mean of the launches' medians, "
+        "Percentiles are of all calls, as measured; the latency by the wall clock is the mean of the launches' medians, "
         "each divided by its reference workload where that lowers their scatter.",
+    ),
+    (
+        ("finetune/duration_s", "finetune/tokens_per_s"),
+        "What is of the own clock of each training compares with no other one's: trainings ran one after the other.",
     ),
     (
         ("inference/latency_device_ms",),
@@ -252,45 +255,26 @@ SENTENCES = (
 
 def part(section: Section) -> list[str]:
     """Heading, what the figures are, and the table; empty where no row has any of them."""
-    names = [name for name in present(section, COLUMNS) if name not in RATES or name in rates_by_the_wall(section)]
+    names = [name for name in present(section, COLUMNS) if name not in BY_THE_WALL or name in by_the_wall(section)]
     if not names:
         return []
     rows = [[escape(row.label), *(text_of(row, name) for name in names)] for row in section.rows]
     return [
         "### Measured in detail",
         intro(section, names),
-        formats.readable(["arm", *(title(section, name) for name in names)], rows),
+        formats.readable(
+            ["arm", *(f"{metrics.get(name).title}{' per million tokens' * (name == ENERGY)}" for name in names)], rows
+        ),
     ]
 
 
-def title(section: Section, name: str) -> str:
-    """A column's head."""
-    more = {ENERGY: " per million tokens", P50: " of all calls" + " [95 % interval]" * bool(present(section, ENDS))}
-    return metrics.get(name).title + more.get(name, "")
-
-
 def text_of(row: Row, name: str) -> str:
-    """Value with unit and spread; p50 with its interval, a utilisation with the peak that it is a share of."""
-    if name == P50:
-        return _with_interval(row)
+    """Value with unit and spread; a utilisation with the peak that it is a share of."""
     if name == ENERGY and (spread := row.spread(ENERGY)):
         return formats.value(MILLION * spread.mean, "J", None if spread.sd is None else MILLION * spread.sd)
     text = value_text(row, name)
     peak = value_text(row, PEAKS[name]) if name in PEAKS and text else None
     return f"{text} of {peak}" if peak else text or DASH
-
-
-def _with_interval(row: Row) -> str:
-    """Without the interval where the runs were timed by several sessions: their intervals are not that of the mean."""
-    measured = {tuple(run.metrics.get(name) for name in (P50, *ENDS)) for run in row.runs if P50 in run.metrics}
-    unit = metrics.get(P50).unit
-    if len(measured) != 1 or None in (only := measured.pop()):
-        of_sessions = {run.session or run.run_id: run.metrics[P50] for run in row.runs if P50 in run.metrics}
-        over = spread(list(of_sessions.values())) if of_sessions else None
-        return formats.value(over.mean, unit, over.sd) if over else DASH
-    middle, *ends = only
-    digits = formats.decimals(middle)
-    return f"{formats.value(middle, unit)} [{', '.join(formats.plain(end, digits) for end in ends)}]"
 
 
 def intro(section: Section, names: list[str]) -> str:

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 from harness import arms, by_launch, metrics, tags
-from harness.metrics import COUNTED_UNITS, PER_BYTE, RELATIVE_MARGIN, Direction, Metric
+from harness.metrics import COUNTED_UNITS, PER_BYTE, RELATIVE_MARGIN, Compared, Direction, Metric, judged_by
 from harness.paired import CONFIDENCE, MOST_PAIRS, Replicate, Spread, Tells, pair
 from reports.comparison.compare import Comparison
 from reports.comparison.section import ACCURACY, FREQUENCIES, HEADLINE, LOSS, MAJORITY, RESULTS, UNIGRAM, Row, Section
@@ -137,8 +137,6 @@ MEASURES = (
     "load/server_latency_ms_p99",
     "load/offline_samples_per_s",
     "inference/peak_memory_bytes",
-    "finetune/tokens_per_s",
-    "finetune/duration_s",
     "finetune/peak_memory_bytes",
 )
 OF_ADAPTATION = ("model/params_trainable", "finetune/optimizer_state_bytes", "finetune/flops")
@@ -180,26 +178,20 @@ def columns(section: Section) -> list[str]:
         hidden = PER_BYTE.values() if section.has_one_vocabulary else ()
         return present(section, (name for name in OF_PRETRAINING if name not in hidden))
     scores = [name for name, metric in metrics.METRICS.items() if name.startswith("eval/") and metric.unit == "score"]
-    hidden = {HEADLINE, MAJORITY, FREQUENCIES, f"eval/{section.headline}", *rates_by_the_wall(section)}
+    hidden = {HEADLINE, MAJORITY, FREQUENCIES, f"eval/{section.headline}", *by_the_wall(section)}
     others = [name for name in scores if name not in hidden and not name.endswith(("_low", "_high"))]
     adapted = OF_ADAPTATION if {*ADAPTING} & {*arms.varying(run.facts for run in section.runs)} else ()
     return present(section, (*(name for name in MEASURES if name not in hidden), *adapted, HEADLINE, *others))
 
 
-def rates_by_the_wall(section: Section) -> list[str]:
-    """Throughputs of launches that are shown in detail alone, because those by the clock of the device are compared."""
-    phases = [phase for phase in ("inference", "train_step") if present(section, [f"{phase}/device_tokens_per_s"])]
-    return [f"{phase}/tokens_per_s" for phase in phases]
+def by_the_wall(section: Section) -> list[str]:
+    """Timings that are shown in detail alone, because those by the clock of the device are compared."""
+    return [name for name in metrics.JUDGED_BY if judged_by(name, lambda other: present(section, [other])) != name]
 
 
 def title(section: Section, name: str) -> str:
     """A column's head; the headline score says which score it is."""
-    return f"score: {escape(score_title(section))}" if name == HEADLINE and section.headline else metric_title(name)
-
-
-def metric_title(name: str) -> str:
-    """As the report names what it compares: of latency the mean of launches, not a percentile of their calls."""
-    return "latency, wall clock" if name == "inference/latency_ms_p50" else metrics.get(name).title
+    return f"score: {escape(score_title(section))}" if name == HEADLINE and section.headline else metrics.get(name).title
 
 
 def score_title(section: Section) -> str:
@@ -227,7 +219,7 @@ def value_and_change(section: Section, row: Row, name: str) -> str:
     text, metric = value_text(row, name), metrics.get(name)
     if text is None:
         return DASH
-    if row is section.before or metric.direction is Direction.NEITHER:
+    if row is section.before or metric.direction is Direction.NEITHER or metric.compared is Compared.OWN_CLOCK:
         return text
     return f"{text}<br>{change_text(section.change(row, name), metric.unit)}"
 

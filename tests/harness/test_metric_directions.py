@@ -40,8 +40,6 @@ NO_MERIT = {
     *(f"model/params_{kind}" for kind in ("kept", "derived", "random")),  # where values come from
     "model/weights_error",
     "setup/import_s",
-    "inference/latency_ms_p50_low",  # ends of an interval
-    "inference/latency_ms_p50_high",
     "inference/padding_share",
     "finetune/padding_share",
     *(f"timing/{of}reference_{clock}ms" for of in ("", "throughput_", "train_") for clock in ("", "device_")),

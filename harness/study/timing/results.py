@@ -4,6 +4,7 @@ import gzip
 import json
 import uuid
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
@@ -13,10 +14,8 @@ from filelock import FileLock
 from harness import by_launch, metrics, paths, tags
 from harness.config.choices import Precision
 from harness.hardware import peak_flops
-from harness.measure import intervals
 from harness.measure.launch import prepare as prepare_launches
 from harness.measure.records import Launch, LoadTimes, from_json, to_json
-from harness.paired import geometric_mean
 from harness.study import run_folder
 from harness.study.plan import PlannedRun
 from harness.study.progress import Screen
@@ -27,28 +26,38 @@ from harness.tracking.trackers import TrackedRun, Trackers
 
 RANKS = {"p50": 50, "p90": 90, "p99": 99}
 
+Values = dict[str, float]
+"""Metric of a launch -> its value in the session, which is that of the run."""
+
 FLOAT32_PRODUCTS = (Precision.fp32, Precision.int8_weights)
 """Precisions whose products are those of the fastest matrix product, of which an MFU is a share; others have no MFU."""
 
-MEANS = {
-    name: metric
-    for name, metric in metrics.compared(metrics.Compared.BY_LAUNCH).items()
-    if metric not in (metrics.LATENCY, metrics.THROUGHPUT)
-}
-"""Metric of a run -> metric of a launch, of what is the mean over launches."""
+MEANS = metrics.compared(metrics.Compared.BY_LAUNCH)
+"""Metric of a run -> metric of a launch, whose value in the session it is."""
 
 
-def write_timing(folder: Path, session: str, launches: list[Launch], flops_forward: float | None = None) -> RunLog:
+@dataclass(frozen=True)
+class Timing:
+    """What a session measured of one run; without `values` those of its launches alone."""
+
+    session: str
+    launches: list[Launch]
+    values: Values | None = None
+
+
+def write_timing(folder: Path, timing: Timing, flops_forward: float | None = None) -> RunLog:
     """Writes the launches to the run's folder and their metrics to its log: results, and curves by launch, length and batch.
 
-    The returned log is open. The bytes of the file depend on the launches alone. `flops_forward`: of one timed call.
+    The returned log is open. The bytes of the file depend on the timing alone. `flops_forward`: of one timed call.
     """
-    content = {"unit": "ms", "session": session, "launches": [to_json(launch) for launch in launches]}
+    launches = timing.launches
+    content = {"unit": "ms", "session": timing.session, "launches": [to_json(launch) for launch in launches]}
+    content |= {"values": timing.values} if timing.values else {}
     temporary = folder / f".{TIMING}"
     temporary.write_bytes(gzip.compress(json.dumps(content, allow_nan=False).encode(), mtime=0))
     temporary.replace(folder / TIMING)
     run_log = RunLog(folder)
-    run_log.values(timing_values(launches, flops_forward))
+    run_log.values(timing_values(launches, flops_forward, timing.values))
     for launch in launches:
         for key, value in launch.values.items():
             run_log.sample(key, launch.round, value, launch.time)
@@ -62,35 +71,32 @@ def write_timing(folder: Path, session: str, launches: list[Launch], flops_forwa
     return run_log
 
 
-def read_timing(folder: Path) -> tuple[str, list[Launch]]:
-    """Session and launches of the run; FileNotFoundError if it was not timed."""
+def read_timing(folder: Path) -> Timing:
+    """What was written; FileNotFoundError if the run was not timed."""
     content = json.loads(gzip.decompress((folder / TIMING).read_bytes()))
-    return content["session"], [from_json(Launch, launch) for launch in content["launches"]]
+    return Timing(content["session"], [from_json(Launch, launch) for launch in content["launches"]], content.get("values"))
 
 
-def timing_values(launches: list[Launch], flops_forward: float | None = None) -> dict[str, float | None]:
-    """Metric name -> value over all launches; there must be at least one."""
-    raw = [launch.latency.raw_ms for launch in launches]
-    ranked = percentiles(np.concatenate(raw))
-    low, high = intervals.median_interval(raw) if len(raw) > 1 else (None, None)
+def timing_values(
+    launches: list[Launch], flops_forward: float | None = None, of_session: Values | None = None
+) -> dict[str, float | None]:
+    """Metric name -> value over all launches; there must be at least one.
+
+    What is compared by launch has its value in the session, and so have its other units.
+    """
+    values = of_session or launches[0].values
+    if len(launches) > 1 and not of_session:
+        values = by_launch.summed_up({"": by_launch.history_of((launch.round, launch.values) for launch in launches)})[""]
+    p50_ms, tokens_per_s = values[metrics.LATENCY], values[metrics.THROUGHPUT]
     work = [launch.throughput for launch in launches]
-    seconds = sum(part.seconds for part in work)
     tokens, padded = sum(part.tokens for part in work), sum(part.padded_tokens for part in work)
     joules, compiling = [part.joules for part in work], _known(launch.compile_s for launch in launches)
-    of_launches = [launch.values for launch in launches]
     fastest = max(_known(launch.peak_flops_per_s for launch in launches), default=None)
     return {
-        **ranked,
-        **{
-            name: geometric_mean([values[metric] for values in of_launches])
-            for name, metric in MEANS.items()
-            if all(metric in values for values in of_launches)
-        },
-        "inference/latency_ms_p50_low": low,
-        "inference/latency_ms_p50_high": high,
-        "inference/tokens_per_s": tokens / seconds,
-        "inference/padded_tokens_per_s": padded / seconds,
-        "inference/samples_per_s": sum(part.samples for part in work) / seconds,
+        **percentiles(np.concatenate([launch.latency.raw_ms for launch in launches])),
+        **{name: values[metric] for name, metric in MEANS.items() if metric in values},
+        "inference/padded_tokens_per_s": tokens_per_s * padded / tokens,
+        "inference/samples_per_s": tokens_per_s * sum(part.samples for part in work) / tokens,
         "inference/padding_share": 1 - tokens / padded,
         "inference/energy_j_per_token": None if None in joules else sum(joules) / tokens,
         "inference/first_call_ms": median(launch.first_call_ms for launch in launches),
@@ -98,7 +104,7 @@ def timing_values(launches: list[Launch], flops_forward: float | None = None) ->
         "setup/build_s": median(launch.build_s for launch in launches),
         "setup/compile_s": median(compiling) if compiling else None,
         "inference/peak_flops_per_s": fastest,
-        "inference/mfu": _utilisation(flops_forward, ranked["inference/latency_ms_p50"], fastest),
+        "inference/mfu": _utilisation(flops_forward, p50_ms, fastest),
         **(of_load([launch.load for launch in launches]) if launches[0].load else {}),
     }
 
@@ -114,7 +120,7 @@ def of_load(loads: list[LoadTimes]) -> dict[str, float]:
 
 def percentiles(raw_ms: Sequence[float]) -> dict[str, float]:
     """Metric name -> minimum and percentiles of all calls."""
-    ranked = {f"inference/latency_ms_{name}": float(np.percentile(raw_ms, rank)) for name, rank in RANKS.items()}
+    ranked = {f"inference/latency_ms_{name}": float(np.percentile(raw_ms, RANKS[name])) for name in ("p90", "p99")}
     return {"inference/latency_ms_min": float(np.min(raw_ms)), **ranked}
 
 
@@ -145,19 +151,25 @@ def time_runs(planned: list[PlannedRun], trackers: Trackers, screen: Screen | No
                 if not run_log.torn(folder) and run_log.result(folder) is not None:
                     _sync(run, folder, trackers)
         elif (run.folder / TIMING).exists():
-            _add_timing(run, *read_timing(run.folder), trackers)  # an earlier command was killed while it added this
+            _add_timing(run, read_timing(run.folder), trackers)  # an earlier command was killed while it added this
     session = Session(planned)
     if session.saved is None:
         return
     with session.saved.held():
         session.run(screen)
+        values = session.values()
+
+        def timing(run: PlannedRun, timed: Timed) -> Timing:
+            key = run.inputs.data
+            return Timing(session.name, timed.launches[key], values[timed.folder.name, key])
+
         for run, timed in session.replicates:
             if timed.failed is None:
-                _track_replicate(run, timed, session.name, trackers)
+                _track_replicate(run, timed, timing(run, timed), trackers)
         for run, timed in session.runs:
             if timed.failed is None:
                 is_new = _supersede(run, session.name)
-                _add_timing(run, session.name, timed.launches[run.inputs.data], trackers)
+                _add_timing(run, timing(run, timed), trackers)
                 if is_new:
                     _sync(run, run.folder, trackers)
         session.saved.finish()
@@ -181,42 +193,43 @@ def _sync(run: PlannedRun, folder: Path, trackers: Trackers) -> None:
     trackers.send(run.config, lambda backend: backend.sync_if_stale(record, folder))
 
 
-def _add_timing(run: PlannedRun, session: str, launches: list[Launch], trackers: Trackers) -> None:
+def _add_timing(run: PlannedRun, timing: Timing, trackers: Trackers) -> None:
     """Adds launches to a finished run: to its folder, then in MLflow. The record of the run names the session last."""
     with FileLock(run.folder / paths.LOCK):
         if not is_measured(run) or has_timing(run):  # meanwhile another command ran it again, or timed it
             return
         record, result = run_folder.read(run.folder), run_log.result(run.folder)
-        record["tags"] |= _session_tags(run, session)
+        record["tags"] |= _session_tags(run, timing)
         run_log.drop_later(run.folder, TIMING)  # of another session, or of a command that was killed here
         reader = run_log.Reader(run.folder)
         reader.new_entries()
         as_peak = run.config.measure.precision in FLOAT32_PRODUCTS
         flops = result["metrics"].get("model/flops_forward") if as_peak else None
-        log = write_timing(run.folder, session, launches, flops)
+        log = write_timing(run.folder, timing, flops)
         log.finish(result["status"], result["time"])
         entries = reader.new_entries()
         trackers.send(run.config, lambda backend: backend.add(record, run.folder, entries))
         run_folder.write(run.folder, record)
 
 
-def _session_tags(run: PlannedRun, session: str) -> dict[str, str]:
+def _session_tags(run: PlannedRun, timing: Timing) -> dict[str, str]:
     settings = run.config.measure
-    return {tags.SESSION: session, tags.LOOKS: str(len(by_launch.looks(settings.min_rounds, settings.rounds)))}
+    looks = {tags.LOOKS: str(len(by_launch.looks(settings.min_rounds, settings.rounds)))}
+    return {tags.SESSION: timing.session} | looks | ({tags.OF_SESSION: "true"} if timing.values else {})
 
 
-def _track_replicate(run: PlannedRun, timed: Timed, session: str, trackers: Trackers) -> None:
+def _track_replicate(run: PlannedRun, timed: Timed, timing: Timing, trackers: Trackers) -> None:
     """Tracks a second timing of the baseline as a run of its own, without training."""
     number = "2" if timed.is_aa_replicate else "1"  # the first one of a baseline that another session timed
-    folder = run.folder.with_name(f"replicate-{session}-{number}-{run.folder.name}")
+    folder = run.folder.with_name(f"replicate-{timing.session}-{number}-{run.folder.name}")
     if run_log.result(folder) is not None:  # an earlier command was interrupted after it had added this
         _sync(run, folder, trackers)
         return
     record = run_folder.record(run.config, run.inputs, run.lifted)
     record["name"] += " (A/A replicate)"
-    record["tags"] |= _session_tags(run, session) | {tags.REPLICATE: "true", tags.ROLE: tags.ROLE_REPLICATE}
+    record["tags"] |= _session_tags(run, timing) | {tags.REPLICATE: "true", tags.ROLE: tags.ROLE_REPLICATE}
     run_folder.prepare(folder, run.config, record)
-    write_timing(folder, session, timed.launches[run.inputs.data]).finish("finished")
+    write_timing(folder, timing).finish("finished")
     tracked = TrackedRun(trackers, run.config, record, folder)
     tracked.add(run_log.Reader(folder).new_entries())
     tracked.end("finished")

@@ -327,6 +327,17 @@ class Session:
                         shared.append(values)
                         yield Table(metric, histories[0], histories[1], tuple(histories[2:]))
 
+    def values(self) -> dict[tuple[str, str], dict[str, float]]:
+        """Shape and key of its data -> metric of a launch -> its value; a shape that was timed twice has the mean of both."""
+        histories, pairs = {}, []
+        for name, timed in self._timed.items():
+            again = self._timed.get(f"{name}-again")
+            for key in timed.launches:
+                both = [one.history(key) for one in (timed, again) if one and not one.failed and key in one.launches]
+                histories[name, key] = by_launch.merged(both or [timed.history(key)])
+                pairs += [(both[0], both[1])] if len(both) > 1 else []
+        return by_launch.summed_up(histories, pairs)
+
     def _is_done(self, rounds: int, seconds: float) -> bool:
         """Whether further rounds would add nothing that is needed, or measure.budget_minutes are spent."""
         if all(variant.failed for variant in self._timed.values() if not variant.is_aa_replicate):

@@ -35,9 +35,9 @@ def row(text: str, title: str) -> list[str]:
 
 
 def test_cells_are_medians_and_of_one_variant_have_ranges(measured):
-    assert row(profile.render({"base": measured(10, 20, 40)}), "latency p50, ms") == ["20 (10 to 40)"]
+    assert row(profile.render({"base": measured(10, 20, 40)}), "latency, wall clock, ms") == ["20 (10 to 40)"]
     text = profile.render({"base": measured(10, 20, 40), "windowed": measured(5, 30, 50)})
-    assert row(text, "latency p50, ms")[:2] == ["20", "30"]
+    assert row(text, "latency, wall clock, ms")[:2] == ["20", "30"]
 
 
 def test_ratios_of_times_are_to_the_mean_of_both_timings_of_the_first_with_a_t_interval(measured):
@@ -54,17 +54,17 @@ def test_ratios_of_times_are_to_the_mean_of_both_timings_of_the_first_with_a_t_i
     low, high = interval(of_new)
     ratio = f"{math.exp(statistics.mean(of_new)):.3f} [{math.exp(low):.3f}, {math.exp(high):.3f}]"
     floor = math.exp(max(map(abs, interval(of_again)))) - 1
-    assert row(text, "latency p50, ms") == ["10.5", f"{100 * floor:.1f} %", "8.10", ratio]
+    assert row(text, "latency, wall clock, ms") == ["10.5", f"{100 * floor:.1f} %", "8.10", ratio]
 
 
 def test_equal_variants_are_not_resolved_and_several_are_corrected(measured):
     noisy = [10.0, 12.0, 9.0, 11.0, 10.5]
     again, half = measured(*noisy[1:], noisy[0]), measured(*(value / 2 for value in noisy))
     text = profile.render({"base": measured(*noisy), "same": measured(*noisy[::-1]), "half": half, profile.AGAIN: again})
-    same, faster = row(text, "latency p50")[-3::2]
+    same, faster = row(text, "latency, wall clock")[-3::2]
     assert same.startswith("~ [")
     assert faster.startswith("0.5")
-    alone = row(profile.render({"base": measured(*noisy), "half": half, profile.AGAIN: again}), "latency p50")[-1]
+    alone = row(profile.render({"base": measured(*noisy), "half": half, profile.AGAIN: again}), "latency, wall clock")[-1]
 
     def width(cell: str) -> float:
         low, high = cell.partition("[")[2].rstrip("]").split(", ")
@@ -75,7 +75,7 @@ def test_equal_variants_are_not_resolved_and_several_are_corrected(measured):
 
 def test_what_is_the_same_in_every_round_has_no_interval(measured):
     text = profile.render({"base": measured(8, 8), "new": measured(8, 8), profile.AGAIN: measured(8, 8)})
-    assert row(text, "latency p50, ms") == ["8", "0.0 %", "8", "1.000"]
+    assert row(text, "latency, wall clock, ms") == ["8", "0.0 %", "8", "1.000"]
 
 
 def test_of_equal_variants_one_family_in_twenty_is_resolved():
@@ -92,7 +92,7 @@ def test_counts_have_no_replicate_and_a_single_round_says_so(measured):
     sizes = {0: {"model/params_total": 3}}
     text = profile.render({"base": measured(10, sizes=sizes), "new": measured(5, sizes=sizes), profile.AGAIN: measured(20)})
     assert row(text, "parameters") == ["3", "-", "3", "1.000"]
-    assert row(text, "latency p50, ms") == ["10", "-", "5", f"{5 / math.sqrt(200):.3f}, one round"]
+    assert row(text, "latency, wall clock, ms") == ["10", "-", "5", f"{5 / math.sqrt(200):.3f}, one round"]
 
 
 @pytest.mark.parametrize("names", [("base", "windowed"), ("albert", "albert (params as base)")])
@@ -110,13 +110,13 @@ def test_two_variants_fit_eighty_columns_in_one_table(measured, monkeypatch, nam
 
 
 def test_one_variant_has_no_ratio(measured):
-    assert row(profile.render({"base": measured(12.5)}), "latency p50, ms") == ["12.5"]
+    assert row(profile.render({"base": measured(12.5)}), "latency, wall clock, ms") == ["12.5"]
 
 
 def test_missing_values_are_dashes_with_their_reason_below(measured):
     failed = Column(missing={"timing": "OutOfMemoryError: no room", "memory": "it was killed"})
     text = profile.render({"base": measured(10), "large": failed})
-    assert row(text, "latency p50, ms") == ["10", "-", "-"]
+    assert row(text, "latency, wall clock, ms") == ["10", "-", "-"]
     assert "large: OutOfMemoryError: no room (latency, device time, latency min, latency p50, " in text
     assert "large: it was killed (inference peak memory, training step peak memory)" in text
 

@@ -67,13 +67,16 @@ def test_picture_has_a_line_an_arm_in_every_panel_and_the_entropy_with_the_losse
     result = comparing.compare("s", [pretrained(), pretrained("gpt+clm")])
     panels = panels_of(study_of(result, curves_of(result, [1.0, 2.0])))
     losses = {axes.get_xlabel(): axes for axes in panels[:3]}
-    assert list(losses) == ["tokens pretrained on (M)", "pretraining time (min)", "pretraining FLOPs (GFLOP)"]
+    assert list(losses) == ["tokens pretrained on (M)", "pretraining time, own clock (min)", "pretraining FLOPs (GFLOP)"]
     for axes in panels[:3]:
         base, other, entropy = axes.lines
         assert list(base.get_ydata()) == list(other.get_ydata()) == [6.0, 5.0]
         assert list(entropy.get_ydata()) == [6.4, 6.4]
     assert [len(axes.lines) for axes in panels[3:]] == [2, 2, 2]
-    assert [list(line.get_xdata()) for line in losses["pretraining time (min)"].lines[:2]] == [[1.0, 10.0], [2.0, 20.0]]
+    assert [list(line.get_xdata()) for line in losses["pretraining time, own clock (min)"].lines[:2]] == [
+        [1.0, 10.0],
+        [2.0, 20.0],
+    ]
     assert [list(line.get_xdata()) for line in losses["pretraining FLOPs (GFLOP)"].lines[:2]] == [[50.0, 100.0], [100.0, 200.0]]
 
 
@@ -105,7 +108,7 @@ def test_what_arms_spend_alike_by_token_has_no_panel_beside_that_of_the_tokens(p
     curves = curves_of(result, [1.0, 1.04])
     curves["pretrain/duration_s"] = curves_of(result, [1.0, 1.3])["pretrain/duration_s"]
     panels = panels_of(study_of(result, curves))
-    assert [axes.get_xlabel() for axes in panels] == ["tokens pretrained on (M)", "pretraining time (min)"] * 2
+    assert [axes.get_xlabel() for axes in panels] == ["tokens pretrained on (M)", "pretraining time, own clock (min)"] * 2
 
 
 def test_equal_losses_look_equal(pretrained, study_of):

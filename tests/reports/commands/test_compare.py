@@ -16,7 +16,7 @@ def ids(tracking, typical) -> list[str]:
     settings = ({"model.window": "8", "study": "before_after", "arm": "base"}, other)
     values = (typical() | {"eval/examples": 100.0}, typical(2.0, 0.75) | {"eval/loss": 0.4})
     return [
-        tracking.log(arm, values=of, params=params | {"environment.cores": cores}, fingerprint=fingerprint * 8)
+        tracking.log(arm, values=of, params=params | {"environment.cores": cores}, fingerprint=fingerprint * 8, session="s1")
         for arm, of, params, cores, fingerprint in zip(
             ("base", "small"), values, settings, ("2", "4"), ("ab12", "cd34"), strict=True
         )

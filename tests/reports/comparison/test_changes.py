@@ -1,6 +1,7 @@
 """A change in percent of the baseline's size, worked by hand."""
 
 import math
+from dataclasses import replace
 
 import pytest
 
@@ -9,7 +10,7 @@ from harness.metrics import Direction
 from harness.paired import Replicate
 from reports.comparison.compare import compare
 from reports.comparison.overall import of_pretrainings
-from reports.comparison.statistics import Verdict, change, corrected, with_floor
+from reports.comparison.statistics import Verdict, change, corrected, of_evidence
 from reports.writing import formats, tables
 
 MATTHEWS = "eval/matthews"
@@ -83,7 +84,8 @@ def test_intervals_are_corrected_for_the_arms_with_and_without_a_verdict(floor: 
     sides = [
         {Replicate("", str(seed)): time for seed, time in enumerate(times)} for times in ((4.0, 4.1, 4.3), (5.0, 5.3, 5.2))
     ]
-    alone = with_floor(change(metric, *sides), floor)
+    untimed = change(metric, *sides)
+    alone = of_evidence(replace(untimed.evidence, floor=floor, timing=True), untimed.baseline_mean)
     (first, second) = corrected({"a": alone, "b": alone}).values()
     assert first == second
     assert first.factor == 2.0

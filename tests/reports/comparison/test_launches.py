@@ -4,10 +4,11 @@ import math
 
 import pytest
 
-from harness import metrics
+from harness import by_launch, metrics
+from harness.metrics import THROUGHPUT, Compared
 from harness.paired import Difference, t_quantile
 from reports.comparison import launches
-from reports.comparison.launches import LATENCY, REFERENCE, THROUGHPUT
+from reports.comparison.launches import LATENCY, REFERENCE
 from reports.comparison.statistics import Verdict
 
 
@@ -22,7 +23,7 @@ def ratio(rounds: int, log: float, interval: tuple[float, float] | None) -> Diff
 
 
 def test_change_is_the_geometric_mean_of_the_rounds_that_both_have():
-    result = launches.compared(LATENCY, history({0: 10.0, 1: 10.0, 4: 1.0}), history({0: 20.0, 1: 5.0, 3: 99.0}))
+    result = by_launch.compared(LATENCY, history({0: 10.0, 1: 10.0, 4: 1.0}), history({0: 20.0, 1: 5.0, 3: 99.0}))
     assert (result.n, result.mean) == (2, pytest.approx(0))
     half = 12.7062 * math.log(2) / 1  # t(0.975, 1) * sd / sqrt(2); sd of +-log 2 is log 2 * sqrt(2)
     assert result.interval == pytest.approx((-half, half), rel=1e-5)
@@ -33,31 +34,31 @@ def test_slow_machine_is_taken_out_of_times_and_rates():
     before = history(dict.fromkeys(slow, 10.0))
     times = history({step: 10.0 * factor * 1.1 for step, factor in slow.items()}, slow)
     rates = history({step: 10.0 / factor * 1.1 for step, factor in slow.items()}, slow, THROUGHPUT)
-    assert launches.compared(LATENCY, before, times).interval == pytest.approx((math.log(1.1), math.log(1.1)))
-    assert launches.compared(THROUGHPUT, before | {THROUGHPUT: before[LATENCY]}, rates).mean == pytest.approx(math.log(1.1))
+    assert by_launch.compared(LATENCY, before, times).interval == pytest.approx((math.log(1.1), math.log(1.1)))
+    assert by_launch.compared(THROUGHPUT, before | {THROUGHPUT: before[LATENCY]}, rates).mean == pytest.approx(math.log(1.1))
 
 
 def test_throughput_has_a_reference_of_its_own_where_it_was_recorded():
     own = {"timing/throughput_reference_ms": {0: 2.0, 1: 4.0}}
     rates = history({0: 10.0, 1: 5.0}, {0: 1.0, 1: 1.0}, THROUGHPUT)
     doubled = rates | own | {THROUGHPUT: {0: 20.0, 1: 10.0}}
-    assert launches.compared(THROUGHPUT, rates | own, doubled).mean == pytest.approx(math.log(2))
-    first, second = launches.corrected(rates | own, THROUGHPUT).values()
+    assert by_launch.compared(THROUGHPUT, rates | own, doubled).mean == pytest.approx(math.log(2))
+    first, second = by_launch.corrected(rates | own, THROUGHPUT).values()
     assert first == pytest.approx(second)
-    first, second = launches.corrected(rates, THROUGHPUT).values()
+    first, second = by_launch.corrected(rates, THROUGHPUT).values()
     assert first - second == pytest.approx(math.log(2))
 
 
 def test_round_without_its_reference_is_not_paired():
-    assert launches.compared(LATENCY, history({0: 1.0}), history({0: 1.0}, reference={})) is None
-    assert launches.compared(LATENCY, history({0: 1.0}), {}) is None
+    assert by_launch.compared(LATENCY, history({0: 1.0}), history({0: 1.0}, reference={})) is None
+    assert by_launch.compared(LATENCY, history({0: 1.0}), {}) is None
 
 
 def test_floor_is_the_larger_end_by_size():
-    assert launches.noise_floor(ratio(5, -0.01, (-0.03, 0.01))) == 0.03
-    assert launches.noise_floor(ratio(5, 0.01, (-0.01, 0.03))) == 0.03
-    assert launches.noise_floor(ratio(1, 0.01, None)) is None
-    assert launches.noise_floor(None) is None
+    assert by_launch.noise_floor(ratio(5, -0.01, (-0.03, 0.01))) == 0.03
+    assert by_launch.noise_floor(ratio(5, 0.01, (-0.01, 0.03))) == 0.03
+    assert by_launch.noise_floor(ratio(1, 0.01, None)) is None
+    assert by_launch.noise_floor(None) is None
 
 
 @pytest.mark.parametrize(
@@ -96,9 +97,10 @@ def test_disturbed_rounds_and_drift():
     assert launches.drift_percent([{}]) is None
 
 
-def test_every_declared_time_and_rate_is_judged_gated_or_only_shown():
+def test_every_declared_time_and_rate_is_judged_by_launch_or_only_shown():
     apart = {"pretrain/evaluation_s", "hardware/peak_flops_per_s", "inference/peak_flops_per_s"}  # of no arm's own work
     timed = {name for name, metric in metrics.METRICS.items() if metric.unit in ("s", "ms", "tokens/s", "samples/s", "FLOP/s")}
     by_step = {name for name in timed if name.startswith((metrics.LAUNCHES, metrics.LENGTHS, metrics.BATCHES))}
-    assert timed - by_step - apart <= {*launches.JUDGED, *launches.GATED, *launches.SHOWN}
-    assert {*launches.JUDGED, *launches.GATED, *launches.SHOWN, *launches.JUDGED.values()} <= set(metrics.METRICS)
+    own = metrics.compared(Compared.OWN_CLOCK)
+    assert timed - by_step - apart <= {*launches.JUDGED, *own, *launches.SHOWN}
+    assert {*launches.JUDGED, *own, *launches.SHOWN, *launches.JUDGED.values()} <= set(metrics.METRICS)

@@ -80,7 +80,7 @@ def test_advised_number_of_pairs_is_enough_for_an_equal_arm(sd):
 def timed_change(factor: float, rng: np.random.Generator, floor: float | None, rounds: int = 5) -> Change:
     """Of an arm that takes `factor` times as long; launches scatter by 1 %."""
     sides = [{launches.LATENCY: dict(enumerate(10 * scale * rng.lognormal(0, 0.01, rounds)))} for scale in (1.0, factor)]
-    ratio = launches.compared(launches.LATENCY, *sides, with_reference=False)
+    ratio = by_launch.compared(launches.LATENCY, *sides, with_reference=False)
     return of_evidence(launches.evidence(LATENCY, ratio, floor), 10.0)
 
 
@@ -99,8 +99,8 @@ def test_slower_arms_seldom_pass_and_equal_ones_mostly():
 def test_a_rate_that_falls_is_a_slowdown():
     """20 % less in the same time is 25 % more time."""
     metric, rng = "inference/tokens_per_s", np.random.default_rng(0)
-    rates = [{launches.THROUGHPUT: dict(enumerate(scale * rng.lognormal(0, 0.001, 5)))} for scale in (1000, 800)]
-    ratio = launches.compared(launches.THROUGHPUT, *rates, with_reference=False)
+    rates = [{metrics.THROUGHPUT: dict(enumerate(scale * rng.lognormal(0, 0.001, 5)))} for scale in (1000, 800)]
+    ratio = by_launch.compared(metrics.THROUGHPUT, *rates, with_reference=False)
     found = of_evidence(launches.evidence(metrics.get(metric), ratio, 0.01), 1000.0)
     for allowed, outcome in ((0.2, Outcome.INFERIOR), (0.3, Outcome.PASSED)):
         assert judge(found, Limit(metric, Margin(allowed, relative=True), "X"))[0] is outcome

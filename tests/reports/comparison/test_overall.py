@@ -143,16 +143,6 @@ def test_without_launches_side_by_side_there_is_a_number_and_no_verdict(timed):
     assert (change.percent, change.interval, change.verdict) == (pytest.approx(20), None, Verdict.OPEN)
 
 
-def test_trainings_must_exceed_the_floor_of_their_sessions(timed):
-    times = {"base": [10.0, 10.2, 9.9], "new": [10.0, 10.1, 10.0]}
-    rates = {"base": 100.0, "new": 104.0}
-    runs = [timed(arm, times[arm], seed, {RATE: rate + seed}) for arm, rate in rates.items() for seed in range(3)]
-    without = overall.of_tasks(compare("s", runs)).change("new", RATE)
-    assert without.verdict is Verdict.OPEN
-    runs.append(timed("base", [11.0, 11.0, 11.0], replicate="true"))
-    assert overall.of_tasks(compare("s", runs)).change("new", RATE).verdict is Verdict.NOT_RESOLVED
-
-
 def test_worst_task_is_that_of_the_largest_loss(make_run):
     scores = {"base": {"sst2": [0.8], "cola": [0.2], "rte": [0.5]}, "new": {"sst2": [0.7], "cola": [0.4], "rte": [0.2]}}
     section, change = overall.of_tasks(comparison(make_run, scores)).worst("new")

@@ -1,16 +1,16 @@
 """Runs of sessions: what is compared with what, what the A/A replicate is for, and what has no verdict."""
 
-import math
 import statistics
 
 import pytest
 
 from harness.paired import Replicate
-from reports.chapters import appendix, timing
+from reports.chapters import appendix, overview, timing
+from reports.comparison import overall
 from reports.comparison.compare import Comparison, Study, compare
 from reports.comparison.statistics import Verdict
 from reports.render import render
-from reports.writing import tables
+from reports.writing import section_text, tables
 from reports.writing.tables import summary
 
 FIRST = Replicate("", "0")
@@ -93,25 +93,6 @@ def test_change_is_the_ratio_of_the_values_shown(timed, metric: str):
         assert section.change(section.rows[1], metric).percent == pytest.approx(100 * (after / before - 1))
 
 
-def test_time_and_throughput_of_one_training_cannot_contradict_each_other(timed):
-    """A training in 40 % of the time has 2.5 times the throughput; their floors, 20 % and 30 %, count for both."""
-    rate = "finetune/tokens_per_s"
-    base, again = pair(timed)
-    base.launches["timing/tokens_per_s"] = dict(enumerate([100.0, 110.0, 90.0, 100.0, 105.0]))
-    for seconds, expected in ((60.0, (Verdict.BETTER, Verdict.BETTER)), (92.0, (Verdict.NOT_RESOLVED, Verdict.NOT_RESOLVED))):
-        again.launches["timing/tokens_per_s"] = dict(enumerate([100.0, 110.0, 90.0, 100.0, 120.0]))
-        runs = [base, again, timed("base", BASE, seed=1), timed("new", BASE), timed("new", BASE, seed=1)]
-        for run in runs:
-            taken = (seconds if run.tags["arm"] == "new" else 100.0) + int(run.tags["seed"])
-            run.metrics.update({TRAINING: taken, rate: 1000 / taken})
-        result = compare("s", runs)
-        assert (verdict(result, "new", TRAINING), verdict(result, "new", rate)) == expected
-        section = result.sections[0]
-        one, other = (section.change(section.rows[1], metric) for metric in (TRAINING, rate))
-        assert one.p == pytest.approx(other.p)
-        assert one.floor == pytest.approx(other.floor)
-
-
 def test_a_noise_floor_above_a_quarter_supports_no_verdict(timed):
     wild = timed("base", [6.0, 14.0, 10.0, 8.0, 15.0], replicate="true")
     runs = [
@@ -120,9 +101,31 @@ def test_a_noise_floor_above_a_quarter_supports_no_verdict(timed):
         timed("slow", [3 * time for time in BASE], values={TRAINING: 300.0}),
     ]
     result = compare("s", runs)
-    assert [verdict(result, "slow", metric) for metric in (LATENCY, SPEED, TRAINING)] == [Verdict.OPEN] * 3
-    assert tables.before_after(result.sections[0]).count("no verdict: noise floor") == 3
+    assert [verdict(result, "slow", metric) for metric in (LATENCY, SPEED)] == [Verdict.OPEN] * 2
+    assert tables.before_after(result.sections[0]).count("no verdict: noise floor") == 2
     assert "A noise floor above 25 % supports no verdict" in appendix.legend(Study(result)).paragraphs[1]
+
+
+def test_what_the_clock_of_each_training_says_is_shown_and_never_compared(timed):
+    """However quiet the session and however many seeds: trainings were not interleaved."""
+    runs = [*pair(timed), *(timed(arm, times, seed) for arm, times in (("base", BASE), ("slow", SLOW)) for seed in (1, 2, 3))]
+    for run in runs:
+        slower = 2.0 if run.tags["arm"] == "slow" else 1.0
+        run.metrics.update({TRAINING: slower * (100.0 + int(run.tags["seed"])), "finetune/tokens_per_s": 1000 / slower})
+    result = compare("s", runs)
+    (section,) = result.sections
+    for name in (TRAINING, "finetune/tokens_per_s"):
+        assert section.change(section.rows[1], name) is None
+        assert overall.of_tasks(result).change("slow", name) is None
+        (line,) = (line for line in summary(result) if (line["arm"], line["metric"]) == ("slow", name))
+        assert not {"change", "change_percent", "verdict"} & line.keys()
+    details = section_text.part(section)[2]
+    assert {"training time, own clock", "throughput of the whole training, own clock"} <= {*map(str.strip, details.split("|"))}
+    assert not any(sign in details for sign in "%△▽▲▼~")
+    table = overview.overview(result)
+    assert "training throughput, tokens/s by its own clock" in table
+    assert " | 1,000.0 |" in table
+    assert " | 500.0 |" in table
 
 
 @pytest.mark.parametrize(("size", "expected"), [(1.0006, Verdict.NOT_RESOLVED), (0.9, Verdict.DIRECTION_BETTER)])
@@ -226,15 +229,6 @@ def test_other_percentiles_have_no_verdict(timed):
     assert verdict(result, "slow", "inference/latency_ms_p90") is Verdict.OPEN
 
 
-@pytest.mark.parametrize(("slower", "expected"), [(1.01, Verdict.SAME), (1.5, Verdict.WORSE)])
-def test_training_time_must_exceed_the_floor_of_its_session(timed, slower: float, expected: Verdict):
-    runs = [*pair(timed), timed("base", BASE, seed=1), timed("slow", SLOW), timed("slow", SLOW, seed=1)]
-    for run in runs:
-        if not run.is_aa_replicate:
-            run.metrics[TRAINING] = 100.0 * (slower if run.tags["arm"] == "slow" else 1) + int(run.tags["seed"])
-    assert verdict(compare("s", runs), "slow", TRAINING) is expected
-
-
 NOISY = [8.0, 12.0, 10.0, 9.0, 11.0]
 
 
@@ -251,37 +245,10 @@ def two_sessions(timed, order: tuple[str, str]) -> list:
     return runs
 
 
-@pytest.mark.parametrize("order", [("quiet", "noisy"), ("noisy", "quiet")])
-def test_training_of_two_sessions_must_exceed_the_higher_floor(timed, order):
-    runs = two_sessions(timed, order)
-    both = compare("s", runs)
-    quiet, noisy = (both.sessions.floor(name, both.sections[0].place, LAUNCH) for name in ("quiet", "noisy"))
-    assert quiet < math.log(1.1) < noisy
-    assert verdict(both, "slow", TRAINING) is Verdict.NOT_RESOLVED
-    of_quiet = [run for run in runs if run.session == "quiet"]
-    assert verdict(compare("s", of_quiet), "slow", TRAINING) is Verdict.DIRECTION_WORSE
-
-
 @pytest.mark.parametrize(("order", "percent"), [(("quiet", "noisy"), -20), (("noisy", "quiet"), 20)])
 def test_latest_of_two_sessions_with_opposite_changes_is_used(timed, order, percent):
     section = compare("s", two_sessions(timed, order)).sections[0]
     assert section.change(section.rows[1], LATENCY).percent == pytest.approx(percent, abs=2)
-
-
-def test_training_of_a_session_without_a_floor_has_no_verdict(timed):
-    late = [timed("late", SLOW, seed, {TRAINING: 50.0 + seed}, session="s2") for seed in (0, 1)]
-    first = [timed("base", BASE, seed, {TRAINING: 100.0 + seed}) for seed in (0, 1)]
-    assert verdict(compare("s", [*first, timed("base", AGAIN, replicate="true"), *late]), "late", TRAINING) is Verdict.OPEN
-
-
-def test_training_time_without_a_floor_has_no_verdict_and_scores_keep_theirs(make_run):
-    values = [{TRAINING: 100.0 + seed, "eval/score": 0.8} for seed in (0, 1, 2)]
-    runs = [make_run(seed=seed, values=values[seed]) for seed in (0, 1, 2)]
-    runs += [make_run("new", seed, {TRAINING: 50.0, "eval/score": 0.9 + seed / 1000}) for seed in (0, 1, 2)]
-    result = compare("s", runs)
-    assert verdict(result, "new", TRAINING) is Verdict.OPEN
-    assert result.sections[0].change(result.sections[0].rows[1], TRAINING).interval is not None
-    assert verdict(result, "new", "eval/score") is Verdict.BETTER
 
 
 def test_peak_memory_is_paired_by_seed_as_ever(timed):

@@ -26,7 +26,7 @@ def test_scores_come_first_and_in_each_kind_what_differs_most(make_run):
     after = {"eval/score": 0.79, "eval/f1": 0.60, "eval/accuracy": 0.9, "inference/latency_ms_p50": 11.0}
     after |= {"inference/tokens_per_s": 50.0, "finetune/peak_memory_bytes": 180e6, "inference/peak_memory_bytes": 41e6}
     after |= {"model/params_total": 2e6, "model/flops_forward": 3e9, "model/weights_bytes": 16e6, "eval/examples": 100.0}
-    found = compare.numbers(make_run("base", values=BEFORE), make_run("small", values=after))
+    found = compare.numbers(make_run("base", values=BEFORE, session="s1"), make_run("small", values=after, session="s1"))
     names = [one.metric.name for one in found if one.first != one.second]
     assert names == [
         *("eval/f1", "eval/score", "eval/loss", "eval/accuracy"),
@@ -37,9 +37,33 @@ def test_scores_come_first_and_in_each_kind_what_differs_most(make_run):
 
 
 def test_half_is_as_far_as_twice(make_run):
-    first, second = make_run("a", values={"inference/tokens_per_s": 4.0}), make_run("b", values={"inference/tokens_per_s": 8.0})
+    first, second = (
+        make_run(arm, values={"inference/tokens_per_s": rate}, session="s1") for arm, rate in (("a", 4.0), ("b", 8.0))
+    )
     [one], [other] = compare.numbers(first, second), compare.numbers(second, first)
+    assert one.change == 4.0
     assert compare._distance(one) == pytest.approx(compare._distance(other))
+
+
+@pytest.mark.parametrize(
+    ("name", "sessions", "compares"),
+    [
+        ("inference/tokens_per_s", ("s1", "s1"), True),
+        ("inference/tokens_per_s", ("s1", "s2"), False),
+        ("inference/tokens_per_s", ("", ""), False),
+        ("finetune/duration_s", ("s1", "s1"), False),
+        ("finetune/mfu", ("s1", "s1"), False),
+        ("eval/score_low", ("s1", "s2"), True),
+    ],
+)
+def test_times_compare_only_where_one_session_launched_both(make_run, name, sessions, compares):
+    runs = (
+        make_run(arm, values={name: size}, session=session)
+        for arm, size, session in zip("ab", (0.25, 0.5), sessions, strict=True)
+    )
+    (number,) = compare.numbers(*runs)
+    assert (number.first, number.second) == (0.25, 0.5)
+    assert (number.change, number.percent) == ((0.25, 100.0) if compares else (None, None))
 
 
 @pytest.mark.parametrize(

@@ -10,11 +10,13 @@ import torch
 from child_processes import PATIENCE_S
 from torch.utils.benchmark import Timer
 
+from harness import metrics
 from harness.config.schema import HardwareConfig, MeasureConfig
 from harness.hardware.device import Machine
 from harness.measure import latency, timing
 from harness.measure.latency import Clocked
 from harness.measure.records import Point
+from harness.paired import geometric_mean
 from harness.study.timing import results
 from harness.tasks.base import Split
 from harness.tasks.batches import collate, evaluation_order
@@ -67,8 +69,8 @@ def test_throughput_is_total_work_over_total_time(machine, split, monkeypatch, m
 def test_rates_and_padding_fit_together(launch_of):
     launches = [launch_of(0, [1.0, 2.0], seconds=1.0), launch_of(1, [3.0, 4.0], seconds=3.0)]
     found = results.timing_values(launches)
-    assert found["inference/tokens_per_s"] * 4.0 == pytest.approx(600)
-    assert found["inference/samples_per_s"] * 4.0 == pytest.approx(20)
+    assert found["inference/tokens_per_s"] == pytest.approx(geometric_mean([300 / 1.0, 300 / 3.0]))
+    assert found["inference/samples_per_s"] == pytest.approx(found["inference/tokens_per_s"] * 20 / 600)
     assert found["inference/padded_tokens_per_s"] * (1 - found["inference/padding_share"]) == pytest.approx(
         found["inference/tokens_per_s"]
     )
@@ -79,23 +81,35 @@ def test_rates_and_padding_fit_together(launch_of):
 def test_quantiles_are_of_all_calls_and_never_cross():
     found = results.percentiles([float(value) for value in range(100, -1, -1)])
     prefix = "inference/latency_ms_"
-    assert found == {prefix + "min": 0.0, prefix + "p50": 50.0, prefix + "p90": 90.0, prefix + "p99": 99.0}
+    assert found == {prefix + "min": 0.0, prefix + "p90": 90.0, prefix + "p99": 99.0}
     stream = np.random.default_rng(0)
     for size in (1, 2, 30):
         values = list(results.percentiles(stream.lognormal(size=size).tolist()).values())
         assert values == sorted(values)
 
 
-def test_slow_calls_move_the_upper_percentiles_and_not_the_median():
+def test_slow_calls_move_the_upper_percentiles_and_not_the_lowest():
     found = results.percentiles([1.0] * 9 + [91.0])
-    values = [found[f"inference/latency_ms_{name}"] for name in ("min", "p50", "p90", "p99")]
-    assert values == pytest.approx([1.0, 1.0, 10.0, 82.9])
+    values = [found[f"inference/latency_ms_{name}"] for name in ("min", "p90", "p99")]
+    assert values == pytest.approx([1.0, 10.0, 82.9])
 
 
-def test_one_launch_has_no_interval_and_no_counter_no_energy(launch_of):
+def test_without_a_counter_there_is_no_energy(launch_of):
     found = results.timing_values([launch_of(0, [1.0, 2.0])])
-    assert found["inference/latency_ms_p50_low"] is found["inference/latency_ms_p50_high"] is None
     assert found["inference/energy_j_per_token"] is None
+
+
+def test_a_run_has_the_values_of_its_session_and_all_units_follow_them(tmp_path, launch_of):
+    """What the session divides by its reference workload, and the mean of an arm that was timed twice, are the run's."""
+    launches = [launch_of(0, [2.0, 2.0], seconds=1.0), launch_of(1, [4.0, 4.0], seconds=1.0)]
+    of_session = {metrics.LATENCY: 2.5, metrics.THROUGHPUT: 400.0}
+    results.write_timing(tmp_path, results.Timing("session", launches, of_session)).finish("finished")
+    found = result(tmp_path)["metrics"]
+    assert (found["inference/latency_ms_p50"], found["inference/tokens_per_s"]) == (2.5, 400.0)
+    assert found["inference/samples_per_s"] == pytest.approx(400.0 * 20 / 600)
+    assert results.read_timing(tmp_path) == results.Timing("session", launches, of_session)
+    alone = results.timing_values(launches)
+    assert alone["inference/latency_ms_p50"] == pytest.approx(geometric_mean([2.0, 4.0]))
 
 
 def test_energy_is_joules_over_real_tokens(launch_of):
@@ -106,8 +120,8 @@ def test_energy_is_joules_over_real_tokens(launch_of):
 def test_launches_are_read_as_they_were_logged_and_the_worker_finishes_with_their_numbers(tmp_path, launch_of):
     point = Point(batch_size=1, length=64, raw_ms=[5.0, 7.0], tokens_per_s=10.0, peak_memory_bytes=3)
     launches = [launch_of(0, [2.0, 4.0], points=[point]), launch_of(1, [3.0], joules=2.5)]
-    results.write_timing(tmp_path, "session", launches).close()
-    assert results.read_timing(tmp_path) == ("session", launches)
+    results.write_timing(tmp_path, results.Timing("session", launches, {})).close()
+    assert results.read_timing(tmp_path) == results.Timing("session", launches)
     worker = RunLog(tmp_path)
     worker.value("eval/score", 0.5)
     worker.finish("finished")
@@ -118,7 +132,7 @@ def test_launches_are_read_as_they_were_logged_and_the_worker_finishes_with_thei
 def test_run_log_has_a_point_a_launch_and_every_launch_of_a_length(tmp_path, launch_of):
     point = Point(batch_size=1, length=64, raw_ms=[5.0, 7.0, 6.0], tokens_per_s=10.0, peak_memory_bytes=None)
     launches = [launch_of(n, [2.0 + n, 4.0 + n], points=[point, replace(point, batch_size=8)]) for n in (0, 1)]
-    run_log = results.write_timing(tmp_path, "session", launches)
+    run_log = results.write_timing(tmp_path, results.Timing("session", launches))
     entries = [entry for entry in Reader(tmp_path).new_entries() if "key" in entry]
     points = [(entry["key"], entry["step"], entry["value"]) for entry in entries]
     assert [point for point in points if point[0] == "timing/latency_ms"] == [
@@ -134,7 +148,7 @@ def test_run_log_has_a_point_a_launch_and_every_launch_of_a_length(tmp_path, lau
 def test_a_batch_of_one_text_is_no_second_measurement_of_its_length(tmp_path, launch_of):
     length = Point(batch_size=1, length=64, raw_ms=[5.0], tokens_per_s=10.0, peak_memory_bytes=3)
     size = replace(length, raw_ms=[6.0], of_sizes=True)
-    results.write_timing(tmp_path, "session", [launch_of(0, [2.0], points=[length, size])]).close()
+    results.write_timing(tmp_path, results.Timing("session", [launch_of(0, [2.0], points=[length, size])])).close()
     entries = [entry for entry in Reader(tmp_path).new_entries() if "key" in entry]
     points = {(entry["key"], entry["step"], entry["value"]) for entry in entries if entry["key"].endswith("latency_ms")}
     assert points == {("timing/latency_ms", 0, 2.0), ("scaling/latency_ms", 64, 5.0), ("batching/latency_ms", 1, 6.0)}

@@ -1,0 +1,225 @@
+"""One quantity, one number: of a real study, on every page and in every table that shows one."""
+
+import csv
+import html
+import io
+import json
+import re
+from pathlib import Path
+
+import pytest
+from mlflow import MlflowClient
+
+import reports
+from harness import metrics, tags
+from harness.metrics import Compared
+from harness.study import first_screen
+from harness.tracking import run_log
+from reports.__main__ import main as reports_main
+
+pytestmark = pytest.mark.long
+
+QUANTITIES = {
+    "latency": "inference/latency_device_ms",
+    "latency, device time": "inference/latency_device_ms",
+    "latency, ms of device time": "inference/latency_device_ms",
+    "latency, wall clock": "inference/latency_ms_p50",
+    "inference throughput, device time": "inference/device_tokens_per_s",
+    "inference throughput, wall clock": "inference/tokens_per_s",
+    "training throughput, device time": "train_step/device_tokens_per_s",
+    "training throughput, tokens/s of device time": "train_step/device_tokens_per_s",
+    "training throughput, tokens/s by its own clock": "finetune/tokens_per_s",
+    "training throughput, wall clock": "train_step/tokens_per_s",
+    "throughput of the whole training, own clock": "finetune/tokens_per_s",
+    "training time, own clock": "finetune/duration_s",
+    "fine-tuning took": "finetune/duration_s",
+    "memory": "inference/peak_memory_bytes",
+    "inference memory": "inference/peak_memory_bytes",
+    "inference peak memory": "inference/peak_memory_bytes",
+    "training peak memory": "finetune/peak_memory_bytes",
+    "parameters": "model/params_total",
+    "forward FLOPs": "model/flops_forward",
+}
+"""Words of a table, a note or a picture -> what they must be the number of."""
+SPEED = re.compile("latency|throughput|training time|memory")
+NEVER_THE_QUANTITY = re.compile("latency (min|p90|p99)|sampled|reserved|process|padding counted|in texts|A/A|floor|utilisation")
+SIZES = {"k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
+NUMBER = re.compile(r"([\d,]+(?:\.\d+)?)(?: \[[^]]*\])?(?: ± [\d.,]+)? ?([kMGT])?")
+Found = list[tuple[str, str, float]]
+"""Arm, words and number."""
+
+
+class Study:
+    """A finished study in a folder, seen by its users."""
+
+    def __init__(self, output: Path, name: str, folders: dict[str, Path], capsys: pytest.CaptureFixture) -> None:
+        self.uri, self.name, self.capsys = f"sqlite:///{output / 'mlflow.db'}", name, capsys
+        self.expected = {arm: run_log.result(folder)["metrics"] for arm, folder in folders.items()}
+        self.client = MlflowClient(self.uri)
+        experiment = self.client.get_experiment_by_name(name).experiment_id
+        every = self.client.search_runs([experiment], f"tags.role = '{tags.ROLE_RUN}'")
+        self.runs = {run.data.tags[tags.ARM]: run for run in every}
+
+    def said(self, *arguments: str) -> str:
+        self.capsys.readouterr()
+        assert reports_main([*arguments, "--uri", self.uri]) in (0, 1)
+        return self.capsys.readouterr().out
+
+    def report(self, folder: Path) -> dict[str, str]:
+        self.said("--study", self.name, "--out", str(folder))
+        return {path.suffix: path.read_text() for path in folder.iterdir() if path.suffix in (".md", ".html", ".csv")}
+
+    def check(self, found: Found) -> set[str]:
+        """The metrics that were found; AssertionError where a number is not that of the run, or nothing says whose it is."""
+        checked = set()
+        for arm, words, number in found:
+            if SPEED.search(words) and not NEVER_THE_QUANTITY.search(words):
+                assert words in QUANTITIES, f"{words!r} names a quantity in words of its own"
+            if words in QUANTITIES:
+                expected = self.expected[arm][QUANTITIES[words]]
+                assert number == pytest.approx(expected, rel=6e-3), f"{arm}: {words}"
+                checked.add(QUANTITIES[words])
+        return checked
+
+
+def number_of(text: str) -> float | None:
+    match = NUMBER.match(text.replace("\N{NO-BREAK SPACE}", " "))
+    return float(match[1].replace(",", "")) * SIZES.get(match[2], 1.0) if match else None
+
+
+def of_tables(tables: list[list[list[str]]], arms: list[str]) -> Found:
+    """Of tables with one row or one column for each arm."""
+    found = []
+    for table in tables:
+        turned = (
+            table if table[0][0] == "arm" and table[0][1] not in arms else [list(line) for line in zip(*table, strict=True)]
+        )
+        for arm, *cells in turned[1:]:
+            for words, cell in zip(turned[0][1:], cells, strict=True):
+                if arm in arms and (number := number_of(cell)) is not None:
+                    found.append((arm, words.removeprefix("mean "), number))
+    return found
+
+
+def markdown_tables(text: str) -> list[list[list[str]]]:
+    blocks = [[line for line in block.splitlines() if line.startswith("| ")] for block in text.split("\n\n")]
+    lines = [[[cell.strip() for cell in line.strip("|").split(" | ")] for line in block] for block in blocks]
+    return [[table[0], *table[2:]] for table in lines if table and table[0][0] == "arm"]
+
+
+def page_tables(text: str) -> list[list[list[str]]]:
+    tables = []
+    for table in re.findall(r"<table.*?</table>", text, re.DOTALL):
+        rows = [re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", row, re.DOTALL) for row in re.findall("<tr.*?</tr>", table, re.DOTALL)]
+        plain = [[html.unescape(re.sub("<[^>]+>", "", re.sub("<br.*", "", cell))).strip() for cell in row] for row in rows]
+        tables += [plain] if plain and plain[0] and plain[0][0] == "arm" else []
+    return tables
+
+
+def every_surface(study: Study, folder: Path) -> dict[str, Found]:
+    """Surface -> what it says."""
+    arms, files = list(study.expected), study.report(folder)
+    found = {
+        "report.md": of_tables(markdown_tables(files[".md"]), arms),
+        "report.html": of_tables(page_tables(files[".html"]), arms),
+    }
+    columns = {QUANTITIES[words]: words for words in QUANTITIES}
+    lines = [line for line in csv.DictReader(io.StringIO(files[".csv"])) if line["metric"] in columns]
+    found["summary.csv"] = [(line["arm"], columns[line["metric"]], float(line["mean"])) for line in lines]
+    frame = reports.load(study.name, study.uri)
+    found["frame"] = [
+        (row["arm"], columns[name], row[name]) for _, row in frame.iterrows() for name in columns if name in frame
+    ]
+    first, second = arms
+    compared = study.said("compare", *(study.runs[arm].info.run_id for arm in arms), "--format", "csv", "--all")
+    for line in csv.DictReader(io.StringIO(compared)):
+        if line["name"] in columns:
+            found.setdefault("compare", []).append((first, columns[line["name"]], float(line["a"])))
+            found["compare"].append((second, columns[line["name"]], float(line["b"])))
+    for arm, run in study.runs.items():
+        details = tags.unpacked(tags.METRICS, run.data.tags)
+        known = {**run.data.metrics, **details}
+        found.setdefault("MLflow", []).extend((arm, columns[name], known[name]) for name in columns if name in known)
+        note = run.data.tags["mlflow.note.content"]
+        rows = [line.strip("| ").split(" | ") for line in note.splitlines() if line.startswith("| ")]
+        found.setdefault("note", []).extend(
+            (arm, row[0], number_of(row[1])) for row in rows if len(row) == 2 and number_of(row[1])
+        )
+        for part in note.splitlines()[0].rstrip(".").split("; ")[-1].split(", "):
+            words, number = re.match(r"([a-z -]+) ([\d.,]+ ?[kMGT]?)", part).groups()
+            found["note"].append((arm, words, number_of(number)))
+    return found
+
+
+@pytest.fixture
+def timed(sweep, capsys) -> Study:
+    return Study(sweep.output, "sweep", {model: sweep.folder(model) for model in ("base", "enhanced")}, capsys)
+
+
+def test_every_surface_gives_the_number_of_the_session(timed, tmp_path):
+    judged = {
+        *("inference/latency_device_ms", "inference/device_tokens_per_s", "train_step/device_tokens_per_s"),
+        *("inference/peak_memory_bytes", "model/params_total"),
+    }
+    for surface, found in every_surface(timed, tmp_path / "report").items():
+        missing = judged - timed.check(found)
+        assert not missing, f"{surface} lacks {missing}"
+    memory = timed.said("pick", "--study", "sweep", "--max-latency-ms", "1000", "--at-most", "inference/tokens_per_s=1e9")
+    picked = [line.split("  ") for line in memory.splitlines() if line.startswith(("base ", "enhanced "))]
+    latencies = {cells[0].strip(): number_of([cell for cell in cells if cell.strip()][2].strip()) for cells in picked}
+    assert timed.check([(arm, "latency", number) for arm, number in latencies.items()]) == {"inference/latency_device_ms"}
+    gated = json.loads(timed.said("gate", "--study", "sweep", "--max-slowdown", "900%", "--json"))
+    (test,) = gated["candidates"][0]["tests"]
+    assert timed.check([("base", "latency", test["before"])]) == {"inference/latency_device_ms"}
+    after = test["before"] + test["difference"]
+    assert timed.check([("enhanced", "latency", after)]) == {"inference/latency_device_ms"}
+
+
+def test_the_first_screen_and_the_note_of_the_study_have_the_reports_table(timed, tmp_path):
+    report = timed.report(tmp_path / "report")[".md"]
+    cells = [cell.partition("<br>")[0] for row in markdown_tables(report)[0][1:] for cell in row]
+    screen = first_screen.first_screen(report)
+    assert all(cell in screen for cell in cells)
+
+
+OWN_CLOCK = [name for name, metric in metrics.METRICS.items() if metric.compared is Compared.OWN_CLOCK]
+
+
+def check_own_clock(study: Study, folder: Path) -> None:
+    """No change of what one run's clock says, anywhere."""
+    files = study.report(folder)
+    lines = [line for line in csv.DictReader(io.StringIO(files[".csv"])) if line["metric"] in OWN_CLOCK]
+    assert {line["metric"] for line in lines} >= {"finetune/tokens_per_s", "finetune/duration_s"}
+    assert {line[column] for line in lines for column in ("change", "change_percent", "verdict", "ci_low", "p_holm")} == {""}
+    compared = study.said("compare", *(study.runs[arm].info.run_id for arm in study.expected), "--format", "csv")
+    own = [line for line in csv.DictReader(io.StringIO(compared)) if line["name"] in OWN_CLOCK]
+    assert own
+    assert {line[column] for line in own for column in ("change", "change_percent")} == {""}
+    arms = list(study.expected)
+    for table in (*markdown_tables(files[".md"]), *page_tables(files[".html"])):
+        turned = table if table[0][1] not in arms else [list(line) for line in zip(*table, strict=True)]
+        at = [index for index, words in enumerate(turned[0]) if "own clock" in words]
+        assert not any(sign in row[index] for row in turned[1:] for index in at for sign in "%△▽▲▼~≈")
+    assert "training throughput (" not in files[".md"].replace("device time", "") or "train_step/tokens_per_s" in files[".csv"]
+
+
+def test_what_the_clock_of_one_training_says_is_no_comparison(timed, tmp_path):
+    check_own_clock(timed, tmp_path / "report")
+
+
+def test_without_a_session_the_own_clock_is_named_and_nothing_is_compared(run_harness, small, store_template, tmp_path, capsys):
+    output = tmp_path / "out"
+    output.mkdir()
+    output.joinpath("mlflow.db").write_bytes(
+        (store_template / "mlflow.db").read_bytes() if store_template.is_dir() else store_template.read_bytes()
+    )
+    command = ["-m", *small, "model=base,enhanced", "measure=none", "study=plain", f"output={output}"]
+    done = run_harness(*command)
+    assert done.returncode == 0, done.stderr
+    folders = {model: next((output / "plain").glob(f"{model}-*")) for model in ("base", "enhanced")}
+    study = Study(output, "plain", folders, capsys)
+    for found in every_surface(study, tmp_path / "report").values():
+        checked = study.check(found)
+        assert not any("latency" in name or name.startswith(("train_step", "inference/device")) for name in checked)
+    check_own_clock(study, tmp_path / "again")
+    assert "training throughput, tokens/s by its own clock" in study.report(tmp_path / "third")[".md"]
