@@ -371,6 +371,24 @@ def item_error(score: float, items: float, headline: str | None = None) -> float
     return binomial
 
 
+def score_interval(score: float, half: float, headline: str | None = None, items: float | None = None) -> tuple[float, float]:
+    """Wilson's interval (Journal of the American Statistical Association 22, 1927) of as many items as have this half interval.
+
+    It holds the score and never leaves what a score can be. `half` is of the normal or Student's t interval, of `item_error`
+    and whatever else scatters; `items` counts those of the validation data, without which a perfect score has no width.
+    """
+    least, most = ends(headline)
+    share, size = (score - least) / (most - least), half / (most - least)
+    middle = share if items is None else (share * items + 2) / (items + 4)  # as `item_error` has it
+    room = middle * (1 - middle) * (1 if items is None else items / (items + 4))
+    if size == 0 or room <= 0:
+        return score, score
+    one = size**2 / room  # a quantile squared over the number of items
+    centre, reach = share + one / 2, math.sqrt(one * (max(0.0, share * (1 - share)) + one / 4))
+    low, high = (least + (most - least) * (centre + side * reach) / (1 + one) for side in (-1, 1))
+    return max(least, low), min(most, high)  # the last digit of a float
+
+
 def items_error(before: float, after: float, items: float, headline: str | None = None, apart: float = 1.0) -> float:
     """Standard error of the difference of two scores on the same items; `apart`: the share of the scatter not common to both.
 

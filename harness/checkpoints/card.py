@@ -10,7 +10,7 @@ from scipy.special import ndtri
 
 from harness import metrics
 from harness.errors import InputError
-from harness.paired import CONFIDENCE, item_error
+from harness.paired import CONFIDENCE, item_error, score_interval
 from harness.tracking import run_log
 
 PIPELINES = {
@@ -82,5 +82,6 @@ def _interval(measured: dict[str, float], name: str) -> str:
     if not items:
         return ""
     half = float(ndtri((1 + CONFIDENCE) / 2)) * item_error(score, items, name)
-    low, high = measured.get(f"eval/{name}_low", score - half), measured.get(f"eval/{name}_high", score + half)
+    low, high = score_interval(score, half, name, items)
+    low, high = measured.get(f"eval/{name}_low", low), measured.get(f"eval/{name}_high", high)
     return f" [{low:.4f}, {high:.4f}], {items:,.0f} items"

@@ -1,5 +1,6 @@
 """Evaluation of a fine-tuned classifier: logits of a split, its scores, and the files that they are written to."""
 
+import math
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +10,7 @@ from harness import tasks
 from harness.config.choices import TaskKind
 from harness.config.schema import RunConfig, TaskConfig
 from harness.hardware.device import Machine
+from harness.paired import score_interval
 from harness.tasks import glue_submission, scores
 from harness.tasks.base import Predictions, Split
 from harness.tasks.batches import collate, evaluation_order
@@ -68,7 +70,7 @@ def write_scores(task: TaskConfig, answers: Predictions, run_log: RunLog) -> Non
 def write_intervals(task: TaskConfig, answers: Predictions, run_log: RunLog) -> None:
     """Writes the ends of 95 % intervals over the items, of scores that are no share of right answers, and of a squared error.
 
-    1.96 standard deviations of the score over samples of as many items, with replacement.
+    From 1.96 standard deviations over samples of as many items, with replacement; an end is never what no score can be.
     """
     regression, count = task.kind is TaskKind.regression, len(answers.labels)
     samples = [np.arange(count), *np.random.default_rng(0).integers(count, size=(SAMPLES, count))]
@@ -76,8 +78,12 @@ def write_intervals(task: TaskConfig, answers: Predictions, run_log: RunLog) -> 
         value, *sampled = (_score(task, name, answers, sample) for sample in samples)
         if None not in (value, *sampled):
             half = 1.96 * float(np.std(sampled, ddof=1))
-            run_log.value(f"eval/{name}_low", value - half)
-            run_log.value(f"eval/{name}_high", value + half)
+            if name == "loss":
+                low, high = (value * math.exp(side * half / value) if value else value for side in (-1, 1))
+            else:
+                low, high = score_interval(value, half, name, count)
+            run_log.value(f"eval/{name}_low", low)
+            run_log.value(f"eval/{name}_high", high)
     if regression:
         run_log.value("eval/majority_loss", float(np.var(answers.labels)))
 

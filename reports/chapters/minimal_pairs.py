@@ -49,11 +49,10 @@ def _section(study: Study, section: Section) -> list[str]:
 
 
 def _share(replicates: list[Paradigm]) -> str:
-    """`0.620 [0.521, 0.709]`, by Agresti and Coull; all replicates answer the same pairs."""
+    """`0.620 [0.521, 0.709]`; all replicates answer the same pairs."""
     share, pairs = fmean(one.right for one in replicates), replicates[0].pairs
-    middle = (share * pairs + 2) / (pairs + 4)
     half = float(ndtri(0.975)) * paired.item_error(share, pairs)
-    low, high = (formats.plain(end, 2) for end in (max(0.0, middle - half), min(1.0, middle + half)))
+    low, high = (formats.plain(end, 2) for end in paired.score_interval(share, half, items=pairs))
     return f"{formats.plain(share, 2)} [{low}, {high}]"
 
 

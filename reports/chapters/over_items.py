@@ -1,5 +1,8 @@
 """Scores with intervals over the items, of tasks whose scores are no share of right answers."""
 
+import math
+
+from harness import paired
 from harness.metrics import SCORE_TITLES
 from reports.comparison.compare import Study
 from reports.comparison.section import Row
@@ -30,5 +33,6 @@ def _interval(row: Row, name: str) -> str:
     ends = [row.mean(f"eval/{name}{end}") for end in ("", "_low", "_high")]
     if None in ends:
         return DASH
-    value, low, high = (formats.plain(end, 3) for end in ends)
+    least, most = paired.ends(name) if name != "loss" else (0.0, math.inf)  # runs of before knew no such ends
+    value, low, high = (formats.plain(min(most, max(least, end)), 3) for end in ends)
     return f"{value} [{low}, {high}]"

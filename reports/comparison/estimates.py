@@ -49,9 +49,10 @@ def estimate(section: Section, row: Row, metric: str) -> Estimate | None:
     is_of_items = declared.unit == "score" and items
     item = paired.item_error(found.mean, min(items), kind) if is_of_items else 0.0
     interval = found.with_items(item).interval
-    if interval and declared.unit in ("score", "share"):
-        low, high = paired.ends(kind)
-        interval = max(low, interval[0]), min(high, interval[1])
+    least, most = paired.ends(kind)
+    if interval and declared.unit in ("score", "share") and not least <= interval[0] <= interval[1] <= most:
+        half = (interval[1] - interval[0]) / 2  # Student's t knows no ends
+        interval = paired.score_interval(found.mean, half, kind, min(items) if is_of_items else None)
     return Estimate(found.mean, interval, len(independent), _doubt(section, row, metric, len(independent)))
 
 

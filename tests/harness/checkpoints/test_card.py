@@ -1,5 +1,6 @@
 """The card of an export: what the hub's own reader finds in it, for a fine-tuning and for a pretraining; `harness.load`."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ import harness
 from harness.__main__ import main
 from harness.checkpoints import card
 from harness.errors import InputError
+from harness.paired import ends
 from harness.tracking import run_log
 
 STUDY = (
@@ -69,6 +71,21 @@ def test_an_interval_is_the_measured_one_and_the_recipe_has_the_seed(tmp_path):
     written = card.text(tmp_path, "mit")
     assert "- Pearson correlation: 0.5000 [0.2500, 0.7500], 9 items" in written
     assert "- learning_rate: 0.1\n- seed: 7\n" in written
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "score"), [("single", "accuracy", 0.1), ("single", "f1", 0.0), ("single", "matthews", -0.99)]
+)
+def test_the_interval_of_a_score_is_within_what_it_can_be(tmp_path, kind, name, score):
+    """Of 20 items 1.96 standard errors around 0.1 reach below 0."""
+    task = {"name": "mine", "kind": kind, "version": 1}
+    (tmp_path / "config.yaml").write_text(yaml.safe_dump({"task": task, "finetune": {}, "seed": 7}))
+    measured = {"eval/score": score, f"eval/{name}": score, "eval/examples": 20.0}
+    run_log.write_json(tmp_path / run_log.RESULT, {"status": "finished", "metrics": measured})
+    run_log.write_json(tmp_path / run_log.RECORD, {"tags": {"arm": "base"}})
+    low, high = map(float, re.search(rf"{score:.4f} \[(.*), (.*)\], 20 items", card.text(tmp_path, "mit")).groups())
+    least, most = ends(name)
+    assert least <= low <= score < high < most
 
 
 def test_a_run_without_weights_has_none_to_load(tmp_path):

@@ -117,7 +117,7 @@ def test_missing_values_are_dashes_with_their_reason_below(measured):
     failed = Column(missing={"timing": "OutOfMemoryError: no room", "memory": "it was killed"})
     text = profile.render({"base": measured(10), "large": failed})
     assert row(text, "latency, wall clock, ms") == ["10", "-", "-"]
-    assert "large: OutOfMemoryError: no room (latency, device time, latency min, latency p50, " in text
+    assert "large: OutOfMemoryError: no room (latency, device time, latency min, latency, wall clock, " in text
     assert "large: it was killed (inference peak memory, training step peak memory)" in text
 
 
