@@ -54,6 +54,36 @@ def cells(study: str, arm: str, *columns: str) -> str:
         raise MissingError(f"{study}/report.md has no {error} for {arm}") from error
 
 
+CHANGED = {
+    "half_depth": "half of the layers",
+    "embedding_128": "word vectors of 128",
+    "factorized": "word vectors of 64",
+    "three_groups": "three layers, each used twice",
+    "shared": "one layer used six times",
+    "swiglu": "SwiGLU",
+    "window_64": "a window of 64",
+    "window_16": "a window of 16",
+    "embedding_128+half_depth": "half of the layers with word vectors of 128",
+    "factorized+shared+swiglu+windowed": "all four",
+}
+"""Change of the published encoder -> its name in a sentence."""
+HEALED = {f"minilm+{change}+distillation": name for change, name in CHANGED.items()}
+"""Arm of `compress` -> its name in a sentence, as it is healed."""
+
+
+def with_verdict(study: str, column: str, mark: str, arms: dict[str, str]) -> list[str]:
+    """`SwiGLU (−0.1 points)` of each of these arms whose change has this mark in the report."""
+    changes = {name: cells(study, arm, column).partition("<br>")[2] for arm, name in arms.items()}
+    return [f"{name} ({change.removesuffix(mark).strip()})" for name, change in changes.items() if change.endswith(mark)]
+
+
+def enumerated(texts: list[str]) -> str:
+    """`a, b and c`; MissingError for none, of which no sentence can speak."""
+    if not texts:
+        raise MissingError("no arm has the verdict that a sentence is about")
+    return " and ".join(filter(None, [", ".join(texts[:-1]), *texts[-1:]]))
+
+
 def bench(file: str, benchmark: str, name: str, digits: int = 1) -> str:
     """A ratio of a benchmark, without its unit."""
     rows = json.loads((RESULTS / f"{file}.json").read_text())["benchmarks"].get(benchmark, {}).get("rows", [])
@@ -103,9 +133,9 @@ def measured(claim: str, reading: str, where: object = None, digits: int = 0, in
 
 def blocks() -> dict[tuple[str, str], str]:
     """(Document, beginning of a block) -> the block with its figures; MissingError for a figure that no file has."""
-    functions = [cells, bench, audited, verdicts, settled, measured]
+    functions = [cells, bench, audited, verdicts, settled, measured, with_verdict, enumerated]
     environment = jinja2.Environment(undefined=jinja2.StrictUndefined, autoescape=False, trim_blocks=True)
-    environment.globals |= {one.__name__: one for one in functions}
+    environment.globals |= {one.__name__: one for one in functions} | {"HEALED": HEALED}
     found, document = {}, ""
     for block in re.split(r"\n{2,}", TEMPLATE.read_text().strip()):
         if marker := re.fullmatch(r"<!-- (\S+) -->", block):
