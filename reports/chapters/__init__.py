@@ -36,7 +36,6 @@ CHAPTERS = (
     diagnostics.chapter,
     components.chapter,
     scales.scales,
-    scales.along_pretraining,
     scaling.chapter,
     cost.chapter,
     pictures.chapter,

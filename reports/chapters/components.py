@@ -89,6 +89,7 @@ CAPTIONS = {
     "parameters.svg": "Parameters by component",
     "weights.svg": "Parameters of arms on published weights: kept, derived because the shape changed, random",
 }
+ALIKE = "All arms have the same parameters in every component: there is no picture of them."
 PART_COLOURS = dict(
     zip(
         metrics.PARAMETER_COMPONENTS,
@@ -112,7 +113,7 @@ def chapter(study: Study) -> Chapter:
         "weights.svg": (weights_bars, section),
     }
     files = plots.drawn(pictures)
-    drawn = [*plots.drawn_note(study.comparison), *plots.pictured(CAPTIONS, files)]
+    drawn = [*plots.drawn_note(study.comparison), *plots.pictured(CAPTIONS, files)] if files else [ALIKE]
     paragraphs = ["## Parameters by component", COMPONENTS]
     for place, (heading, phase, section) in enumerate(tables_of_parts):
         title = f"{heading[0].upper()}{heading[1:]}"
@@ -201,13 +202,13 @@ def components(section: Section, phase: str) -> str | None:
 
 
 def parameter_bars(comparison: Comparison, tables_of_parts: list[tuple[str, str, Section]]) -> Figure | None:
-    """Parameters stacked by component, one panel for each (title, phase, section); None without components."""
+    """Parameters stacked by component, one panel for each (title, phase, section) in which arms differ; None without any."""
     drawn, panels = plots.drawn_arms(comparison), {}
     for heading, phase, section in tables_of_parts:
         rows = [row for row in section.rows if row.label in drawn]
         short = short_names(row.label for row in rows)
         panels[heading] = {short[row.label]: counts for row in rows if (counts := parameters_of(row, phase))}
-    panels = {heading: arms for heading, arms in panels.items() if arms}
+    panels = {heading: arms for heading, arms in panels.items() if arms and not _is_constant(arms)}
     if not panels:
         return None
     every = [counts for arms in panels.values() for counts in arms.values()]
@@ -226,6 +227,12 @@ def parameter_bars(comparison: Comparison, tables_of_parts: list[tuple[str, str,
         handles.append(Patch(color=SMALL_COLOUR, label=f"others, each below {100 * LEAST_SHARE:.0f} %"))
     figure.legend(handles=handles, loc="outside lower center", ncols=min(4, 2 * len(panels)), frameon=False, fontsize=8)
     return figure
+
+
+def _is_constant(arms: dict[str, dict[str, float]]) -> bool:
+    """Whether several arms have the same counts."""
+    first, *others = arms.values()
+    return bool(others) and all(counts == first for counts in others)
 
 
 def weights_bars(section: Section) -> Figure | None:

@@ -1,6 +1,9 @@
 """The first screen: the answer in two sentences, one row an arm over all tasks, a picture of all changes, details in words."""
 
 import math
+import re
+from collections import Counter
+from collections.abc import Iterator
 from datetime import UTC, datetime
 
 from matplotlib.axes import Axes
@@ -11,16 +14,16 @@ from matplotlib.patches import Patch
 from harness import metrics, tags
 from harness.metrics import Compared, Direction
 from harness.paired import grouped
-from reports.chapters import appendix, pretraining
+from reports.chapters import appendix, pretraining, scales
 from reports.comparison import overall
 from reports.comparison.compare import Comparison, Study
 from reports.comparison.overall import Overall
 from reports.comparison.section import HEADLINE, Section
 from reports.comparison.statistics import Verdict
 from reports.writing import findings, formats, plots, tables
-from reports.writing.answer import answer
+from reports.writing.answer import OUTCOMES, answer
 from reports.writing.findings import Effect
-from reports.writing.formats import DASH, POINTS, SHARES, Chapter, escape, listed
+from reports.writing.formats import DASH, POINTS, SHARES, Chapter, bullets, escape, listed
 from reports.writing.plots import COLOURS, grid, short_names
 from reports.writing.tables import size_text, verdict_text
 
@@ -33,6 +36,15 @@ CAPTIONS = {
 LEGEND = """\
 ▲ better, ▼ worse, ≈ the same within the margin, ~ not resolved, △ ▽ measured once, – no verdict. ± is the standard deviation
 over replicates, of latency over rounds of launches."""
+WORD_OF = {
+    Verdict.BETTER: "Shown to be better",
+    Verdict.WORSE: "Shown to be worse",
+    Verdict.SAME: "Shown to be the same",
+    Verdict.EQUAL: "Equal",
+    Verdict.NOT_RESOLVED: "Inconclusive",
+}
+"""Verdict -> what it says of a hypothesis; of all others nothing is shown."""
+SHOWN = (Verdict.BETTER, Verdict.WORSE, Verdict.SAME, Verdict.EQUAL)
 CLOCKS = {"device time": " of device time", "own clock": " by its own clock"}
 """Clock in a title -> what a head says of it; of no word is the wall clock that all launches have."""
 UNITS_IN_HEAD = ("ms", "tokens/s", "nats", "bits/byte")
@@ -41,6 +53,7 @@ UNITS_IN_HEAD = ("ms", "tokens/s", "nats", "bits/byte")
 def chapter(study: Study) -> Chapter:
     """Always there."""
     comparison = study.comparison
+    curves = scales.curves(comparison)
     files = plots.drawn({"changes.svg": (change_picture, comparison)})
     table = [overview(comparison)] if findings.parts(comparison) else []
     if table and len(comparison.labels) > 1 and comparison.baseline in comparison.labels:
@@ -56,9 +69,11 @@ def chapter(study: Study) -> Chapter:
         *findings.controls(comparison),
         *pretraining.warnings(comparison),
     ]
-    pictures = [*plots.drawn_note(comparison), *plots.pictured(CAPTIONS, files)]
+    constant = listed(metric for metric, of_metric in _panels(comparison).items() if not any(map(_differs, of_metric)))
+    alike = [f"The same in all arms, and in no picture: {constant}."] if constant else []
+    pictures = [*plots.drawn_note(comparison), *curves.paragraphs, *plots.pictured(CAPTIONS, files), *alike]
     words = [f"### {'Arm by arm' if by_arm else 'Metric by metric'}", *sentences] if sentences else []
-    return Chapter([*before, *results, *tasks_table(comparison), *pictures, *words], files)
+    return Chapter([*before, *results, *tasks_table(comparison), *pictures, *words], curves.files | files)
 
 
 def hypotheses(comparison: Comparison) -> list[str]:
@@ -75,7 +90,33 @@ def hypotheses(comparison: Comparison) -> list[str]:
         when += f" (after {shared} pretrainings of another study that it shares)" if shared else ""
         date = f"{datetime.fromtimestamp(time / 1000, UTC):%Y-%m-%d %H:%M} UTC"
         paragraphs.append(f"**Hypothesis**, written {when}, on {date}: {escape(recorded[tags.HYPOTHESIS])}")
+        paragraphs += bullets(_found_of(comparison, recorded[tags.HYPOTHESIS]))
     return paragraphs
+
+
+def _found_of(comparison: Comparison, hypothesis: str) -> Iterator[str]:
+    """The verdicts on what a hypothesis names: of its arms, else of all that are few, in its metrics, else in what was learned.
+
+    Whether that makes it true is for its author to say.
+    """
+    words = hypothesis.casefold()
+    effects = findings.effects(comparison)
+    names = [effect.name for effect in effects if effect.name.casefold() in words]
+    outcomes = [effect.name for effect in effects if effect.metric in OUTCOMES]
+    labels = [
+        label for label in comparison.others if re.search(rf"(?<![\w+=.-]){re.escape(label.casefold())}(?![\w+=])", words)
+    ]
+    of = [effect for effect in effects if effect.name in (names or outcomes) and (effect.label in labels or not labels)]
+    if not of:
+        yield "**Open**: what it names has no verdict here."
+    for effect in of if len(of) <= findings.MOST else ():
+        change, unit = effect.change, effect.unit
+        why = "" if change.verdict in SHOWN else verdict_text(change, unit).partition(": ")[2]
+        size = f"{size_text(change, unit)}{'; ' * bool(why)}{why}"
+        yield f"**{WORD_OF.get(change.verdict, 'Open')}**: {escape(effect.label)} in {effect.name}: {size}."
+    if len(of) > findings.MOST:
+        counts = Counter(WORD_OF.get(effect.change.verdict, "Open") for effect in of)
+        yield f"Of its {len(of)} comparisons: {', '.join(f'{count} {word.lower()}' for word, count in counts.items())}."
 
 
 def _without_baseline(comparison: Comparison) -> list[str]:
@@ -189,9 +230,10 @@ ROW, HEAD, WIDE, GAP = 0.27, 0.85, 2.85, 0.22
 
 
 def change_picture(comparison: Comparison) -> Figure | None:
-    """None where nothing has changed against a baseline."""
+    """Without what is the same in all arms; None where nothing has changed against a baseline."""
     drawn = plots.drawn_arms(comparison)
-    effects = [effect for effect in findings.effects(comparison) if effect.label in drawn]
+    differing = [of_metric for of_metric in _panels(comparison).values() if any(map(_differs, of_metric))]
+    effects = [effect for of_metric in differing for effect in of_metric if effect.label in drawn]
     panels = grouped((effect.name, effect) for effect in effects)
     labels = [label for label in comparison.labels if any(effect.label == label for effect in effects)]
     if not effects:
@@ -208,6 +250,15 @@ def change_picture(comparison: Comparison) -> Figure | None:
         _panel(panel, {label: short[label] for label in labels}, of_metric, (low - room, high + room))
     figure.legend(handles=_legend(effects), loc="outside lower center", ncols=4, frameon=False, fontsize=8)
     return figure
+
+
+def _panels(comparison: Comparison) -> dict[str, list[Effect]]:
+    """Name of a metric -> its effects."""
+    return grouped((effect.name, effect) for effect in findings.effects(comparison))
+
+
+def _differs(effect: Effect) -> bool:
+    return effect.change.absolute != 0
 
 
 def place(effect: Effect, value: float) -> float:

@@ -31,7 +31,8 @@ CAPTIONS = {
     "score_latency.svg": "Score against latency; error bars are one standard deviation over replicates (latency: launches)",
     "loss.svg": "Training loss, mean over replicates at the steps that all have, smoothed over a twentieth of the curve",
 }
-TRAINING_LOSS = "finetune/loss"
+TRAINING_LOSS, TOTAL = "finetune/loss", "model/params_total"
+ALIKE = "All arms have the same number of parameters, against which no score is drawn."
 LEAST_SPAN = 0.10
 """An axis of scores spans at least 10 points, so that small differences look small."""
 MARK, BASELINE = 7.0, 13.0
@@ -47,27 +48,30 @@ def chapter(study: Study) -> Chapter:
     curves = study.curves_of([run for row in rows for run in row.runs], TRAINING_LOSS)
     files = plots.drawn(
         {
-            "score_parameters.svg": (score_against, comparison, "model/params_total"),
+            "score_parameters.svg": (score_against, comparison, TOTAL),
             "score_latency.svg": (score_against, comparison, judged_by("inference/latency_ms_p50", comparison.has)),
             "loss.svg": (loss_curves, comparison, curves),
         }
     )
+    having = [[row for row in section.rows if row.spread(TOTAL)] for section in comparison.sections]
+    alike = [ALIKE] if "score_parameters.svg" not in files and any(_is_constant(rows, TOTAL) for rows in having) else []
     if not files:
         return Chapter()
-    return Chapter(["## Pictures", *plots.drawn_note(comparison), *plots.pictured(CAPTIONS, files)], files)
+    return Chapter(["## Pictures", *plots.drawn_note(comparison), *plots.pictured(CAPTIONS, files), *alike], files)
 
 
 def score_against(comparison: Comparison, metric: str) -> Figure | None:
-    """Score against `metric`, one panel a section; None where no run has both."""
+    """Score against `metric`, one panel a section in which arms differ in it; None where no run has both, or none differ."""
     drawn, panels = plots.drawn_arms(comparison), []
     for section in comparison.sections:
         rows = [row for row in section.rows if row.label in drawn and row.spread(HEADLINE) and row.spread(metric)]
-        if rows:
+        if rows and not _is_constant(rows, metric):
             panels.append((section, {row.label: row for row in rows}))
     if not panels:
         return None
+    costs = [row.mean(metric) for _, rows in panels for row in rows.values()]
     styles = arm_styles(comparison.labels)
-    factor, letter = axis_unit(metric, [row.mean(metric) for _, rows in panels for row in rows.values()])
+    factor, letter = axis_unit(metric, costs)
     figure, axes = grid(len(panels))
     reached = [
         [row.mean(HEADLINE) + side * sd(row, HEADLINE) for row in rows.values() for side in (-1, 1)] for _, rows in panels
@@ -88,6 +92,11 @@ def score_against(comparison: Comparison, metric: str) -> Figure | None:
         for row, point, rings in zip(rows.values(), points, _rings(panel, points), strict=True):
             _point(panel, row, metric, factor, point, styles[row.label], rings)
     return figure
+
+
+def _is_constant(rows: list[Row], metric: str) -> bool:
+    """Whether several arms have the same value."""
+    return len(rows) > 1 and len({row.mean(metric) for row in rows}) == 1
 
 
 def _rings(axes: Axes, points: list[tuple[float, float]]) -> list[int]:

@@ -1,5 +1,6 @@
 """The chapter on held-out loss against pretraining FLOPs over scales: the exponent of a power law and its picture."""
 
+import functools
 import math
 import re
 from dataclasses import dataclass
@@ -12,14 +13,17 @@ from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter
 
 from harness import metrics, tags
 from harness.paired import CONFIDENCE, grouped
-from reports.comparison.compare import Study
+from reports.comparison.compare import Comparison, Study
 from reports.comparison.growth import PowerLaw, Replicates, centres, fit
+from reports.comparison.labels import unnamed_settings
 from reports.comparison.section import FREQUENCIES, HEADLINE, LOSS, MAJORITY, Section
 from reports.writing import formats, plots
 from reports.writing.formats import DASH, Chapter, escape, listed
 from reports.writing.plots import ArmStyle, panels_of_lines
 
 FLOPS, TOKENS = "pretrain/flops", "pretrain/tokens"
+NUMBERED = re.compile(r" (\S+?)=([-+]?\d+(?:\.\d+)?(?:e[-+]?\d+)?)(?= |$)")
+"""A setting in a label that is a number, such as ` mask_rate=0.3`."""
 FEWEST = 3
 """Scales from which on a line is fitted; two always lie on one."""
 LEAST_REACH = 2.0
@@ -143,9 +147,52 @@ Line = dict[float, list[float]]
 """Tokens of pretraining -> scores of the seeds, in the order of tokens."""
 
 
-def along_pretraining(study: Study) -> Chapter:
+def curves(comparison: Comparison) -> Chapter:
+    """What every arm reaches along the one number that the study sweeps: tokens of its pretraining, or a setting."""
+    along = along_pretraining(comparison)
+    return along if along.files else along_setting(comparison)
+
+
+def along_setting(comparison: Comparison) -> Chapter:
+    """Empty where arms do not differ in one setting that is a number, with three values or more."""
+    panels, qualities = {}, set()
+    key, values = _swept(comparison)
+    for section in comparison.selected if key else ():
+        quality, lines = LOSS if section.is_pretraining else HEADLINE, {}
+        for row in section.rows:
+            name, value = values.get(row.label, ("", 0.0))
+            if name and (reached := [*row.values(quality).values()]):
+                lines.setdefault(name, {})[value] = reached
+        if lines := {name: dict(sorted(line.items())) for name, line in lines.items() if len(line) >= FEWEST}:
+            panels[escape(section.name)] = lines
+            qualities.add(quality)
+    if not panels:
+        return Chapter()
+    labels = list(dict.fromkeys(name for lines in panels.values() for name in lines))
+    draw_in = functools.partial(_draw_lines, key=key, quality=HEADLINE if HEADLINE in qualities else LOSS)
+    files = plots.drawn({"along_setting.svg": (panels_of_lines, labels, panels, draw_in, True, 3.6, 2.8)})
+    caption = f"What arms reach along {key}: mean over seeds; bars reach from the least to the largest"
+    return Chapter(plots.pictured({"along_setting.svg": caption}, files), files)
+
+
+def _swept(comparison: Comparison) -> tuple[str, dict[str, tuple[str, float]]]:
+    """The one setting by which arms differ and that is a number; label -> the arm without it, and the value. Empty without one.
+
+    An arm that keeps the default has it without naming it.
+    """
+    firsts = {row.label: row.first for section in comparison.selected for row in section.rows}
+    full = {label: " ".join([label, *unnamed_settings(run, comparison.labels)]) for label, run in firsts.items()}
+    by_key: dict[str, dict[str, tuple[str, float]]] = {}
+    for label, text in full.items():
+        for match in NUMBERED.finditer(text):
+            rest = " ".join((text[: match.start()] + text[match.end() :]).split())
+            by_key.setdefault(match[1], {})[label] = (rest, float(match[2]))
+    several = {key: arms for key, arms in by_key.items() if len({value for _, value in arms.values()}) >= FEWEST}
+    return next(iter(several.items())) if len(several) == 1 else ("", {})
+
+
+def along_pretraining(comparison: Comparison) -> Chapter:
     """Empty where no arm was fine-tuned from several points of its pretraining."""
-    comparison = study.comparison
     panels = {
         escape(section.name): lines | references(section) for section in comparison.sections if (lines := lines_of(section))
     }
@@ -154,7 +201,7 @@ def along_pretraining(study: Study) -> Chapter:
     labels = list(dict.fromkeys(without_point(label) for label in comparison.labels))
     files = plots.drawn({"along_pretraining.svg": (panels_of_lines, labels, panels, _draw_lines, True, 3.6, 2.8)})
     caption = ALONG + SCORED * any(references(section) for section in comparison.sections)
-    return Chapter(["## Score along pretraining", *plots.pictured({"along_pretraining.svg": caption}, files)], files)
+    return Chapter(plots.pictured({"along_pretraining.svg": caption}, files), files)
 
 
 def lines_of(section: Section) -> dict[str, Line]:
@@ -185,8 +232,11 @@ def without_point(label: str) -> str:
     return re.sub(r" (pretrain\.)?at=\S+", "", label)
 
 
-def _draw_lines(axes: Axes, lines: dict[str, Line], styles: dict[str, ArmStyle]) -> None:
-    factor, unit = plots.axis_unit(TOKENS, (tokens for line in lines.values() for tokens in line))
+def _draw_lines(
+    axes: Axes, lines: dict[str, Line], styles: dict[str, ArmStyle], key: str = TOKENS, quality: str = HEADLINE
+) -> None:
+    places = [place for line in lines.values() for place in line]
+    factor, unit = plots.axis_unit(TOKENS, places) if key == TOKENS else (1.0, "")
     for label, line in lines.items():
         if label in REFERENCES:
             (height,) = line[0.0]
@@ -196,7 +246,11 @@ def _draw_lines(axes: Axes, lines: dict[str, Line], styles: dict[str, ArmStyle])
         bars = plots.reaching_bars(means, list(line.values()))
         style = styles[label].line_and_marker | {"capsize": 2, "elinewidth": 0.9, "linewidth": 1.3, "zorder": 3}
         axes.errorbar([tokens / factor for tokens in line], means, bars, label=label, **style)
-    axes.set_xlim(left=0)
     plots.no_closer(axes, LEAST_SPAN)
-    axes.xaxis.set_major_locator(MaxNLocator(6))
-    axes.set(xlabel=plots.with_unit(metrics.get(TOKENS).title, unit), ylabel=metrics.get(HEADLINE).title)
+    if key == TOKENS:
+        axes.set_xlim(left=0)
+        axes.xaxis.set_major_locator(MaxNLocator(6))
+    else:
+        plots.scale_axis(axes, places)
+    title = metrics.get(TOKENS).title if key == TOKENS else key
+    axes.set(xlabel=plots.with_unit(title, unit), ylabel=metrics.get(quality).title)

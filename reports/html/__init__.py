@@ -22,7 +22,7 @@ _UNITS = "|".join(sorted((re.escape(unit) for unit in SCALED.values() if unit), 
 LEADING = re.compile(
     rf"(?:[≤≥<>×↑↓≈~]\s*)*(?P<number>{_NUMBER})"  # `≤ 12.3`, `× ≥ 1.20`
     rf"(?:\s±\s{_NUMBER})?(?:\s\[[^\]]*\])?"  # ` ± 0.4`, ` [−2.3, +35.2]`
-    rf"(?:\s(?P<prefix>[{_LETTERS}])(?:{_UNITS})?)?(?![\w.:/-])"  # ` MB`, ` k`; nothing that makes it a date or a name
+    rf"(?:\s(?P<prefix>[{_LETTERS}])(?P<scaled>{_UNITS})?)?(?![\w.:/-])"  # ` MB`, ` k`; nothing that makes it a date or a name
 )
 
 
@@ -33,6 +33,19 @@ def sort_value(text: str) -> float | None:
         return None
     number = float(match["number"].replace(MINUS, "-").replace(",", ""))
     return number * next((factor for factor, letter in PREFIXES if letter == match["prefix"]), 1.0)
+
+
+UNIT = re.compile(r"\s?([%\w/×]+)")
+"""What is written behind a number that has no prefix."""
+
+
+def unit_of(text: str) -> str | None:
+    """`45.6 ± 0.3 MB` -> B, `1 seed` and `3 seeds` -> seed, `0.81` -> nothing; None for a text that begins with no number."""
+    match = LEADING.match(text.strip())
+    if match is None or match["prefix"]:
+        return match and (match["scaled"] or "")
+    word = UNIT.match(text.strip()[match.end() :])
+    return re.sub(r"(?<=\w\w)s$", "", word[1]) if word else ""
 
 
 FOLDED_CELLS = 60
@@ -141,10 +154,19 @@ def _box(name: str, inner: str) -> str:
 
 def _table(page: Page, title: str, table: markdown.Table) -> str:
     page.tables += 1
-    heads = "".join(f'<th scope="col"{_class(cell)}>{markdown.to_html(cell.children)}</th>' for cell in table.header)
+    mixed = [_is_mixed([row[index] for row in table.rows]) for index in range(len(table.header))]
+    heads = "".join(
+        f'<th scope="col"{_class(cell)}{" data-mixed" * one}>{markdown.to_html(cell.children)}</th>'
+        for cell, one in zip(table.header, mixed, strict=True)
+    )
     rows = "\n".join(f"<tr>{''.join(_cell(index, cell) for index, cell in enumerate(row))}</tr>" for row in table.rows)
     inner = f"<table>\n<thead><tr>{heads}</tr></thead>\n<tbody>\n{rows}\n</tbody>\n</table>"
     return _box(f"Table {page.tables}: {title}", inner)
+
+
+def _is_mixed(column: list[SyntaxTreeNode]) -> bool:
+    """Whether its numbers are of several units, as where arms are columns: then no order of them means anything."""
+    return len({unit_of(markdown.lines(cell)[0]) for cell in column} - {None}) > 1
 
 
 def _class(cell: SyntaxTreeNode, *more: str) -> str:

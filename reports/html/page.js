@@ -28,6 +28,7 @@ function sort(table, head, column) {
 
 function sortable(table) {
   for (const [column, head] of [...table.tHead.rows[0].cells].entries()) {
+    if ("mixed" in head.dataset) continue; // milliseconds and bytes have no order
     const button = document.createElement("button");
     button.type = "button";
     button.append(...head.childNodes);

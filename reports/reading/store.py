@@ -35,6 +35,10 @@ class Run:
     elsewhere: str | None = None  # study that it belongs to, where that is another than the one reported on
     launches: dict[str, dict[int, float]] = field(default_factory=dict)  # metric -> round in its session -> value
 
+    def __post_init__(self) -> None:
+        """A setting that is younger than the run has the value that it had then."""
+        object.__setattr__(self, "params", arms.stated(self.params))
+
     @property
     def task(self) -> str:
         return self.tags[tags.TASK]
@@ -179,9 +183,8 @@ def states_text(states: Iterable[str]) -> str:
 
 
 def runs_of(reader: Reader, number: str) -> list[Run]:
-    """Runs of the study of this number, in any order, with all settings, without the one that describes the study itself."""
-    runs = [run for run in reader.runs(number) if run.tags.get(tags.ROLE) != tags.ROLE_STUDY]
-    return [replace(run, params=arms.stated(run.params)) for run in runs]
+    """Runs of the study of this number, in any order, without the one that describes the study itself."""
+    return [run for run in reader.runs(number) if run.tags.get(tags.ROLE) != tags.ROLE_STUDY]
 
 
 def number_of(studies: Mapping[str, str], name: str) -> str:

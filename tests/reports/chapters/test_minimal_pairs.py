@@ -83,6 +83,6 @@ def test_word_frequencies_are_a_line_along_pretraining(make_run):
     assert scales.references(section) == {"guessing": {0.0: [0.5]}, "word frequencies": {0.0: [0.51]}}
     below = tables.before_after(section).splitlines()[-2:]
     assert [line.replace(" ", "") for line in below] == ["|*constantanswer*|–|0.500|", "|*wordfrequencies*|–|0.510|"]
-    chapter = scales.along_pretraining(Study(compare("s", runs)))
+    chapter = scales.along_pretraining(compare("s", runs))
     assert b"word frequencies" in chapter.files["along_pretraining.svg"]
     assert any("by word frequencies alone" in paragraph for paragraph in chapter.paragraphs)

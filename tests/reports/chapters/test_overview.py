@@ -12,7 +12,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from pyarrow import parquet
 
 from harness import paths, tags
-from reports.chapters import overview
+from reports.chapters import overview, scales
 from reports.comparison.compare import Comparison, Study, compare
 from reports.writing import findings, plots
 
@@ -440,5 +440,61 @@ def test_a_hypothesis_names_pretrainings_that_another_study_had_begun(make_run, 
     own = [replace(run, started=30, tags=run.tags | said) for run in own]
     shared = [make_run("base", seed, {"pretrain/masked_loss": 3.0}, task=tags.PRETRAINING_TASK) for seed in range(2)]
     shared = [replace(run, started=begun, tags=run.tags | {tags.STUDY: "earlier"}) for run in shared]
-    (text,) = overview.hypotheses(compare("later", [*shared, *own], "base"))
+    text, found = overview.hypotheses(compare("later", [*shared, *own], "base"))
+    assert found == "- **Open**: what it names has no verdict here."
     assert text.startswith(f"**Hypothesis**, written before the first run{beside}, on 1970-01-01")
+
+
+@pytest.mark.parametrize(
+    ("hypothesis", "found"),
+    [
+        ("worse loses points", ["- **Shown to be worse**: worse in score: −5.2 [−7.9, −2.4] points."]),
+        (
+            "small costs nothing in score and has fewer parameters",
+            ["- **Shown to be the same**: small in score:", "- **Shown to be better**: small in parameters: −75.0 %"],
+        ),
+        ("no arm loses", ["- **Shown to be the same**: small in score:", "- **Shown to be worse**: worse in score:"]),
+        ("smaller is not named", ["- **Shown to be the same**: small in score:", "- **Shown to be worse**: worse in score:"]),
+        ("small saves inference memory", ["- **Shown to be the same**: small in inference memory: "]),
+    ],
+)
+def test_beside_a_hypothesis_stand_the_verdicts_on_what_it_names(result, hypothesis, found):
+    lines = [line for text in (overview._found_of(result, hypothesis),) for line in text]
+    starts = [text.removeprefix("- ") for text in found]
+    assert len(lines) == len(starts), lines
+    assert all(any(line.startswith(start) for line in lines) for start in starts), lines
+
+
+def test_the_first_picture_of_a_swept_number_is_its_curve(make_run, study_of):
+    """Arms are points on the axis of the number; the default has its value without naming it, and the control none."""
+    lifted = {tags.LIFTED: '["pretrain.mask_rate"]'}
+    runs = []
+    for seed in range(3):
+        for rate in (0.15, 0.3, 0.4, 0.6):
+            arm = "base+mlm" if rate == 0.15 else f"base+mlm mask_rate={rate}"
+            params = {"pretrain.mask_rate": str(rate)}
+            runs.append(make_run(arm, seed, {SCORE: 0.5 + rate / 4 + seed / 1000}, params, **lifted))
+        runs.append(make_run("base random_weights=true", seed, {SCORE: 0.4}, {"pretrain.mask_rate": "0.15"}))
+    comparison = compare("s", runs, "base+mlm")
+    key, values = scales._swept(comparison)
+    assert (key, sorted(value for _, value in values.values())) == ("mask_rate", [0.15, 0.3, 0.4, 0.6])
+    assert {name for name, _ in values.values()} == {"base+mlm"}
+    chapter = overview.chapter(study_of(comparison))
+    assert [name for name in chapter.files if name.endswith(".svg")] == ["along_setting.svg", "changes.svg"]
+    text = "\n".join(chapter.paragraphs)
+    assert text.index("](along_setting.svg)") < text.index("](changes.svg)")
+    assert b"mask_rate" in chapter.files["along_setting.svg"]
+    assert b"<title>base+mlm, sst2\nmask_rate: 0.600\nscore: 0.651" in chapter.files["along_setting.svg"]
+
+
+@pytest.mark.parametrize("second", ["2", "gelu"])
+def test_two_swept_settings_or_two_values_are_no_axis(make_run, study_of, second):
+    names = (
+        ("base", *(f"base learning_rate={rate} other={second}{rate}" for rate in (2, 3, 4)))
+        if second == "2"
+        else ("base", "base act=gelu", "base act=relu")
+    )
+    runs = [
+        make_run(name, seed, {SCORE: 0.5 + seed / 100 + index / 50}) for index, name in enumerate(names) for seed in range(3)
+    ]
+    assert "along_setting.svg" not in overview.chapter(study_of(compare("s", runs))).files

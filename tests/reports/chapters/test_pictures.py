@@ -1,9 +1,13 @@
 """Score against cost, and the curves of the training loss."""
 
+import itertools
+
 import pytest
 
+from harness import tags
 from reports.chapters import pictures
 from reports.comparison.compare import compare
+from reports.render import render
 
 
 @pytest.mark.parametrize(("kind", "top_of_cola"), [("classification", 9), ("regression", 1)])
@@ -17,7 +21,7 @@ def test_losses_of_one_kind_share_an_axis_and_squared_errors_have_their_own(make
     assert other.get_ylim()[1] == pytest.approx(9, rel=0.3)
 
 
-@pytest.mark.parametrize("other", [1.0, 1.001, 1.5])
+@pytest.mark.parametrize("other", [1.001, 1.5])
 def test_costs_that_are_nearly_equal_look_nearly_equal(make_run, other):
     values = {"eval/score": 0.8, "model/params_total": 1e6}
     runs = [make_run(values=values), make_run("new", values=values | {"model/params_total": other * 1e6})]
@@ -27,11 +31,28 @@ def test_costs_that_are_nearly_equal_look_nearly_equal(make_run, other):
     assert low < 1.0 <= other < high
 
 
+def test_what_is_the_same_in_all_arms_is_in_no_picture_and_said_in_a_line(make_run, study_of):
+    """Fifteen arms of one shape, such as a sweep of rates, have one number of parameters."""
+    parts = {"model/params_component_layers": 6e5, "model/params_component_token_embedding": 4e5}
+    values = {"eval/score": 0.8, "model/params_total": 1e6, "inference/peak_memory_bytes": 4e6} | parts
+    runs = []
+    for rate, seed in itertools.product(range(1, 6), range(3)):
+        arm, params = "base" if rate == 1 else f"base learning_rate={rate}", {"finetune.learning_rate": str(rate)}
+        own = {"inference/peak_memory_bytes": 1e6 * rate + seed}
+        runs.append(make_run(arm, seed, values | own, params, **{tags.LIFTED: '["finetune.learning_rate"]'}))
+    files = render(study_of(compare("s", runs)), ("md",))
+    assert {"score_parameters.svg", "parameters.svg"}.isdisjoint(files)
+    assert b"parameters" not in files["changes.svg"]
+    report = files["report.md"].decode()
+    assert "The same in all arms, and in no picture: score, parameters." in report
+    assert "All arms have the same parameters in every component" in report
+
+
 def test_no_error_bar_strikes_through_the_mark_of_another_arm(make_run):
-    """Both have as many parameters, so that the long bar of the baseline crosses the mark above it."""
+    """Both have nearly as many parameters, so that the long bar of the baseline crosses the mark above it."""
     scores = {"base": (0.5, 0.9), "new": (0.99, 1.0)}
     runs = [
-        make_run(arm, seed, {"eval/score": score, "model/params_total": 1e6})
+        make_run(arm, seed, {"eval/score": score, "model/params_total": 1e6 + (arm == "new")})
         for arm, of_arm in scores.items()
         for seed, score in enumerate(of_arm)
     ]

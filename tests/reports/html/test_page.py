@@ -49,7 +49,10 @@ def plain() -> bytes:
 @pytest.fixture
 def hostile(make_run, study_of) -> dict[str, bytes]:
     """All files of a study whose arms have hostile names, with every kind of picture of a fine-tuning."""
-    runs = [make_run(name, values=VALUES) for name in ("base", *HOSTILE)]
+    runs = [
+        make_run(name, values=VALUES | {"model/params_total": 1e6 + index, "inference/latency_ms_p50": 3.0 + index})
+        for index, name in enumerate(("base", *HOSTILE))
+    ]
     curves = {run.run_id: {step: 1 / (step + 1) for step in range(50)} for run in runs}
     return render(study_of(compare("<b>s</b>", runs), {"finetune/loss": curves}))
 

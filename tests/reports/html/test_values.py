@@ -2,7 +2,7 @@
 
 import pytest
 
-from reports.html import sort_value
+from reports.html import page, sort_value, unit_of
 from reports.writing import formats
 
 
@@ -48,3 +48,27 @@ def test_values_as_the_report_shows_them_sort_right(unit: str):
         spread = formats.value(number, unit, 0.01 * abs(number))
         for shown in (formats.value(number, unit), spread):
             assert sort_value(shown) == pytest.approx(number, rel=0.01, abs=0.51 if unit in formats.SCALED else 1e-3)
+
+
+@pytest.mark.parametrize(
+    ("text", "unit"),
+    [
+        *(("45.6 ± 0.3 MB", "B"), ("12.3 B", "B"), ("522.5 k", ""), ("0", ""), ("0.502 ± 0.007 ‡", ""), ("3 of 3", "of")),
+        *(("2.28 ± 0.06 ms", "ms"), ("4.00 s", "s"), ("1 seed", "seed"), ("3 seeds", "seed"), ("–", None), ("base", None)),
+        *(("+0.7 [−9.3, +11.8] %", "%"), ("−1.2 points [−2, +1]", "point"), ("13,043 ± 684 tokens/s", "tokens/s")),
+        *(("117.5 MFLOP", "FLOP"), ("12 FLOP", "FLOP"), ("2 pretrainings × 3 seeds", "pretraining")),
+    ],
+)
+def test_the_unit_of_a_cell(text: str, unit: str | None):
+    assert unit_of(text) == unit
+
+
+def test_a_table_with_arms_across_sorts_no_column_of_several_units():
+    """Milliseconds and megabytes have no order; a table with one unit a column has."""
+    across = (
+        "| arm | base | new |\n| :-- | --: | --: |\n| replicates | 3 seeds | 1 seed |\n| latency | 2.0 ms | 3.0 ms<br>+50 % |"
+    )
+    down = "| arm | latency | parameters |\n| :-- | --: | --: |\n| base | 2.0 ms | 522.5 k |\n| new | – | 1.2 M<br>+50 % |"
+    text = page("t", f"# t\n\n{across}\n\n{down}\n", {}, set()).decode()
+    assert [head.count("data-mixed") for head in text.split("<thead>")[1:]] == [2, 0]
+    assert '"mixed" in head.dataset' in text

@@ -11,6 +11,7 @@ from reports.comparison.compare import Study, compare
 from reports.render import render
 from reports.writing import plots
 
+TOTAL, LAYERS, LATENCY = "model/params_total", "model/params_component_layers", "inference/latency_ms_p50"
 VALUES = {"eval/score": 0.8, "model/params_total": 1e6, "inference/latency_ms_p50": 3.0, "eval/majority_score": 0.5}
 VALUES |= {"model/params_component_layers": 6e5, "model/params_component_token_embedding": 4e5}
 
@@ -18,7 +19,8 @@ VALUES |= {"model/params_component_layers": 6e5, "model/params_component_token_e
 @pytest.fixture
 def study(make_run, study_of) -> Study:
     """20 arms with curves."""
-    runs = [make_run("base" if index == 0 else f"variant_{index}", values=VALUES) for index in range(20)]
+    own = [VALUES | {TOTAL: 1e6 + index, LAYERS: 6e5 + index, LATENCY: 3 + index / 100} for index in range(20)]
+    runs = [make_run("base" if index == 0 else f"variant_{index}", values=values) for index, values in enumerate(own)]
     curves = {run.run_id: {step: 1 / (step + 1) for step in range(500)} for run in runs}
     return study_of(compare("s", runs), {"finetune/loss": curves})
 
@@ -91,7 +93,17 @@ def test_dollar_signs_in_names_are_no_formula(make_run):
 def test_pictures_of_many_arms_show_the_best_and_say_so(make_run, study_of):
     """The baseline is the worst of 40; the tables keep all."""
     runs = [
-        make_run(f"v{index:02d}" if index else "base", seed, VALUES | {"eval/score": 0.5 + index / 100 + seed / 1000})
+        make_run(
+            f"v{index:02d}" if index else "base",
+            seed,
+            VALUES
+            | {
+                "eval/score": 0.5 + index / 100 + seed / 1000,
+                TOTAL: 1e6 + index,
+                LAYERS: 6e5 + index,
+                LATENCY: 3 + index / 100,
+            },
+        )
         for index in range(40)
         for seed in (0, 1)
     ]
