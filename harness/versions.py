@@ -4,7 +4,7 @@ Whoever changes what a part computes raises its version. Whoever moves or rewrit
 and runs `make versions`: a test compares the code with the locked hashes, so that neither is forgotten.
 """
 
-VERSIONS = {"models": 2, "tasks": 2, "training": 3, "measure": 9}
+VERSIONS = {"models": 3, "tasks": 3, "training": 4, "measure": 10}
 
 FILES = {
     "models": ("models/**/*.py",),
