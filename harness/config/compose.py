@@ -144,6 +144,8 @@ def _refuse_typed(overrides: list[Override]) -> None:
     single = set(mistakes.groups()) - mistakes.listed_groups()
     for override in overrides:
         group, value = override.key_or_group, override.value()
+        if override.is_delete() and group in single - {mistakes.EXPERIMENT}:
+            raise mistakes.left_out(group)
         values = value.list if isinstance(value, ChoiceSweep) else [getattr(value, "start", value)]  # of a range the first
         for key, part in (pair for one in values for pair in flatten({group: one}).items()):
             mistakes.refuse_no_boolean(key, part)
@@ -602,7 +604,7 @@ def named(
 ) -> RunConfig:
     """The run with the name of its arm, the choices behind it, and the same model at BERT-base dimensions."""
     choices = dict(of_hydra.runtime.choices)
-    mistakes.refuse_merged(choices, overrides)
+    mistakes.refuse_merged(choices)
     weights = config.model.init_from
     keys = [*dict.fromkeys([*map(key_of, overrides), *itertools.chain(*files.values())])]
     model_keys = [key.removeprefix("model.") for key in keys if key.startswith("model.")]

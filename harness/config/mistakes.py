@@ -76,7 +76,7 @@ def one_line(error: Exception, cause: BaseException) -> InputError:
     override = re.search(r"Could not override '([^']*)'", text)
     key = getattr(cause, "full_key", None) or (override.group(1) if override else "")
     if key.startswith(CHOICES):
-        return _left_out(key.removeprefix(CHOICES))
+        return left_out(key.removeprefix(CHOICES))
     if key in groups() and "No match in the defaults list" in text:
         return InputError(f"{key!r} has no default to replace: write +{key}=...")
     if isinstance(cause, (ConfigKeyError, ConfigAttributeError)) or override:
@@ -211,16 +211,14 @@ def listed_groups() -> frozenset[str]:
     return frozenset(group for group, choice in default_choices().items() if not isinstance(choice, str))
 
 
-def refuse_merged(choices: Mapping[str, str | None], overrides: list[str]) -> None:
-    """InputError for a group without its one choice: left out on the command line, or a list in a file of the user."""
+def refuse_merged(choices: Mapping[str, str | None]) -> None:
+    """InputError for a group without its one choice: a list or nothing in a file of the user."""
     for group in groups():
         if choices.get(group) is None and group not in {EXPERIMENT, *listed_groups()}:
-            if any(override.partition("=")[0] == f"~{group}" for override in overrides):
-                raise _left_out(group)
             raise InputError(f"{group} takes one choice: expected {group}=NAME, where a file has a list or nothing")
 
 
-def _left_out(group: str) -> InputError:
+def left_out(group: str) -> InputError:
     return InputError(f"~{group} leaves out a group that every run needs: choose {group}=NAME in place of it")
 
 
