@@ -159,7 +159,7 @@ def gradients(model: Toy, p: Arrays, ids: np.ndarray, mask: np.ndarray, hidden_w
     loss, labels = written_out.cross_entropy(logits, ids[places]), ids[places]
     found: Arrays = {}
     dhidden = written_out.masked_lm_backward(written_out.cross_entropy_backward(logits, labels), p, "head.", head_trace, found)
-    written_out.encoder_backward(dhidden, p, "encoder.", trace, PAD, found)
+    written_out.encoder_backward(dhidden, p, "encoder.", trace, found)
     return float(loss), found
 
 

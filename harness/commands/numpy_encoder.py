@@ -189,15 +189,13 @@ def embeddings(ids, types, p, at):
     return layer_norm(total, p, f"{at}norm."), (total, indices)
 
 
-def embeddings_backward(dy, p, at, trace, padding, gradients):
-    """Every row of a table gets the sum of dy over the places where it was looked up; that of the padding token none."""
+def embeddings_backward(dy, p, at, trace, gradients):
+    """Every row of a table gets the sum of dy over the places where it was looked up."""
     total, indices = trace
     dtotal = layer_norm_backward(dy, total, p, f"{at}norm.", gradients)
     for name, index in indices.items():
         dtable = np.zeros_like(p[at + name])
         np.add.at(dtable, index, dtotal)
-        if name == "token_embedding.weight":
-            dtable[padding] = 0
         add(gradients, at, {name: dtable})
 
 
@@ -216,12 +214,12 @@ def encoder(ids, types, mask, p, at, heads, order):
     return hidden, (embeddings_trace, traces, order)
 
 
-def encoder_backward(dhidden, p, at, trace, padding, gradients):
+def encoder_backward(dhidden, p, at, trace, gradients):
     """The layers in reverse, then the embeddings, below which no gradient is needed."""
     embeddings_trace, traces, order = trace
     for index, layer_trace in zip(reversed(order), reversed(traces), strict=True):
         dhidden = layer_backward(dhidden, p, *halves(at, index), layer_trace, gradients)
-    embeddings_backward(dhidden, p, f"{at}embeddings.", embeddings_trace, padding, gradients)
+    embeddings_backward(dhidden, p, f"{at}embeddings.", embeddings_trace, gradients)
 
 
 # Head

@@ -96,9 +96,11 @@ def test_an_unusable_path_is_said_by_the_word_that_names_it(words, path, named):
 
 
 WRITES = """
-import sys, time
+import signal, sys, time
 from pathlib import Path
 from harness import paths
+
+signal.signal(signal.SIGHUP, signal.SIG_DFL)  # whoever has started the tests may ignore it
 from harness.command import exit_code
 
 def write():

@@ -42,7 +42,7 @@ def test_command_does_not_import_the_models_of_the_working_directory(foreign):
 
 def test_without_pythonpath_the_checkout_is_searched_and_not_the_working_directory(foreign):
     """As in an editable installation, whose folder is in no search path."""
-    code = f"import sys; sys.path.insert(0, {str(ROOT)!r}); import harness.__main__ as ours; sys.path[0] = {str(foreign)!r}; "
+    code = f"import sys; sys.path.insert(0, {str(ROOT)!r}); import harness.command as ours; sys.path[0] = {str(foreign)!r}; "
     code += f"ours.leave_out_working_directory(); print(sys.path[0], sys.path.count({str(foreign)!r}))"
     environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
     done = subprocess.run([sys.executable, "-c", code], cwd=foreign, env=environment, capture_output=True, text=True)

@@ -98,7 +98,7 @@ def test_every_written_form_of_a_table_gives_the_same_rows(read, name, content):
     ("name", "content", "expected"),
     [
         ("a.csv.gz", gzip.compress(b"text,y\na,pos\n" * 50, mtime=0)[:-12], "not a whole gzip file"),
-        ("a.csv", b"text,y\ra,pos\r", "line 1: new-line character seen in unquoted field"),
+        ("a.csv", b"text,y\ra,pos\r", "line 1: there is a carriage return without a line feed"),
         ("a.json", b'{"text": {"0": "a"}, "y": {"0": "pos"}}', "line 1: expected text in every column"),
         ("a.json", b'[{"text": ', "not JSON (Expecting value at column 11)"),
         ("a.json", b"[1]", "expected a list of objects, or SQuAD's `data`"),

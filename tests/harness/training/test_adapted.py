@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from harness import arms
 from harness.checkpoints.finetuned import load_finetuned
 from harness.config.choices import DeviceSharding, Keep, Optimizer, Products, Schedule
 from harness.config.resolve import refuse_impossible
@@ -155,7 +156,7 @@ def test_a_sharded_model_is_trained_whole_and_by_adamw(small_config, keys):
 
 
 def test_runs_that_set_none_of_these_keys_are_the_runs_that_they_were(small_config):
-    parameters = Identity(small_config, Inputs()).parameters
+    parameters = arms.hashed(Identity(small_config, Inputs()).parameters)
     new = ("trains", "lora_rank", "freeze_layers", "layer_decay", "optimizer", "schedule", "momentum", "ema_decay")
     assert not {f"{phase}.{key}" for phase in ("finetune", "pretrain") for key in new} & {*parameters}
     assert "finetune.decay_fraction" not in parameters
