@@ -67,9 +67,9 @@ def left(folder: Path) -> list[Path]:
 
 
 def fixed(folder: Path) -> dict[str, object]:
-    """Name of a run -> its numbers that do not depend on the clock."""
+    """Name of a run -> its numbers that do not depend on the clock; A/A replicates have the name of their session."""
     found = {}
-    for path in sorted((folder / "out").glob("*/*/result.json")):
+    for path in sorted((folder / "out").glob("*/[!r]*/result.json")):
         metrics = run_log.result(path.parent)["metrics"]
         found[path.parent.name] = {key: metrics[key] for key in sorted(metrics) if key.startswith(("eval/", "model/"))}
     return found

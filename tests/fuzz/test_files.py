@@ -8,12 +8,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import pyarrow
 import pytest
 import yaml
 from fuzzing import ALL, changed, changes, places, tried
 from hypothesis import strategies as st
 from pyarrow import parquet
+from safetensors.numpy import save
 
 from harness.audit import claims
 from harness.checkpoints import huggingface
@@ -101,8 +103,9 @@ def _parquet() -> bytes:
     return out.getvalue().to_pybytes()
 
 
-FOLDER = (("model.safetensors", b""), ("vocab.txt", "\n".join(PIECES).encode()))
-WITH_CONFIG = (("model.safetensors", b""), ("config.json", json.dumps(BERT).encode()), FOLDER[1])
+WEIGHTS = ("model.safetensors", save({"a": np.zeros(1)}))
+FOLDER = (WEIGHTS, ("vocab.txt", "\n".join(PIECES).encode()))
+WITH_CONFIG = (WEIGHTS, ("config.json", json.dumps(BERT).encode()), FOLDER[1])
 QUESTION = {"id": "a", "question": "Where?", "answers": [{"text": "Mel", "answer_start": 13}], "is_impossible": False}
 SQUAD = {"data": [{"title": "t", "paragraphs": [{"context": "Ana lives in Mel.", "qas": [QUESTION]}]}]}
 ROWS = [{"text": "a film", "y": "pos"}, {"text": "no film", "y": "neg"}]
