@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 import transformers
+from tokenizers import BertWordPieceTokenizer
 
 from harness.__main__ import main
 from harness.checkpoints import huggingface, start
@@ -59,6 +60,8 @@ def published(request, tmp_path: Path):
     folder = tmp_path / family
     model.save_pretrained(folder)
     (folder / "vocab.txt").write_text("\n".join(PIECES))
+    (folder / "tokenizer_config.json").write_text(json.dumps({"tokenizer_class": "BertTokenizer"}))  # for any family
+    BertWordPieceTokenizer(str(folder / "vocab.txt"), lowercase=True).save(str(folder / "tokenizer.json"))
     if place is None:
         model.config.num_hidden_layers = model.encoder.config.num_hidden_layers = 1
     else:
