@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import chain
 
-from harness import arms, metrics, paired, tags
+from harness import arms, metrics, paired, plateau, tags
 from harness.metrics import PER_BYTE, Compared, judged_by
 from harness.paired import LEVEL, Tells, grouped
 from reports.comparison import overall
@@ -353,9 +353,9 @@ def _of_constants(comparison: Comparison) -> Iterator[str]:
         yield f"**Solved by the baseline, too**: {_first(solved)}. Equal scores there say that the task is too easy."
 
 
-def has_warning(row: Row) -> bool:
-    """Whether something went wrong in one of its trainings."""
-    return any(tags.WARNING in run.tags for run in row.runs)
+def is_warned(run: Run) -> bool:
+    """Whether its training went wrong; earlier versions warned of probes, whose loss says nothing of it."""
+    return tags.WARNING in run.tags and (tags.NOTES in run.tags or not run.metrics.get(plateau.PROBE))
 
 
 def _of_trainings(comparison: Comparison) -> Iterator[str]:
@@ -365,7 +365,7 @@ def _of_trainings(comparison: Comparison) -> Iterator[str]:
         for row in section.rows:
             low = is_below_constant(section, row)
             for run in row.runs:
-                if tags.WARNING in run.tags and not (low and run.tags.get(tags.NOTES) == BASELINE):
+                if is_warned(run) and not (low and run.tags.get(tags.NOTES) == BASELINE):
                     place = f"{row.label} on {section.name}, seed {run.replicate.seed}"
                     texts.append(f"{escape(place)} ({escape(run.tags[tags.WARNING])})")
     if texts:
