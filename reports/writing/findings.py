@@ -360,14 +360,17 @@ def is_warned(run: Run) -> bool:
 
 def _of_trainings(comparison: Comparison) -> Iterator[str]:
     """What the runs say of trainings that went wrong, but for what is said of the majority baseline already."""
-    texts = []
-    for section in comparison.selected_tasks:
-        for row in section.rows:
-            low = is_below_constant(section, row)
-            for run in row.runs:
-                if is_warned(run) and not (low and run.tags.get(tags.NOTES) == BASELINE):
-                    place = f"{row.label} on {section.name}, seed {run.replicate.seed}"
-                    texts.append(f"{escape(place)} ({escape(run.tags[tags.WARNING])})")
+    warned = (
+        ((f"{row.label} on {section.name}", run.tags[tags.WARNING]), run.replicate.seed)
+        for section in comparison.selected_tasks
+        for row in section.rows
+        for run in row.runs
+        if is_warned(run) and not (run.tags.get(tags.NOTES) == BASELINE and is_below_constant(section, row))
+    )
+    texts = [
+        f"{escape(place)}, seed{'s' * (len(seeds) > 1)} {listed(seeds)} ({escape(text)})"
+        for (place, text), seeds in grouped(warned).items()
+    ]
     if texts:
         yield f"**Warnings of trainings**: {_first(texts)}."
 

@@ -522,6 +522,12 @@ def test_a_training_that_went_wrong_is_marked_in_the_first_table_and_said_once(m
     assert overview.NOTES["†"] in "\n".join(overview.chapter(study_of(comparison)).paragraphs)
 
 
+def test_seeds_of_an_arm_with_one_warning_are_said_together(make_run):
+    runs = [make_run("base", seed, {SCORE: 0.9, MAJORITY: 0.5, ITEMS: 400}, **WARNED) for seed in range(3)]
+    said = "\n".join(findings.cautions(compare("s", runs)))
+    assert f"**Warnings of trainings**: base on sst2, seeds 0, 1, 2 ({WARNED[tags.WARNING]})." in said
+
+
 def test_a_sign_says_one_thing_where_a_pretraining_has_a_warning_and_a_score_is_low(make_run):
     runs = [
         make_run("base", 0, {SCORE: 0.4, MAJORITY: 0.5, ITEMS: 400}),
