@@ -388,7 +388,7 @@ def score_interval(score: float, half: float, headline: str | None = None, items
 
 
 def half_of(score: float, low: float, high: float, headline: str | None) -> float:
-    """The half interval of which `score_interval` makes this one, from its width; at most as wide as all that a score can be."""
+    """The half interval of which `score_interval` makes this one, from its width, and at most all that a score can be."""
     least, most = ends(headline)
     share, width = (score - least) / (most - least), min((high - low) / (most - least), 1 - ROUNDING)
     a, b = width**2 - 1, 2 * width**2 - 4 * share * (1 - share)

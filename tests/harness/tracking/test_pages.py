@@ -23,7 +23,9 @@ def test_first_line_of_a_study_links_its_report():
 
 
 def test_the_page_of_a_study_has_no_caption_of_a_picture_that_it_does_not_show():
-    report = "# Report: s\n\nIt is.\n\n![Loss; mean](a.svg)\n\n*Loss; mean.*\n\n![Size](b.svg)\n\n*Size.*\n\n*Note.*\n\n### Arms\n"
+    report = (
+        "# Report: s\n\nIt is.\n\n![Loss; mean](a.svg)\n\n*Loss; mean.*\n\n![Size](b.svg)\n\n*Size.*\n\n*Note.*\n\n### Arms\n"
+    )
     assert pages.of_study("s", PLAN, "", LINKS, report).endswith("1 seed.\n\n*Note.*\n\n### Arms")
 
 

@@ -226,7 +226,7 @@ def test_a_full_disk_leaves_the_ledger_whole_and_nothing_beside_it(two, log, cap
         filler = fill(disk, 0)
         assert main(["gate", *LIMITS, *ledger]) == 1
         err = capsys.readouterr().err
-        assert err.endswith("No space left on device: free some, and type the same command again\n")
+        assert err.endswith("No space left on device: free some, and the same command continues\n")
         assert err.count("\n") == 1
         assert (disk / "loop.jsonl").read_bytes() == before
         assert {path.name for path in disk.iterdir()} == {"loop.jsonl", filler.name}
