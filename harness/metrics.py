@@ -240,7 +240,7 @@ by seed      lower    bytes      finetune/process_peak_memory_bytes    training 
 own clock    higher   share      finetune/mfu                          model FLOPs utilisation of training, own clock
 own clock    lower    J          finetune/energy_j                     training energy
 shown        neither  FLOP/s     inference/peak_flops_per_s            fastest matrix product on the threads of inference
-by seed      neither  FLOP/s     hardware/peak_flops_per_s             fastest matrix product on the threads of training
+own clock    neither  FLOP/s     hardware/peak_flops_per_s             fastest matrix product on the threads of training
 counted      lower    bytes      model/bytes_forward                   bytes that operators read and write in a forward pass
 counted      lower    operators  model/operators_forward               operators that move bytes in a forward pass
 counted      neither  FLOP/byte  model/arithmetic_intensity            arithmetic intensity
@@ -350,7 +350,7 @@ by seed      neither  tokens     pretrain/tokens                    tokens pretr
 by seed      lower    FLOP       pretrain/flops                     pretraining FLOPs
 own clock    higher   tokens/s   pretrain/tokens_per_s              pretraining throughput, own clock
 own clock    lower    s          pretrain/duration_s                pretraining time, own clock
-by seed      neither  s          pretrain/evaluation_s              time of evaluation while pretraining
+own clock    neither  s          pretrain/evaluation_s              time of evaluation while pretraining
 by seed      lower    bytes      pretrain/peak_memory_bytes         pretraining peak memory
 by seed      lower    bytes      pretrain/device_peak_memory_bytes  pretraining peak memory, of the device with the highest
 by seed      neither  tokens     corpus/tokens                      tokens of the corpus

@@ -375,32 +375,38 @@ def score_interval(score: float, half: float, headline: str | None = None, items
     """Wilson's interval (Journal of the American Statistical Association 22, 1927) of as many items as have this half interval.
 
     It holds the score and never leaves what a score can be. `half` is of the normal or Student's t interval, of `item_error`
-    and whatever else scatters; `items` counts those of the validation data, without which a perfect score has no width.
+    and whatever else scatters; `items`: as many rows as the score counts, by default those that have this error (`rows_of`).
     """
     least, most = ends(headline)
     share, size = (score - least) / (most - least), half / (most - least)
-    room = _room(share, items)
-    if size == 0 or room <= 0:
+    if size == 0:
         return score, score
-    one = size**2 / room  # a quantile squared over the number of items
+    one = _one(share, size, items)
     centre, reach = share + one / 2, math.sqrt(one * (max(0.0, share * (1 - share)) + one / 4))
     low, high = (least + (most - least) * (centre + side * reach) / (1 + one) for side in (-1, 1))
     return max(least, low), min(most, high)  # the last digit of a float
 
 
-def half_of(score: float, low: float, high: float, headline: str | None, items: float) -> float:
-    """The half interval of which `score_interval` makes this one, from its width."""
+def half_of(score: float, low: float, high: float, headline: str | None) -> float:
+    """The half interval of which `score_interval` makes this one, from its width, and at most all that a score can be."""
     least, most = ends(headline)
     share, width = (score - least) / (most - least), min((high - low) / (most - least), 1 - ROUNDING)
     a, b = width**2 - 1, 2 * width**2 - 4 * share * (1 - share)
-    one = (-b - math.sqrt(b**2 - 4 * a * width**2)) / (2 * a)
-    return (most - least) * math.sqrt(one * _room(share, items))
+    expected = (-b - math.sqrt(b**2 - 4 * a * width**2)) / (2 * a)
+    return (most - least) * smallest_p(lambda size: _one(share, size) >= expected)
 
 
-def _room(share: float, items: float | None) -> float:
-    """Variance of an item of which this share is right, as `item_error` has it."""
-    middle = share if items is None else (share * items + 2) / (items + 4)
-    return middle * (1 - middle) * (1 if items is None else items / (items + 4))
+def _one(share: float, size: float, items: float | None = None) -> float:
+    """A quantile squared over the number of items that have this half interval around this share of them."""
+    error = size / float(ndtri((1 + CONFIDENCE) / 2))
+    rows = items or _rows(share * (1 - share), error)
+    middle = (share * rows + 2) / (rows + 4)  # as `item_error` has it
+    return size**2 / (middle * (1 - middle) * rows / (rows + 4))
+
+
+def _rows(variance: float, error: float) -> float:
+    """How many items of this variance have this error over them, where one more or less counts."""
+    return max(variance / error**2, 1 / error)
 
 
 def items_error(
@@ -433,9 +439,8 @@ def rows_of(measured: Mapping[str, float], headline: str | None) -> float | None
     if items is None or is_share or "eval/exact_match" in measured:
         return items
     if None not in (score, low, high) and low < high:  # equal where the class neither occurs nor is predicted
-        error = half_of(score, low, high, headline, items) / 1.96
-        left = (1 - score**2) if headline == "matthews" else score * (1 - score)
-        return max(left / error**2, 1 / error)
+        variance = (1 - score**2) if headline == "matthews" else score * (1 - score)
+        return _rows(variance, half_of(score, low, high, headline) / 1.96)
     constant, own = measured.get("eval/majority_score"), measured.get("eval/score", 0.0)
     says_class = headline == "f1" and constant and score in (None, own)
     return 2 * items * constant / (2 - constant) / (2 - own) if says_class else items

@@ -30,7 +30,7 @@ MOST, LONGEST = 5, 400
 """Differences that are printed, and characters of one."""
 CLOSE = {"rel_tol": 1e-6, "abs_tol": 1e-9}
 """Numbers that differ by less were computed alike: sums of floats depend on the machine."""
-PARTS = re.compile(r"[-+−]?\d[\d,]*(?:\.\d+)?(?:e[-+]?\d+)?|[▲▼≈△▽‡]", re.IGNORECASE)
+PARTS = re.compile(r"[-+−]?\d[\d,]*(?:\.\d+)?(?:e[-+]?\d+)?|[▲▼≈△▽†‡]", re.IGNORECASE)
 """Numbers and marks of verdicts in a report."""
 
 

@@ -250,7 +250,7 @@ def _counted(plan: Sequence[Mapping[str, str]]) -> str:
 
 def beginning(report: str) -> str:
     """The first chapters of a report in Markdown without their pictures, which this page does not show."""
-    chapters = re.split(r"(?m)^(?=## )", re.sub(r"(?m)^!\[.*\n?", "", report))
+    chapters = re.split(r"(?m)^(?=## )", re.sub(r"(?m)^!\[(.*)\]\(.*\)\n(\n\*\1\.\*\n\n?)?", "", report))
     text = chapters[0]
     for chapter in chapters[1:]:
         if len(text) + len(chapter) > MOST_CHARACTERS:
@@ -282,14 +282,9 @@ SCORES = ("eval/score", LOSS)
 """Metrics to sort by; the first one that the study has."""
 
 COLUMNS = (
-    *("eval/score", "pretrain/masked_loss", "model/params_total", "model/flops_forward", "inference/latency_device_ms"),
-    *(
-        "inference/latency_ms_p50",
-        "inference/tokens_per_s",
-        "inference/peak_memory_bytes",
-        "finetune/duration_s",
-        "finetune/peak_memory_bytes",
-    ),
+    *("eval/score", "pretrain/masked_loss", "model/params_total", "model/flops_forward", "inference/latency_ms_p50"),
+    *("inference/tokens_per_s", "train_step/tokens_per_s", "inference/peak_memory_bytes"),
+    *("finetune/duration_s", "finetune/peak_memory_bytes"),
 )
 
 
@@ -311,16 +306,16 @@ def table_address(experiment: str, address: str = ADDRESS) -> str:
     return f"{address}/#/experiments/{experiment}/runs?{TRAINING}&viewStateShareKey={VIEW}"
 
 
-def view(metrics: Iterable[str], varied: Iterable[str], now_ms: int) -> str:
+def view(names: Iterable[str], varied: Iterable[str], now_ms: int) -> str:
     """Value of VIEW_TAG: columns and order of the table, for runs with these metrics, in which these parameters vary.
 
     Scores of several tasks have a column and a chart each; the table is sorted by the first, and charts of them all are folded.
     """
-    measured = set(metrics)
+    measured = set(names)
     of_tasks = sorted(filter(OF_TASK.fullmatch, measured))
     several = len(of_tasks) > 1
     score = of_tasks[0] if several else next((name for name in SCORES if name in measured), None)
-    shown = [name for name in COLUMNS if name in measured]
+    shown = [number for name in COLUMNS if (number := metrics.judged_by(name, measured.__contains__)) in measured]
     shown = [*of_tasks[:MOST_TASKS], *(name for name in shown if name != "eval/score")] if several else shown
     columns = [f"tags.`{name}`" for name in (tags.ARM, tags.TASK, tags.SEED)]
     columns += [*(f"params.`{name}`" for name in [*varied][:MOST_VARIED]), *(f"metrics.`{name}`" for name in shown)]

@@ -118,7 +118,7 @@ def write_intervals(task: TaskConfig, answers: Predictions, run_log: RunLog) -> 
         if name == "loss":
             low, high = (value * math.exp(side * half / value) if value else value for side in (-1, 1))
         else:
-            low, high = paired.score_interval(value, half, name, count)
+            low, high = paired.score_interval(value, half, name, None if moved else count)
         run_log.value(f"eval/{name}_low", low)
         run_log.value(f"eval/{name}_high", high)
     if regression:

@@ -47,7 +47,12 @@ WORD_OF = {
 SHOWN = (Verdict.BETTER, Verdict.WORSE, Verdict.SAME, Verdict.EQUAL)
 CLOCKS = {"device time": " of device time", "own clock": " by its own clock"}
 """Clock in a title -> what a head says of it; of no word is the wall clock that all launches have."""
-WARNED = "‡ A training has a warning: the report names it, with the key to change."
+WARNED, BELOW = "†", "‡"
+NOTES = {
+    WARNED: "† A training has a warning, which the report names.",
+    BELOW: "‡ Not shown to be better than the constant answer, which ignores the text.",
+}
+"""Sign at a value -> what it says below the table."""
 UNITS_IN_HEAD = ("ms", "tokens/s", "nats", "bits/byte")
 
 
@@ -57,10 +62,9 @@ def chapter(study: Study) -> Chapter:
     curves = scales.curves(comparison)
     files = plots.drawn({"changes.svg": (change_picture, comparison)})
     table = [overview(comparison)] if findings.parts(comparison) else []
-    if table and len(comparison.labels) > 1 and comparison.baseline in comparison.labels:
-        table.append(LEGEND + f"\n{WARNED}" * ("‡" in table[0]))
-    elif table and "‡" in table[0]:
-        table.append(WARNED)
+    notes = [LEGEND] if table and len(comparison.labels) > 1 and comparison.baseline in comparison.labels else []
+    notes += noted(*table)
+    table += ["\n".join(notes)] if notes else []
     by_arm = findings.by_arm(comparison)
     compared, cautions, sentences = findings.opening(comparison), findings.cautions(comparison), findings.sentences(comparison)
     results = [compared, *table, *cautions] if by_arm else [compared, *cautions, *table]  # a long table hides what follows
@@ -172,9 +176,9 @@ def cell(over: Overall, label: str, name: str) -> str:
     text = text.removesuffix(f" {metric.unit}") if metric.unit in UNITS_IN_HEAD else text
     of, most = len(over.having(label, name)), len(over.sections)
     text += f" ({of} of {most} tasks)" if of < most else ""
-    text += " ‡" * (
+    text += f" {WARNED}" * (
         name in (HEADLINE, LOSS)
-        and any(findings.has_warning(row) for section in over.sections if (row := section.row_of(label)))
+        and any(findings.is_warned(run) for section in over.having(label, name) for run in section.row_of(label).runs)
     )
     if label == over.comparison.baseline or metric.direction is Direction.NEITHER or metric.compared is Compared.OWN_CLOCK:
         return text
@@ -184,7 +188,7 @@ def cell(over: Overall, label: str, name: str) -> str:
 def tasks_table(comparison: Comparison) -> list[str]:
     """What every arm reached: held-out loss of its pretraining, and the score of every task; empty for one task alone.
 
-    A score that is not above the constant answer is marked.
+    A score that is not above the constant answer is marked, and a pretraining with a warning.
     """
     tasks = [section for section in comparison.selected_tasks if tables.present(section, [HEADLINE])]
     pretrained = [(over, name, text) for over, names in findings.parts(comparison)[1:] for name, text in names.items()]
@@ -199,9 +203,13 @@ def tasks_table(comparison: Comparison) -> list[str]:
     constants = [tables.majority(section) or DASH for section in tasks]
     if any(text != DASH for text in constants):
         rows.append(["*constant answer*", *[DASH] * len(pretrained), *constants])
-    marked = any("‡" in text for row in rows for text in row)
-    note = ["‡ Not shown to be better than the constant answer, which ignores the text."] if marked else []
-    return [formats.table(["arm", *heads], rows), *note]
+    table = formats.table(["arm", *heads], rows)
+    return [table, *(["\n".join(notes)] if (notes := noted(table)) else [])]
+
+
+def noted(*texts: str) -> list[str]:
+    """What the signs in tables say."""
+    return [note for sign, note in NOTES.items() if any(sign in text for text in texts)]
 
 
 def _score(section: Section, label: str, with_change: bool) -> str:
@@ -209,7 +217,7 @@ def _score(section: Section, label: str, with_change: bool) -> str:
     spread = row.spread(HEADLINE) if row else None
     if spread is None:
         return DASH
-    text = formats.value(spread.mean, "score", spread.sd) + (" ‡" if findings.is_below_constant(section, row) else "")
+    text = formats.value(spread.mean, "score", spread.sd) + f" {BELOW}" * findings.is_below_constant(section, row)
     change = section.change(row, HEADLINE) if with_change and row is not section.before else None
     return f"{text}<br>{tables.short_text(change, 'score')}" if change else text
 

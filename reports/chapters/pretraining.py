@@ -10,7 +10,7 @@ from reports.comparison.compare import Comparison, Study
 from reports.comparison.labels import seeds_text, stem
 from reports.comparison.section import Section
 from reports.reading.store import Run
-from reports.writing import formats, plots, section_text, tables
+from reports.writing import findings, formats, plots, section_text, tables
 from reports.writing.formats import Chapter, escape, listed
 
 OVERLAP = "corpus/overlap"
@@ -95,8 +95,7 @@ def _outside(section: Section) -> list[str]:
         f"**{escape(f'{row.label}, seed {run.replicate.pretrain_seed}')}**: {escape(run.tags[tags.WARNING])}."
         for row in section.rows
         for run in row.runs
-        if tags.WARNING in run.tags and not plateau.is_on(run.metrics)
-        if tags.NOTES in run.tags or not run.metrics.get(plateau.PROBE)  # earlier versions warned of probes
+        if findings.is_warned(run) and not plateau.is_on(run.metrics)
     ]
 
 

@@ -191,7 +191,7 @@ def parse(given: list[str]) -> argparse.Namespace:
     parser = Parser("pick", "Arms that satisfy limits, the best score first; exit code 1 where none does.")
     parser.add_list("--study", "NAME", "several are joined (default: the newest)")
     for option, (metric, _) in SHORT.items():
-        parser.add_argument(option, metavar="N", help=f"limit on {metric}")
+        parser.add_argument(option, metavar="N", help=f"limit on {metrics.get(metric).title.partition(', ')[0]}")
     for option in ("--at-least", "--at-most"):
         parser.add_list(option, "METRIC=N", "in base units; may be repeated")
     add_where(parser)

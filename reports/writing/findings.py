@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import chain
 
-from harness import arms, metrics, paired, tags
+from harness import arms, metrics, paired, plateau, tags
 from harness.metrics import PER_BYTE, Compared, judged_by
 from harness.paired import LEVEL, Tells, grouped
 from reports.comparison import overall
@@ -353,21 +353,24 @@ def _of_constants(comparison: Comparison) -> Iterator[str]:
         yield f"**Solved by the baseline, too**: {_first(solved)}. Equal scores there say that the task is too easy."
 
 
-def has_warning(row: Row) -> bool:
-    """Whether something went wrong in one of its trainings."""
-    return any(tags.WARNING in run.tags for run in row.runs)
+def is_warned(run: Run) -> bool:
+    """Whether its training went wrong; earlier versions warned of probes, whose loss says nothing of it."""
+    return tags.WARNING in run.tags and (tags.NOTES in run.tags or not run.metrics.get(plateau.PROBE))
 
 
 def _of_trainings(comparison: Comparison) -> Iterator[str]:
     """What the runs say of trainings that went wrong, but for what is said of the majority baseline already."""
-    texts = []
-    for section in comparison.selected_tasks:
-        for row in section.rows:
-            low = is_below_constant(section, row)
-            for run in row.runs:
-                if tags.WARNING in run.tags and not (low and run.tags.get(tags.NOTES) == BASELINE):
-                    place = f"{row.label} on {section.name}, seed {run.replicate.seed}"
-                    texts.append(f"{escape(place)} ({escape(run.tags[tags.WARNING])})")
+    warned = (
+        ((f"{row.label} on {section.name}", run.tags[tags.WARNING]), run.replicate.seed)
+        for section in comparison.selected_tasks
+        for row in section.rows
+        for run in row.runs
+        if is_warned(run) and not (run.tags.get(tags.NOTES) == BASELINE and is_below_constant(section, row))
+    )
+    texts = [
+        f"{escape(place)}, seed{'s' * (len(seeds) > 1)} {listed(seeds)} ({escape(text)})"
+        for (place, text), seeds in grouped(warned).items()
+    ]
     if texts:
         yield f"**Warnings of trainings**: {_first(texts)}."
 

@@ -47,9 +47,9 @@ def _report(study: str) -> dict[str, dict[str, str]]:
 
 
 def cells(study: str, arm: str, *columns: str) -> str:
-    """Cells of an arm in the report, as they stand there."""
+    """Cells of an arm as the report has them, but for the sign of a warning, which the text around says in words."""
     try:
-        return " | ".join(_report(study)[arm][column] for column in columns)
+        return " | ".join(_report(study)[arm][column].replace(" †", "") for column in columns)
     except KeyError as error:
         raise MissingError(f"{study}/report.md has no {error} for {arm}") from error
 

@@ -63,3 +63,14 @@ def test_every_component_is_declared_for_both_tables():
 @pytest.mark.parametrize("score", SCORES)
 def test_every_score_is_declared_as_better_when_higher(score):
     assert metrics.get(f"eval/{score}").direction is metrics.Direction.HIGHER
+
+
+def test_what_a_clock_says_is_compared_by_launch_or_not_at_all():
+    series = (metrics.LAUNCHES, metrics.LENGTHS, metrics.BATCHES)
+    timed = [
+        name
+        for name, metric in metrics.METRICS.items()
+        if (metric.unit in ("s", "ms", "J") or metric.unit.endswith("/s")) and not name.startswith(series)
+    ]
+    by_seed = [name for name in timed if metrics.get(name).compared is metrics.Compared.BY_SEED]
+    assert (len(timed) > 20, by_seed) == (True, [])

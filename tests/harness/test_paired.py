@@ -36,9 +36,8 @@ def test_the_error_of_a_correlation_over_items_is_the_textbook_s():
     assert item_error(0.6, 17, "matthews") == pytest.approx(0.8 / 4)
 
 
-@pytest.mark.parametrize("items", [20, 300])
 @pytest.mark.parametrize(("headline", "score"), [("f1", 0.0), ("f1", 0.4), ("f1", 1.0), ("matthews", -0.2), ("matthews", 0.9)])
-def test_a_recorded_interval_says_the_error_that_it_was_made_of(headline, score, items):
+def test_a_recorded_interval_says_the_error_that_it_was_made_of(headline, score):
     for half in (0.01, 0.1, 0.4):
-        low, high = score_interval(score, half, headline, items)
-        assert half_of(score, low, high, headline, items) == pytest.approx(half, rel=1e-6)
+        low, high = score_interval(score, half, headline)
+        assert half_of(score, low, high, headline) == pytest.approx(half, rel=1e-6)

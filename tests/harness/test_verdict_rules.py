@@ -203,7 +203,7 @@ def test_f1_counts_as_the_rows_of_its_class_by_its_interval_or_by_the_constant_a
     """30 of 300 rows; precision and recall of 0.58, so that the delta method gives F (1 - F) (2 - F) / 60."""
     score = 0.58
     error = math.sqrt(score * (1 - score) * (2 - score) / 60)
-    low, high = paired.score_interval(score, 1.96 * error, "f1", 300)
+    low, high = paired.score_interval(score, 1.96 * error, "f1")
     by_interval = paired.rows_of(recorded(f1=score, f1_low=low, f1_high=high), "f1")
     by_constant = paired.rows_of(recorded(score=score, majority_score=2 * 0.1 / 1.1), "f1")
     assert by_interval == pytest.approx(60 / (2 - score))

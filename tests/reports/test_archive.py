@@ -77,7 +77,7 @@ def test_a_full_disk_is_one_line_and_leaves_the_older_archive(demo, tmp_path, ca
         for to in (older, disk / "new"):
             assert main(["archive", "demo", "--uri", str(demo), f"to={to}"]) == 1
             err = capsys.readouterr().err
-            assert (err.count("\n"), err.endswith(": free some, and type the same command again\n")) == (1, True), err
+            assert (err.count("\n"), err.endswith(": free some, and the same command continues\n")) == (1, True), err
         assert {path.name: path.read_bytes() for path in older.iterdir()} == {p.name: p.read_bytes() for p in demo.iterdir()}
         assert not list((disk / "new").glob("*"))
         filler.unlink()

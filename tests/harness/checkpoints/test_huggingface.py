@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
+from tokenizers import Tokenizer
+from tokenizers.models import WordPiece
 from transformers import BertConfig, BertForSequenceClassification, BertModel, T5Config, T5ForConditionalGeneration
 
 from harness.checkpoints import huggingface as loading
@@ -66,7 +68,7 @@ def test_shape_and_tokenizer_are_the_checkpoints(compose, published):
     adopted = resolved(config_of(compose, published))
     assert (adopted.model.hidden_size, adopted.model.num_hidden_layers, adopted.model.vocab_size) == (32, 2, len(PIECES))
     assert adopted.published == adopted.model
-    assert adopted.tokenizer.vocab_file == str(published / "vocab.txt")
+    assert (adopted.tokenizer.file, adopted.tokenizer.vocab_file) == (str(published), None)
     assert adopted.tokenizer.lowercase
 
 
@@ -285,7 +287,9 @@ def test_a_published_t5_is_read_with_its_decoder_where_the_body_says_so(compose,
     sizes = {"d_model": 32, "d_kv": 8, "num_heads": 4, "d_ff": 48, "num_layers": 2, "decoder_start_token_id": 0}
     theirs = T5ForConditionalGeneration(T5Config(vocab_size=len(PIECES), **sizes)).eval()
     theirs.save_pretrained(tmp_path / "t5")
-    (tmp_path / "t5" / "vocab.txt").write_text("\n".join(PIECES))
+    cut = Tokenizer(WordPiece({piece: number for number, piece in enumerate(PIECES)}, unk_token="[UNK]"))
+    cut.save(str(tmp_path / "t5" / "tokenizer.json"))
+    (tmp_path / "t5" / "tokenizer_config.json").write_text(json.dumps({"tokenizer_class": "PreTrainedTokenizerFast"}))
     config = resolved(config_of(compose, tmp_path / "t5", *(["model.body=encoder_decoder"] if both else [])))
     model = build_classifier(config.model, 2, 0).eval()
     origins = loading.load_weights(config, model)

@@ -179,7 +179,7 @@ DAMAGED = {
         lambda result: result["metrics"].update({"eval/score": float("inf")}),
         "is torn or has changed",
     ),
-    "folder": ("run.json", None, "it is a folder"),
+    "folder": ("run.json", None, "no regular file"),
 }
 """A file of a run, what is done to it, and the line that says so."""
 

@@ -249,6 +249,8 @@ def test_published_twin_is_the_variant_at_bert_base_dimensions(compose):
         (small,) = compose(*LINES[model])
         assert (small.model_name, small.scale_name, full.model_name, full.scale_name) == (model, "mini", model, "base")
         assert small.published == full.model
+        if (conf_directory() / "model" / "published" / f"{model}_base.yaml").exists():  # its own published size
+            continue
         other = ("num_hidden_layers",) if model in ("enhanced_shallow", "bilstm") else ()
         assert all(getattr(small.published, key) == value for key, value in BERT_BASE.items() if key not in other), model
 

@@ -80,7 +80,8 @@ def published(tmp_path_factory):
 @pytest.mark.long
 @pytest.mark.parametrize(("group", "choice"), GROUPS)
 def test_a_randomly_initialised_arm_and_the_encoder_that_is_pretrained_are_what_the_name_says(compose, group, choice):
-    (run,) = compose("task=bag", *(["scale=tiny"] if group != "scale" else []), override(group, choice), "pretrain=mlm")
+    scale = {"scale": [], "enhancement": ["scale=mini"]}.get(group, ["scale=tiny"])  # at tiny, word vectors have 128 numbers
+    (run,) = compose("task=bag", *scale, override(group, choice), "pretrain=mlm")
     config, said = resolve(run, Found()), said_by(group, choice)
     assert values_of(on_meta(config.model, 2).encoder.config, said) == said
     assert choice in {config.model_name, config.scale_name, *config.label.split("+")}

@@ -22,6 +22,25 @@ def test_first_line_of_a_study_links_its_report():
     assert "Command: `harness -m model=base,albert`" in rest
 
 
+def test_the_page_of_a_study_has_no_caption_of_a_picture_that_it_does_not_show():
+    report = (
+        "# Report: s\n\nIt is.\n\n![Loss; mean](a.svg)\n\n*Loss; mean.*\n\n![Size](b.svg)\n\n*Size.*\n\n*Note.*\n\n### Arms\n"
+    )
+    assert pages.of_study("s", PLAN, "", LINKS, report).endswith("1 seed.\n\n*Note.*\n\n### Arms")
+
+
+def test_the_table_has_one_number_of_a_quantity():
+    both = {"inference/latency_ms_p50", "inference/latency_device_ms", "inference/tokens_per_s"}
+    both |= {"inference/device_tokens_per_s", "train_step/tokens_per_s", "train_step/device_tokens_per_s"}
+    for measured, device in ((both, "device_"), ({name for name in both if "device" not in name}, "")):
+        columns = json.loads(json.loads(pages.view(measured, [], 0))["state"])["selectedColumns"]
+        assert [name for name in columns if name.startswith("metrics")] == [
+            f"metrics.`inference/latency_{'device_ms' if device else 'ms_p50'}`",
+            f"metrics.`inference/{device}tokens_per_s`",
+            f"metrics.`train_step/{device}tokens_per_s`",
+        ]
+
+
 def test_a_study_without_a_report_links_none():
     text = pages.of_study("s", PLAN, "", Links("1", "abc"))
     assert text.startswith("**s**\n\n2 runs: 2 arms (base, albert), 1 task (bag), 1 seed.\n")

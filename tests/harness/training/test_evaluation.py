@@ -48,3 +48,20 @@ def test_f1_is_written_with_an_interval_within_its_range(tmp_path: Path, predict
     assert written["eval/f1_low"] < written["eval/f1_high"]
     assert written["eval/matthews_low"] < written["eval/matthews_high"]
     assert "eval/accuracy_low" not in written
+
+
+@pytest.mark.parametrize("score", ["f1", "matthews"])
+def test_the_interval_of_a_rare_class_moves_with_the_score(tmp_path: Path, score: str):
+    """9 of 300 rows: a perfect score is no less certain than one with a wrong row, nor than the rows of the class allow."""
+    labels, ends = np.arange(300) < 9, []
+    task = TaskConfig(name="t", kind=TaskKind.classification, labels=["a", "b"], scores=[score], headline=score)
+    for wrong in (0, 1, 2, 4):
+        predicted = np.roll(labels, wrong)
+        (tmp_path / str(wrong)).mkdir()
+        log = RunLog(tmp_path / str(wrong))
+        write_intervals(task, Predictions(*(one.astype(int) for one in (labels, predicted, labels)), 0.1, {}), log)
+        log.close()
+        written = {entry["result"]: entry["value"] for entry in Reader(tmp_path / str(wrong)).new_entries()}
+        ends.append([written[f"eval/{score}_{end}"] for end in ("low", "high")])
+    assert all(np.all(np.diff(end) < 0) for end in np.transpose(ends)), ends
+    assert ends[0][0] > 0.75

@@ -512,14 +512,32 @@ def test_a_training_that_went_wrong_is_marked_in_the_first_table_and_said_once(m
     runs.append(make_run("c", 0, {SCORE: 0.4, MAJORITY: 0.5, ITEMS: 400}, **low))
     comparison = compare("s", runs)
     cells = rows(overview.overview(comparison))
-    assert {arm: "‡" in cells[arm][0] for arm in ("base", "b", "c")} == {"base": False, "b": True, "c": True}
+    assert {arm: "†" in cells[arm][0] for arm in ("base", "b", "c")} == {"base": False, "b": True, "c": True}
     said = "\n".join(findings.cautions(comparison))
     assert "**Warnings of trainings**: b on sst2, seed 0 (the loss still fell: raise finetune.epochs (2))." in said
     assert (
         "Not shown to be better than the constant answer**, which ignores the text: c on sst2" in said
     )  # once, in these words
     assert "not above the majority baseline" not in said
-    assert overview.WARNED in "\n".join(overview.chapter(study_of(comparison)).paragraphs)
+    assert overview.NOTES["†"] in "\n".join(overview.chapter(study_of(comparison)).paragraphs)
+
+
+def test_seeds_of_an_arm_with_one_warning_are_said_together(make_run):
+    runs = [make_run("base", seed, {SCORE: 0.9, MAJORITY: 0.5, ITEMS: 400}, **WARNED) for seed in range(3)]
+    said = "\n".join(findings.cautions(compare("s", runs)))
+    assert f"**Warnings of trainings**: base on sst2, seeds 0, 1, 2 ({WARNED[tags.WARNING]})." in said
+
+
+def test_a_sign_says_one_thing_where_a_pretraining_has_a_warning_and_a_score_is_low(make_run):
+    runs = [
+        make_run("base", 0, {SCORE: 0.4, MAJORITY: 0.5, ITEMS: 400}),
+        make_run("base", 0, {"pretrain/masked_loss": 6.5}, task="pretraining", **WARNED),
+    ]
+    table, notes = overview.tasks_table(compare("s", runs))
+    assert [sign for cell in rows(table)["base"] for sign in "†‡" if sign in cell] == ["†", "‡"]
+    assert notes.split("\n") == [*overview.NOTES.values()]
+    alone, note = overview.tasks_table(compare("s", [make_run("base", 0, {SCORE: 0.9, MAJORITY: 0.5, ITEMS: 400}), runs[1]]))
+    assert (note, "‡" in alone) == (overview.NOTES["†"], False)
 
 
 def test_rates_that_follow_from_the_start_are_said_and_swept_ones_are_not(make_run):

@@ -107,9 +107,10 @@ def judged(labels: np.ndarray, both: list[np.ndarray], score: str, how: str) -> 
                     {
                         "eval/examples": len(labels),
                         f"eval/{score}": value,
-                        f"eval/{score}_low": value - half,
-                        f"eval/{score}_high": value + half,
-                    },
+                    }
+                    | dict(
+                        zip((f"eval/{score}_low", f"eval/{score}_high"), paired.score_interval(value, half, score), strict=True)
+                    ),
                     score,
                 )
                 for value, half in zip(*side, strict=True)
