@@ -115,7 +115,7 @@ def _shape(published: dict[str, Any], key: str, name: str) -> EncoderConfig:
         raise InputError(f"{key}={name!r}: config.json, {error.full_key}: {' '.join(reason.split())}") from error
     except (ValueError, TypeError, AttributeError, ArithmeticError, IndexError, RecursionError) as error:
         raise InputError(f"{key}={name!r}: config.json: {' '.join(str(error).split())}") from error
-    return shape
+    return typed
 
 
 def checkpoint_of(config: RunConfig) -> Checkpoint:
