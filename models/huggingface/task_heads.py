@@ -72,7 +72,7 @@ def is_of_another_task(state: dict[str, Tensor], config_json: dict, on_tokens: b
 
 
 def names_of_rows(config_json: dict) -> dict[int, str]:
-    """Row of a head -> its name by `id2label`, else by `label2id` where that alone has names other than LABEL_0, LABEL_1, ..."""
+    """Row of a head -> its name by `id2label`, else by `label2id` where that alone has others than LABEL_0, LABEL_1, ..."""
     by_number, by_name = _by_number(config_json.get("id2label")), _by_number(config_json.get("label2id"), is_inverse=True)
     return by_name if by_name and all(re.fullmatch(PLACEHOLDER, name) for name in by_number.values()) else by_number
 
