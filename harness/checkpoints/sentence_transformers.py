@@ -64,6 +64,13 @@ def pooling_of(root: Path, key: str) -> Pooling | None:
     return POOLINGS[mode]
 
 
+def longest_text(root: Path, key: str) -> int | None:
+    """Tokens at which its texts are cut; None where nothing says so."""
+    reading = encoder_folder(root, key) / READING
+    limit = json_of(reading, key).get("max_seq_length") if reading.is_file() else None
+    return limit if isinstance(limit, int) else None
+
+
 def _refuse_other_vectors(settings: dict, path: Path, key: str, is_normed: bool) -> None:
     prompt = (settings.get("prompts") or {}).get(settings.get("default_prompt_name"))
     if prompt:

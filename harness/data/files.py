@@ -222,6 +222,8 @@ def _table(lines: Iterator[Line], where: str, key: str, wanted: Wanted, mistakes
         for row in reader:
             if row and header is None:
                 header = row
+                if is_tsv and len(row) == 1 and (other := _delimiter(head, wanted)) in head and row[0] not in wanted.names:
+                    raise InputError(f"{where}: {other!r} and no tab separates the columns: name the file of {key} .csv")
                 _refuse_twice(header, where, key, wanted)
             elif row and len(row) != len(header):
                 columns = f"{len(row)} columns, but the header has {len(header)}"
@@ -237,13 +239,13 @@ def _table(lines: Iterator[Line], where: str, key: str, wanted: Wanted, mistakes
 
 
 def _delimiter(head: str, wanted: Wanted) -> str:
-    """Comma, semicolon or tab: the one under which the header has most of the columns that are read, or most columns."""
+    """Comma, semicolon, tab or bar: the one under which the header has most of the columns that are read, or most columns."""
 
     def fits(delimiter: str) -> tuple[int, int]:
         header = next(csv.reader([head], delimiter=delimiter), [])
         return len({*header} & {*wanted.names}), len(header)
 
-    return max((",", ";", "\t"), key=fits)
+    return max((",", ";", "\t", "|"), key=fits)
 
 
 def _refuse_twice(header: list[str], where: str, key: str, wanted: Wanted) -> None:

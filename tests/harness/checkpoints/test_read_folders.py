@@ -230,6 +230,8 @@ def test_pooling_of_sentence_transformers_is_that_of_vectors_unless_it_is_typed(
     assert adopted.model.vector_pooling is (Pooling.max if typed else Pooling.cls)
     said = "maximum of the real tokens (model.vector_pooling)" if typed else "first token (modules.json)"
     assert huggingface.notes(adopted) == [f"vectors: {said}"]
+    (inner / "sentence_bert_config.json").write_text('{"max_seq_length": 12}')
+    assert huggingface.notes(adopted)[1:] == ["texts are cut at task.max_length=16, not max_seq_length=12"]
 
 
 def test_a_classifier_is_trained_from_modules_that_make_other_vectors(planned, published):

@@ -80,6 +80,7 @@ def read(tmp_path: Path) -> Callable[..., Table]:
         ("a.csv", b"text,y\n007,pos\n1e5,neg\n"),
         ("a.csv", b"text;y\n007;pos\n1e5;neg\n"),
         ("a.csv", b"text\ty\n007\tpos\n1e5\tneg\n"),
+        ("a.csv", b"text|y\n007|pos\n1e5|neg\n"),
         ("a.csv", b"y;text;a,b,c\npos;007;\nneg;1e5;\n"),
         ("A.CSV", b"\xef\xbb\xbftext,y\r\n007,pos\r\n1e5,neg\r\n"),
         ("a.tsv", b"text\ty\n007\tpos\n1e5\tneg\n"),
@@ -101,6 +102,7 @@ def test_every_written_form_of_a_table_gives_the_same_rows(read, name, content):
         ("a.csv", b"text,y\ra,pos\r", "line 1: there is a carriage return without a line feed"),
         ("a.json", b'{"text": {"0": "a"}, "y": {"0": "pos"}}', "line 1: expected text in every column"),
         ("a.json", b'[{"text": ', "not JSON (Expecting value at column 11)"),
+        ("a.tsv", b"text,y\na,pos\n", "(a.tsv): ',' and no tab separates the columns: name the file of task.train_file .csv"),
         ("a.json", b"[1]", "expected a list of objects, or SQuAD's `data`"),
         ("a.json", b'{"data": [{"paragraphs": [{"qas": [{"id": 1}]}]}]}', "not as SQuAD nests data"),
         (
