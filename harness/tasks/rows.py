@@ -299,7 +299,8 @@ def _refuse_other_names(task: TaskConfig, table: Table, class_names: list[str] |
     if not task.labels:
         names = class_names or sorted(_names(table.columns[task.label]))
         if not names:
-            raise InputError(f"{table.where}: no row has a label in {task.label!r} of task.label")
+            got = next((f", which is a name or number: got {one!r:.60}" for one in table.columns[task.label] if one), "")
+            raise InputError(f"{table.where}: no row has a label in {task.label!r} of task.label{got}")
         listed = ",".join(names[:LISTED]) + (", ..." if len(names) > LISTED else "")
         raise InputError(f"{table.where}: task.labels is empty; for column {task.label!r} set task.labels=[{listed}]")
     if len({*task.labels}) < len(task.labels):

@@ -50,7 +50,8 @@ def test_other_encoding_names_line_and_byte(refused, name, content):
 
 @pytest.mark.parametrize("name", ["a.csv", "a.tsv", "a.jsonl"])
 def test_nul_byte_names_the_line(refused, name):
-    message = refused(name, (b'{"text": "a"}' if name == "a.jsonl" else b"text,y") + b"\nfi\0ne,pos\n")
+    head = {"a.jsonl": b'{"text": "a"}', "a.tsv": b"text\ty"}.get(name, b"text,y")
+    message = refused(name, head + b"\nfi\0ne,pos\n")
     assert message == f"task 'own', train ({name}), line 2: there is a NUL byte; remove it from the file of task.train_file"
 
 

@@ -321,6 +321,7 @@ def test_bytes_are_no_name_of_a_class(place, refused):
     path = place.file("parquet", [("a", b"pos"), ("b", b"neg")])
     assert with_labels(place.config(path, labels=[])).task.labels == []
     assert "row 1: label b'neg' is not among" in refused(path)
+    assert refused(path, labels=[]).endswith("no row has a label in 'y' of task.label, which is a name or number: got b'pos'")
 
 
 def test_a_missing_tag_among_words_names_the_row(place, refused):
