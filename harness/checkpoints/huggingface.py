@@ -115,7 +115,7 @@ def _shape(published: dict[str, Any], key: str, name: str) -> EncoderConfig:
         raise InputError(f"{key}={name!r}: config.json, {error.full_key}: {' '.join(reason.split())}") from error
     except (ValueError, TypeError, AttributeError, ArithmeticError, IndexError, RecursionError) as error:
         raise InputError(f"{key}={name!r}: config.json: {' '.join(str(error).split())}") from error
-    return shape
+    return typed
 
 
 def checkpoint_of(config: RunConfig) -> Checkpoint:
@@ -184,6 +184,9 @@ def notes(config: RunConfig) -> list[str]:
         stated, pooling = _pooling(config), config.model.vector_pooling
         source = "modules.json" if stated is pooling else "model.vector_pooling" if stated else "nothing states another"
         decided.append(f"vectors: {POOLED[pooling]} ({source})")
+        limit = sentence_transformers.longest_text(root_of(config.model.init_from, "model.init_from"), "model.init_from")
+        if limit is not None and limit < config.task.max_length:
+            decided.append(f"texts are cut at task.max_length={config.task.max_length}, not max_seq_length={limit}")
     return decided + ([*published_tokenizer.read(folder)[1]] if config.tokenizer.file == str(folder) else [])
 
 

@@ -7,7 +7,11 @@ from harness.errors import InputError
 from models.config import Pooling
 
 MODULES, POOLING, SETTINGS = "modules.json", "*/config.json", "config_sentence_transformers.json"
-FILES = [MODULES, POOLING, SETTINGS]
+READING = "sentence_bert_config.json"
+FILES = [MODULES, POOLING, SETTINGS, READING]
+
+OWN = "sentence_transformers."
+"""What the types of its modules begin with; others are code of the folder."""
 
 POOLINGS = {"cls": Pooling.cls, "mean": Pooling.mean, "max": Pooling.max, "lasttoken": Pooling.last}
 POOLINGS |= {"mean_sqrt_len": Pooling.mean}  # another length of the same direction
@@ -52,9 +56,19 @@ def pooling_of(root: Path, key: str) -> Pooling | None:
         raise InputError(
             f"{key}: {path}: pooling by {' and '.join([mode, *more])} is not read: expected one of {', '.join(POOLINGS)}"
         )
+    reading = root / modules[0][1] / READING
+    if reading.is_file() and json_of(reading, key).get("do_lower_case"):
+        raise InputError(f"{key}: {reading}: do_lower_case=true is not read: set it in tokenizer_config.json")
     if (root / SETTINGS).is_file():
         _refuse_other_vectors(json_of(root / SETTINGS, key), root / SETTINGS, key, is_normed=len(kinds) > 2)
     return POOLINGS[mode]
+
+
+def longest_text(root: Path, key: str) -> int | None:
+    """Tokens at which its texts are cut; None where nothing says so."""
+    reading = encoder_folder(root, key) / READING
+    limit = json_of(reading, key).get("max_seq_length") if reading.is_file() else None
+    return limit if isinstance(limit, int) else None
 
 
 def _refuse_other_vectors(settings: dict, path: Path, key: str, is_normed: bool) -> None:
@@ -75,10 +89,10 @@ def _modules(root: Path, key: str) -> list[tuple[str, str]]:
         return []
     modules = json_of(path, key, list)
     try:
-        found = [(str(module["type"]).rpartition(".")[2], str(module["path"])) for module in modules]
+        found = [(str(module["type"]), str(module["path"])) for module in modules]
     except (TypeError, KeyError) as error:
         raise InputError(f"{key}: {path} must list modules with type and path") from error
     for _, folder in found:
         if PurePosixPath(folder).is_absolute() or ".." in PurePosixPath(folder).parts:
             raise InputError(f"{key}: {path}: path={folder!r} is outside of the folder")
-    return found
+    return [(kind.rpartition(".")[2] if kind.startswith(OWN) else kind, folder) for kind, folder in found]

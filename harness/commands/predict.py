@@ -28,6 +28,7 @@ from harness.data.files import rows as rows_of_file
 from harness.data.labels import SEPARATORS as LABELS_SEPARATORS
 from harness.errors import InputError, Mistakes, has_half_characters, on_one_line, writing
 from harness.paths import ending
+from harness.tasks.rows import joined
 from harness.training.predictor import Predictor
 
 CHUNK = 2048
@@ -217,7 +218,7 @@ def _fields(row: dict[str, Any], columns: Columns, where: str) -> Row:
     for name in columns.fields:
         parts = [name] if name in row else name.split("+")
         values = [_column(row, part, where, f", which {columns.whose} reads") for part in parts]
-        texts.append(values[0] if len(values) == 1 else ": ".join(map(str, values)))
+        texts.append(values[0] if len(values) == 1 else joined(values))
     if columns.words:
         (texts,) = texts
     if not isinstance(texts, list) or not texts or not all(isinstance(text, str) for text in texts):

@@ -197,7 +197,10 @@ def _questions(articles: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
     for article in articles:
         for paragraph in article["paragraphs"]:
             for question in paragraph["qas"]:
-                answers = [] if question.get("is_impossible") else question.get("answers")
+                impossible = question.get("is_impossible") or False
+                if not isinstance(impossible, bool):
+                    raise TypeError(f"is_impossible={impossible!r}")
+                answers = [] if impossible else question.get("answers")
                 columns = {name: question.get(name) for name in ("id", "question")}
                 yield columns | {"title": article.get("title"), "context": paragraph["context"], "answers": answers}
 
@@ -219,6 +222,8 @@ def _table(lines: Iterator[Line], where: str, key: str, wanted: Wanted, mistakes
         for row in reader:
             if row and header is None:
                 header = row
+                if is_tsv and len(row) == 1 and (other := _delimiter(head, wanted)) in head and row[0] not in wanted.names:
+                    raise InputError(f"{where}: {other!r} and no tab separates the columns: name the file of {key} .csv")
                 _refuse_twice(header, where, key, wanted)
             elif row and len(row) != len(header):
                 columns = f"{len(row)} columns, but the header has {len(header)}"
@@ -234,13 +239,13 @@ def _table(lines: Iterator[Line], where: str, key: str, wanted: Wanted, mistakes
 
 
 def _delimiter(head: str, wanted: Wanted) -> str:
-    """Comma, semicolon or tab: the one under which the header has most of the columns that are read, or most columns."""
+    """Comma, semicolon, tab or bar: the one under which the header has most of the columns that are read, or most columns."""
 
     def fits(delimiter: str) -> tuple[int, int]:
         header = next(csv.reader([head], delimiter=delimiter), [])
         return len({*header} & {*wanted.names}), len(header)
 
-    return max((",", ";", "\t"), key=fits)
+    return max((",", ";", "\t", "|"), key=fits)
 
 
 def _refuse_twice(header: list[str], where: str, key: str, wanted: Wanted) -> None:
@@ -253,29 +258,44 @@ def _refuse_twice(header: list[str], where: str, key: str, wanted: Wanted) -> No
 TAG = re.compile(r"O|[BIESLU]-.+")
 """Of any scheme: IOB1, IOB2, BIOES, BILOU."""
 
+BLANKS = re.compile(r"[ \t]+")
+"""Between columns: other white space is part of a word."""
+
+RANGE = re.compile(r"\d+[-.]\d+", re.ASCII)
+"""Number of a line of CoNLL-U that repeats words, or has one that is not in the text."""
+
 NUMBER = re.compile(r"-?\d{1,3}")
 """Of a column that has no name."""
 
 
 def _sentences(lines: Iterator[Line], where: str, key: str, wanted: Wanted, mistakes: Mistakes) -> Iterator[Row]:
     """A row a sentence (CoNLL). Columns are parted by tabs, or by blanks where there are none; `-DOCSTART-` and comments are
-    left out. Words are in the first column and tags in the last one, or in those of the header, or with these numbers."""
+    left out. Words are in the first column, or behind one of their numbers as in CoNLL-U, and tags in the last one; or in those
+    of the header, or with these numbers."""
     begin, words, places, width, has_tabs, header = 0, [], None, 0, False, []
+    numbered: bool | None = None
 
     def row() -> Row:
+        nonlocal numbered, words
         (first, second), (name, *_) = places, wanted.fields
+        if numbered is None:
+            alone = [cells[0] for cells in words if not RANGE.fullmatch(cells[0])]
+            numbered = width > 2 and not header and alone == [*map(str, range(1, len(alone) + 1))]
+        if numbered:
+            words = [cells for cells in words if not RANGE.fullmatch(cells[0])]
+            first = first if NUMBER.fullmatch(name) else 1
         columns = {title: [cells[place] for cells in words] for place, title in enumerate(header)}
         columns |= {wanted.label: [cells[second] for cells in words]} if wanted.label and second is not None else {}
         return begin, columns | {name: [cells[first] for cells in words]}
 
     for number, line in lines:
-        text = line.rstrip("\r\n")
-        cells = text.split("\t") if has_tabs or (not width and "\t" in text) else text.split()
+        text = line.rstrip("\r\n\t ")
+        cells = text.split("\t") if has_tabs or (not width and "\t" in text) else BLANKS.split(text.lstrip(" "))
         if not text.strip() or cells[0] == "-DOCSTART-":
             if words:
                 yield row()
             words = []
-        elif text.startswith("# ") and (len(cells) != (width or 2) or not TAG.fullmatch(cells[-1])):
+        elif text.startswith(("# ", "#\t")) and (len(cells) != (width or 2) or not TAG.fullmatch(cells[-1])):
             continue
         elif not width:
             width, has_tabs = len(cells), "\t" in text
@@ -293,10 +313,16 @@ def _sentences(lines: Iterator[Line], where: str, key: str, wanted: Wanted, mist
 
 
 def _is_header(cells: list[str], where: str, wanted: Wanted) -> bool:
-    """Whether the first line names the columns: it has one that is read, or its last cell is no tag. InputError where tags are
-    not read and that is not clear."""
+    """Whether the first line names the columns: it has one that is read, or its last cell is no tag and its first no number.
+    InputError where tags are not read and that is not clear."""
     named = any(name in cells and not NUMBER.fullmatch(name) for name in wanted.names)
-    if named or NUMBER.fullmatch(wanted.label or "") or TAG.fullmatch(cells[-1]):
+    if (
+        named
+        or NUMBER.fullmatch(wanted.label or "")
+        or TAG.fullmatch(cells[-1])
+        or cells[0].isdigit()
+        or RANGE.fullmatch(cells[0])
+    ):
         return named
     if wanted.label is None:
         raise InputError(f"{where}: {cells!r:.60} is no word with its tag: expected that, words alone, or a header")

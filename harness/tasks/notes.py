@@ -1,6 +1,7 @@
 """What is said of the rows of a task before a run: too few classes, rows that are in train and validation, odd labels."""
 
-from collections.abc import Iterator
+import unicodedata
+from collections.abc import Callable, Iterator
 
 from harness.config.choices import TaskKind
 from harness.config.schema import TaskConfig
@@ -31,6 +32,15 @@ def of_rows(task: TaskConfig, splits: dict[str, Examples], leaked: dict[str, flo
                 notes.append(f"warning: all rows of {name} have the label {task.labels[only]!r}: {what}")
             if name != "train" and "train" in classes and (new := sorted(found - classes["train"])):
                 notes.append(f"warning: {name} has rows of {_listed([task.labels[label] for label in new])}, which train lacks")
+    if task.kind is TaskKind.multilabel and all(len(labels) < 2 for examples in splits.values() for labels in examples.labels):
+        notes.append(
+            "warning: no row has several labels: set task.label_separator if one of its texts is several, or task.kind"
+        )
+    if task.kind is TaskKind.regression:
+        constant = [name for name, examples in splits.items() if {*examples.labels} - {HIDDEN} == {*examples.labels[:1]}]
+        notes += [
+            f"warning: all rows of {name} have the label {splits[name].labels[0]:g}: scores say nothing" for name in constant
+        ]
     if task.kind is TaskKind.tokens:
         (name, first), *_ = splits.items()
         scheme = scheme_of([[task.labels[tag] for tag in tags] for tags in first.labels])
@@ -64,13 +74,15 @@ def _classes(examples: Examples) -> set[int]:
 def _of_names(names: list[str]) -> Iterator[str]:
     twins: dict[str, list[str]] = {}
     for name in names:
-        twins.setdefault(name.casefold(), []).append(name)
+        plain = "".join(letter for letter in unicodedata.normalize("NFKC", name) if unicodedata.category(letter) != "Cf")
+        twins.setdefault(" ".join(plain.casefold().split()), []).append(name)
         if name.casefold() in LIKE_MISSING:
             yield f"warning: {name!r} is read as the name of a class: leave empty what has no label"
     for alike in twins.values():
         if len(alike) > 1:
-            yield f"warning: the labels {_listed(alike)} differ in case alone and are several classes"
+            how = "case alone" if len({name.lower() for name in alike}) == 1 else "case, blanks or ways to write a letter alone"
+            yield f"warning: the labels {_listed(alike, ascii)} differ in {how} and are several classes"
 
 
-def _listed(names: list[str]) -> str:
-    return ", ".join(map(repr, names[:LISTED])) + (", ..." if len(names) > LISTED else "")
+def _listed(names: list[str], written: Callable[[str], str] = repr) -> str:
+    return ", ".join(map(written, names[:LISTED])) + (", ..." if len(names) > LISTED else "")

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from harness.config.choices import TaskKind
@@ -11,7 +12,7 @@ from harness.data import labels as label_forms
 from harness.data import sources
 from harness.data.labels import as_number, is_missing, name_of
 from harness.data.sources import Loaded
-from harness.errors import InputError, Mistakes, checked, unknown
+from harness.errors import InputError, Mistakes, checked, has_half_characters, unknown
 from harness.tasks.synthetic import families, paradigms
 
 NUMBERED = ("idx", "id")
@@ -25,6 +26,9 @@ HIDDEN = -1
 
 LISTED = 20
 """Maximum number of labels in an error."""
+
+NO_NAMES = (list, tuple, dict, bytes)
+"""Types of values that are no labels of a class."""
 
 WITH_CLASSES = (TaskKind.classification, TaskKind.multilabel, TaskKind.tokens)
 """Kinds of tasks whose labels have names."""
@@ -57,9 +61,7 @@ def with_labels(config: RunConfig) -> RunConfig:
     column, stated = _label_column(task, loaded, "train"), loaded.class_names or []
     if task.kind is TaskKind.multilabel and not stated:
         column, stated = label_forms.several(task, column, loaded.place)
-    known = [label for label in column if not is_missing(label)]  # a missing label is a mistake, and no class
-    of_rows = (label if isinstance(label, list) else [label] for label in known)
-    names = [*stated] or [*{name_of(name) for names in of_rows for name in names if name_of(name)}]
+    names = [*stated] or [*_names(column)]
     if len(names) > max(LISTED, len(column) / 2):
         raise InputError(
             f"{loaded.where}: column {task.label!r} of task.label has {len(names):,} labels in {len(column):,} rows; "
@@ -68,6 +70,13 @@ def with_labels(config: RunConfig) -> RunConfig:
     if not stated:
         names.sort(key=lambda name: (0, int(name), name) if re.fullmatch(r"[+-]?\d+", name, re.ASCII) else (1, 0, name))
     return replace(config, task=replace(task, labels=names))
+
+
+def _names(column: list) -> set[str]:
+    """The names of classes in a column of labels or of lists of them; what is missing is a mistake, and no class."""
+    of_rows = (label if isinstance(label, list) else [label] for label in column)
+    labels = (label for labels in of_rows for label in labels)
+    return {name_of(label) for label in labels if not is_missing(label) and not isinstance(label, NO_NAMES)} - {""}
 
 
 def load_table(config: RunConfig, split: str) -> Table:
@@ -141,7 +150,12 @@ def _column(loaded: Loaded, name: str, key: str) -> list:
         if part not in loaded.columns:
             raise unknown(f"column of {loaded.where}:", part, [*loaded.columns, *loaded.unread], key)
     values = [loaded.columns[part] for part in parts]
-    return values[0] if len(parts) == 1 else [": ".join(map(str, texts)) for texts in zip(*values, strict=True)]
+    return values[0] if len(parts) == 1 else [*map(joined, zip(*values, strict=True))]
+
+
+def joined(texts: Sequence[object]) -> str | None:
+    """The texts of several columns as one; None where one of them is missing."""
+    return None if any(map(is_missing, texts)) else ": ".join(map(str, texts))
 
 
 def _label_column(task: TaskConfig, loaded: Loaded, split: str) -> list:
@@ -230,6 +244,10 @@ def _refuse_other_than_text(task: TaskConfig, name: str, table: Table) -> None:
             raise InputError(f"{table.place(row)}: expected {expected} of task.fields, got {value!r:.60} in {name!r}")
         if any("\0" in word for word in words):
             raise InputError(f"{table.place(row)}: there is a NUL byte in {name!r} of task.fields; remove it from the data")
+        if any(map(has_half_characters, words)):
+            raise InputError(
+                f"{table.place(row)}: expected text in {name!r} of task.fields, got half of a character: {value!r:.60}"
+            )
         if sources.is_own(task) and not any(word.strip() for word in words):
             raise InputError(f"{table.place(row)}: the text in {name!r} of task.fields is empty; fill it in or remove the row")
 
@@ -255,7 +273,7 @@ def _labels(task: TaskConfig, table: Table, class_names: list[str] | None, split
 
     def one(place: str, label: object) -> int:
         """The name itself, or the same number otherwise written; else the number of a class."""
-        if isinstance(label, str) or not class_names:
+        if isinstance(label, str) or not (class_names or is_missing(label) or isinstance(label, NO_NAMES)):
             name = name_of(label)
             name = name if name in numbers else name_of(as_number(label))
             if name in numbers:
@@ -279,11 +297,10 @@ def _labels(task: TaskConfig, table: Table, class_names: list[str] | None, split
 def _refuse_other_names(task: TaskConfig, table: Table, class_names: list[str] | None) -> None:
     """InputError when task.labels is empty or differs from the class names of the data set, whose numbers follow these."""
     if not task.labels:
-        known = (label for label in table.columns[task.label] if not is_missing(label))
-        of_rows = (label if isinstance(label, list) else [label] for label in known)
-        names = class_names or sorted({name_of(name) for names in of_rows for name in names})
-        if not any(names):
-            raise InputError(f"{table.where}: no row has a label in {task.label!r} of task.label")
+        names = class_names or sorted(_names(table.columns[task.label]))
+        if not names:
+            got = next((f", which is a name or number: got {one!r:.60}" for one in table.columns[task.label] if one), "")
+            raise InputError(f"{table.where}: no row has a label in {task.label!r} of task.label{got}")
         listed = ",".join(names[:LISTED]) + (", ..." if len(names) > LISTED else "")
         raise InputError(f"{table.where}: task.labels is empty; for column {task.label!r} set task.labels=[{listed}]")
     if len({*task.labels}) < len(task.labels):

@@ -43,7 +43,7 @@ class Tokens(Kind):
         if odd or OUTSIDE not in task.labels or len(task.labels) < 2:
             raise InputError(
                 f"task.labels={task.labels} of task {task.name!r} must be {OUTSIDE} and names that begin with B- or I-, "
-                "in BIOES with E- or S-, too, in BILOU with L- or U-"
+                "in BIOES with E- or S-, too, in BILOU with L- or U-; task.label=NUMBER names another column of words and tags"
             )
 
     def examples(self, task: TaskConfig, table: Table) -> Examples:

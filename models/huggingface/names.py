@@ -51,7 +51,9 @@ def renamed(state: Mapping[str, Tensor], names: Names) -> dict[str, Tensor]:
 
 
 def _fused(rows: list[Tensor]) -> Tensor:
-    return torch.cat(rows) if len(rows) > 1 else rows[0]
+    """One tensor, or the first one of integers, which would become numbers among the others and is refused later."""
+    integers = next((tensor for tensor in rows if not tensor.is_floating_point()), None)
+    return torch.cat(rows) if len(rows) > 1 and integers is None else rows[0] if integers is None else integers
 
 
 def _our_name(name: str, names: Names) -> str | None:

@@ -4,6 +4,7 @@ Those on a text are in the tables of each family; here are those on every token,
 """
 
 import re
+import unicodedata
 from collections.abc import Sequence
 
 import torch
@@ -38,6 +39,9 @@ PROBLEMS = {
 NAMING = ("classification", "multilabel", "tokens")
 """Kinds of tasks whose outputs have names."""
 
+PLACEHOLDER = r"LABEL_\d+"
+"""What transformers calls a row without a name."""
+
 NAMED = 4
 """Names of outputs that a note lists."""
 
@@ -67,14 +71,19 @@ def is_of_another_task(state: dict[str, Tensor], config_json: dict, on_tokens: b
     return OF_CHOICES in architecture or (text if on_tokens else tokens)
 
 
-def names_of_rows(config_json: dict) -> list[str]:
-    """The names of a head's rows by `id2label`, else by `label2id`; empty where neither names the rows from 0."""
-    by_number, by_name = (config_json.get(key) or {} for key in ("id2label", "label2id"))
-    if not by_number and isinstance(by_name, dict):
-        by_number = {number: name for name, number in by_name.items() if isinstance(number, int | str)}
-    if not isinstance(by_number, dict) or {*map(str, by_number)} != {*map(str, range(len(by_number)))}:
-        return []
-    return [name for _, name in sorted((int(number), str(name)) for number, name in by_number.items())]
+def names_of_rows(config_json: dict) -> dict[int, str]:
+    """Row of a head -> its name by `id2label`, else by `label2id` where that alone has others than LABEL_0, LABEL_1, ..."""
+    by_number, by_name = _by_number(config_json.get("id2label")), _by_number(config_json.get("label2id"), is_inverse=True)
+    return by_name if by_name and all(re.fullmatch(PLACEHOLDER, name) for name in by_number.values()) else by_number
+
+
+def _by_number(stated: object, is_inverse: bool = False) -> dict[int, str]:
+    """A list, or an object of numbers and names, in the order of the numbers; empty for anything else."""
+    pairs = [*(enumerate(stated) if isinstance(stated, list) else stated.items() if isinstance(stated, dict) else ())]
+    pairs = [(number, name) for name, number in pairs] if is_inverse else pairs
+    if not all(re.fullmatch(r"\d{1,9}", str(number), re.ASCII) for number, _ in pairs):
+        return {}
+    return dict(sorted((int(number), str(name)) for number, name in pairs))
 
 
 def rows_of(
@@ -84,17 +93,24 @@ def rows_of(
 
     Rows go by the names in config.json. LABEL_0, LABEL_1, ... number them alone, and so do labels that are numbers.
     """
-    names, numbers = names_of_rows(config_json), range(published)
-    names = names if len(names) == published else []
+    stated, numbers = names_of_rows(config_json), range(published)
+    is_named = {*numbers} <= stated.keys()
+    names = [stated[number] for number in numbers] if is_named else []
     if published != expected:
         return None, f"new head of {expected}, as the published one is for {listed(names, NAMED) or f'{published} outputs'}"
     if kind not in NAMING or not labels:
         return [*numbers], "head as published"
+    if stated and not is_named:
+        rows = listed([*map(str, stated)], NAMED)
+        return None, f"new head, as config.json names rows {rows} and the published one has 0 to {published - 1}"
+    inverse = {name: number for number, name in _by_number(config_json.get("label2id"), is_inverse=True).items()}
+    contradicts = any(inverse.get(name, number) != number for number, name in enumerate(names))
+    other = "; label2id has other numbers and is not read" if contradicts else ""
     for folded in (str, _folded):
         theirs, ours = [folded(name) for name in names], [folded(label) for label in labels]
         if {*theirs} == {*ours} and len({*theirs}) == published:
             rows = [theirs.index(label) for label in ours]
-            return rows, f"head: {listed([f'row {row} is {names[row]}' for row in rows], NAMED)}"
+            return rows, f"head: {listed([f'row {row} is {names[row]}' for row in rows], NAMED)}{other}"
     if not names or sorted(names) == sorted(f"LABEL_{number}" for number in numbers):
         rows = [names.index(f"LABEL_{number}") if names else number for number in numbers]
         return rows, f"head: config.json names none of its rows, in their order they are {listed(labels, NAMED)}"
@@ -104,8 +120,8 @@ def rows_of(
 
 
 def _folded(name: str) -> str:
-    """The name without differences of letter case, blanks and hyphens."""
-    return re.sub(r"[\s_-]+", "_", name.strip().casefold())
+    """The name without differences of letter case, blanks, hyphens and how Unicode writes a letter."""
+    return re.sub(r"[\s_-]+", "_", unicodedata.normalize("NFKC", name).strip().casefold())
 
 
 def published_token_head(state: dict[str, Tensor], config_json: dict, bias: bool, kind: str | None = None) -> dict[str, Tensor]:

@@ -68,6 +68,23 @@ def test_other_vectors_are_refused_by_name(tmp_path, pooling, more, settings, me
     assert "\n" not in str(refused.value)
 
 
+def test_letter_case_that_is_changed_before_the_tokenizer_is_refused(tmp_path):
+    sentence_transformer(tmp_path, MEAN)
+    (tmp_path / "sentence_bert_config.json").write_text('{"max_seq_length": 64, "do_lower_case": false}')
+    assert pooling_of(tmp_path, KEY) is Pooling.mean
+    (tmp_path / "sentence_bert_config.json").write_text('{"max_seq_length": 64, "do_lower_case": true}')
+    with pytest.raises(InputError, match=r"sentence_bert_config\.json: do_lower_case=true is not read"):
+        pooling_of(tmp_path, KEY)
+
+
+def test_a_module_of_the_folders_own_code_is_refused(tmp_path):
+    sentence_transformer(tmp_path, MEAN)
+    listed = (tmp_path / "modules.json").read_text().replace("sentence_transformers.models.Transformer", "custom.Transformer")
+    (tmp_path / "modules.json").write_text(listed)
+    with pytest.raises(InputError, match=r"vectors through custom\.Transformer"):
+        pooling_of(tmp_path, KEY)
+
+
 @pytest.mark.parametrize("content", ['{"a": 1}', "[1]", '[{"type": "x"}]', '[{"type": "Transformer", "path": "../.."}]', "{"])
 def test_a_list_of_modules_that_is_none_is_refused(tmp_path, content):
     (tmp_path / "modules.json").write_text(content)

@@ -50,7 +50,8 @@ def test_other_encoding_names_line_and_byte(refused, name, content):
 
 @pytest.mark.parametrize("name", ["a.csv", "a.tsv", "a.jsonl"])
 def test_nul_byte_names_the_line(refused, name):
-    message = refused(name, (b'{"text": "a"}' if name == "a.jsonl" else b"text,y") + b"\nfi\0ne,pos\n")
+    head = {"a.jsonl": b'{"text": "a"}', "a.tsv": b"text\ty"}.get(name, b"text,y")
+    message = refused(name, head + b"\nfi\0ne,pos\n")
     assert message == f"task 'own', train ({name}), line 2: there is a NUL byte; remove it from the file of task.train_file"
 
 
@@ -80,6 +81,7 @@ def read(tmp_path: Path) -> Callable[..., Table]:
         ("a.csv", b"text,y\n007,pos\n1e5,neg\n"),
         ("a.csv", b"text;y\n007;pos\n1e5;neg\n"),
         ("a.csv", b"text\ty\n007\tpos\n1e5\tneg\n"),
+        ("a.csv", b"text|y\n007|pos\n1e5|neg\n"),
         ("a.csv", b"y;text;a,b,c\npos;007;\nneg;1e5;\n"),
         ("A.CSV", b"\xef\xbb\xbftext,y\r\n007,pos\r\n1e5,neg\r\n"),
         ("a.tsv", b"text\ty\n007\tpos\n1e5\tneg\n"),
@@ -101,8 +103,14 @@ def test_every_written_form_of_a_table_gives_the_same_rows(read, name, content):
         ("a.csv", b"text,y\ra,pos\r", "line 1: there is a carriage return without a line feed"),
         ("a.json", b'{"text": {"0": "a"}, "y": {"0": "pos"}}', "line 1: expected text in every column"),
         ("a.json", b'[{"text": ', "not JSON (Expecting value at column 11)"),
+        ("a.tsv", b"text,y\na,pos\n", "(a.tsv): ',' and no tab separates the columns: name the file of task.train_file .csv"),
         ("a.json", b"[1]", "expected a list of objects, or SQuAD's `data`"),
         ("a.json", b'{"data": [{"paragraphs": [{"qas": [{"id": 1}]}]}]}', "not as SQuAD nests data"),
+        (
+            "a.json",
+            b'{"data": [{"paragraphs": [{"context": "a", "qas": [{"is_impossible": "false"}]}]}]}',
+            "is_impossible='false'",
+        ),
         ("a.conll", b"Ana B-PER\n", "set task.kind=tokens"),
     ],
 )
@@ -128,6 +136,13 @@ TAGS = [["B-PER", "I-PER", "O"], ["O", "B-LOC"]]
             "# sent_id = 1\n1\tAna\tB-PER\n2\tKova\tI-PER\n3\tlives\tO\n\n# text = in Mel\n1\tin\tO\n2\tMel\tB-LOC\n",
             {"fields": ["1"], "label": "2"},
         ),
+        (
+            "a.conllu",
+            "1-2\tAnaKova\t_\n1\tAna\tB-PER\n2\tKova\tI-PER\n2.1\tis\t_\n3\tlives\tO\n\n1\tin\tO\n2\tMel\tB-LOC\n",
+            {},
+        ),
+        ("a.conll", "#\thttp://a [2009]\n1\tAna\tB-PER\n2\tKova\tI-PER\n3\tlives\tO\n\n1\tin\tO\n2\tMel\tB-LOC", {}),
+        ("a.conll", "Ana\tB-PER\t\nKova\tI-PER\t\nlives\tO\t\n\t\nin\tO\t\nMel\tB-LOC\t\n", {}),
     ],
 )
 def test_columns_of_words_are_sentences(read, name, content, keys):
@@ -139,6 +154,11 @@ def test_columns_of_words_are_sentences(read, name, content, keys):
 def test_a_hash_is_a_word_where_it_has_a_tag(read):
     table = read("a.conll", b"# a comment\n# O\nAna B-PER\n", kind=TaskKind.tokens, labels=["O", "B-PER"])
     assert table.columns == {"text": [["#", "Ana"]], "y": [[0, 1]]}
+
+
+def test_white_space_of_other_kinds_is_part_of_a_word(read):
+    table = read("a.conll", "Ana\u00a0K\u3000 B-PER\n\u2028  O\n".encode(), kind=TaskKind.tokens, labels=["O", "B-PER"])
+    assert table.columns == {"text": [["Ana\u00a0K\u3000", "\u2028"]], "y": [[1, 0]]}
 
 
 def test_a_line_of_words_with_other_columns_is_named(read):

@@ -61,6 +61,26 @@ def test_odd_names_are_said():
     ]
 
 
+@pytest.mark.parametrize("twin", ["cafe\u0301", "caf\u00e9\u200b", "Caf\u00e9 ", "\ufb01n"])
+def test_names_that_look_alike_are_said(twin):
+    labels = ["fin" if twin == "\ufb01n" else "caf\u00e9", twin]
+    (line,) = said(split("ab", [0, 1]), split("cd", [0, 1]), labels=labels)
+    assert f"the labels {labels[0]!a}, {twin!a} differ in case, blanks or ways to write a letter alone" in line
+
+
+def test_several_labels_that_no_row_has_are_said():
+    kind = {"kind": TaskKind.multilabel}
+    (line,) = said(split("ab", [[0], [1]]), split("cd", [[1], []]), **kind)
+    assert line.startswith("warning: no row has several labels: set task.label_separator")
+
+
+def test_one_number_for_all_rows_is_said():
+    kind = {"kind": TaskKind.regression, "labels": []}
+    assert said(split("ab", [0.5, 1.0]), split("cd", [3.0, 3.0]), **kind) == [
+        "warning: all rows of validation have the label 3: scores say nothing"
+    ]
+
+
 @pytest.mark.parametrize(
     ("labels", "tags", "scheme"),
     [

@@ -299,6 +299,37 @@ def test_nul_in_a_text_names_the_row(place, refused, kind):
     assert f"train (train.{kind}), {at(kind, 1)}: there is a NUL byte in 'text' of task.fields" in message
 
 
+def test_half_of_a_character_names_the_row(place, refused):
+    message = refused(place.file("jsonl", [("a", "pos"), ("b\ud83d", "neg")]))
+    assert message.endswith("line 2: expected text in 'text' of task.fields, got half of a character: 'b\\ud83d'")
+
+
+@pytest.mark.parametrize("missing", [None, float("nan")])
+def test_no_text_of_two_columns_is_made_of_a_missing_one(place, refused, missing):
+    rows = [("a", "x", "pos"), ("b", missing, "neg")]
+    message = refused(place.file("jsonl", rows, columns=("text", "more", "y")), fields=["text+more"])
+    assert "line 2: expected text in every column of task.fields, got None in 'text+more'" in message
+
+
+def test_an_object_is_no_name_of_a_class(place, refused):
+    path = place.file("jsonl", [("a", "pos"), ("b", "neg"), ("c", {"a": 1})])
+    assert with_labels(place.config(path, labels=[])).task.labels == ["neg", "pos"]
+    assert "line 3: label {'a': 1} is not among" in refused(path)
+
+
+def test_bytes_are_no_name_of_a_class(place, refused):
+    path = place.file("parquet", [("a", b"pos"), ("b", b"neg")])
+    assert with_labels(place.config(path, labels=[])).task.labels == []
+    assert "row 1: label b'neg' is not among" in refused(path)
+    assert refused(path, labels=[]).endswith("no row has a label in 'y' of task.label, which is a name or number: got b'pos'")
+
+
+def test_a_missing_tag_among_words_names_the_row(place, refused):
+    path = place.file("jsonl", [(["Ana", "runs"], ["B-PER", None])])
+    assert with_labels(place.config(path, kind=TaskKind.tokens, labels=[])).task.labels == ["B-PER"]
+    assert "line 1: label None" in refused(path, kind=TaskKind.tokens, labels=["O", "B-PER"])
+
+
 def test_torn_parquet_names_the_file(place, refused):
     path = Path(place.file("parquet", ROWS))
     path.write_bytes(path.read_bytes()[:-20])

@@ -18,13 +18,13 @@ GOOD_BAD = {"id2label": {"0": "good", "1": "bad"}}
         ({"id2label": {"0": 0, "1": 1}}, ["0", "1"]),
         ({}, []),
         ({"id2label": None}, []),
-        ({"id2label": ["good", "bad"]}, []),
-        ({"id2label": {"1": "good", "2": "bad"}}, []),
+        ({"id2label": ["good", "bad"]}, ["good", "bad"]),
+        ({"id2label": {"0": "LABEL_0", "1": "LABEL_1"}, "label2id": {"good": 0, "bad": 1}}, ["good", "bad"]),
         ({"label2id": {"good": "x", "bad": [1]}}, []),
     ],
 )
 def test_rows_are_named_by_config_json(config_json, names):
-    assert names_of_rows(config_json) == names
+    assert names_of_rows(config_json) == dict(enumerate(names))
 
 
 @pytest.mark.parametrize("kind", ["classification", "multilabel", "tokens"])
@@ -45,7 +45,8 @@ def test_rows_are_named_by_config_json(config_json, names):
         ({"id2label": {"0": "LABEL_0", "1": "LABEL_1"}}, ["b", "a"], [0, 1], "head: config.json names none of its rows"),
         ({"id2label": {"0": "LABEL_1", "1": "LABEL_0"}}, ["b", "a"], [1, 0], "head: config.json names none of its rows"),
         ({"id2label": {"0": "LABEL_1", "1": "LABEL_0"}}, ["LABEL_0", "LABEL_1"], [1, 0], "head: row 1 is LABEL_0"),
-        ({"id2label": {"0": "a", "1": "b", "2": "c"}}, ["b", "a"], [0, 1], "head: config.json names none of its rows"),
+        ({"id2label": {"0": "a", "1": "b", "2": "c"}}, ["b", "a"], [1, 0], "head: row 1 is b, row 0 is a"),
+        ({"id2label": {"1": "a", "2": "b"}}, ["b", "a"], None, "new head, as config.json names rows 1, 2"),
     ],
 )
 def test_rows_go_by_their_names_or_the_head_is_new(kind, config_json, labels, rows, note):
