@@ -98,14 +98,22 @@ def _print(parts: Iterable[str]) -> None:
 
 @contextlib.contextmanager
 def _printable() -> Iterator[None]:
-    """A character that the terminal does not know is written as Python writes it; what has no terminal prints nowhere."""
+    """A character that the terminal does not know is written as Python writes it."""
     os.environ.pop("PYTHONIOENCODING", None)  # the logs of workers are UTF-8
-    for name in ("stdout", "stderr"):
-        if (stream := getattr(sys, name)) is None:
-            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115 - as long as the process
-        elif hasattr(stream, "reconfigure"):
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
     yield
+
+
+def open_streams() -> None:
+    """A stream that the process was started without leads nowhere; otherwise the next file that is opened takes its number."""
+    while (number := os.open(os.devnull, os.O_RDWR)) <= 2:
+        os.set_inheritable(number, True)
+    os.close(number)
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115 - as long as the process
 
 
 @contextlib.contextmanager

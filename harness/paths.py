@@ -208,41 +208,50 @@ def _remove(path: Path) -> None:
 
 
 def made(folder: Path) -> Path:
-    """The folder, which is made where it does not exist, with the mark of the harness in it."""
+    """The folder, which is made where it does not exist, with the mark of the harness in it; InputError for a link as mark."""
     folder.mkdir(parents=True, exist_ok=True)
-    if not (folder / MARK).exists():
-        (folder / MARK).write_text("Made by encoder-variant-harness: `python -m harness clean` may remove what no run needs.\n")
+    if (mark := folder / MARK).is_symlink():
+        raise InputError(f"{on_one_line(str(mark))!r} is a link; expected none: remove it")
+    if not mark.exists():
+        mark.write_text("Made by encoder-variant-harness: `python -m harness clean` may remove what no run needs.\n")
     return folder
 
 
 @contextlib.contextmanager
-def in_use(output: Path, alone: bool = False) -> Iterator[None]:
+def in_use(output: Path, alone: bool = False, begins: bool = False) -> Iterator[None]:
     """While the block runs, no `clean` removes anything below this folder of results; one that does is waited for.
 
     `alone`: the block removes; BlockingIOError where another command uses the folder. Only one with a mark is kept.
+    `begins`: a folder that is not there is made.
     """
     with contextlib.ExitStack() as stack:
-        with contextlib.suppress(FileNotFoundError):
-            mark = stack.enter_context((output / MARK).open("rb"))
-            fcntl.flock(mark, fcntl.LOCK_EX | fcntl.LOCK_NB if alone else fcntl.LOCK_SH)
+        while begins or (output / MARK).exists():
+            with contextlib.suppress(FileNotFoundError):  # another command has just removed what it had made
+                mark = stack.enter_context(opened((made(output) if begins else output) / MARK, LARGEST_RECORD))
+                fcntl.flock(mark, fcntl.LOCK_EX | fcntl.LOCK_NB if alone else fcntl.LOCK_SH)
+                if os.path.samestat(os.fstat(mark.fileno()), os.stat(output / MARK)):
+                    break
         yield
 
 
 @contextlib.contextmanager
 def begun(output: Path) -> Iterator[None]:
-    """As `in_use`, of a folder that is made where there is none; where the block writes nothing to it, nothing of it stays."""
+    """As `in_use`, of a folder that is made where there is none; where the block writes nothing to it, nothing of it stays,
+    unless another command uses it.
+    """
     output = output.absolute()
     above = next(folder for folder in (output, *output.parents) if folder.exists())
     is_new = not (output / MARK).exists()
     try:
-        with in_use(made(output)):
+        with in_use(output, begins=True):
             yield
     finally:
-        if is_new and [path for path in below(output) if path.suffix != ".lock" and not path.is_dir()] == [output / MARK]:
-            (output / MARK).unlink()
-            with contextlib.suppress(OSError):  # locks are left in it
-                for folder in itertools.takewhile(lambda folder: folder != above, (output, *output.parents)):
-                    folder.rmdir()
+        with contextlib.suppress(BlockingIOError), in_use(output, alone=True) if is_new else contextlib.nullcontext():
+            if is_new and [path for path in below(output) if path.suffix != ".lock" and not path.is_dir()] == [output / MARK]:
+                (output / MARK).unlink()
+                with contextlib.suppress(OSError):  # locks are left in it
+                    for folder in itertools.takewhile(lambda folder: folder != above, (output, *output.parents)):
+                        folder.rmdir()
 
 
 def is_ours(output: Path) -> bool:

@@ -36,6 +36,7 @@ def main(arguments: list[str] | None = None) -> int:
     from harness import command, errors, redact  # a folder `harness` beside would be imported at the beginning
 
     words = sys.argv[1:] if arguments is None else arguments
+    command.open_streams()
     redact.learn(words, os.environ)
     redact.redact_logs()
     return command.exit_code(

@@ -57,7 +57,9 @@ def _details(study: str, command: CommandStatus) -> str:
         place = _place(Path(command.folder))
         lines += ["To complete it:", f"  {place}{command.command}"]
     if command.left_out:
-        lines.append(f"Left out, as it may name code or files: {', '.join(command.left_out)}. Add it if it is yours.")
+        lines.append(
+            f"Left out, as it may name code, files or variables: {', '.join(command.left_out)}. Add it if it is yours."
+        )
     if HIDDEN in command.command:
         lines.append(f"{HIDDEN} stands for what was not kept, because it is secret: put it in its place.")
     if "sweep.budget_minutes=" in command.command:

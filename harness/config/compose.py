@@ -13,6 +13,7 @@ import os
 import pickle
 import re
 import sys
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -132,6 +133,8 @@ def _errors_on_one_line(words: list[str]) -> Iterator[None]:
         raise
     except (HydraException, OmegaConfBaseException) as error:
         raise mistakes.naming(words, one_line(error)) from error
+    except RecursionError as error:
+        raise mistakes.naming(words, InputError("a list of defaults leads back to its own file; expected an end")) from error
     except (ArithmeticError, AssertionError, AttributeError, TypeError, ValueError) as error:  # they check little
         line = mistakes.of_library(words, error)
         if line is error and isinstance(error, ValueError):
@@ -218,7 +221,12 @@ class Source:
     def checked(self, overrides: Iterable[str]) -> DictConfig:
         """The composed config with that of Hydra; InputError as of `compose`."""
         words = self.words(overrides)
-        node, of_runs = hydra.compose(self.name, words, return_hydra_config=True), words[len(self.settings) :]
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", UserWarning)  # a folder that is not there, a name in the place of another
+            try:
+                node, of_runs = hydra.compose(self.name, words, return_hydra_config=True), words[len(self.settings) :]
+            except UserWarning as error:
+                raise InputError(" ".join(str(error).split())) from error
         shipped = shipped_settings() | {"overrides.hydra": [*self.settings], "overrides.task": of_runs}
         own_files.refuse_foreign_code(node, shipped, defaults_of_plugins(), [key_of(one) for one in self.settings])
         return node

@@ -93,7 +93,9 @@ def rebuilt(command: str) -> tuple[str, list[str]]:
             raise InputError(f"{unknown_key!r} is no setting")
     except ValueError as error:  # InputError is one; a quotation mark without a partner
         raise InputError(f"{on_one_line(command, LONGEST)!r} is no command of the harness: {error}") from error
-    left_out = [one for one in parsed.overrides if re.match(r"\+*~?hydra[./]", one) and not OF_HYDRA.fullmatch(one.lstrip("+"))]
+    of_hydra = [one for one in parsed.overrides if re.match(r"\+*~?hydra[./]", one)]
+    left_out = [one for one in of_hydra if not OF_HYDRA.fullmatch(one.lstrip("+"))]
+    left_out += [one for one in parsed.overrides if re.search(r"\$\{.*:", one, re.DOTALL)]  # may read the environment
     shown = ["python", "-m", "harness", *(word for word in parsed.words if word not in left_out)]
     return " ".join(map(_quoted, shown)), [command_line.key_of(one) for one in left_out]
 

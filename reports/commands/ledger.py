@@ -172,7 +172,10 @@ class Ledger:
 
 @contextlib.contextmanager
 def _locked(place: Path) -> Iterator[None]:
-    """The block for one process at a time; the file at this place, which is locked, is removed at its end."""
+    """The block for one process at a time; the empty file at this place, which is locked, is removed at its end.
+
+    ReportError for a file of somebody else.
+    """
     while True:
         lock = os.open(place, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -180,6 +183,9 @@ def _locked(place: Path) -> Iterator[None]:
             if os.path.samestat(os.fstat(lock), os.stat(place)):
                 break
         os.close(lock)  # whoever held it has removed it
+    if os.fstat(lock).st_size:
+        os.close(lock)
+        raise ReportError(f"{str(place)!r} is a file with content, and would be the lock; expected another --ledger")
     try:
         yield
     finally:

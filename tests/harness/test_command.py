@@ -12,7 +12,7 @@ import pytest
 
 from harness import paths
 from harness.command import INTERRUPTED, exit_code
-from harness.errors import refused_paths
+from harness.errors import InputError, refused_paths
 from harness.terminal import wrapped
 
 
@@ -49,7 +49,8 @@ def test_what_is_unexpected_keeps_its_traceback(capsys):
         exit_code("harness", [], lambda: (_ for _ in ()).throw(RuntimeError("a bug")).__next__(), called=True)
 
 
-PRINTS = "import sys; from harness.command import exit_code; sys.exit(exit_code('h', [], lambda: print('0.5 ± 0.1') or 0))"
+PRINTS = "import sys; from harness.command import exit_code, open_streams; open_streams(); "
+PRINTS += "sys.exit(exit_code('h', [], lambda: print('0.5 ± 0.1') or 0))"
 
 
 def test_a_character_that_the_terminal_lacks_is_escaped(run_python, monkeypatch):
@@ -162,3 +163,37 @@ def test_clean_waits_for_no_command_and_commands_wait_for_clean(start_process, t
         time.sleep(0.5)
         assert process.poll() is None
     assert process.stdout.readline() == "used\n"
+
+
+def test_a_command_that_writes_nothing_leaves_the_folder_to_one_that_uses_it(start_process, tmp_path, monkeypatch):
+    """`clean` would take the folder of the other for an unused one, were its mark made anew."""
+    monkeypatch.chdir(tmp_path)
+    uses = "import sys\nfrom pathlib import Path\nfrom harness import paths\n"
+    uses += "with paths.begun(Path('out')): print('used', flush=True), sys.stdin.readline()"
+    with paths.begun(Path("out")):
+        other = start_process("-c", uses, stdin=subprocess.PIPE)
+        assert other.stdout.readline() == "used\n"
+    with pytest.raises(BlockingIOError), paths.in_use(paths.made(Path("out")), alone=True):
+        pass
+    assert other.communicate("\n") == ("", "")
+
+
+@pytest.mark.parametrize("closed", [">&-", "<&- >&- 2>&-", "<&- >&-"])
+@pytest.mark.parametrize("module", ["harness", "reports"])
+def test_commands_end_without_streams_and_no_file_takes_their_numbers(module, closed, tmp_path):
+    opens = "import sys, runpy, atexit; sys.argv[1:] = ['--help']; atexit.register(lambda: open('written', 'w').write(str("
+    opens += "open(sys.executable).fileno())))"
+    (tmp_path / "start.py").write_text(f"{opens}\nrunpy.run_module('{module}', run_name='__main__')\n")
+    done = subprocess.run(f'"{sys.executable}" start.py {closed}', shell=True, cwd=tmp_path, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert int((tmp_path / "written").read_text()) > 2
+
+
+@pytest.mark.parametrize("kind", ["link", "FIFO"])
+def test_a_mark_that_is_no_file_is_refused(kind, tmp_path):
+    mark = tmp_path / "out" / paths.MARK
+    mark.parent.mkdir()
+    os.mkfifo(mark) if kind == "FIFO" else mark.symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(InputError, match=str(mark)), paths.begun(mark.parent):
+        pass
+    assert not (tmp_path / "elsewhere").exists()

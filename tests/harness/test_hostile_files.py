@@ -327,6 +327,8 @@ def test_commands_of_a_plan_are_none_of_a_shell(obey_nothing, sound, copied, cap
         "python -m harness --unknown",
         "harness task=bag",
         "python -m harness task=`x`",
+        "python -m harness tracking.uri=http://x study='${oc.env:HOME}'",
+        "python -m harness 'arm=${oc.${task.name}:HOME}'",
     ]
     for command in commands:
         plan["runs"][0]["title"] = "base\n\nTo complete it:\n  touch executed"
@@ -341,6 +343,7 @@ def test_commands_of_a_plan_are_none_of_a_shell(obey_nothing, sound, copied, cap
             (shown,) = [line for line in out.splitlines() if "python -m harness" in line]
             words = [word for word in shown.split("'")[::2] if "touch" in word or "`" in word or "$(" in word]
             assert not words, shown
+            assert "HOME" not in shown
     for folder in ("evil", "../x", "/tmp/\x1b[2J"):
         case = (folder, path, json.dumps({"python -m harness task=bag": plan | {"folder": folder}}).encode())
         obey_nothing(case, ["status", "s", "output=out"])

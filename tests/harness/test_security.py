@@ -286,6 +286,7 @@ FILES = {
         SWEPT.format("arm: '${corpus.text}${corpus.hub}'") + "corpus: {text: '$', hub: '{oc.env:HOME}'}\n",
         "hydra.sweeper.params: '${oc.env:HOME}' calls a function",
     ),
+    "choice of itself": ("experiment", "defaults: [mine]\n", "a list of defaults leads back to its own file"),
     "choice elsewhere": ("model", "defaults: [../../elsewhere]\n", "is no name of a choice"),
 }
 

@@ -14,6 +14,7 @@ from reports.commands import gate as command
 from reports.commands.gate import COSTS
 from reports.commands.ledger import Ledger, overview
 from reports.comparison.compare import compare
+from reports.errors import ReportError
 
 SEEDS = 5
 LIMITS = ("--study", "new", "--max-drop", "2points", "--max-cost", "1%")
@@ -245,6 +246,13 @@ def test_a_ledger_that_cannot_be_changed_is_one_line_and_can_be_shown(two, log, 
         assert (code, text.count("\n")) == (2, 1)
         assert "loop.jsonl' cannot be written; expected a file in a folder that exists" in text
         assert "candidates: 1 better" in gate(capsys, *ledger, limits=())[1]
+
+
+def test_a_file_of_the_user_in_the_place_of_the_lock_stays(tmp_path):
+    (tmp_path / "poetry.lock").write_text("kept")
+    with pytest.raises(ReportError, match=r"poetry\.lock' is a file with content"), Ledger.locked(tmp_path / "poetry", None):
+        pass
+    assert (tmp_path / "poetry.lock").read_text() == "kept"
 
 
 ADDING = """
