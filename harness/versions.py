@@ -10,7 +10,7 @@ FILES = {
     "models": ("models/**/*.py",),
     "tasks": ("harness/tasks/**/*.py", "harness/data/**/*.py", "harness/corpus/**/*.py"),
     "training": (
-        *("harness/training/**/*.py", "harness/checkpoints/**/*.py", "harness/seeds.py"),
+        *("harness/training/**/*.py", "harness/checkpoints/**/*.py"),
         "harness/study/execute.py",
     ),
     "measure": ("harness/measure/**/*.py", "harness/hardware/**/*.py"),

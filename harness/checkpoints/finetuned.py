@@ -114,7 +114,7 @@ def load_finetuned(folder: Path) -> "tuple[Classifier, TaskFacts, Path]":
 
     InputError naming the file that is missing, torn, or does not fit the others.
     """
-    from torch import Tensor
+    from torch import Tensor  # here: torch takes a second to import
 
     from models.heads import SequenceClassifier, TextVectors, TokenClassifier  # here: torch takes a second to import
 

@@ -46,7 +46,6 @@ from harness.config.schema import FinetuneConfig, ModelConfig, RunConfig, flatte
 from harness.config.sweep import Replicate, controls, jobs
 from harness.config.unread import refuse_unread_parts
 from harness.errors import InputError
-from harness.paired import grouped
 from harness.paths import conf_directory, in_use
 from harness.redact import hidden
 from harness.terminal import live_line
@@ -397,11 +396,10 @@ class Sweep:
 
     def apart(self, runs: list[RunConfig]) -> list[RunConfig]:
         """The runs, labelled with as many parts of a path as tell it from the other values of its key in the command."""
-        typed = ((key_of(override), _parts(override.partition("=")[2])) for job in self.jobs for override in job)
-        paths = grouped((key, parts) for key, parts in typed if key in arms.PATH_KEYS)
+        typed = [(key_of(override), _parts(override.partition("=")[2])) for job in self.jobs for override in job]
 
         def told_apart(key: str, parts: tuple[str, ...]) -> str:
-            others = {*paths.get(key, ())} - {parts}
+            others = {other for of, other in typed if of == key} - {parts}
             lengths = (n for n in range(1, len(parts)) if all(other[-n:] != parts[-n:] for other in others))
             return "/".join(parts[-next(lengths, len(parts)) :])
 
@@ -410,7 +408,7 @@ class Sweep:
             arm, parts, settings = run.arm, _parts(run.model.init_from or ""), dict(run.settings)
             if parts and f"{arm}+".startswith(f"{parts[-1]}+"):
                 arm = told_apart("model.init_from", parts) + arm.removeprefix(parts[-1])
-            for key in [key for key in settings if key in paths and "/" in told_apart(key, _parts(settings[key]))]:
+            for key in [key for key in settings if key in arms.PATH_KEYS and "/" in told_apart(key, _parts(settings[key]))]:
                 arm += f" {arms.short_name(key)}={told_apart(key, _parts(settings.pop(key)))}"
             named.append(replace(run, arm=arm, settings=settings))
         return named

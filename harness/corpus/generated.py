@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from harness.config.schema import CorpusConfig
-from harness.seeds import derive
+from harness.data.seeds import derive
 from harness.tasks.synthetic.families import BLAME, FILLERS, HUNTERS, OPEN, PRAISE, PREY, SHUT, VERBS
 
 WORKS = ["book", "dance", "film", "novel", "play", "song", "story", "tale"]

@@ -13,8 +13,8 @@ import numpy as np
 import torch
 
 from harness.corpus.prepare import folder_of, token_dtype
+from harness.data.seeds import derive
 from harness.errors import InputError
-from harness.seeds import derive
 from models.batch import Batch
 from models.objectives.base import Vocabulary
 from models.objectives.config import PairKind

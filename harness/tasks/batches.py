@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import numpy as np
 import torch
 
-from harness.seeds import derive
+from harness.data.seeds import derive
 from harness.tasks.base import Split
 from models.batch import Batch
 from models.losses import IGNORED

@@ -8,10 +8,11 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from harness import influences, paired, tasks
+from harness import paired, tasks
 from harness.config.choices import TaskKind
 from harness.config.schema import RunConfig, TaskConfig
 from harness.hardware.device import Machine
+from harness.paired import influences
 from harness.tasks import glue_submission, scores
 from harness.tasks.base import Predictions, Split
 from harness.tasks.batches import collate, evaluation_order

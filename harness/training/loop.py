@@ -13,8 +13,8 @@ from torch import Tensor, nn
 from harness.config.choices import Schedule
 from harness.config.resolve import DECAY
 from harness.config.schema import OptimiserConfig, PretrainConfig
+from harness.data.seeds import derive
 from harness.hardware.device import Machine
-from harness.seeds import derive
 from harness.tracking.run_log import RunLog, now_ms
 from harness.training import gradients
 from harness.training.distributed import ALONE, Ranks, kept_apart

@@ -13,8 +13,8 @@ import torch
 
 from harness.config.schema import PretrainConfig
 from harness.corpus.sequences import Corpus, Sequences
+from harness.data.seeds import derive
 from harness.hardware.device import Machine
-from harness.seeds import derive
 from models.config import EncoderConfig
 from models.encoder import Encoder
 from models.heads import MaskedLMHead

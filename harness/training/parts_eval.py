@@ -9,9 +9,9 @@ import torch
 
 from harness.config.schema import PretrainConfig
 from harness.corpus.sequences import Corpus, Sequences
+from harness.data.seeds import derive
 from harness.errors import InputError
 from harness.hardware.device import Machine
-from harness.seeds import derive
 from models.objectives.base import Objective
 from models.objectives.build import OBJECTIVES
 

@@ -7,8 +7,8 @@ import numpy as np
 
 from harness.config.schema import PretrainConfig, RunConfig
 from harness.corpus.sequences import Corpus, Sequences
+from harness.data.seeds import derive
 from harness.measure import flops
-from harness.seeds import derive
 from harness.training.distributed import ALONE, Ranks, not_empty
 from harness.training.loop import Limit, Position, Step
 from models.objectives.base import Objective, PretrainBatch

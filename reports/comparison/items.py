@@ -18,10 +18,10 @@ from safetensors.numpy import load_file
 from scipy.special import ndtr, ndtri
 from tokenizers import Tokenizer
 
-from harness import checksums, influences, paired, paths
+from harness import checksums, paired, paths
 from harness.errors import InputError
 from harness.metrics import golds_of, normalised
-from harness.paired import grouped
+from harness.paired import grouped, influences
 from reports.errors import ReportError
 from reports.reading import folders
 from reports.reading.store import Output, Packed, Run

@@ -1,4 +1,4 @@
-"""Evidence on a change, from differences paired by seed or by round (harness/paired.py), and the verdict on it.
+"""Evidence on a change, from differences paired by seed or by round (harness/paired/__init__.py), and the verdict on it.
 
 Times, rates and memories are compared by the logarithm of after / before, so that twice and half are equally far from 1 and a
 time says what its rate says; scores, shares and nats by their difference.

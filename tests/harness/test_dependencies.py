@@ -90,6 +90,7 @@ def test_reports_know_of_the_project_only_the_contract_and_themselves():
         "harness.arms",
         "harness.by_launch",
         "harness.checksums",
+        "harness.command",
         "harness.errors",
         "harness.metrics",
         "harness.paired",

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from harness import influences
 from harness.config.choices import TaskKind
+from harness.paired import influences
 from harness.tasks import scores
 
 

@@ -261,7 +261,7 @@ def test_reports_know_the_contract_alone_and_mlflow_in_one_file():
     }
     assert not any(line[0].split(".")[0] in ("torch", "models", "hydra") for lines in imports.values() for line in lines)
     from_harness = [line for lines in imports.values() for line in lines if line[0].split(".")[0] == "harness"]
-    shared = {"arms", "by_launch", "checksums", "influences", "metrics", "paired", "paths", "plateau", "tags"}
+    shared = {"arms", "by_launch", "checksums", "metrics", "paired", "paths", "plateau", "tags"}
     modules = {f"harness.{name}" for name in ("by_launch", "checksums", "metrics", "paired", "terminal")}
     assert all(line[0] in modules or line[1] == "import" for line in from_harness)
     named = [

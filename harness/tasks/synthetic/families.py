@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 from harness.config.choices import Rule
 from harness.config.schema import GrammarConfig
+from harness.data.seeds import derive
 from harness.errors import InputError
-from harness.seeds import derive
 
 PRAISE = ["brilliant", "charming", "clever", "delightful", "graceful", "moving", "splendid", "warm"]
 BLAME = ["awful", "boring", "clumsy", "dreary", "hollow", "shallow", "tedious", "weak"]

@@ -9,8 +9,8 @@ import random
 import re
 from dataclasses import dataclass
 
+from harness.data.seeds import derive
 from harness.errors import InputError
-from harness.seeds import derive
 
 Words = list[tuple[str, ...]]
 

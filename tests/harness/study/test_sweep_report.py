@@ -83,7 +83,7 @@ def test_every_command_of_the_report_plans_exactly_the_finished_runs(run_harness
     for words in printed:
         again = run_harness(*words[3:])
         assert again.returncode == 0, again.stderr
-        assert re.match(r"(\d+) runs: \1 done, 0 to do", again.stdout), again.stdout
+        assert re.search(r"^(\d+) runs: \1 done, 0 to do", again.stdout, re.MULTILINE), again.stdout
     assert sorted(output.glob("s/*/run.json")) == before
 
 

@@ -119,7 +119,7 @@ def test_a_head_that_does_not_fit_its_facts_is_one_line(small_config, tmp_path):
     trained(small_config, tmp_path / "run", keep=Keep.last, max_steps=1)
     checkpoint = tmp_path / "run" / paths.WEIGHTS
     facts = json.loads((checkpoint / "task.json").read_text())
-    (checkpoint / "task.json").write_text(json.dumps(facts | {"num_outputs": 5}))
+    (checkpoint / "task.json").write_text(json.dumps(facts | {"num_outputs": 5, "labels": [*"abcde"]}))
     with pytest.raises(InputError, match=r"task\.json is torn or has changed since it was written"):
         load_finetuned(checkpoint)
     (checkpoint / "checksums.json").unlink()  # made by another program

@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 from scipy.special import ndtr
 
-from harness import influences, metrics, paired
+from harness import metrics, paired
 from harness.metrics import Margin
-from harness.paired import LEVEL, Replicate
+from harness.paired import LEVEL, Replicate, influences
 from reports.commands.gate import Limit, judge
 from reports.comparison import items
 from reports.comparison.items import CLASSES, Errors

@@ -113,7 +113,8 @@ def test_axis_in_percent_has_values_in_percent(panel):
 def test_every_picture_of_a_study_says_the_values_of_every_arm(make_run, study_of):
     values = {"eval/score": 0.8, "model/params_total": 1e6, "inference/latency_ms_p50": 3.0}
     values |= {"model/params_component_layers": 6e5, "model/params_component_token_embedding": 4e5}
-    runs = [make_run(arm, values=values) for arm in ("base", "albert", "<b>")]
+    arms = enumerate(("base", "albert", "<b>"))  # equal ones would be in no picture
+    runs = [make_run(arm, values={name: value * (1 + place / 10) for name, value in values.items()}) for place, arm in arms]
     curves = {run.run_id: {step: 1 / (step + 1) for step in range(50)} for run in runs}
     files = render(study_of(compare("s", runs), {"finetune/loss": curves}), ("md",))
     roots = {name: ElementTree.fromstring(content) for name, content in files.items() if name.endswith(".svg")}
