@@ -62,7 +62,8 @@ def running(folder: Path) -> list[list[str]]:
 def left(folder: Path) -> list[Path]:
     """Files and folders that are half-written, and what `clean` would remove."""
     half = [path for path in folder.rglob("*") if leftovers.TEMPORARY.fullmatch(path.name) or path.suffix == ".tmp"]
-    return half + [leftover.path for leftover in leftovers.find(folder / "out")]
+    found = leftovers.find(folder / "out")
+    return half + [one.path for one in found if "timing session" not in one.why]  # which undisturbed commands keep, too
 
 
 def fixed(folder: Path) -> dict[str, object]:
