@@ -181,6 +181,7 @@ def interrupted(process: subprocess.Popen, output: Path, times: int) -> tuple[in
     (worker,) = workers(process.pid)
     if times > 1:
         worker.suspend()  # it ends only when it is killed
+        wait_for(lambda: worker.status() == psutil.STATUS_STOPPED, process)  # or, on a busy machine, SIGTERM comes before
     process.send_signal(signal.SIGINT)
     for _ in range(times - 1):
         wait_for(lambda: is_told_to_end(worker), process)  # two signals before Python has seen the first one are one
