@@ -64,7 +64,7 @@ PATH_KEYS = (
 """Keys that say where content comes from. The content itself is a fact, under `facts.`: rows, text, weights, tokenizer."""
 
 NEUTRAL_KEYS = (
-    *("model.objective", "model.tokenizer.", "model.recipe.", "model.finetune_rate"),
+    *("model.objective", "model.tokenizer.", "model.recipe.", "model.finetune_rate", "model.scratch_rate"),
     *("finetune.keep", "pretrain.keep", "pretrain.checkpoint_every_s"),
 )
 """Other keys, or groups that end in a dot, without effect on results: what a model states is resolved into other keys."""
@@ -85,6 +85,7 @@ ADDED = {
     "model.vector_pooling": "mean",
     "model.random_weights": False,
     "model.finetune_rate": None,
+    "model.scratch_rate": 3e-4,
     "finetune.soft_weight": 1.0,
     "finetune.temperature": 2.0,
     "finetune.hidden_weight": 0.0,

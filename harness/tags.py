@@ -82,6 +82,9 @@ REASON = "reason"
 PIECES = "pieces"
 """Pieces that a batch of training was cut into because the run ran out of memory with fewer; absent for others."""
 
+PEAK = "hardware/peak_flops_per_s"
+"""FLOP/s that an earlier run of the same command has measured, which is that metric; absent for the first one."""
+
 RETRIES = "retries"
 """In the record of a run: how its worker was killed, for each time that the same command ran it again. As a tag: how often."""
 

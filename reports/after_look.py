@@ -1,8 +1,8 @@
-"""What the finished runs of a sweep say so far, judged as in its report: `harness/study/looks.py` calls it at every look.
+"""What the finished runs of a sweep say so far, judged as in its report: before timing, and at every look (`sweep.until`).
 
-python -m reports.after_look, with a JSON object on stdin: the `study`, the `folders` of its runs and its `output`, the
-`headline` metric or null, and `baselines`, of which the first that there is counts. Prints, as JSON, a text of every arm and
-which arms are not resolved.
+python -m reports.after_look, with a JSON object on stdin: the `study`, the `folders` of its runs and its `output`, and
+`baselines`, of which the first that there is counts. With `headline`, a metric or null, prints, as JSON, a text of every arm
+and which arms are not resolved; without it the answer and the first table of the report, as Markdown.
 """
 
 import json
@@ -52,13 +52,21 @@ def is_open(change: Change | None) -> bool:
     return change is None or (change.verdict not in RESOLVED and change.evidence is not None)
 
 
+def first_table(comparison: Comparison) -> str:
+    """The paragraphs of the report that `harness/study/first_screen.py` shows."""
+    from reports.chapters import overview  # with all that draws, which a look does without
+
+    return "\n\n".join(["", *overview.first_table(comparison)])
+
+
 def main() -> int:
     """0; 2 and one line on stderr for runs that cannot be judged."""
     request = json.load(sys.stdin)
     try:
         runs = oldest_first(folders.run_of(Path(folder)) for folder in request["folders"])
         comparison = compare_with_first(request["study"], runs, Path(request["output"]), request["baselines"])
-        print(json.dumps(judge(comparison, request["headline"])))
+        looked = judge(comparison, request["headline"]) if "headline" in request else first_table(comparison)
+        print(json.dumps(looked))
         return 0
     except ReportError as error:
         return refused(error)

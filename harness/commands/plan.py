@@ -7,7 +7,7 @@ time of one run. Time and memory are those of earlier runs on this machine; wher
 from harness.commands.options import Plan
 from harness.config.schema import RunConfig
 from harness.errors import InputError
-from harness.hardware import device
+from harness.hardware import device, facts
 from harness.paired import POWER
 from harness.study import enough, forecast, looks, search, supervisor
 from harness.study.enough import Smallest
@@ -19,6 +19,7 @@ from harness.terminal import DASH, counted, duration, live_line, scaled, table, 
 
 def main(options: Plan, configs: list[RunConfig]) -> int:
     """Prints what the runs are and take; 0. InputError for what cannot be run, or whose data cannot be used."""
+    configs = supervisor.with_workers(configs, facts.cores())
     supervisor.refuse_impossible(configs)
     elsewhere = _for_another_machine(configs)
     if elsewhere and options.probe:

@@ -178,7 +178,9 @@ PUBLISHED_RATE = 5e-5
 
 
 def rate_of_start(config: RunConfig) -> float:
-    """Rate of a fine-tuning that says none: of published weights that train whole their own, else the default."""
+    """Rate of a fine-tuning that says none: of random weights the scale's; of published ones that train whole their own."""
+    if config.model.init_from is None and not is_pretrained(config):
+        return config.model.scratch_rate
     is_published = config.model.init_from is not None and not config.model.random_weights
     if not is_published or config.finetune.trains is not Trains.all:
         return FinetuneConfig.learning_rate

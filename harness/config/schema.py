@@ -250,6 +250,7 @@ class ModelConfig(EncoderConfig):
     finetune_rate: float | None = number(
         None, above=0, limit=1000
     )  # finetune.learning_rate of these weights where nothing says one; None: 5e-5 of published ones
+    scratch_rate: float = number(3e-4, above=0, limit=1000)  # the same of a model that starts from random weights
 
 
 @dataclass
@@ -332,7 +333,7 @@ class FinetuneConfig(AdaptationConfig, OptimiserConfig):
     enabled: bool = True  # false: the model is only measured
     learning_rate: float | None = number(
         3e-4, above=0, limit=1000
-    )  # peak, after the warm-up; where nothing says one, 5e-5 of published weights (model.finetune_rate) and 3e-4 of others
+    )  # peak, after the warm-up; where nothing says one: model.finetune_rate, model.scratch_rate, or 3e-4 after a pretraining
     epochs: float = number(2.0, above=0)  # passes over the rows of train; fractions are possible
     max_steps: int | None = number(None, at_least=1)  # ends earlier than the epochs
     seconds: float | None = number(None, above=0)  # the budget in seconds of training alone, in place of epochs
@@ -414,7 +415,9 @@ class HardwareConfig:
     threads: int | None = number(
         None, at_least=1, limit=MOST_THREADS
     )  # CPU threads of each process that trains; None: all cores, divided by the devices and workers
-    workers: int = number(1, at_least=1, limit=MOST_THREADS)  # runs of a sweep that train at once, each on threads of its own
+    workers: int | None = number(
+        None, at_least=1, limit=MOST_THREADS
+    )  # runs of a sweep that train at once, each on threads of its own; None: small models one on each core, others one
     products: Products = Products.auto  # library of the float32 matrix products of linear layers, on a CPU
     compile: bool = False  # the model runs under torch.compile
 

@@ -175,6 +175,12 @@ PARTS = (
         "fine-tunes published weights at a rate that is not set otherwise",
         "model.init_from=NAME, without finetune.learning_rate",
     ),
+    Part(
+        ("model.scratch_rate",),
+        lambda run: run.finetune.enabled and run.finetune.learning_rate == rate_of_start(run) == run.model.scratch_rate,
+        "fine-tunes random weights at a rate that is not set otherwise",
+        "pretrain=none, without model.init_from and finetune.learning_rate",
+    ),
     Part(("finetune.epochs",), lambda run: run.finetune.seconds is None, "trains by epochs", "finetune.seconds=null"),
     *_of_optimizers("adam_betas", *WITH_BETAS),
     *_of_optimizers("adam_eps", *WITH_EPS),

@@ -29,7 +29,7 @@ def cores() -> int:
 def threads(config: HardwareConfig) -> int:
     """CPU threads of each process of training: hardware.threads, or its part of the cores that this process may use."""
     here = config.devices if outer_launcher.processes() == 1 else outer_launcher.processes_here()
-    return config.threads or max(1, cores() // (here * config.workers))
+    return config.threads or max(1, cores() // (here * (config.workers or 1)))
 
 
 def device_name(config: HardwareConfig) -> str:

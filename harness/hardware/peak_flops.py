@@ -86,12 +86,14 @@ def mfu(flops: float, seconds: float, peak: float | None) -> float | None:
     return achieved / peak
 
 
-def utilisation(flops: float, seconds: float, measure: Callable[[], float]) -> tuple[float, float | None]:
+def utilisation(
+    flops: float, seconds: float, measure: Callable[[], float], known: float | None = None
+) -> tuple[float, float | None]:
     """The peak and the share of it; if it is above 1, the peak is measured once more, as other processes may have slowed it.
 
-    If it stays above 1, the share is None and a line is printed.
+    `known`: what an earlier run has measured. If it stays above 1, the share is None and a line is printed.
     """
-    peak = measure()
+    peak = known or measure()
     if flops / seconds > peak:
         peak = max(peak, measure())
     try:

@@ -8,7 +8,7 @@ from pathlib import Path
 from filelock import FileLock
 from torch import nn
 
-from harness import paths, tasks
+from harness import paths, tags, tasks
 from harness.checkpoints import finetuned, huggingface, native, pretrained
 from harness.config.choices import Keep, KeepBest, TaskKind
 from harness.config.resolve import is_only_scored
@@ -64,7 +64,7 @@ def execute(folder: Path, config: RunConfig, ranks: Ranks = ALONE) -> None:
             objective = pretrain(config, corpus, machine, run_log, record["training"], Baseline(machine), ranks)
             run_log.values(size.of_objective(objective))
         else:
-            run_task(config, inputs, machine, run_log, ranks)
+            run_task(config, inputs, machine, run_log, ranks, record.get(tags.PEAK))
         found = outcome.notes(config, run_log, record["parameters"]) if ranks.first else []
     except DivergedError as error:  # on all ranks at once: they share the loss
         found = [outcome.not_finite(config, error)]
@@ -79,7 +79,14 @@ def execute(folder: Path, config: RunConfig, ranks: Ranks = ALONE) -> None:
             shutil.rmtree(folder / paths.CHECKPOINTS, ignore_errors=True)  # a finished run is not resumed
 
 
-def run_task(config: RunConfig, inputs: Inputs, machine: Machine, run_log: RunLog, ranks: Ranks = ALONE) -> None:
+def run_task(
+    config: RunConfig,
+    inputs: Inputs,
+    machine: Machine,
+    run_log: RunLog,
+    ranks: Ranks = ALONE,
+    peak_known: float | None = None,
+) -> None:
     """Measures, trains and evaluates on one task; of several ranks the first one measures and evaluates, all train."""
     prepared = cache.read(config, inputs.data)
     if is_only_scored(config):
@@ -100,7 +107,7 @@ def run_task(config: RunConfig, inputs: Inputs, machine: Machine, run_log: RunLo
         model = machine.prepare(_build(config, inputs).to(machine.device))
     run_log.value("corpus/overlap", inputs.overlap)
     if config.finetune.enabled:
-        train_and_evaluate(config, model, prepared, machine, baseline, run_log, ranks)
+        train_and_evaluate(config, model, prepared, machine, baseline, run_log, ranks, peak_known)
 
 
 def measure_inference(
@@ -216,8 +223,12 @@ def train_and_evaluate(
     baseline: Baseline,
     run_log: RunLog,
     ranks: Ranks = ALONE,
+    peak_known: float | None = None,
 ) -> None:
-    """Fine-tunes, then evaluates every split that is not trained on; DivergedError if training diverges."""
+    """Fine-tunes, then evaluates every split that is not trained on; DivergedError if training diverges.
+
+    `peak_known`: FLOP/s of the fastest matrix product, which an earlier run of the command has measured.
+    """
     adapt(model, config.finetune, config.seed)
     run_log.value("model/params_trainable", size.trainable(model))
     teacher = None
@@ -244,7 +255,7 @@ def train_and_evaluate(
     if config.measure.enabled:  # the peak of one device is measured with its threads and dtype
         with FileLock(paths.timing_lock(config.output)):
             fastest, share = peak_flops.utilisation(
-                done.flops / ranks.count, done.seconds, lambda: peak_flops.peak_flops_per_s(machine)
+                done.flops / ranks.count, done.seconds, lambda: peak_flops.peak_flops_per_s(machine), peak_known
             )
         run_log.values({"hardware/peak_flops_per_s": fastest, "finetune/mfu": share})
     run_log.stage("evaluate")

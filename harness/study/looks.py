@@ -20,8 +20,6 @@ from harness.study.plan import PlannedRun, not_needed
 from harness.terminal import duration
 from harness.tracking.trackers import Trackers
 
-JUDGE = "reports.after_look"
-
 
 @dataclass(frozen=True)
 class Look:
@@ -65,15 +63,7 @@ def take(planned: list[PlannedRun], looks: int, trackers: Trackers) -> Look:
                 run_folder.write(run.folder, record)
                 its_study = replace(run.config, study=record["tags"][tags.STUDY])  # that of the command that ran it
                 trackers.send(its_study, lambda backend, run=run, record=record: backend.add(record, run.folder, []))
-    config = planned[0].config
-    request = {
-        "folders": [str(run.folder) for run in planned],
-        "study": config.study,
-        "baselines": ["base", tracked_study.first_arm(planned)],
-        "headline": config.sweep.headline,
-        "output": config.output,
-    }
-    return Look(**tracked_study.asked_of_reports(JUDGE, request))
+    return Look(**tracked_study.judged(planned, headline=planned[0].config.sweep.headline))
 
 
 def beyond_budget(planned: list[PlannedRun], following: list[PlannedRun]) -> str | None:

@@ -10,7 +10,7 @@ import numpy as np
 
 from harness import checksums, paths
 from harness.checkpoints import huggingface, language_model, native, pretrained, start, teacher
-from harness.config.choices import Keep, TaskKind, TrainedOn
+from harness.config.choices import Device, Keep, TaskKind, TrainedOn
 from harness.config.resolve import (
     Found,
     has_task,
@@ -37,6 +37,9 @@ from models.choices import Trains
 from models.objectives.build import refuse_misfit
 from models.objectives.config import ObjectiveName
 from models.objectives.span_corruption import refuse_few_sentinels
+
+SMALL = 4e6
+"""Parameters in the layers up to which one core for each of two runs is faster than two for one: about those of scale mini."""
 
 
 @dataclass
@@ -112,6 +115,18 @@ def _alike(runs: list[PlannedRun]) -> list[str]:
     return [f"{first!r} and {again!r} are the same model and recipe under two names" for first, again in pairs]
 
 
+def with_workers(composed: list[RunConfig], at_once: int) -> list[RunConfig]:
+    """The composed runs of a command with the number that train at once: as set, else up to `at_once` small ones on a CPU."""
+    first = composed[0]
+    is_divided = len(composed) > 1 and first.sweep.budget_minutes is None and not any(run.model.init_from for run in composed)
+    for run in composed:
+        hardware, layers = run.hardware, 12 * run.model.num_hidden_layers * run.model.hidden_size**2
+        is_divided &= hardware.device is Device.cpu and hardware.devices == 1 and hardware.threads is None
+        is_divided &= layers <= SMALL
+    workers = at_once if is_divided else 1
+    return [replace(run, hardware=replace(run.hardware, workers=run.hardware.workers or workers)) for run in composed]
+
+
 def with_sizes(composed: list[RunConfig], cache: "Cache | None" = None) -> list[RunConfig]:
     """The composed runs, those with `match` resized; InputError for one that cannot be."""
     cache = cache or Cache()
@@ -136,12 +151,12 @@ def not_needed(planned: list[PlannedRun]) -> list[PlannedRun]:
 
 
 def run_order(planned: list[PlannedRun]) -> list[PlannedRun]:
-    """Pretrainings first; then, for each task and seed, all arms in a random order.
+    """Pretrainings first; then, for each seed and task, all arms in a random order: a study can be read after its first seed.
 
     Runs that are compared train close in time, and no arm is always first. The same command gives the same order.
     """
-    on_task = (run for run in planned if not run.inputs.is_pretraining)
-    blocks = grouped(((run.config.task.name, run.config.seed), run) for run in on_task)
+    seeds = grouped((run.config.seed, run) for run in planned if not run.inputs.is_pretraining)
+    blocks = grouped(((run.config.task.name, run.config.seed), run) for runs in seeds.values() for run in runs)
     for (task, seed), block in blocks.items():
         random.Random(f"{task} {seed} {len(block)}").shuffle(block)
     trained = (run for block in blocks.values() for run in block)

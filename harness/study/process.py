@@ -86,6 +86,7 @@ class Command:
     screen: Screen | None = None
     workers: int = 1  # runs at once
     micro_batches: FittingMicroBatches = field(default_factory=FittingMicroBatches)
+    peaks: dict[str, float] = field(default_factory=dict)  # hardware -> FLOP/s of its fastest matrix product
     interrupted: threading.Event = field(default_factory=threading.Event)  # by which runs in other threads end
 
 
@@ -255,6 +256,7 @@ def _start_workers(run: PlannedRun, command: Command) -> End:
     if record is None:
         record, first = run_folder.record(run.config, run.inputs, run.lifted), command.micro_batches.first(run)
         record |= {tags.PIECES: first} if first else {}
+        record |= {tags.PEAK: peak} if (peak := command.peaks.get(str(run.config.hardware))) else {}
         record["tags"] |= {tags.SAME_AS: run.same_as} if run.same_as else {}
         run_folder.prepare(run.folder, run.config, record)
         resumes = run.inputs.is_pretraining and not run.config.rerun  # the same pretraining on other devices
@@ -291,6 +293,8 @@ def _start_workers(run: PlannedRun, command: Command) -> End:
                 run_folder.try_again(run.folder, record)
                 tracked.forget()
         command.micro_batches.learn(run, record)
+        if result is not None and (peak := result["metrics"].get(tags.PEAK)):
+            command.peaks[str(run.config.hardware)] = peak
     finally:
         try:
             run_folder.write_end(run.folder, record, ended)

@@ -18,13 +18,13 @@ from harness.hardware import device, facts
 from harness.redact import redacted
 from harness.study import enough, forecast, hypothesis, looks, prepare_workers, run_folder, status
 from harness.study.budget import Queue
-from harness.study.plan import PlannedRun, plan, with_sizes
+from harness.study.plan import PlannedRun, plan, with_sizes, with_workers
 from harness.study.process import Command, LoadCheck, SerialRunner, ThreadedRunner
 from harness.study.progress import Screen
 from harness.study.schedule import Failures, Order
 from harness.study.search import Searches
 from harness.study.timing import results as timing
-from harness.study.tracked_study import tracked
+from harness.study.tracked_study import Tables, tracked
 from harness.terminal import console, counted, live_line
 from harness.tracking import run_log
 from harness.tracking.run_log import State
@@ -36,6 +36,7 @@ def run_study(configs: list[RunConfig]) -> int:
 
     A search runs its trials first. InputError, before any run starts, if the data of any of them cannot be used.
     """
+    configs = with_workers(configs, facts.cores() if command_line.sweep() is None else 1)
     for config in configs:
         device.refuse_missing(config.hardware)
         if command_line.sweep() is None:  # else it is one job of a sweep, which fails alone
@@ -78,6 +79,7 @@ def conclude(configs: list[RunConfig]) -> int:
     configs = [config for config in configs if not config.search.space]
     if not configs:
         return 0
+    configs = with_workers(configs, 1)
     with console.quiet(any(config.sweep.quiet for config in configs)):
         with live_line("preparing data"):
             planned = plan(configs)
@@ -208,6 +210,7 @@ def run_in_order(planned: list[PlannedRun], trackers: Trackers, load: LoadCheck,
     """Runs and times them; whether all finished. A sweep that stops before its end times nothing."""
     config, failures, queue = planned[0].config, Failures(planned[0].config.sweep), Queue(planned)
     order, screen, workers = Order(_labelled(queue, len(planned))), Screen(len(planned)), config.hardware.workers
+    tables = Tables(planned) if times else None
     if workers > 1:
         load.fix()
     command = Command(trackers, load, screen, workers)
@@ -238,10 +241,14 @@ def run_in_order(planned: list[PlannedRun], trackers: Trackers, load: LoadCheck,
                     stop = stop or reason
                     order.end(run)
                     ended += 1
+                    if tables is not None:
+                        tables.end(run, ran)
                 else:
                     break
         if stop is None and times and config.sweep.timing:
-            timing.time_runs(planned, trackers, screen)
+            timing.time_runs(planned, trackers, screen, tables.show)
+        if tables is not None:
+            tables.close()
     if left := queue.summary():
         console.problem(f"{left}; what is left: {_status(planned)}")
     if stop is not None:

@@ -9,6 +9,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -24,7 +25,7 @@ from harness.redact import redacted, whole
 from harness.study import run_folder
 from harness.study.first_screen import first_screen
 from harness.study.plan import PlannedRun
-from harness.terminal import console, live_line
+from harness.terminal import console, counted, live_line
 from harness.tracking import run_log
 from harness.tracking.trackers import Trackers
 
@@ -62,6 +63,63 @@ def write_report(config: RunConfig, first: str) -> Path | None:
     how = f"{time.monotonic() - began:.0f} s, report=false skips it" if done == "written" else "nothing has changed"
     console.result(f"report: {os.path.relpath(folder / 'report.html')} (and report.md; {how})")
     return folder
+
+
+JUDGE = "reports.after_look"
+
+
+def judged(planned: Sequence[PlannedRun], **asked: str | None) -> Any:
+    """What the reports say of these finished runs, by their folders; RuntimeError where they cannot."""
+    config = planned[0].config
+    baselines = {"baselines": ["base", first_arm(planned)]}
+    request = {"folders": [str(run.folder) for run in planned], "study": config.study, "output": config.output}
+    return asked_of_reports(JUDGE, request | baselines | asked)
+
+
+def show_table(planned: Sequence[PlannedRun], heading: str = "") -> None:
+    """Prints the first table of the report on the runs that have finished, where it compares arms."""
+    finished = [run for run in planned if run_log.finished(run.folder) is not None]
+    try:
+        shown = first_screen(judged(finished)) if finished else ""
+    except RuntimeError as error:
+        console.problem(f"no table: {redacted(str(error))}")
+        return
+    if shown:
+        console.result("\n".join(["", *filter(None, [heading]), shown, ""]))
+
+
+class Tables:
+    """The tables that a sweep shows before its report: after the first of several seeds, and before the networks are timed."""
+
+    def __init__(self, planned: Sequence[PlannedRun]) -> None:
+        config, tasks = planned[0].config, [run for run in planned if not run.inputs.is_pretraining] or [*planned]
+        of_one_study = len({(run.config.output, run.config.study) for run in planned}) == 1
+        self._planned = planned if config.report and of_one_study and command_line.sweep() is None else []
+        self._first = [run for run in tasks if run.identity.seed == tasks[0].identity.seed] if self._planned else []
+        self._open = {id(run) for run in self._first} if len(self._first) < len(tasks) else set()
+        self._thread = threading.Thread(target=self._show_first, name="first table", daemon=True)
+
+    def end(self, run: PlannedRun, ran: bool) -> None:
+        """The run has ended, or was skipped: with the last one of the first seed the table is made, beside the runs."""
+        if id(run) in self._open:
+            self._open.discard(id(run))
+            if not self._open and ran:
+                self._thread.start()
+
+    def _show_first(self) -> None:
+        seed = self._first[0].identity.seed
+        show_table(self._first, f"After {counted(len(self._first), 'run')} of {len(self._planned)}, those of seed {seed}:")
+
+    def show(self) -> None:
+        """That of all runs."""
+        self.close()
+        if self._planned:
+            show_table(self._planned)
+
+    def close(self) -> None:
+        """Waits for what is being made."""
+        if self._thread.is_alive():
+            self._thread.join()
 
 
 def asked_of_reports(module: str, request: dict[str, Any]) -> Any:

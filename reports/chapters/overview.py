@@ -61,10 +61,7 @@ def chapter(study: Study) -> Chapter:
     comparison = study.comparison
     curves = scales.curves(comparison)
     files = plots.drawn({"changes.svg": (change_picture, comparison)})
-    table = [overview(comparison)] if findings.parts(comparison) else []
-    notes = [LEGEND] if table and len(comparison.labels) > 1 and comparison.baseline in comparison.labels else []
-    notes += noted(*table)
-    table += ["\n".join(notes)] if notes else []
+    table = legible_overview(comparison)
     by_arm = findings.by_arm(comparison)
     compared, cautions, sentences = findings.opening(comparison), findings.cautions(comparison), findings.sentences(comparison)
     results = [compared, *table, *cautions] if by_arm else [compared, *cautions, *table]  # a long table hides what follows
@@ -81,6 +78,22 @@ def chapter(study: Study) -> Chapter:
     pictures = [*plots.drawn_note(comparison), *curves.paragraphs, *plots.pictured(CAPTIONS, files), *alike]
     words = [f"### {'Arm by arm' if by_arm else 'Metric by metric'}", *sentences] if sentences else []
     return Chapter([*before, *results, *tasks_table(comparison), *pictures, *words], curves.files | files)
+
+
+def first_table(comparison: Comparison) -> list[str]:
+    """The answer and the table, where arms are compared."""
+    answers = answer(comparison) if len(comparison.labels) > 1 else []
+    return [*answers, *legible_overview(comparison)] if answers else []
+
+
+def legible_overview(comparison: Comparison) -> list[str]:
+    """The table and, below it, what its signs mean; empty without a metric."""
+    if not findings.parts(comparison):
+        return []
+    table = overview(comparison)
+    notes = [LEGEND] if len(comparison.labels) > 1 and comparison.baseline in comparison.labels else []
+    notes += noted(table)
+    return [table, *(["\n".join(notes)] if notes else [])]
 
 
 def hypotheses(comparison: Comparison) -> list[str]:

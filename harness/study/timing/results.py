@@ -3,7 +3,7 @@
 import gzip
 import json
 import uuid
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
@@ -143,8 +143,13 @@ def prepare(planned: list[PlannedRun]) -> None:
         prepare_launches()
 
 
-def time_runs(planned: list[PlannedRun], trackers: Trackers, screen: Screen | None = None) -> None:
-    """Times the finished runs that are to be timed, and adds it to them; a failed launch leaves a run as it was."""
+def time_runs(
+    planned: list[PlannedRun], trackers: Trackers, screen: Screen | None = None, before: Callable[[], None] = lambda: None
+) -> None:
+    """Times the finished runs that are to be timed, and adds it to them; a failed launch leaves a run as it was.
+
+    `before` is called where there is something to time.
+    """
     for run in filter(is_measured, planned):
         if has_timing(run):  # a store that is new, or was away, lacks its replicates
             for folder in sorted(run.folder.parent.glob(f"replicate-*-{run.folder.name}")):
@@ -156,6 +161,7 @@ def time_runs(planned: list[PlannedRun], trackers: Trackers, screen: Screen | No
     if session.saved is None:
         return
     with session.saved.held():
+        before()
         session.run(screen)
         values = session.values()
 

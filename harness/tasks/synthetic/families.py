@@ -151,19 +151,19 @@ class Bag(Family):
 class Order(Family):
     """Does the hunter come before its prey? Both classes hold the same words, so counting them does not help."""
 
-    steps = 126
+    steps = 94
     relayed_steps = 500
 
     def make(self, rng: random.Random, config: GrammarConfig) -> Row:
         label = rng.randint(0, 1)
         animals = [rng.choice(HUNTERS), rng.choice(PREY)]
         first, second = animals if label else reversed(animals)
-        words = [*fillers(rng, 0, 2), first, rng.choice(VERBS), *fillers(rng, 0, 3), second, *fillers(rng, 0, 3)]
+        words = [*fillers(rng, 0, 1), first, rng.choice(VERBS), *fillers(rng, 0, 2), second, *fillers(rng, 0, 3)]
         return sentence(words, label)
 
     def theory(self, config: GrammarConfig) -> Theory:
         """Each animal alone determines the label: only a model that reaches neither must guess."""
-        return Theory(to_first=Distance(1, 8), to_last=Distance(1, 9), tokens=13, span=5, bag=0.5, linear=0.5)
+        return Theory(to_first=Distance(1, 6), to_last=Distance(1, 8), tokens=11, span=4, bag=0.5, linear=0.5)
 
 
 class AtDistance(Family):

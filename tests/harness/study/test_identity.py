@@ -32,7 +32,7 @@ NOT_IN_FINGERPRINT = {
         f"model.tokenizer.{key}"
         for key in ("kind", "vocab_size", "lowercase", "multilingual", "separators", "vocab_file", "file")
     ),
-    *("model.recipe.learning_rate", "model.recipe.initializer_range", "model.finetune_rate"),
+    *("model.recipe.learning_rate", "model.recipe.initializer_range", "model.finetune_rate", "model.scratch_rate"),
 }
 """Keys that name a run, or say where hashed content is, what `own` means, and which checkpoints are written.
 
