@@ -85,7 +85,6 @@ ADDED = {
     "model.vector_pooling": "mean",
     "model.random_weights": False,
     "model.finetune_rate": None,
-    "model.scratch_rate": 3e-4,
     "finetune.soft_weight": 1.0,
     "finetune.temperature": 2.0,
     "finetune.hidden_weight": 0.0,

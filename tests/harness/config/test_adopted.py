@@ -11,7 +11,7 @@ from models.config import Activation, Pooling
 
 def source_of(compose, *more: str) -> Checkpoint:
     """A pretraining of a model of another size than the default."""
-    (run,) = compose("task=none", "pretrain=mlm", "model.hidden_size=64", "model.num_attention_heads=2", *more)
+    (run,) = compose("scale=mini", "task=none", "pretrain=mlm", "model.hidden_size=64", "model.num_attention_heads=2", *more)
     return Checkpoint(run.arm, "weights", run.model, run.tokenizer, run)
 
 
@@ -51,9 +51,9 @@ def test_a_head_set_back_to_the_default_leaves_the_label(compose):
 def test_a_key_of_the_encoder_changes_the_weights_or_is_refused(compose, published):
     source = source_of(compose)
     source = replace(source, run=None) if published else source
-    run = run_of(compose, source, "model.num_hidden_layers=2")
-    assert run.model.depth == 2
-    assert run.label.endswith("num_hidden_layers=2")
+    run = run_of(compose, source, "model.num_hidden_layers=3")
+    assert run.model.depth == 3
+    assert run.label.endswith("num_hidden_layers=3")
     assert run_of(compose, source, "model.keep_layers=[0,3]").model.depth == 2
     with pytest.raises(InputError, match=r"model.keep_layers=\[0, 3\]: expected 3 of 0 to 3, in order"):
         run_of(compose, source, "model.keep_layers=[0,3]", "model.num_hidden_layers=3")

@@ -190,9 +190,9 @@ def test_the_experiment_of_all_variants_names_every_model():
 
 def test_without_arguments_the_built_in_tasks_run(compose):
     assert [(run.model_name, run.scale_name, run.task.name) for run in compose()] == [
-        ("base", "mini", "bag"),
-        ("base", "mini", "order"),
-        ("base", "mini", "distance"),
+        ("base", "tiny", "bag"),
+        ("base", "tiny", "order"),
+        ("base", "tiny", "distance"),
     ]
 
 

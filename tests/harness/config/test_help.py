@@ -33,7 +33,7 @@ def test_every_choice_is_listed_with_its_meaning_in_whole_clauses():
 
 def test_default_choices_are_marked():
     marked = re.findall(r"^   \* (\w+)", HELP, re.MULTILINE)
-    assert {"run", "base", "mini", "builtin", "hub", "standard", "quick", "cpu", "mlflow", "own", "none", "small"} == set(
+    assert {"run", "base", "tiny", "builtin", "hub", "standard", "quick", "cpu", "mlflow", "own", "none", "small"} == set(
         marked
     )
 
@@ -120,7 +120,7 @@ def test_group_lists_its_choices_and_keys(capsys):
 def test_keys_of_a_model_are_under_the_headings_of_the_schema():
     page = page_of("model")
     assert re.search(r"^  Attention\n  model\.position=learned ", page, re.MULTILINE)
-    assert re.search(r"^  model\.hidden_size=256 +int +features of a token", page, re.MULTILINE), "the default scale is mini"
+    assert re.search(r"^  model\.hidden_size=128 +int +features of a token", page, re.MULTILINE), "the default scale is tiny"
 
 
 def test_key_has_its_comment_and_its_choices_have_theirs(capsys):

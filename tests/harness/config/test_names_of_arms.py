@@ -112,10 +112,10 @@ def test_a_group_beside_published_weights_changes_them_as_it_says_or_is_refused(
 
 @pytest.mark.parametrize("weights", ["model.init_from=WEIGHTS", "pretrain.from=RUN"])
 def test_keys_beside_weights_need_not_fit_the_default_scale(compose, weights):
-    """Which has 4 layers of 256 features; what fits the weights is known when they are read."""
+    """Which has 2 layers of 128 features; what fits the weights is known when they are read."""
     (run,) = compose("task=bag", weights, "model.num_attention_heads=6", "model.num_hidden_groups=5")
     assert (run.model.num_attention_heads, run.model.num_hidden_groups) == (6, 5)
-    with pytest.raises(InputError, match=r"model.hidden_size=256 must be a multiple of"):
+    with pytest.raises(InputError, match=r"model.hidden_size=128 must be a multiple of"):
         compose("task=bag", "model.num_attention_heads=6")
 
 

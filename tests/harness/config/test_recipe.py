@@ -79,10 +79,13 @@ def test_nothing_is_said_where_nothing_is_pretrained(compose):
         (["model=minilm", "finetune=glue_bert"], 2e-5),
         (["model.init_from=published", "model.random_weights=true"], 3e-4),
         (["model.init_from=published", "finetune.trains=lora"], 3e-4),
-        ([], 3e-4),
+        ([], 1e-3),  # that of the scale, for random weights
+        (["scale=mini"], 3e-4),
+        (["model.scratch_rate=2e-3"], 2e-3),
+        (["pretrain=mlm"], 3e-4),
     ],
 )
-def test_published_weights_bring_their_rate_of_fine_tuning(compose, given, rate):
+def test_what_a_training_starts_from_brings_its_rate_of_fine_tuning(compose, given, rate):
     (run,) = compose("task=bag", *given)
     assert run.finetune.learning_rate == rate
     assert "finetune.learning_rate" not in run.settings
@@ -94,6 +97,8 @@ def test_a_rate_of_weights_that_nothing_reads_is_refused(compose):
             InputError, match=r"model\.finetune_rate=2e-5 has no effect, because no run of this command fine-tunes"
         ):
             compose("task=bag", "model.finetune_rate=2e-5", *more)
+    with pytest.raises(InputError, match=r"model\.scratch_rate=2e-3 has no effect"):
+        compose("task=bag", "model.scratch_rate=2e-3", "pretrain=mlm")
 
 
 @pytest.mark.parametrize(

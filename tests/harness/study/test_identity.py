@@ -239,9 +239,9 @@ def test_what_one_command_sweeps_is_lifted_with_what_follows_and_measuring_is_no
     ("sweep", "labels"),
     [
         ("hardware.dtype=fp32,bf16", ["base", "base dtype=bf16"]),
-        ("finetune.learning_rate=1e-4,3e-4", ["base learning_rate=0.0001", "base"]),
+        ("finetune.learning_rate=1e-4,1e-3", ["base learning_rate=0.0001", "base"]),
         ("pretrain=mlm corpus=builtin,wikitext", ["base+mlm", "base+mlm corpus=wikitext"]),
-        ("scale=mini,tiny", ["base", "base scale=tiny"]),
+        ("scale=tiny,mini", ["base", "base scale=mini"]),
         ("model.attention_window=null,8", ["base", "base attention_window=8"]),
         ("tokenizer.vocab_size=4096,8192", ["base vocab_size=4096", "base"]),
         ("tokenizer=own,bpe", ["base", "base tokenizer=bpe"]),
