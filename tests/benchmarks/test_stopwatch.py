@@ -174,3 +174,20 @@ def test_a_repetition_that_has_ended_is_not_run_again(tmp_path):
     )
     (row,) = equal_arms.repeat(tmp_path, 4, ["no_such_key=1"])  # of which the command would say that it is none
     assert (row["metric"], row["verdict"]) == (SCORE, "same")
+
+
+@pytest.mark.long
+def test_a_small_command_is_measured_from_its_first_line_to_its_end(tmp_path):
+    """What is read from screen and folders is what the harness writes there."""
+    small = ["task=bag", "scale=tiny", "seed=0", "finetune.max_steps=2", "task.grammar.train_examples=60", "hardware.threads=1"]
+    short = ["measure.rounds=1", "measure.min_rounds=1", "measure.repeats=2", "measure.retries=0"]
+    found = stopwatch.in_checkout(stopwatch.ROOT, tmp_path / "output", [*small, *short], {})
+    parts = {name: seconds for name, seconds in found.items() if name.startswith(stopwatch.PART)}
+    assert sum(parts.values()) == pytest.approx(found["end of the command"])
+    assert min(parts.values()) >= 0
+    assert parts[f"{stopwatch.PART}runs: finetune"] > 0
+    assert parts[f"{stopwatch.PART}timing: timed calls"] > 0
+    assert found["scores compared"] == 2
+    assert found["costs compared"] >= 4
+    order = ("first line", "first run finished and on the screen", "first table of all arms", "last table of all arms")
+    assert sorted(found[name] for name in order) == [found[name] for name in order]
