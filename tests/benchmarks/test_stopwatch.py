@@ -119,7 +119,8 @@ def summary(path, rows):
         csv.writer(file).writerows([COLUMNS, *rows])
 
 
-SCORE, WALL, DEVICE = "eval/score", "inference/latency_ms_p50", "inference/latency_device_ms"
+SCORE, MEMORY = "eval/score", "inference/peak_memory_bytes"
+WALL, DEVICE = "inference/latency_ms_p50", "inference/latency_device_ms"
 
 
 @pytest.mark.parametrize(("last", "is_there"), [("same", True), ("not resolved", False), ("direction better", False)])
@@ -154,26 +155,38 @@ def test_the_demo_is_run_as_the_makefile_does():
     assert "hardware.workers=2" in stopwatch.demo_overrides(stopwatch.ROOT)
 
 
+def verdict(metric, verdict, arm="base_a", task="bag"):
+    return {"task": task, "arm": arm, "metric": metric, "verdict": verdict}
+
+
 def test_verdicts_of_equal_arms_are_counted_by_metric_and_family():
-    one = [
-        {"task": "bag", "arm": arm, "metric": SCORE, "verdict": verdict}
-        for arm, verdict in (("base_a", "better"), ("base_b", "worse"))
+    one = [verdict(SCORE, "better"), verdict(SCORE, "worse", "base_b"), verdict(MEMORY, "worse", task=equal_arms.MEAN)]
+    text = equal_arms.markdown([one, [verdict(SCORE, "same"), verdict(DEVICE, "same")]])
+    assert f"| each task | {SCORE} | 1 | 1 | 1 | 0 | 0 | 0 | 2 | 1 |" in text
+    assert f"| each task | {DEVICE} | 0 | 0 | 1 | 0 | 0 | 0 | 1 | 0 |" in text
+    assert [line for line in text.splitlines() if line.startswith("- ")] == [
+        "- memory, mean of tasks: 1 of 2",
+        "- scores, each task: 1 of 2",
+        "- times, each task: 0 of 2",
     ]
-    other = [{"task": "bag", "arm": "base_a", "metric": metric, "verdict": "same"} for metric in (SCORE, DEVICE)]
-    text = equal_arms.markdown([one, other])
-    assert f"| {SCORE} | 1 | 1 | 1 | 0 | 0 | 0 | 2 | 1 |" in text
-    assert f"| {DEVICE} | 0 | 0 | 1 | 0 | 0 | 0 | 1 | 0 |" in text
-    assert "any false verdict on scores: 1 of 2." in text
-    assert "any false verdict on times: 0 of 2." in text
 
 
 def test_a_repetition_that_has_ended_is_not_run_again(tmp_path):
-    summary(
-        tmp_path / "repetition-4.csv",
-        [("bag", "base_a", SCORE, 0, "same"), ("bag", "base_a", "model/params_total", 0, "equal")],
-    )
-    (row,) = equal_arms.repeat(tmp_path, 4, ["no_such_key=1"])  # of which the command would say that it is none
-    assert (row["metric"], row["verdict"]) == (SCORE, "same")
+    rows = [verdict(SCORE, "same")]
+    (tmp_path / "repetition-4.json").write_text(json.dumps({"verdicts": rows}))
+    assert equal_arms.repeat(tmp_path, 4, ["no_such_key=1"]) == rows  # of which the command would say that it is none
+
+
+@pytest.mark.long
+def test_verdicts_of_a_repetition_are_those_of_its_report_and_of_the_mean_over_its_tasks(tmp_path):
+    """Two equal arms of different initial positions are different runs with a change each."""
+    small = ["task=bag", "scale=tiny", "finetune.max_steps=2", "task.grammar.train_examples=60", "hardware.threads=1"]
+    equal_arms.write_arms(tmp_path)
+    rows = equal_arms.repeat(tmp_path, 1, [*small, "measure=none"])
+    scores = {(row["task"], row["arm"]) for row in rows if row["metric"] == SCORE}
+    assert scores == {(task, arm) for task in ("bag", equal_arms.MEAN) for arm in ("base_a", "base_b")}
+    seeds = {json.loads(path.read_text())["parameters"]["seed"] for path in (tmp_path / "repetition-1").glob("*/*/run.json")}
+    assert seeds == {"3", "4", "5"}
 
 
 @pytest.mark.long
