@@ -244,7 +244,7 @@ def in_checkout(checkout: Path, output: Path, overrides: Sequence[str], environm
 def in_clone(checkout: Path, folder: Path, environment: Mapping[str, str]) -> dict[str, float]:
     """Figures of `make demo` in a fresh clone of the checkout, with the seconds until everything is installed."""
     subprocess.run(["git", "clone", "--quiet", str(checkout), str(folder)], check=True)
-    watched = watch(["make", "demo"], folder, environment)
+    watched = watch(["make", "demo"], folder, {**environment, "PYTHONPATH": ""})
     installed = (folder / ".venv" / ".installed").stat().st_mtime - watched.began
     return {"installation": installed} | figures(watched, folder / "multirun")
 

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import subprocess
 import sys
 
 import equal_arms
@@ -153,6 +154,26 @@ def test_the_table_has_median_and_range_of_each_side_and_says_what_never_came():
 
 def test_the_demo_is_run_as_the_makefile_does():
     assert "hardware.workers=2" in stopwatch.demo_overrides(stopwatch.ROOT)
+
+
+def test_a_clone_is_timed_with_its_installation(tmp_path):
+    """A checkout whose demo prints what a study leaves: the commit is cloned, not what lies beside it."""
+    checkout = tmp_path / "checkout"
+    a_study(checkout / "multirun")
+    summary(checkout / "multirun" / "reports" / "default" / "summary.csv", [("bag", "albert", SCORE, 0.1, "better")])
+    demo = "@mkdir .venv; touch .venv/.installed; echo '[1/9] base: finished in 4 s'; echo 'report: multirun/report.html'"
+    (checkout / "Makefile").write_text(f"demo:\n\t{demo}\n")
+    for words in (
+        ["init", "-q"],
+        ["add", "-f", "."],
+        ["-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qm", "Add all"],
+    ):
+        subprocess.run(["git", "-C", str(checkout), *words], check=True)
+    (checkout / "Makefile").write_text("demo:\n\tfalse\n")
+    found = stopwatch.in_clone(checkout, tmp_path / "clone", {})
+    assert found["installation"] <= found["first run finished and on the screen"] + 0.01 <= found["end of the command"] + 0.02
+    assert found["scores decided"] == 1
+    assert "first table of all arms" not in found
 
 
 def verdict(metric, verdict, arm="base_a", task="bag"):

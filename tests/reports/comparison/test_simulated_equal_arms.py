@@ -16,6 +16,7 @@ from scipy.special import ndtr
 from harness import tags
 from harness.paired import LEVEL
 from reports.comparison.compare import compare
+from reports.comparison.overall import of_tasks
 from reports.comparison.statistics import Verdict
 from reports.reading.store import Packed, Run
 
@@ -45,8 +46,12 @@ def middling(rng: np.random.Generator) -> Right:
 
 
 def learned_or_not(rng: np.random.Generator) -> Right:
-    """Two trainings of three solve the task, the others guess."""
-    learned = rng.random((len(ARMS), len(SEEDS), 1)) < 2 / 3
+    """Half of the trainings solve the task, the others guess.
+
+    The worst case of three seeds: all of the baseline solve it and none of an arm, or the reverse, in (1 - (7/8)^2) / 4 = 5.9 % of
+    tasks, which three seeds cannot tell from a difference that is there.
+    """
+    learned = rng.random((len(ARMS), len(SEEDS), 1)) < 1 / 2
     return np.where(learned, answers(rng, 3.3, 0.2), rng.random((len(ARMS), len(SEEDS), ITEMS)) < 0.5)
 
 
@@ -74,12 +79,18 @@ def runs(task: str, right: Right) -> tuple[list[Run], dict[str, pyarrow.Table]]:
     return made, predictions
 
 
-def verdicts(*tasks: tuple[str, Right]) -> list[list[Verdict]]:
-    """Task -> verdicts on the scores of the other arms, as one study."""
+def verdicts(*tasks: tuple[str, Right]) -> tuple[list[list[Verdict]], list[Verdict]]:
+    """Verdicts on the scores of the other arms, of each task and of the mean over all, as one study."""
     made, predictions = zip(*(runs(task, right) for task, right in tasks), strict=True)
     packed = Packed({key: table for of_task in predictions for key, table in of_task.items()})
-    sections = compare("s", [run for of_task in made for run in of_task], output=packed).sections
-    return [[section.change(row, SCORE).verdict for row in section.rows[1:]] for section in sections]
+    comparison = compare("s", [run for of_task in made for run in of_task], output=packed)
+    each = [[section.change(row, SCORE).verdict for row in section.rows[1:]] for section in comparison.sections]
+    return each, [of_tasks(comparison).change(arm, SCORE).verdict for arm in ARMS[1:]]
+
+
+def verdicts_alone(kind: str, right: Right) -> list[Verdict]:
+    """Of a study with one task."""
+    return verdicts((kind, right))[0][0]
 
 
 def allowed(studies: int) -> float:
@@ -92,7 +103,7 @@ def allowed(studies: int) -> float:
 def test_a_task_with_equal_arms_seldom_holds_a_false_verdict(kind: str):
     """The arms of a task are one family, which has the level of one test."""
     rng = np.random.default_rng([len(kind), STUDIES])
-    found = [verdicts((kind, TASKS[kind](rng)))[0] for _ in range(STUDIES)]
+    found = [verdicts_alone(kind, TASKS[kind](rng)) for _ in range(STUDIES)]
     share = np.mean([any(one in DIFFERENT for one in of_task) for of_task in found])
     decided = np.mean([one is Verdict.SAME for of_task in found for one in of_task])
     print(f"{kind}: {share:.3f} of tasks with a false verdict, {decided:.2f} of arms called the same")
@@ -101,13 +112,14 @@ def test_a_task_with_equal_arms_seldom_holds_a_false_verdict(kind: str):
 
 @pytest.mark.long
 def test_the_default_command_with_equal_arms_seldom_tells_any_apart():
-    """Each task is a family with a level of its own; of tasks with few seeds and many ties, all three stay within one level."""
-    rng = np.random.default_rng(3)
-    kinds = ("solved", "middling", "learned_or_not")
-    found = [verdicts(*((kind, TASKS[kind](rng)) for kind in kinds)) for _ in range(STUDIES // 2)]
-    share = np.mean([any(one in DIFFERENT for of_task in study for one in of_task) for study in found])
-    print(f"{share:.3f} of {len(found)} studies with a false verdict")
-    assert share <= allowed(len(found))
+    """The mean over tasks, which the first table has, is one family; three tasks are three, each with the level of one test."""
+    rng, kinds, studies = np.random.default_rng(3), ("solved", "middling", "learned_or_not"), STUDIES // 2
+    found = [verdicts(*((kind, TASKS[kind](rng)) for kind in kinds)) for _ in range(studies)]
+    of_mean = np.mean([any(one in DIFFERENT for one in mean) for _, mean in found])
+    of_any = np.mean([any(one in DIFFERENT for of_task in each for one in of_task) for each, _ in found])
+    print(f"{of_mean:.3f} of {studies} studies with a false verdict on the mean, {of_any:.3f} on any task")
+    assert of_mean <= allowed(studies)
+    assert of_any <= 1 - (1 - LEVEL) ** 3
 
 
 @pytest.mark.long
@@ -116,7 +128,7 @@ def test_an_arm_that_misses_a_third_of_what_others_solve_is_found():
     for _ in range(100):
         right = solved(rng)
         right[2] &= rng.random((len(SEEDS), ITEMS)) < 2 / 3
-        found.append(verdicts(("distance", right))[0])
+        found.append(verdicts_alone("distance", right))
     assert np.mean([last is Verdict.WORSE for _, last in found]) > 0.9
 
 
@@ -126,5 +138,4 @@ def test_arms_whose_seeds_all_score_alike_are_not_told_apart_by_an_item_or_two(w
     right = np.ones((len(ARMS), len(SEEDS), ITEMS), dtype=bool)
     for arm, errors in enumerate(wrong):
         right[arm, :, :errors] = False
-    (found,) = verdicts(("ties", right))
-    assert not {*found} & {*DIFFERENT}
+    assert not {*verdicts_alone("ties", right)} & {*DIFFERENT}
