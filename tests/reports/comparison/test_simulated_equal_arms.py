@@ -48,8 +48,8 @@ def middling(rng: np.random.Generator) -> Right:
 def learned_or_not(rng: np.random.Generator) -> Right:
     """Half of the trainings solve the task, the others guess.
 
-    The worst case of three seeds: all of the baseline solve it and none of an arm, or the reverse, in (1 - (7/8)^2) / 4 = 5.9 % of
-    tasks, which three seeds cannot tell from a difference that is there.
+    The worst case of three seeds: in (1 - (7/8)^2) / 4 = 5.9 % of tasks all of the baseline solve it and none of an arm, or the
+    reverse, which three seeds cannot tell from a difference that is there.
     """
     learned = rng.random((len(ARMS), len(SEEDS), 1)) < 1 / 2
     return np.where(learned, answers(rng, 3.3, 0.2), rng.random((len(ARMS), len(SEEDS), ITEMS)) < 0.5)
