@@ -24,7 +24,7 @@ from dataclasses import dataclass, field
 from datetime import date
 from itertools import pairwise, takewhile
 from pathlib import Path
-from statistics import median
+from statistics import fmean, median
 from typing import Any
 
 HERE = Path(__file__).resolve().parent
@@ -126,6 +126,9 @@ def verdicts(output: Path) -> dict[str, list[str]]:
     return {"scores": [row["verdict"] for row in rows if row["metric"] == "eval/score"], "costs": [*costs.values()]}
 
 
+Figures = dict[str, float | None]
+"""Name -> seconds, or a number of comparisons; None for what never came."""
+
 Span = tuple[float, float, str]
 """Begin and end in seconds since the epoch, and what was done."""
 
@@ -160,20 +163,22 @@ def launches(output: Path) -> list[tuple[float, float, float]]:
     return found
 
 
-def figures(watched: Watched, output: Path) -> dict[str, float]:
-    """Name -> seconds, or a number of comparisons; without what never came."""
+def figures(watched: Watched, output: Path) -> Figures:
+    """Those of the screen and the folders; verdicts on scores are there with the first table, on costs with the last one."""
     tables, decided = watched.tables(ARMS), verdicts(output)
-    found = {
+    share = {kind: fmean(one in DECIDED for one in of_kind or [""]) for kind, of_kind in decided.items()}
+    is_scored, is_timed = share["scores"] == 1, share["costs"] >= 0.8
+    found: Figures = {
         "first line": watched.first,
         "first run finished and on the screen": next(iter(watched.until(" finished in ")), None),
         "first table of all arms": tables[0] if tables else None,
         "last table of all arms": tables[-1] if tables else None,
+        "verdict on every score": tables[0] if tables and is_scored else None,
+        "verdict on every score and 8 of 10 costs": tables[-1] if tables and is_scored and is_timed else None,
         "end of the command": watched.seconds,
     }
     for kind, of_kind in decided.items():
         found |= {f"{kind} compared": len(of_kind), f"{kind} decided": sum(one in DECIDED for one in of_kind)}
-    if tables and decided["scores"] and {*decided["scores"]} <= {*DECIDED}:
-        found["verdict on every score"] = tables[0]  # timing adds none
     steps = sorted(filter(None, map(first_step, _runs(output))))
     if steps:
         found["from the command to a worker's first step, cold"] = steps[0][1] - watched.began
@@ -182,7 +187,7 @@ def figures(watched: Watched, output: Path) -> dict[str, float]:
     if timed := launches(output):
         found |= {"a launch": median(all_ for _, all_, _ in timed), "its timed calls": median(calls for *_, calls in timed)}
         found["a launch beside its timed calls"] = median(all_ - calls for _, all_, calls in timed)
-    return {name: value for name, value in found.items() if value is not None}
+    return found
 
 
 def _runs(output: Path) -> list[Path]:
@@ -234,18 +239,18 @@ STARTS = ("preparing data", "opening the trackers")
 # Rounds of both sides
 
 
-def in_checkout(checkout: Path, output: Path, overrides: Sequence[str], environment: Mapping[str, str]) -> dict[str, float]:
+def in_checkout(checkout: Path, output: Path, overrides: Sequence[str], environment: Mapping[str, str]) -> Figures:
     """Figures and timeline of the command with the code of this checkout."""
     command = [sys.executable, *COMMAND, *overrides, f"output={output}"]
     watched = watch(command, checkout, {**environment, "PYTHONPATH": str(checkout)})
     return figures(watched, output) | {f"{PART}{name}": seconds for name, seconds in timeline(watched, output).items()}
 
 
-def in_clone(checkout: Path, folder: Path, environment: Mapping[str, str]) -> dict[str, float]:
+def in_clone(checkout: Path, folder: Path, environment: Mapping[str, str]) -> Figures:
     """Figures of `make demo` in a fresh clone of the checkout, with the seconds until everything is installed."""
     subprocess.run(["git", "clone", "--quiet", str(checkout), str(folder)], check=True)
     watched = watch(["make", "demo"], folder, {**environment, "PYTHONPATH": ""})
-    installed = (folder / ".venv" / ".installed").stat().st_mtime - watched.began
+    installed = min(path.stat().st_mtime for path in (folder / ".venv").glob(".installed*")) - watched.began
     return {"installation": installed} | figures(watched, folder / "multirun")
 
 
@@ -275,7 +280,7 @@ def markdown(table: dict[str, Any]) -> str:
     for name in names:
         cells = []
         for side in sides.values():
-            values = [one[name] for one in side["rounds"] if name in one]
+            values = [value for one in side["rounds"] if (value := one.get(name)) is not None]
             missing = f", {len(side['rounds']) - len(values)} without" if len(values) < len(side["rounds"]) else ""
             cells.append(f"{median(values):.1f} ({min(values):.1f} to {max(values):.1f}{missing})" if values else "never")
         lines.append(f"| {name} | {' | '.join(cells)} |")
@@ -296,8 +301,9 @@ def main() -> None:
     environment = AVX2 if options.avx2 else {}
     checkouts = ({"before": options.against.resolve()} if options.against else {}) | {"after": ROOT}
     names = {side: f"{side} ({_commit(checkout)})" for side, checkout in checkouts.items()}
-    command = ["make", "demo"] if options.clone else ["python", *COMMAND, *options.overrides]
-    table = {"command": " ".join(command) + " as `make demo` runs it" * options.demo, "date": date.today().isoformat()}
+    added = [*(demo_overrides(ROOT) if options.demo else ()), *options.overrides]
+    command = ["make", "demo"] if options.clone else ["python", *COMMAND, *added]
+    table = {"command": " ".join(command), "date": date.today().isoformat()}
     table |= results.machine(HardwareConfig()) | {"sides": {name: {"rounds": []} for name in names.values()}}
     table["processor"] += ", AVX2 alone (emulated)" if options.avx2 else ""
     stem = f"stopwatch-{'clone-' * options.clone}{results.file_name(table, table['date'])}"
