@@ -106,6 +106,8 @@ class Plan(Composed):
     Everything else is as for a run: -m model=base,albert task=sst2 seed=1,2 ... or +experiment=NAME
     """
 
+    replicates: ClassVar[bool] = True
+
     probe: bool = switch("times a few steps of what no earlier run tells, some seconds each")
     flops_per_second: float | None = key(
         None, "FLOP/s of another device, to extrapolate training from its counted FLOPs", range=ABOVE_ZERO
