@@ -102,10 +102,10 @@ def main(
             if replicates and sweep.lacks_seeds():
                 seeds = [*map(str, range(FEWEST_REPLICATES))]
                 added, multirun = f"seed={','.join(seeds)}", () if "--multirun" in command.options else ("-m",)
-                console.plain(f"{len(seeds)} seeds each ({added}), because arms are compared; seed=0 runs one")
+                note = f"{len(seeds)} seeds each ({added}), because arms are compared; seed=0 runs one"
                 command = command_line.read([*multirun, added, *arguments])
                 sys.argv[1:] = command.words  # so that the recorded command repeats these runs whatever the default becomes
-                sweep = replace(sweep, jobs=[(f"seed={seed}", *job) for seed in seeds for job in sweep.jobs])
+                sweep = replace(sweep, jobs=[(f"seed={seed}", *job) for seed in seeds for job in sweep.jobs], note=note)
             if sweep.plugin is not None:
                 return sweep.launched(command.words, run, conclude)
             with live_line("composing the runs"):
@@ -122,6 +122,7 @@ def main(
     with contextlib.ExitStack() as stack:
         for output in {one.output for one in runs}:
             stack.enter_context(in_use(Path(output)))
+        stack.enter_context(console.headed(sweep.note))
         return run(runs)
 
 
@@ -359,6 +360,7 @@ class Sweep:
     typed: tuple[str, ...]  # settings of the runs on the command line
     plugin: DictConfig | None = None  # settings of Hydra where they name a launcher or sweeper of a plug-in
     composed: dict[tuple[str, ...], tuple[list[RunConfig], bool]] = field(default_factory=dict)  # by a job without its seeds
+    note: str = ""  # printed before anything runs
 
     @classmethod
     def of(cls, options: dict[str, str], overrides: list[Override], source: Source) -> "Sweep":
@@ -472,7 +474,7 @@ class Sweep:
         first = self.source.checked(self.jobs[0])
         if self.plugin.sweeper._target_.endswith(".BasicSweeper"):
             launcher = Plugins.instance().instantiate_launcher(context, job, first)
-            _Noting(launcher, count, self.source).launch([*self.jobs, *self.controls(first)], 0)
+            _Noting(launcher, count, self.source, self.note).launch([*self.jobs, *self.controls(first)], 0)
         else:
             sweeper = Plugins.instance().instantiate_sweeper(hydra_context=context, task_function=job, config=first)
             sweeper.launcher = _Noting(sweeper.launcher, count, self.source)
@@ -512,8 +514,8 @@ class NoCallbacks:
 class _Noting:
     """A launcher that checks the settings of all jobs before one starts, says how many there are, and keeps their results."""
 
-    def __init__(self, launcher: Any, jobs: command_line.Jobs, source: Source) -> None:
-        self._launcher, self._jobs, self._source = launcher, jobs, source
+    def __init__(self, launcher: Any, jobs: command_line.Jobs, source: Source, note: str = "") -> None:
+        self._launcher, self._jobs, self._source, self._note = launcher, jobs, source, note
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._launcher, name)
@@ -523,6 +525,8 @@ class _Noting:
         if not self._source.is_searched_alone:
             for overrides in job_overrides:
                 self._source.checked(overrides)
+        if self._note:
+            console.plain(self._note)
         self._jobs.count += len(job_overrides)
         done = self._launcher.launch(job_overrides, initial_job_idx=initial_job_idx)
         self._jobs.ended += [one.return_value for one in done if one.status == JobStatus.COMPLETED]

@@ -10,6 +10,7 @@ from harness.__main__ import main
 from harness.config import compose as composition
 from harness.config.schema import RunConfig
 from harness.study import status
+from harness.terminal import console
 
 THREE = "3 seeds each (seed=0,1,2), because arms are compared; seed=0 runs one\n"
 SMALL = ("scale=tiny", "task=bag")
@@ -23,8 +24,11 @@ def composed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture) -> 
 
     def command(*arguments: str) -> tuple[list[RunConfig], str]:
         found: list[RunConfig] = []
-        assert composition.main(list(arguments), lambda runs: found.extend(runs) or 0, replicates=True) == 0
-        return found, capsys.readouterr().out
+        assert (
+            composition.main(list(arguments), lambda runs: found.extend(runs) or console.plain("begins") or 0, replicates=True)
+            == 0
+        )
+        return found, capsys.readouterr().out.removesuffix("begins\n")
 
     return command
 
@@ -123,3 +127,16 @@ def test_commands_that_train_nothing_compose_each_arm_once(command, monkeypatch)
     assert main([command, "-m", "model=base,albert", "scale=tiny"]) == 0
     assert main(["plan", "-m", "model=base,albert", "scale=tiny"]) == 0
     assert calls == [False, True]
+
+
+@pytest.mark.parametrize("command", [[], ["plan"]])
+def test_what_is_refused_later_prints_no_seeds(command, tell):
+    refused = tell(*command, "-m", "hardware.workers=1,2", *SMALL)
+    assert (refused.code, refused.out) == (2, "")
+
+
+def test_quiet_commands_do_not_say_it(capsys):
+    with console.quiet(True), console.headed(THREE):
+        console.result("results")
+    console.plain("later")
+    assert capsys.readouterr().out == "results\nlater\n"
