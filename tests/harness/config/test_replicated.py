@@ -117,6 +117,8 @@ def test_a_seed_of_a_file_is_named(composed, tmp_path, file, text, seeds):
 def test_named_studies_without_seeds_have_three_where_they_train(composed):
     assert composed("+experiment=diagnostics", "task=bag", "model=base,static")[1] == THREE
     assert composed("+experiment=length_scaling")[1] == ""
+    fixed = [f"pretrain.{pair}" for pair in ("neighbour_heads=true", "initializer_range=0.07", "mask_rate=0.3")]
+    assert composed("+experiment=recipe_screen", *fixed, "data.root=nowhere")[1] == ""  # a factorial design replicates itself
 
 
 @pytest.mark.long
