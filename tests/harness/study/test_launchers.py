@@ -34,18 +34,20 @@ def planned(output) -> dict[str, int]:
 )
 def test_every_job_runs_once_and_the_study_knows_them_as_one_command(launcher, run_harness, run_module, small, output):
     pytest.importorskip(f"hydra_plugins.hydra_{launcher.removesuffix('_local')}_launcher")
-    command = (*SWEEP, f"hydra/launcher={launcher}", *small, *QUICK, "study=s", f"output={output}")
+    """Each arm with the three seeds that a command gets which names none."""
+    command = ("-m", "model=base,albert", f"hydra/launcher={launcher}", *small, *QUICK, "study=s", f"output={output}")
     done = run_harness(*command)
     assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.startswith("3 seeds each (seed=0,1,2), because arms are compared")
     results = [json.loads(path.read_text()) for path in output.glob("s/*/result.json")]
-    assert [one["status"] for one in results] == ["finished"] * 4
-    assert list(planned(output).values()) == [4]
+    assert [one["status"] for one in results] == ["finished"] * 6
+    assert list(planned(output).values()) == [6]
     status = run_module("harness", "status", "s", f"output={output}")
-    assert "s: 4 runs: 4 finished" in status.stdout
+    assert "s: 6 runs: 6 finished" in status.stdout
     again = run_harness(*command)
     assert again.returncode == 0
-    assert len(list(output.glob("s/*/result.json"))) == 4
-    assert list(planned(output).values()) == [4]
+    assert len(list(output.glob("s/*/result.json"))) == 6
+    assert list(planned(output).values()) == [6]
     if launcher == "joblib":  # its processes wait for more jobs of this process
         loky = importlib.import_module("joblib.externals.loky")
         loky.get_reusable_executor().shutdown(wait=True)
@@ -56,7 +58,7 @@ def test_jobs_have_their_number_of_all_and_the_command_ends_with_the_report(run_
     """What one job was asked for and cannot be composed is said in the end, with exit code 2."""
     pytest.importorskip("hydra_plugins.hydra_joblib_launcher")
     reported = (*(one for one in small if not one.startswith("report=")), *TRACKED, "study=s", f"output={output}")
-    jobs = ("hydra/launcher=joblib", "hydra.launcher.n_jobs=2", "model.num_hidden_layers=1,0,2")
+    jobs = ("hydra/launcher=joblib", "hydra.launcher.n_jobs=2", "model.num_hidden_layers=1,0,2", "seed=0")
     done = run_module("harness", "-m", "model=base", *jobs, *reported)
     assert done.returncode == 2, done.stdout + done.stderr
     assert done.stderr.splitlines()[-1].startswith("harness: model.num_hidden_layers=0 ")
@@ -80,7 +82,7 @@ def test_a_run_of_a_job_has_the_place_of_the_job(runs, expected):
 @pytest.mark.parametrize("launcher", ["joblib", pytest.param("ray", marks=pytest.mark.slow)])
 def test_a_job_whose_run_fails_ends_the_command_with_code_one_and_no_traceback(launcher, run_module, small, output):
     pytest.importorskip(f"hydra_plugins.hydra_{launcher}_launcher")
-    jobs = ("-q", "-m", "hardware=cpu,gpu", f"hydra/launcher={launcher}")
+    jobs = ("-q", "-m", "hardware=cpu,gpu", "seed=0", f"hydra/launcher={launcher}")
     done = run_module("harness", *jobs, *small, *QUICK, "study=s", f"output={output}")
     assert done.returncode == 1, done.stdout + done.stderr
     assert "Traceback" not in done.stdout + done.stderr
