@@ -55,7 +55,7 @@ $(TESTS): EXTRA = [test]
 $(BASE) $(TESTS): pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
 	$(BIN)/python .ci/install -c constraints.txt -e '.$(EXTRA)'
-	touch $(BASE) $@
+	@touch $(BASE) $@
 
 clean:
 	rm -rf .venv build *.egg-info
