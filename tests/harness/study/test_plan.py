@@ -42,6 +42,11 @@ def test_all_arms_of_a_task_and_seed_run_next_to_each_other():
         assert len({(item.task, item.seed) for item in block}) == 1
 
 
+def test_all_tasks_have_run_once_before_the_second_seed():
+    seeds = [block[0].seed for block in blocks(run_order(SWEEP))]
+    assert seeds == [1, 1, 2, 2, 3, 3]
+
+
 def test_no_arm_always_has_the_same_place_and_the_order_is_that_of_the_last_time():
     orders = [tuple(item.arm for item in block) for block in blocks(run_order(SWEEP))]
     assert len(set(orders)) > 3

@@ -15,7 +15,7 @@ from small_study import STUDY, results
 
 from harness.config.schema import SweepConfig
 from harness.study import process, supervisor
-from harness.study.plan import plan
+from harness.study.plan import plan, with_workers
 from harness.study.process import Command, LoadCheck, Outcome
 from harness.study.schedule import End
 from harness.tracking import run_log
@@ -42,6 +42,7 @@ def in_order(monkeypatch):
     """Runs all by this stand-in for what starts workers, so many at once."""
     monkeypatch.setenv("OMP_WAIT_POLICY", "ACTIVE")  # the load is not looked at
     monkeypatch.setattr(supervisor.timing, "prepare", lambda planned: None)
+    monkeypatch.setattr(supervisor, "Tables", lambda planned: SimpleNamespace(end=lambda run, ran: None, close=lambda: None))
 
     def run_all(runs: list[Run], workers: int, run_to_end, **sweep) -> bool:
         hardware, settings = SimpleNamespace(workers=workers), SweepConfig(timing=False, **sweep)
@@ -204,6 +205,25 @@ def test_the_cores_are_divided(compose, tmp_path, monkeypatch):
     monkeypatch.setattr("harness.hardware.facts.cores", lambda: 5)
     (item,) = plan(compose("task=bag", "scale=tiny", AT_ONCE, "task.grammar.train_examples=20", f"output={tmp_path}"))
     assert item.config.hardware.threads == 2
+
+
+@pytest.mark.parametrize(
+    ("command", "workers"),
+    [
+        (["-m", "seed=1,2"], 5),
+        (["-m", "seed=1,2", "scale=mini"], 5),
+        (["-m", "seed=1,2", "hardware.workers=3"], 3),
+        ([], 1),  # a single run has all cores
+        (["-m", "seed=1,2", "scale=tiny,small"], 1),  # larger models use them
+        (["-m", "seed=1,2", "model.init_from=PUBLISHED"], 1),
+        (["-m", "seed=1,2", "hardware.threads=2"], 1),  # who says the threads says how many runs share the cores
+        (["-m", "seed=1,2", "hardware.device=cuda"], 1),
+        (["-m", "seed=1,2", "sweep.budget_minutes=5"], 1),
+    ],
+)
+def test_small_models_of_a_sweep_train_one_on_each_core(compose, command, workers):
+    runs = with_workers(compose("task=bag", *command), 5)
+    assert {run.hardware.workers for run in runs} == {workers}
 
 
 def test_the_number_of_workers_cannot_be_swept(tell):

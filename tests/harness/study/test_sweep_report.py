@@ -10,8 +10,9 @@ import psutil
 import pytest
 from child_processes import wait_for, workers
 
-from harness import paths
+from harness import paths, tags
 from harness.study import tracked_study
+from harness.tracking import run_log
 from harness.tracking.mlflow_store import MlflowClient
 from reports.report import default_out
 
@@ -63,6 +64,28 @@ def test_report_of_a_sweep_is_written_and_kept_and_the_table_is_named(run_harnes
     assert run_harness(*sweep_of, "seed=3,4", "report=false").returncode == 0  # of another command, without a report
     assert run_harness(*sweep_of, "seed=1,2").stdout.splitlines()[-2].endswith(" s, report=false skips it)")
     assert "4 seeds" in report.read_text()
+
+
+@pytest.mark.long
+def test_tables_are_shown_after_the_first_seed_and_before_timing(run_harness, sweep_of, output):
+    """The last one is that of the report; FLOP/s of the fastest matrix product are measured by the first run alone."""
+    command = [one for one in sweep_of if one != "measure=none"]
+    done = run_harness(*command, "model=base,static", "seed=0,1")
+    assert done.returncode == 0, done.stdout + done.stderr
+    lines = done.stdout.splitlines()
+    heads = [number for number, line in enumerate(lines) if line.startswith("arm ")]
+    (early,) = (number for number, line in enumerate(lines) if line == "After 2 runs of 4, those of seed 0:")
+    (timing,) = (number for number, line in enumerate(lines) if line.startswith("Timing 2 variants"))
+    before, after = [number for number in heads if early < number < timing], [number for number in heads if number > timing]
+    assert len(before) > len(after) > 0
+    assert not any("latency" in line for line in lines[:timing])
+    assert any("latency" in line for line in lines[timing:])
+    results = [run_log.result(path.parent)["metrics"] for path in output.glob("s/*/result.json")]
+    assert len({found[tags.PEAK] for found in results if tags.PEAK in found}) == 1
+
+    again = run_harness(*command, "model=base,static", "seed=0,1")
+    assert "After 2 runs" not in again.stdout
+    assert sum(line.startswith("arm ") for line in again.stdout.splitlines()) == len(after)
 
 
 @pytest.mark.long
