@@ -119,4 +119,7 @@ const wide = matchMedia("(min-width: 75rem)");
 const unfold = () => { contents.open = wide.matches; };
 wide.addEventListener("change", unfold);
 unfold();
+const arrive = () => document.querySelector(":target")?.closest("details")?.setAttribute("open", ""); // a link to a folded chapter
+addEventListener("hashchange", arrive);
+arrive();
 addEventListener("beforeprint", () => document.querySelectorAll("details").forEach(part => { part.open = true; }));
