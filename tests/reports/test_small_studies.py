@@ -6,11 +6,12 @@ from html.parser import HTMLParser
 import pytest
 
 from harness import tags
+from harness.study.first_screen import first_screen
 from reports.comparison import compare as comparing
 from reports.comparison.compare import Comparison, compare
 from reports.render import render
 
-MOST_WORDS = 450
+MOST_WORDS, MOST_LINES = 450, 32
 SIZES = {"base": 5e5, "albert": 2e5, "windowed": 5e5}
 EXPECTED = {"expected_reason": "reach", "expected_low": "0.6", "expected_high": "0.9", "expected_chance": "0.5"}
 WARNED = {tags.WARNING: "the loss still fell at the end, from 2 to 1: raise finetune.epochs (2)", tags.NOTES: "falling"}
@@ -79,6 +80,14 @@ def test_the_first_page_is_an_answer_a_table_a_sentence_of_theory_and_a_picture(
     assert len(shown.split()) < MOST_WORDS
     assert "raise finetune.epochs (2)" in rest
     assert "bag: accuracy" in rest
+
+
+@pytest.mark.parametrize("columns", ["80", "120"])
+def test_the_end_of_its_sweep_fits_on_a_screen(default, study_of, monkeypatch, columns):
+    monkeypatch.setenv("COLUMNS", columns)
+    shown = first_screen(render(study_of(default), ["md"])["report.md"].decode())
+    assert 10 < len(shown.splitlines()) <= MOST_LINES
+    assert max(map(len, shown.splitlines())) <= int(columns)
 
 
 def test_every_chapter_of_a_large_study_is_in_the_fold(default, study_of, monkeypatch):
