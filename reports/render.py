@@ -86,6 +86,17 @@ Files = dict[str, bytes]
 """Name -> content."""
 
 
+def folded(paragraphs: Iterable[str]) -> Iterator[str]:
+    """What follows the heading of a chapter, closed until a reader opens it."""
+    is_open = False
+    for text in paragraphs:
+        is_heading = text.startswith("## ")
+        yield from ["</details>"] * (is_heading and is_open)
+        yield from ["<details><summary>", text, "</summary>"] if is_heading else [text]
+        is_open |= is_heading
+    yield from ["</details>"] * is_open
+
+
 @dataclass(frozen=True)
 class Report:
     """What every format is made from."""
@@ -110,10 +121,10 @@ class Report:
 
     @property
     def brief(self) -> str:
-        """Without detail."""
+        """Without detail; of a small study every chapter folds, where Markdown is shown."""
         kept = [part for part in self.paragraphs if not isinstance(part, Detail)]
         left_out = [LEFT_OUT] if len(kept) < len(self.paragraphs) else []
-        return "\n\n".join([*kept, *left_out]) + "\n"
+        return "\n\n".join([*(folded(kept) if self.study.comparison.is_small else kept), *left_out]) + "\n"
 
     @property
     def files(self) -> Files:
@@ -127,8 +138,9 @@ class Report:
 
 
 def _html(report: Report) -> Files:
-    folded = {part for part in report.paragraphs if isinstance(part, Detail) and part.startswith("### ")}
-    return {"report.html": page(report.title, report.text, report.files, folded)}
+    parts = {part for part in report.paragraphs if isinstance(part, Detail) and part.startswith("### ")}
+    chapters = {part for part in report.paragraphs if part.startswith("## ")} if report.study.comparison.is_small else set()
+    return {"report.html": page(report.title, report.text, report.files, chapters | parts)}
 
 
 def _csv(report: Report) -> Files:

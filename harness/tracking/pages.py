@@ -231,7 +231,7 @@ def value_text(key: str, value: float) -> str:
 def of_study(study: str, plan: Sequence[Mapping[str, str]], command: str, links: Links, report: str | None = None) -> str:
     """What was found and where the rest is, what was run, the beginning of the report. `plan`: the tags of each planned run."""
     link = f"[The whole report]({links.report}). " if report and links.report else ""
-    _, answer, rest = [*(report or "").split("\n\n", 2), "", ""][:3]
+    _, answer, rest = [*(report or "").partition("<details>")[0].split("\n\n", 2), "", ""][:3]  # what folds is there
     first = f"**{study}**: {link}{' '.join(answer.split())}".rstrip(": ")  # the page shows the first line unfolded
     lines = [first, "", f"{_counted(plan)}.", "", *([f"Command: `{command}`", ""] if command else [])]
     lines += [beginning(rest)] if report else ["The report is written when a sweep ends: `python -m reports`."]

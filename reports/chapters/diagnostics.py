@@ -5,12 +5,14 @@ A run has its expectation in its tags, as the harness computed it from the encod
 
 import enum
 
+from harness.paired import grouped
 from reports.comparison.compare import Comparison, Study
 from reports.comparison.labels import seeds_text
 from reports.comparison.section import HEADLINE, Row, Section
+from reports.errors import some_of
 from reports.reading.store import Run
 from reports.writing import formats
-from reports.writing.formats import DASH, Chapter, escape
+from reports.writing.formats import DASH, Chapter, enumerated, escape
 
 HEADING = "## Diagnostics: expected against found"
 INTRO = """\
@@ -20,6 +22,11 @@ shown, three standard errors above that score. *open*: theory says nothing at th
 replicates; each is compared with its bar."""
 EXPECTED, REASON, LOW, HIGH = "expected", "expected_reason", "expected_low", "expected_high"
 CHANCE, CEILING = "expected_chance", "expected_ceiling"
+MISSED = {"solves": "score too low", "cannot": "score too high"}
+DOES = {"solves": ("solves", "solve"), "cannot": ("cannot solve", "cannot solve")}
+"""Expectation -> how it is said where it is missed; where it holds, of one arm and of several."""
+MOST = 6
+"""Findings against theory that the sentence names."""
 
 
 class Outcome(enum.Enum):
@@ -61,6 +68,27 @@ def chapter(study: Study) -> Chapter:
     heading = f"> **{len(against)} finding{'s' * (len(against) > 1)} against theory: a bug until explained.**"
     warning = ["\n".join([heading, ">", *against])] if against else []
     return Chapter([HEADING, *warning, INTRO, _table(comparison, sections), "\n".join(["Why:\n", *reasons])])
+
+
+def sentence(comparison: Comparison) -> list[str]:
+    """Where scores are against theory, else what is as it expects; empty where it expects nothing."""
+    tasks_of: dict[tuple[str, str], list[str]] = {}
+    against = []
+    for section in comparison.selected_tasks:
+        for row in section.rows:
+            of_row = [(run, result) for run in row.runs if (result := outcome(run)) not in (None, Outcome.OPEN)]
+            for expected, results in grouped((run.tags[EXPECTED], result) for run, result in of_row).items():
+                wrong, where = results.count(Outcome.DISAGREE), f"{escape(row.label)} on {escape(section.name)}"
+                if wrong:
+                    count = f" in {wrong} of {len(results)} runs" if len(results) > 1 else ""
+                    against.append(f"{where} ({MISSED[expected]}{count})")
+                else:
+                    tasks_of.setdefault((expected, escape(row.label)), []).append(escape(section.name))
+    if against:
+        return [f"**Against theory, a bug until explained**: {some_of(against, MOST, '; ')}."]
+    arms_of = grouped(((expected, enumerated(tasks)), arm) for (expected, arm), tasks in tasks_of.items())
+    texts = (f"{enumerated(arms)} {DOES[expected][len(arms) > 1]} {tasks}" for (expected, tasks), arms in arms_of.items())
+    return [f"**As theory expects**: {'; '.join(texts)}."] if arms_of else []
 
 
 def _expected(run: Run) -> str:

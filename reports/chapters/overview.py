@@ -14,7 +14,7 @@ from matplotlib.patches import Patch
 from harness import metrics, tags
 from harness.metrics import Compared, Direction
 from harness.paired import grouped
-from reports.chapters import appendix, pretraining, scales
+from reports.chapters import appendix, diagnostics, pretraining, scales
 from reports.comparison import overall
 from reports.comparison.compare import Comparison, Study
 from reports.comparison.overall import Overall
@@ -28,9 +28,8 @@ from reports.writing.plots import COLOURS, grid, short_names
 from reports.writing.tables import size_text, verdict_text
 
 CAPTIONS = {
-    "changes.svg": "Change against the baseline over all tasks, with 95 % intervals, of what is the same with the 90 % "
-    "interval of its test; grey: no more than the noise floor or one item of the validation data; filled marks are better or "
-    "worse by the tests, hollow ones are not resolved or the same"
+    "changes.svg": "Changes against the baseline with 95 % intervals (90 % of what is shown to be the same). Filled: better or "
+    "worse; hollow: not resolved or the same; grey: within the noise floor or one validation item"
 }
 
 LEGEND = """\
@@ -75,9 +74,15 @@ def chapter(study: Study) -> Chapter:
     ]
     constant = listed(metric for metric, of_metric in _panels(comparison).items() if not any(map(_differs, of_metric)))
     alike = [f"The same in all arms, and in no picture: {constant}."] if constant else []
-    pictures = [*plots.drawn_note(comparison), *curves.paragraphs, *plots.pictured(CAPTIONS, files), *alike]
+    shown = [*curves.paragraphs, *plots.pictured(CAPTIONS, files)]
     words = [f"### {'Arm by arm' if by_arm else 'Metric by metric'}", *sentences] if sentences else []
-    return Chapter([*before, *results, *tasks_table(comparison), *pictures, *words], curves.files | files)
+    if not comparison.is_small:
+        pictures = [*plots.drawn_note(comparison), *shown, *alike]
+        return Chapter([*before, *results, *tasks_table(comparison), *pictures, *words], curves.files | files)
+    of_tasks = [*tasks_table(comparison), *bullets(findings.of_tasks(comparison)), *shown[1:], *alike]
+    words += [findings.BRACKETS] if words else []
+    rest = ["## Task by task, arm by arm", *of_tasks, *words] if of_tasks or words else []
+    return Chapter([*before, *results, *diagnostics.sentence(comparison), *shown[:1], *rest], curves.files | files)
 
 
 def first_table(comparison: Comparison) -> list[str]:

@@ -24,6 +24,8 @@ FREE_SETTINGS = (*arms.NAMES, *arms.SEEDS)
 OF_OPTIMISER = ("pretrain.",)
 OF_PRETRAINING = (*OF_OPTIMISER, "corpus.", "facts.text", "tokenizer.trained_on")
 """Settings, or groups of them, without effect on a run that was not pretrained here, if its tokenizer is read from a file."""
+SMALL_ARMS, SMALL_RUNS = 6, 36
+"""Most arms and runs of a small study."""
 
 
 @dataclass(frozen=True)
@@ -40,6 +42,12 @@ class Comparison:
     def runs(self) -> list[Run]:
         """The runs that count."""
         return [run for section in self.sections for run in section.runs]
+
+    @functools.cached_property
+    def is_small(self) -> bool:
+        """Whether the report opens with an answer, a table and a picture, and the rest folds: few runs, no pretraining."""
+        pretrained = (run.is_pretraining or run.origin is not None for run in self.runs)
+        return len(self.runs) <= SMALL_RUNS and len(self.labels) <= SMALL_ARMS and not any(pretrained)
 
     def has(self, metric: str) -> bool:
         """Whether any run that counts has measured it."""

@@ -93,7 +93,7 @@ def body(text: str, page: Page) -> str:
     for block in markdown.blocks(text):
         parts += [[]] if block.type == "heading" else []
         parts[-1].append(block)
-    texts, title = [], ""
+    texts, title, end = [], "", ""
     for head, *rest in parts:
         title = markdown.plain(head) if head else title
         inner = "".join(_block(page, title, *pair) for pair in _captioned(rest))
@@ -101,13 +101,17 @@ def body(text: str, page: Page) -> str:
             tables = [markdown.table(block) for block in rest if block.type == "table"]
             is_large = any(len(table.header) * len(table.rows) > FOLDED_CELLS for table in tables)
             # parts of a chapter that are detail or have a large table, and all parts of what the report opens with
-            folds = head.tag > "h2" and (is_large or title in page.folded or not page.chapters)
+            folds = title in page.folded or (head.tag > "h2" and (is_large or not page.chapters))
             name = page.name_of(title)
             page.chapters += [(title, name)] if head.tag == "h2" else []
             heading = f'<{head.tag} id="{name}">{markdown.to_html(head.children)}</{head.tag}>'
-            inner = f"<details><summary>{heading}</summary>\n{inner}</details>\n" if folds else f"{heading}\n{inner}"
+            inner = f"<details><summary>{heading}</summary>\n{inner}" if folds else f"{heading}\n{inner}"
+            if head.tag > "h2":
+                inner += "</details>\n" * folds
+            else:  # a chapter that folds has all of its parts
+                inner, end = f"{end}{inner}", "</details>\n" * folds
         texts.append(inner)
-    return PERCENT.sub(NO_BREAK, "".join(texts))
+    return PERCENT.sub(NO_BREAK, "".join([*texts, end]))
 
 
 def _captioned(blocks: Sequence[SyntaxTreeNode]) -> Iterator[tuple[SyntaxTreeNode, SyntaxTreeNode | None]]:

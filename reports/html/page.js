@@ -119,4 +119,9 @@ const wide = matchMedia("(min-width: 75rem)");
 const unfold = () => { contents.open = wide.matches; };
 wide.addEventListener("change", unfold);
 unfold();
+const arrive = () => { // a link to a folded chapter opens it
+  document.getElementById(decodeURIComponent(location.hash.slice(1)))?.closest("details")?.setAttribute("open", "");
+};
+addEventListener("hashchange", arrive);
+arrive();
 addEventListener("beforeprint", () => document.querySelectorAll("details").forEach(part => { part.open = true; }));

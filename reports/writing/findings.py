@@ -2,6 +2,7 @@
 
 import ast
 import json
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import chain
@@ -23,6 +24,14 @@ from reports.writing.formats import bullets, escape, listed
 
 BASELINE = "baseline"
 """Kind of a note of a run whose score is not above the majority baseline."""
+WRONG_WITH = {
+    "collapsed": "collapsed to one prediction",
+    "falling": "the loss still fell at the end",
+    "rose": "the loss rose",
+    "best_first": "the first evaluation was the best",
+    BASELINE: "not above the majority baseline",
+}
+"""Kind of a note of a training -> what went wrong."""
 
 WRONG = {CLASSES: "wrong on", SPANS: "wrong on", TAGS: "wrong, as a share of the words, on"}
 """What the error of an item is -> how it is said; of the others an error is no count."""
@@ -81,7 +90,7 @@ OF_TASKS = {
 }
 """Metric over all tasks -> its name in the overview."""
 OF_PRETRAININGS = ("pretrain/flops", LOSS, *tables.OWN)
-BRACKETS = " In brackets: 95 % intervals, corrected for the number of arms (Holm); those of scores hold the share of the items."
+BRACKETS = "In brackets: 95 % intervals, corrected for the number of arms (Holm); those of scores hold the share of the items."
 MOST = 6
 """Arms beyond which a sentence is said of a metric, not of an arm; names of one list."""
 
@@ -175,11 +184,11 @@ def by_arm(comparison: Comparison) -> bool:
 
 
 def cautions(comparison: Comparison) -> list[str]:
-    """Markdown: a list of what to be careful of; empty without any."""
+    """Markdown: a list of what to be careful of; empty without any. A small study has `of_tasks` in another place."""
     changes = effects(comparison)
     notes = (
         _of_constants(comparison),
-        _of_trainings(comparison),
+        _count_warned(comparison) if comparison.is_small else of_tasks(comparison),
         _rates(comparison),
         _alike(comparison),
         _without_evidence(changes),
@@ -187,6 +196,12 @@ def cautions(comparison: Comparison) -> list[str]:
         _by_probe(comparison, changes),
     )
     return bullets(chain(*notes, _vocabularies(comparison), _unfinished(comparison)))
+
+
+def of_tasks(comparison: Comparison) -> Iterator[str]:
+    """Sentences on tasks that cannot tell arms apart, and on single trainings."""
+    yield from _solved(comparison)
+    yield from _of_trainings(comparison)
 
 
 def no_study(comparison: Comparison) -> list[str]:
@@ -296,7 +311,8 @@ def compared(comparison: Comparison) -> str:
     run = next((section.before.first for section in comparison.selected if section.before), None)
     settings = unnamed_settings(run, others) if run else []
     defaults = f" ({escape(', '.join(settings))})" if settings else ""
-    return f"{against}**{escape(comparison.baseline)}**{defaults}{on}; {each} each." + (BRACKETS if others else "")
+    brackets = f" {BRACKETS}" if others and not comparison.is_small else ""  # what a small report opens with has none
+    return f"{against}**{escape(comparison.baseline)}**{defaults}{on}; {each} each.{brackets}"
 
 
 def _of_arms(comparison: Comparison, changes: list[Effect]) -> Iterator[str]:
@@ -334,21 +350,29 @@ def is_below_constant(section: Section, row: Row) -> bool:
 
 
 def _of_constants(comparison: Comparison) -> Iterator[str]:
-    """Arms that no task shows to have learned, and tasks that cannot tell arms apart since these solve them."""
-    below, none, solved = [], [], []
+    """Arms that no task shows to have learned."""
+    below, none = [], []
     for section in comparison.selected:
         name = escape(section.name)
         low = [row for row in section.rows if is_below_constant(section, row)]
         below += [f"{escape(row.label)} on {name}" for row in low]
         none += [name] if len(low) == len(section.rows) > 1 else []
-        others = (row for row in section.rows if row is not section.before)
-        solved += [f"{escape(row.label)} on {name}" for row in others if section.tells(row, HEADLINE) is Tells.NO_EQUALITY]
     if below:
         text = f"**Not shown to be better than the constant answer**, which ignores the text: {_first(below)}."
         all_low = (
             f" No arm is better on {_first(none)}: equal scores there say that none has learned, not that all are as good."
         )
         yield text + all_low * bool(none)
+
+
+def _solved(comparison: Comparison) -> Iterator[str]:
+    """Tasks that cannot tell arms apart since these solve them."""
+    solved = [
+        f"{escape(row.label)} on {escape(section.name)}"
+        for section in comparison.selected
+        for row in section.rows
+        if row is not section.before and section.tells(row, HEADLINE) is Tells.NO_EQUALITY
+    ]
     if solved:
         yield f"**Solved by the baseline, too**: {_first(solved)}. Equal scores there say that the task is too easy."
 
@@ -358,14 +382,32 @@ def is_warned(run: Run) -> bool:
     return tags.WARNING in run.tags and (tags.NOTES in run.tags or not run.metrics.get(plateau.PROBE))
 
 
-def _of_trainings(comparison: Comparison) -> Iterator[str]:
-    """What the runs say of trainings that went wrong, but for what is said of the majority baseline already."""
-    warned = (
-        ((f"{row.label} on {section.name}", run.tags[tags.WARNING]), run.replicate.seed)
+def _warned(comparison: Comparison) -> list[tuple[Section, Row, Run]]:
+    """Trainings that went wrong, but for what is said of the majority baseline already."""
+    return [
+        (section, row, run)
         for section in comparison.selected_tasks
         for row in section.rows
         for run in row.runs
         if is_warned(run) and not (run.tags.get(tags.NOTES) == BASELINE and is_below_constant(section, row))
+    ]
+
+
+def _count_warned(comparison: Comparison) -> Iterator[str]:
+    """How many trainings went wrong, and how."""
+    warned = [run for *_, run in _warned(comparison)]
+    counts = Counter(kind for run in warned for kind in run.tags.get(tags.NOTES, "").split(", "))
+    if warned:
+        of_kind = "; ".join(f"{WRONG_WITH.get(kind, 'other warnings')}: {count}" for kind, count in counts.most_common())
+        total = sum(len(row.runs) for section in comparison.selected_tasks for row in section.rows)
+        yield f"**{len(warned)} of {total} trainings have a warning**: {of_kind}."
+
+
+def _of_trainings(comparison: Comparison) -> Iterator[str]:
+    """What the runs say of trainings that went wrong."""
+    warned = (
+        ((f"{row.label} on {section.name}", run.tags[tags.WARNING]), run.replicate.seed)
+        for section, row, run in _warned(comparison)
     )
     texts = [
         f"{escape(place)}, seed{'s' * (len(seeds) > 1)} {listed(seeds)} ({escape(text)})"

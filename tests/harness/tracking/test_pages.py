@@ -29,6 +29,11 @@ def test_the_page_of_a_study_has_no_caption_of_a_picture_that_it_does_not_show()
     assert pages.of_study("s", PLAN, "", LINKS, report).endswith("1 seed.\n\n*Note.*\n\n### Arms")
 
 
+def test_the_page_of_a_small_study_ends_where_its_report_folds():
+    report = "# Report: s\n\nIt is.\n\n| arm |\n\n<details><summary>\n\n## Trade-offs\n\n</summary>\n\nText.\n\n</details>\n"
+    assert pages.of_study("s", PLAN, "", LINKS, report).endswith("1 seed.\n\n| arm |")
+
+
 def test_the_table_has_one_number_of_a_quantity():
     both = {"inference/latency_ms_p50", "inference/latency_device_ms", "inference/tokens_per_s"}
     both |= {"inference/device_tokens_per_s", "train_step/tokens_per_s", "train_step/device_tokens_per_s"}

@@ -77,3 +77,19 @@ def test_reason_of_a_stranger_cannot_break_the_table(make):
         diagnostics.chapter(Study(compare("study", [make("base", "solves", 0.1, expected_reason="a | b <script>")]))).paragraphs
     )
     assert "<script>" not in text
+
+
+def test_one_sentence_says_what_is_as_expected_or_all_that_is_not(make):
+    def said(*runs) -> list[str]:
+        return diagnostics.sentence(compare("study", list(runs)))
+
+    solved = [make("base", "solves", 0.99), make("bilstm", "solves", 0.95), make("open", "open", 0.7)]
+    assert said(*solved, make("static", "cannot", 0.5)) == [
+        "**As theory expects**: base and bilstm solve order; static cannot solve order."
+    ]
+    low = [make("third", "solves", score, seed) for seed, score in enumerate((0.95, 0.2, 0.95))]
+    assert said(*solved, *low, make("static", "cannot", 0.9)) == [
+        "**Against theory, a bug until explained**: static on order (score too high); "
+        "third on order (score too low in 1 of 3 runs)."
+    ]
+    assert said(make("base", "open", 0.7)) == []

@@ -53,6 +53,11 @@ def paragraphs(comparison: Comparison) -> list[str]:
     return [findings.opening(comparison), *findings.sentences(comparison), *findings.cautions(comparison)]
 
 
+@pytest.fixture
+def no_study_is_small(monkeypatch):
+    monkeypatch.setattr("reports.comparison.compare.SMALL_RUNS", 0)
+
+
 def rows(table: str) -> dict[str, list[str]]:
     """First cell of a row -> the others."""
     lines = [[cell.strip() for cell in line.strip("| ").split(" | ")] for line in table.splitlines()]
@@ -73,7 +78,7 @@ def test_one_row_an_arm_with_change_and_verdict_over_all_tasks(result):
     assert table["worse"][1].startswith("sst2<br>−10.0 points")
 
 
-def test_sentences_say_what_the_tests_carry(result):
+def test_sentences_say_what_the_tests_carry(result, no_study_is_small):
     words, arms, cautions = paragraphs(result)
     assert words.startswith("small, worse against **base** on sst2, cola; 3 seeds each. In brackets: 95 % intervals")
     small, worse = arms.splitlines()
@@ -382,7 +387,7 @@ def kinds_of(paragraphs: list[str]) -> list[str]:
     return ["table" if one.startswith("|") else "picture" if one.startswith("!") else "words" for one in paragraphs]
 
 
-def test_chapter_begins_with_the_answer_and_ends_with_details_in_words(result):
+def test_chapter_begins_with_the_answer_and_ends_with_details_in_words(result, no_study_is_small):
     chapter = overview.chapter(Study(result))
     assert list(chapter.files) == ["changes.svg"]
     first, second, *_, heading, details = chapter.paragraphs
@@ -503,7 +508,7 @@ def test_two_swept_settings_or_two_values_are_no_axis(make_run, study_of, second
 WARNED = {tags.WARNING: "the loss still fell: raise finetune.epochs (2)", tags.NOTES: "falling"}
 
 
-def test_a_training_that_went_wrong_is_marked_in_the_first_table_and_said_once(make_run, study_of):
+def test_a_training_that_went_wrong_is_marked_in_the_first_table_and_said_once(make_run, study_of, no_study_is_small):
     runs = [
         make_run("base", 0, {SCORE: 0.9, MAJORITY: 0.5, ITEMS: 400}),
         make_run("b", 0, {SCORE: 0.8, MAJORITY: 0.5}, **WARNED),
@@ -524,7 +529,9 @@ def test_a_training_that_went_wrong_is_marked_in_the_first_table_and_said_once(m
 
 def test_seeds_of_an_arm_with_one_warning_are_said_together(make_run):
     runs = [make_run("base", seed, {SCORE: 0.9, MAJORITY: 0.5, ITEMS: 400}, **WARNED) for seed in range(3)]
-    said = "\n".join(findings.cautions(compare("s", runs)))
+    comparison = compare("s", runs)
+    said = "\n".join(findings.of_tasks(comparison))
+    assert "- **3 of 3 trainings have a warning**: the loss still fell at the end: 3." in findings.cautions(comparison)
     assert f"**Warnings of trainings**: base on sst2, seeds 0, 1, 2 ({WARNED[tags.WARNING]})." in said
 
 

@@ -113,6 +113,18 @@ def test_nothing_is_cut_and_nothing_fails(page: Page, report: Path, width: int, 
     assert page.requests() == [report.as_uri()]
 
 
+def test_a_link_to_a_folded_chapter_opens_it(browser: Page, folder: Path):
+    path = folder / "folded.html"
+    path.write_bytes(
+        page_of("folded", "# r\n\n## one\n\n1\n\n## two\n\n2\n\n## three\n\n3", {}, ["## one", "## two", "## three"])
+    )
+    browser.open(f"{path.as_uri()}#two")
+    shown = "[...document.querySelectorAll('main details')].map(one => one.open)"
+    assert browser.run(shown) == [False, True, False]
+    browser.run("document.querySelector('nav a[href=\"#three\"]').click()")
+    assert browser.settled(shown) == [False, True, True]
+
+
 def test_a_printed_page_is_light_and_has_all_of_every_table_and_picture(page: Page):
     page.show(A4, scheme="dark", media="print")
     assert page.run("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"

@@ -138,6 +138,15 @@ def test_detail_under_a_heading_folds_and_so_does_what_the_report_opens_with():
     assert folded == ["arm by arm", "tests *"]
 
 
+def test_a_folded_chapter_holds_its_parts_and_ends_before_the_next():
+    shown = page(
+        "r", "# r\n\n## all\n\n1\n\n### tests\n\n2\n\n## more\n\n3\n\n## open\n\n4", {}, ["## all", "### tests", "## more"]
+    )
+    body = re.search(r"<main>(.*)</main>", shown.decode(), re.DOTALL)[1]
+    tags = re.findall(r"</?details>|(?<=<p>)\d", body)
+    assert "".join(tags).replace("<details>", "(").replace("</details>", ")") == "(1(2))(3)4"
+
+
 def test_headings_of_equal_text_have_ids_of_their_own():
     shown = page("r", "# r\n\n## a b\n\n## a b\n\n### a-b\n\n### ?\n\n### ↓", {}).decode()
     assert re.findall(r'<h\d id="(.*?)"', shown) == ["r", "a-b", "a-b-2", "a-b-3", "part", "part-2"]
