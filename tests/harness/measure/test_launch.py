@@ -88,7 +88,7 @@ def test_import_is_timed_once_in_the_process_that_imports(config, tmp_path, monk
     assert first.build_s != second.build_s
 
 
-def test_training_steps_are_timed_in_a_process_that_does_nothing_else(config, tmp_path, monkeypatch):
+def test_training_steps_are_timed_after_a_plain_model_and_apart_from_a_served_one(config, tmp_path, monkeypatch):
     """A served model leaves other memory behind than a plain one, and its training is the same."""
     requests, run = [], processes.run
 
@@ -104,3 +104,6 @@ def test_training_steps_are_timed_in_a_process_that_does_nothing_else(config, tm
     assert len(timed.training.raw_ms) == config.measure.train_steps > 0
     launch(replace(config, measure=replace(config.measure, train_steps=0)), Request(TIMING), tmp_path)
     assert requests[3:] == [["timing"]]
+    (timed,) = launch(config, Request(TIMING), tmp_path).measured.timing
+    assert requests[4:] == [["timing", "training_time"]]
+    assert len(timed.training.raw_ms) == config.measure.train_steps

@@ -316,16 +316,20 @@ def test_where_every_variant_fails_its_replicate_is_not_launched_on(planned, lau
 
 
 @pytest.mark.long
-def test_a_real_launch_leaves_times_of_each_pass(compose, output):
+@pytest.mark.parametrize("texts", [4, None], ids=["one_shape", "of_each_task"])
+def test_a_real_launch_leaves_times_of_each_pass(compose, output, texts):
     settings = ["measure.rounds=1", "measure.retries=0", "measure.repeats=4", "measure.lengths=[16,9999]"]
+    settings += [f"measure.throughput_texts={texts or 'null'}"]
     items = plan(compose("-m", *ARGUMENTS, *settings, "task=bag,order", f"output={output}"))
     for item in items:
         finish(item)
     session = run(items)
     (launch,), (other,) = (launches_of(session, item) for item in items)
     assert (launch.latency, launch.points) == (other.latency, other.points)
-    assert launch.throughput.tokens != other.throughput.tokens
+    assert (launch.throughput == other.throughput) is (texts is not None)
+    assert launch.throughput.tokens != other.throughput.tokens or launch.throughput.tokens % (4 * 128) == 0
     assert len(launch.latency.raw_ms) == 4
+    assert len(launch.training.raw_ms) == items[0].config.measure.train_steps
     assert [point.length for point in launch.points] == [16, 128]
     written = Path(of(session, items[0]).folder, "launch-0", "measured.json")
     assert from_json(Measured, json.loads(written.read_text())).timing[0].latency == launch.latency
