@@ -377,9 +377,9 @@ class MeasureConfig:
     repeats: int = number(20, at_least=1)  # timed calls of a launch, after a warm-up until steady
     throughput_texts: int | None = number(
         8, at_least=1
-    )  # texts of measure.length tokens that are timed as one batch, for all tasks; null: batches of the validation texts of each task
-    batch_size: int = number(32, at_least=1)  # texts of one validation batch whose memory, or throughput, is measured
-    throughput_batches: int = number(4, at_least=1)  # validation batches of one pass
+    )  # random texts of measure.length tokens in the throughput batch of all tasks; null: validation batches of each task
+    batch_size: int = number(32, at_least=1)  # texts of one validation batch of which memory and throughput are measured
+    throughput_batches: int = number(4, at_least=1)  # validation batches of one pass over them
     train_steps: int = number(3, at_least=0)  # timed training steps of a launch; 0: none
     train_batch_size: int = number(2, at_least=1)  # texts of one timed training step, of measure.length tokens
     threads: int = number(1, at_least=1, limit=MOST_THREADS)  # CPU threads of latency, throughput and timed training steps
