@@ -5,8 +5,9 @@ alike; the report pairs launches by round. The A/A replicate is the baseline tim
 two is noise. A launch during which other processes kept the CPUs busy is repeated.
 
 A variant is launched once per shape, not once per run: runs that differ in their seed, rate or weights share their launches,
-and so do tasks with the same vocabulary and number of outputs. The launch measures the throughput on the texts of each of them,
-and training steps: other trained parameters, or another optimizer, are another shape.
+and so do tasks with the same vocabulary and number of outputs. They share the throughput too, unless measure.throughput_texts=null
+asks for that of their own texts. The launch times training steps: other trained parameters, or another optimizer, are another
+shape.
 
 A session ends before its last round where every comparison with the baseline is decided: different, or the same within the
 margin. With each further look at them chance alone would name more differences, so the looks are few, fixed before the first
