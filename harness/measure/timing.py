@@ -8,6 +8,7 @@ import functools
 import gc
 import itertools
 import math
+import os
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -15,7 +16,7 @@ from pathlib import Path
 
 from harness.config.schema import MeasureConfig
 from harness.hardware import energy, load, peak_flops
-from harness.hardware.device import Machine, empty_compiler_cache
+from harness.hardware.device import COMPILER_CACHE, Machine, empty_compiler_cache
 from harness.measure import scenarios, serving
 from harness.measure.latency import forward, time_ms
 from harness.measure.memory import Baseline
@@ -36,12 +37,20 @@ FEWEST = 3
 
 
 def measure(subject: Subject, request: Request, folder: Path, import_s: float) -> list[Launch]:
-    """The launch of the folder, on measure.threads, without a cache of the compiler; a record for each of `request.data`."""
+    """The launch of the folder, on measure.threads; a record for each of `request.data`.
+
+    The compiler starts without a cache, or with what an earlier launch has left: then the time to compile is None.
+    """
     subject.machine.use_threads(subject.config.measure.threads)
     gc.disable()  # a collection would hit the calls of some variants only
     try:
-        with empty_compiler_cache(folder):
-            return _launch(subject, request, folder, import_s)
+        if request.compiled is None:
+            with empty_compiler_cache(folder):
+                return _launch(subject, request, folder, import_s)
+        is_first = not Path(request.compiled).exists()
+        os.environ[COMPILER_CACHE] = request.compiled
+        launches = _launch(subject, request, folder, import_s)
+        return launches if is_first else [replace(one, compile_s=None) for one in launches]
     finally:
         gc.enable()
 

@@ -1,6 +1,7 @@
 """The measuring process: what it was asked comes back as records, also what came before a failure."""
 
 import json
+import shutil
 from dataclasses import replace
 
 import pytest
@@ -86,6 +87,17 @@ def test_import_is_timed_once_in_the_process_that_imports(config, tmp_path, monk
     (first,), (second,) = (launch(config, Request(("timing",)), tmp_path / name).measured.timing for name in "ab")
     assert first.import_s == second.import_s > 0.1  # torch alone takes longer
     assert first.build_s != second.build_s
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("g++") is None, reason="no compiler")
+def test_a_later_launch_of_a_compiled_model_compiles_nothing(config, tmp_path):
+    config.hardware.compile, config.measure.train_steps, config.measure.repeats = True, 0, 3
+    request = Request(TIMING, compiled=str(tmp_path / "compiled"))
+    (first,), (second,) = (launch(config, request, tmp_path / name).measured.timing for name in "ab")
+    assert first.compile_s > 0
+    assert second.compile_s is None
+    assert second.first_call_ms < first.first_call_ms / 2
 
 
 def test_training_steps_are_timed_after_a_plain_model_and_apart_from_a_served_one(config, tmp_path, monkeypatch):

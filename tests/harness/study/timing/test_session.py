@@ -197,6 +197,15 @@ def test_what_leaves_the_work_of_a_training_step_is_launched_together(planned):
     assert len({sessions.shape_key(item) for item in items}) == 1
 
 
+def test_launches_of_a_shape_share_what_is_compiled_outside_the_results_and_plain_ones_nothing(planned, launches, output):
+    run(planned("model=base", "measure.rounds=2", "hardware.compile=true,false"))
+    folders = [request.compiled for request in launches.requests]
+    shared = {folder: folders.count(folder) for folder in folders}
+    assert shared.pop(None) == 4
+    assert [*shared.values()] == [2]  # the baseline and its replicate are not compiled
+    assert not any(Path(folder).is_relative_to(output) or Path(folder).parent.exists() for folder in shared)
+
+
 def test_the_fastest_product_is_measured_once_a_session(planned, launches):
     items = planned("model=base,albert", "measure.rounds=2")
     session = run(items)
