@@ -119,7 +119,6 @@ ADDED = {
     "measure.load": [],
     "measure.load_share": 0.5,
     "measure.load_texts": 200,
-    "measure.throughput_texts": None,
 }
 """Keys that finished runs may lack -> the value that such a run has: no hash holds it, so that the run is the same."""
 _ADDED_TEXTS = {key: str(value) for key, value in ADDED.items()}

@@ -115,7 +115,7 @@ class Subject:
         return texts(self.vocab_size, length, self.machine, batch_size)
 
     def batches(self) -> list[Batch]:
-        """Throughput batches: of the task, or of random ids if there is no data."""
+        """Batches for the peak of memory: of the task, or of random ids if there is no data."""
         measure = self.config.measure
         if self.data is None:
             return [self.text(measure.length, measure.batch_size)] * BATCHES
