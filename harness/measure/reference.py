@@ -62,9 +62,9 @@ class Clocks:
         self.time_reference()
         return self._calls[-1].wall_ms
 
-    def lists(self, last: int) -> dict[str, list[float] | None]:
-        """The last calls as fields of a record: `raw_ms`, `reference_ms`, `device_ms`, `reference_device_ms`."""
-        measured = {"": self._calls[-last:], "reference_": self._between[-last - 1 :]}
+    def lists(self, first: int = 0) -> dict[str, list[float] | None]:
+        """Calls from number `first` on: the fields `raw_ms`, `reference_ms`, `device_ms`, `reference_device_ms` of a record."""
+        measured = {"": self._calls[first:], "reference_": self._between[first:]}
         wall = {f"{of or 'raw_'}ms": [call.wall_ms for call in calls] for of, calls in measured.items()}
         if any(call.device_ms is None for call in self._calls):
             return wall | {"device_ms": None, "reference_device_ms": None}

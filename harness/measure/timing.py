@@ -116,7 +116,7 @@ def latency(call: Callable[[], object], settings: MeasureConfig, machine: Machin
     for _ in range(settings.repeats - counted):
         clocks.between(call)
     calls = taken.calls - counted
-    return Latency(warm_up=WarmUp(calls, taken.steady, taken.raw_ms[:calls]), **clocks.lists(settings.repeats))
+    return Latency(warm_up=WarmUp(calls, taken.steady, taken.raw_ms[:calls]), **clocks.lists(calls))
 
 
 def compile_s(first_call_ms: float, timed: Latency, machine: Machine) -> float | None:
@@ -144,7 +144,7 @@ def throughput(call: Callable[[Batch], object], batches: list[Batch], machine: M
             clocks.time(piece)
             with meter.paused():
                 clocks.time_reference()
-    lists = clocks.lists(passes * len(pieces))
+    lists = clocks.lists()
     return Throughput(
         seconds=sum(lists["raw_ms"]) / 1e3,
         tokens=passes * sum(batch.tokens for batch in batches),

@@ -137,7 +137,7 @@ def time_steps(config: RunConfig) -> TrainingTime:
     clocks = Clocks(machine, Reference(machine))
     for _ in range(config.measure.train_steps):
         clocks.between(lambda: steps.run(1))
-    return TrainingTime(tokens=steps.batch.tokens, **clocks.lists(config.measure.train_steps))
+    return TrainingTime(tokens=steps.batch.tokens, **clocks.lists())
 
 
 def one_piece(config: RunConfig, request: StepRequest) -> RunConfig:
