@@ -239,9 +239,9 @@ class Request:
     round: int = 0
     data: tuple[str, ...] = ()  # of a timing: keys of the prepared data with whose texts throughput is measured; (): random ids
     with_peak_flops: bool = False  # of a timing
-    compiled: str | None = None  # of a timing: where torch.compile leaves what later launches need not compile; None: nowhere
     step: StepRequest | None = None  # for `training_step`
     memory_limit: int | None = None  # bytes; the process is refused memory far beyond it
+    compiled: str | None = None  # of a timing: where torch.compile leaves what later launches need not compile; None: nowhere
 
 
 @dataclass(frozen=True)
