@@ -258,13 +258,14 @@ def notes(configs: dict[str, RunConfig], measured: dict[str, Column]) -> list[st
     """What the numbers are of, a list item each."""
     each = functools.partial(_each, configs)
     batch, calls = each(lambda config: config.measure.batch_size), each(lambda config: config.measure.repeats)
+    timed = each(lambda config: config.measure.throughput_texts or config.measure.batch_size)
     rounds = max((len(column.records.get("timing", {})) for column in measured.values()), default=0)
     lines = [
         "random weights, texts of random ids without padding; the vocabulary is that of the model's config, not of a tokenizer",
         f"times: median over processes{'' if len(configs) > 1 else ' (lowest to highest)'}, {rounds} each, in turn in shuffled "
         "order; memory: one each; device: CPU time of the thread, or GPU time",
         f"latency: batch 1, quantiles of {calls} calls a launch after a warm-up until steady",
-        f"throughput: batch {batch}; time to import: from the start of the process until torch and the model's code are there",
+        f"throughput: batch {timed}; time to import: from the start of the process until torch and the model's code are there",
         f"peak memory: above a process with only its libraries loaded; inference: batch {batch}",
         f"training step, FLOPs and memory: batch {each(lambda config: config.finetune.batch_size)}",
         *([RATIO] if len(configs) > 1 else []),

@@ -376,8 +376,11 @@ class MeasureConfig:
     min_rounds: int = number(4, at_least=1)  # launches before a session may end, once every comparison is decided
     budget_minutes: float | None = number(None, above=0)  # after which a session begins no further round; None: no limit
     repeats: int = number(20, at_least=1)  # timed calls of a launch, after a warm-up until steady
-    batch_size: int = number(32, at_least=1)  # texts of one throughput batch
-    throughput_batches: int = number(4, at_least=1)  # validation batches of one throughput pass
+    throughput_texts: int | None = number(
+        8, at_least=1
+    )  # random texts of measure.length tokens in the throughput batch of all tasks; null: validation batches of each task
+    batch_size: int = number(32, at_least=1)  # texts of one validation batch of which memory and throughput are measured
+    throughput_batches: int = number(4, at_least=1)  # validation batches of one pass over them
     train_steps: int = number(3, at_least=0)  # timed training steps of a launch; 0: none
     train_batch_size: int = number(2, at_least=1)  # texts of one timed training step, of measure.length tokens
     threads: int = number(1, at_least=1, limit=MOST_THREADS)  # CPU threads of latency, throughput and timed training steps

@@ -103,8 +103,17 @@ OWN = ("train_file", "validation_file", "test_file")
 OF_DATA_SET = ("hub", "folder", "subset", "train_split", "validation_split", "document", "heading")
 OF_DISTILLATION = ("teacher", "soft_weight", "masked_weight", "cosine_weight", "hidden_weight", "relation_weight")
 OF_TIMING = (
-    *("rounds", "min_rounds", "budget_minutes", "repeats", "batch_size", "throughput_batches", "train_steps", "threads"),
-    *("train_batch_size", "lengths", "batch_sizes", "seconds_per_length", "foreign_cpus", "retries", "load"),
+    *(
+        "rounds",
+        "min_rounds",
+        "budget_minutes",
+        "repeats",
+        "throughput_texts",
+        "batch_size",
+        "throughput_batches",
+        "train_steps",
+    ),
+    *("threads", "train_batch_size", "lengths", "batch_sizes", "seconds_per_length", "foreign_cpus", "retries", "load"),
 )
 
 PARTS = (

@@ -5,10 +5,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from harness import processes
-from harness.config.resolve import save
-from harness.config.schema import RunConfig
+from harness.config.schema import RunConfig, to_dict
 from harness.hardware import facts
-from harness.measure.records import MEASURED, REQUEST, Measured, Request, from_json, to_json
+from harness.measure.records import CONFIG, MEASURED, REQUEST, Measured, Request, from_json, to_json
 from harness.processes.ending import Ending, Watch, last_lines
 from harness.tracking.run_log import write_json
 
@@ -41,15 +40,18 @@ def prepare() -> None:
 def launch(config: RunConfig, request: Request, folder: Path) -> Outcome:
     """Runs the worker in the folder to its end.
 
-    Its libraries start with the CPU threads of timing, or of training for other instruments. In processes of their own, before
-    it, a served model is written, and the training steps of a timing run: what one leaves in memory changes the others.
+    Its libraries start with the CPU threads of timing, or of training for other instruments. A timing ends with training steps.
+    Where they would find a served or a compiled model in memory, they run before, in a process of their own, as a served model
+    is written.
     """
     is_timing, training = request.instruments == TIMING, None
     if config.measure.is_served and (is_timing or request.instruments == ("memory",)):
         written = launch(config, Request(("served",)), folder)
         if written.code != 0:
             return written
-    if is_timing and config.measure.train_steps:
+    if is_timing and config.measure.train_steps and not (config.measure.is_served or config.hardware.compile):
+        request = replace(request, instruments=(*TIMING, *TRAINING))
+    elif is_timing and config.measure.train_steps:
         trained = launch(config, Request(TRAINING), folder)
         if trained.code != 0:
             return trained
@@ -57,13 +59,13 @@ def launch(config: RunConfig, request: Request, folder: Path) -> Outcome:
     folder.mkdir(parents=True, exist_ok=True)
     result, log = folder / MEASURED, folder / "log.txt"
     result.unlink(missing_ok=True)
-    save(config, folder / "config.yaml")
+    write_json(folder / CONFIG, to_dict(config))
     write_json(folder / REQUEST, to_json(request))
-    threads = config.measure.threads if request.instruments in (TIMING, TRAINING) else facts.threads(config.hardware)
+    threads = config.measure.threads if request.instruments[0] in (*TIMING, *TRAINING) else facts.threads(config.hardware)
     prepare()
     watch = Watch()
     code = processes.run(WORKER, [str(folder)], threads, log)
     measured = from_json(Measured, json.loads(result.read_text())) if result.exists() else Measured()
-    if measured.timing and training:
+    if measured.timing and (training := training or measured.training_time):
         measured = replace(measured, timing=[replace(one, training=training) for one in measured.timing])
     return Outcome(measured, code, log, watch.ending(code, log).oom_kills)

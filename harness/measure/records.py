@@ -10,8 +10,8 @@ from harness import metrics
 from harness.measure.flops import StepFlops
 from harness.measure.memory_formula import Parts
 
-REQUEST, MEASURED, TRACE = "request.json", "measured.json", "trace.json"
-"""Files in the folder of a measuring process: request, results, and events of a trace."""
+CONFIG, REQUEST, MEASURED, TRACE = "config.json", "request.json", "measured.json", "trace.json"
+"""Files in the folder of a measuring process: config, request, results, and events of a trace."""
 
 R = TypeVar("R")
 
@@ -31,7 +31,7 @@ class Peak:
 
 @dataclass(frozen=True)
 class WarmUp:
-    """Calls before the timed ones; not `steady` when the warm-up ended at its maximum."""
+    """Calls before those that count; not `steady` when the warm-up ended at its maximum."""
 
     calls: int
     steady: bool
@@ -241,6 +241,7 @@ class Request:
     with_peak_flops: bool = False  # of a timing
     step: StepRequest | None = None  # for `training_step`
     memory_limit: int | None = None  # bytes; the process is refused memory far beyond it
+    compiled: str | None = None  # of a timing: where torch.compile leaves what later launches need not compile; None: nowhere
 
 
 @dataclass(frozen=True)

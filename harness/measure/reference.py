@@ -56,9 +56,15 @@ class Clocks:
         """Times the reference workload."""
         self._between.append(self._reference.clocked())
 
-    def lists(self) -> dict[str, list[float] | None]:
-        """The fields of a record, Latency or TrainingTime: `raw_ms`, `reference_ms`, `device_ms`, `reference_device_ms`."""
-        measured = {"": self._calls, "reference_": self._between}
+    def between(self, call: Callable[[], object]) -> float:
+        """Times one call and the reference workload after it; milliseconds of the call by the wall clock."""
+        self.time(call)
+        self.time_reference()
+        return self._calls[-1].wall_ms
+
+    def lists(self, first: int = 0) -> dict[str, list[float] | None]:
+        """Calls from number `first` on: the fields `raw_ms`, `reference_ms`, `device_ms`, `reference_device_ms` of a record."""
+        measured = {"": self._calls[first:], "reference_": self._between[first:]}
         wall = {f"{of or 'raw_'}ms": [call.wall_ms for call in calls] for of, calls in measured.items()}
         if any(call.device_ms is None for call in self._calls):
             return wall | {"device_ms": None, "reference_device_ms": None}

@@ -115,13 +115,17 @@ class Subject:
         return texts(self.vocab_size, length, self.machine, batch_size)
 
     def batches(self) -> list[Batch]:
-        """Throughput batches: of the task, or of random ids if there is no data."""
+        """Batches for the peak of memory: of the task, or of random ids if there is no data."""
         measure = self.config.measure
         if self.data is None:
             return [self.text(measure.length, measure.batch_size)] * BATCHES
         return sample_batches(self.data.validation, self.data.pad_token_id, measure, self.machine)
 
-    def batches_of(self, key: str) -> list[Batch]:
-        """Throughput batches of the prepared data with this key."""
+    def timed_batches(self, key: str | None) -> list[Batch]:
+        """Throughput batches: measure.throughput_texts of random ids, else those of the prepared data with this key."""
+        if key is None or self.config.measure.throughput_texts:
+            return [
+                self.text(self.config.measure.length, self.config.measure.throughput_texts or self.config.measure.batch_size)
+            ]
         facts = prepared.facts(self.config.output, key)
         return sample_batches(prepared.read_validation(self.config, key), facts.pad_token_id, self.config.measure, self.machine)

@@ -8,6 +8,7 @@ import functools
 import gc
 import itertools
 import math
+import os
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -15,14 +16,14 @@ from pathlib import Path
 
 from harness.config.schema import MeasureConfig
 from harness.hardware import energy, load, peak_flops
-from harness.hardware.device import Machine, empty_compiler_cache
+from harness.hardware.device import COMPILER_CACHE, Machine, empty_compiler_cache
 from harness.measure import scenarios, serving
 from harness.measure.latency import forward, time_ms
 from harness.measure.memory import Baseline
-from harness.measure.records import Latency, Launch, LoadTimes, Point, Request, Throughput
+from harness.measure.records import Latency, Launch, LoadTimes, Point, Request, Throughput, WarmUp
 from harness.measure.reference import Clocks, Reference
 from harness.measure.subject import Subject
-from harness.measure.warmup import warm_up
+from harness.measure.warmup import MAXIMUM, STRETCH, until_steady
 from harness.tasks import prepared
 from harness.tracking.run_log import now_ms
 from models.batch import Batch
@@ -36,12 +37,20 @@ FEWEST = 3
 
 
 def measure(subject: Subject, request: Request, folder: Path, import_s: float) -> list[Launch]:
-    """The launch of the folder, on measure.threads, without a cache of the compiler; a record for each of `request.data`."""
+    """The launch of the folder, on measure.threads; a record for each of `request.data`.
+
+    The compiler starts without a cache, or with what an earlier launch has left: then the time to compile is None.
+    """
     subject.machine.use_threads(subject.config.measure.threads)
     gc.disable()  # a collection would hit the calls of some variants only
     try:
-        with empty_compiler_cache(folder):
-            return _launch(subject, request, folder, import_s)
+        if request.compiled is None:
+            with empty_compiler_cache(folder):
+                return _launch(subject, request, folder, import_s)
+        is_first = not Path(request.compiled).exists()
+        os.environ[COMPILER_CACHE] = request.compiled
+        launches = _launch(subject, request, folder, import_s)
+        return launches if is_first else [replace(one, compile_s=None) for one in launches]
     finally:
         gc.enable()
 
@@ -58,12 +67,13 @@ def _launch(subject: Subject, request: Request, folder: Path, import_s: float) -
     peak = None if machine.compiles else baseline.peak()
     peaks = memory_of_points(model, subject, baseline)  # before the reference workload, whose memory is not the model's
     span, reference = load.ForeignLoad(), Reference(machine)
-    batches = [subject.batches_of(key) for key in request.data] or [subject.batches()]
+    keys = request.data or (None,)
+    batches = [subject.timed_batches(key) for key in (keys[:1] if settings.throughput_texts else keys)]
     if machine.compiles:
         for batch in itertools.chain(*batches):  # shapes that compile further graphs
             call(batch)
     timed = latency(lambda: call(text), settings, machine, reference)
-    work = [throughput(call, of_task, machine, reference) for of_task in batches]
+    work = [throughput(call, of_task, machine, reference) for of_task in batches] * (len(keys) // len(batches))
     measured = [point(model, subject, *shape, peak) for shape, peak in zip(shapes(subject), peaks, strict=True)]
     lengths = len(measured) - len(settings.batch_sizes)
     measured = [replace(one, of_sizes=number >= lengths) for number, one in enumerate(measured)]
@@ -86,7 +96,7 @@ def _launch(subject: Subject, request: Request, folder: Path, import_s: float) -
     )
     return [
         replace(first, throughput=of_task, load=_load(subject, call, key) if settings.load else None)
-        for of_task, key in zip(work, request.data or (None,), strict=True)
+        for of_task, key in zip(work, keys, strict=True)
     ]
 
 
@@ -99,13 +109,14 @@ def _load(subject: Subject, call: Callable[[Batch], object], key: str | None) ->
 
 
 def latency(call: Callable[[], object], settings: MeasureConfig, machine: Machine, reference: Reference) -> Latency:
-    """The timed calls after a warm-up until steady."""
-    warmed = warm_up(call, machine)
+    """measure.repeats calls of one level: the steady ones that ended the warm-up, and further ones."""
     clocks = Clocks(machine, reference)
-    for _ in range(settings.repeats):
-        clocks.time(call)
-        clocks.time_reference()
-    return Latency(warm_up=warmed, **clocks.lists())
+    taken = until_steady(clocks.between(call) for _ in range(MAXIMUM))
+    counted = min(STRETCH, settings.repeats) if taken.steady else 0
+    for _ in range(settings.repeats - counted):
+        clocks.between(call)
+    calls = taken.calls - counted
+    return Latency(warm_up=WarmUp(calls, taken.steady, taken.raw_ms[:calls]), **clocks.lists(calls))
 
 
 def compile_s(first_call_ms: float, timed: Latency, machine: Machine) -> float | None:

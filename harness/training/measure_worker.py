@@ -1,9 +1,9 @@
 """The measuring process: runs the requested instruments on one variant, one after the other.
 
-python -m harness.training.measure_worker FOLDER     reads config.yaml and request.json there, writes measured.json
+python -m harness.training.measure_worker FOLDER     reads config.json and request.json there, writes measured.json
 
-The file is written after every instrument, so a failure keeps the results before it. `timing`, `training_time`, `memory`
-and `training_step` each need a separate process: what ran before changes their results.
+The file is written after every instrument, so a failure keeps the results before it. `timing`, `memory` and `training_step`
+must come first in a process: what ran before changes their results. `training_time` may come after `timing` of the same model.
 """
 
 import json
@@ -14,14 +14,17 @@ from dataclasses import replace
 from pathlib import Path
 
 import psutil
+from omegaconf import OmegaConf
 
 from harness.config import resolve
+from harness.config.own_files import as_text
 from harness.hardware.device import Machine
 from harness.measure import flops, serving, size, timing
 from harness.measure import subject as subjects
 from harness.measure.latency import forward
 from harness.measure.memory import Baseline, limit_memory, peak_memory
 from harness.measure.records import (
+    CONFIG,
     MEASURED,
     REQUEST,
     TRACE,
@@ -47,7 +50,7 @@ IMPORT_S = time.time() - psutil.Process().create_time()
 def main(folder: Path) -> None:
     """Runs the request of the folder; after an exception the earlier results are kept."""
     request = from_json(Request, json.loads((folder / REQUEST).read_text()))
-    config = resolve.load(folder / "config.yaml")
+    config = resolve.from_node(OmegaConf.create(as_text(json.loads((folder / CONFIG).read_text()))))
     serves = {"timing", "memory"} & {*request.instruments}
     machine, measured = serving.machine(config) if serves else Machine(config.hardware), Measured()
     if request.memory_limit is not None:

@@ -136,8 +136,7 @@ def time_steps(config: RunConfig) -> TrainingTime:
     steps.run(1)
     clocks = Clocks(machine, Reference(machine))
     for _ in range(config.measure.train_steps):
-        clocks.time(lambda: steps.run(1))
-        clocks.time_reference()
+        clocks.between(lambda: steps.run(1))
     return TrainingTime(tokens=steps.batch.tokens, **clocks.lists())
 
 

@@ -233,7 +233,7 @@ SENTENCES = (
     ),
     (
         ("inference/padded_tokens_per_s", "inference/samples_per_s", "inference/padding_share"),
-        "Inference throughput is that of real validation batches{batches}.",
+        "Inference throughput is that of {batches}.",
     ),
     (
         tuple(f"load/server_latency_ms_{rank}" for rank in RANKS),
@@ -295,7 +295,8 @@ def intro(section: Section, names: list[str]) -> str:
         "length": worded(" and {} tokens", "measure.length"),
         "launches": f", {' of '.join(calls)}" if calls else "",
         "threads": worded(", CPU threads: {}", "measure.threads"),
-        "batches": worded(" of {} texts", "measure.batch_size"),
+        "batches": worded("batches of {} texts of the same length", "measure.throughput_texts")
+        or "real validation batches" + worded(" of {} texts", "measure.batch_size"),
         "texts": worded("{}", "measure.train_batch_size"),
     }
     sentences = [sentence.format(**words) for needed, sentence in SENTENCES if present(section, needed)]

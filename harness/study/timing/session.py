@@ -5,8 +5,9 @@ alike; the report pairs launches by round. The A/A replicate is the baseline tim
 two is noise. A launch during which other processes kept the CPUs busy is repeated.
 
 A variant is launched once per shape, not once per run: runs that differ in their seed, rate or weights share their launches,
-and so do tasks with the same vocabulary and number of outputs. The launch measures the throughput on the texts of each of them,
-and training steps: other trained parameters, or another optimizer, are another shape.
+and so do tasks with the same vocabulary and number of outputs. They share the throughput too, unless that of their own texts is
+asked for (measure.throughput_texts=null). The launch times training steps: other trained parameters, or another optimizer, are
+another shape. Its launches share what torch.compile makes.
 
 A session ends before its last round where every comparison with the baseline is decided: different, or the same within the
 margin. With each further look at them chance alone would name more differences, so the looks are few, fixed before the first
@@ -21,6 +22,7 @@ import json
 import math
 import os
 import random
+import tempfile
 import time
 import uuid
 from collections.abc import Iterator
@@ -236,7 +238,9 @@ class Session:
         resumed = f"; resumes at round {first + 1}" if first else ""
         console.plain(f"Timing {counts} (measure=none skips this; session {self.name}{resumed})")
         began, done = time.monotonic(), first
-        with TimingProgress(sum(max(0, variant.config.measure.rounds - first) for variant in timed), screen) as progress:
+        launches = sum(max(0, variant.config.measure.rounds - first) for variant in timed)
+        compiled = tempfile.TemporaryDirectory(prefix="harness-compiled-")  # not among results: its content is run
+        with compiled, TimingProgress(launches, screen) as progress:
             for number in range(first, rounds):
                 if number and self._is_done(number, time.monotonic() - began):
                     break
@@ -244,7 +248,7 @@ class Session:
                 random.Random(f"{self.name} {number}").shuffle(active)
                 for variant in active:
                     progress.launch(f"{variant.title}, round {number + 1} of at most {rounds}")
-                    self._launch(variant, number)
+                    self._launch(variant, number, Path(compiled.name))
                 done = number + 1
                 self.saved.end_round(done, {name: shape.failed for name, shape in self._timed.items() if shape.failed})
         floors = self._floors()
@@ -274,12 +278,14 @@ class Session:
         replicates = sum(variant.is_aa_replicate for variant in self._timed.values())
         return f"{counted(len(self._timed) - replicates, 'variant')} and {counted(replicates, 'A/A replicate')}"
 
-    def _launch(self, variant: Timed, number: int) -> None:
+    def _launch(self, variant: Timed, number: int, compiled: Path) -> None:
         """One launch, repeated while other processes keep more than measure.foreign_cpus busy; the least disturbed counts."""
         allowed, tried = variant.config.measure.foreign_cpus, []
         tries = 1 + (variant.config.measure.retries if self._futile < FUTILE_REPEATS else 0)
         hardware, folder = _hardware(variant), variant.folder / f"launch-{number}"
         request = Request(TIMING, number, tuple(variant.tasks), with_peak_flops=hardware not in self._peaks)
+        if variant.config.hardware.compile:
+            request = replace(request, compiled=str(compiled / variant.folder.name))
         seconds = 0.0
         while not tried or (_foreign(tried[-1]) > allowed and len(tried) < tries):
             with FileLock(paths.timing_lock(variant.config.output)):

@@ -36,7 +36,7 @@ def test_profile_prints_a_table_and_writes_values_and_a_trace(capsys, tmp_path, 
     latency = one["records"]["timing"]["0"]["latency"]
     assert len(latency["raw_ms"]) == 20
     assert one["metrics"]["timing"]["0"]["inference/latency_ms_min"] == min(latency["raw_ms"])
-    assert len(latency["warm_up"]["raw_ms"]) == latency["warm_up"]["calls"] >= 20
+    assert len(latency["warm_up"]["raw_ms"]) == latency["warm_up"]["calls"] >= 5
     assert one["metrics"]["memory"]["0"]["train_step/peak_memory_bytes"] > 0
     assert sorted(path.name for path in Path("out").iterdir()) == ["profile.json", "windowed_vocab_size_300.trace.json"]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["out"]

@@ -1,6 +1,7 @@
 """The measuring process: what it was asked comes back as records, also what came before a failure."""
 
 import json
+import shutil
 from dataclasses import replace
 
 import pytest
@@ -88,7 +89,18 @@ def test_import_is_timed_once_in_the_process_that_imports(config, tmp_path, monk
     assert first.build_s != second.build_s
 
 
-def test_training_steps_are_timed_in_a_process_that_does_nothing_else(config, tmp_path, monkeypatch):
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("g++") is None, reason="no compiler")
+def test_a_later_launch_of_a_compiled_model_compiles_nothing(config, tmp_path):
+    config.hardware.compile, config.measure.train_steps, config.measure.repeats = True, 0, 3
+    request = Request(TIMING, compiled=str(tmp_path / "compiled"))
+    (first,), (second,) = (launch(config, request, tmp_path / name).measured.timing for name in "ab")
+    assert first.compile_s > 0
+    assert second.compile_s is None
+    assert second.first_call_ms < first.first_call_ms / 2
+
+
+def test_training_steps_are_timed_after_a_plain_model_and_apart_from_a_served_one(config, tmp_path, monkeypatch):
     """A served model leaves other memory behind than a plain one, and its training is the same."""
     requests, run = [], processes.run
 
@@ -104,3 +116,6 @@ def test_training_steps_are_timed_in_a_process_that_does_nothing_else(config, tm
     assert len(timed.training.raw_ms) == config.measure.train_steps > 0
     launch(replace(config, measure=replace(config.measure, train_steps=0)), Request(TIMING), tmp_path)
     assert requests[3:] == [["timing"]]
+    (timed,) = launch(config, Request(TIMING), tmp_path).measured.timing
+    assert requests[4:] == [["timing", "training_time"]]
+    assert len(timed.training.raw_ms) == config.measure.train_steps

@@ -110,6 +110,9 @@ def test_sentences_hold_the_numbers_of_the_runs(timed):
     )
     assert "real validation batches of 16 texts" in text
     assert "CPU threads of training: 2." in text
+    run.params["measure.throughput_texts"] = "8"
+    text = section_text.part(compare("s", [run]).sections[0])[1]
+    assert "Inference throughput is that of batches of 8 texts of the same length." in text
 
 
 def test_sentences_have_no_number_that_the_runs_do_not_say(timed):

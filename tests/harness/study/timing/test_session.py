@@ -197,6 +197,15 @@ def test_what_leaves_the_work_of_a_training_step_is_launched_together(planned):
     assert len({sessions.shape_key(item) for item in items}) == 1
 
 
+def test_launches_of_a_shape_share_what_is_compiled_outside_the_results_and_plain_ones_nothing(planned, launches, output):
+    run(planned("model=base", "measure.rounds=2", "hardware.compile=true,false"))
+    folders = [request.compiled for request in launches.requests]
+    shared = {folder: folders.count(folder) for folder in folders}
+    assert shared.pop(None) == 4
+    assert [*shared.values()] == [2]  # the baseline and its replicate are not compiled
+    assert not any(Path(folder).is_relative_to(output) or Path(folder).parent.exists() for folder in shared)
+
+
 def test_the_fastest_product_is_measured_once_a_session(planned, launches):
     items = planned("model=base,albert", "measure.rounds=2")
     session = run(items)
@@ -316,16 +325,20 @@ def test_where_every_variant_fails_its_replicate_is_not_launched_on(planned, lau
 
 
 @pytest.mark.long
-def test_a_real_launch_leaves_times_of_each_pass(compose, output):
+@pytest.mark.parametrize("texts", [4, None], ids=["one_shape", "of_each_task"])
+def test_a_real_launch_leaves_times_of_each_pass(compose, output, texts):
     settings = ["measure.rounds=1", "measure.retries=0", "measure.repeats=4", "measure.lengths=[16,9999]"]
+    settings += [f"measure.throughput_texts={texts or 'null'}"]
     items = plan(compose("-m", *ARGUMENTS, *settings, "task=bag,order", f"output={output}"))
     for item in items:
         finish(item)
     session = run(items)
     (launch,), (other,) = (launches_of(session, item) for item in items)
     assert (launch.latency, launch.points) == (other.latency, other.points)
-    assert launch.throughput.tokens != other.throughput.tokens
+    assert (launch.throughput == other.throughput) is (texts is not None)
+    assert launch.throughput.tokens != other.throughput.tokens or launch.throughput.tokens % (4 * 128) == 0
     assert len(launch.latency.raw_ms) == 4
+    assert len(launch.training.raw_ms) == items[0].config.measure.train_steps
     assert [point.length for point in launch.points] == [16, 128]
     written = Path(of(session, items[0]).folder, "launch-0", "measured.json")
     assert from_json(Measured, json.loads(written.read_text())).timing[0].latency == launch.latency

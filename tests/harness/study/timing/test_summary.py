@@ -13,7 +13,7 @@ from torch.utils.benchmark import Timer
 from harness import metrics
 from harness.config.schema import HardwareConfig, MeasureConfig
 from harness.hardware.device import Machine
-from harness.measure import latency, timing
+from harness.measure import latency, reference, timing
 from harness.measure.latency import Clocked
 from harness.measure.records import Point
 from harness.paired import geometric_mean
@@ -167,10 +167,20 @@ def test_the_reference_runs_before_and_after_every_call(machine):
     order: list[str] = []
     reference = SimpleNamespace(clocked=lambda: order.append("reference") or Clocked(1.0, 1.0))
     measured = timing.latency(lambda: order.append("call"), MeasureConfig(repeats=12), machine, reference)
-    timed = order[order.index("reference") :]
-    assert timed == ["reference", *12 * ["call", "reference"]]
+    assert order == ["reference", *order.count("call") * ["call", "reference"]]
     assert (len(measured.raw_ms), len(measured.reference_ms)) == (12, 13)
-    assert order.index("reference") == measured.warm_up.calls
+
+
+@pytest.mark.parametrize(("repeats", "calls"), [(12, 27), (20, 32), (40, 52)])
+def test_what_counts_is_of_one_level_and_ends_the_warm_up(machine, monkeypatch, repeats, calls):
+    """The first 12 calls are slow: none of them counts, and of those after them no steady one is made in vain."""
+    waits = iter([4.0] * 12 + [1.0] * 100)
+    monkeypatch.setattr(reference, "clocked", lambda call, machine: Clocked(call(), None))
+    between = SimpleNamespace(clocked=lambda: Clocked(1.0, None))
+    measured = timing.latency(lambda: next(waits), MeasureConfig(repeats=repeats), machine, between)
+    assert measured.raw_ms == [1.0] * repeats
+    assert measured.warm_up.steady
+    assert measured.warm_up.calls + repeats == calls == 112 - len([*waits])
 
 
 def test_slow_calls_are_timed_fewer_times_but_never_fewer_than_the_fewest(machine):
