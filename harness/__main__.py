@@ -69,7 +69,7 @@ def _run(name: str, arguments: list[str]) -> int:
             loaded = importlib.import_module(module)
         return loaded.main(parsed, configs)
 
-    return compose.main(overrides, run, reads_as_runs=parsed.reads_as_runs)
+    return compose.main(overrides, run, reads_as_runs=parsed.reads_as_runs, replicates=parsed.replicates)
 
 
 def _help(topics: list[str]) -> int:

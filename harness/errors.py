@@ -149,7 +149,7 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 MEANT = {
     "harness model=base": "train fit finetune evaluate eval test start launch go",
-    "harness -m model=base,albert seed=1,2,3": "sweep multirun experiment study",
+    "harness -m model=base,albert": "sweep multirun experiment study",
     "harness model=base pretrain=mlm": "pretrain pretraining",
     "harness ui": "mlflow browse show view dashboard tensorboard",
     "harness status": "list ls ps progress",

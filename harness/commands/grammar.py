@@ -59,6 +59,9 @@ class Composed:
     reads_as_runs: ClassVar[bool] = True
     """Whether it reads the keys that a run would read, and no others, such as the corpus without a pretraining."""
 
+    replicates: ClassVar[bool] = False
+    """Whether arms that are compared have several seeds where none is named, as they have when they are run."""
+
     def __post_init__(self) -> None:
         """InputError for a choice without effect. What it writes by default is in the folder of the runs that is set."""
         outputs = [one.partition("=")[2] for one in self.choices if one.startswith("output=")]

@@ -103,8 +103,10 @@ class Tour:
 class Plan(Composed):
     """Shows what a command would run, and about how long it would take, without running it.
 
-    Everything else is as for a run: -m model=base,albert task=sst2 seed=1,2 ... or +experiment=NAME
+    Everything else is as for a run: -m model=base,albert task=sst2 ... or +experiment=NAME
     """
+
+    replicates: ClassVar[bool] = True
 
     probe: bool = switch("times a few steps of what no earlier run tells, some seconds each")
     flops_per_second: float | None = key(

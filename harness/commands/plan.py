@@ -14,7 +14,7 @@ from harness.study.enough import Smallest
 from harness.study.forecast import Group, Pace, Timing, Work
 from harness.study.plan import PlannedRun
 from harness.study.process import LoadCheck
-from harness.terminal import DASH, counted, duration, live_line, scaled, table, wrapped
+from harness.terminal import DASH, console, counted, duration, live_line, scaled, table, wrapped
 
 
 def main(options: Plan, configs: list[RunConfig]) -> int:
@@ -41,7 +41,7 @@ def main(options: Plan, configs: list[RunConfig]) -> int:
     notes = dict.fromkeys([*(note for run in planned for note in run.notes), *filter(None, said)])
     parts = [rows(groups), "", *(wrapped(note, 2) for note in notes), *([""] if notes else [])]
     parts += [*summary(groups, timing, planned[0].config.hardware.workers), *extrapolated(groups, options), *shown(planned)]
-    print("\n".join(parts))
+    console.plain("\n".join(parts))
     return 0
 
 

@@ -40,7 +40,7 @@ def main(arguments: list[str]) -> int:
 def _main(arguments: list[str]) -> int:
     study.prepare_workers()  # takes seconds, beside the composition
     with console.quiet(not set(arguments).isdisjoint(command_line.QUIET)):
-        return compose.main(arguments, _run_study, _conclude)
+        return compose.main(arguments, _run_study, _conclude, replicates=True)
 
 
 def _run_study(configs: "list[RunConfig]") -> int:

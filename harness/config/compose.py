@@ -15,7 +15,7 @@ import re
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -41,14 +41,15 @@ from harness import arms
 from harness.config import command_line, mistakes, own_files
 from harness.config.choices import DataSource, TrainedOn, Until
 from harness.config.command_line import key_of, without
-from harness.config.resolve import from_node, has_task, refuse_misfit, unchecked
+from harness.config.resolve import depends_on_seed, from_node, has_task, refuse_misfit, unchecked
 from harness.config.schema import FinetuneConfig, ModelConfig, RunConfig, flatten, to_dict
-from harness.config.sweep import Replicate, controls, jobs
+from harness.config.sweep import Replicate, compare_arms, controls, jobs, name_seeds
 from harness.config.unread import refuse_unread_parts
 from harness.errors import InputError
+from harness.metrics import FEWEST_REPLICATES
 from harness.paths import conf_directory, in_use
 from harness.redact import hidden
-from harness.terminal import live_line
+from harness.terminal import console, live_line
 from models.config import EncoderConfig
 from models.keys import NEEDS, built, refuse_unread
 from models.objectives.config import ObjectiveName
@@ -74,10 +75,13 @@ SETS_HYDRA = ("experiment", "hydra", "--config-dir", "--config-name", "--config-
 LOG = logging.getLogger(__name__)
 
 
-def main(arguments: list[str], run: Run, conclude: Run | None = None, reads_as_runs: bool = True) -> int:
+def main(
+    arguments: list[str], run: Run, conclude: Run | None = None, reads_as_runs: bool = True, replicates: bool = False
+) -> int:
     """Composes every run that the command line names and passes them to `run`; returns its exit code.
 
-    Keys that none of the runs reads are refused where `run` reads no others.
+    Keys that none of the runs reads are refused where `run` reads no others. `replicates`: arms that are compared run with
+    several seeds where none is named, as if they had been typed.
     InputError for what cannot be composed. A launcher plug-in (joblib, submitit) calls `run` in its own processes, for one job
     after the other; `conclude` gets the runs of all its jobs here.
     """
@@ -95,6 +99,13 @@ def main(arguments: list[str], run: Run, conclude: Run | None = None, reads_as_r
             return _shown_by_hydra()
         with source.opened():
             sweep = Sweep.of(command.options, typed, source)
+            if replicates and sweep.lacks_seeds():
+                seeds = [*map(str, range(FEWEST_REPLICATES))]
+                added, multirun = f"seed={','.join(seeds)}", () if "--multirun" in command.options else ("-m",)
+                note = f"{len(seeds)} seeds each ({added}), because arms are compared; seed=0 runs one"
+                command = command_line.read([*multirun, added, *arguments])
+                sys.argv[1:] = command.words  # so that the recorded command repeats these runs whatever the default becomes
+                sweep = replace(sweep, jobs=[(f"seed={seed}", *job) for seed in seeds for job in sweep.jobs], note=note)
             if sweep.plugin is not None:
                 return sweep.launched(command.words, run, conclude)
             with live_line("composing the runs"):
@@ -111,6 +122,7 @@ def main(arguments: list[str], run: Run, conclude: Run | None = None, reads_as_r
     with contextlib.ExitStack() as stack:
         for output in {one.output for one in runs}:
             stack.enter_context(in_use(Path(output)))
+        stack.enter_context(console.headed(sweep.note))
         return run(runs)
 
 
@@ -347,6 +359,8 @@ class Sweep:
     swept: list[str]  # keys and groups with several values
     typed: tuple[str, ...]  # settings of the runs on the command line
     plugin: DictConfig | None = None  # settings of Hydra where they name a launcher or sweeper of a plug-in
+    composed: dict[tuple[str, ...], tuple[list[RunConfig], bool]] = field(default_factory=dict)  # by a job without its seeds
+    note: str = ""  # printed before anything runs
 
     @classmethod
     def of(cls, options: dict[str, str], overrides: list[Override], source: Source) -> "Sweep":
@@ -370,15 +384,30 @@ class Sweep:
         )
         return cls(source, jobs(several, source.names), swept, plain, None if is_basic else settings)
 
+    def runs_of(self, others: tuple[str, ...]) -> tuple[list[RunConfig], bool]:
+        """Those of a job, composed once for all of its seeds; and whether their pretraining has the seed of the run."""
+        if others not in self.composed:
+            self.composed[others] = runs_of(self.source, others, self.swept)
+        return self.composed[others]
+
+    def lacks_seeds(self) -> bool:
+        """Whether arms are compared that depend on the seed, and neither the command nor a file names one."""
+        is_foreign = self.plugin is not None and not self.plugin.sweeper._target_.endswith(".BasicSweeper")
+        if is_foreign or name_seeds(self.jobs):
+            return False
+        (first, *_), follows = self.runs_of(self.jobs[0])
+        keys_of_files = itertools.chain(*first.said_keys.values())
+        if not follows or "seed" in keys_of_files or first.sweep.until is Until.resolved:
+            return False
+        is_compared = compare_arms(self.jobs) or bool(self.controls(first))
+        return is_compared and any(depends_on_seed(run) for job in self.jobs for run in self.runs_of(job)[0])
+
     def runs(self) -> list[RunConfig]:
         """All runs, in the order of the sweep."""
-        composed: dict[tuple[str, ...], tuple[list[RunConfig], bool]] = {}
         runs, waiting = [], list(self.jobs)
         while waiting:
             replicate = Replicate.of(waiting.pop(0))
-            if replicate.others not in composed:
-                composed[replicate.others] = runs_of(self.source, replicate.others, self.swept)
-            of_job, follows = composed[replicate.others]
+            of_job, follows = self.runs_of(replicate.others)
             if not runs:
                 waiting += self.controls(of_job[0])
             runs += [replicate.of_run(run, follows) for run in of_job]
@@ -390,7 +419,7 @@ class Sweep:
                 )
             seeds, most = {run.seed for run in runs}, max(run.sweep.most_seeds for run in runs)
             for seed in range(max(seeds) + 1, max(seeds) + 1 + most - len(seeds)):
-                for others, (of_job, follows) in composed.items():
+                for others, (of_job, follows) in self.composed.items():
                     runs += self.apart([Replicate({"seed": seed}, others).of_run(run, follows) for run in of_job])
         return runs
 
@@ -445,7 +474,7 @@ class Sweep:
         first = self.source.checked(self.jobs[0])
         if self.plugin.sweeper._target_.endswith(".BasicSweeper"):
             launcher = Plugins.instance().instantiate_launcher(context, job, first)
-            _Noting(launcher, count, self.source).launch([*self.jobs, *self.controls(first)], 0)
+            _Noting(launcher, count, self.source, self.note).launch([*self.jobs, *self.controls(first)], 0)
         else:
             sweeper = Plugins.instance().instantiate_sweeper(hydra_context=context, task_function=job, config=first)
             sweeper.launcher = _Noting(sweeper.launcher, count, self.source)
@@ -485,8 +514,8 @@ class NoCallbacks:
 class _Noting:
     """A launcher that checks the settings of all jobs before one starts, says how many there are, and keeps their results."""
 
-    def __init__(self, launcher: Any, jobs: command_line.Jobs, source: Source) -> None:
-        self._launcher, self._jobs, self._source = launcher, jobs, source
+    def __init__(self, launcher: Any, jobs: command_line.Jobs, source: Source, note: str = "") -> None:
+        self._launcher, self._jobs, self._source, self._note = launcher, jobs, source, note
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._launcher, name)
@@ -496,6 +525,8 @@ class _Noting:
         if not self._source.is_searched_alone:
             for overrides in job_overrides:
                 self._source.checked(overrides)
+        if self._note:
+            console.plain(self._note)
         self._jobs.count += len(job_overrides)
         done = self._launcher.launch(job_overrides, initial_job_idx=initial_job_idx)
         self._jobs.ended += [one.return_value for one in done if one.status == JobStatus.COMPLETED]

@@ -150,8 +150,7 @@ Commands (each has a --help)"""
 EXAMPLES = """
 Examples
   python -m harness                                       the default model on the built-in tasks
-  python -m harness -m model=base,albert,windowed seed=1,2,3
-                                                          a sweep: every combination, one run after the other
+  python -m harness -m model=base,albert,windowed         a sweep: every combination, one run after the other
   python -m harness 'enhancement=[swiglu,windowed]' task=sst2 data=local data.root=FOLDER
                                                           two changes stacked on the default model, on real data
   python -m harness -m model=base,albert pretrain=mlm pretrain.tokens=20e6
@@ -166,6 +165,7 @@ Groups and choices (* is the default); --help GROUP lists the keys of a group, -
 TAIL = """
 Any key can be set: model.attention_window=32 finetune.learning_rate=1e-4 seed=7 study=NAME. `--cfg job` prints them all.
 -q (--quiet) shows only problems and where the results are; every line is in sweep.log of the study.
+Arms that are compared have three seeds each (seed=0,1,2) where none is named; seed=0 runs one. A single run has seed=0.
 A run that is finished already is skipped; rerun=true runs it again. --config-dir FOLDER adds your own conf/ files.
 HYDRA_FULL_ERROR=1 or hydra.verbose=true adds the traceback to an error. --version prints the version.
 Tab completion, after installation: eval "$(harness -sc install=bash)"

@@ -329,6 +329,15 @@ def is_only_scored(config: RunConfig) -> bool:
     return config.task.kind in UNTRAINED and not trains
 
 
+def depends_on_seed(config: RunConfig) -> bool:
+    """Whether another seed gives another score or loss: something is trained, or random weights are scored."""
+    if config.pretrain.objective is not ObjectiveName.none:
+        return True
+    if is_only_scored(config):
+        return config.model.random_weights or not (config.model.init_from or config.pretrain.checkpoint)
+    return config.finetune.enabled
+
+
 def has_task(config: RunConfig) -> bool:
     """Whether the run has a task; if not, it is a pretraining only."""
     return config.task.name != NO_TASK

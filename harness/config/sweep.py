@@ -21,6 +21,9 @@ from harness.config.schema import RunConfig
 from harness.errors import InputError
 from models.ranges import LARGEST_SEED
 
+OF_NO_ARM = ("task", *arms.SEEDS)
+"""Keys that several runs of one arm differ in."""
+
 MOST_RUNS = 100_000
 """Most runs of one command."""
 
@@ -88,17 +91,29 @@ def jobs(overrides: Iterable[Override], names_of: Callable[[str], list[str]]) ->
     return product
 
 
+def name_seeds(job_list: list[tuple[str, ...]]) -> bool:
+    """Whether jobs set a seed, or start from pretrainings of several seeds, which the names of their folders end in."""
+    of_runs = re.compile(r"pretrain\.checkpoint=.*?-(\d+)(-[0-9a-f]{8})?\W*")
+    overrides = {override for job in job_list for override in job}
+    pretrainings = {found[1] for override in overrides if (found := of_runs.fullmatch(override))}
+    return len(pretrainings) > 1 or any(key_of(override) in arms.SEEDS for override in overrides)
+
+
+def compare_arms(job_list: list[tuple[str, ...]]) -> bool:
+    """Whether the jobs differ in more than their tasks and seeds."""
+    return len({tuple(override for override in job if key_of(override) not in OF_NO_ARM) for job in job_list}) > 1
+
+
 def controls(job_list: list[tuple[str, ...]], has_weights: bool) -> list[tuple[str, ...]]:
     """The jobs of the first arm, on all tasks and with all seeds, with random weights in place of pretrained ones.
 
     `has_weights`: it starts from weights, whose tokenizer the control has, too; else that of the text of the pretraining.
     """
-    ways = ("task", *arms.SEEDS)
     split = [({}, {}) for _ in job_list]
     for (own, others), job in zip(split, job_list, strict=True):
         for override in job:
             key = key_of(override)
-            (own if key in ways else others)[key] = override
+            (own if key in OF_NO_ARM else others)[key] = override
     replaced = {"pretrain": "pretrain=none", "model.random_weights": "model.random_weights=true"}
     replaced |= {} if has_weights else {"tokenizer.trained_on": "tokenizer.trained_on=corpus"}
     first = split[0][1]

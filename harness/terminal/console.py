@@ -27,10 +27,14 @@ class _Console(logging.Handler):
     """Prints: a live screen or line shows lines above itself, and a reader that has ended is an error as everywhere."""
 
     line = ""  # what a live line shows now
+    heading = ""  # printed above the first line
 
     def emit(self, record: logging.LogRecord) -> None:
         if self.line:
             print(CLEAR, end="", file=sys.stderr, flush=True)
+        if self.heading and not is_quiet():
+            print(self.heading)
+        self.heading = ""
         print(record.getMessage(), flush=True)
         if self.line:
             print(self.line, end="", file=sys.stderr, flush=True)
@@ -96,6 +100,16 @@ def quiet(enabled: bool) -> Iterator[None]:
         yield
     finally:
         _CONSOLE.setLevel(before)
+
+
+@contextlib.contextmanager
+def headed(text: str) -> Iterator[None]:
+    """Prints the text above the first line meanwhile; not where a command is refused before it has one."""
+    _CONSOLE.heading = text
+    try:
+        yield
+    finally:
+        _CONSOLE.heading = ""
 
 
 def is_quiet() -> bool:

@@ -88,7 +88,7 @@ def _ours(output: Path, *overrides: str) -> float:
     """Seconds of the whole command on a fresh output folder."""
     return _seconds(
         [
-            *("-m", "harness", "-m", "model=base,albert,windowed", f"task={','.join(TASKS)}"),
+            *("-m", "harness", "-m", "model=base,albert,windowed", "seed=0", f"task={','.join(TASKS)}"),
             f"finetune.eval_batch_size={EVAL_BATCH}",
             *(*overrides, f"tokenizer.vocab_file={ours.vocabulary_file()}"),
             *(f"hardware.workers={ours.THREADS}", "hardware.threads=1", "report=false"),

@@ -445,7 +445,7 @@ def test_wrong_data_in_a_later_run_stops_the_sweep_before_the_first(tell, local)
 def test_interrupt_before_any_run_leaves_with_130(monkeypatch, capsys):
     from harness.config import compose
 
-    def interrupt(*_: object) -> None:
+    def interrupt(*_: object, **options: object) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(compose, "main", interrupt)

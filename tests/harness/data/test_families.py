@@ -71,7 +71,7 @@ def test_variants_are_pretrained_each_with_its_vocabulary_and_compared_by_byte(r
     small = ["scale=tiny", "measure=none", "hardware.threads=1", "pretrain.length=32", "pretrain.steps=2"]
     small += ["pretrain.evaluations=1", "pretrain.eval_sequences=8", "tokenizer.vocab_size=400"]
     small.append(f"corpus.files=[{tmp_path / 'text.txt'}]")
-    arms = ["-m", "model=base,roberta,albert", "pretrain=mlm", "task=none", "corpus=files", "study=families"]
+    arms = ["-m", "model=base,roberta,albert", "seed=0", "pretrain=mlm", "task=none", "corpus=files", "study=families"]
     done = run_harness(*arms, *small, f"output={tmp_path / 'out'}", "report=true")
     assert done.returncode == 0, done.stdout + done.stderr
     folders = [path.parent for path in (tmp_path / "out" / "pretrained").glob("*/result.json")]

@@ -56,7 +56,7 @@ def test_jobs_have_their_number_of_all_and_the_command_ends_with_the_report(run_
     """What one job was asked for and cannot be composed is said in the end, with exit code 2."""
     pytest.importorskip("hydra_plugins.hydra_joblib_launcher")
     reported = (*(one for one in small if not one.startswith("report=")), *TRACKED, "study=s", f"output={output}")
-    jobs = ("hydra/launcher=joblib", "hydra.launcher.n_jobs=2", "model.num_hidden_layers=1,0,2")
+    jobs = ("hydra/launcher=joblib", "hydra.launcher.n_jobs=2", "model.num_hidden_layers=1,0,2", "seed=0")
     done = run_module("harness", "-m", "model=base", *jobs, *reported)
     assert done.returncode == 2, done.stdout + done.stderr
     assert done.stderr.splitlines()[-1].startswith("harness: model.num_hidden_layers=0 ")
@@ -80,7 +80,7 @@ def test_a_run_of_a_job_has_the_place_of_the_job(runs, expected):
 @pytest.mark.parametrize("launcher", ["joblib", pytest.param("ray", marks=pytest.mark.slow)])
 def test_a_job_whose_run_fails_ends_the_command_with_code_one_and_no_traceback(launcher, run_module, small, output):
     pytest.importorskip(f"hydra_plugins.hydra_{launcher}_launcher")
-    jobs = ("-q", "-m", "hardware=cpu,gpu", f"hydra/launcher={launcher}")
+    jobs = ("-q", "-m", "hardware=cpu,gpu", "seed=0", f"hydra/launcher={launcher}")
     done = run_module("harness", *jobs, *small, *QUICK, "study=s", f"output={output}")
     assert done.returncode == 1, done.stdout + done.stderr
     assert "Traceback" not in done.stdout + done.stderr

@@ -22,7 +22,8 @@ def test_the_option_may_stand_anywhere(option, place):
 
 @pytest.mark.long
 def test_a_sweep_shows_problems_and_where_its_results_are(run_harness, small, output):
-    done = run_harness("-m", *small, "-q", *SHORT, "finetune.max_steps=5", "finetune.learning_rate=3e-4,10", f"output={output}")
+    swept = ("finetune.learning_rate=3e-4,10", "seed=0", "finetune.max_steps=5")
+    done = run_harness("-m", *small, "-q", *SHORT, *swept, f"output={output}")
     assert (done.returncode, done.stderr) == (1, "")
     *warned, summary, results = done.stdout.splitlines()
     (problem,) = [line for line in warned if ": diverged: training loss ended at " in line]

@@ -153,7 +153,7 @@ def pairs_of_words(tmp_path: Path) -> list[str]:
 @pytest.mark.long
 def test_pairs_that_are_trained_on_teach_to_find_others(run_harness, pairs_of_words, tmp_path):
     budget = ["finetune.epochs=60", "finetune.batch_size=16", "finetune.learning_rate=3e-3", "finetune.ema_decay=0.5"]
-    ended = run_harness("-m", *pairs_of_words, "finetune=none,contrastive", *budget, "finetune.keep=last")
+    ended = run_harness("-m", *pairs_of_words, "finetune=none,contrastive", "seed=0", *budget, "finetune.keep=last")
     assert ended.returncode == 0, ended.stderr
     folders = [path.parent for path in (tmp_path / "out" / "s").glob("*/result.json")]
     found = {json.loads((one / "run.json").read_text())["tags"]["arm"]: (one, metrics_of(one)) for one in folders}

@@ -9,7 +9,7 @@ pytestmark = pytest.mark.long
 
 
 def test_the_same_command_without_it_times_all_finished_runs_and_trains_none(run_harness, small, output, runs_of):
-    command = ["-m", *small, "finetune.max_steps=2", "model=base,albert", "study=s", f"output={output}"]
+    command = ["-m", *small, "finetune.max_steps=2", "model=base,albert", "seed=0", "study=s", f"output={output}"]
     first = run_harness(*command, "sweep.timing=false")
     assert first.returncode == 0, first.stdout + first.stderr
     assert "Timing" not in first.stdout

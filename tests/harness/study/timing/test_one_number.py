@@ -213,7 +213,7 @@ def test_without_a_session_the_own_clock_is_named_and_nothing_is_compared(run_ha
     output.joinpath("mlflow.db").write_bytes(
         (store_template / "mlflow.db").read_bytes() if store_template.is_dir() else store_template.read_bytes()
     )
-    command = ["-m", *small, "model=base,enhanced", "measure=none", "study=plain", f"output={output}"]
+    command = ["-m", *small, "model=base,enhanced", "seed=0", "measure=none", "study=plain", f"output={output}"]
     done = run_harness(*command)
     assert done.returncode == 0, done.stderr
     folders = {model: next((output / "plain").glob(f"{model}-*")) for model in ("base", "enhanced")}

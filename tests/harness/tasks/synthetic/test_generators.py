@@ -208,7 +208,7 @@ def place(row: dict) -> int:
 @pytest.mark.slow
 def test_full_attention_solves_distance_and_a_window_that_does_not_reach_cannot(run_harness, output):
     """The right answer is known: windowed at scale mini reaches (8 / 2) * 4 = 16 tokens, the second gate is 20 away."""
-    arguments = ["-m", "model=base,windowed", "task=distance", "measure=none", "study=reach", f"output={output}"]
+    arguments = ["-m", "model=base,windowed", "seed=0", "task=distance", "measure=none", "study=reach", f"output={output}"]
     done = run_harness(*arguments)
     assert done.returncode == 0, done.stdout + done.stderr
 
