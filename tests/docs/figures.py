@@ -5,8 +5,8 @@
 up to the first expression, and reaches to the next blank line.
 
 `outputs.json` has what commands printed. A `text` block after `<!-- shows 1,2 /^total/,$ -->` has the output of the command
-above it: the lines at these addresses, as of `sed`, and `...` for the others. --outputs runs these commands anew, and those whose
-time the template states: some minutes, on a machine that does nothing else.
+above it: the lines at these addresses, as of `sed`, and `...` for the others. --outputs runs these commands anew, and those
+whose time the template states: some minutes, on a machine that does nothing else.
 """
 
 import argparse
@@ -164,6 +164,11 @@ def _output(command: str) -> dict[str, object]:
         raise MissingError(f"{OUTPUTS.name} has no {command!r}: python tests/docs/figures.py --outputs") from error
 
 
+def ran(command: str) -> bool:
+    """Whether the record has this command."""
+    return command in _outputs()["commands"]
+
+
 def took(command: str) -> str:
     """`1 min 34 s`: how long the command ran."""
     return duration(_output(command)["seconds"])
@@ -197,7 +202,7 @@ def to_run() -> list[str]:
 
 
 def run(commands: list[str], folder: Path) -> dict[str, object]:
-    """What commands print that run in a folder one after the other, their seconds, and the machine; RuntimeError if one fails."""
+    """What commands print that run in a folder one after the other, their seconds, the machine; RuntimeError if one fails."""
     record = {"date": time.strftime("%Y-%m-%d"), "processor": facts.device_name(HardwareConfig()), "cores": facts.cores()}
     record |= {"load": round(os.getloadavg()[0], 2), "commands": {}}
     environment = os.environ | {"PYTHONPATH": str(ROOT), "COLUMNS": str(COLUMNS)}
@@ -215,7 +220,7 @@ def run(commands: list[str], folder: Path) -> dict[str, object]:
 
 def blocks() -> dict[tuple[str, str], str]:
     """(Document, beginning of a block) -> the block with its figures; MissingError for a figure that no file has."""
-    functions = [cells, bench, audited, verdicts, settled, measured, with_verdict, enumerated, took, machine]
+    functions = [cells, bench, audited, verdicts, settled, measured, with_verdict, enumerated, ran, took, machine]
     environment = jinja2.Environment(undefined=jinja2.StrictUndefined, autoescape=False, trim_blocks=True)
     environment.globals |= {one.__name__: one for one in functions} | {"HEALED": HEALED}
     found, document = {}, ""

@@ -35,6 +35,11 @@ def test_commands_run_in_order_in_one_folder_and_a_failed_one_is_an_error(tmp_pa
         figures.run(["sh -c 'echo broken >&2; exit 3'"], tmp_path)
 
 
+def test_the_time_of_the_demo_is_that_of_its_command():
+    (demo,) = re.findall(r"^\t\$\(BIN\)/(python -m harness -m .*)$", (figures.ROOT / "Makefile").read_text(), re.MULTILINE)
+    assert demo in figures.to_run()
+
+
 @pytest.mark.slow
 def test_a_new_run_prints_every_word_that_documents_show(tmp_path):
     """Numbers, and what depends on them, differ between machines; words do not."""
