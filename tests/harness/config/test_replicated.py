@@ -137,6 +137,16 @@ def test_what_is_refused_later_prints_no_seeds(command, tell):
     assert (refused.code, refused.out) == (2, "")
 
 
+@pytest.mark.long
+def test_a_study_of_one_seed_gets_the_two_that_it_lacks(run_harness, small, output):
+    command = ["-m", *small, "model=base,static", "finetune.max_steps=2", "measure=none", "tracking=none", "study=s"]
+    one = run_harness(*command, "seed=0", f"output={output}")
+    assert "no study: 1 replicate, three are needed for a verdict" in one.stdout
+    three = run_harness(*command, f"output={output}")
+    assert (three.returncode, three.stdout.startswith(THREE), "no study" in three.stdout) == (0, True, False)
+    assert (three.stdout.count("finished already, skipped"), three.stdout.count(": finished in ")) == (2, 4)
+
+
 def test_quiet_commands_do_not_say_it(capsys):
     with console.quiet(True), console.headed(THREE):
         console.result("results")

@@ -34,18 +34,20 @@ def planned(output) -> dict[str, int]:
 )
 def test_every_job_runs_once_and_the_study_knows_them_as_one_command(launcher, run_harness, run_module, small, output):
     pytest.importorskip(f"hydra_plugins.hydra_{launcher.removesuffix('_local')}_launcher")
-    command = (*SWEEP, f"hydra/launcher={launcher}", *small, *QUICK, "study=s", f"output={output}")
+    """Each arm with the three seeds that a command gets which names none."""
+    command = ("-m", "model=base,albert", f"hydra/launcher={launcher}", *small, *QUICK, "study=s", f"output={output}")
     done = run_harness(*command)
     assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.startswith("3 seeds each (seed=0,1,2), because arms are compared")
     results = [json.loads(path.read_text()) for path in output.glob("s/*/result.json")]
-    assert [one["status"] for one in results] == ["finished"] * 4
-    assert list(planned(output).values()) == [4]
+    assert [one["status"] for one in results] == ["finished"] * 6
+    assert list(planned(output).values()) == [6]
     status = run_module("harness", "status", "s", f"output={output}")
-    assert "s: 4 runs: 4 finished" in status.stdout
+    assert "s: 6 runs: 6 finished" in status.stdout
     again = run_harness(*command)
     assert again.returncode == 0
-    assert len(list(output.glob("s/*/result.json"))) == 4
-    assert list(planned(output).values()) == [4]
+    assert len(list(output.glob("s/*/result.json"))) == 6
+    assert list(planned(output).values()) == [6]
     if launcher == "joblib":  # its processes wait for more jobs of this process
         loky = importlib.import_module("joblib.externals.loky")
         loky.get_reusable_executor().shutdown(wait=True)
