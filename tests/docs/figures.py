@@ -180,10 +180,13 @@ def machine() -> str:
 
 
 def kept(output: str, addresses: str) -> str:
-    """The lines at these addresses, as of `sed`, and `...` for the others; MissingError for an address that has no line."""
+    """The lines at these addresses, as of `sed`, and `...` for the others; MissingError for an address that has no line.
+
+    `A{B` are the lines at B within A.
+    """
     numbers: set[int] = set()
     for address in shlex.split(addresses):
-        found = subprocess.run(["sed", "-n", f"{address}="], input=output, capture_output=True, text=True, check=True)
+        found = subprocess.run(["sed", "-n", f"{address}={'}' * address.count('{')}"], input=output, capture_output=True, text=True, check=True)
         if not found.stdout:
             raise MissingError(f"no line at {address} in {output!r}")
         numbers |= set(map(int, found.stdout.split()))

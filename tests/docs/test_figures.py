@@ -23,6 +23,7 @@ def test_an_output_is_cut_to_the_lines_that_its_marker_names():
     output = "one\n\ntwo\nthree\n\nfour\n  five  \n\n\nsix\n"
     assert figures.kept(output, "1 /fi/,$") == "one\n\n...\n  five\n\n\nsix\n"
     assert figures.kept(output, "'/three$/'") == "...\nthree\n\n...\n"
+    assert figures.kept("a\nb\nc\na\n", "'/b/,${/a/'") == "...\na\n"
     with pytest.raises(figures.MissingError, match="no line at /seven/"):
         figures.kept(output, "1 /seven/")
 
