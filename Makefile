@@ -1,58 +1,61 @@
-# Two commands set everything up: `make demo` and `make test`. Both make .venv if it is missing.
+# Two commands set everything up: `make demo` and `make test`. Both make .venv if it is missing; tests add the extra `test`.
 
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
-INSTALLED := .venv/.installed
+BASE := .venv/.installed
+TESTS := .venv/.installed-test
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
+.NOTPARALLEL:
 .PHONY: demo published test test-long test-slow chaos versions mutants lint bench bench-full bench-gpu clean
 
-demo: $(INSTALLED)  ## a sweep on the built-in data, and its report
+demo: $(BASE)  ## a sweep on the built-in data, and its report
 	$(BIN)/python -m harness -m model=base,albert,windowed hardware.workers=2 hardware.dtype=auto
 	@echo
 	@echo "The report:       multirun/reports/default/report.html (and report.md, summary.csv)"
 	@echo "Look at the runs: $(BIN)/python -m harness ui"
 
-published: $(INSTALLED)  ## the encoder all-MiniLM-L6-v2, where the hub cannot be reached: model.init_from names it as on the hub
+published: $(BASE)  ## the encoder all-MiniLM-L6-v2, where the hub cannot be reached: model.init_from names it as on the hub
 	$(BIN)/python .ci/published
 
 # A file is run by one process, which makes its fixtures once; in the given order, for the last files are the shortest.
-test: $(INSTALLED)  ## the suite, but for what is marked long or slow
+test: $(TESTS)  ## the suite, but for what is marked long or slow
 	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
-test-long: $(INSTALLED)  ## what takes some seconds each; CI runs it after `test`
+test-long: $(TESTS)  ## what takes some seconds each; CI runs it after `test`
 	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m 'long and not slow'
 
-test-slow: $(INSTALLED)  ## what takes a minute or more, but the random kills
+test-slow: $(TESTS)  ## what takes a minute or more, but the random kills
 	$(BIN)/python -m pytest --timeout=0 -m slow --ignore=tests/chaos
 
-chaos: $(INSTALLED)  ## a sweep that is killed at random until it is complete; CHAOS_SEED=N repeats the kills
+chaos: $(TESTS)  ## a sweep that is killed at random until it is complete; CHAOS_SEED=N repeats the kills
 	$(BIN)/python -m pytest --timeout=0 -s -m slow tests/chaos
 
-versions: $(INSTALLED)  ## locks the code that shapes results, after a change that keeps them or a raised version
+versions: $(BASE)  ## locks the code that shapes results, after a change that keeps them or a raised version
 	$(BIN)/python tests/lock_versions.py
 
-mutants: $(INSTALLED)  ## small wrong changes that the tests must notice; ARGS='--only models/' or ARGS=--check-stale
+mutants: $(TESTS)  ## small wrong changes that the tests must notice; ARGS='--only models/' or ARGS=--check-stale
 	$(BIN)/python tests/mutants/run.py $(ARGS)
 
-lint: $(INSTALLED)  ## format, style, and the import contracts of pyproject.toml
+lint: $(TESTS)  ## format, style, and the import contracts of pyproject.toml
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/lint-imports --no-cache
 
-bench: $(INSTALLED)  ## speed against peers, side by side, in 10 to 25 minutes; needs ../shared/data; ARGS='--only finetune'
+bench: $(TESTS)  ## speed against peers, side by side, in 10 to 25 minutes; needs ../shared/data; ARGS='--only finetune'
 	$(BIN)/python tests/benchmarks/run.py $(ARGS)
 
-bench-full: $(INSTALLED)  ## the same with more rounds and sizes
+bench-full: $(TESTS)  ## the same with more rounds and sizes
 	$(BIN)/python tests/benchmarks/run.py --full $(ARGS)
 
-bench-gpu: $(INSTALLED)  ## on one GPU, in at most 8 minutes; ARGS='--device cpu --tiny' checks that it runs
+bench-gpu: $(TESTS)  ## on one GPU, in at most 8 minutes; ARGS='--device cpu --tiny' checks that it runs
 	$(BIN)/python tests/benchmarks/gpu.py $(ARGS)
 
-$(INSTALLED): pyproject.toml constraints.txt
+$(TESTS): EXTRA = [test]
+$(BASE) $(TESTS): pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[test]'
-	touch $@
+	$(BIN)/python .ci/install -c constraints.txt -e '.$(EXTRA)'
+	@touch $(BASE) $@
 
 clean:
 	rm -rf .venv build *.egg-info

@@ -163,6 +163,9 @@ def _without_sweep(override: str) -> InputError:
 
 
 def _unknown_choice(group: str, name: str, names: list[str]) -> InputError:
+    extra = name.partition("_")[0]
+    if group == "hydra/launcher" and extra in {"joblib", "ray", "submitit"} - {one.partition("_")[0] for one in names}:
+        return InputError(f"{group}={name} needs a package that is missing: pip install 'encoder-variant-harness[{extra}]'")
     return unknown(group, name, names, group, synonyms.choices(group, name, names))
 
 

@@ -4,6 +4,8 @@ import ast
 import re
 import subprocess
 import sys
+import tomllib
+from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import pytest
@@ -48,6 +50,30 @@ def test_models_import_torch_and_the_standard_library_alone():
     allowed = {"torch", "models"} | sys.stdlib_module_names
     for path in files("models"):
         assert top_levels(path) <= allowed, path
+
+
+GUARDED = {
+    ("harness/checkpoints/export.py", "transformers"),  # only where `find_spec` finds it
+    ("harness/study/search.py", "optuna"),  # InputError names the extra
+    ("harness/tracking/wandb_log.py", "wandb"),  # as by `Kind.load`, which imports this file
+}
+"""Imports of what a user may not have installed."""
+
+
+def test_what_is_imported_is_a_dependency_of_the_project_and_no_extra():
+    def normalised(requirement: str) -> str:
+        return re.sub(r"[-_.]+", "-", re.match(r"[\w.-]+", requirement)[0]).lower()
+
+    declared = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
+    base, providers = {normalised(one) for one in declared}, packages_distributions()
+    found = {
+        (str(path.relative_to(ROOT)), name)
+        for package in PROJECT
+        for path in files(package)
+        for name in top_levels(path) - set(PROJECT) - sys.stdlib_module_names
+        if not base & {normalised(one) for one in providers.get(name, [])}
+    }
+    assert found == GUARDED
 
 
 def test_harness_never_imports_reports():

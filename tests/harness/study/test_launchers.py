@@ -91,6 +91,13 @@ def test_a_job_whose_run_fails_ends_the_command_with_code_one_and_no_traceback(l
     assert len(list(output.glob("s/*/result.json"))) == 1
 
 
+def test_a_launcher_that_is_not_installed_names_its_extra(tell):
+    if importlib.util.find_spec("hydra_plugins.hydra_ray_launcher"):
+        pytest.skip("hydra-ray-launcher is installed")
+    printed = tell("-m", "task=bag", "seed=1,2", "hydra/launcher=ray")
+    assert printed.err.endswith("needs a package that is missing: pip install 'encoder-variant-harness[ray]'\n")
+
+
 @pytest.fixture
 def cluster(tmp_path) -> Iterator[dict[str, str]]:
     """The environment of a SLURM with two CPUs."""

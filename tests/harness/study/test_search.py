@@ -2,6 +2,7 @@
 
 import json
 import math
+import sys
 from dataclasses import replace
 
 import pytest
@@ -55,6 +56,12 @@ def runs(compose):
 
 def changed(configs, **changes):
     return [replace(one, search=replace(one.search, **changes)) for one in configs]
+
+
+def test_a_missing_package_is_one_line_with_the_extra(monkeypatch):
+    monkeypatch.setitem(sys.modules, "optuna", None)
+    with pytest.raises(InputError, match=r"^search needs a package .*: pip install 'encoder-variant-harness\[optuna\]'$"):
+        search._optuna()
 
 
 def test_every_arm_has_as_many_trials_and_the_same_random_ones(runs):
