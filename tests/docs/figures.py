@@ -186,7 +186,9 @@ def kept(output: str, addresses: str) -> str:
     """
     numbers: set[int] = set()
     for address in shlex.split(addresses):
-        found = subprocess.run(["sed", "-n", f"{address}={'}' * address.count('{')}"], input=output, capture_output=True, text=True, check=True)
+        found = subprocess.run(
+            ["sed", "-n", f"{address}={'}' * address.count('{')}"], input=output, capture_output=True, text=True, check=True
+        )
         if not found.stdout:
             raise MissingError(f"no line at {address} in {output!r}")
         numbers |= set(map(int, found.stdout.split()))
