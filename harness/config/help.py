@@ -150,7 +150,7 @@ Commands (each has a --help)"""
 EXAMPLES = """
 Examples
   python -m harness                                       the default model on the built-in tasks
-  python -m harness -m model=base,albert,windowed         a sweep: every combination, one run after the other
+  python -m harness -m model=base,albert,windowed         a sweep: every combination, three seeds each (seed=0: one)
   python -m harness 'enhancement=[swiglu,windowed]' task=sst2 data=local data.root=FOLDER
                                                           two changes stacked on the default model, on real data
   python -m harness -m model=base,albert pretrain=mlm pretrain.tokens=20e6

@@ -1,23 +1,44 @@
-"""Figures in README and docs come from files: compares them, or fills them in with --write.
+"""Figures and outputs in README and docs come from files: compares them, or fills them in with --write.
 
 `figures.md.jinja` has the paragraphs and tables that hold figures, with an expression in place of each figure.
 `<!-- docs/studies.md -->` names the document of those that follow. A block is found in its document by its first characters,
 up to the first expression, and reaches to the next blank line.
+
+`outputs.json` has what commands printed. A `text` block after `<!-- shows 1,2 /^total/,$ -->` has the output of the command
+above it: the lines at these addresses, as of `sed`, and `...` for the others. --outputs runs these commands anew, and those
+whose time the template states: some minutes, on a machine that does nothing else.
 """
 
 import argparse
 import functools
 import json
+import os
 import re
+import shlex
+import subprocess
 import sys
+import tempfile
+import time
 from pathlib import Path
 
 import jinja2
+
+from harness.config.schema import HardwareConfig
+from harness.hardware import facts
+from harness.terminal import duration
 
 ROOT = Path(__file__).resolve().parents[2]
 TEMPLATE = Path(__file__).with_name("figures.md.jinja")
 EXAMPLES = ROOT / "reports" / "examples"
 RESULTS = ROOT / "tests" / "benchmarks" / "results"
+OUTPUTS = TEMPLATE.with_name("outputs.json")
+DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+COLUMNS = 100
+"""Characters of a line that a command prints."""
+
+SHOWN = re.compile(r"((?:^    .*\n)+)(\n<!-- shows (.+) -->\n```text\n)(?s:.*?)(?=^```$)", re.MULTILINE)
+"""Commands, what is between them and the output of the last one, and the addresses of its lines."""
 
 BEGINNING = 40
 """Characters of a block by which it is found."""
@@ -131,9 +152,80 @@ def measured(claim: str, reading: str, where: object = None, digits: int = 0, in
     return write(factor * points[0]["value"], digits) + name + between
 
 
+@functools.cache
+def _outputs() -> dict[str, object]:
+    return json.loads(OUTPUTS.read_text())
+
+
+def _output(command: str) -> dict[str, object]:
+    try:
+        return _outputs()["commands"][command]
+    except KeyError as error:
+        raise MissingError(f"{OUTPUTS.name} has no {command!r}: python tests/docs/figures.py --outputs") from error
+
+
+def ran(command: str) -> bool:
+    """Whether the record has this command."""
+    return command in _outputs()["commands"]
+
+
+def took(command: str) -> str:
+    """`1 min 34 s`: how long the command ran."""
+    return duration(_output(command)["seconds"])
+
+
+def machine() -> str:
+    """Where the commands ran: `2 cores of AMD EPYC 7B13`."""
+    return f"{_outputs()['cores']} cores of {_outputs()['processor']}"
+
+
+def kept(output: str, addresses: str) -> str:
+    """The lines at these addresses, as of `sed`, and `...` for the others; MissingError for an address that has no line.
+
+    `A{B` are the lines at B within A.
+    """
+    numbers: set[int] = set()
+    for address in shlex.split(addresses):
+        found = subprocess.run(
+            ["sed", "-n", f"{address}={'}' * address.count('{')}"], input=output, capture_output=True, text=True, check=True
+        )
+        if not found.stdout:
+            raise MissingError(f"no line at {address} in {output!r}")
+        numbers |= set(map(int, found.stdout.split()))
+    lines = [line.rstrip() if n in numbers or not line else "..." for n, line in enumerate(output.splitlines(), 1)]
+    return re.sub(r"^(\.\.\.\n+)+(?=\.\.\.$)", "", "\n".join(lines).strip("\n"), flags=re.MULTILINE) + "\n"
+
+
+def commands_of(block: str) -> list[str]:
+    return [shlex.join(shlex.split(line, comments=True)) for line in re.sub(r"\\\n", "", block).splitlines()]
+
+
+def to_run() -> list[str]:
+    """Commands whose output is shown, those above them, and those whose time the template states."""
+    above = [one for path in DOCUMENTS for found in SHOWN.finditer(path.read_text()) for one in commands_of(found[1])]
+    return list(dict.fromkeys([*above, *re.findall(r'took\("(.+?)"\)', TEMPLATE.read_text())]))
+
+
+def run(commands: list[str], folder: Path) -> dict[str, object]:
+    """What commands print that run in a folder one after the other, their seconds, the machine; RuntimeError if one fails."""
+    record = {"date": time.strftime("%Y-%m-%d"), "processor": facts.device_name(HardwareConfig()), "cores": facts.cores()}
+    record |= {"load": round(os.getloadavg()[0], 2), "commands": {}}
+    environment = os.environ | {"PYTHONPATH": str(ROOT), "COLUMNS": str(COLUMNS)}
+    streams = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+    for command in commands:
+        print(command, flush=True)
+        words = [sys.executable if word == "python" else word for word in shlex.split(command)]
+        began = time.monotonic()
+        done = subprocess.run(words, cwd=folder, env=environment, **streams)
+        if done.returncode:
+            raise RuntimeError(f"{command} ended with {done.returncode}:\n{done.stdout}")
+        record["commands"][command] = {"seconds": round(time.monotonic() - began, 1), "output": done.stdout}
+    return record
+
+
 def blocks() -> dict[tuple[str, str], str]:
     """(Document, beginning of a block) -> the block with its figures; MissingError for a figure that no file has."""
-    functions = [cells, bench, audited, verdicts, settled, measured, with_verdict, enumerated]
+    functions = [cells, bench, audited, verdicts, settled, measured, with_verdict, enumerated, ran, took, machine]
     environment = jinja2.Environment(undefined=jinja2.StrictUndefined, autoescape=False, trim_blocks=True)
     environment.globals |= {one.__name__: one for one in functions} | {"HEALED": HEALED}
     found, document = {}, ""
@@ -156,20 +248,35 @@ def place(text: str, beginning: str) -> tuple[int, int]:
     return starts[0], len(text.rstrip()) if end < 0 else end
 
 
+def filled(path: Path) -> str:
+    """The text of a document with the figures and the outputs of the files."""
+    shown = SHOWN.sub(
+        lambda found: found[1] + found[2] + kept(_output(commands_of(found[1])[-1])["output"], found[3]), path.read_text()
+    )
+    for (document, beginning), block in blocks().items():
+        if ROOT / document == path:
+            start, end = place(shown, beginning)
+            shown = shown[:start] + block + shown[end:]
+    return shown
+
+
 def main() -> int:
     """1 where a document differs from the files, and is not written."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--write", action="store_true", help="writes the figures into the documents")
-    write, differ = parser.parse_args().write, 0
-    for (document, beginning), block in blocks().items():
-        path = ROOT / document
-        text = path.read_text()
-        start, end = place(text, beginning)
-        if text[start:end] != block:
+    parser.add_argument("--write", action="store_true", help="writes figures and outputs into the documents")
+    parser.add_argument("--outputs", action="store_true", help="runs the commands first, for some minutes; writes, too")
+    options = parser.parse_args()
+    if options.outputs:
+        with tempfile.TemporaryDirectory() as folder:
+            record = run(to_run(), Path(folder))
+        OUTPUTS.write_text(json.dumps(record, indent=1, ensure_ascii=False) + "\n")
+    write, differ = options.write or options.outputs, 0
+    for path in DOCUMENTS:
+        if (text := filled(path)) != path.read_text():
             differ += 1
-            print(f"{document}: {'written' if write else 'differs from the files'}: {beginning}")
+            print(f"{path.relative_to(ROOT)}: {'written' if write else 'differs from the files'}")
             if write:
-                path.write_text(text[:start] + block + text[end:])
+                path.write_text(text)
     return int(differ > 0 and not write)
 
 

@@ -107,7 +107,9 @@ class Command:
 def lines_of(page: Path) -> Iterator[tuple[str, tuple[str, ...]]]:
     """Lines of the blocks that have commands, with what a `text` block right below prints, and commands within sentences."""
     text = re.sub(r"^```(?!text$)\w.*?^```$", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
-    for block, output in re.findall(r"^((?:    .*\n)+)(?:\n```text\n((?:(?!```).*\n)*)```)?", text, re.MULTILINE):
+    for block, output in re.findall(
+        r"^((?:    .*\n)+)(?:\n(?:<!-- .* -->\n)?```text\n((?:(?!```).*\n)*)```)?", text, re.MULTILINE
+    ):
         lines = [line.strip() for line in re.sub(r" *\\\n *", " ", block).splitlines()]
         if any(re.match(r"(python|make|pip|torchrun|sbatch|docker|initdb) ", line) for line in lines):
             printed = tuple(line for line in output.splitlines() if line.strip(" .…"))

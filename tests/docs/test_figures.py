@@ -1,4 +1,4 @@
-"""Figures in README and docs are those of the files that they come from, and a changed one is noticed."""
+"""Figures and outputs in README and docs are those of the files that they come from, and a changed one is noticed."""
 
 import re
 
@@ -7,13 +7,50 @@ import pytest
 from tests.docs import figures
 
 
-@pytest.mark.parametrize("block", figures.blocks())
-def test_a_document_has_the_figures_of_the_files(block):
+@pytest.mark.parametrize("path", figures.DOCUMENTS, ids=lambda path: path.name)
+def test_a_document_has_the_figures_and_outputs_of_the_files(path):
     """Where it does not: python tests/docs/figures.py --write."""
-    document, beginning = block
-    text = (figures.ROOT / document).read_text()
-    start, end = figures.place(text, beginning)
-    assert text[start:end] == figures.blocks()[block]
+    assert path.read_text() == figures.filled(path)
+
+
+@pytest.mark.parametrize("path", figures.DOCUMENTS, ids=lambda path: path.name)
+def test_no_output_is_written_by_hand(path):
+    text = path.read_text()
+    assert len(re.findall("^```text", text, re.MULTILINE)) == len(figures.SHOWN.findall(text))
+
+
+def test_an_output_is_cut_to_the_lines_that_its_marker_names():
+    output = "one\n\ntwo\nthree\n\nfour\n  five  \n\n\nsix\n"
+    assert figures.kept(output, "1 /fi/,$") == "one\n\n...\n  five\n\n\nsix\n"
+    assert figures.kept(output, "'/three$/'") == "...\nthree\n\n...\n"
+    assert figures.kept("a\nb\nc\na\n", "'/b/,${/a/'") == "...\na\n"
+    with pytest.raises(figures.MissingError, match="no line at /seven/"):
+        figures.kept(output, "1 /seven/")
+
+
+def test_commands_run_in_order_in_one_folder_and_a_failed_one_is_an_error(tmp_path):
+    record = figures.run(["sh -c 'echo $COLUMNS > width'", "cat width"], tmp_path)
+    assert record["commands"]["cat width"]["output"] == f"{figures.COLUMNS}\n"
+    assert record["processor"]
+    with pytest.raises(RuntimeError, match="ended with 3:\nbroken"):
+        figures.run(["sh -c 'echo broken >&2; exit 3'"], tmp_path)
+
+
+def test_the_time_of_the_demo_is_that_of_its_command():
+    (demo,) = re.findall(r"^\t\$\(BIN\)/(python -m harness -m .*)$", (figures.ROOT / "Makefile").read_text(), re.MULTILINE)
+    assert demo in figures.to_run()
+
+
+@pytest.mark.slow
+def test_a_new_run_prints_every_word_that_documents_show(tmp_path):
+    """Numbers, and what depends on them, differ between machines; words do not."""
+    commands = [one for one in figures.to_run() if f'took("{one}")' not in figures.TEMPLATE.read_text()]
+    record = figures.run(commands, tmp_path)["commands"]
+    for path in figures.DOCUMENTS:
+        for found in figures.SHOWN.finditer(path.read_text()):
+            printed = record[figures.commands_of(found[1])[-1]]["output"]
+            shown = found[0].partition("```text")[2]
+            assert {*re.findall(r"[^\W\d_]{3,}", shown)} <= {*re.findall(r"[^\W\d_]{3,}", printed)}
 
 
 CLAIMS = re.compile(
