@@ -55,6 +55,8 @@ def finetune(
     training = training_of(config, weights.trained, data, cost, ranks, teacher)
     rates = rates_by_layer(model, config.finetune.layer_decay)
     optimiser = make_optimiser(weights.trained, config.finetune, rates)
+    if not (machine.is_cuda or machine.compiles or ranks.count > 1):
+        optimiser.use_rows(weights.trained)
     if config.finetune.keep_best is KeepBest.none:
         train(training, optimiser, position, machine, run_log)
         weights.collect(optimiser)

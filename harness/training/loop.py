@@ -172,6 +172,7 @@ def train(training: Training, optimiser: Clipped, position: Position, machine: M
             curves.write()
             position.seconds = clock.read()
         if any(callback.should_run(position) for callback in training.callbacks):
+            optimiser.write()
             curves.write()
             position.seconds = clock.read()
             with clock.stopped():
@@ -179,6 +180,8 @@ def train(training: Training, optimiser: Clipped, position: Position, machine: M
                     if callback.should_run(position):
                         callback.run(position)
             model.train()
+    optimiser.finish()
+    position.seconds = clock.read()
     machine.print_compiled(training.phase)
 
 
