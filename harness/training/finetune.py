@@ -14,7 +14,7 @@ from harness.config.resolve import BALANCED
 from harness.config.schema import RunConfig
 from harness.hardware.device import Machine
 from harness.hardware.energy import EnergyMeter
-from harness.tasks.batches import pieces, training_batches
+from harness.tasks.batches import pieces, step_of_lengths, training_batches
 from harness.tasks.prepared import Prepared
 from harness.tracking.run_log import RunLog
 from harness.training.distributed import ALONE, Ranks, not_empty
@@ -80,7 +80,8 @@ def training_of(
 ) -> Training:
     """The training that `finetune` runs, with or without a teacher; its batches can be consumed once."""
     budget, kind = config.finetune, tasks.kind_of(config.task)
-    batches = training_batches(data.train, budget.batch_size, config.seed, data.pad_token_id)
+    step = step_of_lengths(config.hardware)
+    batches = training_batches(data.train, budget.batch_size, config.seed, data.pad_token_id, step)
     limit = limit_of(config, data)
     loss = partial(kind.loss, model) if teacher is None else Taught(budget, kind, model, teacher).loss
     return Training(
