@@ -166,6 +166,8 @@ def train(training: Training, optimiser: Clipped, position: Position, machine: M
         norm = optimiser.update()
 
         position.advance(step)
+        if limit.reached(position):
+            optimiser.write()
         curves.add(position, step_loss, {"gradient_norm": norm, **sparse})
         position.seconds = clock.read()
         if position.step % LOG_EVERY == 0 or limit.reached(position):
@@ -181,7 +183,6 @@ def train(training: Training, optimiser: Clipped, position: Position, machine: M
                         callback.run(position)
             model.train()
     optimiser.finish()
-    position.seconds = clock.read()
     machine.print_compiled(training.phase)
 
 
