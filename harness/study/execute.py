@@ -26,7 +26,7 @@ from harness.study import micro_batches, outcome, run_folder
 from harness.study.identity import Inputs
 from harness.tasks import prepared as cache
 from harness.tasks import scores
-from harness.tasks.batches import padded_shapes
+from harness.tasks.batches import padded_shapes, step_of_lengths
 from harness.tasks.prepared import Prepared
 from harness.tracking.run_log import RunLog, State, now_ms, write_json
 from harness.training import distributed, gradients, minimal_pairs, vectors
@@ -239,7 +239,8 @@ def train_and_evaluate(
         with baseline.leave_out():
             compile_ahead(training_of(config, model, prepared, cost, teacher=teacher), Position(), machine)
     budget, train = config.finetune, prepared.train
-    for shape in {*padded_shapes(train, budget.batch_size, config.seed, budget.planned_steps(len(train)))}:
+    steps, step = budget.planned_steps(len(train)), step_of_lengths(config.hardware)
+    for shape in {*padded_shapes(train, budget.batch_size, config.seed, steps, step)}:
         cost(*shape)  # what has to be counted is counted before the clock starts
     meter = energy.EnergyMeter(energy.counters(cuda=machine.is_cuda) if ranks.count == 1 else [])  # counters of one device
     with peak_memory(machine, baseline) as peak, meter:

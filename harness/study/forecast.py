@@ -31,7 +31,7 @@ from harness.study import WORKER, run_folder
 from harness.study.plan import PlannedRun
 from harness.study.timing import session
 from harness.tasks import prepared
-from harness.tasks.batches import padded_shapes
+from harness.tasks.batches import padded_shapes, step_of_lengths
 from harness.terminal import counted, duration
 from harness.tracking import run_log
 from harness.tracking.run_log import Entry, Record, Result
@@ -205,7 +205,7 @@ def work(run: PlannedRun) -> Work:
         if not config.finetune.hidden_weight:  # its answers are computed once
             teacher, answers = None, taught.flops_of_answers(teacher, split, config.finetune.eval_batch_size)
     cost = flops.of_training(model, teacher)
-    shapes = padded_shapes(split, config.finetune.batch_size, config.seed, steps)
+    shapes = padded_shapes(split, config.finetune.batch_size, config.seed, steps, step_of_lengths(config.hardware))
     return Work(parameters, steps, answers + sum(cost(*shape) for shape in shapes))
 
 

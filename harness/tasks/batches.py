@@ -6,7 +6,10 @@ from collections.abc import Iterator
 import numpy as np
 import torch
 
+from harness.config.choices import Dtype
+from harness.config.schema import HardwareConfig
 from harness.data.seeds import derive
+from harness.hardware import facts
 from harness.tasks.base import Split
 from models.batch import Batch
 from models.losses import IGNORED
@@ -15,8 +18,14 @@ POOL_BATCHES = 200
 """Batches that are shuffled, then sorted by length together. More means less padding, fewer means better mixing."""
 
 
-STEP = 4
-"""Training batches have a multiple of so many tokens: kernels are kept for each shape, 190 MB more in 150 steps without it."""
+STEPS = {Dtype.fp32: 1, Dtype.bf16: 4}
+"""Training batches have a multiple of so many tokens. In bfloat16 a CPU makes and keeps kernels for each shape (20 ms each; 280
+MB more in 120 steps with 1); in float32 a new shape costs 1 ms and no memory, and padding the rest."""
+
+
+def step_of_lengths(hardware: HardwareConfig) -> int:
+    """Lengths of training batches are multiples of it, or that of the longest text."""
+    return STEPS[facts.chosen_dtype(hardware)]
 
 
 def collate(split: Split, rows: np.ndarray, pad_token_id: int, step: int = 1) -> Batch:
@@ -66,25 +75,25 @@ def evaluation_order(split: Split, batch_size: int) -> list[np.ndarray]:
     return [by_length[i : i + batch_size] for i in range(0, len(by_length), batch_size)]
 
 
-def training_batches(split: Split, batch_size: int, seed: int, pad_token_id: int) -> Iterator[Batch]:
-    """Batches of one epoch after the other, without end."""
+def training_batches(split: Split, batch_size: int, seed: int, pad_token_id: int, step: int) -> Iterator[Batch]:
+    """Batches of one epoch after the other, without end; lengths are multiples of `step`."""
     epoch = 0
     while True:
         for rows in training_order(split, batch_size, seed, epoch):
-            batch = collate(split, rows, pad_token_id, STEP)
+            batch = collate(split, rows, pad_token_id, step)
             if split.second is not None:
-                batch.second = collate(split.second, split.labels[rows], pad_token_id, STEP)
+                batch.second = collate(split.second, split.labels[rows], pad_token_id, step)
             yield batch
         epoch += 1
 
 
-def padded_shapes(split: Split, batch_size: int, seed: int, steps: int) -> Iterator[tuple[int, int]]:
+def padded_shapes(split: Split, batch_size: int, seed: int, steps: int, step: int) -> Iterator[tuple[int, int]]:
     """Rows and tokens of each row of the first batches of `training_batches`, without making them; of pairs both sides."""
     orders = (rows for epoch in itertools.count() for rows in training_order(split, batch_size, seed, epoch))
     for rows in itertools.islice(orders, steps):
-        yield len(rows), padded_length(split, rows, STEP)
+        yield len(rows), padded_length(split, rows, step)
         if split.second is not None:
-            yield len(rows), padded_length(split.second, split.labels[rows], STEP)
+            yield len(rows), padded_length(split.second, split.labels[rows], step)
 
 
 def pieces(batch: Batch, count: int) -> list[Batch]:

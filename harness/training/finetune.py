@@ -14,7 +14,7 @@ from harness.config.resolve import BALANCED
 from harness.config.schema import RunConfig
 from harness.hardware.device import Machine
 from harness.hardware.energy import EnergyMeter
-from harness.tasks.batches import pieces, training_batches
+from harness.tasks.batches import pieces, step_of_lengths, training_batches
 from harness.tasks.prepared import Prepared
 from harness.tracking.run_log import RunLog
 from harness.training.distributed import ALONE, Ranks, not_empty
@@ -55,6 +55,8 @@ def finetune(
     training = training_of(config, weights.trained, data, cost, ranks, teacher)
     rates = rates_by_layer(model, config.finetune.layer_decay)
     optimiser = make_optimiser(weights.trained, config.finetune, rates)
+    if not (machine.is_cuda or machine.compiles or ranks.count > 1):
+        optimiser.use_rows(weights.trained)
     if config.finetune.keep_best is KeepBest.none:
         train(training, optimiser, position, machine, run_log)
         weights.collect(optimiser)
@@ -78,7 +80,8 @@ def training_of(
 ) -> Training:
     """The training that `finetune` runs, with or without a teacher; its batches can be consumed once."""
     budget, kind = config.finetune, tasks.kind_of(config.task)
-    batches = training_batches(data.train, budget.batch_size, config.seed, data.pad_token_id)
+    step = step_of_lengths(config.hardware)
+    batches = training_batches(data.train, budget.batch_size, config.seed, data.pad_token_id, step)
     limit = limit_of(config, data)
     loss = partial(kind.loss, model) if teacher is None else Taught(budget, kind, model, teacher).loss
     return Training(

@@ -166,12 +166,15 @@ def train(training: Training, optimiser: Clipped, position: Position, machine: M
         norm = optimiser.update()
 
         position.advance(step)
+        if limit.reached(position):
+            optimiser.write()
         curves.add(position, step_loss, {"gradient_norm": norm, **sparse})
         position.seconds = clock.read()
         if position.step % LOG_EVERY == 0 or limit.reached(position):
             curves.write()
             position.seconds = clock.read()
         if any(callback.should_run(position) for callback in training.callbacks):
+            optimiser.write()
             curves.write()
             position.seconds = clock.read()
             with clock.stopped():
@@ -179,6 +182,7 @@ def train(training: Training, optimiser: Clipped, position: Position, machine: M
                     if callback.should_run(position):
                         callback.run(position)
             model.train()
+    optimiser.finish()
     machine.print_compiled(training.phase)
 
 

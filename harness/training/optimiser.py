@@ -1,7 +1,7 @@
 """Optimizers with clipping. Gradients of large embeddings are those of the rows in the batch; the step itself is dense."""
 
 import inspect
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 import torch
 from torch import Tensor, nn
@@ -10,7 +10,7 @@ from torch.optim.swa_utils import get_ema_multi_avg_fn
 from harness.config.choices import Optimizer
 from harness.config.schema import OptimiserConfig, PretrainConfig
 from harness.training.distributed import plain
-from models.encoder import Encoder
+from models.encoder import Embeddings, Encoder
 from models.heads import Classifier
 
 LEAST_ROWS = 1024
@@ -37,6 +37,62 @@ class MuonWithAdamW(torch.optim.Optimizer):
             part.step()
 
 
+class RowsInUse:
+    """The rows of a table that training has looked up so far, in the order of their first use, as one parameter of AdamW.
+
+    All other rows have no gradient yet and their moments are zero: a step would only multiply them by a factor, which is kept
+    until they are looked up or written. The table itself has the values of this step's rows alone until `write`.
+    """
+
+    def __init__(self, table: nn.Embedding) -> None:
+        self._weight, self._factor = table.weight, 1.0
+        self._places = torch.full((len(self._weight),), -1)  # of a row of the table, among those in use
+        self._rows = torch.empty(0, dtype=torch.int64)
+        self._values, self.zeros, *moments = (torch.zeros_like(self._weight.detach()) for _ in range(4))
+        self._moments = dict(zip(("exp_avg", "exp_avg_sq"), moments, strict=True))
+        self.parameter = nn.Parameter(self._values[:0])
+        self.state = {"step": torch.zeros(())}
+        self._add(self._rows)
+        self._hook = table.register_forward_pre_hook(self._look_up)
+
+    @torch.no_grad()
+    def _add(self, rows: Tensor) -> None:
+        self._places[rows] = torch.arange(len(self._rows), len(self._rows) + len(rows))
+        self._values[len(self._rows) : len(self._rows) + len(rows)] = self._weight[rows] * self._factor
+        self._rows = torch.cat((self._rows, rows))
+        self.parameter.data = self._values[: len(self._rows)]
+        self.state |= {name: moment[: len(self._rows)] for name, moment in self._moments.items()}
+
+    @torch.no_grad()
+    def _look_up(self, table: nn.Embedding, arguments: tuple[Tensor]) -> None:
+        """Before the table is read in training: the newest values of the rows that are read."""
+        if table.training:
+            rows = arguments[0].unique()
+            self._add(rows[self._places[rows] < 0])
+            self._weight[rows] = self._values[self._places[rows]]
+
+    def take_gradient(self, rate: float, weight_decay: float) -> None:
+        """Passes the table's gradient of this step on to `parameter`; the other rows decay."""
+        if self._weight.grad is not None:
+            gradient = self._weight.grad.coalesce()
+            places, size = self._places[gradient.indices()], self.parameter.shape
+            self.parameter.grad = torch.sparse_coo_tensor(places, gradient.values(), size, check_invariants=False)
+            self._weight.grad = None
+            self._factor *= 1 - rate * weight_decay
+
+    @torch.no_grad()
+    def write(self) -> None:
+        """Brings the whole table up to date."""
+        self._weight.mul_(self._factor)
+        self._factor = 1.0
+        self._weight[self._rows] = self.parameter
+
+    def finish(self) -> None:
+        """Brings the table up to date for the last time."""
+        self.write()
+        self._hook.remove()
+
+
 class Clipped(torch.optim.Optimizer):
     """Comes before an optimizer of torch among the bases of a class: the gradients are scaled down to a norm first.
 
@@ -51,16 +107,46 @@ class Clipped(torch.optim.Optimizer):
         self._max_norm = max_norm
         self._averaging = None if ema_decay is None else get_ema_multi_avg_fn(ema_decay)
         self._zeros: dict[Tensor, Tensor] = {}
+        self._tables: list[tuple[RowsInUse, dict]] = []
+
+    def use_rows(self, model: nn.Module) -> None:
+        """AdamW steps over the rows of large tables of tokens that were looked up so far; other optimisers are left alone.
+
+        The tables are up to date only after `write` or `finish`. A checkpoint of the optimiser would not hold them.
+        """
+        if not isinstance(self, torch.optim.AdamW) or self._averaging is not None:
+            return
+        read = {module.token_embedding for module in model.modules() if isinstance(module, Embeddings)}
+        tables = {table.weight: table for table in large_tables(model) if table in read}
+        for group in self.param_groups:
+            for number, p in enumerate(group["params"]):
+                if p in tables:
+                    rows = RowsInUse(tables[p])
+                    group["params"][number] = rows.parameter
+                    self.state[rows.parameter], self._zeros[rows.parameter] = rows.state, rows.zeros
+                    self._tables.append((rows, group))
+
+    def write(self) -> None:
+        """Brings all tables up to date."""
+        for rows, _ in self._tables:
+            rows.write()
+
+    def finish(self) -> None:
+        """Brings all tables up to date for the last time: no step follows."""
+        for rows, _ in self._tables:
+            rows.finish()
 
     def update(self) -> Tensor:
         """Clips, makes one step, and removes the gradients. Returns their norm before clipping, () on their device."""
+        for rows, group in self._tables:
+            rows.take_gradient(group["lr"], group["weight_decay"])
         parameters = [p for group in self.param_groups for p in group["params"] if p.grad is not None]
         sparse = {p: p.grad.coalesce() for p in parameters if p.grad.is_sparse}
         norm = self._clip([sparse[p].values() if p in sparse else p.grad for p in parameters])
         for p, gradient in sparse.items():
             if p not in self._zeros:
                 self._zeros[p] = torch.zeros_like(p)
-            p.grad = self._zeros[p].index_copy_(0, gradient.indices()[0], gradient.values())
+            p.grad = self._zeros[p][: len(p)].index_copy_(0, gradient.indices()[0], gradient.values())
         self.step()
         for p, gradient in sparse.items():
             self._zeros[p].index_fill_(0, gradient.indices()[0], 0.0)
@@ -158,9 +244,15 @@ def held(tensors: Iterable[Tensor | None]) -> int:
 
 def use_sparse_gradients(model: nn.Module) -> None:
     """Large tables that only look up rows get sparse gradients; not those that are tied to another layer's weights."""
+    for table in large_tables(model):
+        table.sparse = True
+
+
+def large_tables(model: nn.Module) -> Iterator[nn.Embedding]:
+    """Tables with many rows whose weights no other layer has."""
     uses: dict[Tensor, int] = {}
     for _, parameter in model.named_parameters(remove_duplicate=False):
         uses[parameter] = uses.get(parameter, 0) + 1
     for module in model.modules():
         if isinstance(module, nn.Embedding) and module.num_embeddings >= LEAST_ROWS and uses[module.weight] == 1:
-            module.sparse = True
+            yield module

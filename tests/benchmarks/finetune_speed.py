@@ -67,8 +67,7 @@ def _sides(folder: Path) -> dict[str, Any]:
 
 def _peers(config: RunConfig, data: Prepared, folder: Path) -> dict[str, peers.Training]:
     tokenizer = peers.tokenizer()
-    padded, dynamic = _tokenised(tokenizer, padding="max_length"), _tokenised(tokenizer, padding=False)
-    refuse_other_rows(data, dynamic)
+    padded, dynamic = (tokenised(tokenizer, data, padding) for padding in ("max_length", False))
     collator = transformers.DataCollatorWithPadding(tokenizer)
 
     def training(rows: datasets.Dataset, collator: Any, **more: Any) -> peers.Training:
@@ -82,12 +81,14 @@ def _peers(config: RunConfig, data: Prepared, folder: Path) -> dict[str, peers.T
     }
 
 
-def _tokenised(tokenizer: Any, padding: str | bool) -> datasets.Dataset:
-    """The same rows, as a GLUE script prepares them."""
+def tokenised(tokenizer: Any, data: Prepared, padding: str | bool) -> datasets.Dataset:
+    """The same rows, as a GLUE script prepares them; RuntimeError if they have other token ids."""
     datasets.disable_progress_bars()
-    rows = datasets.load_dataset(str(ours.data_root() / "glue"), "sst2", split=f"train[:{ours.ROWS}]")
+    rows = datasets.load_dataset(str(ours.data_root() / "glue"), "sst2", split="train").select(data.train.items)
     encoded = rows.map(lambda some: tokenizer(some["sentence"], padding=padding, max_length=128, truncation=True), batched=True)
     lengths = [sum(mask) for mask in encoded["attention_mask"]]
+    if not padding:
+        refuse_other_rows(data, encoded)
     return encoded.add_column("length", lengths).rename_column("label", "labels")
 
 

@@ -31,7 +31,7 @@ from harness.measure.memory import Baseline, peak_memory
 from harness.study import run_folder
 from harness.tasks import prepared as cache
 from harness.tasks.base import Split
-from harness.tasks.batches import training_batches
+from harness.tasks.batches import step_of_lengths, training_batches
 from harness.tasks.prepared import Prepared
 from harness.training.loop import learning_rate_factor
 from harness.training.optimiser import make_optimiser, use_sparse_gradients
@@ -143,7 +143,8 @@ def _train_bare(config: RunConfig, data: Prepared, machine: Machine) -> float:
     model, budget = machine.prepare(build_classifier(config.model, 2, config.seed).train()), config.finetune
     use_sparse_gradients(model)
     optimiser, steps = make_optimiser(model, budget), budget.planned_steps(len(data.train))
-    batches, tokens = training_batches(data.train, budget.batch_size, config.seed, data.pad_token_id), 0
+    step, tokens = step_of_lengths(config.hardware), 0
+    batches = training_batches(data.train, budget.batch_size, config.seed, data.pad_token_id, step)
     started = time.perf_counter()
     for step in range(steps):
         batch = next(batches)

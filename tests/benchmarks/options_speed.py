@@ -56,8 +56,8 @@ def _masked(*given: Any) -> Batch:
 
 WITHOUT: dict[str, tuple[tuple[Any, str, Any], ...]] = {
     ROWS: ((batches, "POOL_BATCHES", 1),),
-    LENGTHS: ((batches, "STEP", 1),),
-    TABLE: ((loop, "use_sparse_gradients", lambda model: None),),
+    LENGTHS: ((batches, "STEPS", dict.fromkeys(batches.STEPS, 1)),),
+    TABLE: ((loop, "use_sparse_gradients", lambda model: None), (Clipped, "use_rows", lambda self, model: None)),
     FUSED: ((finetune, "make_optimiser", _looped),),
     DROPOUT: ((dropout, "dropout", _torch_dropout), (products, "drop", _torch_dropout)),
     UNMASKED: ((batches, "collate", _masked),),

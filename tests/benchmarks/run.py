@@ -26,6 +26,7 @@ from harness import processes  # noqa: E402
 
 BENCHMARKS = {
     "finetune": "finetune_speed",
+    "short": "short_speed",
     "options": "options_speed",
     "pretrain": "pretrain_speed",
     "attention": "attention_speed",
@@ -41,8 +42,8 @@ BENCHMARKS = {
 }
 """Name -> module with `measure(quick) -> list of figures`."""
 
-ON_DEMAND = {"published"}
-"""Those that need more than ../shared/data, and are run where --only names them."""
+ON_DEMAND = {"published", "short"}
+"""Those that need more than ../shared/data or many minutes, and are run where --only names them."""
 
 
 def main() -> int:

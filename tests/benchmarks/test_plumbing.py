@@ -134,10 +134,10 @@ def test_a_failed_benchmark_is_named_and_the_others_stay(tmp_path, monkeypatch, 
 
 @pytest.mark.long
 def test_a_side_without_choices_trains_as_a_plain_loop_and_leaves_nothing_behind():
-    before = (batches.POOL_BATCHES, batches.STEP)
+    before = (batches.POOL_BATCHES, batches.STEPS)
     with options_speed.only(()):
-        assert (batches.POOL_BATCHES, batches.STEP) == (1, 1)
-        batch = batches.collate(SPLIT, np.array([1]), 0, batches.STEP)
+        assert (batches.POOL_BATCHES, *batches.STEPS.values()) == (1, 1, 1)
+        batch = batches.collate(SPLIT, np.array([1]), 0, 1)
         assert batch.attention_mask.tolist() == [[True, True]]
         model = build_classifier(EncoderConfig(vocab_size=2000), 2, 0)
         options_speed.loop.use_sparse_gradients(model)
@@ -145,7 +145,7 @@ def test_a_side_without_choices_trains_as_a_plain_loop_and_leaves_nothing_behind
         optimiser = options_speed.finetune.make_optimiser(model, FinetuneConfig())
         assert not any(group["fused"] for group in optimiser.param_groups)
         assert options_speed.dropout.dropout is options_speed.products.drop
-    assert before == (batches.POOL_BATCHES, batches.STEP)
+    assert before == (batches.POOL_BATCHES, batches.STEPS)
     assert batches.collate(SPLIT, np.array([1]), 0, 1).attention_mask is None
 
 

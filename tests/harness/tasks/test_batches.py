@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 import torch
 
-from harness.tasks.batches import collate, evaluation_order, pieces, training_batches, training_order
+from harness.config.choices import Dtype
+from harness.config.schema import HardwareConfig
+from harness.tasks.batches import collate, evaluation_order, pieces, step_of_lengths, training_batches, training_order
 from harness.tasks.prepared import Split
 
 PAD = 7
@@ -56,7 +58,7 @@ def test_labels_do_not_move_the_order(split):
 
 def test_endless_batches_are_the_epochs_in_turn(split):
     expected = [chosen for epoch in (0, 1) for chosen in training_order(split, 32, 3, epoch)]
-    got = list(islice(training_batches(split, 32, 3, PAD), len(expected)))
+    got = list(islice(training_batches(split, 32, 3, PAD, 4), len(expected)))
     for batch, chosen in zip(got, expected, strict=True):
         assert torch.equal(batch.labels, torch.from_numpy(split.labels[chosen]))
 
@@ -117,14 +119,15 @@ def test_pieces_of_an_unpadded_batch_have_no_mask(split):
     assert [piece.attention_mask for piece in pieces(batch, 2)] == [None, None]
 
 
-def test_training_batches_have_few_shapes_and_none_is_longer_than_the_longest_text():
+@pytest.mark.parametrize(("dtype", "expected"), [("bf16", [4, 8, 12, 16, 18]), ("fp32", [*range(1, 19)])])
+def test_training_batches_have_few_shapes_in_bfloat16_and_none_is_longer_than_the_longest_text(dtype, expected):
     """For each shape kernels are made and kept."""
     lengths = np.arange(1, 19)
     starts = np.concatenate([[0], lengths.cumsum()])
     ids, labels = np.arange(1, starts[-1] + 1, dtype=np.int32), np.zeros(len(lengths), dtype=np.int64)
     split = Split(ids, np.zeros(len(ids), dtype=np.uint8), starts, labels, range(len(lengths)))
-    batches = list(islice(training_batches(split, 1, 0, pad_token_id=0), len(lengths)))
-    assert sorted({batch.input_ids.shape[1] for batch in batches}) == [4, 8, 12, 16, 18]
+    batches = list(islice(training_batches(split, 1, 0, 0, step_of_lengths(HardwareConfig(dtype=Dtype[dtype]))), len(lengths)))
+    assert sorted({batch.input_ids.shape[1] for batch in batches}) == expected
     assert sorted(batch.tokens for batch in batches) == lengths.tolist()
     for batch in batches:
         real = batch.input_ids != 0

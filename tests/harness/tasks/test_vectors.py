@@ -92,10 +92,10 @@ def test_other_than_two_texts_are_refused(task):
 
 def test_a_training_batch_has_the_paragraph_of_each_question_and_is_counted_with_it(cut):
     split = encoded(RETRIEVAL, cut, PARAGRAPHS)
-    batches = training_batches(split, 3, 0, 0)
+    batches = training_batches(split, 3, 0, 0, 4)
     shapes = [tuple(side.input_ids.shape) for _ in range(4) for side in next(batches).sides]
-    assert [*padded_shapes(split, 3, 0, 4)] == shapes
-    for batch in itertools.islice(training_batches(split, 3, 0, 0), 2):
+    assert [*padded_shapes(split, 3, 0, 4, 4)] == shapes
+    for batch in itertools.islice(training_batches(split, 3, 0, 0, 4), 2):
         for row, label in enumerate(batch.labels.tolist()):
             real = batch.second.input_ids[row][: split.second.lengths[label]]
             start, end = split.second.starts[label : label + 2]

@@ -60,6 +60,38 @@ def test_steps_are_those_of_dense_gradients_and_torchs_own_clipping(max_norm: fl
         torch.testing.assert_close(own, other, rtol=1e-9, atol=1e-12)
 
 
+def test_rows_in_use_train_as_the_whole_table_and_are_there_when_it_is_written():
+    config = OptimiserConfig(learning_rate=0.1, weight_decay=0.2, max_grad_norm=0.5)
+    sizes = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16, "vocab_size": ROWS}
+    shape = EncoderConfig(**sizes, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
+    ours, plain = (build_classifier(shape, 2, 0).double() for _ in range(2))
+    use_sparse_gradients(ours)
+    optimiser, reference = make_optimiser(ours, config), make_optimiser(plain, config)
+    optimiser.use_rows(ours)
+    tables = [one.encoder.embeddings.token_embedding.weight for one in (ours, plain)]
+    for number, ids in enumerate(batches() + batches(), 1):
+        for group in optimiser.param_groups + reference.param_groups:
+            group["lr"] = 0.1 / number
+        for one in (ours, plain):
+            one.train()(ids).square().sum().backward()
+        assert tables[0].grad.is_sparse
+        norms = [one.update() for one in (optimiser, reference)]
+        torch.testing.assert_close(*norms, rtol=1e-9, atol=1e-12)
+        if number == 3:
+            assert not torch.equal(tables[0][8:1000], tables[1][8:1000])  # which nothing has looked up
+            optimiser.write()
+            torch.testing.assert_close(*tables, rtol=1e-9, atol=1e-12)
+            torch.testing.assert_close(*(one.eval()(torch.tensor([[5, 8]])) for one in (ours, plain)))
+    assert optimiser.state_bytes == reference.state_bytes
+    optimiser.finish()
+    for own, other in zip(ours.parameters(), plain.parameters(), strict=True):
+        torch.testing.assert_close(own, other, rtol=1e-9, atol=1e-12)
+    with torch.no_grad():
+        ours.encoder.embeddings.token_embedding.weight.fill_(1.0)
+    ours.train()(torch.tensor([[5, 9]]))
+    assert (tables[0] == 1).all()  # the training is over
+
+
 def test_only_large_tables_that_nothing_else_uses_get_sparse_gradients():
     large, small, tied = nn.Embedding(LEAST_ROWS, 2), nn.Embedding(LEAST_ROWS - 1, 2), nn.Embedding(LEAST_ROWS, 2)
     output = nn.Linear(2, LEAST_ROWS)
