@@ -10,7 +10,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK = 1
 .PHONY: demo published test test-long test-slow chaos versions mutants lint bench bench-full bench-gpu clean
 
 demo: $(BASE)  ## a sweep on the built-in data, and its report
-	$(BIN)/python -m harness -m model=base,albert,windowed hardware.workers=2 hardware.dtype=auto
+	$(BIN)/python -m harness -m model=base,albert,windowed
 	@echo
 	@echo "The report:       multirun/reports/default/report.html (and report.md, summary.csv)"
 	@echo "Look at the runs: $(BIN)/python -m harness ui"

@@ -153,8 +153,11 @@ def test_the_table_has_median_and_range_of_each_side_and_says_what_never_came():
     assert "| verdict | never | 50.0 (50.0 to 50.0, 1 without) |" in text
 
 
-def test_the_demo_is_run_as_the_makefile_does():
-    assert "hardware.workers=2" in stopwatch.demo_overrides(stopwatch.ROOT)
+def test_the_demo_is_run_as_the_makefile_does(tmp_path):
+    command = " ".join(stopwatch.COMMAND)
+    (tmp_path / "Makefile").write_text(f"demo:\n\t$(BIN)/python {command} hardware.workers=2 seed=0\n")
+    assert stopwatch.demo_overrides(tmp_path) == ["hardware.workers=2", "seed=0"]
+    assert stopwatch.demo_overrides(stopwatch.ROOT) == []
 
 
 def test_a_clone_is_timed_with_its_installation(tmp_path):
