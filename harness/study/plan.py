@@ -24,6 +24,7 @@ from harness.config.schema import RunConfig
 from harness.corpus import overlap, prepare, sequences
 from harness.data.tokenizer import vocabulary_bytes
 from harness.errors import InputError
+from harness.hardware import facts
 from harness.measure import subject
 from harness.paired import grouped
 from harness.study import identity
@@ -81,7 +82,7 @@ def plan(composed: list[RunConfig]) -> list[PlannedRun]:
     """
     planned: dict[Path, PlannedRun] = {}
     cache = Cache()
-    for config in with_sizes(composed, cache):
+    for config in with_sizes(with_workers(composed, facts.cores()), cache):
         for run in _runs(config, cache, planned):
             read = run.inputs.weights_read and f"{run.config.model.init_from}: {run.inputs.weights_read}"
             run.notes = [*filter(None, (_smaller_vocabulary(config, run.config), note(run.config), read)), *run.notes]

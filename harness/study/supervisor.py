@@ -147,7 +147,7 @@ def _announce(planned: list[PlannedRun], heading: str) -> None:
 
 def refuse_impossible(configs: list[RunConfig]) -> None:
     """InputError for several runs at once on more cores than there are, on other devices, or within a budget of time."""
-    counts = sorted({config.hardware.workers for config in configs})
+    counts = sorted({config.hardware.workers or 1 for config in configs})
     if len(counts) > 1:
         raise InputError(f"hardware.workers={','.join(map(str, counts))} cannot be swept: a command has one number of workers")
     config, count, cores = configs[0], counts[0], facts.cores()

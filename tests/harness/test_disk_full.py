@@ -19,7 +19,7 @@ FULL = [
 
 @pytest.mark.parametrize("error", FULL, ids=repr)
 def test_a_command_ends_with_one_line(monkeypatch, capsys, error):
-    def fail(*_: object) -> None:
+    def fail(*_: object, **__: object) -> None:
         raise error
 
     monkeypatch.setattr(compose, "main", fail)
@@ -33,7 +33,7 @@ def test_a_command_ends_with_one_line(monkeypatch, capsys, error):
 
 @pytest.mark.parametrize("error", [OSError(errno.EACCES, "Permission denied"), ValueError("28"), KeyError("x")])
 def test_another_error_is_not_hidden(monkeypatch, error):
-    def fail(*_: object) -> None:
+    def fail(*_: object, **__: object) -> None:
         raise error
 
     monkeypatch.setattr(compose, "main", fail)

@@ -27,10 +27,10 @@ def ended(compose, output, monkeypatch, capsys):
             return left.pop(0), True
 
         monkeypatch.setattr(process, "run_to_end", run_to_end)
-        monkeypatch.setattr(supervisor.timing, "time_runs", lambda planned, trackers, screen: timed.append(len(planned)))
+        monkeypatch.setattr(supervisor.timing, "time_runs", lambda planned, *_: timed.append(len(planned)))
         seeds = ",".join(str(seed) for seed in range(1, 1 + len(ends)))
         sweeps = [] if any(one.startswith("seed=") for one in arguments) else [f"seed={seeds}"]
-        configs = compose("-m", *SMALL, "tracking=none", *sweeps, *arguments, f"output={output}")
+        configs = compose("-m", *SMALL, "hardware.workers=1", "tracking=none", *sweeps, *arguments, f"output={output}")
         code = supervisor.run_study(configs)
         *others, last = capsys.readouterr().out.splitlines() or [""]
         summary, _, why = last.partition("; why: ")
