@@ -13,6 +13,7 @@ import pytest
 from child_processes import PATIENCE_S, wait_for, workers
 from small_study import STUDY, results
 
+from harness import processes
 from harness.config.schema import SweepConfig
 from harness.study import process, supervisor
 from harness.study.plan import plan, with_workers
@@ -173,14 +174,15 @@ def losses(output: Path) -> dict[str, list[float]]:
 
 @pytest.mark.long
 @pytest.mark.skipif(len(psutil.Process().cpu_affinity()) < 2, reason="two workers need two cores")
-def test_results_are_those_of_one_worker_bit_by_bit(run_harness, tmp_path):
-    for name, more in (("one", []), ("two", [AT_ONCE])):
+def test_results_are_those_of_one_worker_and_of_a_new_process_bit_by_bit(run_harness, tmp_path, monkeypatch):
+    for name, more, forks in (("new", [], "0"), ("one", [], "1"), ("two", [AT_ONCE], "1")):
+        monkeypatch.setenv(processes.FORK, forks)
         done = run_harness(*STUDY, "model=base", *more, f"output={name}", "tracking=none")
         assert done.returncode == 0, done.stdout + done.stderr
-    one, two = tmp_path / "one", tmp_path / "two"
+    new, one, two = tmp_path / "new", tmp_path / "one", tmp_path / "two"
     assert len(losses(one)) == 4
-    assert losses(two) == losses(one)
-    assert without_hash(results(two)) == without_hash(results(one))
+    assert losses(new) == losses(one) == losses(two)
+    assert without_hash(results(new)) == without_hash(results(one)) == without_hash(results(two))
     spans = times(two)
     assert any(a < b_end and b < a_end for at, (a, a_end) in enumerate(spans) for b, b_end in spans[:at]), spans
 
