@@ -109,10 +109,7 @@ def main() -> None:
     parser.add_argument("--repetitions", type=int, default=20)
     options = parser.parse_intermixed_args()
     folder, found = options.folder.resolve(), []
-    (folder / "conf" / "model").mkdir(parents=True, exist_ok=True)
-    for arm, offset in OFFSETS.items():
-        text = f"# base with other initial positions\nposition_offset: {offset}\n"
-        (folder / "conf" / "model" / f"{arm}.yaml").write_text(text)
+    write_arms(folder)
     for number in range(options.repetitions):
         found.append(repeat(folder, number, options.overrides))
         (folder / "equal_arms.md").write_text(markdown(found))
