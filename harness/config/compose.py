@@ -604,9 +604,11 @@ def _beside_weights(node: DictConfig, overrides: Sequence[str], said: dict[str, 
     """The node; beside weights, whose sizes are read later, those of the default scale refuse no heads and no groups."""
     weights = (OmegaConf.select(node, key) for key in ("model.init_from", "pretrain.checkpoint"))
     typed = {*map(key_of, overrides), *itertools.chain(*said.values())}
-    heads, groups = (OmegaConf.select(node, f"model.{key}") for key in ("num_attention_heads", "num_hidden_groups"))
+    heads, groups, layers = (
+        OmegaConf.select(node, f"model.{key}") for key in ("num_attention_heads", "num_hidden_groups", "num_hidden_layers")
+    )
     sizes = {"hidden_size": 64 * heads if "model.num_attention_heads" in typed else None}
-    sizes |= {"num_hidden_layers": 2 * groups if groups and "model.num_hidden_groups" in typed else None}
+    sizes |= {"num_hidden_layers": 2 * groups if groups and layers < 2 * groups else None}
     if any(weights) and "scale" not in typed:
         for key, size in sizes.items():
             if size is not None and f"model.{key}" not in typed:

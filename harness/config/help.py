@@ -260,7 +260,7 @@ def _key(name: str, key: Key) -> str:
 
 def _keys(section: str, name: str) -> dict[str, Key]:
     """The keys of a section with the values that the default choices give them."""
-    values = _set_by_default(name)
+    values = ({"learning_rate": None} if name == "finetune" else {}) | _set_by_default(name)  # the start decides it
     section_keys = keys(section).values()
     listed = (key for key in section_keys if name or key.name not in DERIVED)
     return {key.name: replace(key, default=_typed(values[key.name])) if key.name in values else key for key in listed}

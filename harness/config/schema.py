@@ -333,7 +333,7 @@ class FinetuneConfig(AdaptationConfig, OptimiserConfig):
     enabled: bool = True  # false: the model is only measured
     learning_rate: float | None = number(
         3e-4, above=0, limit=1000
-    )  # peak, after the warm-up; where nothing says one: model.finetune_rate, model.scratch_rate, or 3e-4 after a pretraining
+    )  # peak, after the warm-up; None: model.scratch_rate, model.finetune_rate of published weights, 3e-4 after a pretraining
     epochs: float = number(2.0, above=0)  # passes over the rows of train; fractions are possible
     max_steps: int | None = number(None, at_least=1)  # ends earlier than the epochs
     seconds: float | None = number(None, above=0)  # the budget in seconds of training alone, in place of epochs

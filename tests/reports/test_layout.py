@@ -12,7 +12,7 @@ from reports.comparison.compare import Study, compare
 from reports.writing.formats import Chapter
 
 FOLDER = Path(__file__).parents[2] / "reports"
-LAZY = {"__init__.py", "__main__.py", "after_sweep.py", "errors.py", "read.py", "tables.py"}
+LAZY = {"__init__.py", "__main__.py", "after_look.py", "after_sweep.py", "errors.py", "read.py", "tables.py"}
 """Files that import inside a function, to save start-up time; each place says so in a comment."""
 
 

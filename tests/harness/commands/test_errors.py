@@ -109,7 +109,7 @@ TYPED = [
     (["data.source=disk"], ["data.source", "disk", "hub", "local"]),
     (["scale=base", "model.hidden_size=770"], ["model.hidden_size=770", "model.num_attention_heads=12"]),
     (["model.attention_window=7"], ["model.attention_window=7", "even"]),
-    (["model.num_hidden_groups=9"], ["model.num_hidden_groups=9", "model.num_hidden_layers=4"]),
+    (["model.num_hidden_groups=9"], ["model.num_hidden_groups=9", "model.num_hidden_layers=2"]),
     (["model.hidden_dropout_prob=1.5"], ["model.hidden_dropout_prob=1.5", "below 1"]),
     (["finetune.batch_size=0"], ["finetune.batch_size=0", "at least 1"]),
     (["finetune.epochs=0"], ["finetune.epochs=0", "above 0"]),

@@ -247,7 +247,7 @@ def test_published_twin_is_the_variant_at_bert_base_dimensions(compose):
     every = compose("-m", "task=bag", "scale=base", f"model={','.join(VARIANTS)}")
     for model, full in zip(VARIANTS, every, strict=True):
         (small,) = compose(*LINES[model])
-        assert (small.model_name, small.scale_name, full.model_name, full.scale_name) == (model, "mini", model, "base")
+        assert (small.model_name, small.scale_name, full.model_name, full.scale_name) == (model, "tiny", model, "base")
         assert small.published == full.model
         if (conf_directory() / "model" / "published" / f"{model}_base.yaml").exists():  # its own published size
             continue

@@ -83,7 +83,7 @@ class Study:
 
 
 def number_of(text: str) -> float | None:
-    match = NUMBER.match(text.replace("\N{NO-BREAK SPACE}", " "))
+    match = None if "%" in text else NUMBER.match(text.replace("\N{NO-BREAK SPACE}", " "))  # a change may be 0.0 %
     return float(match[1].replace(",", "")) * SIZES.get(match[2], 1.0) if match else None
 
 
