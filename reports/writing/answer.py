@@ -4,7 +4,7 @@ import math
 
 from harness import metrics
 from harness.metrics import PER_BYTE, RELATIVE_MARGIN
-from harness.paired import grouped
+from harness.paired import Tells, grouped
 from reports.comparison import overall
 from reports.comparison.compare import Comparison
 from reports.comparison.overall import Overall
@@ -23,6 +23,7 @@ SAID = {
     Verdict.BETTER: ("is **better**", "are **better**"),
     Verdict.WORSE: ("is **worse**", "are **worse**"),
     Verdict.SAME: ("is the same", "are the same"),
+    Tells.NO_EQUALITY: ("solves {what}, as {base} does", "solve {what}, as {base} does"),
     Verdict.NOT_RESOLVED: ("is not resolved", "are not resolved"),
     Verdict.DIRECTION_BETTER: ("was measured once, which is no evidence", "were measured once, which is no evidence"),
     Verdict.OPEN: ("has no verdict", "have no verdict"),
@@ -54,12 +55,19 @@ def _outcome(comparison: Comparison, effects: list[Effect]) -> str:
         return f"**{name}**: no arm is shown to be better than the constant answer, so that scores say nothing of the arms."
     tasks = {effect.tasks for effect in effects}
     mean = f", mean of {min(tasks)}," if len(tasks) == 1 and min(tasks) else ""
-    of_verdict = grouped((effect.said_with, effect) for effect in effects)
+    what, of_verdict = "all tasks" if mean else "the task", grouped((_said_with(effect), effect) for effect in effects)
     clauses = ["none is better"] if len(effects) > NAMED and Verdict.BETTER not in of_verdict else []
     for verdict, (one, several) in SAID.items():
         if found := of_verdict.get(verdict):
-            clauses.append(f"{_who(over, found)} {several if len(found) > 1 else one}")
+            said = (several if len(found) > 1 else one).format(what=what, base=base)
+            clauses.append(f"{_who(over, found)} {said}")
     return f"**{name}{mean} against {base}**: {'; '.join(clauses)}."
+
+
+def _said_with(effect: Effect) -> Verdict | Tells | None:
+    """Its verdict; that the tasks cannot tell the arms apart where that is why it is not resolved."""
+    evidence, is_open = effect.change.evidence, effect.said_with is Verdict.NOT_RESOLVED
+    return Tells.NO_EQUALITY if is_open and evidence and evidence.tells is Tells.NO_EQUALITY else effect.said_with
 
 
 def _who(over: Overall, effects: list[Effect]) -> str:

@@ -43,6 +43,18 @@ def test_a_task_where_an_arm_is_worse_is_named_where_the_mean_says_nothing(make_
     assert text.endswith("**Cost**: no arm is shown to be better in parameters.")
 
 
+def test_arms_that_solve_what_the_baseline_solves_are_said_to(make_run):
+    """Nothing shows them to be the same: harder tasks might tell them apart."""
+    solved = {"order": [1.0, 1.0, 0.998], "bag": [0.998, 1.0, 0.996]}
+    runs = runs_of(make_run, "base", solved, **{MAJORITY: 0.5})
+    runs += runs_of(make_run, "new", {"order": [1.0, 0.998, 1.0], "bag": [1.0, 0.996, 0.994]}, **{MAJORITY: 0.5})
+    runs += runs_of(make_run, "half", {"order": [1.0, 0.998, 1.0], "bag": [0.9, 0.99, 0.7]}, **{MAJORITY: 0.5})
+    assert answer(compare("s", runs)) == [
+        "**Score, mean of 2 tasks, against base**: new (−0.1 points) solves all tasks, as base does; half (−6.7 points) is not "
+        "resolved."
+    ]
+
+
 def test_one_seed_is_no_evidence(make_run):
     runs = [make_run("base", values={SCORE: 0.8}), make_run("new", values={SCORE: 0.9})]
     assert answer(compare("s", runs)) == ["**Score against base**: new (+10.0 points) was measured once, which is no evidence."]
