@@ -206,8 +206,11 @@ class Trackers:
     """Passes everything on to the trackers that the config chooses. InputError where the package of one is missing."""
 
     def __init__(self, tracking: "TrackingConfig") -> None:
-        self._classes = {key: kind.load(key) for key, kind in KINDS.items() if getattr(tracking, key)}
-        self._threads = {key: Background(KINDS[key].name, KINDS[key].advice) for key in self._classes}
+        chosen = {key: kind for key, kind in KINDS.items() if getattr(tracking, key)}
+        for key, kind in chosen.items():
+            if key != "mlflow":  # which no extra brings: it is imported while the first runs start
+                kind.load(key)
+        self._threads = {key: Background(kind.name, kind.advice) for key, kind in chosen.items()}
         self._backends: dict[tuple[str, ...], Backend] = {}  # of each tracker one for each study
 
     def send(self, config: "RunConfig", call: Callable[[Backend], object]) -> None:
@@ -218,7 +221,7 @@ class Trackers:
     def _call(self, key: str, config: "RunConfig", call: Callable[[Backend], object]) -> None:
         study = (config.tracking.uri, config.output, config.study)
         if (key, *study) not in self._backends:
-            self._backends[key, *study] = self._classes[key](*study)
+            self._backends[key, *study] = KINDS[key].load(key)(*study)
             self._backends[key, *study].reap()
         call(self._backends[key, *study])
 
