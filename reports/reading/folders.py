@@ -44,6 +44,8 @@ def run_of(folder: Path) -> Run:
     record, result = checksums.read(folder / RECORD), checksums.read(folder / RESULT)
     identity = {tags.STATUS: result["status"], tags.ATTEMPT: record["attempt"]}
     values = {name: value for name, value in result["metrics"].items() if value is not None and name in metrics.METRICS}
+    if notes := result.get("notes", []):
+        identity |= {tags.WARNING: "; ".join(one["text"] for one in notes), tags.NOTES: ", ".join(one["kind"] for one in notes)}
     run_tags = record["tags"] | identity
     return Run(record["attempt"], record["name"], record["started"], run_tags, record["parameters"], values)
 
