@@ -40,7 +40,7 @@ from models.objectives.config import ObjectiveName
 from models.objectives.span_corruption import refuse_few_sentinels
 
 SMALL = 4e6
-"""Parameters in the layers up to which one core for each of two runs is faster than two for one: about those of scale mini."""
+"""Parameters in the layers up to which runs of a sweep train one on each core: a little more than those of scale mini."""
 
 
 @dataclass
