@@ -73,6 +73,7 @@ def test_where_uv_fails_pip_installs_and_whoever_has_no_gpu_is_warned_of_cuda(wh
     for folder in (uv, tmp_path / "uv-0.13.9.dist-info"):
         folder.mkdir()
     (tmp_path / "uv-0.13.9.dist-info" / "METADATA").write_text("Metadata-Version: 2.1\nName: uv\nVersion: 0.13.9\n")
+    (uv / "__init__.py").touch()  # or the uv that is installed comes first
     (uv / "__main__.py").write_text(
         "print('Resolved 2 packages in 1s\\nDownloading nvidia-x (2GiB)\\nno disk')\nraise SystemExit(2)"
     )
