@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
-    from models.heads import Classifier
+    from harness.models.heads import Classifier
 
 
 def run_study(arguments: list[str]) -> int:

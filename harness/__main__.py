@@ -24,6 +24,8 @@ COMPLETION = {"-sc", "--shell-completion"}
 def main(arguments: list[str] | None = None) -> int:
     """The exit code of the command, as `command.exit_code` has it; words are those of the command line by default."""
     name, rest = "run", sys.argv[1:] if arguments is None else list(arguments)
+    if rest[:1] == ["report"]:
+        return importlib.import_module("harness.reports.__main__").main(rest[1:], called=arguments is not None)
     command.open_streams()
     redact.learn(rest, os.environ)
     redact.redact_logs()

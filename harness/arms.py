@@ -14,7 +14,7 @@ from dataclasses import fields
 from pathlib import PurePath
 
 from harness import versions
-from models.objectives.config import ObjectiveConfig
+from harness.models.objectives.config import ObjectiveConfig
 
 Facts = dict[str, str]
 Known = frozenset[tuple[str, str]]

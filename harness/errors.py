@@ -166,7 +166,7 @@ MEANT = {
     "harness clean": "prune purge remove delete",
     "harness --help": "help usage commands",
     "harness --version": "version",
-    "reports": "report reports table results result summarize summarise plot plots chart charts",
+    "harness report": "reports table results result summarize summarise plot plots chart charts",
 } | {f"reports {name}": name for name in ("archive", "compare", "gate", "pick", "verify")}
 MEANT["reports compare"] += " diff difference"
 """What is typed in place of `python -m ...` -> words that stand for it."""

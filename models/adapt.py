@@ -7,11 +7,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from models.choices import Trains
-from models.config import AdaptationConfig
-from models.encoder import generator_of
-from models.heads import Classifier
-from models.stack import Stack
+from harness.models.choices import Trains
+from harness.models.config import AdaptationConfig
+from harness.models.encoder import generator_of
+from harness.models.heads import Classifier
+from harness.models.stack import Stack
 
 ALPHA = 8
 """What is added is multiplied by ALPHA / R: that of arXiv:2106.09685 for RoBERTa-base, whose rank is 8, too."""

@@ -8,8 +8,8 @@ stays the same at every scale; an explicit value switches the rule off. A field 
 from dataclasses import dataclass, field
 from typing import Any
 
-from models.choices import Activation, Body, Init, Norm, NormPlace, Pooling, Position, PositionTerms, Sharing, Trains
-from models.ranges import number, refuse_out_of_range
+from harness.models.choices import Activation, Body, Init, Norm, NormPlace, Pooling, Position, PositionTerms, Sharing, Trains
+from harness.models.ranges import number, refuse_out_of_range
 
 
 def round_to(value: float, multiple: int) -> int:

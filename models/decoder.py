@@ -10,14 +10,14 @@ from functools import partial
 
 from torch import Tensor, nn
 
-from models.attention.full import full_attention
-from models.attention.products import Context, Heads, MultiHead
-from models.batch import Batch
-from models.config import Body, EncoderConfig
-from models.describe import Column, Layer, Part, parameters_of
-from models.layers import AttentionBlock, Block, FeedForwardBlock
-from models.reach import EVERYWHERE
-from models.stack import Stack, layer_parts
+from harness.models.attention.full import full_attention
+from harness.models.attention.products import Context, Heads, MultiHead
+from harness.models.batch import Batch
+from harness.models.config import Body, EncoderConfig
+from harness.models.describe import Column, Layer, Part, parameters_of
+from harness.models.layers import AttentionBlock, Block, FeedForwardBlock
+from harness.models.reach import EVERYWHERE
+from harness.models.stack import Stack, layer_parts
 
 
 class CrossAttention(MultiHead):

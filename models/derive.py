@@ -13,8 +13,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from models.changes import KEYS, refuse_underived, spaced
-from models.config import Activation, EncoderConfig, Norm, Sharing
+from harness.models.changes import KEYS, refuse_underived, spaced
+from harness.models.config import Activation, EncoderConfig, Norm, Sharing
 
 State = dict[str, Tensor]
 

@@ -8,15 +8,15 @@ import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from models.batch import Batch, as_batch
-from models.config import Body, EncoderConfig, Init, Position
-from models.decoder import EncoderDecoder
-from models.describe import Part, parameters_of
-from models.dropout import Dropout
-from models.norms import make_norm, norm_parts
-from models.positions import sinusoids
-from models.recurrent import Recurrent, Static
-from models.stack import Stack
+from harness.models.batch import Batch, as_batch
+from harness.models.config import Body, EncoderConfig, Init, Position
+from harness.models.decoder import EncoderDecoder
+from harness.models.describe import Part, parameters_of
+from harness.models.dropout import Dropout
+from harness.models.norms import make_norm, norm_parts
+from harness.models.positions import sinusoids
+from harness.models.recurrent import Recurrent, Static
+from harness.models.stack import Stack
 
 INTO_RESIDUAL = ("attention.output.weight", "feed_forward.output.weight")
 """Endings of the names of matrices whose product a block adds to its input."""

@@ -6,15 +6,15 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from models.batch import Batch, as_batch
-from models.config import EncoderConfig, Pooling
-from models.describe import Part, parameters_of
-from models.dropout import Dropout
-from models.encoder import Encoder, initialise, without_values
-from models.layers import ACTIVATIONS
-from models.losses import IGNORED
-from models.mask_decoder import MaskDecoder
-from models.norms import make_norm, norm_parts
+from harness.models.batch import Batch, as_batch
+from harness.models.config import EncoderConfig, Pooling
+from harness.models.describe import Part, parameters_of
+from harness.models.dropout import Dropout
+from harness.models.encoder import Encoder, initialise, without_values
+from harness.models.layers import ACTIVATIONS
+from harness.models.losses import IGNORED
+from harness.models.mask_decoder import MaskDecoder
+from harness.models.norms import make_norm, norm_parts
 
 POOLED = {
     Pooling.cls: "first token",

@@ -5,7 +5,7 @@ from dataclasses import fields
 from enum import Enum
 from typing import Any
 
-from models.config import NOT_NULL, EncoderConfig
+from harness.models.config import NOT_NULL, EncoderConfig
 
 NEEDS: dict[str, dict[str, Any]] = {field.name: field.metadata.get("needs", {}) for field in fields(EncoderConfig)}
 """Key -> other keys with the values that it needs to be read."""

@@ -7,12 +7,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from models.attention import make_attention
-from models.attention.products import Context
-from models.config import Activation, EncoderConfig, NormPlace
-from models.describe import Part, parameters_of
-from models.dropout import Dropout
-from models.norms import make_norm, norm_parts
+from harness.models.attention import make_attention
+from harness.models.attention.products import Context
+from harness.models.config import Activation, EncoderConfig, NormPlace
+from harness.models.describe import Part, parameters_of
+from harness.models.dropout import Dropout
+from harness.models.norms import make_norm, norm_parts
 
 ACTIVATIONS = {
     Activation.gelu: F.gelu,

@@ -7,11 +7,11 @@ from functools import partial
 
 from torch import Tensor, nn
 
-from models.attention.products import Context
-from models.batch import Batch
-from models.config import EncoderConfig, Position
-from models.encoder import Encoder, looked_up
-from models.layers import AttentionBlock, FeedForwardBlock
+from harness.models.attention.products import Context
+from harness.models.batch import Batch
+from harness.models.config import EncoderConfig, Position
+from harness.models.encoder import Encoder, looked_up
+from harness.models.layers import AttentionBlock, FeedForwardBlock
 
 PASSES = 2
 """How often the last layer runs in the decoder, as in the paper."""

@@ -8,9 +8,9 @@ third part, products of attention over the head size in place of its root, is `m
 import torch
 from torch import nn
 
-from models.config import Body, EncoderConfig, Init, Position
-from models.heads import MaskedLMHead
-from models.objectives.base import refuse_combinations
+from harness.models.config import Body, EncoderConfig, Init, Position
+from harness.models.heads import MaskedLMHead
+from harness.models.objectives.base import refuse_combinations
 
 POWERS = {
     "input": (0.0, 0.0),  # tables, biases, norms: they read something whose size does not grow

@@ -11,8 +11,8 @@ import math
 import torch
 from torch import Tensor
 
-from models.attention.full import SelfAttention
-from models.encoder import Encoder, generator_of
+from harness.models.attention.full import SelfAttention
+from harness.models.encoder import Encoder, generator_of
 
 STRENGTH = 11.0
 """Attention score of a head at its own distance, a third less where type vectors are added; about 0 +- 1 elsewhere."""

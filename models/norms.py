@@ -2,8 +2,8 @@
 
 from torch import Tensor, nn
 
-from models.config import EncoderConfig, Norm
-from models.describe import Part, parameters_of
+from harness.models.config import EncoderConfig, Norm
+from harness.models.describe import Part, parameters_of
 
 
 class RMSNorm(nn.RMSNorm):

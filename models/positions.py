@@ -5,7 +5,7 @@ import math
 import torch
 from torch import Tensor, nn
 
-from models.config import EncoderConfig, Position
+from harness.models.config import EncoderConfig, Position
 
 BUCKETS = 32
 """Buckets of distance where the config names no number (arXiv:1910.10683)."""

@@ -6,11 +6,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from models.batch import Batch
-from models.config import EncoderConfig
-from models.describe import Column, Layer, Part, parameters_of
-from models.dropout import Dropout
-from models.reach import EVERYWHERE, NOWHERE
+from harness.models.batch import Batch
+from harness.models.config import EncoderConfig
+from harness.models.describe import Column, Layer, Part, parameters_of
+from harness.models.dropout import Dropout
+from harness.models.reach import EVERYWHERE, NOWHERE
 
 
 class Direction(nn.LSTM):

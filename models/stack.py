@@ -8,16 +8,16 @@ import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from models.attention.disentangled import RelativePositions
-from models.attention.products import Context
-from models.attention.relative import relative_context
-from models.batch import Batch
-from models.config import EncoderConfig, NormPlace, Position, Sharing
-from models.describe import Column, Layer, Part, parameters_of
-from models.layers import AttentionBlock, FeedForwardBlock
-from models.norms import make_norm, norm_parts
-from models.positions import BIASES, rotation
-from models.reach import Reach
+from harness.models.attention.disentangled import RelativePositions
+from harness.models.attention.products import Context
+from harness.models.attention.relative import relative_context
+from harness.models.batch import Batch
+from harness.models.config import EncoderConfig, NormPlace, Position, Sharing
+from harness.models.describe import Column, Layer, Part, parameters_of
+from harness.models.layers import AttentionBlock, FeedForwardBlock
+from harness.models.norms import make_norm, norm_parts
+from harness.models.positions import BIASES, rotation
+from harness.models.reach import Reach
 
 
 class Stack(nn.Module):

@@ -22,6 +22,6 @@ def load(
     `study` is by default the newest with a finished run, `uri` that of multirun/mlflow.db; `where` and `along` are those of
     `python -m reports`. ReportError (reports.errors) where the store has no answer.
     """
-    from reports import frame  # pandas and scipy take seconds: `import reports` does without
+    from harness.reports import frame  # pandas and scipy take seconds: `import reports` does without
 
     return frame.load(study, uri, where, along)

@@ -13,16 +13,16 @@ from typing import Any
 
 from harness import metrics
 from harness.metrics import PER_BYTE, Compared, has_one_vocabulary
-from reports.comparison.compare import Comparison
-from reports.comparison.overall import of_pretrainings, of_tasks
-from reports.comparison.section import HEADLINE, LOSS
-from reports.comparison.statistics import Change, Verdict
-from reports.errors import ReportError, refused
-from reports.read import compare_with_first
-from reports.reading import folders
-from reports.reading.store import oldest_first
-from reports.writing import tables
-from reports.writing.formats import DASH
+from harness.reports.comparison.compare import Comparison
+from harness.reports.comparison.overall import of_pretrainings, of_tasks
+from harness.reports.comparison.section import HEADLINE, LOSS
+from harness.reports.comparison.statistics import Change, Verdict
+from harness.reports.errors import ReportError, refused
+from harness.reports.read import compare_with_first
+from harness.reports.reading import folders
+from harness.reports.reading.store import oldest_first
+from harness.reports.writing import tables
+from harness.reports.writing.formats import DASH
 
 RESOLVED = (Verdict.BETTER, Verdict.WORSE, Verdict.SAME, Verdict.EQUAL)
 
@@ -55,7 +55,7 @@ def is_open(change: Change | None) -> bool:
 
 def first_table(comparison: Comparison) -> str:
     """The paragraphs of the report that `harness/study/first_screen.py` shows."""
-    from reports.chapters import overview  # with all that draws, which a look does without
+    from harness.reports.chapters import overview  # with all that draws, which a look does without
 
     return "\n\n".join(["", *overview.first_table(comparison)])
 

@@ -19,20 +19,24 @@ from typing import TYPE_CHECKING, Any
 from filelock import FileLock
 
 from harness import paths
-from reports.errors import ReportError, refused
-from reports.options import GC_THRESHOLDS, parse
+from harness.reports.errors import ReportError, refused
+from harness.reports.options import GC_THRESHOLDS, parse
 
 if TYPE_CHECKING:
-    from reports.read import StudyRuns
+    from harness.reports.read import StudyRuns
 
-ROOT = Path(__file__).resolve().parents[1]
-CODE = ("reports", "harness")
-"""Packages whose code shapes a report."""
+CODE = (Path(paths.__file__).resolve().parent, Path(__file__).resolve().parent)
+"""Folders whose code shapes a report."""
 
 
 def update(arguments: list[str], stamp: Path) -> bool:
     """Whether the report was written: it is left as it is where the stamp fits the runs and the files. ReportError as there."""
-    from reports.report import read, rendered, writable, write  # takes seconds: __main__ sets the garbage collector before
+    from harness.reports.report import (  # takes seconds: __main__ sets the garbage collector before
+        read,
+        rendered,
+        writable,
+        write,
+    )
 
     options = parse(arguments)
     with writable(options.out):
@@ -58,7 +62,7 @@ def state_of(options: argparse.Namespace, runs: "StudyRuns") -> str:
         json.dumps(asked, sort_keys=True).encode(),
         paths.read(options.audit, paths.LARGEST_RECORD) if options.audit else b"",
     ]
-    parts += [path.read_bytes() for package in CODE for path in sorted((ROOT / package).rglob("*.py"))]
+    parts += [path.read_bytes() for folder in CODE for path in sorted(folder.rglob("*.py"))]
     parts += [
         json.dumps({one.name: getattr(run, one.name) for one in fields(run)}, sort_keys=True).encode() for run in runs.runs
     ]

@@ -1,4 +1,4 @@
-"""`python -m reports archive STUDY to=FOLDER`: a study as `reports.reading.archive` reads it, and the report made from it."""
+"""`python -m reports archive STUDY to=FOLDER`: a study as `reading.archive` reads it, and the report made from it."""
 
 import argparse
 import functools
@@ -12,15 +12,14 @@ import pyarrow
 from pyarrow import parquet
 
 from harness import metrics, paths
-from harness.terminal import still_line
-from reports.commands import Parser
-from reports.comparison import items
-from reports.errors import ReportError, unknown
-from reports.options import add_comparison, parse
-from reports.read import StudyRuns
-from reports.read import read as read_store
-from reports.reading import folders
-from reports.reading.archive import (
+from harness.reports.commands import Parser
+from harness.reports.comparison import items
+from harness.reports.errors import ReportError, unknown
+from harness.reports.options import add_comparison, parse
+from harness.reports.read import StudyRuns
+from harness.reports.read import read as read_store
+from harness.reports.reading import folders
+from harness.reports.reading.archive import (
     AUDIT,
     COLUMNS,
     CURVE,
@@ -34,11 +33,12 @@ from reports.reading.archive import (
     hashes,
     manifest,
 )
-from reports.reading.store import Output, Reader, Run
-from reports.reading.untrusted import LARGEST_TABLES, table_of
-from reports.render import Files
-from reports.report import audit_of, read, rendered, write
-from reports.writing.plots import CURVE_POINTS
+from harness.reports.reading.store import Output, Reader, Run
+from harness.reports.reading.untrusted import LARGEST_TABLES, table_of
+from harness.reports.render import Files
+from harness.reports.report import audit_of, read, rendered, write
+from harness.reports.writing.plots import CURVE_POINTS
+from harness.terminal import still_line
 
 LEFT_OUT = (
     "weights, checkpoints, logs, prepared data but its texts; tags with the names of machine and user; "

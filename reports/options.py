@@ -3,7 +3,7 @@
 import argparse
 from pathlib import Path
 
-from reports.commands import COMMANDS, Parser, add_where
+from harness.reports.commands import COMMANDS, Parser, add_where
 
 GC_THRESHOLDS = (100_000, 50, 50)
 """Thresholds of garbage collection: of what a report makes, nearly all is kept until it is written."""

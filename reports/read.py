@@ -9,12 +9,12 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from harness.redact import hidden, hide, whole
-from reports.comparison import labels
-from reports.comparison.compare import Comparison, compare
-from reports.errors import ReportError
-from reports.reading import archive, default_uri, store, where
-from reports.reading.sqlite_reader import SqliteReader
-from reports.reading.store import Output, Reader, Run
+from harness.reports.comparison import labels
+from harness.reports.comparison.compare import Comparison, compare
+from harness.reports.errors import ReportError
+from harness.reports.reading import archive, default_uri, store, where
+from harness.reports.reading.sqlite_reader import SqliteReader
+from harness.reports.reading.store import Output, Reader, Run
 
 
 def connect(uri: str) -> Reader:
@@ -38,7 +38,7 @@ def connect(uri: str) -> Reader:
         reader = SqliteReader(Path(uri.removeprefix("sqlite:///").partition("?")[0]))
         if reader.is_known:
             return reader
-    from reports.reading.mlflow_reader import MlflowReader  # two seconds, which reading a SQLite file does without
+    from harness.reports.reading.mlflow_reader import MlflowReader  # two seconds, which reading a SQLite file does without
 
     return MlflowReader(uri)
 
@@ -58,7 +58,7 @@ def open_store(uri: str | None) -> Reader:
 
 
 def read(store_or_uri: Reader | str | None, studies: Sequence[str] = (), condition: str | None = None) -> StudyRuns:
-    """Runs of these studies that fit the condition (`reports.reading.where`), by default of the newest that has finished ones.
+    """Runs of these studies that fit the condition (`reading.where`), by default of the newest that has finished ones.
 
     ReportError for an unknown study, one without runs, a wrong condition, or one that no run fits.
     """

@@ -14,13 +14,13 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection
 
 from harness.processes import end_with_parent
-from reports.chapters import CHAPTERS, components, effects, pictures, pretraining, scales, scaling
-from reports.comparison.compare import Study
-from reports.errors import ReportError, unknown
-from reports.html import page
-from reports.writing import latex, plots
-from reports.writing.formats import Chapter, Detail, csv_file, escape
-from reports.writing.tables import COLUMNS, Line, parquet_file, summary
+from harness.reports.chapters import CHAPTERS, components, effects, pictures, pretraining, scales, scaling
+from harness.reports.comparison.compare import Study
+from harness.reports.errors import ReportError, unknown
+from harness.reports.html import page
+from harness.reports.writing import latex, plots
+from harness.reports.writing.formats import Chapter, Detail, csv_file, escape
+from harness.reports.writing.tables import COLUMNS, Line, parquet_file, summary
 
 DRAWN = (pretraining.chapter, components.chapter, effects.chapter, scales.scales, scaling.chapter, pictures.chapter)
 """Chapters that take more time to draw than to compute, and share little of what they compute with others."""

@@ -11,16 +11,16 @@ import psutil
 
 from harness import paths
 from harness.errors import InputError, is_disk_full
-from reports import render
-from reports.chapters import cost
-from reports.comparison.compare import Options, Study
-from reports.errors import ReportError
-from reports.read import StudyRuns, compare_with_first
-from reports.read import read as read_store
-from reports.reading import store
-from reports.reading.store import Packed
-from reports.reading.untrusted import LARGEST_JSON
-from reports.render import Files
+from harness.reports import render
+from harness.reports.chapters import cost
+from harness.reports.comparison.compare import Options, Study
+from harness.reports.errors import ReportError
+from harness.reports.read import StudyRuns, compare_with_first
+from harness.reports.read import read as read_store
+from harness.reports.reading import store
+from harness.reports.reading.store import Packed
+from harness.reports.reading.untrusted import LARGEST_JSON
+from harness.reports.render import Files
 
 
 def default_out(study: str, output: str = "multirun") -> Path:

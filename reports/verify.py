@@ -20,11 +20,11 @@ import pyarrow
 from harness import tags
 from harness.config.choices import TaskKind
 from harness.errors import on_one_line
+from harness.reports.archive import report_of
+from harness.reports.commands import Parser
+from harness.reports.reading.archive import RUNS, ArchiveReader, contents, manifest, split_of
 from harness.tasks import scores
 from harness.terminal import still_line
-from reports.archive import report_of
-from reports.commands import Parser
-from reports.reading.archive import RUNS, ArchiveReader, contents, manifest, split_of
 
 MOST, LONGEST = 5, 400
 """Differences that are printed, and characters of one."""

@@ -19,8 +19,8 @@ from yaml import YAMLError
 
 from harness.config import own_files
 from harness.errors import InputError, unknown
+from harness.models.ranges import Range, number, numbers, refuse_out_of_range
 from harness.paths import CLAIMS, conf_directory
-from models.ranges import Range, number, numbers, refuse_out_of_range
 
 LARGEST = 1e100
 """Claimed number."""

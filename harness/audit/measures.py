@@ -20,16 +20,16 @@ from harness.hardware import peak_flops
 from harness.hardware.device import Machine
 from harness.measure import flops, memory_formula, pretraining_heads, size
 from harness.measure.subject import OUTPUTS
+from harness.models.batch import Batch
+from harness.models.choices import Body
+from harness.models.config import Activation, EncoderConfig
+from harness.models.decoder import EncoderDecoder
+from harness.models.encoder import Encoder
+from harness.models.heads import Classifier, MaskedLMHead, build_classifier, on_meta
+from harness.models.layers import ACTIVATIONS
+from harness.models.objectives.base import Objective
+from harness.models.objectives.config import ObjectiveName
 from harness.tracking.run_log import FinishedRun
-from models.batch import Batch
-from models.choices import Body
-from models.config import Activation, EncoderConfig
-from models.decoder import EncoderDecoder
-from models.encoder import Encoder
-from models.heads import Classifier, MaskedLMHead, build_classifier, on_meta
-from models.layers import ACTIVATIONS
-from models.objectives.base import Objective
-from models.objectives.config import ObjectiveName
 
 
 @dataclass

@@ -19,10 +19,10 @@ from harness.config.schema import RunConfig
 from harness.errors import InputError
 from harness.hardware.device import Machine
 from harness.measure import subject
+from harness.models.batch import Batch
+from harness.models.heads import Classifier
+from harness.models.stack import Stack
 from harness.paired import CONFIDENCE, of_differences
-from models.batch import Batch
-from models.heads import Classifier
-from models.stack import Stack
 
 ROUNDS = 8
 SECONDS = 0.02

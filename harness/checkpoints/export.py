@@ -20,11 +20,11 @@ from harness.config.choices import TaskKind
 from harness.data.published import LARGEST_BYTES
 from harness.data.tokenizer import by_words, special_ids
 from harness.errors import InputError
-from models.batch import Batch
-from models.config import EncoderConfig
-from models.heads import SequenceClassifier
-from models.huggingface import config_of, exported, expresses_masked_head, homeless, load, published
-from models.huggingface.task_heads import ON_TOKENS, task_keys, token_head
+from harness.models.batch import Batch
+from harness.models.config import EncoderConfig
+from harness.models.heads import SequenceClassifier
+from harness.models.huggingface import config_of, exported, expresses_masked_head, homeless, load, published
+from harness.models.huggingface.task_heads import ON_TOKENS, task_keys, token_head
 
 ENDS = {"bos_token_id": "cls", "eos_token_id": "sep"}
 """Keys of the config.json of a causal model: its texts begin and end with these pieces here."""

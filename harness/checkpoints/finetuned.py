@@ -17,8 +17,8 @@ from harness.tracking.run_log import write_json
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
-    from models.config import EncoderConfig
-    from models.heads import Classifier
+    from harness.models.config import EncoderConfig
+    from harness.models.heads import Classifier
 
 TASK = "task.json"
 
@@ -116,7 +116,7 @@ def load_finetuned(folder: Path) -> "tuple[Classifier, TaskFacts, Path]":
     """
     from torch import Tensor  # here: torch takes a second to import
 
-    from models.heads import SequenceClassifier, TextVectors, TokenClassifier  # here: torch takes a second to import
+    from harness.models.heads import SequenceClassifier, TextVectors, TokenClassifier  # here: torch takes a second to import
 
     facts = read_task(folder)
     state, shape = native.read(folder)

@@ -24,18 +24,18 @@ from harness.data import published as published_tokenizer
 from harness.data import tokenizer as tokenizers
 from harness.data.tokenizer import pad_token_id
 from harness.errors import InputError
+from harness.models.changes import OF_HEAD
+from harness.models.config import Body, EncoderConfig, Pooling
+from harness.models.derive import RANDOM, Origin, derived
+from harness.models.encoder import Encoder
+from harness.models.heads import POOLED, Classifier, SequenceClassifier, TextVectors, on_meta
+from harness.models.huggingface import config_of, masked_head_of, plain, t5, translated
+from harness.models.huggingface.families import module_of
+from harness.models.huggingface.names import listed
+from harness.models.huggingface.task_heads import names_of_rows
+from harness.models.ranges import refuse_out_of_range
 from harness.paths import conf_directory
 from harness.tasks import kind_of
-from models.changes import OF_HEAD
-from models.config import Body, EncoderConfig, Pooling
-from models.derive import RANDOM, Origin, derived
-from models.encoder import Encoder
-from models.heads import POOLED, Classifier, SequenceClassifier, TextVectors, on_meta
-from models.huggingface import config_of, masked_head_of, plain, t5, translated
-from models.huggingface.families import module_of
-from models.huggingface.names import listed
-from models.huggingface.task_heads import names_of_rows
-from models.ranges import refuse_out_of_range
 
 WEIGHTS, INDEX = "model.safetensors", "model.safetensors.index.json"
 FILES = ["config.json", "model*.safetensors", INDEX, *published_tokenizer.FILES]

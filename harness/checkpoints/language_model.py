@@ -6,11 +6,11 @@ from pathlib import Path
 from harness.checkpoints import huggingface, native
 from harness.config.schema import RunConfig
 from harness.errors import InputError
-from models.derive import RANDOM, Origin, derived
-from models.objectives import build
-from models.objectives.base import Objective, Vocabulary
-from models.objectives.config import ObjectiveConfig, ObjectiveName
-from models.objectives.scoring import MASKED, can_score
+from harness.models.derive import RANDOM, Origin, derived
+from harness.models.objectives import build
+from harness.models.objectives.base import Objective, Vocabulary
+from harness.models.objectives.config import ObjectiveConfig, ObjectiveName
+from harness.models.objectives.scoring import MASKED, can_score
 
 
 def objective_of(config: RunConfig) -> ObjectiveConfig:

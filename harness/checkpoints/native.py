@@ -18,10 +18,10 @@ from torch import Tensor
 from harness import checksums, paths
 from harness.config.own_files import as_text
 from harness.errors import InputError, writing
+from harness.models.config import EncoderConfig
+from harness.models.encoder import Encoder, without_values
+from harness.models.ranges import refuse_out_of_range
 from harness.tracking.run_log import write_json
-from models.config import EncoderConfig
-from models.encoder import Encoder, without_values
-from models.ranges import refuse_out_of_range
 
 Kind = TypeVar("Kind")
 

@@ -18,9 +18,9 @@ from torch import Tensor, nn
 
 from harness.checkpoints import finetuned, native
 from harness.errors import InputError, is_disk_full
-from models.batch import Batch, as_batch
-from models.encoder import Encoder
-from models.heads import Classifier
+from harness.models.batch import Batch, as_batch
+from harness.models.encoder import Encoder
+from harness.models.heads import Classifier
 
 FILE = "model.onnx"
 

@@ -11,11 +11,11 @@ from harness.config.choices import TaskKind
 from harness.config.resolve import pretraining_of
 from harness.config.schema import RunConfig, TaskConfig
 from harness.errors import InputError
+from harness.models.derive import RANDOM, Origin, derived
+from harness.models.heads import Classifier
 from harness.paths import WEIGHTS
 from harness.tracking import run_log
 from harness.tracking.run_log import RECORD
-from models.derive import RANDOM, Origin, derived
-from models.heads import Classifier
 
 
 def checkpoint_of(config: RunConfig) -> Checkpoint:

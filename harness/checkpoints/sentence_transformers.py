@@ -4,7 +4,7 @@ from pathlib import Path, PurePosixPath
 
 from harness.checkpoints.native import json_of
 from harness.errors import InputError
-from models.config import Pooling
+from harness.models.config import Pooling
 
 MODULES, POOLING, SETTINGS = "modules.json", "*/config.json", "config_sentence_transformers.json"
 READING = "sentence_bert_config.json"

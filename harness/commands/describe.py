@@ -35,13 +35,13 @@ from harness.config.schema import ModelConfig, RunConfig, TaskConfig
 from harness.errors import InputError
 from harness.measure import pretraining_heads as heads
 from harness.measure import size, subject
+from harness.models.config import Activation, EncoderConfig
+from harness.models.keys import keys_read
+from harness.models.layers import ACTIVATIONS
+from harness.models.objectives.build import refuse_misfit
+from harness.models.objectives.config import ObjectiveName
 from harness.paths import conf_directory, file_name
 from harness.terminal import DASH, Row, table, wrapped
-from models.config import Activation, EncoderConfig
-from models.keys import keys_read
-from models.layers import ACTIVATIONS
-from models.objectives.build import refuse_misfit
-from models.objectives.config import ObjectiveName
 
 ONE_VARIANT = ("scales", "positions", "coordinates", "numpy")
 """Topics that show one variant alone."""

@@ -23,15 +23,15 @@ from harness.config.schema import HardwareConfig, RunConfig
 from harness.errors import InputError
 from harness.measure import flops, memory_formula, size, subject
 from harness.measure import pretraining_heads as heads
+from harness.models.batch import Batch
+from harness.models.config import Body, EncoderConfig
+from harness.models.encoder import Encoder
+from harness.models.heads import Classifier
+from harness.models.objectives.config import ObjectiveName
 from harness.paths import file_name
 from harness.terminal import DASH, duration, scaled, table, wrapped
 from harness.training.loop import Position
 from harness.training.pretrain_steps import BatchSizes
-from models.batch import Batch
-from models.config import Body, EncoderConfig
-from models.encoder import Encoder
-from models.heads import Classifier
-from models.objectives.config import ObjectiveName
 
 ABREAST = 4
 """Variants of one table; more continue below."""

@@ -9,11 +9,11 @@ from matplotlib.figure import Figure
 from harness.commands.pictures import save
 from harness.config.schema import RunConfig
 from harness.errors import InputError
+from harness.models import mup
+from harness.models.objectives.config import ObjectiveName
 from harness.terminal import table, wrapped
 from harness.training.coordinates import STEPS
 from harness.training.coordinates import coordinates as sizes_of
-from models import mup
-from models.objectives.config import ObjectiveName
 
 TIMES = (1, 2, 4)
 """Widths, in hidden sizes of the variant."""

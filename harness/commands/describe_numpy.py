@@ -16,13 +16,13 @@ from harness.commands import numpy_encoder as written_out
 from harness.commands.pictures import save
 from harness.config.schema import RunConfig
 from harness.errors import InputError
+from harness.models.batch import Batch
+from harness.models.config import EncoderConfig
+from harness.models.encoder import Encoder, initialise
+from harness.models.heads import MaskedLMHead
+from harness.models.keys import keys_read
 from harness.tasks.synthetic import paradigms
 from harness.terminal import table, wrapped
-from models.batch import Batch
-from models.config import EncoderConfig
-from models.encoder import Encoder, initialise
-from models.heads import MaskedLMHead
-from models.keys import keys_read
 
 SPECIAL = ("[PAD]", "[CLS]", "[SEP]", "[MASK]")
 PAD, CLS, SEP, MASK = range(len(SPECIAL))

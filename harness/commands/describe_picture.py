@@ -12,8 +12,8 @@ from matplotlib.figure import Figure
 
 from harness.commands.describe_shapes import numbered
 from harness.commands.pictures import CENTRED, fitted, rounded, sheet
-from models.describe import Column, Part
-from models.heads import Classifier
+from harness.models.describe import Column, Part
+from harness.models.heads import Classifier
 
 COLOURS = {
     "embedding": "#D6E6F4",

@@ -17,10 +17,10 @@ from harness.config.adopted import started_from
 from harness.config.schema import RunConfig
 from harness.errors import InputError
 from harness.measure import subject
+from harness.models.config import Position
+from harness.models.positions import sinusoids
 from harness.paths import file_name
 from harness.terminal import DASH, table, wrapped
-from models.config import Position
-from models.positions import sinusoids
 
 DISTANCES = (1, 2, 8, 32, 128)
 """Places between two vectors whose cosine is printed."""

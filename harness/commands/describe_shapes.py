@@ -18,20 +18,20 @@ from harness.config.resolve import MEASURED_LENGTH
 from harness.config.schema import RunConfig
 from harness.measure import pretraining_heads as heads
 from harness.measure import subject
+from harness.models.batch import Batch
+from harness.models.config import Body, EncoderConfig
+from harness.models.decoder import CrossAttentionBlock
+from harness.models.dropout import Dropout
+from harness.models.encoder import Embeddings, Encoder
+from harness.models.heads import Pooler
+from harness.models.layers import AttentionBlock, FeedForwardBlock
+from harness.models.mask_decoder import MaskDecoder
+from harness.models.objectives.base import Objective, PretrainBatch, Vocabulary
+from harness.models.objectives.config import ObjectiveName
+from harness.models.objectives.distillation import Distillation
+from harness.models.objectives.span_corruption import SpanCorruption
+from harness.models.recurrent import Direction
 from harness.terminal import Row, table, wrapped
-from models.batch import Batch
-from models.config import Body, EncoderConfig
-from models.decoder import CrossAttentionBlock
-from models.dropout import Dropout
-from models.encoder import Embeddings, Encoder
-from models.heads import Pooler
-from models.layers import AttentionBlock, FeedForwardBlock
-from models.mask_decoder import MaskDecoder
-from models.objectives.base import Objective, PretrainBatch, Vocabulary
-from models.objectives.config import ObjectiveName
-from models.objectives.distillation import Distillation
-from models.objectives.span_corruption import SpanCorruption
-from models.recurrent import Direction
 
 Size = tuple[int, ...]
 

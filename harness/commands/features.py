@@ -29,11 +29,11 @@ from harness.data.files import text_lines
 from harness.errors import InputError, writing
 from harness.hardware.device import Machine
 from harness.measure import subject
+from harness.models.batch import Batch
+from harness.models.config import EncoderConfig
+from harness.models.encoder import Encoder
 from harness.paths import TABLES, ending
 from harness.terminal import table
-from models.batch import Batch
-from models.config import EncoderConfig
-from models.encoder import Encoder
 
 DEFAULT_LAYERS = 4
 """Layers that are written where none are named, the last first."""

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
 from harness.errors import InputError, on_one_line, unknown
+from harness.models.ranges import Range
 from harness.terminal import wrapped
-from models.ranges import Range
 
 OLD = {"out": "to", "uri": "tracking.uri", "runs": "output", "run": "RUN"}
 """Keys of earlier versions -> what is written now. Any other option of then, `--key VALUE`, is now `key=VALUE`."""

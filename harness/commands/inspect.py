@@ -35,6 +35,12 @@ from harness.data.tokenizer import build, pad_token_id, special_ids
 from harness.errors import InputError, on_one_line
 from harness.hardware.device import Machine
 from harness.measure import subject
+from harness.models.batch import Batch
+from harness.models.config import Body, EncoderConfig, Position
+from harness.models.encoder import Encoder
+from harness.models.heads import MaskedLMHead
+from harness.models.losses import IGNORED
+from harness.models.mask_decoder import make_mask_decoder
 from harness.paths import file_name
 from harness.tasks.base import Examples, Split
 from harness.tasks.batches import collate
@@ -43,12 +49,6 @@ from harness.tasks.rows import HIDDEN, load_table, with_labels
 from harness.tasks.tagging import running_text
 from harness.training.evaluation import predict
 from harness.training.predictor import softmax
-from models.batch import Batch
-from models.config import Body, EncoderConfig, Position
-from models.encoder import Encoder
-from models.heads import MaskedLMHead
-from models.losses import IGNORED
-from models.mask_decoder import make_mask_decoder
 
 BEST = 5
 """Pieces that are predicted in the place of a masked one."""

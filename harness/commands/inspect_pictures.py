@@ -21,12 +21,12 @@ from torch.nn import functional as F
 from torch.overrides import TorchFunctionMode
 
 from harness.commands.pictures import breadth, drawable, fitted, rounded, sheet
-from models.attention.disentangled import DisentangledAttention
-from models.attention.full import SelfAttention
-from models.attention.relative import RelativeAttention
-from models.batch import Batch
-from models.decoder import CrossAttention
-from models.encoder import Encoder
+from harness.models.attention.disentangled import DisentangledAttention
+from harness.models.attention.full import SelfAttention
+from harness.models.attention.relative import RelativeAttention
+from harness.models.batch import Batch
+from harness.models.decoder import CrossAttention
+from harness.models.encoder import Encoder
 
 NOTHING = "-"
 """Where a piece has no label."""

@@ -17,9 +17,9 @@ from harness.commands.features import Source
 from harness.commands.inspect_pictures import AttentionMap
 from harness.commands.predict import SEPARATOR
 from harness.errors import InputError
+from harness.models.batch import Batch
+from harness.models.encoder import Encoder
 from harness.terminal import DASH, Row, table, wrapped
-from models.batch import Batch
-from models.encoder import Encoder
 
 MOST_HEADS = 12
 """Heads that have columns of their own; of more the mean is printed alone."""

@@ -12,9 +12,9 @@ from harness import redact, study
 from harness.commands.grammar import Composed, group_of, key, switch, word
 from harness.config import command_line
 from harness.errors import InputError, unknown
+from harness.models.ranges import Range
 from harness.paths import TABLES, WORDS, ending
 from harness.study.simulation import Setting
-from models.ranges import Range
 
 RUN = "folder or name of a run, or its id in the tracking store"
 ROWS = (".txt", *TABLES, *WORDS)

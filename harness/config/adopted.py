@@ -10,11 +10,11 @@ from harness.config.command_line import key_of
 from harness.config.mistakes import default_choices
 from harness.config.schema import RunConfig, TokenizerConfig
 from harness.errors import InputError
+from harness.models.changes import UNSHAPED, refuse_underived, with_own_head_size
+from harness.models.config import EncoderConfig
+from harness.models.keys import refuse_unread
+from harness.models.objectives.config import ObjectiveName
 from harness.paths import conf_directory
-from models.changes import UNSHAPED, refuse_underived, with_own_head_size
-from models.config import EncoderConfig
-from models.keys import refuse_unread
-from models.objectives.config import ObjectiveName
 
 CONF = conf_directory()
 

@@ -47,12 +47,12 @@ from harness.config.sweep import Replicate, compare_arms, controls, jobs, name_s
 from harness.config.unread import refuse_unread_parts
 from harness.errors import InputError
 from harness.metrics import FEWEST_REPLICATES
+from harness.models.config import EncoderConfig
+from harness.models.keys import NEEDS, built, refuse_unread
+from harness.models.objectives.config import ObjectiveName
 from harness.paths import conf_directory, in_use
 from harness.redact import hidden
 from harness.terminal import console, live_line
-from models.config import EncoderConfig
-from models.keys import NEEDS, built, refuse_unread
-from models.objectives.config import ObjectiveName
 
 Run = Callable[[list[RunConfig]], int]
 

@@ -17,10 +17,10 @@ from harness.errors import unknown
 from harness.paths import conf_directory
 
 FILES = (
-    *("harness/config/schema.py", "harness/config/choices.py"),
+    *("config/schema.py", "config/choices.py"),
     *("models/config.py", "models/choices.py", "models/objectives/config.py"),
 )
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).parents[1]
 PLAIN = {"True": "true", "False": "false", "None": "null", "MISSING": "???", "list": "[]", "dict": "{}"}
 """Python value -> how it is typed on the command line."""
 

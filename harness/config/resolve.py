@@ -46,12 +46,12 @@ from harness.config.schema import (
 )
 from harness.errors import InputError, unknown
 from harness.metrics import TRAINED_UNITS, Compared, Direction
+from harness.models.choices import Trains
+from harness.models.config import Body
+from harness.models.objectives.config import ObjectiveName
+from harness.models.ranges import refuse_out_of_range
 from harness.paths import conf_directory
 from harness.redact import hide
-from models.choices import Trains
-from models.config import Body
-from models.objectives.config import ObjectiveName
-from models.ranges import refuse_out_of_range
 
 BUDGETS = ("tokens", "steps", "flops", "seconds")
 """Keys of `pretrain` of which one sets the budget."""

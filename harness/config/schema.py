@@ -33,9 +33,9 @@ from harness.config.choices import (
     Until,
 )
 from harness.metrics import FEWEST_REPLICATES
-from models.config import LARGEST_TABLE, AdaptationConfig, EncoderConfig
-from models.objectives.config import ObjectiveConfig, ObjectiveName
-from models.ranges import LARGEST_SEED, number, numbers
+from harness.models.config import LARGEST_TABLE, AdaptationConfig, EncoderConfig
+from harness.models.objectives.config import ObjectiveConfig, ObjectiveName
+from harness.models.ranges import LARGEST_SEED, number, numbers
 
 MISSING: Any = "???"
 """A value that a file has to give, as OmegaConf writes it, which commands that compose nothing do not import."""

@@ -19,7 +19,7 @@ from harness.config.command_line import key_of
 from harness.config.resolve import refuse_numbers
 from harness.config.schema import RunConfig
 from harness.errors import InputError
-from models.ranges import LARGEST_SEED
+from harness.models.ranges import LARGEST_SEED
 
 OF_NO_ARM = ("task", *arms.SEEDS)
 """Keys that several runs of one arm differ in."""

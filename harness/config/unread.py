@@ -21,8 +21,8 @@ from harness.config.command_line import key_of
 from harness.config.resolve import has_task, is_only_scored, is_pretrained, rate_of_start
 from harness.config.schema import RunConfig
 from harness.errors import InputError
-from models.choices import Position
-from models.objectives.config import Masking, ObjectiveName
+from harness.models.choices import Position
+from harness.models.objectives.config import Masking, ObjectiveName
 
 
 class Part(NamedTuple):

@@ -15,9 +15,9 @@ import torch
 from harness.corpus.prepare import folder_of, token_dtype
 from harness.data.seeds import derive
 from harness.errors import InputError
-from models.batch import Batch
-from models.objectives.base import Vocabulary
-from models.objectives.config import PairKind
+from harness.models.batch import Batch
+from harness.models.objectives.base import Vocabulary
+from harness.models.objectives.config import PairKind
 
 BLOCK = 65_536
 """Sequences are shuffled within blocks of this many; the order of blocks is shuffled too."""

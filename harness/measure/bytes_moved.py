@@ -15,8 +15,8 @@ from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from harness.hardware.device import Machine
-from models.batch import Batch
-from models.heads import Classifier
+from harness.models.batch import Batch
+from harness.models.heads import Classifier
 
 ATEN = torch.ops.aten
 VIEWS = {ATEN._unsafe_view.default}

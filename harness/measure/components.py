@@ -7,13 +7,13 @@ from functools import partial
 from torch import nn
 from torch.autograd.profiler import record_function
 
-from models.attention.disentangled import RelativePositions
-from models.decoder import CrossAttentionBlock
-from models.encoder import Embeddings
-from models.heads import Classifier, MaskedLMHead, Pooler
-from models.layers import AttentionBlock, FeedForwardBlock
-from models.norms import RMSNorm
-from models.positions import BIASES
+from harness.models.attention.disentangled import RelativePositions
+from harness.models.decoder import CrossAttentionBlock
+from harness.models.encoder import Embeddings
+from harness.models.heads import Classifier, MaskedLMHead, Pooler
+from harness.models.layers import AttentionBlock, FeedForwardBlock
+from harness.models.norms import RMSNorm
+from harness.models.positions import BIASES
 
 EMBEDDINGS, ATTENTION, FEED_FORWARD, NORMS, HEAD = "embeddings", "attention", "feed-forward", "norms", "head"
 

@@ -20,14 +20,14 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import FlopCounterMode, flop_registry
 
 from harness.errors import InputError
-from models.adapt import adapt
-from models.choices import Trains
-from models.config import AdaptationConfig, EncoderConfig
-from models.decoder import CrossAttentionBlock
-from models.encoder import set_activation_checkpointing
-from models.heads import Classifier, SequenceClassifier, on_meta
-from models.layers import AttentionBlock
-from models.objectives.base import Objective, PretrainBatch
+from harness.models.adapt import adapt
+from harness.models.choices import Trains
+from harness.models.config import AdaptationConfig, EncoderConfig
+from harness.models.decoder import CrossAttentionBlock
+from harness.models.encoder import set_activation_checkpointing
+from harness.models.heads import Classifier, SequenceClassifier, on_meta
+from harness.models.layers import AttentionBlock
+from harness.models.objectives.base import Objective, PretrainBatch
 
 TOLERANCE = 0.02
 """Largest relative difference between count and formula that is not an error."""

@@ -7,8 +7,8 @@ from typing import NamedTuple
 import torch
 
 from harness.hardware.device import Machine
-from models.batch import Batch
-from models.heads import Classifier
+from harness.models.batch import Batch
+from harness.models.heads import Classifier
 
 
 class Clocked(NamedTuple):

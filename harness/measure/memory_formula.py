@@ -11,12 +11,12 @@ from torch.nn import functional as F
 from harness.config.choices import Device, Dtype
 from harness.config.schema import HardwareConfig
 from harness.measure.flops import Shape
-from models.batch import Batch
-from models.config import Body
-from models.encoder import set_activation_checkpointing
-from models.heads import Classifier, TextVectors
-from models.losses import in_batch_loss
-from models.stack import Stack, one_layer
+from harness.models.batch import Batch
+from harness.models.config import Body
+from harness.models.encoder import set_activation_checkpointing
+from harness.models.heads import Classifier, TextVectors
+from harness.models.losses import in_batch_loss
+from harness.models.stack import Stack, one_layer
 
 FLOAT = 4
 """Bytes of a float32."""

@@ -8,11 +8,11 @@ from torch import nn
 from harness.config.resolve import SENTINELS
 from harness.config.schema import ModelConfig, PretrainConfig
 from harness.measure.size import count
-from models.heads import MaskedLMHead, PlainLMHead
-from models.objectives.base import Objective, Vocabulary
-from models.objectives.build import OBJECTIVES, refuse_misfit
-from models.objectives.config import ObjectiveName
-from models.objectives.masked_lm import MaskedLM
+from harness.models.heads import MaskedLMHead, PlainLMHead
+from harness.models.objectives.base import Objective, Vocabulary
+from harness.models.objectives.build import OBJECTIVES, refuse_misfit
+from harness.models.objectives.config import ObjectiveName
+from harness.models.objectives.masked_lm import MaskedLM
 
 TIED = "tied to token embedding"
 """In place of a number, for an output matrix that is the token embedding."""

@@ -19,9 +19,9 @@ from harness.config.schema import MeasureConfig
 from harness.hardware.device import Machine
 from harness.measure import load_client
 from harness.measure.records import LoadTimes
+from harness.models.batch import Batch
 from harness.tasks.base import Split
 from harness.tasks.batches import collate
-from models.batch import Batch
 
 Work = Callable[[list[int]], float]
 """Answers these texts in one batch, or says how long that takes: milliseconds."""

@@ -19,7 +19,7 @@ from harness.config.schema import MeasureConfig, RunConfig
 from harness.errors import InputError
 from harness.hardware.device import Machine
 from harness.measure import subject
-from models.heads import Classifier
+from harness.models.heads import Classifier
 
 FILE = "served.model"
 

@@ -5,11 +5,11 @@ from collections.abc import Mapping
 
 from torch import nn
 
-from models.config import EncoderConfig
-from models.derive import KINDS, Group, Origin, grouped
-from models.describe import parameters_of as count
-from models.heads import Classifier, SequenceClassifier, on_meta
-from models.objectives.base import Objective
+from harness.models.config import EncoderConfig
+from harness.models.derive import KINDS, Group, Origin, grouped
+from harness.models.describe import parameters_of as count
+from harness.models.heads import Classifier, SequenceClassifier, on_meta
+from harness.models.objectives.base import Objective
 
 
 def trainable(module: nn.Module) -> int:

@@ -12,13 +12,13 @@ from harness.config.schema import MeasureConfig, RunConfig, TaskConfig
 from harness.errors import InputError
 from harness.hardware.device import Machine
 from harness.measure.flops import Shape
+from harness.models.batch import Batch
+from harness.models.config import EncoderConfig
+from harness.models.heads import Classifier, build_classifier, on_meta
 from harness.tasks import prepared
 from harness.tasks.base import Split
 from harness.tasks.batches import collate, evaluation_order
 from harness.tasks.prepared import Prepared
-from models.batch import Batch
-from models.config import EncoderConfig
-from models.heads import Classifier, build_classifier, on_meta
 
 OUTPUTS = 2
 """Outputs of the head if the task does not determine them, as in published counts."""

@@ -24,10 +24,10 @@ from harness.measure.records import Latency, Launch, LoadTimes, Point, Request, 
 from harness.measure.reference import Clocks, Reference
 from harness.measure.subject import Subject
 from harness.measure.warmup import MAXIMUM, STRETCH, until_steady
+from harness.models.batch import Batch
+from harness.models.heads import Classifier
 from harness.tasks import prepared
 from harness.tracking.run_log import now_ms
-from models.batch import Batch
-from models.heads import Classifier
 
 PASSES, SECONDS_OF_PASSES = 3, 0.25
 """Most measured passes over the throughput batches of a task; one, or as many as take this long."""

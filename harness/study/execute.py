@@ -21,6 +21,9 @@ from harness.measure import bytes_moved, flops, latency, serving, size
 from harness.measure.memory import Baseline, peak_memory, refuse_less_than
 from harness.measure.records import Peak
 from harness.measure.subject import Subject, classifier, step_shape
+from harness.models.adapt import adapt, merge
+from harness.models.derive import RANDOM
+from harness.models.heads import Classifier
 from harness.processes.ending import INVALID
 from harness.study import micro_batches, outcome, run_folder
 from harness.study.identity import Inputs
@@ -44,9 +47,6 @@ from harness.training.finetune import costs, finetune, rates, training_of
 from harness.training.loop import DivergedError, Position, compile_ahead
 from harness.training.pretrain import pretrain
 from harness.training.weights import write_origins
-from models.adapt import adapt, merge
-from models.derive import RANDOM
-from models.heads import Classifier
 
 
 def execute(folder: Path, config: RunConfig, ranks: Ranks = ALONE) -> None:

@@ -26,6 +26,8 @@ from harness.hardware import facts
 from harness.measure import flops, pretraining_heads, size
 from harness.measure.launch import TIMING, launch
 from harness.measure.records import Request
+from harness.models.adapt import adapt
+from harness.models.heads import on_meta
 from harness.paired import Replicate, grouped
 from harness.study import WORKER, run_folder
 from harness.study.plan import PlannedRun
@@ -37,8 +39,6 @@ from harness.tracking import run_log
 from harness.tracking.run_log import Entry, Record, Result
 from harness.training import pretrain, pretrain_steps, taught
 from harness.training.loop import Position
-from models.adapt import adapt
-from models.heads import on_meta
 
 PROBED_FLOPS = 1e11
 """FLOPs of a probe, some seconds of a CPU; at least FEWEST_STEPS and at most MOST_STEPS."""

@@ -16,8 +16,8 @@ from harness.config.resolve import is_pretrained
 from harness.config.schema import RunConfig, flatten, to_dict
 from harness.errors import InputError
 from harness.hardware import facts as machine
+from harness.models.keys import NEEDS, built
 from harness.tasks.synthetic import theory
-from models.keys import NEEDS, built
 
 LIBRARIES = ("torch", "numpy", "tokenizers", "scikit-learn", "scipy", "seqeval", "torchmetrics")
 """Packages whose version may change results."""

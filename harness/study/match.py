@@ -25,11 +25,11 @@ from harness.errors import InputError
 from harness.measure import flops, memory_formula, size, subject
 from harness.measure.launch import TIMING, launch
 from harness.measure.records import Request
+from harness.models.choices import Position
+from harness.models.keys import refuse_unread, unmet
 from harness.paired import t_quantile
 from harness.terminal import live_line, scaled
 from harness.tracking import run_log
-from models.choices import Position
-from models.keys import refuse_unread, unmet
 
 FEED_FORWARD_STEP = 8
 """Of a feed-forward width: the multiple that gated ones are rounded to."""

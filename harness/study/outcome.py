@@ -12,8 +12,8 @@ from harness import metrics, plateau
 from harness.config.choices import KeepBest, TaskKind
 from harness.config.resolve import BUDGETS, has_task, is_only_scored
 from harness.config.schema import RunConfig
+from harness.models.objectives.config import ObjectiveName
 from harness.tracking.run_log import Entry, Reader, RunLog, State
-from models.objectives.config import ObjectiveName
 
 SMALLEST_LOSS = 0.01
 """Losses below count as this one: a training that begins and ends there has not risen."""

@@ -26,18 +26,18 @@ from harness.data.tokenizer import vocabulary_bytes
 from harness.errors import InputError
 from harness.hardware import facts
 from harness.measure import subject
+from harness.models import mup
+from harness.models.adapt import adapt
+from harness.models.choices import Trains
+from harness.models.objectives.build import refuse_misfit
+from harness.models.objectives.config import ObjectiveName
+from harness.models.objectives.span_corruption import refuse_few_sentinels
 from harness.paired import grouped
 from harness.study import identity
 from harness.study.identity import Identity, Inputs
 from harness.study.match import note, resized
 from harness.tasks import prepared
 from harness.tracking import run_log
-from models import mup
-from models.adapt import adapt
-from models.choices import Trains
-from models.objectives.build import refuse_misfit
-from models.objectives.config import ObjectiveName
-from models.objectives.span_corruption import refuse_few_sentinels
 
 SMALL = 4e6
 """Parameters in the layers up to which runs of a sweep train one on each core: a little more than those of scale mini."""

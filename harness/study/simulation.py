@@ -13,9 +13,9 @@ from typing import Any
 
 from harness.config.schema import SweepConfig
 from harness.errors import InputError
+from harness.models.ranges import Range
 from harness.study.schedule import LOOKS_AGAIN_S, End, Failures, Order
 from harness.tracking.run_log import State
-from models.ranges import Range
 
 MOST_STEPS = 5_000_000
 """Events, and runs that a call of the command reads, after which a simulation is given up: about a minute."""

@@ -31,7 +31,7 @@ from harness.tracking.trackers import Trackers
 
 LONGEST_REPORT_S = 900.0
 
-REPORTER = "reports.after_sweep"
+REPORTER = "harness.reports.after_sweep"
 
 
 def first_arm(planned: Sequence[PlannedRun]) -> str:
@@ -65,7 +65,7 @@ def write_report(config: RunConfig, first: str) -> Path | None:
     return folder
 
 
-JUDGE = "reports.after_look"
+JUDGE = "harness.reports.after_look"
 
 
 def judged(planned: Sequence[PlannedRun], **asked: str | None) -> Any:

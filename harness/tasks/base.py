@@ -18,11 +18,11 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from harness.config.schema import TaskConfig
+from harness.models.batch import Batch
+from harness.models.heads import Classifier, SequenceClassifier, TokenClassifier
+from harness.models.losses import IGNORED
+from harness.models.objectives.distillation import soft_loss
 from harness.tasks.rows import Table
-from models.batch import Batch
-from models.heads import Classifier, SequenceClassifier, TokenClassifier
-from models.losses import IGNORED
-from models.objectives.distillation import soft_loss
 
 
 @dataclass

@@ -10,9 +10,9 @@ from harness.config.choices import Dtype
 from harness.config.schema import HardwareConfig
 from harness.data.seeds import derive
 from harness.hardware import facts
+from harness.models.batch import Batch
+from harness.models.losses import IGNORED
 from harness.tasks.base import Split
-from models.batch import Batch
-from models.losses import IGNORED
 
 POOL_BATCHES = 200
 """Batches that are shuffled, then sorted by length together. More means less padding, fewer means better mixing."""

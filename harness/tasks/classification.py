@@ -11,11 +11,11 @@ from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy,
 from harness.config.choices import TaskKind
 from harness.config.schema import TaskConfig
 from harness.errors import InputError
+from harness.models.batch import Batch
+from harness.models.heads import Classifier
 from harness.tasks import scores
 from harness.tasks.base import Examples, Kind, Predictions, Split, joined, logit_columns
 from harness.tasks.rows import Table
-from models.batch import Batch
-from models.heads import Classifier
 
 
 class _OneLabel(Kind):

@@ -15,13 +15,13 @@ from harness.config.choices import TaskKind
 from harness.config.schema import TaskConfig
 from harness.data.tokenizer import special_ids
 from harness.errors import InputError, checked
+from harness.models.batch import Batch
+from harness.models.heads import Classifier, span_loss, span_scores
+from harness.models.objectives.distillation import soft_loss
 from harness.tasks import scores
 from harness.tasks.base import Examples, Kind, Predictions, Split, joined
 from harness.tasks.classification import texts_of
 from harness.tasks.rows import Table
-from models.batch import Batch
-from models.heads import Classifier, span_loss, span_scores
-from models.objectives.distillation import soft_loss
 
 QUESTION_SHARE = 2
 """A question is truncated to `task.max_length` divided by this, to leave tokens for the context."""

@@ -17,11 +17,11 @@ from torch.nn.functional import cross_entropy
 from harness.config.schema import TaskConfig
 from harness.data.files import TAG
 from harness.errors import InputError, checked
+from harness.models.batch import Batch
+from harness.models.losses import IGNORED
 from harness.tasks.base import Examples, Kind, Predictions, Split, joined, logit_columns
 from harness.tasks.classification import refuse_empty_texts
 from harness.tasks.rows import Table
-from models.batch import Batch
-from models.losses import IGNORED
 
 OUTSIDE = "O"
 """Tag of a word outside of all entities."""

@@ -10,11 +10,11 @@ from tokenizers import Tokenizer
 
 from harness.config.schema import TaskConfig
 from harness.errors import InputError
+from harness.models.heads import TextVectors
 from harness.tasks.base import Examples, Predictions, Split, joined
 from harness.tasks.classification import Regression, texts_of
 from harness.tasks.rows import Table
 from harness.tasks.scores import RANKS
-from models.heads import TextVectors
 
 
 class Similarity(Regression):

@@ -12,12 +12,12 @@ import torch
 from torch import Tensor, nn
 
 from harness.config.schema import RunConfig
+from harness.models import mup
+from harness.models.batch import Batch
+from harness.models.heads import MaskedLMHead
+from harness.models.objectives.base import Vocabulary
 from harness.training import pretrain
 from harness.training.optimiser import make_optimiser
-from models import mup
-from models.batch import Batch
-from models.heads import MaskedLMHead
-from models.objectives.base import Vocabulary
 
 VOCABULARY, ROWS, LENGTH, STEPS = 512, 8, 32, 4
 """Tokens, sequences of a step and tokens of a sequence, and steps."""

@@ -12,13 +12,13 @@ from harness import paired, tasks
 from harness.config.choices import TaskKind
 from harness.config.schema import RunConfig, TaskConfig
 from harness.hardware.device import Machine
+from harness.models.heads import Classifier
 from harness.paired import influences
 from harness.tasks import glue_submission, scores
 from harness.tasks.base import Predictions, Split
 from harness.tasks.batches import collate, evaluation_order
 from harness.tasks.prepared import Prepared
 from harness.tracking.run_log import RunLog
-from models.heads import Classifier
 
 SAMPLES = 200
 """Samples of the items by which the error of a score is estimated."""

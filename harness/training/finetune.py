@@ -14,6 +14,9 @@ from harness.config.resolve import BALANCED
 from harness.config.schema import RunConfig
 from harness.hardware.device import Machine
 from harness.hardware.energy import EnergyMeter
+from harness.models.batch import Batch
+from harness.models.heads import Classifier, TextVectors
+from harness.models.losses import IGNORED, in_batch_loss
 from harness.tasks.batches import pieces, step_of_lengths, training_batches
 from harness.tasks.prepared import Prepared
 from harness.tracking.run_log import RunLog
@@ -23,9 +26,6 @@ from harness.training.loop import Limit, OnFirstRank, Position, Step, Training, 
 from harness.training.optimiser import make_optimiser, rates_by_layer
 from harness.training.sharding import Collected, weights_of
 from harness.training.taught import Taught, with_answers
-from models.batch import Batch
-from models.heads import Classifier, TextVectors
-from models.losses import IGNORED, in_batch_loss
 
 Cost = Callable[[int, int], float]
 """FLOPs of forward and backward over so many texts, padded to so many tokens."""

@@ -17,7 +17,7 @@ from torch.distributed.checkpoint import HuggingFaceStorageReader, HuggingFaceSt
 from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor import DTensor, distribute_tensor
 
-from models.layers import AttentionBlock, FeedForwardBlock
+from harness.models.layers import AttentionBlock, FeedForwardBlock
 
 M_MMAP_THRESHOLD, RETURNED_BYTES = -3, 1 << 20
 """Parameter of mallopt in malloc.h, and the size from which freed memory returns to the system at once."""

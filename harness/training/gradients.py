@@ -10,9 +10,9 @@ import statistics
 import torch
 from torch import Tensor, nn
 
+from harness.models.encoder import Encoder
 from harness.tracking.run_log import Reader, RunLog
 from harness.training.distributed import plain
-from models.encoder import Encoder
 
 MEDIANS = ("gradient_norm", "gradient_spread")
 """Curves of a training of which a run has the median."""

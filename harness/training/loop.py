@@ -15,11 +15,11 @@ from harness.config.resolve import DECAY
 from harness.config.schema import OptimiserConfig, PretrainConfig
 from harness.data.seeds import derive
 from harness.hardware.device import Machine
+from harness.models.encoder import set_activation_checkpointing
 from harness.tracking.run_log import RunLog, now_ms
 from harness.training import gradients
 from harness.training.distributed import ALONE, Ranks, kept_apart
 from harness.training.optimiser import Clipped, use_sparse_gradients
-from models.encoder import set_activation_checkpointing
 
 LOG_EVERY = 10
 """Steps between readings of the losses, which wait for the device, and between points of curves that need not be denser."""

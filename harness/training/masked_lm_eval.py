@@ -15,12 +15,12 @@ from harness.config.schema import PretrainConfig
 from harness.corpus.sequences import Corpus, Sequences
 from harness.data.seeds import derive
 from harness.hardware.device import Machine
-from models.config import EncoderConfig
-from models.encoder import Encoder
-from models.heads import MaskedLMHead
-from models.objectives.base import Objective, PretrainBatch
-from models.objectives.masked_lm import evaluate
-from models.objectives.probe import Probe, fully_masked_batch
+from harness.models.config import EncoderConfig
+from harness.models.encoder import Encoder
+from harness.models.heads import MaskedLMHead
+from harness.models.objectives.base import Objective, PretrainBatch
+from harness.models.objectives.masked_lm import evaluate
+from harness.models.objectives.probe import Probe, fully_masked_batch
 
 RATE = 0.15
 SEED = 0

@@ -38,10 +38,10 @@ from harness.measure.records import (
     to_json,
 )
 from harness.measure.subject import Subject
+from harness.models.heads import Classifier
 from harness.tracking.run_log import write_json
 from harness.training import measured_steps
 from harness.training.measured_steps import STEPS, TrainingSteps
-from models.heads import Classifier
 
 IMPORT_S = time.time() - psutil.Process().create_time()
 """From the start of the process until torch and the timed code are imported."""

@@ -22,12 +22,12 @@ from harness.measure.memory import peak_memory, refuse_less_than
 from harness.measure.memory_formula import Parts, Saved, recomputed
 from harness.measure.records import StepRequest, TrainingStepMemory, TrainingTime
 from harness.measure.reference import Clocks, Reference
+from harness.models.adapt import adapt
+from harness.models.batch import Batch
+from harness.models.heads import Classifier
 from harness.training.finetune import step_of
 from harness.training.loop import Limit, Position, Training, compile_ahead, train
 from harness.training.optimiser import held, make_optimiser
-from models.adapt import adapt
-from models.batch import Batch
-from models.heads import Classifier
 
 TIMED_S = 3.0
 """Seconds after which no further step is timed, after at least two."""

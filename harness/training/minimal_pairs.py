@@ -13,14 +13,14 @@ from harness.config.schema import RunConfig
 from harness.corpus import sequences
 from harness.data import tokenizer as tokenizers
 from harness.hardware.device import Machine
+from harness.models.objectives.base import Objective, Vocabulary
+from harness.models.objectives.scoring import log_likelihoods
 from harness.tasks.base import Split
 from harness.tasks.prepared import Prepared
 from harness.tasks.scores import compute
 from harness.tracking.run_log import RunLog
 from harness.training.evaluation import write_predictions, write_scores
 from harness.training.weights import write_start
-from models.objectives.base import Objective, Vocabulary
-from models.objectives.scoring import log_likelihoods
 
 SENTENCES = 256
 """Sentences of one length that share a forward pass."""

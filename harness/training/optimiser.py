@@ -9,9 +9,9 @@ from torch.optim.swa_utils import get_ema_multi_avg_fn
 
 from harness.config.choices import Optimizer
 from harness.config.schema import OptimiserConfig, PretrainConfig
+from harness.models.encoder import Embeddings, Encoder
+from harness.models.heads import Classifier
 from harness.training.distributed import plain
-from models.encoder import Embeddings, Encoder
-from models.heads import Classifier
 
 LEAST_ROWS = 1024
 """Rows of a table below which its whole gradient is as fast."""

@@ -12,8 +12,8 @@ from harness.corpus.sequences import Corpus, Sequences
 from harness.data.seeds import derive
 from harness.errors import InputError
 from harness.hardware.device import Machine
-from models.objectives.base import Objective
-from models.objectives.build import OBJECTIVES
+from harness.models.objectives.base import Objective
+from harness.models.objectives.build import OBJECTIVES
 
 SEED = 0
 """Fixed: the seed of a run does not change what is measured."""

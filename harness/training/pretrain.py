@@ -15,6 +15,14 @@ from harness.corpus import prepare
 from harness.corpus.sequences import Corpus
 from harness.hardware.device import Machine
 from harness.measure.memory import Baseline
+from harness.models import mup
+from harness.models.config import EncoderConfig
+from harness.models.derive import RANDOM
+from harness.models.neighbour_heads import look_at_neighbours
+from harness.models.objectives.base import Objective, Vocabulary
+from harness.models.objectives.build import build as build_objective
+from harness.models.objectives.config import ObjectiveName
+from harness.models.objectives.phases import Phases
 from harness.tracking.run_log import RunLog
 from harness.training import gradients, resume
 from harness.training.distributed import ALONE, Ranks
@@ -26,14 +34,6 @@ from harness.training.pretrain_callbacks import CostCurves, Evaluation, Keeping,
 from harness.training.pretrain_steps import Steps, seed_of, steps_of
 from harness.training.sharding import Collected, weights_of
 from harness.training.weights import write_origins
-from models import mup
-from models.config import EncoderConfig
-from models.derive import RANDOM
-from models.neighbour_heads import look_at_neighbours
-from models.objectives.base import Objective, Vocabulary
-from models.objectives.build import build as build_objective
-from models.objectives.config import ObjectiveName
-from models.objectives.phases import Phases
 
 
 def pretrain(

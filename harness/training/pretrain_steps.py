@@ -9,10 +9,10 @@ from harness.config.schema import PretrainConfig, RunConfig
 from harness.corpus.sequences import Corpus, Sequences
 from harness.data.seeds import derive
 from harness.measure import flops
+from harness.models.objectives.base import Objective, PretrainBatch
+from harness.models.objectives.phases import Phases
 from harness.training.distributed import ALONE, Ranks, not_empty
 from harness.training.loop import Limit, Position, Step
-from models.objectives.base import Objective, PretrainBatch
-from models.objectives.phases import Phases
 
 
 def seed_of(config: RunConfig) -> int:

@@ -13,15 +13,15 @@ from torch.nn import functional as F
 from harness.config.schema import FinetuneConfig
 from harness.hardware.device import Machine
 from harness.measure import flops
+from harness.models.batch import Batch
+from harness.models.heads import Classifier
+from harness.models.objectives.config import MatchedLayers
+from harness.models.objectives.distillation import matched
 from harness.tasks.base import Kind, Split
 from harness.tasks.batches import evaluation_order
 from harness.tasks.prepared import Prepared
 from harness.training.evaluation import predict
 from harness.training.loop import Position
-from models.batch import Batch
-from models.heads import Classifier
-from models.objectives.config import MatchedLayers
-from models.objectives.distillation import matched
 
 
 @dataclass(frozen=True)

@@ -5,12 +5,12 @@ from pathlib import Path
 from harness.checkpoints import huggingface, pretrained
 from harness.config.schema import RunConfig
 from harness.hardware.device import Machine
+from harness.models.derive import RANDOM
+from harness.models.heads import TextVectors, build_classifier
 from harness.tasks.prepared import Prepared
 from harness.tracking.run_log import RunLog
 from harness.training.evaluation import evaluate_split, write_predictions, write_scores
 from harness.training.weights import write_start
-from models.derive import RANDOM
-from models.heads import TextVectors, build_classifier
 
 
 def evaluate(config: RunConfig, data: Prepared, weights: Path | None, machine: Machine, run_log: RunLog) -> None:

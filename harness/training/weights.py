@@ -8,8 +8,8 @@ from harness.checkpoints import huggingface
 from harness.config.schema import RunConfig
 from harness.hardware.device import Machine
 from harness.measure import size
+from harness.models.derive import Origin
 from harness.tracking.run_log import RunLog, write_json
-from models.derive import Origin
 
 
 def write_start(

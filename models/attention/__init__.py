@@ -4,13 +4,13 @@ from typing import Protocol, runtime_checkable
 
 from torch import Tensor, nn
 
-from models.attention.disentangled import DisentangledAttention
-from models.attention.full import SelfAttention
-from models.attention.products import Context
-from models.attention.relative import RelativeAttention
-from models.config import EncoderConfig, Position
-from models.describe import Part
-from models.reach import Reach
+from harness.models.attention.disentangled import DisentangledAttention
+from harness.models.attention.full import SelfAttention
+from harness.models.attention.products import Context
+from harness.models.attention.relative import RelativeAttention
+from harness.models.config import EncoderConfig, Position
+from harness.models.describe import Part
+from harness.models.reach import Reach
 
 OWN_ATTENTION = {Position.disentangled: DisentangledAttention, Position.relative: RelativeAttention}
 """Positions that need an attention of their own; all others go with SelfAttention."""

@@ -7,12 +7,12 @@ the 2 S in the table is for distance 0; S is the number of buckets, or the longe
 import torch
 from torch import Tensor, nn
 
-from models.attention.products import Context, Heads, MultiHead, attend, over_heads
-from models.config import EncoderConfig, PositionTerms
-from models.describe import Part, parameters_of
-from models.dropout import Dropout
-from models.norms import make_norm
-from models.reach import EVERYWHERE
+from harness.models.attention.products import Context, Heads, MultiHead, attend, over_heads
+from harness.models.config import EncoderConfig, PositionTerms
+from harness.models.describe import Part, parameters_of
+from harness.models.dropout import Dropout
+from harness.models.norms import make_norm
+from harness.models.reach import EVERYWHERE
 
 
 def bucket(distances: Tensor, buckets: int, farthest: int) -> Tensor:

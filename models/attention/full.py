@@ -5,13 +5,13 @@ import math
 import torch
 from torch import Tensor, nn
 
-from models.attention.products import Context, Heads, MultiHead, attend, over_heads
-from models.attention.windowed import window_pairs, windowed_attention
-from models.config import EncoderConfig, Position
-from models.describe import Part, parameters_of
-from models.norms import make_norm
-from models.positions import rotate
-from models.reach import Reach
+from harness.models.attention.products import Context, Heads, MultiHead, attend, over_heads
+from harness.models.attention.windowed import window_pairs, windowed_attention
+from harness.models.config import EncoderConfig, Position
+from harness.models.describe import Part, parameters_of
+from harness.models.norms import make_norm
+from harness.models.positions import rotate
+from harness.models.reach import Reach
 
 ADDED_OR_NONE = (Position.learned, Position.sinusoidal, Position.none)
 """Positions that attention does not use: they are added to the embeddings, or there are none."""

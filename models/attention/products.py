@@ -6,8 +6,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from models.config import EncoderConfig
-from models.dropout import dropout as drop
+from harness.models.config import EncoderConfig
+from harness.models.dropout import dropout as drop
 
 
 @dataclass

@@ -17,12 +17,12 @@ import math
 import torch
 from torch import Tensor, nn
 
-from models.attention.products import Context, Heads, MultiHead, attend
-from models.batch import Batch
-from models.config import EncoderConfig
-from models.describe import Part, parameters_of
-from models.positions import frequencies
-from models.reach import EVERYWHERE, Reach
+from harness.models.attention.products import Context, Heads, MultiHead, attend
+from harness.models.batch import Batch
+from harness.models.config import EncoderConfig
+from harness.models.describe import Part, parameters_of
+from harness.models.positions import frequencies
+from harness.models.reach import EVERYWHERE, Reach
 
 
 class RelativeAttention(MultiHead):

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from models.attention.products import Heads, attend, over_heads
+from harness.models.attention.products import Heads, attend, over_heads
 
 MINIMUM_BLOCK = 16
 """Queries in a block at least, however small the window: below it the fixed cost of a block outweighs the saved products."""

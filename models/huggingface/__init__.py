@@ -11,15 +11,15 @@ from collections.abc import Iterable, Sequence
 
 from torch import Tensor
 
-from models.config import EncoderConfig
-from models.heads import Classifier, TokenClassifier
-from models.huggingface import task_heads
-from models.huggingface.families import FAMILIES, config_of, module_of, names_of
-from models.huggingface.masked import expresses_masked_head, masked_head_of
-from models.huggingface.names import listed, refuse_misfits
-from models.huggingface.plain import plain
-from models.huggingface.publish import exported, homeless, published
-from models.huggingface.task_heads import DEEPER, ON_TOKENS, PROBLEMS
+from harness.models.config import EncoderConfig
+from harness.models.heads import Classifier, TokenClassifier
+from harness.models.huggingface import task_heads
+from harness.models.huggingface.families import FAMILIES, config_of, module_of, names_of
+from harness.models.huggingface.masked import expresses_masked_head, masked_head_of
+from harness.models.huggingface.names import listed, refuse_misfits
+from harness.models.huggingface.plain import plain
+from harness.models.huggingface.publish import exported, homeless, published
+from harness.models.huggingface.task_heads import DEEPER, ON_TOKENS, PROBLEMS
 
 __all__ = [
     "FAMILIES",

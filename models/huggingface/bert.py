@@ -6,8 +6,8 @@ Their tensor names never contradict each other, so one table reads all of them.
 
 from torch import Tensor
 
-from models.config import Activation, EncoderConfig
-from models.huggingface.names import (
+from harness.models.config import Activation, EncoderConfig
+from harness.models.huggingface.names import (
     Layout,
     Names,
     activation,

@@ -5,9 +5,18 @@ import re
 import torch
 from torch import Tensor
 
-from models.config import Activation, EncoderConfig, Position, PositionTerms
-from models.huggingface.bert import KEYS, MASKED
-from models.huggingface.names import Layout, Names, activation, activation_name, read_keys, renamed, unrenamed, written_keys
+from harness.models.config import Activation, EncoderConfig, Position, PositionTerms
+from harness.models.huggingface.bert import KEYS, MASKED
+from harness.models.huggingface.names import (
+    Layout,
+    Names,
+    activation,
+    activation_name,
+    read_keys,
+    renamed,
+    unrenamed,
+    written_keys,
+)
 
 DEFAULTS = {
     "deberta": {"vocab_size": 50265},

@@ -2,9 +2,9 @@
 
 from types import ModuleType
 
-from models.config import EncoderConfig
-from models.huggingface import bert, deberta, gpt, longformer, modernbert, t5, xlnet
-from models.huggingface.names import Names, refuse
+from harness.models.config import EncoderConfig
+from harness.models.huggingface import bert, deberta, gpt, longformer, modernbert, t5, xlnet
+from harness.models.huggingface.names import Names, refuse
 
 FAMILIES = {
     "bert": bert,

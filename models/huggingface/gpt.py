@@ -4,8 +4,8 @@
 
 from torch import Tensor
 
-from models.config import Activation, EncoderConfig, NormPlace, Pooling
-from models.huggingface.names import (
+from harness.models.config import Activation, EncoderConfig, NormPlace, Pooling
+from harness.models.huggingface.names import (
     Layout,
     Names,
     activation,
@@ -16,7 +16,7 @@ from models.huggingface.names import (
     unrenamed,
     written_keys,
 )
-from models.huggingface.task_heads import is_on_tokens
+from harness.models.huggingface.task_heads import is_on_tokens
 
 LAYER = {
     r"h\.(\d+)\.attn\.c_attn": r"encoder.layers.attentions.\1.attention.query_key_value",

@@ -2,9 +2,9 @@
 
 from torch import Tensor
 
-from models.config import EncoderConfig
-from models.huggingface.bert import ATTENTION, BERT_LAYER, EMBEDDINGS, HEADS, of_roberta, without_other_pooler
-from models.huggingface.names import Names, refuse, renamed
+from harness.models.config import EncoderConfig
+from harness.models.huggingface.bert import ATTENTION, BERT_LAYER, EMBEDDINGS, HEADS, of_roberta, without_other_pooler
+from harness.models.huggingface.names import Names, refuse, renamed
 
 GLOBAL = {
     r"encoder\.layer\.(\d+)\.attention\.self\.query_global": f"{ATTENTION}.attention.global_query_key_value.query",

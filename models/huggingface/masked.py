@@ -3,10 +3,10 @@
 import torch
 from torch import Tensor
 
-from models.config import EncoderConfig
-from models.heads import MaskedLMHead
-from models.huggingface.families import module_of
-from models.huggingface.names import Names, refuse_misfits, renamed
+from harness.models.config import EncoderConfig
+from harness.models.heads import MaskedLMHead
+from harness.models.huggingface.families import module_of
+from harness.models.huggingface.names import Names, refuse_misfits, renamed
 
 HEAD = "masked_head."
 EMBEDDING, OUTPUT = "encoder.embeddings.token_embedding.weight", f"{HEAD}output.weight"

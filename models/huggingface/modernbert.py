@@ -2,8 +2,8 @@
 
 from torch import Tensor
 
-from models.config import EncoderConfig, NormPlace, Pooling, Position
-from models.huggingface.names import Names, activation, read_keys, refuse, renamed
+from harness.models.config import EncoderConfig, NormPlace, Pooling, Position
+from harness.models.huggingface.names import Names, activation, read_keys, refuse, renamed
 
 NAMES = Names(
     prefix=r"model\.",

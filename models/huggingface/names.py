@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from models.config import Activation, EncoderConfig
+from harness.models.config import Activation, EncoderConfig
 
 ACTIVATIONS = {
     "gelu": Activation.gelu,

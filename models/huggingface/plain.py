@@ -5,9 +5,9 @@ from collections import Counter
 
 from torch import Tensor
 
-from models.huggingface.families import names_of
-from models.huggingface.names import listed
-from models.huggingface.task_heads import names_head
+from harness.models.huggingface.families import names_of
+from harness.models.huggingface.names import listed
+from harness.models.huggingface.task_heads import names_head
 
 WRAPPER = r"(?<![^.])(?:_orig_mod|module|_fsdp_wrapped_module|_checkpoint_wrapped_module)\."
 """What torch puts before the names of a module that is compiled, copied to devices or divided among them."""

@@ -10,11 +10,11 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from models.config import EncoderConfig
-from models.encoder import Encoder
-from models.huggingface.families import config_of, module_of
-from models.huggingface.names import Layout, refuse_misfits
-from models.keys import NEEDS, typed, unmet
+from harness.models.config import EncoderConfig
+from harness.models.encoder import Encoder
+from harness.models.huggingface.families import config_of, module_of
+from harness.models.huggingface.names import Layout, refuse_misfits
+from harness.models.keys import NEEDS, typed, unmet
 
 WRITTEN = ("bert", "roberta", "albert", "distilbert", "electra", "deberta", "deberta-v2", "openai-gpt", "gpt2", "t5")
 """Families that can be written; the first that fits is taken."""

@@ -8,8 +8,8 @@ from dataclasses import replace
 
 from torch import Tensor
 
-from models.config import Activation, Body, EncoderConfig, Norm, NormPlace, Pooling, Position
-from models.huggingface.names import (
+from harness.models.config import Activation, Body, EncoderConfig, Norm, NormPlace, Pooling, Position
+from harness.models.huggingface.names import (
     Layout,
     Names,
     activation,

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from models.huggingface.names import listed
+from harness.models.huggingface.names import listed
 
 ON_TOKENS = {"tokens": "classifier", "spans": "qa_outputs"}
 """Kind of task -> name of its linear layer on every token, in all families."""

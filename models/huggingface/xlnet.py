@@ -6,8 +6,8 @@ padding changes no score.
 
 from torch import Tensor
 
-from models.config import EncoderConfig, Pooling, Position
-from models.huggingface.names import Names, activation, read_keys, refuse, renamed
+from harness.models.config import EncoderConfig, Pooling, Position
+from harness.models.huggingface.names import Names, activation, read_keys, refuse, renamed
 
 ALLOWED = {
     "attn_type": "bi",

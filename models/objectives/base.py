@@ -7,12 +7,12 @@ from typing import ClassVar, NamedTuple
 
 from torch import Tensor, nn
 
-from models.batch import Batch
-from models.config import EncoderConfig
-from models.encoder import Encoder
-from models.heads import MaskedLMHead, Pooler
-from models.losses import IGNORED
-from models.objectives.config import ObjectiveConfig, PairKind
+from harness.models.batch import Batch
+from harness.models.config import EncoderConfig
+from harness.models.encoder import Encoder
+from harness.models.heads import MaskedLMHead, Pooler
+from harness.models.losses import IGNORED
+from harness.models.objectives.config import ObjectiveConfig, PairKind
 
 
 @dataclass(frozen=True)

@@ -4,12 +4,12 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from models.batch import Batch
-from models.config import Body, EncoderConfig
-from models.objectives.base import PretrainBatch
-from models.objectives.causal import count, one_sided, without_special
-from models.objectives.masked_lm import LanguageModel
-from models.recurrent import Recurrent
+from harness.models.batch import Batch
+from harness.models.config import Body, EncoderConfig
+from harness.models.objectives.base import PretrainBatch
+from harness.models.objectives.causal import count, one_sided, without_special
+from harness.models.objectives.masked_lm import LanguageModel
+from harness.models.recurrent import Recurrent
 
 
 class BidirectionalLM(LanguageModel):

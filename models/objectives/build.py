@@ -1,19 +1,19 @@
 """From the name of an objective to the objective: a new one is its file, its ObjectiveName and its line in OBJECTIVES."""
 
-from models.config import EncoderConfig
-from models.encoder import initialise
-from models.objectives.base import Objective, Vocabulary, refuse_combinations
-from models.objectives.bidirectional import BidirectionalLM
-from models.objectives.causal import CausalLM
-from models.objectives.cbow import ContinuousBagOfWords
-from models.objectives.config import ObjectiveConfig, ObjectiveName
-from models.objectives.distillation import Distillation, Teacher
-from models.objectives.masked_lm import MaskedLM
-from models.objectives.permutation import PermutationLM
-from models.objectives.phases import Phases
-from models.objectives.replaced_tokens import ReplacedTokenDetection
-from models.objectives.segment_pairs import NextSentence, SentenceOrder
-from models.objectives.span_corruption import SpanCorruption
+from harness.models.config import EncoderConfig
+from harness.models.encoder import initialise
+from harness.models.objectives.base import Objective, Vocabulary, refuse_combinations
+from harness.models.objectives.bidirectional import BidirectionalLM
+from harness.models.objectives.causal import CausalLM
+from harness.models.objectives.cbow import ContinuousBagOfWords
+from harness.models.objectives.config import ObjectiveConfig, ObjectiveName
+from harness.models.objectives.distillation import Distillation, Teacher
+from harness.models.objectives.masked_lm import MaskedLM
+from harness.models.objectives.permutation import PermutationLM
+from harness.models.objectives.phases import Phases
+from harness.models.objectives.replaced_tokens import ReplacedTokenDetection
+from harness.models.objectives.segment_pairs import NextSentence, SentenceOrder
+from harness.models.objectives.span_corruption import SpanCorruption
 
 OBJECTIVES: dict[ObjectiveName, type[Objective]] = {
     ObjectiveName.mlm: MaskedLM,

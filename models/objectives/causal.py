@@ -5,11 +5,11 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from models.batch import Batch
-from models.config import Body, EncoderConfig
-from models.losses import IGNORED
-from models.objectives.base import PretrainBatch
-from models.objectives.masked_lm import LanguageModel
+from harness.models.batch import Batch
+from harness.models.config import Body, EncoderConfig
+from harness.models.losses import IGNORED
+from harness.models.objectives.base import PretrainBatch
+from harness.models.objectives.masked_lm import LanguageModel
 
 
 class CausalLM(LanguageModel):

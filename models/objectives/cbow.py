@@ -9,14 +9,14 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from models.batch import Batch
-from models.config import Body, EncoderConfig
-from models.heads import MaskedLMHead
-from models.losses import IGNORED
-from models.objectives.base import Evaluation, Objective, PretrainBatch, Vocabulary
-from models.objectives.config import ObjectiveConfig
-from models.objectives.masked_lm import at_positions, scored
-from models.objectives.masking import num_predictions, sample_positions, with_targets
+from harness.models.batch import Batch
+from harness.models.config import Body, EncoderConfig
+from harness.models.heads import MaskedLMHead
+from harness.models.losses import IGNORED
+from harness.models.objectives.base import Evaluation, Objective, PretrainBatch, Vocabulary
+from harness.models.objectives.config import ObjectiveConfig
+from harness.models.objectives.masked_lm import at_positions, scored
+from harness.models.objectives.masking import num_predictions, sample_positions, with_targets
 
 
 class ContinuousBagOfWords(Objective):

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Self
 
-from models.ranges import number, numbers, refuse_out_of_range
+from harness.models.ranges import number, numbers, refuse_out_of_range
 
 
 class ObjectiveName(Enum):

@@ -14,17 +14,17 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from models.attention.full import SelfAttention
-from models.batch import Batch
-from models.config import EncoderConfig
-from models.encoder import Encoder, without_values
-from models.heads import MaskedLMHead
-from models.losses import IGNORED
-from models.mask_decoder import make_mask_decoder
-from models.objectives.base import Objective, PretrainBatch, Vocabulary
-from models.objectives.config import MatchedLayers, ObjectiveConfig
-from models.objectives.masked_lm import at_positions
-from models.objectives.masking import masked_batch, num_predictions
+from harness.models.attention.full import SelfAttention
+from harness.models.batch import Batch
+from harness.models.config import EncoderConfig
+from harness.models.encoder import Encoder, without_values
+from harness.models.heads import MaskedLMHead
+from harness.models.losses import IGNORED
+from harness.models.mask_decoder import make_mask_decoder
+from harness.models.objectives.base import Objective, PretrainBatch, Vocabulary
+from harness.models.objectives.config import MatchedLayers, ObjectiveConfig
+from harness.models.objectives.masked_lm import at_positions
+from harness.models.objectives.masking import masked_batch, num_predictions
 
 
 class Teacher(nn.Module):

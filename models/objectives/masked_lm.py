@@ -8,15 +8,15 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from models.batch import Batch
-from models.config import EncoderConfig
-from models.encoder import Encoder
-from models.heads import MaskedLMHead, PlainLMHead
-from models.losses import IGNORED, vocabulary_loss
-from models.mask_decoder import make_mask_decoder
-from models.objectives.base import Evaluation, Objective, PretrainBatch, Vocabulary
-from models.objectives.config import ObjectiveConfig
-from models.objectives.masking import masked_batch, num_predictions
+from harness.models.batch import Batch
+from harness.models.config import EncoderConfig
+from harness.models.encoder import Encoder
+from harness.models.heads import MaskedLMHead, PlainLMHead
+from harness.models.losses import IGNORED, vocabulary_loss
+from harness.models.mask_decoder import make_mask_decoder
+from harness.models.objectives.base import Evaluation, Objective, PretrainBatch, Vocabulary
+from harness.models.objectives.config import ObjectiveConfig
+from harness.models.objectives.masking import masked_batch, num_predictions
 
 LOGITS = 1 << 24
 """Logits of an evaluation at a time: 64 MiB."""

@@ -8,10 +8,10 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from models.batch import Batch
-from models.losses import IGNORED
-from models.objectives.base import PretrainBatch, Vocabulary
-from models.objectives.config import Masking, ObjectiveConfig
+from harness.models.batch import Batch
+from harness.models.losses import IGNORED
+from harness.models.objectives.base import PretrainBatch, Vocabulary
+from harness.models.objectives.config import Masking, ObjectiveConfig
 
 LONGEST_SPAN = 10
 """Words (arXiv:1907.10529, section 3.1)."""

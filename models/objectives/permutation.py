@@ -5,12 +5,12 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from models.batch import Batch
-from models.config import Body, EncoderConfig, Position
-from models.losses import IGNORED
-from models.objectives.base import PretrainBatch
-from models.objectives.masked_lm import LanguageModel
-from models.objectives.masking import num_predictions
+from harness.models.batch import Batch
+from harness.models.config import Body, EncoderConfig, Position
+from harness.models.losses import IGNORED
+from harness.models.objectives.base import PretrainBatch
+from harness.models.objectives.masked_lm import LanguageModel
+from harness.models.objectives.masking import num_predictions
 
 BY_POSITION_IDS = (Position.learned, Position.sinusoidal, Position.rotary, Position.relative)
 """Kinds of positions that are computed from `position_ids` and not from the index in the row, where queries come last."""

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 from torch import Tensor, nn
 
-from models.encoder import Encoder
-from models.heads import MaskedLMHead
-from models.objectives.base import Objective, PretrainBatch
+from harness.models.encoder import Encoder
+from harness.models.heads import MaskedLMHead
+from harness.models.objectives.base import Objective, PretrainBatch
 
 
 class Phases(nn.Module):

@@ -6,14 +6,14 @@ B sequences, T tokens, D hidden, V vocabulary.
 import torch
 from torch import Tensor, nn
 
-from models.batch import Batch
-from models.config import EncoderConfig
-from models.encoder import Encoder, initialise
-from models.heads import MaskedLMHead
-from models.objectives.base import PretrainBatch, Vocabulary
-from models.objectives.config import ObjectiveConfig
-from models.objectives.masked_lm import prediction_loss
-from models.objectives.masking import sample_positions, with_targets
+from harness.models.batch import Batch
+from harness.models.config import EncoderConfig
+from harness.models.encoder import Encoder, initialise
+from harness.models.heads import MaskedLMHead
+from harness.models.objectives.base import PretrainBatch, Vocabulary
+from harness.models.objectives.config import ObjectiveConfig
+from harness.models.objectives.masked_lm import prediction_loss
+from harness.models.objectives.masking import sample_positions, with_targets
 
 
 def fully_masked_batch(batch: Batch, seeds: list[int], vocabulary: Vocabulary, rate: float) -> PretrainBatch:

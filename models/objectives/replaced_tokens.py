@@ -9,17 +9,17 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from models.batch import Batch
-from models.config import Body, EncoderConfig, round_to
-from models.encoder import Encoder
-from models.heads import MaskedLMHead
-from models.layers import ACTIVATIONS
-from models.losses import IGNORED
-from models.mask_decoder import make_mask_decoder
-from models.objectives.base import Evaluation, Objective, PretrainBatch, Vocabulary
-from models.objectives.config import ObjectiveConfig
-from models.objectives.masked_lm import at_positions
-from models.objectives.masking import masked_batch, num_predictions
+from harness.models.batch import Batch
+from harness.models.config import Body, EncoderConfig, round_to
+from harness.models.encoder import Encoder
+from harness.models.heads import MaskedLMHead
+from harness.models.layers import ACTIVATIONS
+from harness.models.losses import IGNORED
+from harness.models.mask_decoder import make_mask_decoder
+from harness.models.objectives.base import Evaluation, Objective, PretrainBatch, Vocabulary
+from harness.models.objectives.config import ObjectiveConfig
+from harness.models.objectives.masked_lm import at_positions
+from harness.models.objectives.masking import masked_batch, num_predictions
 
 
 class DetectionHead(nn.Module):

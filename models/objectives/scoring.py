@@ -7,14 +7,14 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from models.batch import Batch
-from models.heads import MaskedLMHead
-from models.objectives.base import Objective
-from models.objectives.bidirectional import BidirectionalLM
-from models.objectives.causal import CausalLM
-from models.objectives.config import ObjectiveConfig, ObjectiveName
-from models.objectives.masked_lm import LOGITS, at_positions
-from models.objectives.permutation import Order, PermutationLM
+from harness.models.batch import Batch
+from harness.models.heads import MaskedLMHead
+from harness.models.objectives.base import Objective
+from harness.models.objectives.bidirectional import BidirectionalLM
+from harness.models.objectives.causal import CausalLM
+from harness.models.objectives.config import ObjectiveConfig, ObjectiveName
+from harness.models.objectives.masked_lm import LOGITS, at_positions
+from harness.models.objectives.permutation import Order, PermutationLM
 
 ONE_SIDED = (ObjectiveName.clm, ObjectiveName.bidirectional_lm)
 MASKED = (ObjectiveName.mlm, ObjectiveName.mlm_nsp, ObjectiveName.mlm_sop, ObjectiveName.distillation)

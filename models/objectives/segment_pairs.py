@@ -3,11 +3,11 @@
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from models.config import EncoderConfig
-from models.heads import Pooler
-from models.objectives.base import Evaluation, PretrainBatch, Vocabulary
-from models.objectives.config import ObjectiveConfig, PairKind
-from models.objectives.masked_lm import MaskedLM, prediction_loss
+from harness.models.config import EncoderConfig
+from harness.models.heads import Pooler
+from harness.models.objectives.base import Evaluation, PretrainBatch, Vocabulary
+from harness.models.objectives.config import ObjectiveConfig, PairKind
+from harness.models.objectives.masked_lm import MaskedLM, prediction_loss
 
 
 class MaskedLMWithPairs(MaskedLM):

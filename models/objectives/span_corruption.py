@@ -12,14 +12,14 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from models.batch import Batch
-from models.config import Body, EncoderConfig
-from models.heads import PlainLMHead
-from models.losses import IGNORED
-from models.objectives.base import PretrainBatch
-from models.objectives.config import ObjectiveConfig
-from models.objectives.masked_lm import LanguageModel
-from models.objectives.masking import num_predictions
+from harness.models.batch import Batch
+from harness.models.config import Body, EncoderConfig
+from harness.models.heads import PlainLMHead
+from harness.models.losses import IGNORED
+from harness.models.objectives.base import PretrainBatch
+from harness.models.objectives.config import ObjectiveConfig
+from harness.models.objectives.masked_lm import LanguageModel
+from harness.models.objectives.masking import num_predictions
 
 FRAME = 2
 """The first and the last token of a sequence, which are in no span."""

@@ -1,6 +1,6 @@
 """The chapters of the report, in order: each is a function of a study, with one line here."""
 
-from reports.chapters import (
+from harness.reports.chapters import (
     appendix,
     audit,
     components,

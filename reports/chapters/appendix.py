@@ -8,15 +8,15 @@ from datetime import UTC, datetime
 from harness import tags
 from harness.metrics import HIGHEST_FLOOR, MARGINS, RELATIVE_MARGIN
 from harness.paired import CONFIDENCE, FEWEST_REPLICATES, grouped
-from reports.comparison.compare import Comparison, Study
-from reports.comparison.labels import in_order, seed_order
-from reports.comparison.statistics import FEWEST_EXACT
-from reports.errors import some_of
-from reports.reading import folders
-from reports.reading.store import Run, oldest_first
-from reports.reading.untrusted import command_of
-from reports.writing import formats
-from reports.writing.formats import DASH, POINTS, SHOWN_VALUES, Chapter, code, details, escape, listed
+from harness.reports.comparison.compare import Comparison, Study
+from harness.reports.comparison.labels import in_order, seed_order
+from harness.reports.comparison.statistics import FEWEST_EXACT
+from harness.reports.errors import some_of
+from harness.reports.reading import folders
+from harness.reports.reading.store import Run, oldest_first
+from harness.reports.reading.untrusted import command_of
+from harness.reports.writing import formats
+from harness.reports.writing.formats import DASH, POINTS, SHOWN_VALUES, Chapter, code, details, escape, listed
 
 NOT_RUN = "Planned and not started, {count} of them; a budget of time (`sweep.budget_minutes`) leaves such runs out: {names}."
 MOST_RUNS = 50

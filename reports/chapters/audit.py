@@ -14,11 +14,11 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from harness.paired import grouped
-from reports.comparison.compare import Study
-from reports.reading.untrusted import PART, Entries, Line, Time, command_of, json_of
-from reports.writing import formats, plots
-from reports.writing.formats import DASH, SHOWN_VALUES, Chapter, bullets, code, escape, listed
-from reports.writing.plots import arm_styles, grid, handle, legend
+from harness.reports.comparison.compare import Study
+from harness.reports.reading.untrusted import PART, Entries, Line, Time, command_of, json_of
+from harness.reports.writing import formats, plots
+from harness.reports.writing.formats import DASH, SHOWN_VALUES, Chapter, bullets, code, escape, listed
+from harness.reports.writing.plots import arm_styles, grid, handle, legend
 
 HEADING = "## Claims and what is measured here"
 COMMANDS = "Commands that would settle the undecided ones:"

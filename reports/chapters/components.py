@@ -8,12 +8,12 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
 from harness import metrics
-from reports.comparison.compare import Comparison, Study
-from reports.comparison.section import Row, Section
-from reports.writing import formats, plots
-from reports.writing.formats import DASH, Chapter, Detail, details, escape
-from reports.writing.plots import axis_unit, grid, short_names
-from reports.writing.tables import present
+from harness.reports.comparison.compare import Comparison, Study
+from harness.reports.comparison.section import Row, Section
+from harness.reports.writing import formats, plots
+from harness.reports.writing.formats import DASH, Chapter, Detail, details, escape
+from harness.reports.writing.plots import axis_unit, grid, short_names
+from harness.reports.writing.tables import present
 
 MOST = 3
 """Variants of the table of changes."""

@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from harness import metrics
 from harness.metrics import Direction
 from harness.paired import Replicate, compare_paired, spread
-from reports.comparison.compare import Study
-from reports.comparison.section import Row, Section, are_comparable
-from reports.errors import ReportError, unknown
-from reports.reading.store import Run
-from reports.writing import formats
-from reports.writing.formats import DASH, SHARES, Chapter, details, escape, listed
+from harness.reports.comparison.compare import Study
+from harness.reports.comparison.section import Row, Section, are_comparable
+from harness.reports.errors import ReportError, unknown
+from harness.reports.reading.store import Run
+from harness.reports.writing import formats
+from harness.reports.writing.formats import DASH, SHARES, Chapter, details, escape, listed
 
 MEASURES = ("pretrain/masked_loss", "pretrain/masked_accuracy", "tune/score", "eval/score")
 """Metrics that are evaluated while training and mean the same for every arm."""

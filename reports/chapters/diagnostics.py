@@ -6,13 +6,13 @@ A run has its expectation in its tags, as the harness computed it from the encod
 import enum
 
 from harness.paired import grouped
-from reports.comparison.compare import Comparison, Study
-from reports.comparison.labels import seeds_text
-from reports.comparison.section import HEADLINE, Row, Section
-from reports.errors import some_of
-from reports.reading.store import Run
-from reports.writing import formats
-from reports.writing.formats import DASH, Chapter, enumerated, escape
+from harness.reports.comparison.compare import Comparison, Study
+from harness.reports.comparison.labels import seeds_text
+from harness.reports.comparison.section import HEADLINE, Row, Section
+from harness.reports.errors import some_of
+from harness.reports.reading.store import Run
+from harness.reports.writing import formats
+from harness.reports.writing.formats import DASH, Chapter, enumerated, escape
 
 HEADING = "## Diagnostics: expected against found"
 INTRO = """\

@@ -4,15 +4,15 @@ from matplotlib.figure import Figure
 
 from harness import metrics
 from harness.metrics import judged_by
-from reports.comparison import factorial
-from reports.comparison.compare import Comparison, Study
-from reports.comparison.factorial import Design
-from reports.comparison.section import HEADLINE
-from reports.comparison.statistics import Change
-from reports.writing import formats, plots, tables
-from reports.writing.formats import POINTS, Chapter, escape, listed
-from reports.writing.plots import grid, short_names
-from reports.writing.tables import size_text
+from harness.reports.comparison import factorial
+from harness.reports.comparison.compare import Comparison, Study
+from harness.reports.comparison.factorial import Design
+from harness.reports.comparison.section import HEADLINE
+from harness.reports.comparison.statistics import Change
+from harness.reports.writing import formats, plots, tables
+from harness.reports.writing.formats import POINTS, Chapter, escape, listed
+from harness.reports.writing.plots import grid, short_names
+from harness.reports.writing.tables import size_text
 
 COUNTED = ("model/params_total", "model/flops_forward")
 TIMED = ("inference/latency_ms_p50", "inference/peak_memory_bytes")

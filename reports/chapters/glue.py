@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from harness import metrics, paired
 from harness.metrics import Direction, Metric
 from harness.paired import Values, grouped, spread
-from reports.comparison.compare import Comparison, Study
-from reports.comparison.section import HEADLINE, Section, over_tasks
-from reports.comparison.statistics import Change, change, corrected
-from reports.reading.store import Run
-from reports.writing import formats, tables
-from reports.writing.formats import DASH, Chapter, bullets, details, escape, listed
-from reports.writing.tables import arm_columns, spread_and_change
+from harness.reports.comparison.compare import Comparison, Study
+from harness.reports.comparison.section import HEADLINE, Section, over_tasks
+from harness.reports.comparison.statistics import Change, change, corrected
+from harness.reports.reading.store import Run
+from harness.reports.writing import formats, tables
+from harness.reports.writing.formats import DASH, Chapter, bullets, details, escape, listed
+from harness.reports.writing.tables import arm_columns, spread_and_change
 
 SCORES = {
     "cola": ("matthews",),

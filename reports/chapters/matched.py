@@ -8,14 +8,14 @@ from matplotlib.figure import Figure
 
 from harness import metrics
 from harness.paired import Spread
-from reports.chapters.overview import cell
-from reports.comparison import overall
-from reports.comparison.compare import Comparison, Study
-from reports.comparison.overall import Overall
-from reports.comparison.section import HEADLINE, LOSS
-from reports.reading.store import Run
-from reports.writing import formats, plots
-from reports.writing.formats import DASH, Chapter, escape
+from harness.reports.chapters.overview import cell
+from harness.reports.comparison import overall
+from harness.reports.comparison.compare import Comparison, Study
+from harness.reports.comparison.overall import Overall
+from harness.reports.comparison.section import HEADLINE, LOSS
+from harness.reports.reading.store import Run
+from harness.reports.writing import formats, plots
+from harness.reports.writing.formats import DASH, Chapter, escape
 
 KINDS = {
     "params": ("params", "parameters", "parameters"),

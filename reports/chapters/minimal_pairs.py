@@ -6,12 +6,12 @@ from scipy.special import ndtri
 
 from harness import paired
 from harness.paired import grouped
-from reports.comparison import items
-from reports.comparison.compare import Study
-from reports.comparison.items import MOST_PAIRS, Paradigm
-from reports.comparison.section import Section
-from reports.writing import formats
-from reports.writing.formats import DASH, Chapter, escape
+from harness.reports.comparison import items
+from harness.reports.comparison.compare import Study
+from harness.reports.comparison.items import MOST_PAIRS, Paradigm
+from harness.reports.comparison.section import Section
+from harness.reports.writing import formats
+from harness.reports.writing.formats import DASH, Chapter, escape
 
 HEADING = "## Minimal pairs"
 INTRO = """\

@@ -4,11 +4,11 @@ import math
 
 from harness import paired
 from harness.metrics import SCORE_TITLES
-from reports.comparison.compare import Study
-from reports.comparison.section import Row
-from reports.writing import formats
-from reports.writing.formats import DASH, Chapter, escape
-from reports.writing.tables import present
+from harness.reports.comparison.compare import Study
+from harness.reports.comparison.section import Row
+from harness.reports.writing import formats
+from harness.reports.writing.formats import DASH, Chapter, escape
+from harness.reports.writing.tables import present
 
 HEADING = "## Scores over the items"
 INTRO = """\

@@ -14,18 +14,18 @@ from matplotlib.patches import Patch
 from harness import metrics, tags
 from harness.metrics import Compared, Direction
 from harness.paired import grouped
-from reports.chapters import appendix, diagnostics, pretraining, scales
-from reports.comparison import overall
-from reports.comparison.compare import Comparison, Study
-from reports.comparison.overall import Overall
-from reports.comparison.section import HEADLINE, LOSS, Section
-from reports.comparison.statistics import Verdict
-from reports.writing import findings, formats, plots, tables
-from reports.writing.answer import OUTCOMES, answer
-from reports.writing.findings import Effect
-from reports.writing.formats import DASH, POINTS, SHARES, Chapter, bullets, code, escape, listed
-from reports.writing.plots import COLOURS, grid, short_names
-from reports.writing.tables import size_text, verdict_text
+from harness.reports.chapters import appendix, diagnostics, pretraining, scales
+from harness.reports.comparison import overall
+from harness.reports.comparison.compare import Comparison, Study
+from harness.reports.comparison.overall import Overall
+from harness.reports.comparison.section import HEADLINE, LOSS, Section
+from harness.reports.comparison.statistics import Verdict
+from harness.reports.writing import findings, formats, plots, tables
+from harness.reports.writing.answer import OUTCOMES, answer
+from harness.reports.writing.findings import Effect
+from harness.reports.writing.formats import DASH, POINTS, SHARES, Chapter, bullets, code, escape, listed
+from harness.reports.writing.plots import COLOURS, grid, short_names
+from harness.reports.writing.tables import size_text, verdict_text
 
 CAPTIONS = {
     "changes.svg": "Changes against the baseline with 95 % intervals (90 % of what is shown to be the same). Filled: better or "

@@ -8,11 +8,11 @@ from matplotlib.lines import Line2D
 from harness import metrics
 from harness.metrics import judged_by
 from harness.paired import grouped
-from reports.comparison.compare import Comparison, Curve, Study
-from reports.comparison.section import HEADLINE, MAJORITY, Row, Section
-from reports.writing import plots
-from reports.writing.formats import Chapter
-from reports.writing.plots import (
+from harness.reports.comparison.compare import Comparison, Curve, Study
+from harness.reports.comparison.section import HEADLINE, MAJORITY, Row, Section
+from harness.reports.writing import plots
+from harness.reports.writing.formats import Chapter
+from harness.reports.writing.plots import (
     ArmStyle,
     arm_styles,
     axis_unit,
@@ -23,7 +23,7 @@ from reports.writing.plots import (
     same_span,
     scale_axis,
 )
-from reports.writing.tables import score_title, value_text
+from harness.reports.writing.tables import score_title, value_text
 
 CAPTIONS = {
     "score_parameters.svg": "Score against parameters; error bars are one standard deviation over replicates; all "

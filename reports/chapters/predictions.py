@@ -5,12 +5,12 @@ from collections.abc import Callable
 
 import numpy as np
 
-from reports.comparison import items
-from reports.comparison.compare import Study
-from reports.comparison.items import CLASSES, NO_ERROR, Paired, Texts
-from reports.comparison.section import Row, Section
-from reports.writing import formats, plots
-from reports.writing.formats import DASH, Chapter, details, escape, listed
+from harness.reports.comparison import items
+from harness.reports.comparison.compare import Study
+from harness.reports.comparison.items import CLASSES, NO_ERROR, Paired, Texts
+from harness.reports.comparison.section import Row, Section
+from harness.reports.writing import formats, plots
+from harness.reports.writing.formats import DASH, Chapter, details, escape, listed
 
 MOST_ARMS = 3
 """Arms of which items are shown."""

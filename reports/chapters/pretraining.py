@@ -4,14 +4,14 @@ from collections.abc import Callable
 
 from harness import plateau, tags
 from harness.paired import Replicate, grouped
-from reports.chapters import glue, timing
-from reports.chapters.pretraining_pictures import CAPTIONS, masked_loss, objective, training_loss
-from reports.comparison.compare import Comparison, Study
-from reports.comparison.labels import seeds_text, stem
-from reports.comparison.section import Section
-from reports.reading.store import Run
-from reports.writing import findings, formats, plots, section_text, tables
-from reports.writing.formats import Chapter, escape, listed
+from harness.reports.chapters import glue, timing
+from harness.reports.chapters.pretraining_pictures import CAPTIONS, masked_loss, objective, training_loss
+from harness.reports.comparison.compare import Comparison, Study
+from harness.reports.comparison.labels import seeds_text, stem
+from harness.reports.comparison.section import Section
+from harness.reports.reading.store import Run
+from harness.reports.writing import findings, formats, plots, section_text, tables
+from harness.reports.writing.formats import Chapter, escape, listed
 
 OVERLAP = "corpus/overlap"
 BUDGETS = {"tokens": "tokens", "steps": "steps", "flops": "FLOP", "seconds": "s"}

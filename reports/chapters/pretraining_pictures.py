@@ -11,11 +11,11 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
 from harness import arms, metrics
-from reports.comparison.compare import Study
-from reports.comparison.section import ACCURACY, LOSS, UNIGRAM, Row, Section, have_probes
-from reports.reading.store import Run
-from reports.writing import plots
-from reports.writing.plots import (
+from harness.reports.comparison.compare import Study
+from harness.reports.comparison.section import ACCURACY, LOSS, UNIGRAM, Row, Section, have_probes
+from harness.reports.reading.store import Run
+from harness.reports.writing import plots
+from harness.reports.writing.plots import (
     ArmStyle,
     Line,
     arm_styles,

@@ -13,13 +13,13 @@ from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter
 
 from harness import metrics, tags
 from harness.paired import CONFIDENCE, grouped
-from reports.comparison.compare import Comparison, Study
-from reports.comparison.growth import PowerLaw, Replicates, centres, fit
-from reports.comparison.labels import unnamed_settings
-from reports.comparison.section import FREQUENCIES, HEADLINE, LOSS, MAJORITY, Section
-from reports.writing import formats, plots
-from reports.writing.formats import DASH, Chapter, escape, listed
-from reports.writing.plots import ArmStyle, panels_of_lines
+from harness.reports.comparison.compare import Comparison, Study
+from harness.reports.comparison.growth import PowerLaw, Replicates, centres, fit
+from harness.reports.comparison.labels import unnamed_settings
+from harness.reports.comparison.section import FREQUENCIES, HEADLINE, LOSS, MAJORITY, Section
+from harness.reports.writing import formats, plots
+from harness.reports.writing.formats import DASH, Chapter, escape, listed
+from harness.reports.writing.plots import ArmStyle, panels_of_lines
 
 FLOPS, TOKENS = "pretrain/flops", "pretrain/tokens"
 NUMBERED = re.compile(r" (\S+?)=([-+]?\d+(?:\.\d+)?(?:e[-+]?\d+)?)(?= |$)")

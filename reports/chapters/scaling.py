@@ -9,11 +9,11 @@ from matplotlib.ticker import LogLocator, NullFormatter
 
 from harness import metrics
 from harness.paired import CONFIDENCE, grouped
-from reports.comparison.compare import Study
-from reports.comparison.growth import Crossing, Group, PowerLaw, Race, centres, fit, groups
-from reports.writing import formats, plots
-from reports.writing.formats import DASH, Chapter, escape
-from reports.writing.plots import ArmStyle, arm_styles, grid, legend
+from harness.reports.comparison.compare import Study
+from harness.reports.comparison.growth import Crossing, Group, PowerLaw, Race, centres, fit, groups
+from harness.reports.writing import formats, plots
+from harness.reports.writing.formats import DASH, Chapter, escape
+from harness.reports.writing.plots import ArmStyle, arm_styles, grid, legend
 
 INTRO = """\
 An exponent is the slope on logarithmic axes: 1 is linear in the length, 2 quadratic (0 and −1 for throughput in tokens). In

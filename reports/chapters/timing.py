@@ -5,13 +5,13 @@ from collections.abc import Iterable, Iterator
 from harness import by_launch, metrics
 from harness.metrics import HIGHEST_FLOOR
 from harness.paired import grouped
-from reports.comparison import launches
-from reports.comparison.compare import Study
-from reports.comparison.launches import SectionKey, Sessions, side_by_side
-from reports.comparison.section import Section
-from reports.reading.store import Run
-from reports.writing import formats
-from reports.writing.formats import DASH, Chapter, bullets, escape, listed
+from harness.reports.comparison import launches
+from harness.reports.comparison.compare import Study
+from harness.reports.comparison.launches import SectionKey, Sessions, side_by_side
+from harness.reports.comparison.section import Section
+from harness.reports.reading.store import Run
+from harness.reports.writing import formats
+from harness.reports.writing.formats import DASH, Chapter, bullets, escape, listed
 
 HEADING = "## Timings: sessions and noise floor"
 INTRO = """\

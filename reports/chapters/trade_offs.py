@@ -16,11 +16,11 @@ import numpy as np
 from harness import metrics
 from harness.metrics import judged_by
 from harness.paired import by_pretraining, grouped
-from reports.comparison.compare import Study
-from reports.comparison.estimates import of_launches
-from reports.comparison.section import HEADLINE, Row, Section
-from reports.writing import formats
-from reports.writing.formats import Chapter, escape, listed
+from harness.reports.comparison.compare import Study
+from harness.reports.comparison.estimates import of_launches
+from harness.reports.comparison.section import HEADLINE, Row, Section
+from harness.reports.writing import formats
+from harness.reports.writing.formats import Chapter, escape, listed
 
 DRAWS = 2000
 TINY = 1e-12

@@ -11,9 +11,9 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from harness.paired import grouped
-from reports.comparison.compare import Comparison, Study
-from reports.writing import formats, plots
-from reports.writing.formats import DASH, Chapter, code, escape
+from harness.reports.comparison.compare import Comparison, Study
+from harness.reports.writing import formats, plots
+from harness.reports.writing.formats import DASH, Chapter, code, escape
 
 
 def expected_best(scores: Sequence[float], trials: int) -> float:

@@ -3,15 +3,18 @@
 import argparse
 from typing import NoReturn
 
-from reports.errors import ReportError, unknown
-from reports.reading import default_uri
+from harness.reports.errors import ReportError, unknown
+from harness.reports.reading import default_uri
 
 COMMANDS = {
-    "archive": ("reports.archive", "a folder with all that the report of a study reads, and the report, to be kept and shared"),
-    "verify": ("reports.verify", "recomputes the report of an archive; exit code 1 where a number is another one"),
-    "compare": ("reports.commands.compare", "what differs between two runs: settings, environment, numbers"),
-    "gate": ("reports.commands.gate", "exit code 1 where an arm is not shown to be at most so much worse, for CI"),
-    "pick": ("reports.commands.pick", "the arms that satisfy limits on size, speed, memory and score"),
+    "archive": (
+        "harness.reports.archive",
+        "a folder with all that the report of a study reads, and the report, to be kept and shared",
+    ),
+    "verify": ("harness.reports.verify", "recomputes the report of an archive; exit code 1 where a number is another one"),
+    "compare": ("harness.reports.commands.compare", "what differs between two runs: settings, environment, numbers"),
+    "gate": ("harness.reports.commands.gate", "exit code 1 where an arm is not shown to be at most so much worse, for CI"),
+    "pick": ("harness.reports.commands.pick", "the arms that satisfy limits on size, speed, memory and score"),
 }
 """Name of a command: its module and one line of help."""
 

@@ -8,16 +8,16 @@ from pathlib import Path
 
 from harness import arms, metrics, tags
 from harness.metrics import Compared, Direction, Metric
+from harness.reports.commands import Parser
+from harness.reports.comparison.launches import SHARED
+from harness.reports.comparison.section import RESULTS
+from harness.reports.errors import ReportError, some_of
+from harness.reports.read import open_store
+from harness.reports.reading import folders, store
+from harness.reports.reading.store import Reader, Run
+from harness.reports.writing import formats
+from harness.reports.writing.formats import DASH, SHARES
 from harness.terminal import WIDTH, table, wrapped
-from reports.commands import Parser
-from reports.comparison.launches import SHARED
-from reports.comparison.section import RESULTS
-from reports.errors import ReportError, some_of
-from reports.read import open_store
-from reports.reading import folders, store
-from reports.reading.store import Reader, Run
-from reports.writing import formats
-from reports.writing.formats import DASH, SHARES
 
 ENVIRONMENT_TAGS = (tags.HARDWARE, tags.GIT_COMMIT, tags.GIT_DIRTY)
 ENVIRONMENT = "environment."

@@ -22,18 +22,18 @@ from scipy.special import ndtri, stdtrit
 from harness import arms, by_launch, metrics, tags
 from harness.metrics import FEWEST_REPLICATES, Direction, Margin, judged_by
 from harness.paired import LEVEL, MOST_PAIRS, POWER, Tells, grouped
+from harness.reports.commands import Parser, add_where
+from harness.reports.commands.ledger import Ledger, change_text, look_text, overview
+from harness.reports.comparison import launches
+from harness.reports.comparison.compare import Comparison, compare
+from harness.reports.comparison.labels import seeds_text
+from harness.reports.comparison.section import HEADLINE, Row, Section, headline
+from harness.reports.comparison.statistics import Change, Evidence, Verdict, margin_of
+from harness.reports.errors import ReportError, unknown
+from harness.reports.read import StudyRuns, compare_with_any, read
+from harness.reports.reading.store import Run, oldest_first
+from harness.reports.writing import tables
 from harness.terminal import table, wrapped
-from reports.commands import Parser, add_where
-from reports.commands.ledger import Ledger, change_text, look_text, overview
-from reports.comparison import launches
-from reports.comparison.compare import Comparison, compare
-from reports.comparison.labels import seeds_text
-from reports.comparison.section import HEADLINE, Row, Section, headline
-from reports.comparison.statistics import Change, Evidence, Verdict, margin_of
-from reports.errors import ReportError, unknown
-from reports.read import StudyRuns, compare_with_any, read
-from reports.reading.store import Run, oldest_first
-from reports.writing import tables
 
 UNSET = "not set"
 

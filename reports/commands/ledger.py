@@ -23,11 +23,11 @@ from pydantic.dataclasses import dataclass as validated
 
 from harness import paths
 from harness.paired import LEVEL, grouped
+from harness.reports.comparison.statistics import Verdict
+from harness.reports.errors import ReportError
+from harness.reports.reading.untrusted import PART, Entries, Line, json_of
+from harness.reports.writing import formats
 from harness.terminal import table, wrapped
-from reports.comparison.statistics import Verdict
-from reports.errors import ReportError
-from reports.reading.untrusted import PART, Entries, Line, json_of
-from reports.writing import formats
 
 PASSED = (Verdict.BETTER.value, Verdict.SAME.value)
 MOST_LOOKS = 10**6

@@ -8,16 +8,16 @@ from statistics import fmean
 
 from harness import metrics
 from harness.metrics import judged_by
+from harness.reports.commands import Parser, add_where
+from harness.reports.comparison.compare import Comparison
+from harness.reports.comparison.estimates import NO_BETTER, Estimate, estimate
+from harness.reports.comparison.labels import seeds_text
+from harness.reports.comparison.section import RESULTS, Row, Section, headline
+from harness.reports.errors import ReportError, unknown
+from harness.reports.read import compare_with_any, read
+from harness.reports.writing import formats
+from harness.reports.writing.formats import DASH
 from harness.terminal import table, wrapped
-from reports.commands import Parser, add_where
-from reports.comparison.compare import Comparison
-from reports.comparison.estimates import NO_BETTER, Estimate, estimate
-from reports.comparison.labels import seeds_text
-from reports.comparison.section import RESULTS, Row, Section, headline
-from reports.errors import ReportError, unknown
-from reports.read import compare_with_any, read
-from reports.writing import formats
-from reports.writing.formats import DASH
 
 RANGES = {"score": (-1.0, 1.0), "share": (0.0, 1.0)}
 """Unit -> its smallest and largest value; of all others 0 and no end."""

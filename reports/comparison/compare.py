@@ -11,13 +11,13 @@ from dataclasses import dataclass
 
 from harness import arms, tags
 from harness.paired import Replicate, grouped
-from reports.comparison import cached_method, launches
-from reports.comparison import labels as naming
-from reports.comparison.labels import baseline_of, choose_baseline, replicate_order
-from reports.comparison.launches import SectionKey, Sessions
-from reports.comparison.section import RESULTS, Row, Section
-from reports.errors import ReportError
-from reports.reading.store import History, Output, Run, first, latest, states_text
+from harness.reports.comparison import cached_method, launches
+from harness.reports.comparison import labels as naming
+from harness.reports.comparison.labels import baseline_of, choose_baseline, replicate_order
+from harness.reports.comparison.launches import SectionKey, Sessions
+from harness.reports.comparison.section import RESULTS, Row, Section
+from harness.reports.errors import ReportError
+from harness.reports.reading.store import History, Output, Run, first, latest, states_text
 
 FREE_SETTINGS = (*arms.NAMES, *arms.SEEDS)
 """Settings, or groups of them, that may differ between the runs of one arm and are not reported."""

@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 from harness import by_launch, metrics, paired
 from harness.metrics import HIGHEST_FLOOR, Compared
 from harness.paired import by_pretraining, of_differences
-from reports.comparison import launches
-from reports.comparison.section import HEADLINE, Row, Section
-from reports.comparison.statistics import fewest_for
-from reports.reading.store import Run
+from harness.reports.comparison import launches
+from harness.reports.comparison.section import HEADLINE, Row, Section
+from harness.reports.comparison.statistics import fewest_for
+from harness.reports.reading.store import Run
 
 NO_BETTER = "not shown to beat the constant answer"
 

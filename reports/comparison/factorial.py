@@ -12,9 +12,9 @@ from itertools import combinations
 from harness import arms, metrics, paired
 from harness.by_launch import independent
 from harness.paired import Replicate, compare_paired
-from reports.comparison import launches
-from reports.comparison.section import Row, Section
-from reports.comparison.statistics import (
+from harness.reports.comparison import launches
+from harness.reports.comparison.section import Row, Section
+from harness.reports.comparison.statistics import (
     CLOCK,
     PAGE_BYTES,
     Change,

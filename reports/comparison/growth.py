@@ -13,9 +13,9 @@ import numpy as np
 from harness import metrics, tags
 from harness.metrics import Direction
 from harness.paired import t_quantile
-from reports.comparison.compare import Study
-from reports.comparison.section import Section
-from reports.reading.store import Run
+from harness.reports.comparison.compare import Study
+from harness.reports.comparison.section import Section
+from harness.reports.reading.store import Run
 
 QUANTITIES = ("scaling/latency_ms", "scaling/flops_forward", "scaling/peak_memory_bytes", "scaling/tokens_per_s")
 

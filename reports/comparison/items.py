@@ -22,10 +22,10 @@ from harness import checksums, paired, paths
 from harness.errors import InputError
 from harness.metrics import golds_of, normalised
 from harness.paired import grouped, influences
-from reports.errors import ReportError
-from reports.reading import folders
-from reports.reading.store import Output, Packed, Run
-from reports.reading.untrusted import LARGEST_TABLES, table_of
+from harness.reports.errors import ReportError
+from harness.reports.reading import folders
+from harness.reports.reading.store import Output, Packed, Run
+from harness.reports.reading.untrusted import LARGEST_TABLES, table_of
 
 FILE = "predictions.parquet"
 CLASSES, REGRESSION = "wrong class", "distance from the label"

@@ -12,8 +12,8 @@ from dataclasses import replace
 
 from harness import arms, tags
 from harness.paired import Replicate, grouped
-from reports.errors import ReportError, unknown
-from reports.reading.store import Run
+from harness.reports.errors import ReportError, unknown
+from harness.reports.reading.store import Run
 
 SETTING = re.compile(r" \S+=")
 """A setting in a label, such as ` dtype=bf16`."""

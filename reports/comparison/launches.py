@@ -28,9 +28,9 @@ from harness.by_launch import (
 )
 from harness.metrics import Compared, Metric
 from harness.paired import CLOCK, Difference, Spread, geometric_mean, grouped, scattered, spread
-from reports.comparison import cached_method
-from reports.comparison.statistics import Evidence, margin_of
-from reports.reading.store import Run
+from harness.reports.comparison import cached_method
+from harness.reports.comparison.statistics import Evidence, margin_of
+from harness.reports.reading.store import Run
 
 FOREIGN_CPUS = metrics.LAUNCHES + "foreign_cpus"
 LATENCY = metrics.LATENCY

@@ -11,10 +11,10 @@ from statistics import fmean
 
 from harness import metrics
 from harness.paired import Spread, geometric_mean, spread
-from reports.comparison import cached_method, launches
-from reports.comparison.compare import Comparison
-from reports.comparison.section import HEADLINE, Row, Section, change_over, over_tasks
-from reports.comparison.statistics import Change, Verdict, corrected, difference_alone
+from harness.reports.comparison import cached_method, launches
+from harness.reports.comparison.compare import Comparison
+from harness.reports.comparison.section import HEADLINE, Row, Section, change_over, over_tasks
+from harness.reports.comparison.statistics import Change, Verdict, corrected, difference_alone
 
 
 @dataclass(frozen=True)

@@ -10,10 +10,10 @@ from harness import arms, by_launch, metrics, paired
 from harness.metrics import PER_BYTE, PER_TOKEN, Compared, Direction, Metric, has_one_vocabulary
 from harness.paired import Replicate, Spread, Tells, by_pretraining, geometric_mean, pair, spread
 from harness.plateau import LOSS, MASKED, PROBE, SHARE
-from reports.comparison import cached_method, items, launches
-from reports.comparison.items import Errors, Paired
-from reports.comparison.launches import Rows, SectionKey, Sessions
-from reports.comparison.statistics import (
+from harness.reports.comparison import cached_method, items, launches
+from harness.reports.comparison.items import Errors, Paired
+from harness.reports.comparison.launches import Rows, SectionKey, Sessions
+from harness.reports.comparison.statistics import (
     Change,
     Verdict,
     change,
@@ -22,7 +22,7 @@ from reports.comparison.statistics import (
     difference_alone,
     of_evidence,
 )
-from reports.reading.store import Output, Run
+from harness.reports.reading.store import Output, Run
 
 HEADLINE, MAJORITY = "eval/score", "eval/majority_score"
 """The headline score of a task, and that of the constant answer."""

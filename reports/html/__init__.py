@@ -11,10 +11,10 @@ from pathlib import Path
 
 from markdown_it.tree import SyntaxTreeNode
 
-from reports.html.picture import dark_rules, inline
-from reports.writing import markdown
-from reports.writing.formats import MINUS, PREFIXES, SCALED
-from reports.writing.tables import MARKS
+from harness.reports.html.picture import dark_rules, inline
+from harness.reports.writing import markdown
+from harness.reports.writing.formats import MINUS, PREFIXES, SCALED
+from harness.reports.writing.tables import MARKS
 
 _NUMBER = rf"[+\-{MINUS}]?\d[\d,]*(?:\.\d+)?"
 _LETTERS = "".join(letter for _, letter in PREFIXES)

@@ -26,10 +26,21 @@ from pydantic.dataclasses import dataclass
 from harness import paths
 from harness.errors import InputError, on_one_line
 from harness.paired import grouped
-from reports.errors import ReportError
-from reports.reading import folders
-from reports.reading.store import Packed, Reader, Run, declared
-from reports.reading.untrusted import LARGEST_TABLES, LATEST, MOST_PARTS, PART, SHAPE, Entries, Line, Shape, json_of, table_of
+from harness.reports.errors import ReportError
+from harness.reports.reading import folders
+from harness.reports.reading.store import Packed, Reader, Run, declared
+from harness.reports.reading.untrusted import (
+    LARGEST_TABLES,
+    LATEST,
+    MOST_PARTS,
+    PART,
+    SHAPE,
+    Entries,
+    Line,
+    Shape,
+    json_of,
+    table_of,
+)
 
 MANIFEST = "manifest.json"
 RUNS, CURVES, TEXTS, AUDIT = "runs.parquet", "curves.parquet", "texts.parquet", "audit.json"

@@ -7,9 +7,9 @@ from pydantic.dataclasses import dataclass
 
 from harness import arms, checksums, metrics, paths, tags
 from harness.checksums import TornError
-from reports.errors import ReportError
-from reports.reading.store import Output, Packed, Run
-from reports.reading.untrusted import PART, Entries, Line, json_of
+from harness.reports.errors import ReportError
+from harness.reports.reading.store import Output, Packed, Run
+from harness.reports.reading.untrusted import PART, Entries, Line, json_of
 
 RECORD, RESULT = "run.json", "result.json"
 """In the folder of a run: its record, with the attempt that wrote the folder last, and its result with sums of other files."""

@@ -14,8 +14,8 @@ from mlflow.entities import Run as Tracked
 from mlflow.exceptions import MlflowException
 
 from harness.redact import redacted
-from reports.errors import ReportError
-from reports.reading.store import Reader, Run, logged
+from harness.reports.errors import ReportError
+from harness.reports.reading.store import Reader, Run, logged
 
 logging.getLogger("urllib3.connectionpool").setLevel(logging.ERROR)  # its warnings name addresses with their queries
 

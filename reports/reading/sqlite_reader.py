@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from urllib.parse import quote
 
-from reports.errors import ReportError
-from reports.reading.store import Reader, Run, logged
+from harness.reports.errors import ReportError
+from harness.reports.reading.store import Reader, Run, logged
 
 COLUMNS = {
     "experiments": {"experiment_id", "name", "lifecycle_stage"},

@@ -15,7 +15,7 @@ import pyarrow
 from harness import arms, metrics, tags
 from harness.errors import on_one_line
 from harness.paired import Replicate
-from reports.errors import ReportError, unknown
+from harness.reports.errors import ReportError, unknown
 
 IDENTITY_TAGS = (tags.ARM, tags.MODEL, tags.SCALE, tags.TASK, tags.SEED, tags.CONDITIONS, tags.LIFTED)
 MISSING_TAGS = "unknown (tags missing)"

@@ -13,7 +13,7 @@ import pyarrow.compute
 from pyarrow import parquet, types
 from pydantic import AfterValidator, ConfigDict, FailFast, Field, TypeAdapter, ValidationError
 
-from reports.errors import ReportError
+from harness.reports.errors import ReportError
 
 LARGEST_JSON = 1 << 24
 """Bytes of a manifest, a plan or an audit in an archive."""

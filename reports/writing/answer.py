@@ -5,14 +5,14 @@ import math
 from harness import metrics
 from harness.metrics import PER_BYTE, RELATIVE_MARGIN
 from harness.paired import Tells, grouped
-from reports.comparison import overall
-from reports.comparison.compare import Comparison
-from reports.comparison.overall import Overall
-from reports.comparison.section import HEADLINE, LOSS
-from reports.comparison.statistics import Verdict, judge
-from reports.writing import findings, formats, tables
-from reports.writing.findings import Effect
-from reports.writing.formats import enumerated, escape, listed
+from harness.reports.comparison import overall
+from harness.reports.comparison.compare import Comparison
+from harness.reports.comparison.overall import Overall
+from harness.reports.comparison.section import HEADLINE, LOSS
+from harness.reports.comparison.statistics import Verdict, judge
+from harness.reports.writing import findings, formats, tables
+from harness.reports.writing.findings import Effect
+from harness.reports.writing.formats import enumerated, escape, listed
 
 NAMED = 3
 """Arms that are named for one verdict; more are counted."""

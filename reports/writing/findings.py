@@ -10,17 +10,17 @@ from itertools import chain
 from harness import arms, metrics, paired, plateau, tags
 from harness.metrics import PER_BYTE, Compared, judged_by
 from harness.paired import LEVEL, Tells, grouped
-from reports.comparison import overall
-from reports.comparison.compare import Comparison
-from reports.comparison.items import CLASSES, SPANS, TAGS, Paired
-from reports.comparison.labels import unnamed_settings
-from reports.comparison.overall import Overall
-from reports.comparison.section import HEADLINE, LOSS, Row, Section, have_probes
-from reports.comparison.statistics import Change, Verdict
-from reports.errors import some_of
-from reports.reading.store import Run, states_text
-from reports.writing import formats, tables
-from reports.writing.formats import bullets, escape, listed
+from harness.reports.comparison import overall
+from harness.reports.comparison.compare import Comparison
+from harness.reports.comparison.items import CLASSES, SPANS, TAGS, Paired
+from harness.reports.comparison.labels import unnamed_settings
+from harness.reports.comparison.overall import Overall
+from harness.reports.comparison.section import HEADLINE, LOSS, Row, Section, have_probes
+from harness.reports.comparison.statistics import Change, Verdict
+from harness.reports.errors import some_of
+from harness.reports.reading.store import Run, states_text
+from harness.reports.writing import formats, tables
+from harness.reports.writing.formats import bullets, escape, listed
 
 BASELINE = "baseline"
 """Kind of a note of a run whose score is not above the majority baseline."""

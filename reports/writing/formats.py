@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from harness.errors import on_one_line
-from reports.errors import some_of
+from harness.reports.errors import some_of
 
 DASH = "–"
 MINUS = "−"

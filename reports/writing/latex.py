@@ -4,8 +4,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from reports.writing import markdown
-from reports.writing.tables import TESTED
+from harness.reports.writing import markdown
+from harness.reports.writing.tables import TESTED
 
 TEXT_WIDTH = 160
 """Digits beside each other on a page of A4 in landscape; a column takes GAP more than its text."""

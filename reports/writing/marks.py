@@ -18,7 +18,7 @@ from matplotlib.ticker import PercentFormatter
 from matplotlib.transforms import Bbox, BlendedAffine2D, BlendedGenericTransform
 
 from harness.paired import grouped
-from reports.writing import formats
+from harness.reports.writing import formats
 
 REACH = 6.0
 """Points from the centre of a mark to the edge of its shape."""

@@ -22,11 +22,11 @@ from matplotlib.ticker import FixedLocator, LogLocator, MaxNLocator, NullFormatt
 
 from harness import metrics
 from harness.paired import grouped
-from reports.comparison.compare import Comparison
-from reports.comparison.section import headline
-from reports.writing import marks
-from reports.writing.formats import SCALED, prefix
-from reports.writing.lean import lean
+from harness.reports.comparison.compare import Comparison
+from harness.reports.comparison.section import headline
+from harness.reports.writing import marks
+from harness.reports.writing.formats import SCALED, prefix
+from harness.reports.writing.lean import lean
 
 LONGEST = 40
 """Letters of a name in a picture."""

@@ -4,14 +4,14 @@ import shlex
 
 from harness import arms, metrics, tags
 from harness.paired import grouped, pair
-from reports.comparison import launches
-from reports.comparison.compare import Comparison, differing_settings
-from reports.comparison.labels import says_setting, seeds_text
-from reports.comparison.section import HEADLINE, Row, Section
-from reports.reading.store import UNSET, Run, states_text
-from reports.writing import formats, tables
-from reports.writing.formats import DASH, SHOWN_VALUES, Detail, bullets, code, details, escape, listed
-from reports.writing.tables import by_the_wall, present, value_text
+from harness.reports.comparison import launches
+from harness.reports.comparison.compare import Comparison, differing_settings
+from harness.reports.comparison.labels import says_setting, seeds_text
+from harness.reports.comparison.section import HEADLINE, Row, Section
+from harness.reports.reading.store import UNSET, Run, states_text
+from harness.reports.writing import formats, tables
+from harness.reports.writing.formats import DASH, SHOWN_VALUES, Detail, bullets, code, details, escape, listed
+from harness.reports.writing.tables import by_the_wall, present, value_text
 
 FACT_WORDS = {
     "pretrain.objective": "objective of pretraining",

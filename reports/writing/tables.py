@@ -10,11 +10,11 @@ from collections.abc import Iterable
 from harness import arms, by_launch, metrics, tags
 from harness.metrics import COUNTED_UNITS, PER_BYTE, RELATIVE_MARGIN, Compared, Direction, Metric, judged_by
 from harness.paired import CONFIDENCE, MOST_PAIRS, Replicate, Spread, Tells, pair
-from reports.comparison.compare import Comparison
-from reports.comparison.section import ACCURACY, FREQUENCIES, HEADLINE, LOSS, MAJORITY, RESULTS, UNIGRAM, Row, Section
-from reports.comparison.statistics import Change, Evidence, Verdict
-from reports.writing import formats
-from reports.writing.formats import DASH, SHARES, escape
+from harness.reports.comparison.compare import Comparison
+from harness.reports.comparison.section import ACCURACY, FREQUENCIES, HEADLINE, LOSS, MAJORITY, RESULTS, UNIGRAM, Row, Section
+from harness.reports.comparison.statistics import Change, Evidence, Verdict
+from harness.reports.writing import formats
+from harness.reports.writing.formats import DASH, SHARES, escape
 
 MARKS = {
     Verdict.BETTER: "▲ better",

@@ -18,9 +18,9 @@ from transformers.models.longformer.modeling_longformer import LongformerSelfAtt
 
 from harness.hardware.device import Machine
 from harness.hardware.peak_flops import peak_flops_per_s
-from models.attention.full import SelfAttention
-from models.attention.products import Context
-from models.config import EncoderConfig
+from harness.models.attention.full import SelfAttention
+from harness.models.attention.products import Context
+from harness.models.config import EncoderConfig
 
 TOKENS, WINDOW = 4096, 128
 

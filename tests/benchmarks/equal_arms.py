@@ -21,12 +21,12 @@ sys.path[:0] = [str(HERE), str(HERE.parents[1])]
 from harness import metrics  # noqa: E402
 from harness.metrics import Compared  # noqa: E402
 from harness.paired import grouped  # noqa: E402
+from harness.reports.comparison.compare import compare  # noqa: E402
+from harness.reports.comparison.overall import of_tasks  # noqa: E402
+from harness.reports.comparison.section import RESULTS  # noqa: E402
+from harness.reports.read import read  # noqa: E402
 from harness.terminal import counted  # noqa: E402
 from harness.tracking.run_log import write_json  # noqa: E402
-from reports.comparison.compare import compare  # noqa: E402
-from reports.comparison.overall import of_tasks  # noqa: E402
-from reports.comparison.section import RESULTS  # noqa: E402
-from reports.read import read  # noqa: E402
 
 OFFSETS = {"base_a": 1, "base_b": 2}
 """Arm -> the number of its first position."""

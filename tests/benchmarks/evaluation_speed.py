@@ -21,8 +21,8 @@ from sklearn.metrics import accuracy_score
 from harness import paths
 from harness.checkpoints import finetuned, native
 from harness.checkpoints.export import export
+from harness.models.heads import build_classifier
 from harness.training.evaluation import evaluate_split, headline
-from models.heads import build_classifier
 
 BATCH = 64
 

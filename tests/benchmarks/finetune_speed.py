@@ -16,8 +16,8 @@ import transformers
 from ours import Finetuning
 
 from harness.config.schema import RunConfig
+from harness.models.heads import build_classifier
 from harness.tasks.prepared import Prepared
-from models.heads import build_classifier
 
 FIRST = 3
 """Steps before the clock starts, on every side."""

@@ -31,17 +31,17 @@ from harness.config.schema import FinetuneConfig, HardwareConfig  # noqa: E402
 from harness.hardware.device import Machine  # noqa: E402
 from harness.hardware.peak_flops import peak_flops_per_s  # noqa: E402
 from harness.measure import flops  # noqa: E402
+from harness.models.attention.full import SelfAttention  # noqa: E402
+from harness.models.attention.products import Context  # noqa: E402
+from harness.models.batch import Batch  # noqa: E402
+from harness.models.config import EncoderConfig  # noqa: E402
+from harness.models.heads import build_classifier  # noqa: E402
+from harness.models.objectives.base import Vocabulary  # noqa: E402
+from harness.models.objectives.build import build as build_objective  # noqa: E402
+from harness.models.objectives.config import ObjectiveConfig, ObjectiveName  # noqa: E402
 from harness.training.loop import Limit, Position, Step, Training, train  # noqa: E402
 from harness.training.measured_steps import NoLog  # noqa: E402
 from harness.training.optimiser import make_optimiser  # noqa: E402
-from models.attention.full import SelfAttention  # noqa: E402
-from models.attention.products import Context  # noqa: E402
-from models.batch import Batch  # noqa: E402
-from models.config import EncoderConfig  # noqa: E402
-from models.heads import build_classifier  # noqa: E402
-from models.objectives.base import Vocabulary  # noqa: E402
-from models.objectives.build import build as build_objective  # noqa: E402
-from models.objectives.config import ObjectiveConfig, ObjectiveName  # noqa: E402
 
 PIECES, MASK = 30_522, 103
 

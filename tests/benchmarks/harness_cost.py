@@ -28,6 +28,7 @@ from harness.config import resolve
 from harness.config.schema import RunConfig
 from harness.hardware.device import Machine
 from harness.measure.memory import Baseline, peak_memory
+from harness.models.heads import build_classifier
 from harness.study import run_folder
 from harness.tasks import prepared as cache
 from harness.tasks.base import Split
@@ -35,7 +36,6 @@ from harness.tasks.batches import step_of_lengths, training_batches
 from harness.tasks.prepared import Prepared
 from harness.training.loop import learning_rate_factor
 from harness.training.optimiser import make_optimiser, use_sparse_gradients
-from models.heads import build_classifier
 
 HERE = Path(__file__).resolve().parent
 STEPS = 60

@@ -20,8 +20,8 @@ from harness import paths
 from harness.checkpoints import finetuned, native
 from harness.checkpoints.export import export
 from harness.commands.predict import CHUNK, chunks, write
+from harness.models.heads import build_classifier
 from harness.training.predictor import Predictor
-from models.heads import build_classifier
 
 BATCH, LENGTH = 32, 512
 PARTS = {"sst2": 240, "qnli": 80, "wikitext": 40}

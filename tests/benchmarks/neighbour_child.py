@@ -11,10 +11,10 @@ import torch
 from harness import processes
 from harness.config.schema import FinetuneConfig, HardwareConfig
 from harness.hardware.device import Machine
+from harness.models.batch import Batch
+from harness.models.config import EncoderConfig
+from harness.models.heads import build_classifier
 from harness.training.optimiser import make_optimiser
-from models.batch import Batch
-from models.config import EncoderConfig
-from models.heads import build_classifier
 
 STEPS, BATCH, LENGTH, THREADS = 60, 8, 16, 2
 MINI = EncoderConfig(hidden_size=256, num_hidden_layers=4, num_attention_heads=4, intermediate_size=1024, vocab_size=1000)

@@ -19,14 +19,14 @@ from torch.nn import functional as F
 from harness.config.choices import Dtype, Products
 from harness.config.schema import HardwareConfig, OptimiserConfig, RunConfig
 from harness.hardware.device import Machine
+from harness.models import dropout
+from harness.models.attention import products
+from harness.models.batch import Batch
+from harness.models.heads import build_classifier
 from harness.tasks import batches
 from harness.tasks.prepared import Prepared
 from harness.training import finetune, loop
 from harness.training.optimiser import Clipped, make_optimiser
-from models import dropout
-from models.attention import products
-from models.batch import Batch
-from models.heads import build_classifier
 
 ROWS, LENGTHS, TABLE, FUSED = "grouped by length", "lengths rounded to 4", "gradients of the table by rows", "fused AdamW"
 DROPOUT, UNMASKED, ONEDNN, HALF = "four dropouts a draw", "no mask where nothing is padded", "products by oneDNN", "bf16"

@@ -19,13 +19,13 @@ from harness.corpus import sequences
 from harness.hardware.device import Machine
 from harness.measure import flops
 from harness.measure.memory import Baseline
+from harness.models.heads import Classifier
 from harness.paths import conf_directory
 from harness.tasks import prepared as cache
 from harness.tasks.prepared import Prepared
 from harness.tracking.run_log import RunLog
 from harness.training.finetune import finetune
 from harness.training.pretrain import pretrain
-from models.heads import Classifier
 
 THREADS = results.THREADS
 PIECES = 30_522

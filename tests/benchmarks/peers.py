@@ -10,7 +10,7 @@ from ours import PIECES, vocabulary_file
 from torch import Tensor
 
 from harness.config.schema import OptimiserConfig
-from models.config import EncoderConfig
+from harness.models.config import EncoderConfig
 
 LOG_EVERY = 10
 """Steps between two readings of the loss, as in our loop."""

@@ -21,9 +21,9 @@ from ours import Finetuning
 from harness.checkpoints import huggingface, start
 from harness.config.resolve import resolve, with_vocabulary
 from harness.config.schema import RunConfig
+from harness.models.heads import build_classifier
 from harness.tasks import prepared as cache
 from harness.tasks.prepared import Prepared
-from models.heads import build_classifier
 
 FIRST = 3
 """Steps before the clock starts, on every side."""

@@ -29,8 +29,8 @@ import rounds  # noqa: E402
 import torch  # noqa: E402
 import transformers  # noqa: E402
 
+from harness.models.heads import build_classifier  # noqa: E402
 from harness.training import loop  # noqa: E402
-from models.heads import build_classifier  # noqa: E402
 
 OURS, GROUPED = "ours, fp32", "Trainer, grouped by length, fp32"
 

@@ -20,8 +20,8 @@ import ours
 import peers
 import rounds
 
+from harness.models.config import EncoderConfig
 from harness.tasks.rows import load_table
-from models.config import EncoderConfig
 
 HERE = Path(__file__).resolve().parent
 TASKS = ("bag", "order", "distance")

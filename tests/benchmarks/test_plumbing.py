@@ -16,10 +16,10 @@ import torch
 import utilisation
 
 from harness.config.schema import FinetuneConfig
+from harness.models.config import EncoderConfig
+from harness.models.heads import build_classifier
 from harness.tasks import batches
 from harness.tasks.base import Split
-from models.config import EncoderConfig
-from models.heads import build_classifier
 
 MINI = EncoderConfig(
     vocab_size=peers.PIECES, hidden_size=256, num_hidden_layers=4, num_attention_heads=4, intermediate_size=1024

@@ -19,10 +19,10 @@ from torch.autograd.profiler import record_function
 from torch.profiler import ProfilerActivity, profile
 
 from harness.hardware.peak_flops import peak_flops_per_s
+from harness.models.heads import build_classifier
 from harness.tracking.run_log import RunLog
 from harness.training import finetune as finetuning
 from harness.training.pretrain_steps import Steps
-from models.heads import build_classifier
 
 DATA, LOGGING, OPTIMISER, CLIPPING, OTHER = "data", "logging", "optimiser", "clipping", "other operators"
 BETWEEN = "Python between operators"

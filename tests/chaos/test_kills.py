@@ -264,7 +264,7 @@ class Chain:
                 "start": lambda: True,
                 "run": lambda: b": started" in self.said()[before:],
                 "timing": lambda: b"Timing " in self.said()[before:],
-                "report": lambda: workers(process.pid, "reports.after_sweep"),
+                "report": lambda: workers(process.pid, "harness.reports.after_sweep"),
                 "files": lambda: [*self.report.glob(".writing.*")],
                 "end": lambda: b"report: " in self.said()[before:],
             }

@@ -25,13 +25,13 @@ import pytest
 from torch.distributed.run import get_args_parser
 
 import harness.__main__ as harness_main
-import reports.__main__ as reports_main
+import harness.reports.__main__ as reports_main
 from harness.commands import COMMANDS, grammar, options
 from harness.config import compose, mistakes
 from harness.config.schema import RunConfig
 from harness.hardware import facts
+from harness.reports.options import parse
 from harness.study import supervisor
-from reports.options import parse
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from reports.commands import gate
+from harness.reports.commands import gate
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "docs" / "gate"

@@ -14,10 +14,10 @@ PAGE = ROOT / "docs" / "new_mathematics.md"
 CHECK = """
 import torch
 from harness.measure.flops import Shape, counted
-from models.attention import Attention, make_attention
-from models.attention.products import Context
-from models.choices import Mixing
-from models.config import EncoderConfig
+from harness.models.attention import Attention, make_attention
+from harness.models.attention.products import Context
+from harness.models.choices import Mixing
+from harness.models.config import EncoderConfig
 
 config = EncoderConfig(hidden_size=32, num_attention_heads=2, intermediate_size=64, num_hidden_layers=2, mixing=Mixing.fourier)
 mixing = make_attention(config, 0)
@@ -35,7 +35,7 @@ def copy(tmp_path_factory) -> Path:
     """The code with all blocks of the page typed in."""
     root, text = tmp_path_factory.mktemp("copy"), PAGE.read_text()
     for folder in ("models", "harness", "reports", "conf"):
-        shutil.copytree(ROOT / folder, root / folder, ignore=shutil.ignore_patterns("__pycache__", "examples"))
+        shutil.copytree(ROOT / folder, root / folder, symlinks=True, ignore=shutil.ignore_patterns("__pycache__", "examples"))
     for name, content in re.findall(r"^`(\S+)`, new:\n\n```\w+\n(.*?)^```$", text, re.MULTILINE | re.DOTALL):
         (root / name).write_text(content)
     diff = "".join(re.findall(r"^```diff\n(.*?)^```$", text, re.MULTILINE | re.DOTALL))

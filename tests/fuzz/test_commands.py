@@ -13,13 +13,13 @@ import pytest
 from fuzzing import ALL, LONG, changed, changes, tried, values
 from hypothesis import strategies as st
 
-import reports.__main__
 from harness import checksums
 from harness.__main__ import main
 from harness.commands import memory, plan, profile, tour, ui
 from harness.commands.grammar import Composed, Grammar
 from harness.commands.options import OPTIONS
 from harness.config import mistakes
+from harness.reports import __main__ as reports_main
 from harness.study import simulation
 
 STUDY = [
@@ -204,7 +204,7 @@ def answer(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture, tmp_pa
     monkeypatch.setattr(ui, "_serve", lambda *_: 0)
     monkeypatch.setattr(tour, "run", lambda *_: 0)
     monkeypatch.setattr(simulation, "MOST_STEPS", 20_000)
-    monkeypatch.setattr("reports.render.render", lambda *_: {"report.md": b""})
+    monkeypatch.setattr("harness.reports.render.render", lambda *_: {"report.md": b""})
 
     def tried_once(name: str, drawn: list[str]) -> None:
         whole = [
@@ -216,7 +216,7 @@ def answer(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture, tmp_pa
         if name == "run" or name == "--help":
             label = "harness"
         if name.startswith("reports"):
-            label, call, whole = "python -m reports", reports.__main__.main, whole[1:]
+            label, call, whole = "python -m reports", reports_main.main, whole[1:]
         try:
             code = call(whole)
         except SystemExit as end:  # of argparse, after --help
@@ -297,7 +297,7 @@ def read(answer: Callable, tmp_path: Path, study: Path, capfd: pytest.CaptureFix
             lines[int(damages[0][0] * (len(lines) - 1))] = json.dumps(damages[0][1])
             target.write_text("\n".join(lines))
         words = [word.format(**places) for word in READERS[command]]
-        call, words = (reports.__main__.main, words[1:]) if words[0] == "reports" else (main, words)
+        call, words = (reports_main.main, words[1:]) if words[0] == "reports" else (main, words)
         code = call(words)
         err = capfd.readouterr().err
         assert code in (0, 1, 2), (words, err)

@@ -5,7 +5,7 @@ import random
 import pytest
 
 from harness import arms, versions
-from models.objectives.config import ObjectiveConfig, ObjectiveName
+from harness.models.objectives.config import ObjectiveConfig, ObjectiveName
 
 CONFIG = {"model.attention_window": "None", "model_name": "base", "scale_name": "mini", "finetune.learning_rate": "3e-4"}
 CONFIG |= {"hardware.dtype": "fp32", "pretrain.mask_rate": "0.15", "facts.rows": "ab12", "seed": "1", "pretrain.seed": "2"}

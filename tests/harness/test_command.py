@@ -179,7 +179,7 @@ def test_a_command_that_writes_nothing_leaves_the_folder_to_one_that_uses_it(sta
 
 
 @pytest.mark.parametrize("closed", [">&-", "<&- >&- 2>&-", "<&- >&-"])
-@pytest.mark.parametrize("module", ["harness", "reports"])
+@pytest.mark.parametrize("module", ["harness", "harness.reports"])
 def test_commands_end_without_streams_and_no_file_takes_their_numbers(module, closed, tmp_path):
     opens = "import sys, runpy, atexit; sys.argv[1:] = ['--help']; atexit.register(lambda: open('written', 'w').write(str("
     opens += "open(sys.executable).fileno())))"

@@ -17,10 +17,10 @@ from harness.config.choices import TaskKind
 from harness.config.schema import ModelConfig, TaskConfig, TokenizerConfig
 from harness.data.tokenizer import build
 from harness.errors import InputError
-from models.batch import Batch
-from models.config import EncoderConfig
-from models.heads import SequenceClassifier, TokenClassifier, build_classifier
-from models.huggingface import config_of, load
+from harness.models.batch import Batch
+from harness.models.config import EncoderConfig
+from harness.models.heads import SequenceClassifier, TokenClassifier, build_classifier
+from harness.models.huggingface import config_of, load
 
 CONF = Path(__file__).resolve().parents[2] / "conf" / "model"
 TEXTS = ["the cat sat on the mat", "A dog", "cats and dogs and mats sat still on a log", "log"]

@@ -29,11 +29,11 @@ from harness.config import resolve
 from harness.config.choices import TaskKind
 from harness.config.schema import TaskConfig, TokenizerConfig
 from harness.data.tokenizer import build
+from harness.models.config import EncoderConfig
+from harness.models.encoder import initialise
+from harness.models.heads import SequenceClassifier
 from harness.study import run_folder
 from harness.tracking import run_log
-from models.config import EncoderConfig
-from models.encoder import initialise
-from models.heads import SequenceClassifier
 
 pytestmark = pytest.mark.long
 

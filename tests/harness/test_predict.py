@@ -31,11 +31,11 @@ from harness.config.choices import TaskKind
 from harness.config.schema import HardwareConfig, RunConfig, TaskConfig, TokenizerConfig
 from harness.data.tokenizer import build
 from harness.errors import InputError
+from harness.models.batch import Batch
+from harness.models.config import EncoderConfig
+from harness.models.encoder import initialise
+from harness.models.heads import Classifier, SequenceClassifier, TokenClassifier
 from harness.tracking import mlflow_store
-from models.batch import Batch
-from models.config import EncoderConfig
-from models.encoder import initialise
-from models.heads import Classifier, SequenceClassifier, TokenClassifier
 
 TEXTS = ["the cat sat on the mat", "a dog", "cats and dogs sat still", "mat"]
 PAIRS = [("the cat", "a dog"), ("a mat", "cats sat")]

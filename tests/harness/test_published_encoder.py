@@ -14,11 +14,11 @@ from transformers.pytorch_utils import prune_linear_layer
 from harness.__main__ import main
 from harness.checkpoints import huggingface, native, start
 from harness.config.resolve import resolve
+from harness.models.batch import Batch
+from harness.models.encoder import Encoder
+from harness.models.heads import build_classifier
 from harness.study import execute
 from harness.study.identity import Inputs
-from models.batch import Batch
-from models.encoder import Encoder
-from models.heads import build_classifier
 
 pytestmark = pytest.mark.long
 

@@ -433,7 +433,7 @@ def test_names_that_a_shell_or_a_page_would_run_stay_names(run_harness, small, o
 
 def _named_on_the_page(study: str, folder: Path) -> int:
     """How often the page names the study, as text; never as an element."""
-    from reports.__main__ import main
+    from harness.reports.__main__ import main
 
     assert main(["--uri", f"sqlite:///{folder}/out/mlflow.db", "--study", study, "--out", "page", "--format", "html"]) == 0
     text = Path("page/report.html").read_text()

@@ -4,9 +4,9 @@ import pytest
 import torch
 import transformers
 
-from models.batch import Batch
-from models.heads import TokenClassifier
-from models.huggingface import config_of, load
+from harness.models.batch import Batch
+from harness.models.heads import TokenClassifier
+from harness.models.huggingface import config_of, load
 
 SIZES = {"vocab_size": 50, "hidden_size": 24, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 32}
 MASK = torch.tensor([[True] * 4, [True, True, False, False]])

@@ -8,7 +8,7 @@ import torch
 import transformers
 from torch import Tensor
 
-from models.batch import Batch
+from harness.models.batch import Batch
 
 VOCABULARY, LENGTHS = 40, (24, 17, 9, 1)
 SPECIAL = {"bos_token_id": 1, "cls_token_id": 1, "eos_token_id": 2, "sep_token_id": 2}

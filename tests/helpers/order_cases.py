@@ -6,15 +6,15 @@ import pytest
 import torch
 from torch import Tensor
 
-from models.batch import Batch
-from models.config import Body, EncoderConfig, NormPlace, Position
-from models.encoder import initialise
-from models.objectives.base import Objective, PretrainBatch, Vocabulary
-from models.objectives.bidirectional import BidirectionalLM
-from models.objectives.causal import CausalLM
-from models.objectives.cbow import ContinuousBagOfWords
-from models.objectives.config import ObjectiveConfig
-from models.objectives.permutation import PermutationLM
+from harness.models.batch import Batch
+from harness.models.config import Body, EncoderConfig, NormPlace, Position
+from harness.models.encoder import initialise
+from harness.models.objectives.base import Objective, PretrainBatch, Vocabulary
+from harness.models.objectives.bidirectional import BidirectionalLM
+from harness.models.objectives.causal import CausalLM
+from harness.models.objectives.cbow import ContinuousBagOfWords
+from harness.models.objectives.config import ObjectiveConfig
+from harness.models.objectives.permutation import PermutationLM
 
 LENGTH, VOCABULARY, CLS, SEP, MASK, FIRST_WORD = 24, 40, 1, 2, 3, 4
 SEEDS = [11, 12, 13]

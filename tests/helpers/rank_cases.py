@@ -26,6 +26,11 @@ from harness.corpus import sequences
 from harness.hardware.device import Machine
 from harness.measure import flops
 from harness.measure.memory import Baseline
+from harness.models.config import EncoderConfig
+from harness.models.heads import Classifier, build_classifier
+from harness.models.losses import IGNORED
+from harness.models.objectives.base import Objective
+from harness.models.objectives.config import ObjectiveName
 from harness.tasks import kind_of, num_outputs
 from harness.tasks.base import Split
 from harness.tasks.prepared import Prepared
@@ -36,11 +41,6 @@ from harness.training.distributed import ALONE, LONGEST_WAIT, Ranks
 from harness.training.finetune import finetune
 from harness.training.loop import Position
 from harness.training.pretrain import pretrain
-from models.config import EncoderConfig
-from models.heads import Classifier, build_classifier
-from models.losses import IGNORED
-from models.objectives.base import Objective
-from models.objectives.config import ObjectiveName
 
 VOCABULARY, LONGEST = 60, 12
 os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")  # a warning at every model whose parameters are all trained

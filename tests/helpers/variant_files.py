@@ -6,8 +6,8 @@ from pathlib import Path
 from omegaconf import OmegaConf
 
 from harness.config.schema import ModelConfig
+from harness.models.config import EncoderConfig
 from harness.paths import conf_directory
-from models.config import EncoderConfig
 
 
 def merged(*parts: object) -> EncoderConfig:

@@ -5,11 +5,11 @@ import copy
 import pytest
 import torch
 
-from models.adapt import LowRank, adapt, merge
-from models.batch import as_batch
-from models.choices import Body, Position, Trains
-from models.config import AdaptationConfig, EncoderConfig
-from models.heads import SequenceClassifier, build_classifier
+from harness.models.adapt import LowRank, adapt, merge
+from harness.models.batch import as_batch
+from harness.models.choices import Body, Position, Trains
+from harness.models.config import AdaptationConfig, EncoderConfig
+from harness.models.heads import SequenceClassifier, build_classifier
 
 D, LAYERS, RANK = 16, 3, 4
 SHAPE = {"hidden_size": D, "num_hidden_layers": LAYERS, "num_attention_heads": 2, "intermediate_size": 32, "vocab_size": 30}

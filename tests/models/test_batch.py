@@ -5,10 +5,10 @@ from dataclasses import fields
 import pytest
 import torch
 
-from models.batch import Batch, as_batch
-from models.config import EncoderConfig
-from models.encoder import Encoder
-from models.heads import SequenceClassifier, TokenClassifier
+from harness.models.batch import Batch, as_batch
+from harness.models.config import EncoderConfig
+from harness.models.encoder import Encoder
+from harness.models.heads import SequenceClassifier, TokenClassifier
 
 SHAPE = EncoderConfig(vocab_size=30, hidden_size=8, num_hidden_layers=1, num_attention_heads=2, intermediate_size=8)
 

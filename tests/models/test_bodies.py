@@ -11,11 +11,11 @@ from variant_files import merged
 
 from harness.measure.flops import Shape, counted
 from harness.measure.size import components, count, effective, sizes
-from models.batch import Batch
-from models.config import Body, EncoderConfig, NormPlace, Position
-from models.encoder import initialise
-from models.heads import Pooler, SequenceClassifier, build_classifier, on_meta
-from models.recurrent import Direction
+from harness.models.batch import Batch
+from harness.models.config import Body, EncoderConfig, NormPlace, Position
+from harness.models.encoder import initialise
+from harness.models.heads import Pooler, SequenceClassifier, build_classifier, on_meta
+from harness.models.recurrent import Direction
 
 CONF = Path(__file__).parents[2] / "conf" / "model"
 MODELS = ["bilstm", "static", "encoder_decoder"]

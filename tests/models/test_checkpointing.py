@@ -3,10 +3,10 @@
 import pytest
 import torch
 
-from models.batch import Batch
-from models.config import Body, EncoderConfig, NormPlace, Position
-from models.encoder import set_activation_checkpointing
-from models.heads import build_classifier
+from harness.models.batch import Batch
+from harness.models.config import Body, EncoderConfig, NormPlace, Position
+from harness.models.encoder import set_activation_checkpointing
+from harness.models.heads import build_classifier
 
 SMALL = {
     "vocab_size": 40,

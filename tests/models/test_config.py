@@ -2,8 +2,8 @@
 
 import pytest
 
-from models.config import EncoderConfig, Position, round_to
-from models.layers import FeedForward
+from harness.models.config import EncoderConfig, Position, round_to
+from harness.models.layers import FeedForward
 
 BELOW_ONE = [
     "vocab_size",

@@ -12,9 +12,9 @@ from omegaconf import OmegaConf
 from torch import nn
 from variant_files import merged, variant
 
-from models.config import Body, EncoderConfig
-from models.heads import MaskedLMHead, SequenceClassifier
-from models.huggingface import config_of
+from harness.models.config import Body, EncoderConfig
+from harness.models.heads import MaskedLMHead, SequenceClassifier
+from harness.models.huggingface import config_of
 
 ROOT = Path(__file__).parents[2]
 FILES = {

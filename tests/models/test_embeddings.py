@@ -5,10 +5,10 @@ import math
 import pytest
 import torch
 
-from models.batch import Batch, as_batch
-from models.config import EncoderConfig, Position
-from models.encoder import Encoder, initialise
-from models.positions import sinusoids
+from harness.models.batch import Batch, as_batch
+from harness.models.config import EncoderConfig, Position
+from harness.models.encoder import Encoder, initialise
+from harness.models.positions import sinusoids
 
 IDS, TYPES = torch.tensor([[2, 5, 7, 3], [2, 9, 3, 0]]), torch.tensor([[0, 0, 1, 1], [0, 1, 1, 0]])
 

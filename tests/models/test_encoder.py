@@ -11,14 +11,14 @@ from omegaconf import OmegaConf
 from torch import nn
 from variant_files import merged
 
-from models.attention.products import Context
-from models.batch import Batch
-from models.config import Activation, Body, EncoderConfig, Init, Sharing
-from models.encoder import Encoder, initialise
-from models.heads import SequenceClassifier, build_classifier
-from models.objectives.base import Vocabulary
-from models.objectives.build import build
-from models.objectives.config import ObjectiveConfig, ObjectiveName
+from harness.models.attention.products import Context
+from harness.models.batch import Batch
+from harness.models.config import Activation, Body, EncoderConfig, Init, Sharing
+from harness.models.encoder import Encoder, initialise
+from harness.models.heads import SequenceClassifier, build_classifier
+from harness.models.objectives.base import Vocabulary
+from harness.models.objectives.build import build
+from harness.models.objectives.config import ObjectiveConfig, ObjectiveName
 
 ROOT = Path(__file__).parents[2]
 COUNTS = ROOT.parent / "shared" / "reference" / "parameters.json"

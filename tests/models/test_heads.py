@@ -5,11 +5,11 @@ import math
 import pytest
 import torch
 
-from models.batch import Batch
-from models.config import Activation, EncoderConfig, Pooling
-from models.heads import MaskedLMHead, Pooler, SequenceClassifier, TokenClassifier, build_classifier, pool, span_loss
-from models.layers import ACTIVATIONS
-from models.losses import IGNORED
+from harness.models.batch import Batch
+from harness.models.config import Activation, EncoderConfig, Pooling
+from harness.models.heads import MaskedLMHead, Pooler, SequenceClassifier, TokenClassifier, build_classifier, pool, span_loss
+from harness.models.layers import ACTIVATIONS
+from harness.models.losses import IGNORED
 
 CONFIG = EncoderConfig(
     vocab_size=30,

@@ -11,11 +11,11 @@ import torch
 from omegaconf import OmegaConf
 from variant_files import merged
 
-from models.batch import Batch
-from models.config import Activation, Body, EncoderConfig, Init, Norm, NormPlace, Position, Sharing
-from models.heads import MaskedLMHead, TextVectors, TokenClassifier, build_classifier
-from models.keys import NEEDS, built, keys_read, refuse_unread
-from models.mask_decoder import make_mask_decoder
+from harness.models.batch import Batch
+from harness.models.config import Activation, Body, EncoderConfig, Init, Norm, NormPlace, Position, Sharing
+from harness.models.heads import MaskedLMHead, TextVectors, TokenClassifier, build_classifier
+from harness.models.keys import NEEDS, built, keys_read, refuse_unread
+from harness.models.mask_decoder import make_mask_decoder
 
 ROOT = Path(__file__).parents[2]
 VARIANTS = sorted(path.stem for path in (ROOT / "conf" / "model").glob("*.yaml"))
@@ -140,7 +140,7 @@ def test_keys_that_are_read_or_not_of_the_encoder_pass():
 
 
 def test_keys_are_known_without_torch():
-    code = "import sys, json; import models.keys; print(json.dumps('torch' in sys.modules))"
+    code = "import sys, json; import harness.models.keys; print(json.dumps('torch' in sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     assert json.loads(done.stdout) is False
 

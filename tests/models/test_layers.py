@@ -6,9 +6,9 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from models.attention.products import Context
-from models.config import Activation, EncoderConfig, NormPlace
-from models.layers import ACTIVATIONS, AttentionBlock, FeedForward, FeedForwardBlock
+from harness.models.attention.products import Context
+from harness.models.config import Activation, EncoderConfig, NormPlace
+from harness.models.layers import ACTIVATIONS, AttentionBlock, FeedForward, FeedForwardBlock
 
 CONFIG = {"hidden_size": 8, "num_attention_heads": 2, "intermediate_size": 24}
 VALUES = [-3.0, -0.5, 0.0, 0.7, 2.0]

@@ -5,8 +5,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from models import losses
-from models.losses import IGNORED, in_batch_loss, vocabulary_loss
+from harness.models import losses
+from harness.models.losses import IGNORED, in_batch_loss, vocabulary_loss
 
 
 def plain(logits: Tensor, targets: Tensor, divisor: float) -> Tensor:

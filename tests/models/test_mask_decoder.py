@@ -11,22 +11,22 @@ from torch.utils.flop_counter import FlopCounterMode
 from transformers import DebertaV2Config, DebertaV2Model
 
 from harness.measure import size
-from models.batch import Batch
-from models.config import Activation, EncoderConfig, NormPlace, Position
-from models.encoder import Encoder, initialise, set_activation_checkpointing
-from models.heads import MaskedLMHead
-from models.huggingface import deberta, exported, homeless, published
-from models.mask_decoder import PASSES, MaskDecoder
-from models.objectives.base import Objective, Vocabulary
-from models.objectives.bidirectional import BidirectionalLM
-from models.objectives.build import OBJECTIVES
-from models.objectives.causal import CausalLM
-from models.objectives.config import ObjectiveConfig
-from models.objectives.distillation import Distillation, Teacher
-from models.objectives.masked_lm import MaskedLM, evaluate
-from models.objectives.probe import Probe
-from models.objectives.replaced_tokens import ReplacedTokenDetection
-from models.objectives.segment_pairs import NextSentence
+from harness.models.batch import Batch
+from harness.models.config import Activation, EncoderConfig, NormPlace, Position
+from harness.models.encoder import Encoder, initialise, set_activation_checkpointing
+from harness.models.heads import MaskedLMHead
+from harness.models.huggingface import deberta, exported, homeless, published
+from harness.models.mask_decoder import PASSES, MaskDecoder
+from harness.models.objectives.base import Objective, Vocabulary
+from harness.models.objectives.bidirectional import BidirectionalLM
+from harness.models.objectives.build import OBJECTIVES
+from harness.models.objectives.causal import CausalLM
+from harness.models.objectives.config import ObjectiveConfig
+from harness.models.objectives.distillation import Distillation, Teacher
+from harness.models.objectives.masked_lm import MaskedLM, evaluate
+from harness.models.objectives.probe import Probe
+from harness.models.objectives.replaced_tokens import ReplacedTokenDetection
+from harness.models.objectives.segment_pairs import NextSentence
 
 V, T = 50, 20
 VOCABULARY = Vocabulary(V, pad=0, cls=2, sep=3, mask=4, word_start=torch.ones(V, dtype=torch.bool))

@@ -5,12 +5,12 @@ from dataclasses import replace
 import pytest
 import torch
 
-from models import mup
-from models.attention.full import SelfAttention
-from models.config import EncoderConfig, Position
-from models.objectives.base import Objective, Vocabulary
-from models.objectives.build import build
-from models.objectives.config import ObjectiveConfig, ObjectiveName
+from harness.models import mup
+from harness.models.attention.full import SelfAttention
+from harness.models.config import EncoderConfig, Position
+from harness.models.objectives.base import Objective, Vocabulary
+from harness.models.objectives.build import build
+from harness.models.objectives.config import ObjectiveConfig, ObjectiveName
 
 VOCABULARY = Vocabulary(30, pad=0, cls=2, sep=3, mask=4, word_start=torch.ones(30, dtype=torch.bool))
 SHAPE = EncoderConfig(vocab_size=30, hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=32)

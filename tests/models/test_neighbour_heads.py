@@ -5,10 +5,10 @@ import copy
 import pytest
 import torch
 
-from models.batch import as_batch
-from models.config import Body, EncoderConfig, Position
-from models.encoder import Encoder, initialise
-from models.neighbour_heads import DISTANCES, STRENGTH, look_at_neighbours
+from harness.models.batch import as_batch
+from harness.models.config import Body, EncoderConfig, Position
+from harness.models.encoder import Encoder, initialise
+from harness.models.neighbour_heads import DISTANCES, STRENGTH, look_at_neighbours
 
 SHAPE = {"vocab_size": 500, "max_position_embeddings": 96, "hidden_size": 96, "num_hidden_layers": 2, "num_attention_heads": 4}
 SHAPE |= {"intermediate_size": 64}

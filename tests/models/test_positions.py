@@ -5,9 +5,9 @@ import math
 import pytest
 import torch
 
-from models.batch import Batch
-from models.config import EncoderConfig, Position
-from models.encoder import Encoder, initialise
+from harness.models.batch import Batch
+from harness.models.config import EncoderConfig, Position
+from harness.models.encoder import Encoder, initialise
 
 SLOPES = {
     2: [2**-4, 2**-8],

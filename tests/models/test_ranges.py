@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from models.config import EncoderConfig
-from models.objectives.config import ObjectiveConfig
-from models.ranges import number, numbers, refuse_out_of_range
+from harness.models.config import EncoderConfig
+from harness.models.objectives.config import ObjectiveConfig
+from harness.models.ranges import number, numbers, refuse_out_of_range
 
 
 @dataclass

@@ -3,11 +3,11 @@
 import pytest
 import torch
 
-from models.batch import Batch
-from models.config import EncoderConfig
-from models.objectives.base import Objective, Vocabulary
-from models.objectives.build import build
-from models.objectives.config import ObjectiveConfig, ObjectiveName
+from harness.models.batch import Batch
+from harness.models.config import EncoderConfig
+from harness.models.objectives.base import Objective, Vocabulary
+from harness.models.objectives.build import build
+from harness.models.objectives.config import ObjectiveConfig, ObjectiveName
 
 V, D = 20, 8
 

@@ -9,9 +9,9 @@ from omegaconf import OmegaConf
 from variant_files import merged
 from variants import VARIANTS
 
-from models.batch import Batch
-from models.config import Body, EncoderConfig, Pooling, Position
-from models.heads import SequenceClassifier, build_classifier
+from harness.models.batch import Batch
+from harness.models.config import Body, EncoderConfig, Pooling, Position
+from harness.models.heads import SequenceClassifier, build_classifier
 
 ROOT = Path(__file__).parents[2]
 SMALL = {"hidden_size": 48, "num_hidden_layers": 4, "num_attention_heads": 4, "intermediate_size": 96, "vocab_size": 60}

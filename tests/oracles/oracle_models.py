@@ -3,8 +3,8 @@
 import torch
 from torch import nn
 
-from models.batch import Batch
-from models.config import EncoderConfig
+from harness.models.batch import Batch
+from harness.models.config import EncoderConfig
 
 PADDING, LENGTHS, LENGTH = 3, (7, 4, 1), 7
 

@@ -8,10 +8,10 @@ from torch import nn
 from torch.nn import functional as F
 
 from harness.commands import numpy_encoder as oracle
-from models.batch import Batch
-from models.config import EncoderConfig
-from models.encoder import Encoder
-from models.heads import SequenceClassifier
+from harness.models.batch import Batch
+from harness.models.config import EncoderConfig
+from harness.models.encoder import Encoder
+from harness.models.heads import SequenceClassifier
 
 TOLERANCE = 1e-8
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from harness import tags
-from reports.comparison.compare import Comparison, Options, Study
-from reports.reading.store import History, Run
+from harness.reports.comparison.compare import Comparison, Options, Study
+from harness.reports.reading.store import History, Run
 
 PARTS = {"token_embedding": 1_000_000, "position_embedding": 16_384, "type_embedding": 256, "embedding_norm": 256}
 PARTS |= {"layers": 400_000, "pooler": 16_512, "head": 258}

@@ -15,10 +15,10 @@ import psutil
 import pytest
 from child_processes import wait_for
 
-from reports import render
-from reports.comparison.compare import compare
-from reports.errors import ReportError
-from reports.read import open_store
+from harness.reports import render
+from harness.reports.comparison.compare import compare
+from harness.reports.errors import ReportError
+from harness.reports.read import open_store
 
 
 @pytest.fixture(autouse=True)

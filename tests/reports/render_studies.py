@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from harness.__main__ import main as harness
-from reports.__main__ import main as reports
+from harness.reports.__main__ import main as reports
 
 RENDERED = Path(__file__).with_name("rendered")
 STUDIES = {

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from harness import paths
-from reports import after_sweep
-from reports.errors import ReportError
+from harness.reports import after_sweep
+from harness.reports.errors import ReportError
 
 pytestmark = pytest.mark.long
 

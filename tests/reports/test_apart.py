@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from reports import render
+from harness.reports import render
 
 ROOT = Path(__file__).resolve().parents[2]
 

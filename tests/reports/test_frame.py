@@ -5,10 +5,9 @@ from pathlib import Path
 
 import pytest
 
-import reports
-from harness import metrics, tags
-from reports.errors import ReportError
-from reports.reading import folders
+from harness import metrics, reports, tags
+from harness.reports.errors import ReportError
+from harness.reports.reading import folders
 
 
 def logged(tracking, arm: str, seed: int = 0, **more):

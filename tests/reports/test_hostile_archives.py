@@ -21,10 +21,10 @@ from pyarrow import parquet
 from render_studies import unpacked
 from watched import outside, watched
 
-from reports.__main__ import main
-from reports.errors import ReportError
-from reports.reading.archive import COLUMNS, CURVE, Manifest, hashes
-from reports.reading.untrusted import command_of, table_of
+from harness.reports.__main__ import main
+from harness.reports.errors import ReportError
+from harness.reports.reading.archive import COLUMNS, CURVE, Manifest, hashes
+from harness.reports.reading.untrusted import command_of, table_of
 
 EXAMPLES = Path(__file__).parents[2] / "reports" / "examples"
 STUDY = "missing"

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from reports import chapters
-from reports.comparison.compare import Study, compare
-from reports.writing.formats import Chapter
+from harness.reports import chapters
+from harness.reports.comparison.compare import Study, compare
+from harness.reports.writing.formats import Chapter
 
 FOLDER = Path(__file__).parents[2] / "reports"
 LAZY = {"__init__.py", "__main__.py", "after_look.py", "after_sweep.py", "errors.py", "read.py", "tables.py"}
@@ -33,7 +33,9 @@ def is_chapter(function: object) -> bool:
 
 
 def test_every_chapter_is_registered():
-    modules = [importlib.import_module(f"reports.chapters.{path.stem}") for path in (FOLDER / "chapters").glob("[a-z]*.py")]
+    modules = [
+        importlib.import_module(f"harness.reports.chapters.{path.stem}") for path in (FOLDER / "chapters").glob("[a-z]*.py")
+    ]
     assert {one for module in modules for one in vars(module).values() if is_chapter(one)} == set(chapters.CHAPTERS)
     assert len(set(chapters.CHAPTERS)) == len(chapters.CHAPTERS)
 

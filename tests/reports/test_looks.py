@@ -12,12 +12,12 @@ import pytest
 
 from harness import by_launch, tags
 from harness.paired import FEWEST_REPLICATES, Replicate
-from reports import after_look
-from reports.comparison import overall
-from reports.comparison.compare import compare
-from reports.comparison.section import HEADLINE
-from reports.comparison.statistics import Verdict, change, corrected
-from reports.writing import findings
+from harness.reports import after_look
+from harness.reports.comparison import overall
+from harness.reports.comparison.compare import compare
+from harness.reports.comparison.section import HEADLINE
+from harness.reports.comparison.statistics import Verdict, change, corrected
+from harness.reports.writing import findings
 
 STUDIES = 2000
 LOOKS = by_launch.looks(FEWEST_REPLICATES, 12)

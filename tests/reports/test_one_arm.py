@@ -5,8 +5,8 @@ import re
 import pytest
 
 from harness import tags
-from reports.comparison.compare import compare
-from reports.render import Files, render
+from harness.reports.comparison.compare import compare
+from harness.reports.render import Files, render
 
 
 @pytest.fixture

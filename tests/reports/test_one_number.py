@@ -4,8 +4,8 @@ import re
 
 import pytest
 
-from reports import render
-from reports.comparison.compare import compare
+from harness.reports import render
+from harness.reports.comparison.compare import compare
 
 pytestmark = pytest.mark.long
 

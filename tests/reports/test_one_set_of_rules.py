@@ -11,13 +11,13 @@ from harness import metrics, paired
 from harness.audit import scores
 from harness.metrics import Margin
 from harness.paired import Replicate
-from reports.commands import gate
-from reports.commands.gate import Limit, Outcome, Pair
-from reports.commands.pick import Bound, Satisfies, candidates
-from reports.comparison import overall
-from reports.comparison.compare import Comparison, compare
-from reports.comparison.statistics import EQUIVALENCE, Change, Verdict
-from reports.writing import tables
+from harness.reports.commands import gate
+from harness.reports.commands.gate import Limit, Outcome, Pair
+from harness.reports.commands.pick import Bound, Satisfies, candidates
+from harness.reports.comparison import overall
+from harness.reports.comparison.compare import Comparison, compare
+from harness.reports.comparison.statistics import EQUIVALENCE, Change, Verdict
+from harness.reports.writing import tables
 
 SCORE, LATENCY = "eval/score", "inference/latency_ms_p50"
 MANY = 1e6

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from reports.render import FORMATS
+from harness.reports.render import FORMATS
 
 ROOT = Path(__file__).resolve().parents[2]
-PROGRAM = "from reports.__main__ import main; raise SystemExit(main(['--format', '{}', '--out', '{}']))"
+PROGRAM = "from harness.reports.__main__ import main; raise SystemExit(main(['--format', '{}', '--out', '{}']))"
 
 
 @pytest.mark.long

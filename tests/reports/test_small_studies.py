@@ -6,10 +6,10 @@ from html.parser import HTMLParser
 import pytest
 
 from harness import tags
+from harness.reports.comparison import compare as comparing
+from harness.reports.comparison.compare import Comparison, compare
+from harness.reports.render import render
 from harness.study.first_screen import first_screen
-from reports.comparison import compare as comparing
-from reports.comparison.compare import Comparison, compare
-from reports.render import render
 
 MOST_WORDS, MOST_LINES = 450, 32
 SIZES = {"base": 5e5, "albert": 2e5, "windowed": 5e5}

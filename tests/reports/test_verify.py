@@ -4,7 +4,7 @@ import pyarrow
 import pytest
 
 from harness.config.choices import TaskKind
-from reports.verify import Checks, compare_predictions, parts_of
+from harness.reports.verify import Checks, compare_predictions, parts_of
 
 LOGITS = {"logit_0": [0.1, 2.0, 0.3], "logit_1": [1.0, 0.0, 0.4]}
 KINDS = {

@@ -5,9 +5,9 @@ import re
 import pytest
 
 from harness import tags
-from reports.comparison.compare import compare
-from reports.errors import ReportError
-from reports.render import render
+from harness.reports.comparison.compare import compare
+from harness.reports.errors import ReportError
+from harness.reports.render import render
 
 COMMAND = "harness -m model=base,albert,new seed=0,1"
 

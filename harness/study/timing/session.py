@@ -40,13 +40,13 @@ from harness.hardware import facts
 from harness.measure.launch import TIMING, launch
 from harness.measure.records import Launch, Request, from_json, to_json
 from harness.metrics import HIGHEST_FLOOR
+from harness.models.config import AdaptationConfig
 from harness.paired import MOST_PAIRS, grouped
 from harness.study import run_folder
 from harness.study.plan import PlannedRun
 from harness.study.progress import Screen, TimingProgress
 from harness.terminal import console, counted
 from harness.tracking import run_log
-from models.config import AdaptationConfig
 
 COUNTED = "counted.json"
 """In the folder of a launch: what counts of it, of several tries the least disturbed one."""

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 
 from harness.config.choices import TrainedOn
 from harness.config.schema import RunConfig
+from harness.models.config import Body, EncoderConfig, Pooling
 from harness.tasks.synthetic.families import FAMILIES, Theory, theory_of
-from models.config import Body, EncoderConfig, Pooling
 
 if TYPE_CHECKING:
-    from models.encoder import Encoder
+    from harness.models.encoder import Encoder
 
 DEVIATIONS = 3
 """A score within this many binomial standard errors of the best score of a model that cannot solve the task is such a score."""
@@ -138,7 +138,10 @@ def _encoder(model: EncoderConfig) -> "Encoder":
 
 @functools.lru_cache(maxsize=8)
 def _built(values: tuple) -> "Encoder":
-    from models.encoder import Encoder, without_values  # torch takes seconds to import, and only generated tasks need it
+    from harness.models.encoder import (  # torch takes seconds to import, and only generated tasks need it
+        Encoder,
+        without_values,
+    )
 
     with without_values():
         return Encoder(EncoderConfig(*values))

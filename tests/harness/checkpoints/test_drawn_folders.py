@@ -22,11 +22,11 @@ from harness.checkpoints.sentence_transformers import pooling_of
 from harness.config.choices import TaskKind
 from harness.config.schema import ModelConfig, RunConfig, TaskConfig
 from harness.errors import InputError
+from harness.models.config import Pooling
+from harness.models.heads import MaskedLMHead, TextVectors, build_classifier, pool
+from harness.models.huggingface import config_of
+from harness.models.huggingface.bert import LAYOUTS
 from harness.tasks import kind_of
-from models.config import Pooling
-from models.heads import MaskedLMHead, TextVectors, build_classifier, pool
-from models.huggingface import config_of
-from models.huggingface.bert import LAYOUTS
 
 NAMES = {TEXT: ["bad", "good", "dull"], TOKENS: ["O", "B-PER", "I-PER"], SPANS: []}
 KINDS = {TEXT: TaskKind.classification, TOKENS: TaskKind.tokens, SPANS: TaskKind.spans}

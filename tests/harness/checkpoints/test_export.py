@@ -25,11 +25,11 @@ from harness.config.choices import TokenizerKind
 from harness.config.schema import ModelConfig, TokenizerConfig
 from harness.data.tokenizer import build, special_ids
 from harness.errors import InputError
-from models.batch import Batch
-from models.config import EncoderConfig
-from models.encoder import Encoder
-from models.heads import MaskedLMHead, Pooler, SequenceClassifier
-from models.huggingface import config_of, load
+from harness.models.batch import Batch
+from harness.models.config import EncoderConfig
+from harness.models.encoder import Encoder
+from harness.models.heads import MaskedLMHead, Pooler, SequenceClassifier
+from harness.models.huggingface import config_of, load
 
 pytestmark = pytest.mark.long
 

@@ -11,8 +11,8 @@ from tokenizers import BertWordPieceTokenizer
 from harness.__main__ import main
 from harness.checkpoints import huggingface, start
 from harness.config.resolve import resolve
-from models.batch import Batch
-from models.heads import build_classifier
+from harness.models.batch import Batch
+from harness.models.heads import build_classifier
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 PIECES = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *LETTERS, *(f"##{letter}" for letter in LETTERS)]

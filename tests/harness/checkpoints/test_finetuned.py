@@ -8,7 +8,7 @@ from variants import VARIANTS
 from harness.checkpoints import finetuned
 from harness.config.choices import TaskKind
 from harness.config.schema import TaskConfig
-from models.heads import SequenceClassifier, TokenClassifier, build_classifier
+from harness.models.heads import SequenceClassifier, TokenClassifier, build_classifier
 
 
 @pytest.mark.parametrize(

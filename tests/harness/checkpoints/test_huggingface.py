@@ -19,9 +19,9 @@ from harness.checkpoints import huggingface as loading
 from harness.checkpoints import start
 from harness.config.resolve import resolve
 from harness.errors import InputError
+from harness.models.heads import build_classifier
 from harness.study.identity import Identity, Inputs, content_of
 from harness.study.plan import plan
-from models.heads import build_classifier
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 PIECES = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *LETTERS, *(f"##{letter}" for letter in LETTERS)]

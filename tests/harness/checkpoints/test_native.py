@@ -13,9 +13,9 @@ from torch import Tensor, nn
 from harness.checkpoints import native
 from harness.config.schema import ModelConfig
 from harness.errors import InputError
-from models.config import Activation, EncoderConfig
-from models.encoder import Encoder
-from models.heads import MaskedLMHead
+from harness.models.config import Activation, EncoderConfig
+from harness.models.encoder import Encoder
+from harness.models.heads import MaskedLMHead
 
 SHAPE = ModelConfig(
     vocab_size=30, hidden_size=16, num_hidden_layers=1, num_attention_heads=4, intermediate_size=32, max_position_embeddings=20

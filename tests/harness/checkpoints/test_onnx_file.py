@@ -16,9 +16,9 @@ from harness.config.choices import TaskKind
 from harness.config.schema import TaskConfig, TokenizerConfig
 from harness.data.tokenizer import build
 from harness.errors import InputError
-from models.batch import Batch
-from models.encoder import Encoder
-from models.heads import SequenceClassifier, TokenClassifier, build_classifier
+from harness.models.batch import Batch
+from harness.models.encoder import Encoder
+from harness.models.heads import SequenceClassifier, TokenClassifier, build_classifier
 
 pytestmark = pytest.mark.long
 

@@ -12,9 +12,9 @@ from harness import tags
 from harness.checkpoints import huggingface, start
 from harness.config.resolve import resolve
 from harness.errors import InputError
+from harness.models.config import Pooling
+from harness.models.heads import build_classifier
 from harness.study.plan import PlannedRun, plan
-from models.config import Pooling
-from models.heads import build_classifier
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 PIECES = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *LETTERS, *(f"##{letter}" for letter in LETTERS)]

@@ -8,7 +8,7 @@ import pytest
 
 from harness.checkpoints.sentence_transformers import encoder_folder, pooling_of
 from harness.errors import InputError
-from models.config import Pooling
+from harness.models.config import Pooling
 
 KEY = "model.init_from"
 MEAN = {"pooling_mode_mean_tokens": True, "pooling_mode_cls_token": False, "word_embedding_dimension": 16}

@@ -7,13 +7,12 @@ from pathlib import Path
 import pytest
 import torch
 
-import reports
-from harness import tags
+from harness import reports, tags
 from harness.checkpoints import finetuned, pretrained
 from harness.config.choices import TaskKind
 from harness.config.schema import TaskConfig
-from models.config import EncoderConfig
-from models.heads import SequenceClassifier, build_classifier
+from harness.models.config import EncoderConfig
+from harness.models.heads import SequenceClassifier, build_classifier
 
 SHAPE = EncoderConfig(hidden_size=8, num_hidden_layers=2, num_attention_heads=2, intermediate_size=16, vocab_size=20)
 NLI = TaskConfig(name="mnli", fields=["a", "b"], labels=["yes", "maybe", "no"])

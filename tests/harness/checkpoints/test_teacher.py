@@ -11,8 +11,8 @@ from harness.checkpoints import native
 from harness.checkpoints import teacher as teachers
 from harness.config.schema import RunConfig
 from harness.errors import InputError
-from models.batch import Batch
-from models.objectives.config import ObjectiveConfig, ObjectiveName
+from harness.models.batch import Batch
+from harness.models.objectives.config import ObjectiveConfig, ObjectiveName
 
 pytestmark = pytest.mark.long
 
@@ -128,8 +128,8 @@ def test_a_misfit_is_told_before_a_sweep_whose_other_objective_shares_the_text(r
 
 def test_a_teacher_without_a_head_for_masked_tokens_is_refused(tmp_path):
     from harness.checkpoints import native
-    from models.config import EncoderConfig
-    from models.encoder import Encoder
+    from harness.models.config import EncoderConfig
+    from harness.models.encoder import Encoder
 
     shape = EncoderConfig(vocab_size=20, hidden_size=8, num_hidden_layers=1, num_attention_heads=1, intermediate_size=8)
     state = {f"encoder.{name}": tensor for name, tensor in Encoder(shape).state_dict().items()}
@@ -143,8 +143,8 @@ def test_a_teacher_without_a_head_for_masked_tokens_is_refused(tmp_path):
 
 @pytest.mark.parametrize("decodes", [True, False])
 def test_a_teacher_predicts_through_the_mask_decoder_that_it_was_trained_with(tmp_path, decodes):
-    from models.config import EncoderConfig, Position
-    from models.objectives.masked_lm import MaskedLM
+    from harness.models.config import EncoderConfig, Position
+    from harness.models.objectives.masked_lm import MaskedLM
 
     sizes = {"vocab_size": 60, "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 24}
     shape = EncoderConfig(**sizes, max_position_embeddings=12, position=Position.disentangled, mask_decoder=True)

@@ -16,9 +16,9 @@ from harness.config.schema import TokenizerConfig
 from harness.data import tokenizer as tokenizers
 from harness.data.tokenizer import restricted, rows_in
 from harness.errors import InputError
-from models.batch import Batch
-from models.heads import build_classifier
-from models.objectives.config import ObjectiveConfig
+from harness.models.batch import Batch
+from harness.models.heads import build_classifier
+from harness.models.objectives.config import ObjectiveConfig
 
 WORDS = ["the", "cat", "sat", "on", "mat", "matter", "##ter", "##ting", "sit", "dog", "dogs", "un", "##able"]
 LETTERS = "abcdefghijklmnopqrstuvwxyz"

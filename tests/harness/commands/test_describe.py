@@ -19,9 +19,9 @@ from harness.config.schema import ModelConfig, RunConfig
 from harness.measure import pretraining_heads as heads
 from harness.measure.pretraining_heads import TIED
 from harness.measure.size import count
-from models.config import EncoderConfig, NormPlace, Position, Sharing
-from models.heads import on_meta
-from models.objectives.config import ObjectiveName
+from harness.models.config import EncoderConfig, NormPlace, Position, Sharing
+from harness.models.heads import on_meta
+from harness.models.objectives.config import ObjectiveName
 
 CONF = Path(__file__).parents[3] / "conf"
 LONG = "num_hidden_layers=6 hidden_size=32 num_attention_heads=2 intermediate_size=64 vocab_size=90"

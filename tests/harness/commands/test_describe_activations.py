@@ -8,8 +8,8 @@ import torch
 from harness.__main__ import main
 from harness.commands.describe import POINTS, REACH, curves, draw, users
 from harness.commands.pictures import STYLE, content
-from models.config import Activation
-from models.layers import ACTIVATIONS
+from harness.models.config import Activation
+from harness.models.layers import ACTIVATIONS
 
 
 def test_curves_are_those_of_the_models_and_their_slopes():

@@ -18,13 +18,13 @@ from harness.config.compose import outside_of_a_command
 from harness.config.schema import ModelConfig
 from harness.corpus import sequences
 from harness.measure import pretraining_heads as heads
+from harness.models.config import Body, EncoderConfig
 from harness.paths import conf_directory
 from harness.study.plan import plan
 from harness.terminal import duration
 from harness.training.loop import Position
 from harness.training.pretrain import build
 from harness.training.pretrain_steps import steps_of
-from models.config import Body, EncoderConfig
 
 WORDS = ["The", "bank", "was", "robbed", "by", "night"]
 

@@ -8,8 +8,8 @@ import pytest
 from harness.__main__ import main
 from harness.commands import describe
 from harness.measure import flops, size
+from harness.models.heads import on_meta
 from harness.terminal import WIDTH
-from models.heads import on_meta
 
 SCALES = sorted(path.stem for path in (Path(__file__).parents[3] / "conf" / "scale").glob("*.yaml"))
 

@@ -13,12 +13,12 @@ from harness.commands import describe, describe_shapes
 from harness.commands.describe_shapes import Seen, Traced, of_model, of_objective, rows, symbols, trace
 from harness.config.schema import MeasureConfig, ModelConfig, PretrainConfig, RunConfig
 from harness.errors import InputError
+from harness.models.batch import Batch
+from harness.models.config import Body, EncoderConfig, Position
+from harness.models.encoder import Encoder
+from harness.models.heads import MaskedLMHead, on_meta
+from harness.models.objectives.config import ObjectiveName
 from harness.terminal import WIDTH
-from models.batch import Batch
-from models.config import Body, EncoderConfig, Position
-from models.encoder import Encoder
-from models.heads import MaskedLMHead, on_meta
-from models.objectives.config import ObjectiveName
 
 CONF = Path(__file__).parents[3] / "conf"
 

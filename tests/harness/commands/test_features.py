@@ -27,9 +27,9 @@ from harness.commands.options import Features
 from harness.config.schema import HardwareConfig, RunConfig, TokenizerConfig
 from harness.data.tokenizer import SPECIAL, build
 from harness.errors import InputError
-from models.config import EncoderConfig, Init, Position
-from models.encoder import initialise
-from models.heads import SequenceClassifier
+from harness.models.config import EncoderConfig, Init, Position
+from harness.models.encoder import initialise
+from harness.models.heads import SequenceClassifier
 
 PIECES = [*SPECIAL, "the", "cat", "sat", "on", "mat", "##s", "a", "dog", ".", "é", "##é"]
 TEXTS = ["the cat sat on the mats .", "a dog ||| the cats sat", "", "the élan dog", "a ||| b ||| cat", "dog"]
@@ -192,7 +192,7 @@ def test_long_texts_are_cut(bert, text):
 
 @pytest.mark.parametrize("key", ["RUN", "checkpoint"])
 def test_weights_of_ours_give_the_encoders_vectors(key, ours, text):
-    from models.batch import Batch
+    from harness.models.batch import Batch
 
     rows = written(str(ours) if key == "RUN" else f"checkpoint={ours / paths.WEIGHTS}", f"input={text}")
     state, shape = native.read(ours / paths.WEIGHTS)

@@ -10,8 +10,8 @@ from harness.commands import COMMANDS
 from harness.commands.grammar import Composed, key, parse, switch, word
 from harness.commands.options import OPTIONS
 from harness.errors import InputError
+from harness.models.ranges import Range
 from harness.terminal import WIDTH
-from models.ranges import Range
 
 
 @dataclass(frozen=True, kw_only=True)

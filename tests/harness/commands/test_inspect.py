@@ -25,11 +25,11 @@ from harness.config.resolve import Found, resolve
 from harness.config.schema import DataConfig, ModelConfig, RunConfig, TaskConfig, TokenizerConfig
 from harness.data.tokenizer import SPECIAL, build
 from harness.errors import InputError
+from harness.models.batch import Batch
+from harness.models.config import Body, EncoderConfig, Position
+from harness.models.encoder import Encoder, initialise
+from harness.models.heads import SequenceClassifier
 from harness.tasks.synthetic.families import FAMILIES
-from models.batch import Batch
-from models.config import Body, EncoderConfig, Position
-from models.encoder import Encoder, initialise
-from models.heads import SequenceClassifier
 
 PIECES = [*SPECIAL, "the", "cat", "sat", "on", "mat", "##s", "a", "dog", "."]
 SHAPE = {"hidden_size": 8, "num_attention_heads": 2, "num_hidden_layers": 2, "intermediate_size": 8, "vocab_size": len(PIECES)}

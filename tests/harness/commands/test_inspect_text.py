@@ -15,10 +15,10 @@ from harness.commands import inspect
 from harness.config.choices import TaskKind
 from harness.config.schema import TaskConfig, TokenizerConfig
 from harness.data.tokenizer import build
-from models.batch import Batch
-from models.config import EncoderConfig
-from models.encoder import Encoder, initialise
-from models.heads import MaskedLMHead, SequenceClassifier, TokenClassifier
+from harness.models.batch import Batch
+from harness.models.config import EncoderConfig
+from harness.models.encoder import Encoder, initialise
+from harness.models.heads import MaskedLMHead, SequenceClassifier, TokenClassifier
 
 TEXTS = ["the bank was robbed by the river", "a dog robbed the bank", "rivers and banks"]
 SMALL = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 32}

@@ -16,10 +16,10 @@ from harness.commands.inspect_pictures import maps_of
 from harness.commands.inspect_word import places_of, vectors_of
 from harness.config.schema import ModelConfig, TokenizerConfig
 from harness.data.tokenizer import build
+from harness.models.batch import Batch
+from harness.models.config import EncoderConfig
+from harness.models.encoder import Encoder, initialise
 from harness.paths import conf_directory
-from models.batch import Batch
-from models.config import EncoderConfig
-from models.encoder import Encoder, initialise
 
 TEXTS = ["The bank was robbed", "a river bank", "banks, and the bank again"]
 WITHOUT_ONE_PRODUCT = {"longformer", "windowed", "enhanced", "enhanced_shallow"}

@@ -62,11 +62,8 @@ def test_console_script_ignores_even_a_folder_named_harness(foreign):
 
 
 @pytest.mark.long
-def test_reports_ignore_a_folder_named_harness(foreign):
-    (foreign / "harness").mkdir()
-    (foreign / "harness" / "__init__.py").write_text("raise RuntimeError('a foreign package')")
-    (foreign / "reports").rename(foreign / "other")
-    done = run_in(foreign, "-m", "reports", "--uri", f"sqlite:///{foreign}/none.db")
+def test_report_is_a_command_beside_a_folder_of_its_name(foreign):
+    done = run_in(foreign, "-m", "harness", "report", "--uri", f"sqlite:///{foreign}/none.db")
     assert done.returncode == 2
     assert done.stderr.startswith("python -m reports: ")
     assert done.stderr.count("\n") == 1

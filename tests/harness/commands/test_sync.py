@@ -8,8 +8,8 @@ from filelock import FileLock
 
 from harness import checksums, paths, tags
 from harness.commands.sync import sync
-from reports.comparison.compare import compare as reports_compare
-from reports.read import read
+from harness.reports.comparison.compare import compare as reports_compare
+from harness.reports.read import read
 
 pytestmark = pytest.mark.long
 

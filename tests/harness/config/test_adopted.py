@@ -6,7 +6,7 @@ import pytest
 
 from harness.config.adopted import Checkpoint, started_from
 from harness.errors import InputError
-from models.config import Activation, Pooling
+from harness.models.config import Activation, Pooling
 
 
 def source_of(compose, *more: str) -> Checkpoint:

@@ -3,7 +3,7 @@
 import pytest
 
 from harness.errors import InputError
-from models.objectives.config import ObjectiveName
+from harness.models.objectives.config import ObjectiveName
 
 BAG = ("-m", "model=albert,base", "task=bag,order", "seed=1,2")
 

@@ -17,18 +17,18 @@ from harness.config.resolve import Found, pretraining_of, resolve
 from harness.config.schema import HardwareConfig
 from harness.errors import InputError
 from harness.hardware.device import Machine
+from harness.models.config import EncoderConfig
+from harness.models.heads import build_classifier, on_meta
+from harness.models.objectives.base import Vocabulary
+from harness.models.objectives.build import OBJECTIVES
 from harness.paths import conf_directory
+from harness.reports.__main__ import main as report
 from harness.study import execute
 from harness.study.identity import Inputs
 from harness.study.plan import plan
 from harness.tasks import prepared as cache
 from harness.tracking.run_log import RunLog
 from harness.training import pretrain
-from models.config import EncoderConfig
-from models.heads import build_classifier, on_meta
-from models.objectives.base import Vocabulary
-from models.objectives.build import OBJECTIVES
-from reports.__main__ import main as report
 
 CONF = conf_directory()
 GROUPS = [

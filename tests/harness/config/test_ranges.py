@@ -11,7 +11,7 @@ from harness.config.compose import outside_of_a_command
 from harness.config.resolve import refuse_impossible
 from harness.config.schema import GrammarConfig, RunConfig
 from harness.errors import InputError
-from models.ranges import Range
+from harness.models.ranges import Range
 
 
 def numeric(schema: type, prefix: str = "") -> Iterator[tuple[str, Any]]:

@@ -11,7 +11,7 @@ from harness.config.schema import CorpusConfig, RunConfig, TokenizerConfig
 from harness.corpus import prepare, sequences
 from harness.corpus.sequences import Corpus, Sequences
 from harness.errors import InputError
-from models.objectives.config import PairKind
+from harness.models.objectives.config import PairKind
 
 LENGTH = 16
 WORDS = 3000

@@ -19,10 +19,10 @@ from harness.config.schema import TaskConfig, TokenizerConfig
 from harness.data import published
 from harness.data.tokenizer import build
 from harness.errors import InputError
+from harness.models.config import EncoderConfig
+from harness.models.heads import SequenceClassifier
 from harness.tasks.base import Examples
 from harness.tasks.tagging import Tokens
-from models.config import EncoderConfig
-from models.heads import SequenceClassifier
 
 FOLDERS = 400
 TEXTS = (

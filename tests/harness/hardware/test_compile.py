@@ -24,6 +24,11 @@ from harness.hardware.device import COMPILER_CACHE, Machine, empty_compiler_cach
 from harness.measure import bytes_moved, timing
 from harness.measure import latency as speed
 from harness.measure.records import Latency, WarmUp
+from harness.models.adapt import adapt, merge
+from harness.models.batch import Batch
+from harness.models.choices import Trains
+from harness.models.config import EncoderConfig
+from harness.models.heads import SequenceClassifier, build_classifier
 from harness.study import leftovers
 from harness.study.identity import Identity, Inputs
 from harness.tracking import run_log
@@ -31,11 +36,6 @@ from harness.tracking.run_log import Reader, RunLog
 from harness.training.finetune import step_of
 from harness.training.loop import Limit, Position, Training, compile_ahead, train
 from harness.training.optimiser import make_optimiser
-from models.adapt import adapt, merge
-from models.batch import Batch
-from models.choices import Trains
-from models.config import EncoderConfig
-from models.heads import SequenceClassifier, build_classifier
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -48,9 +48,9 @@ import torch
 from harness.config.schema import HardwareConfig
 from harness.hardware.device import Machine
 from harness.measure.latency import forward
-from models.batch import Batch
-from models.config import EncoderConfig
-from models.heads import build_classifier
+from harness.models.batch import Batch
+from harness.models.config import EncoderConfig
+from harness.models.heads import build_classifier
 
 machine = Machine(HardwareConfig(threads=1, compile=True))
 config = EncoderConfig(hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=32, vocab_size=50)

@@ -10,8 +10,8 @@ from harness.config.schema import Dtype, HardwareConfig
 from harness.hardware.device import Machine
 from harness.measure.bytes_moved import MovedBytes, moved_forward
 from harness.measure.subject import texts
-from models.config import EncoderConfig
-from models.heads import build_classifier
+from harness.models.config import EncoderConfig
+from harness.models.heads import build_classifier
 
 ROWS, IN, OUT = 6, 16, 10
 SMALL = EncoderConfig(vocab_size=5000, hidden_size=32, num_hidden_layers=2, num_attention_heads=2, intermediate_size=64)

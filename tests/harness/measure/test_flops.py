@@ -12,17 +12,17 @@ from torch.utils import flop_counter
 from torch.utils.flop_counter import FlopCounterMode
 from variant_files import variant
 
-import models.layers
 from harness.config.schema import MeasureConfig, ModelConfig, RunConfig
 from harness.errors import InputError
 from harness.measure import flops
 from harness.measure.flops import Shape
+from harness.models import layers
+from harness.models.config import Body, EncoderConfig
+from harness.models.heads import SequenceClassifier, TokenClassifier
+from harness.models.recurrent import Direction
 from harness.paths import conf_directory
 from harness.study import execute
 from harness.tracking.run_log import Reader, RunLog
-from models.config import Body, EncoderConfig
-from models.heads import SequenceClassifier, TokenClassifier
-from models.recurrent import Direction
 
 MODELS = sorted(path.stem for path in conf_directory().glob("model/*.yaml"))
 ONE_LAYER = EncoderConfig(
@@ -221,7 +221,7 @@ def fft_flops(shape, dim, *args, out_shape=None, **kwargs) -> int:
 @pytest.fixture
 def mixer(monkeypatch):
     """A model whose attention is a Fourier transform."""
-    monkeypatch.setattr(models.layers, "make_attention", Mixer)
+    monkeypatch.setattr(layers, "make_attention", Mixer)
     return replace(ONE_LAYER, hidden_size=64, intermediate_size=8)  # the transform is a good share of all FLOPs
 
 

@@ -14,9 +14,9 @@ from torch.profiler import ProfilerActivity, profile
 from transformers import BertConfig, BertModel
 
 from harness.measure import flops
-from models.batch import Batch
-from models.config import EncoderConfig
-from models.heads import SequenceClassifier
+from harness.models.batch import Batch
+from harness.models.config import EncoderConfig
+from harness.models.heads import SequenceClassifier
 
 pytestmark = pytest.mark.long
 

@@ -8,8 +8,8 @@ import torch
 from harness.config.schema import HardwareConfig
 from harness.hardware.device import Machine
 from harness.measure import latency, subject
-from models.config import EncoderConfig
-from models.heads import build_classifier
+from harness.models.config import EncoderConfig
+from harness.models.heads import build_classifier
 
 
 @pytest.fixture(scope="module")

@@ -15,8 +15,8 @@ from harness.hardware.device import Machine
 from harness.measure.memory import CLEAR, SLACK, Baseline, peak_memory, refuse_less_than
 from harness.measure.records import Peak
 from harness.measure.size import count
-from models.config import EncoderConfig
-from models.heads import build_classifier
+from harness.models.config import EncoderConfig
+from harness.models.heads import build_classifier
 
 pytestmark = pytest.mark.skipif(not CLEAR.exists(), reason="this kernel gives no high-water mark")
 MB = 1_000_000

@@ -15,8 +15,8 @@ from harness.config.schema import HardwareConfig, MeasureConfig, RunConfig
 from harness.errors import InputError
 from harness.measure import serving, size
 from harness.measure.latency import forward
-from models.batch import Batch
-from models.heads import Classifier, build_classifier
+from harness.models.batch import Batch
+from harness.models.heads import Classifier, build_classifier
 
 IN_TORCH = "ignore:`torch.jit:DeprecationWarning"  # torch's own, when it loads its compiler
 SERVED = [

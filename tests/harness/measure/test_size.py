@@ -7,9 +7,9 @@ from variant_files import variant
 from harness import metrics
 from harness.measure import size
 from harness.measure.size import components, effective, per_layer, published_sizes, sizes, weights_bytes
+from harness.models.config import EncoderConfig
+from harness.models.heads import TokenClassifier, build_classifier, on_meta
 from harness.paths import conf_directory
-from models.config import EncoderConfig
-from models.heads import TokenClassifier, build_classifier, on_meta
 
 MODELS = sorted(path.stem for path in conf_directory().glob("model/*.yaml"))
 

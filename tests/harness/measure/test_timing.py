@@ -9,7 +9,7 @@ from harness.measure import subject as subjects
 from harness.measure import timing
 from harness.measure.reference import Reference
 from harness.measure.subject import Subject
-from models.batch import Batch
+from harness.models.batch import Batch
 
 
 @pytest.fixture(scope="module")

@@ -13,10 +13,10 @@ import pytest
 from harness import metrics
 from harness.config.choices import Until
 from harness.paired import Replicate, t_quantile
+from harness.reports.comparison.statistics import Verdict, change, corrected
 from harness.study import budget
 from harness.study.budget import Queue
 from harness.study.identity import Identity, Inputs
-from reports.comparison.statistics import Verdict, change, corrected
 
 SCORE = metrics.get("eval/score")
 ALARM = (Verdict.BETTER, Verdict.WORSE)

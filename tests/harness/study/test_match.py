@@ -11,9 +11,9 @@ from harness.config.resolve import Found, resolve, with_vocabulary
 from harness.config.schema import RunConfig
 from harness.errors import InputError
 from harness.measure import flops, size, subject
+from harness.models.heads import build_classifier, on_meta
 from harness.paths import conf_directory
 from harness.study import match
-from models.heads import build_classifier, on_meta
 
 MODELS = sorted(path.stem for path in conf_directory().glob("model/*.yaml"))
 COMMAND = ("match=params", "scale=tiny", "task=bag")

@@ -12,12 +12,12 @@ from harness.config import resolve
 from harness.config.resolve import save
 from harness.config.schema import RunConfig
 from harness.corpus import sequences
+from harness.models.config import EncoderConfig
+from harness.models.encoder import Encoder
 from harness.study import execute, run_folder
 from harness.study.plan import PlannedRun, plan
 from harness.tasks import prepared
 from harness.training import pretrain
-from models.config import EncoderConfig
-from models.encoder import Encoder
 
 ROOT = Path(__file__).resolve().parents[3]
 TEXT = ["pretrain=mlm", "pretrain.steps=2", "corpus.documents=30", "tokenizer.vocab_size=300", "pretrain.length=16"]

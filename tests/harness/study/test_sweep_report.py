@@ -11,10 +11,10 @@ import pytest
 from child_processes import wait_for, workers
 
 from harness import paths, tags
+from harness.reports.report import default_out
 from harness.study import tracked_study
 from harness.tracking import run_log
 from harness.tracking.mlflow_store import MlflowClient
-from reports.report import default_out
 
 
 @pytest.fixture
@@ -119,7 +119,7 @@ def test_a_command_killed_while_it_writes_the_report_leaves_no_process_and_the_n
     start_harness, run_harness, sweep_of, output
 ):
     command = start_harness(*sweep_of, "seed=1,2")
-    find = functools.partial(workers, command.pid, "reports.after_sweep")
+    find = functools.partial(workers, command.pid, "harness.reports.after_sweep")
     (writer,) = wait_for(find, command)
     command.kill()
     command.wait()

@@ -9,13 +9,13 @@ from harness import tasks
 from harness.config.choices import TaskKind
 from harness.config.schema import TaskConfig, TokenizerConfig
 from harness.data import tokenizer
+from harness.models.batch import Batch
+from harness.models.config import EncoderConfig
+from harness.models.heads import build_classifier
+from harness.reports import verify
 from harness.tasks import scores
 from harness.tasks.base import Split
 from harness.tasks.rows import Table
-from models.batch import Batch
-from models.config import EncoderConfig
-from models.heads import build_classifier
-from reports import verify
 
 TASK = TaskConfig(
     name="made",

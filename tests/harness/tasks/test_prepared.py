@@ -16,6 +16,8 @@ from harness.config.schema import DataConfig, HardwareConfig, RunConfig, TaskCon
 from harness.errors import InputError
 from harness.hardware.device import Machine
 from harness.measure import flops
+from harness.models.config import EncoderConfig
+from harness.models.heads import build_classifier
 from harness.paths import conf_directory
 from harness.tasks import prepared as cache
 from harness.tasks.base import Predictions
@@ -23,8 +25,6 @@ from harness.tasks.prepared import Prepared
 from harness.tracking.run_log import RunLog
 from harness.training.evaluation import predict, write_predictions, write_scores
 from harness.training.finetune import finetune
-from models.config import EncoderConfig
-from models.heads import build_classifier
 
 NAMES = ["Ann", "Bob", "Eve"]
 

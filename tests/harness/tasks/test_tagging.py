@@ -13,12 +13,12 @@ from harness.config.choices import TaskKind, TokenizerKind
 from harness.config.schema import RunConfig, TaskConfig, TokenizerConfig
 from harness.data import tokenizer
 from harness.errors import InputError
+from harness.models.batch import Batch
+from harness.models.losses import IGNORED
 from harness.tasks.base import Examples, Split
 from harness.tasks.batches import collate, pieces
 from harness.tasks.rows import Table, load_table
 from harness.training.finetune import step_of
-from models.batch import Batch
-from models.losses import IGNORED
 
 LABELS = ["O", "B-place", "I-place"]
 WORDS = [["They", "saw", "Rio", "de", "Janeiro", "."], ["don't", "go"], ["\u200b", "Oslo"]]

@@ -55,7 +55,7 @@ def runs(server: Path) -> int:
 
 
 def reports(*arguments: str) -> str:
-    from reports.__main__ import main
+    from harness.reports.__main__ import main
 
     text = io.StringIO()
     with contextlib.redirect_stdout(text), contextlib.redirect_stderr(text):

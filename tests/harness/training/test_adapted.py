@@ -18,15 +18,15 @@ from harness.hardware.device import Machine
 from harness.measure import flops, memory_formula, subject
 from harness.measure.records import StepRequest
 from harness.measure.subject import step_shape
+from harness.models.adapt import adapt
+from harness.models.choices import Trains
+from harness.models.config import AdaptationConfig, EncoderConfig
+from harness.models.heads import build_classifier
 from harness.study import execute
 from harness.study.identity import Identity, Inputs
 from harness.tasks import prepared as cache
 from harness.tracking.run_log import RunLog
 from harness.training.measured_steps import one_piece, parts, steps_of
-from models.adapt import adapt
-from models.choices import Trains
-from models.config import AdaptationConfig, EncoderConfig
-from models.heads import build_classifier
 
 KINDS = {"all": {}, "lora": {"lora_rank": 4}, "bitfit": {}, "head": {}, "frozen": {"trains": Trains.all, "freeze_layers": 1}}
 

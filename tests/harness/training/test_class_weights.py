@@ -15,11 +15,11 @@ from harness.config.resolve import refuse_class_weights
 from harness.config.schema import FinetuneConfig, HardwareConfig, RunConfig, TaskConfig
 from harness.errors import InputError
 from harness.hardware.device import Machine
+from harness.models.batch import Batch
+from harness.models.config import EncoderConfig
+from harness.models.heads import build_classifier
+from harness.models.losses import IGNORED
 from harness.training.finetune import class_weights, step_of
-from models.batch import Batch
-from models.config import EncoderConfig
-from models.heads import build_classifier
-from models.losses import IGNORED
 
 LABELS = np.array([0, 0, 0, 0, 0, 2, 2, 1])
 SHAPE = EncoderConfig(vocab_size=50, hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=32)

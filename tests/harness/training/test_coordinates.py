@@ -6,8 +6,8 @@ from math import log2
 import pytest
 
 from harness.config.schema import ModelConfig, PretrainConfig, RunConfig
+from harness.models.objectives.config import ObjectiveName
 from harness.training.coordinates import coordinates
-from models.objectives.config import ObjectiveName
 
 CONFIG = RunConfig(
     model=ModelConfig(

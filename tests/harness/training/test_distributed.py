@@ -13,8 +13,8 @@ from safetensors.torch import load_file
 from harness.config.choices import KeepBest, TaskKind
 from harness.config.schema import RunConfig
 from harness.corpus import prepare
+from harness.models.config import Body, Position
 from harness.training.distributed import ALONE, Ranks, not_empty
-from models.config import Body, Position
 
 TOLERANCE = 1e-5
 """Largest difference of two losses in float32: sums of other rows are rounded otherwise."""

@@ -14,6 +14,7 @@ from harness.hardware import energy
 from harness.hardware.device import Machine
 from harness.hardware.energy import Counter
 from harness.measure import flops
+from harness.models.heads import build_classifier
 from harness.study import execute
 from harness.study.identity import Inputs
 from harness.tasks import prepared as cache
@@ -22,7 +23,6 @@ from harness.tasks.prepared import Prepared
 from harness.tracking.run_log import Reader, RunLog
 from harness.training import evaluation, loop
 from harness.training import finetune as finetuning
-from models.heads import build_classifier
 
 pytestmark = pytest.mark.long
 

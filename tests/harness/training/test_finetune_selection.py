@@ -15,6 +15,8 @@ from harness.config.schema import FinetuneConfig, HardwareConfig, RunConfig
 from harness.errors import InputError
 from harness.hardware.device import Machine
 from harness.measure import flops
+from harness.models.config import EncoderConfig
+from harness.models.heads import Classifier, build_classifier
 from harness.study import execute
 from harness.study.identity import Identity, Inputs
 from harness.tasks import kind_of
@@ -23,8 +25,6 @@ from harness.tasks.prepared import Prepared
 from harness.tracking.run_log import Reader, RunLog
 from harness.training.evaluation import evaluate_split, headline
 from harness.training.finetune import finetune
-from models.config import EncoderConfig
-from models.heads import Classifier, build_classifier
 
 Weights = dict[str, torch.Tensor]
 

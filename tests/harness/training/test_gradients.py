@@ -8,14 +8,14 @@ from torch import nn
 
 from harness.config.schema import FinetuneConfig, HardwareConfig
 from harness.hardware.device import Machine
+from harness.models.batch import Batch
+from harness.models.config import Body, EncoderConfig, Sharing
+from harness.models.heads import SequenceClassifier, build_classifier
 from harness.tracking.run_log import Reader, RunLog
 from harness.training import gradients, loop
 from harness.training.finetune import step_of
 from harness.training.loop import Limit, Position, Training, train
 from harness.training.optimiser import make_optimiser
-from models.batch import Batch
-from models.config import Body, EncoderConfig, Sharing
-from models.heads import SequenceClassifier, build_classifier
 
 SHAPE = {"vocab_size": 1100, "hidden_size": 16, "num_hidden_layers": 3, "num_attention_heads": 2, "intermediate_size": 32}
 BUDGET = FinetuneConfig(learning_rate=3e-3, warmup_fraction=0.5, max_grad_norm=0.5)

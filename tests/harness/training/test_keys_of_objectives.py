@@ -8,14 +8,14 @@ import torch
 from harness.arms import within
 from harness.config.schema import PretrainConfig, RunConfig
 from harness.config.unread import PARTS
-from models.batch import Batch
-from models.config import Body, EncoderConfig
-from models.encoder import Encoder, initialise
-from models.heads import MaskedLMHead
-from models.objectives.base import Vocabulary
-from models.objectives.build import OBJECTIVES, build
-from models.objectives.config import Masking, MatchedLayers, ObjectiveName
-from models.objectives.distillation import Teacher
+from harness.models.batch import Batch
+from harness.models.config import Body, EncoderConfig
+from harness.models.encoder import Encoder, initialise
+from harness.models.heads import MaskedLMHead
+from harness.models.objectives.base import Vocabulary
+from harness.models.objectives.build import OBJECTIVES, build
+from harness.models.objectives.config import Masking, MatchedLayers, ObjectiveName
+from harness.models.objectives.distillation import Teacher
 
 V, T = 60, 24
 SENTINELS = tuple(range(59, 49, -1))

@@ -15,13 +15,13 @@ from harness.config.resolve import DECAY
 from harness.config.schema import FinetuneConfig, HardwareConfig, PretrainConfig
 from harness.hardware.device import Machine
 from harness.measure import flops
+from harness.models.batch import Batch
+from harness.models.config import EncoderConfig
+from harness.models.heads import SequenceClassifier, build_classifier
 from harness.tracking.run_log import Reader, RunLog
 from harness.training.finetune import step_of
 from harness.training.loop import DivergedError, Limit, Position, Training, learning_rate_factor, train, warmup_fraction
 from harness.training.optimiser import make_optimiser
-from models.batch import Batch
-from models.config import EncoderConfig
-from models.heads import SequenceClassifier, build_classifier
 
 SHAPE = {"vocab_size": 50, "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 64}
 

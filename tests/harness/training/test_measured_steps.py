@@ -16,8 +16,8 @@ from harness.measure.memory import SLACK
 from harness.measure.memory_formula import Saved
 from harness.measure.records import StepRequest
 from harness.measure.subject import step_shape
+from harness.models.config import Activation, Body, Norm, NormPlace, Pooling, Position
 from harness.training.measured_steps import TrainingSteps, narrow, one_piece, parts, step_times, steps_of
-from models.config import Activation, Body, Norm, NormPlace, Pooling, Position
 
 SMALL = {
     "vocab_size": 40,

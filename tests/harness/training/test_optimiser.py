@@ -9,12 +9,12 @@ from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 from harness.config.choices import Optimizer
 from harness.config.schema import FinetuneConfig, OptimiserConfig
+from harness.models import choices
+from harness.models.config import EncoderConfig
+from harness.models.heads import SequenceClassifier, build_classifier
 from harness.training import resume
 from harness.training.loop import Position
 from harness.training.optimiser import KINDS, LEAST_ROWS, Clipped, make_optimiser, rates_by_layer, use_sparse_gradients
-from models import choices
-from models.config import EncoderConfig
-from models.heads import SequenceClassifier, build_classifier
 
 BLOCKS = ("attentions", "feed_forwards")
 ROWS, WIDTH = LEAST_ROWS + 76, 3

@@ -15,15 +15,15 @@ from harness.config.choices import CorpusSource
 from harness.config.schema import CorpusConfig, HardwareConfig, ModelConfig, PretrainConfig, RunConfig, TokenizerConfig
 from harness.corpus import prepare, sequences
 from harness.hardware.device import Machine
+from harness.models.batch import Batch
+from harness.models.config import Body, Position
+from harness.models.objectives import masked_lm
+from harness.models.objectives.build import OBJECTIVES
+from harness.models.objectives.causal import one_sided
+from harness.models.objectives.config import ObjectiveName
 from harness.training.masked_lm_eval import MaskedLMEval
 from harness.training.parts_eval import PartsEval
 from harness.training.pretrain import build, save_weights
-from models.batch import Batch
-from models.config import Body, Position
-from models.objectives import masked_lm
-from models.objectives.build import OBJECTIVES
-from models.objectives.causal import one_sided
-from models.objectives.config import ObjectiveName
 
 SHAPE = ModelConfig(
     hidden_size=16,

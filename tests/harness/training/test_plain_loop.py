@@ -11,13 +11,13 @@ from torch.nn import functional as F
 from harness.config.schema import FinetuneConfig, HardwareConfig, RunConfig, TaskConfig
 from harness.hardware.device import Machine
 from harness.measure import flops
+from harness.models.batch import Batch
+from harness.models.config import EncoderConfig
+from harness.models.heads import SequenceClassifier, build_classifier
 from harness.tasks.base import Split
 from harness.tasks.prepared import Prepared
 from harness.tracking.run_log import RunLog
 from harness.training.finetune import finetune
-from models.batch import Batch
-from models.config import EncoderConfig
-from models.heads import SequenceClassifier, build_classifier
 
 ROWS, LENGTH, VOCABULARY, STEPS = 16, 8, 50, 5
 PEAK = 0.02  # learning rate at the end of the warm-up

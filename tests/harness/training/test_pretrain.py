@@ -264,11 +264,11 @@ def test_the_weights_of_a_run_are_changed_as_the_arm_says(finished, run_harness,
 
 
 def test_the_first_weights_of_an_objective_are_those_of_a_classifier_of_that_seed():
-    from models.config import EncoderConfig
-    from models.heads import build_classifier
-    from models.objectives.base import Vocabulary
-    from models.objectives.build import build
-    from models.objectives.config import ObjectiveConfig, ObjectiveName
+    from harness.models.config import EncoderConfig
+    from harness.models.heads import build_classifier
+    from harness.models.objectives.base import Vocabulary
+    from harness.models.objectives.build import build
+    from harness.models.objectives.config import ObjectiveConfig, ObjectiveName
 
     shape = EncoderConfig(vocab_size=30, hidden_size=16, num_hidden_layers=2, num_attention_heads=2, intermediate_size=32)
     vocabulary = Vocabulary(30, 0, 2, 3, 4, torch.ones(30, dtype=torch.bool))

@@ -16,13 +16,13 @@ from harness.config.schema import CorpusConfig, HardwareConfig, ModelConfig, Pre
 from harness.corpus import prepare, sequences
 from harness.hardware.device import Machine
 from harness.measure.memory import Baseline
+from harness.models import choices
+from harness.models.objectives.config import ObjectiveName
 from harness.tracking.run_log import Reader, RunLog
 from harness.training import resume
 from harness.training.loop import Position
 from harness.training.pretrain import pretrain
 from harness.training.pretrain_callbacks import Keeping
-from models import choices
-from models.objectives.config import ObjectiveName
 
 LENGTH, ROWS = 16, 4
 FIRST, SECOND = 2 * LENGTH * ROWS, 6 * LENGTH * ROWS

@@ -12,14 +12,14 @@ from harness.config.choices import CorpusSource
 from harness.config.schema import CorpusConfig, HardwareConfig, ModelConfig, PretrainConfig, RunConfig, TokenizerConfig
 from harness.corpus import prepare, sequences
 from harness.hardware.device import Machine
+from harness.models.losses import IGNORED
+from harness.models.objectives.base import Objective, PretrainBatch
+from harness.models.objectives.config import ObjectiveName
 from harness.training.distributed import Ranks
 from harness.training.loop import Position
 from harness.training.masked_lm_eval import MaskedLMEval
 from harness.training.pretrain import build
 from harness.training.pretrain_steps import Steps
-from models.losses import IGNORED
-from models.objectives.base import Objective, PretrainBatch
-from models.objectives.config import ObjectiveName
 
 pytestmark = pytest.mark.long
 

@@ -7,11 +7,11 @@ import torch
 from transformers import BertConfig, BertForMaskedLM
 
 from harness.config.schema import PretrainConfig, RunConfig
+from harness.models.config import EncoderConfig
+from harness.models.dropout import Dropout
+from harness.models.objectives.base import Vocabulary
+from harness.models.objectives.config import ObjectiveName
 from harness.training.pretrain import build
-from models.config import EncoderConfig
-from models.dropout import Dropout
-from models.objectives.base import Vocabulary
-from models.objectives.config import ObjectiveName
 
 V = 60
 VOCABULARY = Vocabulary(V, pad=0, cls=2, sep=3, mask=4, word_start=torch.ones(V, dtype=torch.bool))

@@ -9,15 +9,15 @@ from variant_files import variant
 from variants import VARIANTS
 
 from harness.measure import flops, size
+from harness.models.batch import Batch
+from harness.models.config import Body
+from harness.models.encoder import Encoder
+from harness.models.heads import MaskedLMHead
+from harness.models.objectives.base import Vocabulary
+from harness.models.objectives.build import OBJECTIVES, build, refuse_misfit
+from harness.models.objectives.config import ObjectiveName
+from harness.models.objectives.distillation import Teacher
 from harness.paths import conf_directory
-from models.batch import Batch
-from models.config import Body
-from models.encoder import Encoder
-from models.heads import MaskedLMHead
-from models.objectives.base import Vocabulary
-from models.objectives.build import OBJECTIVES, build, refuse_misfit
-from models.objectives.config import ObjectiveName
-from models.objectives.distillation import Teacher
 
 CONF = conf_directory() / "model"
 V, T, B = 60, 40, 3

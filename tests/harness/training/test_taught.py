@@ -12,6 +12,10 @@ from harness.__main__ import main
 from harness.config.schema import FinetuneConfig, HardwareConfig
 from harness.hardware.device import Machine
 from harness.measure import flops
+from harness.models.batch import Batch
+from harness.models.config import EncoderConfig
+from harness.models.heads import build_classifier
+from harness.models.losses import IGNORED
 from harness.study import forecast
 from harness.study.plan import plan
 from harness.tasks.base import Kind, Split
@@ -22,10 +26,6 @@ from harness.tasks.spans import Spans
 from harness.tasks.tagging import Tokens
 from harness.training.loop import Position
 from harness.training.taught import Taught, hidden_loss, with_answers
-from models.batch import Batch
-from models.config import EncoderConfig
-from models.heads import build_classifier
-from models.losses import IGNORED
 
 SHAPE = EncoderConfig(
     vocab_size=40, hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=24, max_position_embeddings=12

@@ -14,9 +14,9 @@ from harness.hardware.device import Machine
 from harness.measure import subject
 from harness.measure.components import COMPONENTS, component_of, of_range, ranges
 from harness.measure.subject import Subject
+from harness.models.heads import build_classifier
 from harness.training import trace
 from harness.training.measured_steps import TrainingSteps
-from models.heads import build_classifier
 
 CONF = Path(__file__).parents[3] / "conf"
 AS_BASE = {"distilbert", "electra", "enhanced_shallow", "mbert", "roberta"}

@@ -13,10 +13,10 @@ from transformers import BertConfig, BertModel
 from harness import load
 from harness.config.schema import HardwareConfig
 from harness.measure import flops, memory_formula
+from harness.models.batch import Batch
+from harness.models.config import EncoderConfig
+from harness.models.heads import TextVectors, build_classifier
 from harness.training.finetune import loss_of_pairs
-from models.batch import Batch
-from models.config import EncoderConfig
-from models.heads import TextVectors, build_classifier
 
 PIECES = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "cat", "dog", "is", "here", "town", "who", "."]
 PAIRS = [

@@ -19,13 +19,13 @@ from transformers import (
 from variant_files import merged
 
 from harness.measure import flops
-from models.attention.disentangled import DisentangledAttention, RelativePositions
-from models.attention.products import Context
-from models.batch import Batch
-from models.config import Activation, EncoderConfig, Position, PositionTerms
-from models.encoder import Encoder, initialise
-from models.heads import SequenceClassifier
-from models.huggingface import deberta, load
+from harness.models.attention.disentangled import DisentangledAttention, RelativePositions
+from harness.models.attention.products import Context
+from harness.models.batch import Batch
+from harness.models.config import Activation, EncoderConfig, Position, PositionTerms
+from harness.models.encoder import Encoder, initialise
+from harness.models.heads import SequenceClassifier
+from harness.models.huggingface import deberta, load
 
 ROOT = Path(__file__).parents[3]
 COUNTS = ROOT.parent / "shared" / "reference" / "parameters.json"

@@ -10,14 +10,14 @@ from torch.nn.functional import scaled_dot_product_attention
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import FlopCounterMode
 
-from models.attention.full import SelfAttention
-from models.attention.full import full_attention as full_of_heads
-from models.attention.products import Context, Heads, attend
-from models.attention.windowed import windowed_attention as windowed_of_heads
-from models.batch import Batch
-from models.config import EncoderConfig, Position
-from models.encoder import Encoder, initialise
-from models.positions import BucketedBias
+from harness.models.attention.full import SelfAttention
+from harness.models.attention.full import full_attention as full_of_heads
+from harness.models.attention.products import Context, Heads, attend
+from harness.models.attention.windowed import windowed_attention as windowed_of_heads
+from harness.models.batch import Batch
+from harness.models.config import EncoderConfig, Position
+from harness.models.encoder import Encoder, initialise
+from harness.models.positions import BucketedBias
 
 WINDOWS = [2, 8, 64]
 GRID = [

@@ -4,13 +4,13 @@ import pytest
 import torch
 from torch import nn
 
-import models.layers
-from models.attention import Attention, make_attention
-from models.batch import Batch
-from models.config import EncoderConfig, Position
-from models.describe import Part
-from models.heads import SequenceClassifier
-from models.reach import EVERYWHERE
+from harness.models import layers
+from harness.models.attention import Attention, make_attention
+from harness.models.batch import Batch
+from harness.models.config import EncoderConfig, Position
+from harness.models.describe import Part
+from harness.models.heads import SequenceClassifier
+from harness.models.reach import EVERYWHERE
 
 SMALL = {"vocab_size": 30, "hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
 
@@ -37,7 +37,7 @@ def test_every_attention_has_it(position):
 
 
 def test_a_class_that_has_it_has_all_that_a_model_needs(monkeypatch):
-    monkeypatch.setattr(models.layers, "make_attention", lambda config, layer: Mean())
+    monkeypatch.setattr(layers, "make_attention", lambda config, layer: Mean())
     assert isinstance(Mean(), Attention)
     model = SequenceClassifier(EncoderConfig(**SMALL), 2)
     assert model(Batch(torch.ones(2, 5, dtype=torch.int64))).shape == (2, 2)

@@ -8,11 +8,11 @@ from torch.nn import functional as F
 
 from harness.measure.flops import Shape, counted
 from harness.measure.size import count
-from models.attention.full import SelfAttention
-from models.attention.products import Context
-from models.config import Body, EncoderConfig, Norm, Position
-from models.encoder import initialise
-from models.heads import on_meta
+from harness.models.attention.full import SelfAttention
+from harness.models.attention.products import Context
+from harness.models.config import Body, EncoderConfig, Norm, Position
+from harness.models.encoder import initialise
+from harness.models.heads import on_meta
 
 B, T, H, K = 3, 60, 4, 8
 SMALL = {"vocab_size": 40, "hidden_size": H * K, "num_hidden_layers": 2, "num_attention_heads": H, "intermediate_size": 48}

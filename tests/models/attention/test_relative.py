@@ -5,11 +5,11 @@ import torch
 from torch import Tensor
 
 from harness.measure import flops
-from models.attention.relative import RelativeAttention, relative_context, relative_shift
-from models.batch import Batch
-from models.config import EncoderConfig, Pooling, Position
-from models.encoder import Encoder, initialise
-from models.heads import build_classifier
+from harness.models.attention.relative import RelativeAttention, relative_context, relative_shift
+from harness.models.batch import Batch
+from harness.models.config import EncoderConfig, Pooling, Position
+from harness.models.encoder import Encoder, initialise
+from harness.models.heads import build_classifier
 
 
 @pytest.fixture(autouse=True)

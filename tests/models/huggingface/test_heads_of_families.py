@@ -12,9 +12,9 @@ import transformers
 from drawn_families import FAMILY, MASKED, SPANS, TEXT, TOKENS, UNREADABLE, batch_of, logits_of, reference_of
 from torch import Tensor
 
-from models.batch import Batch
-from models.heads import Classifier, MaskedLMHead, SequenceClassifier, TokenClassifier
-from models.huggingface import FAMILIES, config_of, load, masked_head_of
+from harness.models.batch import Batch
+from harness.models.heads import Classifier, MaskedLMHead, SequenceClassifier, TokenClassifier
+from harness.models.huggingface import FAMILIES, config_of, load, masked_head_of
 
 PAIRS = [pytest.param(name, head, id=f"{name}-{head}") for name, family in FAMILY.items() for head in family.heads]
 

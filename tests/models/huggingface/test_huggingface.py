@@ -8,11 +8,11 @@ import torch
 import transformers
 from torch.nn import functional as F
 
-from models.batch import Batch
-from models.config import Body
-from models.encoder import Encoder
-from models.heads import SequenceClassifier, build_classifier
-from models.huggingface import FAMILIES, config_of, load
+from harness.models.batch import Batch
+from harness.models.config import Body
+from harness.models.encoder import Encoder
+from harness.models.heads import SequenceClassifier, build_classifier
+from harness.models.huggingface import FAMILIES, config_of, load
 
 LENGTHS = (60, 37, 13, 1)
 VOCABULARY = 50

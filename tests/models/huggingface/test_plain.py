@@ -5,8 +5,8 @@ import torch
 from drawn_families import FAMILY, SPANS, TEXT, TOKENS, reference_of
 from torch import Tensor
 
-from models.heads import SequenceClassifier, TokenClassifier, on_meta
-from models.huggingface import config_of, plain, translated
+from harness.models.heads import SequenceClassifier, TokenClassifier, on_meta
+from harness.models.huggingface import config_of, plain, translated
 
 BARE = "bert."
 

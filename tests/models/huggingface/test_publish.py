@@ -9,10 +9,10 @@ import transformers
 from omegaconf import OmegaConf
 from torch import Tensor, nn
 
-from models.config import Activation, EncoderConfig, Norm, Pooling
-from models.heads import MaskedLMHead, SequenceClassifier
-from models.huggingface import config_of, exported, homeless, load, masked_head_of, published
-from models.huggingface.publish import settled
+from harness.models.config import Activation, EncoderConfig, Norm, Pooling
+from harness.models.heads import MaskedLMHead, SequenceClassifier
+from harness.models.huggingface import config_of, exported, homeless, load, masked_head_of, published
+from harness.models.huggingface.publish import settled
 
 CONF = Path(__file__).resolve().parents[3] / "conf" / "model"
 TINY = {

@@ -2,7 +2,7 @@
 
 import pytest
 
-from models.huggingface.task_heads import is_of_another_task, names_of_rows, rows_of
+from harness.models.huggingface.task_heads import is_of_another_task, names_of_rows, rows_of
 
 GOOD_BAD = {"id2label": {"0": "good", "1": "bad"}}
 

@@ -11,11 +11,11 @@ from omegaconf import OmegaConf
 from torch import Tensor, nn
 from variant_files import merged
 
-from models.batch import Batch
-from models.config import EncoderConfig, Pooling, Position
-from models.encoder import Encoder
-from models.heads import SequenceClassifier, build_classifier
-from models.huggingface import load, xlnet
+from harness.models.batch import Batch
+from harness.models.config import EncoderConfig, Pooling, Position
+from harness.models.encoder import Encoder
+from harness.models.heads import SequenceClassifier, build_classifier
+from harness.models.huggingface import load, xlnet
 
 ROOT = Path(__file__).parents[3]
 COUNTS = ROOT.parent / "shared" / "reference" / "parameters.json"

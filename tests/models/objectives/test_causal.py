@@ -6,12 +6,12 @@ from dataclasses import replace
 import pytest
 import torch
 
-from models.batch import Batch
-from models.config import EncoderConfig, Position
-from models.losses import IGNORED
-from models.objectives.base import Objective, PretrainBatch, Vocabulary
-from models.objectives.build import build
-from models.objectives.config import ObjectiveConfig, ObjectiveName
+from harness.models.batch import Batch
+from harness.models.config import EncoderConfig, Position
+from harness.models.losses import IGNORED
+from harness.models.objectives.base import Objective, PretrainBatch, Vocabulary
+from harness.models.objectives.build import build
+from harness.models.objectives.config import ObjectiveConfig, ObjectiveName
 
 CLS, SEP = 2, 3
 IDS = torch.tensor([[CLS, 10, 11, 12, 13, 14, SEP], [CLS, 15, 16, SEP, 17, 18, SEP]])  # (B, T), each word once

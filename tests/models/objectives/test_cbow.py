@@ -2,12 +2,12 @@
 
 import torch
 
-from models.batch import Batch
-from models.config import Body, EncoderConfig
-from models.losses import IGNORED
-from models.objectives.base import Vocabulary
-from models.objectives.build import build
-from models.objectives.config import ObjectiveConfig, ObjectiveName
+from harness.models.batch import Batch
+from harness.models.config import Body, EncoderConfig
+from harness.models.losses import IGNORED
+from harness.models.objectives.base import Vocabulary
+from harness.models.objectives.build import build
+from harness.models.objectives.config import ObjectiveConfig, ObjectiveName
 
 V, CONTEXT = 40, 2
 VOCABULARY = Vocabulary(V, pad=0, cls=2, sep=3, mask=4, word_start=torch.ones(V, dtype=torch.bool))

@@ -10,15 +10,15 @@ from torch.nn import functional as F
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
-from models.batch import Batch
-from models.config import Body, EncoderConfig, Position
-from models.encoder import Encoder, initialise, set_activation_checkpointing
-from models.heads import MaskedLMHead, build_classifier
-from models.losses import IGNORED
-from models.objectives.base import PretrainBatch, Vocabulary
-from models.objectives.config import MatchedLayers, ObjectiveConfig, ObjectiveName
-from models.objectives.distillation import Distillation, Teacher, cosine_loss, matched, relation_loss, soft_loss
-from models.objectives.masked_lm import MaskedLM
+from harness.models.batch import Batch
+from harness.models.config import Body, EncoderConfig, Position
+from harness.models.encoder import Encoder, initialise, set_activation_checkpointing
+from harness.models.heads import MaskedLMHead, build_classifier
+from harness.models.losses import IGNORED
+from harness.models.objectives.base import PretrainBatch, Vocabulary
+from harness.models.objectives.config import MatchedLayers, ObjectiveConfig, ObjectiveName
+from harness.models.objectives.distillation import Distillation, Teacher, cosine_loss, matched, relation_loss, soft_loss
+from harness.models.objectives.masked_lm import MaskedLM
 
 V, T = 60, 24
 VOCABULARY = Vocabulary(V, pad=0, cls=2, sep=3, mask=4, word_start=torch.ones(V, dtype=torch.bool))

@@ -9,16 +9,16 @@ from torch.nn import functional as F
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
-from models.batch import Batch
-from models.config import EncoderConfig
-from models.encoder import initialise
-from models.losses import IGNORED
-from models.objectives.base import Objective, PretrainBatch, Vocabulary
-from models.objectives.config import Masking, ObjectiveConfig
-from models.objectives.masked_lm import MaskedLM, evaluate, prediction_loss
-from models.objectives.masking import LONGEST_SPAN, masked_batch, span_shares
-from models.objectives.probe import Probe, fully_masked_batch
-from models.objectives.segment_pairs import NextSentence
+from harness.models.batch import Batch
+from harness.models.config import EncoderConfig
+from harness.models.encoder import initialise
+from harness.models.losses import IGNORED
+from harness.models.objectives.base import Objective, PretrainBatch, Vocabulary
+from harness.models.objectives.config import Masking, ObjectiveConfig
+from harness.models.objectives.masked_lm import MaskedLM, evaluate, prediction_loss
+from harness.models.objectives.masking import LONGEST_SPAN, masked_batch, span_shares
+from harness.models.objectives.probe import Probe, fully_masked_batch
+from harness.models.objectives.segment_pairs import NextSentence
 
 V, T = 60, 40
 STARTS = torch.arange(V) % 3 != 2  # every third piece goes on with the word before it

@@ -5,13 +5,13 @@ from itertools import pairwise
 import pytest
 import torch
 
-from models.batch import Batch
-from models.config import EncoderConfig
-from models.losses import IGNORED
-from models.objectives.base import Vocabulary
-from models.objectives.build import build
-from models.objectives.config import Masking, ObjectiveConfig, ObjectiveName
-from models.objectives.masking import masked_batch, num_predictions, span_shares
+from harness.models.batch import Batch
+from harness.models.config import EncoderConfig
+from harness.models.losses import IGNORED
+from harness.models.objectives.base import Vocabulary
+from harness.models.objectives.build import build
+from harness.models.objectives.config import Masking, ObjectiveConfig, ObjectiveName
+from harness.models.objectives.masking import masked_batch, num_predictions, span_shares
 
 
 @pytest.mark.parametrize(("rate", "length", "expected"), [(0.15, 512, 77), (0.15, 128, 19), (0.15, 10, 2), (0.4, 512, 205)])

@@ -23,14 +23,14 @@ from order_cases import (
     small_shape,
 )
 
-from models.batch import Batch
-from models.config import Body, Position
-from models.losses import IGNORED
-from models.objectives.bidirectional import BidirectionalLM
-from models.objectives.build import refuse_misfit
-from models.objectives.causal import CausalLM
-from models.objectives.config import ObjectiveConfig, ObjectiveName
-from models.objectives.permutation import PermutationLM
+from harness.models.batch import Batch
+from harness.models.config import Body, Position
+from harness.models.losses import IGNORED
+from harness.models.objectives.bidirectional import BidirectionalLM
+from harness.models.objectives.build import refuse_misfit
+from harness.models.objectives.causal import CausalLM
+from harness.models.objectives.config import ObjectiveConfig, ObjectiveName
+from harness.models.objectives.permutation import PermutationLM
 
 
 @pytest.fixture(autouse=True)

@@ -23,13 +23,13 @@ from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
-from models.attention.relative import relative_sinusoids
-from models.batch import Batch
-from models.config import Position, Sharing
-from models.encoder import initialise
-from models.objectives.bidirectional import BidirectionalLM
-from models.objectives.causal import CausalLM
-from models.objectives.permutation import PermutationLM
+from harness.models.attention.relative import relative_sinusoids
+from harness.models.batch import Batch
+from harness.models.config import Position, Sharing
+from harness.models.encoder import initialise
+from harness.models.objectives.bidirectional import BidirectionalLM
+from harness.models.objectives.causal import CausalLM
+from harness.models.objectives.permutation import PermutationLM
 
 
 @pytest.fixture(autouse=True)

@@ -9,16 +9,16 @@ from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
-from models.batch import Batch
-from models.config import Activation, Body, EncoderConfig, NormPlace, Position
-from models.encoder import initialise
-from models.heads import build_classifier
-from models.losses import IGNORED
-from models.objectives.base import PretrainBatch, Vocabulary
-from models.objectives.build import refuse_misfit
-from models.objectives.config import ObjectiveConfig, ObjectiveName
-from models.objectives.masked_lm import MaskedLM
-from models.objectives.replaced_tokens import ReplacedTokenDetection, generator_shape, replaced, sample
+from harness.models.batch import Batch
+from harness.models.config import Activation, Body, EncoderConfig, NormPlace, Position
+from harness.models.encoder import initialise
+from harness.models.heads import build_classifier
+from harness.models.losses import IGNORED
+from harness.models.objectives.base import PretrainBatch, Vocabulary
+from harness.models.objectives.build import refuse_misfit
+from harness.models.objectives.config import ObjectiveConfig, ObjectiveName
+from harness.models.objectives.masked_lm import MaskedLM
+from harness.models.objectives.replaced_tokens import ReplacedTokenDetection, generator_shape, replaced, sample
 
 V, T = 60, 24
 VOCABULARY = Vocabulary(V, pad=0, cls=2, sep=3, mask=4, word_start=torch.ones(V, dtype=torch.bool))

@@ -6,13 +6,13 @@ import pytest
 import torch
 from torch import Tensor
 
-from models.batch import Batch
-from models.config import EncoderConfig, Position
-from models.objectives import scoring
-from models.objectives.base import Objective, Vocabulary
-from models.objectives.build import build
-from models.objectives.config import ObjectiveConfig, ObjectiveName
-from models.objectives.scoring import can_score, log_likelihoods
+from harness.models.batch import Batch
+from harness.models.config import EncoderConfig, Position
+from harness.models.objectives import scoring
+from harness.models.objectives.base import Objective, Vocabulary
+from harness.models.objectives.build import build
+from harness.models.objectives.config import ObjectiveConfig, ObjectiveName
+from harness.models.objectives.scoring import can_score, log_likelihoods
 
 V, CLS, SEP, MASK = 40, 2, 3, 4
 IDS = torch.tensor([[CLS, 10, 11, 12, 13, 14, SEP], [CLS, 15, 16, 17, 18, 10, SEP], [CLS, 20, 21, 22, 23, 24, SEP]])

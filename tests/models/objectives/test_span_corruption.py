@@ -11,16 +11,16 @@ from torch import Tensor, nn
 from variant_files import variant
 
 from harness.measure import flops
-from models.batch import Batch
-from models.config import Body, EncoderConfig
-from models.encoder import initialise
-from models.huggingface import config_of
-from models.huggingface.t5 import tensors, with_decoder
-from models.losses import IGNORED
-from models.objectives.base import PretrainBatch, Vocabulary
-from models.objectives.build import refuse_misfit
-from models.objectives.config import ObjectiveConfig, ObjectiveName
-from models.objectives.span_corruption import SpanCorruption, Spans, corrupted
+from harness.models.batch import Batch
+from harness.models.config import Body, EncoderConfig
+from harness.models.encoder import initialise
+from harness.models.huggingface import config_of
+from harness.models.huggingface.t5 import tensors, with_decoder
+from harness.models.losses import IGNORED
+from harness.models.objectives.base import PretrainBatch, Vocabulary
+from harness.models.objectives.build import refuse_misfit
+from harness.models.objectives.config import ObjectiveConfig, ObjectiveName
+from harness.models.objectives.span_corruption import SpanCorruption, Spans, corrupted
 
 V, T, PAD, CLS, SEP, MASK = 90, 128, 0, 2, 3, 4
 SENTINELS = tuple(range(V - 1, V - 41, -1))

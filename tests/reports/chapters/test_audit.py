@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from reports.chapters import audit
-from reports.comparison.compare import Options, Study, compare
-from reports.errors import ReportError
+from harness.reports.chapters import audit
+from harness.reports.comparison.compare import Options, Study, compare
+from harness.reports.errors import ReportError
 
 READING = {"name": "counted", "beside": False, "claimed": "5 | 6", "measured": "7", "verdict": "refuted", "command": ""}
 READING |= {"note": ""}

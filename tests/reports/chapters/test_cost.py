@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from reports.__main__ import main
-from reports.chapters import cost
-from reports.chapters.cost import Target, paid, parse, ratio, reach
-from reports.comparison.compare import compare
-from reports.errors import ReportError
-from reports.writing.formats import Detail
+from harness.reports.__main__ import main
+from harness.reports.chapters import cost
+from harness.reports.chapters.cost import Target, paid, parse, ratio, reach
+from harness.reports.comparison.compare import compare
+from harness.reports.errors import ReportError
+from harness.reports.writing.formats import Detail
 
 LOSS, ACCURACY, TOKENS = "pretrain/masked_loss", "pretrain/masked_accuracy", "pretrain/tokens"
 TARGET = Target(LOSS, 6.0)

@@ -2,10 +2,10 @@
 
 import pytest
 
-from reports.chapters import diagnostics
-from reports.chapters.diagnostics import Outcome, outcome
-from reports.comparison.compare import Study, compare
-from reports.render import render
+from harness.reports.chapters import diagnostics
+from harness.reports.chapters.diagnostics import Outcome, outcome
+from harness.reports.comparison.compare import Study, compare
+from harness.reports.render import render
 
 
 @pytest.fixture

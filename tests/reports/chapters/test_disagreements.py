@@ -11,9 +11,9 @@ from safetensors.numpy import save_file
 from tokenizers import Tokenizer, models, pre_tokenizers
 
 from harness import checksums, paths
-from reports.chapters import predictions
-from reports.comparison import items
-from reports.comparison.compare import Study, compare
+from harness.reports.chapters import predictions
+from harness.reports.comparison import items
+from harness.reports.comparison.compare import Study, compare
 
 WORDS = ["[UNK]", "good", "bad", "<script>", "film", "long"]
 TEXTS = ["good film", "bad film", "<script> bad", "good long film", "bad long film", "bad bad long film"]

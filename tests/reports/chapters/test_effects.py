@@ -2,8 +2,8 @@
 
 import pytest
 
-from reports.chapters import effects
-from reports.comparison.compare import compare
+from harness.reports.chapters import effects
+from harness.reports.comparison.compare import compare
 
 
 @pytest.fixture

@@ -12,11 +12,11 @@ from safetensors.numpy import save_file
 from tokenizers import Tokenizer, models, pre_tokenizers
 
 from harness import paths
-from reports.chapters import predictions
-from reports.comparison import items
-from reports.comparison.compare import Study, compare
-from reports.comparison.items import CLASSES
-from reports.comparison.items import TAGS as WRONG_TAGS
+from harness.reports.chapters import predictions
+from harness.reports.comparison import items
+from harness.reports.comparison.compare import Study, compare
+from harness.reports.comparison.items import CLASSES
+from harness.reports.comparison.items import TAGS as WRONG_TAGS
 
 TEXTS = ["good film", "bad <script>", "long film"]
 LABELS = [1.0, 3.0, 5.0]

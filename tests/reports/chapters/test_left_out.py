@@ -2,8 +2,8 @@
 
 import json
 
-from reports.chapters import appendix
-from reports.comparison.compare import Study, compare
+from harness.reports.chapters import appendix
+from harness.reports.comparison.compare import Study, compare
 
 
 def plan(folder, titles: dict[str, str]) -> dict[str, object]:

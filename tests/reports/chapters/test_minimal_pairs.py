@@ -8,10 +8,10 @@ import pytest
 from pyarrow import parquet
 
 from harness import paths
-from reports.chapters import minimal_pairs, scales
-from reports.comparison import items
-from reports.comparison.compare import Study, compare
-from reports.writing import tables
+from harness.reports.chapters import minimal_pairs, scales
+from harness.reports.comparison import items
+from harness.reports.comparison.compare import Study, compare
+from harness.reports.writing import tables
 
 PARADIGMS = {"far": ([1, 1, 0, 0], 9, "left"), "own": ([1, 1, 1, 1], None, None)}
 """Paradigm -> which of its pairs are right, and what is known of it."""

@@ -1,7 +1,7 @@
 """Scores with their intervals over the items, as metrics of runs."""
 
-from reports.chapters import over_items
-from reports.comparison.compare import Study, compare
+from harness.reports.chapters import over_items
+from harness.reports.comparison.compare import Study, compare
 
 
 def text_of(runs: list) -> str:

@@ -12,9 +12,9 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from pyarrow import parquet
 
 from harness import paths, tags
-from reports.chapters import overview, scales
-from reports.comparison.compare import Comparison, Study, compare
-from reports.writing import findings, plots
+from harness.reports.chapters import overview, scales
+from harness.reports.comparison.compare import Comparison, Study, compare
+from harness.reports.writing import findings, plots
 
 SCORE, TOTAL, MEMORY, MAJORITY = "eval/score", "model/params_total", "inference/peak_memory_bytes", "eval/majority_score"
 LATENCY, ITEMS = "inference/latency_ms_p50", "eval/examples"
@@ -55,7 +55,7 @@ def paragraphs(comparison: Comparison) -> list[str]:
 
 @pytest.fixture
 def no_study_is_small(monkeypatch):
-    monkeypatch.setattr("reports.comparison.compare.SMALL_RUNS", 0)
+    monkeypatch.setattr("harness.reports.comparison.compare.SMALL_RUNS", 0)
 
 
 def rows(table: str) -> dict[str, list[str]]:

@@ -5,9 +5,9 @@ import itertools
 import pytest
 
 from harness import tags
-from reports.chapters import pictures
-from reports.comparison.compare import compare
-from reports.render import render
+from harness.reports.chapters import pictures
+from harness.reports.comparison.compare import compare
+from harness.reports.render import render
 
 
 @pytest.mark.parametrize(("kind", "top_of_cola"), [("classification", 9), ("regression", 1)])

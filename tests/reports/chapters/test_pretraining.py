@@ -7,18 +7,18 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from harness.reports import render
+from harness.reports.__main__ import main
+from harness.reports.chapters import overview, pretraining, pretraining_pictures
+from harness.reports.comparison import compare as comparing
+from harness.reports.comparison.compare import Study
+from harness.reports.comparison.section import ACCURACY, LOSS
+from harness.reports.comparison.statistics import Verdict
+from harness.reports.errors import ReportError
+from harness.reports.read import connect
+from harness.reports.reading import store
+from harness.reports.writing import findings, section_text, tables
 from harness.training import masked_lm_eval
-from reports import render
-from reports.__main__ import main
-from reports.chapters import overview, pretraining, pretraining_pictures
-from reports.comparison import compare as comparing
-from reports.comparison.compare import Study
-from reports.comparison.section import ACCURACY, LOSS
-from reports.comparison.statistics import Verdict
-from reports.errors import ReportError
-from reports.read import connect
-from reports.reading import store
-from reports.writing import findings, section_text, tables
 
 
 def texts(table: str, label: str) -> dict[str, str]:

@@ -6,12 +6,12 @@ import matplotlib as mpl
 import numpy as np
 import pytest
 
-from reports import render
-from reports.chapters import pretraining_pictures
-from reports.comparison import compare as comparing
-from reports.comparison.compare import Study
-from reports.comparison.section import ACCURACY, LOSS
-from reports.writing import plots
+from harness.reports import render
+from harness.reports.chapters import pretraining_pictures
+from harness.reports.comparison import compare as comparing
+from harness.reports.comparison.compare import Study
+from harness.reports.comparison.section import ACCURACY, LOSS
+from harness.reports.writing import plots
 
 
 @pytest.fixture

@@ -3,8 +3,8 @@
 import shlex
 from dataclasses import replace
 
-from reports.chapters import appendix
-from reports.comparison.compare import Study, compare
+from harness.reports.chapters import appendix
+from harness.reports.comparison.compare import Study, compare
 
 
 def rows(runs: list) -> list[tuple[str, str, list[str]]]:

@@ -10,15 +10,15 @@ import pytest
 from scipy import stats
 
 from harness.metrics import Direction
-from reports.__main__ import main
-from reports.chapters import scaling
-from reports.chapters.scaling import race_text
-from reports.comparison import growth
-from reports.comparison.compare import Study, compare
-from reports.comparison.growth import fit, race
-from reports.read import connect
-from reports.reading import store
-from reports.writing import plots
+from harness.reports.__main__ import main
+from harness.reports.chapters import scaling
+from harness.reports.chapters.scaling import race_text
+from harness.reports.comparison import growth
+from harness.reports.comparison.compare import Study, compare
+from harness.reports.comparison.growth import fit, race
+from harness.reports.read import connect
+from harness.reports.reading import store
+from harness.reports.writing import plots
 
 LENGTHS = (128, 256, 512, 1024, 2048, 4096)
 LATENCY, FLOPS, MEMORY = "scaling/latency_ms", "scaling/flops_forward", "scaling/peak_memory_bytes"

@@ -5,8 +5,8 @@ import io
 
 import pytest
 
+from harness.reports.__main__ import main
 from harness.terminal import WIDTH
-from reports.__main__ import main
 
 
 @pytest.fixture

@@ -6,15 +6,15 @@ from types import SimpleNamespace
 
 import pytest
 
-import reports
+from harness import reports
 from harness.metrics import Direction
 from harness.paired import of_differences
+from harness.reports.__main__ import main
+from harness.reports.commands import gate as gates
+from harness.reports.comparison.compare import compare
+from harness.reports.comparison.statistics import Evidence, Verdict
+from harness.reports.read import read
 from harness.terminal import WIDTH
-from reports.__main__ import main
-from reports.commands import gate as gates
-from reports.comparison.compare import compare
-from reports.comparison.statistics import Evidence, Verdict
-from reports.read import read
 
 BEFORE = [0.80, 0.81, 0.79, 0.805]
 

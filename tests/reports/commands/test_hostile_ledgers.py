@@ -10,8 +10,8 @@ import pytest
 from fuzzing import changed
 from watched import outside, watched
 
-from reports.__main__ import main
-from reports.commands.ledger import Ledger
+from harness.reports.__main__ import main
+from harness.reports.commands.ledger import Ledger
 
 LIMITS = ("gate", "--study", "new", "--max-drop", "2points")
 SCORES = [0.80, 0.81, 0.79, 0.805]

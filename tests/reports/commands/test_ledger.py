@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 from small_disk import fill, mounted
 
-from reports.__main__ import main
-from reports.commands import gate as command
-from reports.commands.gate import COSTS
-from reports.commands.ledger import Ledger, overview
-from reports.comparison.compare import compare
-from reports.errors import ReportError
+from harness.reports.__main__ import main
+from harness.reports.commands import gate as command
+from harness.reports.commands.gate import COSTS
+from harness.reports.commands.ledger import Ledger, overview
+from harness.reports.comparison.compare import compare
+from harness.reports.errors import ReportError
 
 SEEDS = 5
 LIMITS = ("--study", "new", "--max-drop", "2points", "--max-cost", "1%")
@@ -258,7 +258,7 @@ def test_a_file_of_the_user_in_the_place_of_the_lock_stays(tmp_path):
 ADDING = """
 from pathlib import Path
 from sys import argv
-from reports.commands.ledger import Ledger
+from harness.reports.commands.ledger import Ledger
 
 line = {"arm": argv[1], "study": "s", "verdict": "worse", "level": 0.01, "tests": [], "baseline": {"name": "b", "runs": []}}
 for number in range(60):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from reports.__main__ import main
+from harness.reports.__main__ import main
 
 
 def pick(capsys, *arguments: str) -> tuple[int, str]:

@@ -8,10 +8,10 @@ import pytest
 from harness import metrics
 from harness.metrics import Direction
 from harness.paired import Replicate
-from reports.comparison.compare import compare
-from reports.comparison.overall import of_pretrainings
-from reports.comparison.statistics import Verdict, change, corrected, of_evidence
-from reports.writing import formats, tables
+from harness.reports.comparison.compare import compare
+from harness.reports.comparison.overall import of_pretrainings
+from harness.reports.comparison.statistics import Verdict, change, corrected, of_evidence
+from harness.reports.writing import formats, tables
 
 MATTHEWS = "eval/matthews"
 

@@ -11,11 +11,11 @@ from scipy import stats
 from harness import metrics, tags
 from harness.metrics import Direction
 from harness.paired import Replicate
-from reports.comparison.compare import compare
-from reports.comparison.section import EXAMPLES
-from reports.comparison.statistics import Verdict, change, judge
-from reports.errors import ReportError
-from reports.writing import tables
+from harness.reports.comparison.compare import compare
+from harness.reports.comparison.section import EXAMPLES
+from harness.reports.comparison.statistics import Verdict, change, judge
+from harness.reports.errors import ReportError
+from harness.reports.writing import tables
 
 S0, S1, S2, S5, S7 = (Replicate("", seed) for seed in "01257")
 LATENCY, SCORE, TOTAL, MEMORY = "inference/latency_ms_p50", "eval/score", "model/params_total", "inference/peak_memory_bytes"

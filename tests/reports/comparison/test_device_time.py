@@ -7,12 +7,12 @@ from types import SimpleNamespace
 import pytest
 
 from harness import tags
-from reports.chapters import overview
-from reports.commands import gate, pick
-from reports.comparison.compare import compare
-from reports.comparison.section import change_over
-from reports.comparison.statistics import Verdict
-from reports.writing import findings, section_text, tables
+from harness.reports.chapters import overview
+from harness.reports.commands import gate, pick
+from harness.reports.comparison.compare import compare
+from harness.reports.comparison.section import change_over
+from harness.reports.comparison.statistics import Verdict
+from harness.reports.writing import findings, section_text, tables
 
 DEVICE, WALL = "inference/latency_device_ms", "inference/latency_ms_p50"
 NOISY = [10.0, 22.0, 12.0, 25.0, 9.0, 18.0]

@@ -6,8 +6,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from reports.comparison.compare import compare
-from reports.comparison.estimates import Estimate, estimate
+from harness.reports.comparison.compare import compare
+from harness.reports.comparison.estimates import Estimate, estimate
 
 
 def estimated(runs: list, metric: str, label: str = "base") -> Estimate | None:

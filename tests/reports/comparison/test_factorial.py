@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from harness import by_launch, tags
-from reports.comparison import factorial
-from reports.comparison.compare import compare
-from reports.comparison.statistics import Verdict
+from harness.reports.comparison import factorial
+from harness.reports.comparison.compare import compare
+from harness.reports.comparison.statistics import Verdict
 
 GAINS = {"a": 0.02, "b": 0.01, "c": -0.03}
 SETTINGS = {"a": {"model.x": "1", "model.y": "2"}, "b": {"model.z": "True"}, "c": {"model.depth": "1"}}

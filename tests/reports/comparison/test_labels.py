@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from reports.__main__ import main
-from reports.chapters import pretraining
-from reports.comparison import labels
-from reports.comparison.compare import Comparison, compare
-from reports.errors import ReportError
-from reports.reading.store import Run
+from harness.reports.__main__ import main
+from harness.reports.chapters import pretraining
+from harness.reports.comparison import labels
+from harness.reports.comparison.compare import Comparison, compare
+from harness.reports.errors import ReportError
+from harness.reports.reading.store import Run
 
 DTYPE, RATE = "hardware.dtype", "finetune.learning_rate"
 

@@ -7,9 +7,9 @@ import pytest
 from harness import by_launch, metrics
 from harness.metrics import THROUGHPUT, Compared
 from harness.paired import Difference, t_quantile
-from reports.comparison import launches
-from reports.comparison.launches import LATENCY, REFERENCE
-from reports.comparison.statistics import Verdict
+from harness.reports.comparison import launches
+from harness.reports.comparison.launches import LATENCY, REFERENCE
+from harness.reports.comparison.statistics import Verdict
 
 
 def history(values: dict[int, float], reference: dict[int, float] | None = None, metric: str = LATENCY) -> launches.History:

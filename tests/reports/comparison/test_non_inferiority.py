@@ -11,11 +11,11 @@ from scipy.stats import nct, t
 from harness import by_launch, metrics
 from harness.metrics import Margin
 from harness.paired import Replicate
-from reports.commands import gate
-from reports.commands.gate import Limit, Outcome, Pair, judge, pairs_needed
-from reports.comparison import launches
-from reports.comparison.compare import compare
-from reports.comparison.statistics import Change, Verdict, change, of_evidence
+from harness.reports.commands import gate
+from harness.reports.commands.gate import Limit, Outcome, Pair, judge, pairs_needed
+from harness.reports.comparison import launches
+from harness.reports.comparison.compare import compare
+from harness.reports.comparison.statistics import Change, Verdict, change, of_evidence
 
 SCORE, LATENCY = metrics.get("eval/score"), metrics.get("inference/latency_ms_p50")
 DROP = Limit("eval/score", Margin(0.02), "2points")

@@ -5,9 +5,9 @@ import math
 import numpy as np
 import pytest
 
-from reports.comparison import overall
-from reports.comparison.compare import Comparison, compare
-from reports.comparison.statistics import Verdict
+from harness.reports.comparison import overall
+from harness.reports.comparison.compare import Comparison, compare
+from harness.reports.comparison.statistics import Verdict
 
 SCORE, TOTAL, MEMORY = "eval/score", "model/params_total", "inference/peak_memory_bytes"
 RATE, LATENCY, ITEMS = "finetune/tokens_per_s", "inference/latency_ms_p50", "eval/examples"

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from reports.chapters import trade_offs
-from reports.comparison.compare import compare
+from harness.reports.chapters import trade_offs
+from harness.reports.comparison.compare import compare
 
 PARAMETERS, LATENCY = "model/params_total", "inference/latency_ms_p50"
 

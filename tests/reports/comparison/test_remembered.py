@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field, replace
 
-from reports.comparison import cached_method
+from harness.reports.comparison import cached_method
 
 
 @dataclass(frozen=True)

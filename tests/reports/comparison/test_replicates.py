@@ -10,11 +10,11 @@ import pytest
 
 from harness import metrics
 from harness.paired import Replicate, Values, compare_paired, of_differences
-from reports.__main__ import main
-from reports.comparison.compare import compare
-from reports.comparison.section import HEADLINE, Section
-from reports.comparison.statistics import Change, Verdict, change
-from reports.writing import section_text, tables
+from harness.reports.__main__ import main
+from harness.reports.comparison.compare import compare
+from harness.reports.comparison.section import HEADLINE, Section
+from harness.reports.comparison.statistics import Change, Verdict, change
+from harness.reports.writing import section_text, tables
 
 T_2 = 4.302653  # Student's t, 0.975, 2 degrees of freedom
 SCORE = metrics.get(HEADLINE)

@@ -5,13 +5,13 @@ import statistics
 import pytest
 
 from harness.paired import Replicate
-from reports.chapters import appendix, overview, timing
-from reports.comparison import overall
-from reports.comparison.compare import Comparison, Study, compare
-from reports.comparison.statistics import Verdict
-from reports.render import render
-from reports.writing import section_text, tables
-from reports.writing.tables import summary
+from harness.reports.chapters import appendix, overview, timing
+from harness.reports.comparison import overall
+from harness.reports.comparison.compare import Comparison, Study, compare
+from harness.reports.comparison.statistics import Verdict
+from harness.reports.render import render
+from harness.reports.writing import section_text, tables
+from harness.reports.writing.tables import summary
 
 FIRST = Replicate("", "0")
 LAUNCH = "timing/latency_ms"

@@ -15,10 +15,10 @@ from scipy.special import ndtr
 
 from harness import tags
 from harness.paired import LEVEL
-from reports.comparison.compare import compare
-from reports.comparison.overall import of_tasks
-from reports.comparison.statistics import Verdict
-from reports.reading.store import Packed, Run
+from harness.reports.comparison.compare import compare
+from harness.reports.comparison.overall import of_tasks
+from harness.reports.comparison.statistics import Verdict
+from harness.reports.reading.store import Packed, Run
 
 SCORE = "eval/score"
 ARMS, SEEDS, ITEMS = ("base", "base_a", "base_b"), ("0", "1", "2"), 500

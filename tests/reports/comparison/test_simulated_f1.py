@@ -16,10 +16,10 @@ from scipy.special import ndtr
 from harness import metrics, paired
 from harness.metrics import Margin
 from harness.paired import LEVEL, Replicate, influences
-from reports.commands.gate import Limit, judge
-from reports.comparison import items
-from reports.comparison.items import CLASSES, Errors
-from reports.comparison.statistics import Change, Verdict, change
+from harness.reports.commands.gate import Limit, judge
+from harness.reports.comparison import items
+from harness.reports.comparison.items import CLASSES, Errors
+from harness.reports.comparison.statistics import Change, Verdict, change
 
 SCORE = metrics.get("eval/score")
 DROP = Limit("eval/score", Margin(0.05), "5points")

@@ -13,8 +13,8 @@ import pytest
 
 from harness import by_launch, metrics
 from harness.paired import Difference, Replicate, compare_paired
-from reports.comparison import launches
-from reports.comparison.statistics import Verdict
+from harness.reports.comparison import launches
+from harness.reports.comparison.statistics import Verdict
 
 pytestmark = pytest.mark.long
 

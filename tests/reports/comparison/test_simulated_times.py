@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 from harness import tags
-from reports.comparison.compare import compare
-from reports.comparison.statistics import Verdict
-from reports.reading.store import Run
+from harness.reports.comparison.compare import compare
+from harness.reports.comparison.statistics import Verdict
+from harness.reports.reading.store import Run
 
 LATENCY = "inference/latency_ms_p50"
 STUDIES = 500

@@ -12,7 +12,7 @@ import pytest
 
 from harness import metrics
 from harness.paired import Replicate
-from reports.comparison.statistics import Change, Verdict, change, corrected
+from harness.reports.comparison.statistics import Change, Verdict, change, corrected
 
 pytestmark = pytest.mark.long
 

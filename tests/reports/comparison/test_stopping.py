@@ -13,8 +13,8 @@ from harness import by_launch, metrics
 from harness.by_launch import History, Table
 from harness.metrics import DEVICE_LATENCY
 from harness.paired import holm
-from reports.comparison import launches
-from reports.comparison.statistics import Verdict
+from harness.reports.comparison import launches
+from harness.reports.comparison.statistics import Verdict
 
 SESSIONS = 500
 LATENCY = metrics.get("inference/latency_device_ms")

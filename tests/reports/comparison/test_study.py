@@ -1,6 +1,6 @@
 """What chapters read: histories of metrics, each read once."""
 
-from reports.comparison.compare import Study, compare
+from harness.reports.comparison.compare import Study, compare
 
 
 def test_history_is_read_once_and_a_curve_is_its_last_values(make_run):

@@ -3,8 +3,8 @@
 import pytest
 
 from harness import metrics
-from reports.commands import compare
-from reports.comparison.section import RESULTS
+from harness.reports.commands import compare
+from harness.reports.comparison.section import RESULTS
 
 BEFORE = {
     "eval/score": 0.80,

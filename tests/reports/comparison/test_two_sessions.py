@@ -5,10 +5,10 @@ from collections.abc import Callable
 
 import pytest
 
-from reports.comparison.compare import compare
-from reports.comparison.section import Section
-from reports.comparison.statistics import Change, Verdict
-from reports.reading.store import Run
+from harness.reports.comparison.compare import compare
+from harness.reports.comparison.section import Section
+from harness.reports.comparison.statistics import Change, Verdict
+from harness.reports.reading.store import Run
 
 LATENCY, SPEED, TRAINING = "inference/latency_ms_p50", "inference/tokens_per_s", "finetune/duration_s"
 LAUNCH = "timing/latency_ms"

@@ -7,10 +7,10 @@ import pytest
 from browser import Page, axe_core, chromium
 from child_processes import wait_for
 
-from reports.comparison.compare import compare
-from reports.html import page as page_of
-from reports.render import render
-from reports.writing import formats
+from harness.reports.comparison.compare import compare
+from harness.reports.html import page as page_of
+from harness.reports.render import render
+from harness.reports.writing import formats
 
 pytestmark = pytest.mark.long
 

@@ -7,11 +7,11 @@ from html.parser import HTMLParser
 
 import pytest
 
-from reports.comparison.compare import compare
-from reports.html import page
-from reports.html.picture import dark_rules, inline
-from reports.render import render
-from reports.writing import formats
+from harness.reports.comparison.compare import compare
+from harness.reports.html import page
+from harness.reports.html.picture import dark_rules, inline
+from harness.reports.render import render
+from harness.reports.writing import formats
 
 pytestmark = pytest.mark.long
 

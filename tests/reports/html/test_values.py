@@ -2,8 +2,8 @@
 
 import pytest
 
-from reports.html import page, sort_value, unit_of
-from reports.writing import formats
+from harness.reports.html import page, sort_value, unit_of
+from harness.reports.writing import formats
 
 
 @pytest.mark.parametrize(

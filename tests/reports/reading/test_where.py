@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from reports.__main__ import main
-from reports.errors import ReportError
-from reports.reading import where
+from harness.reports.__main__ import main
+from harness.reports.errors import ReportError
+from harness.reports.reading import where
 
 
 @pytest.fixture

@@ -2,9 +2,9 @@
 
 import pytest
 
-from reports.chapters import overview
-from reports.comparison.compare import Study, compare
-from reports.writing.answer import answer
+from harness.reports.chapters import overview
+from harness.reports.comparison.compare import Study, compare
+from harness.reports.writing.answer import answer
 
 SCORE, TOTAL, MEMORY, MAJORITY = "eval/score", "model/params_total", "inference/peak_memory_bytes", "eval/majority_score"
 ITEMS = "eval/examples"

@@ -6,11 +6,11 @@ from dataclasses import replace
 import pytest
 
 from harness import metrics
-from reports.chapters import appendix
-from reports.comparison.compare import Study, compare
-from reports.comparison.section import Section
-from reports.render import LEFT_OUT, render
-from reports.writing import section_text
+from harness.reports.chapters import appendix
+from harness.reports.comparison.compare import Study, compare
+from harness.reports.comparison.section import Section
+from harness.reports.render import LEFT_OUT, render
+from harness.reports.writing import section_text
 
 WALL, DEVICE = "inference/latency_ms_p50", "inference/latency_device_ms"
 MEASURED = {WALL: 12.34, DEVICE: 12.0, "inference/latency_ms_min": 11.0, "inference/latency_ms_p90": 14.0}

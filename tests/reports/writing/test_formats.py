@@ -5,7 +5,7 @@ import io
 
 import pytest
 
-from reports.writing import formats
+from harness.reports.writing import formats
 
 
 @pytest.mark.parametrize(

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 import tools
 
-from reports.chapters import tuning
-from reports.chapters.glue import SELECTED
-from reports.comparison.compare import compare
-from reports.render import render
-from reports.writing import formats, latex
-from reports.writing.tables import MARKS
+from harness.reports.chapters import tuning
+from harness.reports.chapters.glue import SELECTED
+from harness.reports.comparison.compare import compare
+from harness.reports.render import render
+from harness.reports.writing import formats, latex
+from harness.reports.writing.tables import MARKS
 
 HOSTILE = ("<script>alert(1)</script>", "a|b & c\\\\d", "50% #1 $x$ ^ ~ {y}", "\\input{/etc/passwd}", "x_y_z", "[t] `q`", "*")
 HOSTILE += ("漢字 é Ł \x01", "enhanced attention_window=32 hidden_act=gelu_new", "W" * 60, '"=1+1"', "\\end{longtable}")

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from reports.writing import plots
-from reports.writing.lean import lean
+from harness.reports.writing import plots
+from harness.reports.writing.lean import lean
 
 DRAWN = ("path", "use", "text", "clipPath")
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from reports.writing import formats, markdown
+from harness.reports.writing import formats, markdown
 
 HOSTILE = (
     "<script>alert(1)</script>",

@@ -9,9 +9,9 @@ import pytest
 from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 
-from reports.comparison.compare import compare
-from reports.render import render
-from reports.writing import plots
+from harness.reports.comparison.compare import compare
+from harness.reports.render import render
+from harness.reports.writing import plots
 
 SVG = "{http://www.w3.org/2000/svg}"
 LINK = "{http://www.w3.org/1999/xlink}href"

@@ -2,8 +2,8 @@
 
 import pytest
 
-from reports.comparison.compare import compare
-from reports.writing import section_text
+from harness.reports.comparison.compare import compare
+from harness.reports.writing import section_text
 
 BASE = {"model.hidden_dropout_prob": "0.1", "model.initializer_range": "0.02", "model.hidden_size": "128"}
 MODERN = BASE | {"model.hidden_dropout_prob": "0.0", "model.hidden_size": "64"}

@@ -6,10 +6,10 @@ import pytest
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 
-from reports.chapters import pictures
-from reports.comparison.compare import Study, compare
-from reports.render import render
-from reports.writing import plots
+from harness.reports.chapters import pictures
+from harness.reports.comparison.compare import Study, compare
+from harness.reports.render import render
+from harness.reports.writing import plots
 
 TOTAL, LAYERS, LATENCY = "model/params_total", "model/params_component_layers", "inference/latency_ms_p50"
 VALUES = {"eval/score": 0.8, "model/params_total": 1e6, "inference/latency_ms_p50": 3.0, "eval/majority_score": 0.5}

@@ -8,9 +8,9 @@ import pyarrow
 import pytest
 from pyarrow import parquet
 
-from reports.comparison.compare import Study, compare
-from reports.render import render
-from reports.writing.tables import COLUMNS
+from harness.reports.comparison.compare import Study, compare
+from harness.reports.render import render
+from harness.reports.writing.tables import COLUMNS
 
 VALUES = {"model/params_total": 100.0, "eval/score": 0.8, "inference/latency_ms_p50": 3.0}
 
@@ -46,7 +46,7 @@ def test_parquet_has_the_declared_types(files):
 
 @pytest.mark.long
 def test_formats_are_chosen(tracking, typical, capsys):
-    from reports.__main__ import main
+    from harness.reports.__main__ import main
 
     tracking.log("base", values=typical())
     assert main(["--format", "parquet, csv", "--out", "here"]) == 0
@@ -56,7 +56,7 @@ def test_formats_are_chosen(tracking, typical, capsys):
 
 @pytest.mark.parametrize("text", ["cvs", "md,cvs", "md,", ""])
 def test_unknown_format_lists_the_formats(tracking, capsys, text):
-    from reports.__main__ import main
+    from harness.reports.__main__ import main
 
     assert main(["--format", text]) == 2
     out, err = capsys.readouterr()

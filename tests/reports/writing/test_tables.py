@@ -2,9 +2,9 @@
 
 import pytest
 
-from reports.chapters import appendix, components
-from reports.comparison.compare import Study, compare
-from reports.writing import section_text, tables
+from harness.reports.chapters import appendix, components
+from harness.reports.comparison.compare import Study, compare
+from harness.reports.writing import section_text, tables
 
 LATENCY, SCORE, TOTAL, MEMORY = "inference/latency_ms_p50", "eval/score", "model/params_total", "inference/peak_memory_bytes"
 

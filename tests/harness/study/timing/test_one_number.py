@@ -10,12 +10,11 @@ from pathlib import Path
 import pytest
 from mlflow import MlflowClient
 
-import reports
-from harness import metrics, tags
+from harness import metrics, reports, tags
 from harness.metrics import Compared
+from harness.reports.__main__ import main as reports_main
 from harness.study import first_screen
 from harness.tracking import run_log
-from reports.__main__ import main as reports_main
 
 pytestmark = pytest.mark.long
 

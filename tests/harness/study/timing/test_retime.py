@@ -4,8 +4,7 @@ import json
 
 import pytest
 
-import reports
-from harness import checksums, tags
+from harness import checksums, reports, tags
 from harness.tracking import run_log
 
 

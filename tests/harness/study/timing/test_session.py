@@ -15,12 +15,12 @@ from launches import ARGUMENTS, finish
 from harness import by_launch, metrics, paths
 from harness.measure.records import Launch, Measured, from_json
 from harness.metrics import LATENCY, THROUGHPUT
+from harness.reports.comparison import launches as reports
+from harness.reports.comparison.statistics import Verdict
 from harness.study.plan import PlannedRun, plan
 from harness.study.timing import results
 from harness.study.timing import session as sessions
 from harness.study.timing.session import Session, Timed
-from reports.comparison import launches as reports
-from reports.comparison.statistics import Verdict
 
 
 def run(items: list[PlannedRun]) -> Session:

@@ -6,11 +6,11 @@ from dataclasses import replace
 import pytest
 import torch
 
+from harness.models.batch import Batch
+from harness.models.config import Body, EncoderConfig, Pooling, Position
+from harness.models.encoder import Encoder, initialise
+from harness.models.heads import pool
 from harness.tasks.synthetic.theory import Verdict, expectation, tags
-from models.batch import Batch
-from models.config import Body, EncoderConfig, Pooling, Position
-from models.encoder import Encoder, initialise
-from models.heads import pool
 
 EXPERIMENT = ("+experiment=diagnostics", "hydra.mode=RUN")
 ENOUGH = ("scale=tiny", "finetune.epochs=8", "measure=none")
