@@ -6,7 +6,8 @@ models/derive.py carries the changes out.
 from collections.abc import Sequence
 from dataclasses import fields, replace
 
-from harness.models.config import Body, EncoderConfig, Position
+from harness.models.choices import Body, Position
+from harness.models.config import EncoderConfig
 
 OF_HEAD = (
     *("pooling", "vector_pooling", "pooler", "pooler_norm", "pooler_bias", "classifier_bias", "classifier_dropout"),

@@ -14,7 +14,8 @@ import torch
 from torch import Tensor
 
 from harness.models.changes import KEYS, refuse_underived, spaced
-from harness.models.config import Activation, EncoderConfig, Norm, Sharing
+from harness.models.choices import Activation, Norm, Sharing
+from harness.models.config import EncoderConfig
 
 State = dict[str, Tensor]
 

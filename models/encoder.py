@@ -9,7 +9,8 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from harness.models.batch import Batch, as_batch
-from harness.models.config import Body, EncoderConfig, Init, Position
+from harness.models.choices import Body, Init, Position
+from harness.models.config import EncoderConfig
 from harness.models.decoder import EncoderDecoder
 from harness.models.describe import Part, parameters_of
 from harness.models.dropout import Dropout

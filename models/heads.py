@@ -7,7 +7,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from harness.models.batch import Batch, as_batch
-from harness.models.config import EncoderConfig, Pooling
+from harness.models.choices import Pooling
+from harness.models.config import EncoderConfig
 from harness.models.describe import Part, parameters_of
 from harness.models.dropout import Dropout
 from harness.models.encoder import Encoder, initialise, without_values

@@ -9,7 +9,8 @@ from torch.nn import functional as F
 
 from harness.models.attention import make_attention
 from harness.models.attention.products import Context
-from harness.models.config import Activation, EncoderConfig, NormPlace
+from harness.models.choices import Activation, NormPlace
+from harness.models.config import EncoderConfig
 from harness.models.describe import Part, parameters_of
 from harness.models.dropout import Dropout
 from harness.models.norms import make_norm, norm_parts

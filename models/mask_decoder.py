@@ -9,7 +9,8 @@ from torch import Tensor, nn
 
 from harness.models.attention.products import Context
 from harness.models.batch import Batch
-from harness.models.config import EncoderConfig, Position
+from harness.models.choices import Position
+from harness.models.config import EncoderConfig
 from harness.models.encoder import Encoder, looked_up
 from harness.models.layers import AttentionBlock, FeedForwardBlock
 

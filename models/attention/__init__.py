@@ -8,7 +8,8 @@ from harness.models.attention.disentangled import DisentangledAttention
 from harness.models.attention.full import SelfAttention
 from harness.models.attention.products import Context
 from harness.models.attention.relative import RelativeAttention
-from harness.models.config import EncoderConfig, Position
+from harness.models.choices import Position
+from harness.models.config import EncoderConfig
 from harness.models.describe import Part
 from harness.models.reach import Reach
 

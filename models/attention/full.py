@@ -7,7 +7,8 @@ from torch import Tensor, nn
 
 from harness.models.attention.products import Context, Heads, MultiHead, attend, over_heads
 from harness.models.attention.windowed import window_pairs, windowed_attention
-from harness.models.config import EncoderConfig, Position
+from harness.models.choices import Position
+from harness.models.config import EncoderConfig
 from harness.models.describe import Part, parameters_of
 from harness.models.norms import make_norm
 from harness.models.positions import rotate
