@@ -264,7 +264,7 @@ def grouped(origins: Mapping[str, Origin]) -> list[Group]:
     groups: dict[tuple[str, str], list[str]] = {}
     for name, origin in origins.items():
         groups.setdefault((origin.kind, origin.how), []).append(name)
-    errors = {key: [origins[name].error for name in names if origins[name].error is not None] for key, names in groups.items()}
+    errors = {key: [e for name in names if (e := origins[name].error) is not None] for key, names in groups.items()}
     return [Group(Origin(*key, max(errors[key], default=None)), tuple(names)) for key, names in groups.items()]
 
 

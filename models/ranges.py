@@ -75,7 +75,8 @@ def _refuse_list(key: str, values: list[float], metadata: Any, allowed: Range) -
 
 def _values(config: Any, prefix: str) -> Iterator[tuple[str, Any, Any]]:
     """(key, value, metadata of its field) of every number and list of numbers."""
-    for name, metadata in _fields(type(config)):
+    kind: Any = type(config)
+    for name, metadata in _fields(kind):
         value = getattr(config, name)
         if (isinstance(value, (int, float)) and not isinstance(value, bool)) or "count" in metadata:
             yield prefix + name, value, metadata
@@ -84,6 +85,6 @@ def _values(config: Any, prefix: str) -> Iterator[tuple[str, Any, Any]]:
 
 
 @functools.cache
-def _fields(kind: type) -> list[tuple[str, Any]]:
+def _fields(kind: Any) -> list[tuple[str, Any]]:
     """Names and metadata; a sweep reads those of each class thousands of times."""
     return [(one.name, one.metadata) for one in fields(kind)]

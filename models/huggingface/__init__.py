@@ -72,7 +72,7 @@ def translated(
         found = {name: tensor for name, tensor in found.items() if not name.startswith(("pooler.", "head."))}
     names, beside = names_of(config_json), []
     inside = "|".join(
-        {re.match(r"\w*", theirs)[0] for theirs, ours in names.modules.items() if ours.startswith("encoder.") and theirs}
+        {re.split(r"\W", theirs)[0] for theirs, ours in names.modules.items() if ours.startswith("encoder.") and theirs}
     )
     for name in [name for name in found if name not in expected and not name.startswith((*OURS, *HEAD))]:
         if not re.match(rf"(?:{names.prefix}|(?:{inside})\.)", name):

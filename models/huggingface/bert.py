@@ -126,7 +126,7 @@ IGNORED = (
 
 NAMES = Names(
     prefix=r"(bert|albert|roberta|distilbert|electra)\.",
-    modules={name: ours for layout in LAYOUTS.values() for name, ours in (layout.inside | layout.beside).items()},
+    modules={name: ours for layout in LAYOUTS.values() for name, ours in {**layout.inside, **layout.beside}.items()},
     ignored=IGNORED,
 )
 
@@ -152,7 +152,7 @@ DISTILBERT_KEYS = {
 }
 """Our key -> key of config.json."""
 
-DEFAULTS = {
+DEFAULTS: dict[str, dict[str, Any]] = {
     "bert": {},
     "roberta": {"vocab_size": 50265, "pad_token_id": 1},
     "xlm-roberta": {"pad_token_id": 1},

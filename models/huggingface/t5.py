@@ -95,7 +95,7 @@ KEYS = {
 }
 """Our key -> key of config.json."""
 
-DEFAULTS = {
+DEFAULTS: dict[str, Any] = {
     "vocab_size": 32128,
     "d_model": 512,
     "d_kv": 64,

@@ -102,8 +102,8 @@ def rows_of(
     if kind not in NAMING or not labels:
         return [*numbers], "head as published"
     if stated and not is_named:
-        rows = listed([*map(str, stated)], NAMED)
-        return None, f"new head, as config.json names rows {rows} and the published one has 0 to {published - 1}"
+        listing = listed([*map(str, stated)], NAMED)
+        return None, f"new head, as config.json names rows {listing} and the published one has 0 to {published - 1}"
     inverse = {name: number for number, name in _by_number(config_json.get("label2id"), is_inverse=True).items()}
     contradicts = any(inverse.get(name, number) != number for number, name in enumerate(names))
     other = "; label2id has other numbers and is not read" if contradicts else ""
