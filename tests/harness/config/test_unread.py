@@ -6,9 +6,9 @@ import pytest
 
 from harness.config.choices import Optimizer
 from harness.config.compose import main
+from harness.config.conditions import WITH_BETAS, WITH_EPS
 from harness.config.resolve import Found, resolve
 from harness.config.schema import FinetuneConfig
-from harness.config.unread import WITH_BETAS, WITH_EPS
 from harness.errors import InputError
 from harness.training.optimiser import KINDS
 
@@ -119,7 +119,6 @@ IDLE = [
     ([], "measure.seconds_per_length=2", ["measure.batch_sizes=[4]"]),
     (["task=minimal_pairs", "pretrain=mlm"], "measure.precision=int8_dynamic", []),
     (["match=params"], "match.rounds=9", ["match=latency"]),
-    ([], "sweep.most_seeds=5", ["sweep.until=resolved"]),
     (["hardware=gpu"], "hardware.products=torch", []),
 ]
 """What a command says, a key that no run of it reads, and what is said in place of it where the key is read."""

@@ -196,5 +196,5 @@ def test_settings_of_a_teacher_without_one_are_refused(capsys, tmp_path):
     assert main([*SMALL, "finetune.temperature=3", f"output={tmp_path}"]) == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert line == (
-        "harness: finetune.temperature=3.0 is read with a teacher alone: set finetune.teacher to a fine-tuning, or leave it out"
+        "harness: finetune.temperature=3.0 is read only by a run that has a teacher: add finetune.teacher=FINE-TUNING, or leave it out"
     )
