@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from harness import metrics, paired
-from harness.audit import scores
 from harness.metrics import Margin
 from harness.paired import Replicate
+from harness.plugins.audit import scores
 from harness.reports.commands import gate
 from harness.reports.commands.gate import Limit, Outcome, Pair
 from harness.reports.commands.pick import Bound, Satisfies, candidates

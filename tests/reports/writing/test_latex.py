@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import tools
 
-from harness.reports.chapters import tuning
+from harness.plugins.chapters import tuning
 from harness.reports.chapters.glue import SELECTED
 from harness.reports.comparison.compare import compare
 from harness.reports.render import render
