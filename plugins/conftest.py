@@ -18,4 +18,4 @@ from tests.harness.conftest import (
     sweep,
     tell,
 )
-from tests.reports.conftest import ended, make_run, pretrained, study_of, timed, tracking, typical
+from tests.helpers.runs import ended, make_run, pretrained, study_of, timed, tracking, typical

@@ -46,7 +46,6 @@ BUILT_IN = {
     for name, text in {
         "run": "pretrain, fine-tune and measure what the arguments compose; the default",
         "plan": "what a sweep would run and take: states, parameters, FLOPs, memory, minutes",
-        "simulate": "a sweep on many machines, simulated: makespan, lost runs, load on the store",
         "profile": "parameters, FLOPs, latency and memory of variants, without training",
         "memory": "memory of a training step by batch size, and the largest batch that fits",
         "features": "vectors of every token of a text, to a file",

@@ -13,6 +13,7 @@ from dataclasses import replace
 
 import torch
 
+from harness.comparison.paired import CONFIDENCE, of_differences
 from harness.config.schema import RunConfig
 from harness.errors import InputError
 from harness.hardware.device import Machine
@@ -20,7 +21,6 @@ from harness.measure import subject
 from harness.models.batch import Batch
 from harness.models.heads import Classifier
 from harness.models.stack import Stack
-from harness.paired import CONFIDENCE, of_differences
 from harness.plugins.audit.claims import ModelPart, Speed
 from harness.plugins.audit.verdicts import Measured, Point
 

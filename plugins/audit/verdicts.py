@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
 
-from harness.paired import CONFIDENCE, Difference, holm, smallest_p
+from harness.comparison.paired import CONFIDENCE, Difference, holm, smallest_p
 from harness.plugins.audit.claims import Reading, Relation
 
 Where = Mapping[str, object]

@@ -22,7 +22,7 @@ from harness.reports.chapters import (
     timing,
     trade_offs,
 )
-from harness.reports.comparison.compare import Study
+from harness.reports.reading.study import Study
 from harness.reports.writing.formats import Chapter
 
 BUILT_IN = (

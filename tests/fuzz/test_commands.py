@@ -19,7 +19,6 @@ from harness.commands import find, memory, plan, profile, tour, ui
 from harness.commands.grammar import Composed, Grammar
 from harness.config import mistakes
 from harness.reports import __main__ as reports_main
-from harness.study import simulation
 
 STUDY = [
     "scale=tiny",
@@ -50,7 +49,6 @@ class Command:
 TEXTS = ("{run}", "input={rows}", "to={free}/p.jsonl")
 WORDS = {
     "plan": ("scale=tiny", "task=bag", "output={free}"),
-    "simulate": ("runs=9",),
     "describe": ("scale=tiny", "to={free}"),
     "profile": ("scale=tiny",),
     "memory": ("scale=tiny",),
@@ -202,7 +200,6 @@ def answer(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture, tmp_pa
         monkeypatch.setattr(module, "main", lambda *_: 0)
     monkeypatch.setattr(ui, "_serve", lambda *_: 0)
     monkeypatch.setattr(tour, "run", lambda *_: 0)
-    monkeypatch.setattr(simulation, "MOST_STEPS", 20_000)
     monkeypatch.setattr("harness.reports.render.render", lambda *_: {"report.md": b""})
 
     def tried_once(name: str, drawn: list[str]) -> None:

@@ -8,11 +8,11 @@ import pytest
 from omegaconf import OmegaConf
 
 from harness.__main__ import main
+from harness.comparison.paired import of_differences
 from harness.config.mistakes import groups
 from harness.config.schema import TokenizerConfig
 from harness.data import tokenizer
 from harness.errors import InputError
-from harness.paired import of_differences
 from harness.paths import conf_directory
 from harness.plugins.audit import run
 from harness.plugins.audit.claims import Claim, MemoryPart, ModelPart, Reading, Relation, Score, arms_of, read, read_all

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from harness.paired import CONFIDENCE, of_differences
+from harness.comparison.paired import CONFIDENCE, of_differences
 from harness.plugins.audit import run, verdicts
 from harness.plugins.audit.claims import Reading, Relation, read
 from harness.plugins.audit.verdicts import Measured, Point
