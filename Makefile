@@ -37,10 +37,11 @@ versions: $(BASE)  ## locks the code that shapes results, after a change that ke
 mutants: $(TESTS)  ## small wrong changes that the tests must notice; ARGS='--only models/' or ARGS=--check-stale
 	$(BIN)/python tests/mutants/run.py $(ARGS)
 
-lint: $(TESTS)  ## format, style, and the import contracts of pyproject.toml
+lint: $(TESTS)  ## format, style, types, and the import contracts of pyproject.toml
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/lint-imports --no-cache
+	$(BIN)/mypy
 
 docs: $(TESTS)  ## README and docs/ as a site in build/site, with the API from docstrings; a dead link is an error
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict

@@ -15,9 +15,9 @@ from multiprocessing.connection import Connection
 
 from harness.processes import end_with_parent
 from harness.reports.chapters import CHAPTERS, components, effects, pictures, pretraining, scales, scaling
-from harness.reports.comparison.compare import Study
 from harness.reports.errors import ReportError, unknown
 from harness.reports.html import page
+from harness.reports.reading.study import Study
 from harness.reports.writing import latex, plots
 from harness.reports.writing.formats import Chapter, Detail, csv_file, escape
 from harness.reports.writing.tables import COLUMNS, Line, parquet_file, summary

@@ -10,8 +10,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from harness.paired import grouped
-from harness.reports.comparison.compare import Comparison, Study
+from harness.comparison.compare import Comparison
+from harness.comparison.paired import grouped
+from harness.reports.reading.study import Study
 from harness.reports.writing import formats, plots
 from harness.reports.writing.formats import DASH, Chapter, code, escape
 
