@@ -15,12 +15,10 @@ from hypothesis import strategies as st
 
 from harness import checksums
 from harness.__main__ import main
-from harness.commands import memory, plan, profile, tour, ui
+from harness.commands import find, memory, plan, profile, tour, ui
 from harness.commands.grammar import Composed, Grammar
-from harness.commands.options import OPTIONS
 from harness.config import mistakes
 from harness.reports import __main__ as reports_main
-from harness.study import simulation
 
 STUDY = [
     "scale=tiny",
@@ -51,7 +49,6 @@ class Command:
 TEXTS = ("{run}", "input={rows}", "to={free}/p.jsonl")
 WORDS = {
     "plan": ("scale=tiny", "task=bag", "output={free}"),
-    "simulate": ("runs=9",),
     "describe": ("scale=tiny", "to={free}"),
     "profile": ("scale=tiny",),
     "memory": ("scale=tiny",),
@@ -73,9 +70,9 @@ WORDS = {
 
 def command_of(name: str) -> Command:
     """A command with all that its options have, and old spellings."""
-    grammar = Grammar(OPTIONS[name])
+    grammar = Grammar(find(name).options_class())
     flags = (*grammar.switches, "--out", "--output=x", "--json", *(("s", LONG, "..") if grammar.words else ()))
-    composes = issubclass(OPTIONS[name], Composed)
+    composes = issubclass(find(name).options_class(), Composed)
     options = ("--config-dir",) if composes or name == "audit" else ()
     return Command(WORDS[name], options, tuple(grammar.keys), flags, composes)
 
@@ -203,7 +200,6 @@ def answer(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture, tmp_pa
         monkeypatch.setattr(module, "main", lambda *_: 0)
     monkeypatch.setattr(ui, "_serve", lambda *_: 0)
     monkeypatch.setattr(tour, "run", lambda *_: 0)
-    monkeypatch.setattr(simulation, "MOST_STEPS", 20_000)
     monkeypatch.setattr("harness.reports.render.render", lambda *_: {"report.md": b""})
 
     def tried_once(name: str, drawn: list[str]) -> None:
