@@ -16,6 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import fmean, stdev
+from typing import Any
 
 from harness import paths
 from harness.comparison import by_launch
@@ -24,10 +25,11 @@ from harness.config.choices import MatchBy, MatchOn
 from harness.config.command_line import without
 from harness.config.schema import ModelConfig, RunConfig, to_dict
 from harness.errors import InputError
-from harness.measure import flops, memory_formula, size, subject
+from harness.measure import flops, memory_formula, subject
 from harness.measure.launch import TIMING, launch
 from harness.measure.records import Request
 from harness.models.choices import Position
+from harness.models.describe import parameters_of
 from harness.models.keys import refuse_unread, unmet
 from harness.terminal import live_line, scaled
 from harness.tracking import run_log
@@ -66,7 +68,7 @@ class Ladder:
     @property
     def published(self) -> int:
         """Value of the key as published."""
-        return getattr(self.model, self.by.value)
+        return int(getattr(self.model, self.by.value))
 
     @functools.cached_property
     def step(self) -> int:
@@ -83,7 +85,7 @@ class Ladder:
         """Steps of the largest shape."""
         return LARGEST * max(1, math.ceil(self.published / self.step))
 
-    def keys(self, steps: int) -> dict[str, int]:
+    def keys(self, steps: int) -> dict[str, Any]:
         """Key of the model -> value of this shape, of the keys that the variant reads."""
         value = steps * self.step
         sizes = {self.by.value: value}
@@ -138,7 +140,7 @@ def counted_cost(on: MatchOn, config: RunConfig, model: ModelConfig) -> float:
     """
     run = replace(config, model=model)
     if on is MatchOn.params:
-        return size.count(subject.step_shape(run, 1).model())
+        return parameters_of(subject.step_shape(run, 1).model())
     if on is MatchOn.flops:
         needed = flops.formula(subject.step_shape(run, 1))
         if not needed:
@@ -244,7 +246,7 @@ Resolve = Callable[[RunConfig], RunConfig]
 class MatchResult:
     """What a search found: costs of the baseline, of the variant as published, and of its new shape."""
 
-    keys: dict[str, int]
+    keys: dict[str, Any]
     matched: dict[str, float]
 
 
@@ -323,7 +325,7 @@ def _steps(on: MatchOn, ladder: Ladder, variant: RunConfig, baseline: RunConfig)
     return nearest_by_count(ladder, lambda model: counted_cost(on, variant, model), target)
 
 
-def _counted(keys: dict[str, int], variant: RunConfig, baseline: RunConfig) -> MatchResult:
+def _counted(keys: dict[str, Any], variant: RunConfig, baseline: RunConfig) -> MatchResult:
     models = {"target": (baseline, baseline.model), "published": (variant, variant.model)}
     models["reached"] = (variant, replace(variant.model, **keys))
     on = variant.match.cost
