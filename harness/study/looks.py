@@ -49,11 +49,13 @@ def parts(planned: list[PlannedRun]) -> dict[int, list[PlannedRun]]:
     return added
 
 
-def announced(planned: list[PlannedRun]) -> str:
-    """One line on when the sweep evaluates."""
+def announced(planned: list[PlannedRun]) -> list[str]:
+    """One line on when the sweep evaluates; none for one that does not."""
     numbers = list(parts(planned))
+    if planned[0].config.sweep.until is Until.seeds:
+        return []
     after, level = f"{', '.join(map(str, numbers))} seeds", f"{100 * LEVEL:.0f} %"
-    return f"adds seeds until every arm is resolved (sweep.until): looks after {after}, which share the level of {level}"
+    return [f"adds seeds until every arm is resolved (sweep.until): looks after {after}, which share the level of {level}"]
 
 
 def take(planned: list[PlannedRun], looks: int, trackers: Trackers) -> Look:

@@ -178,7 +178,8 @@ def refuse_impossible(configs: list[RunConfig]) -> None:
 def run_in_looks(planned: list[PlannedRun], trackers: Trackers, load: LoadCheck) -> bool:
     """Runs the seeds of one look after the other until every arm is resolved, and times them; whether all of these finished."""
     parts, ran, all_finished = looks.parts(planned), [], True
-    console.plain(looks.announced(planned))
+    for line in looks.announced(planned):
+        console.plain(line)
     for number, (seeds, runs) in enumerate(parts.items(), 1):
         ran += runs
         status.write_plan(ran)
