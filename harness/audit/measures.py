@@ -12,6 +12,7 @@ import torch
 from harness.audit import claims, scores, timing
 from harness.audit.claims import ModelPart, Reading
 from harness.audit.verdicts import Measured, Point
+from harness.comparison.runs import Run
 from harness.config import compose
 from harness.config.schema import HardwareConfig, RunConfig, TokenizerConfig
 from harness.data import tokenizer
@@ -29,7 +30,6 @@ from harness.models.heads import Classifier, MaskedLMHead, build_classifier, on_
 from harness.models.layers import ACTIVATIONS
 from harness.models.objectives.base import Objective
 from harness.models.objectives.config import ObjectiveName
-from harness.tracking.run_log import FinishedRun
 
 
 @dataclass
@@ -168,7 +168,7 @@ class Instruments:
     shapes: Shapes
     timed: bool  # whether speed is timed now
     vocab_file: str | None
-    finished_runs: Callable[[], list[FinishedRun]]
+    finished_runs: Callable[[], list[Run]]
 
 
 @functools.singledispatch
