@@ -25,11 +25,10 @@ from harness.config.choices import MatchBy, MatchOn
 from harness.config.command_line import without
 from harness.config.schema import ModelConfig, RunConfig, to_dict
 from harness.errors import InputError
-from harness.measure import flops, memory_formula, subject
+from harness.measure import flops, memory_formula, size, subject
 from harness.measure.launch import TIMING, launch
 from harness.measure.records import Request
 from harness.models.choices import Position
-from harness.models.describe import parameters_of
 from harness.models.keys import refuse_unread, unmet
 from harness.terminal import live_line, scaled
 from harness.tracking import run_log
@@ -140,7 +139,7 @@ def counted_cost(on: MatchOn, config: RunConfig, model: ModelConfig) -> float:
     """
     run = replace(config, model=model)
     if on is MatchOn.params:
-        return parameters_of(subject.step_shape(run, 1).model())
+        return size.count(subject.step_shape(run, 1).model())
     if on is MatchOn.flops:
         needed = flops.formula(subject.step_shape(run, 1))
         if not needed:
