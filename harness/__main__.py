@@ -1,87 +1,102 @@
 """The command line: `python -m harness [COMMAND] [argument ...]`, without a command `run`."""
 
 import contextlib
-import importlib
 import logging
 import os
 import re
 import signal
 import sys
+from typing import Any
 
 import harness
-from harness import command, redact
-from harness.commands import COMMANDS
-from harness.errors import meant, unknown
+from harness import command, grammar, redact
+from harness.commands import Command, commands, find, is_command
+from harness.errors import InputError, meant, unknown
 from harness.terminal import Inert, live_line
 
-DISPLAYS = ("run", "tour")
-"""Commands that move on the terminal themselves; all others print text alone."""
-
-HELP = {"-h", "--help"}
 COMPLETION = {"-sc", "--shell-completion"}
 
 
-def main(arguments: list[str] | None = None) -> int:
+def main(arguments: list[str] | None = None, called: bool | None = None) -> int:
     """The exit code of the command, as `command.exit_code` has it; words are those of the command line by default."""
-    name, rest = "run", sys.argv[1:] if arguments is None else list(arguments)
-    if rest[:1] == ["report"]:
-        return importlib.import_module("harness.reports.__main__").main(rest[1:], called=arguments is not None)
+    words = sys.argv[1:] if arguments is None else list(arguments)
     command.open_streams()
-    redact.learn(rest, os.environ)
+    redact.learn(words, os.environ)
     redact.redact_logs()
-    if rest and rest[0] in COMMANDS:
-        name, rest = rest[0], rest[1:]
-    label = "harness" if name == "run" else f"harness {name}"
+    names = (" ".join(words[:count]) for count in (2, 1) if len(words) >= count)
+    name = next(filter(is_command, names), "")
+    rest = words[len(name.split()) :]
     verbose = any(re.fullmatch(r"\+{0,2}hydra\.verbose=(?!false$).*", argument, re.IGNORECASE) for argument in rest)
     if verbose:
         logging.basicConfig(format="[%(asctime)s][%(name)s][%(levelname)s] %(message)s")  # Hydra sets the level
     verbose |= os.environ.get("HYDRA_FULL_ERROR") == "1"
-    with contextlib.redirect_stdout(sys.stdout if name in DISPLAYS else Inert(sys.stdout)):
-        return command.exit_code(label, rest, lambda: _run(name, rest), called=arguments is not None, verbose=verbose)
+    label = " ".join(filter(None, ["harness", "" if name == "run" else name]))
+    called = arguments is not None if called is None else called
+    return command.exit_code(label, rest, lambda: _run(name or "run", rest), called=called, verbose=verbose)
 
 
-def _run(name: str, arguments: list[str]) -> int:
-    if name == "run" and HELP & set(arguments):
-        return _help([word for word in arguments if word not in HELP])
-    if name == "run" and "--version" in arguments:
+def _run(name: str, words: list[str]) -> int:
+    chosen = find(name)
+    with contextlib.redirect_stdout(sys.stdout if chosen.is_live else Inert(sys.stdout)):
+        if COMPLETION & set(words):
+            from harness.commands import run  # Hydra
+
+            return run.complete(words, list(commands()))
+        if words and re.fullmatch(r"\w[\w-]*", words[0]) and name in ("run", "report"):
+            raise _unknown_command("report " if name == "report" else "", words[0])
+        return _begin(chosen, words) if name == "run" else _call(name, chosen, words)
+
+
+def _begin(chosen: Command, words: list[str]) -> int:
+    """A run, or what is asked of the command line as a whole."""
+    if not set(grammar.HELP).isdisjoint(words):
+        return _help([word for word in words if word not in grammar.HELP])
+    if "--version" in words:
         print(f"harness {harness.__version__}")
         return 0
-    if COMPLETION & set(arguments):
-        from harness.commands import run  # Hydra
+    return chosen.function()(words)
 
-        return run.complete(arguments, list(COMMANDS))
-    if name == "run" and arguments and re.fullmatch(r"\w[\w-]*", arguments[0]):
-        raise unknown("command", arguments[0], COMMANDS, "python -m harness", meant(arguments[0], COMMANDS))
-    module = f"harness.commands.{name}"
-    if name == "run":
-        return importlib.import_module(module).main(arguments)
-    from harness.commands import grammar, options  # the options of all commands, which a run does not need
 
-    parsed = grammar.parse(arguments, options.OPTIONS[name], name)
+def _call(name: str, chosen: Command, words: list[str]) -> int:
+    options, call = chosen.options_class(), f"python -m harness {name}"
+    if not set(grammar.HELP).isdisjoint(words):
+        below = {each: of.help for each, of in commands().items() if each.startswith(f"{name} ")}
+        page = [grammar.page(options, call), grammar.listed("commands, each with a --help", below)]
+        print("\n\n".join(filter(None, page)))
+        return 0
+    parsed = grammar.parse(words, options, call)
     if not isinstance(parsed, grammar.Composed):
-        return importlib.import_module(module).main(parsed)
+        return chosen.function()(parsed)
     from harness.config import compose, mistakes  # Hydra takes 0.3 s, which --help does not need
 
     overrides = parsed.overrides()
     parsed.refuse_misspelt({key.partition(".")[0] for key in mistakes.known_keys()} | {*mistakes.groups(), "hydra"})
     parsed.begin()
 
-    def run(configs: list) -> int:
+    def run(configs: list[Any]) -> int:
         with live_line("loading torch"):  # a wrong key is refused before
-            loaded = importlib.import_module(module)
-        return loaded.main(parsed, configs)
+            function = chosen.function()
+        return function(parsed, configs)
 
     return compose.main(overrides, run, reads_as_runs=parsed.reads_as_runs, replicates=parsed.replicates)
 
 
+def _unknown_command(before: str, word: str) -> InputError:
+    """The error for a word that is no command, after `report ` or nothing."""
+    names = [name.removeprefix(before) for name in commands() if name.startswith(before)]
+    near = meant(word, commands()) or ([f"python -m harness report study={word}"] if before else [])
+    choices = [name for name in names if " " not in name]
+    return unknown("command", word, choices, f"python -m harness {before}".rstrip(), near)
+
+
 def _help(topics: list[str]) -> int:
     """The help page, or that of a command, a group or a key."""
-    if topics and topics[0] in COMMANDS and topics[0] != "run":
-        return _run(topics[0], ["--help"])
+    if is_command(name := " ".join(topics)) and name != "run":
+        return _call(name, find(name), ["--help"])
     from harness.config.help import page, page_of  # the parser of Python, which no run needs
 
-    pages = [page_of(topic) for topic in topics if not topic.startswith("-") and topic != "run"]
-    print("\n\n".join(pages) if pages else page(COMMANDS))
+    pages = [page_of(topic) for topic in topics if not topic.startswith("-")]
+    print("\n\n".join(pages) if pages else page({name: each.help for name, each in commands().items()}))
     return 0
 
 

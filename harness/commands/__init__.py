@@ -1,23 +1,86 @@
-"""The commands of `python -m harness`, a module each, and their options."""
+"""The commands of `python -m harness`: those of this package, and those that plug-ins add."""
 
-COMMANDS = {
-    "run": "pretrain, fine-tune and measure what the arguments compose; the default",
-    "tour": "ten steps through an encoder on your text, with the commands, as pages and as one HTML file",
-    "plan": "what a sweep would run and take: states, parameters, FLOPs, memory, minutes",
-    "simulate": "a sweep on many machines, simulated: makespan, lost runs, load on the store",
-    "describe": "what a variant is, or several beside each other: keys, parameters, shapes, pictures",
-    "profile": "parameters, FLOPs, latency and memory of variants, without training",
-    "memory": "memory of a training step by batch size, and the largest batch that fits",
-    "audit": "claims of papers and notebooks against what is counted, timed and trained here",
-    "inspect": "the inputs of one item or of your text, and the attention over them",
-    "tokenizer": "how tokenizers cut a text: pieces a word, unknown ones, lengths",
-    "features": "vectors of every token of a text, to a file",
-    "predict": "labels and probabilities of new texts, by a fine-tuned run",
-    "export": "a trained model as a checkpoint that transformers loads",
-    "status": "what of a study is missing and why, and the command that completes it",
-    "clean": "remove data, launches and torn files that no run needs; asks first",
-    "sync": "send results to MLflow that it has missed",
-    "ui": "look at the results in MLflow's pages: a table of each study, sorted by score",
-    "submission": "pack predictions for GLUE's page",
+import importlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, cast
+
+from harness.errors import InputError
+
+
+@dataclass(frozen=True)
+class Command:
+    """A command. Nothing of it is imported before it is called, so that `--help` stays quick."""
+
+    help: str  # one line
+    options: str  # `module:dataclass`, keys, words and switches as `grammar` has them
+    call: str  # `module:function`, from the options, and from the runs of `Composed` ones, to the exit code
+    is_live: bool = False  # moves on the terminal itself; all others print text alone
+
+    def options_class(self) -> type[Any]:
+        """The dataclass of its options."""
+        return cast(type[Any], _imported(self.options))
+
+    def function(self) -> Callable[..., int]:
+        """What is called."""
+        return cast(Callable[..., int], _imported(self.call))
+
+
+def _imported(where: str) -> object:
+    module, _, name = where.partition(":")
+    try:
+        return getattr(importlib.import_module(module), name)
+    except (ImportError, AttributeError) as error:
+        raise InputError(
+            f"{where} cannot be imported ({error}): mend or uninstall the package that adds the command"
+        ) from error
+
+
+BUILT_IN = {
+    name: Command(text, f"harness.commands.options:{name.title()}", f"harness.commands.{name}:main", name in ("run", "tour"))
+    for name, text in {
+        "run": "pretrain, fine-tune and measure what the arguments compose; the default",
+        "tour": "ten steps through an encoder on your text, with the commands, as pages and as one HTML file",
+        "plan": "what a sweep would run and take: states, parameters, FLOPs, memory, minutes",
+        "simulate": "a sweep on many machines, simulated: makespan, lost runs, load on the store",
+        "describe": "what a variant is, or several beside each other: keys, parameters, shapes, pictures",
+        "profile": "parameters, FLOPs, latency and memory of variants, without training",
+        "memory": "memory of a training step by batch size, and the largest batch that fits",
+        "audit": "claims of papers and notebooks against what is counted, timed and trained here",
+        "inspect": "the inputs of one item or of your text, and the attention over them",
+        "tokenizer": "how tokenizers cut a text: pieces a word, unknown ones, lengths",
+        "features": "vectors of every token of a text, to a file",
+        "predict": "labels and probabilities of new texts, by a fine-tuned run",
+        "export": "a trained model as a checkpoint that transformers loads",
+        "status": "what of a study is missing and why, and the command that completes it",
+        "clean": "remove data, launches and torn files that no run needs; asks first",
+        "sync": "send results to MLflow that it has missed",
+        "ui": "look at the results in MLflow's pages: a table of each study, sorted by score",
+        "submission": "pack predictions for GLUE's page",
+    }.items()
+} | {
+    f"report {name}".rstrip(): Command(
+        text, f"harness.reports.options:{(name or 'report').title()}", f"harness.reports.{call}:main"
+    )
+    for name, (call, text) in {
+        "": ("report", "compare the arms of a study with its baseline: pages, pictures and tables"),
+        "archive": ("archive", "all that the report of a study reads, and the report, in one folder to keep and share"),
+        "verify": ("verify", "recompute the report of an archive; exit code 1 where a number differs"),
+        "compare": ("commands.compare", "what differs between two runs: settings, environment, numbers"),
+        "gate": ("commands.gate", "exit code 1 where an arm is not shown to be at most so much worse, for CI"),
+        "pick": ("commands.pick", "the arms that satisfy limits on size, speed, memory and score"),
+    }.items()
 }
-"""Name of a command, which is that of its module, and one line of help."""
+"""Name -> command of this package; `python -m reports gate` is `python -m harness report gate`."""
+
+
+def is_command(name: str) -> bool:
+    return name in BUILT_IN
+
+
+def find(name: str) -> Command:
+    return BUILT_IN[name]
+
+
+def commands() -> dict[str, Command]:
+    return BUILT_IN

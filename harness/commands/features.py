@@ -20,7 +20,7 @@ from tokenizers import Encoding, Tokenizer
 
 from harness import paths
 from harness.checkpoints import find_run, huggingface, native
-from harness.commands.grammar import group_of
+from harness.grammar import group_of
 from harness.commands.options import FEATURES, OF_MODEL, Features, Weights
 from harness.commands.predict import SEPARATOR, Columns, chunks, progress, read_rows
 from harness.config.schema import HardwareConfig, RunConfig

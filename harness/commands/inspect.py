@@ -22,7 +22,7 @@ from harness.checkpoints import find_run, finetuned, native, start
 from harness.commands import inspect_pictures as pictures
 from harness.commands import inspect_word
 from harness.commands.features import Source, source_of
-from harness.commands.grammar import group_of
+from harness.grammar import group_of
 from harness.commands.inspect_pictures import AttentionMap, InputSequence, maps_of
 from harness.commands.options import Inspect
 from harness.commands.pictures import STYLE, name_of_text, save

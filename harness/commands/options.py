@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from harness import redact, study
-from harness.commands.grammar import Composed, group_of, key, switch, word
+from harness.grammar import Composed, group_of, key, word
 from harness.config import command_line
 from harness.errors import InputError, unknown
 from harness.models.ranges import Range
@@ -96,7 +96,7 @@ class Tour:
         "The old keeper of the bank was robbed yesterday.", "a text of yours, or a file with one; a second text after ` ||| `"
     )
     to: Path = key(Path("multirun", "tour", "tour.html"), "the page with all steps")
-    all: bool = switch("prints all steps without waiting for Enter, as where there is no terminal")
+    all: bool = key(False, "prints all steps without waiting for Enter, as where there is no terminal")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,7 +108,7 @@ class Plan(Composed):
 
     replicates: ClassVar[bool] = True
 
-    probe: bool = switch("times a few steps of what no earlier run tells, some seconds each")
+    probe: bool = key(False, "times a few steps of what no earlier run tells, some seconds each")
     flops_per_second: float | None = key(
         None, "FLOP/s of another device, to extrapolate training from its counted FLOPs", range=ABOVE_ZERO
     )
@@ -171,8 +171,8 @@ class Profile(Composed):
     rounds: int | None = key(
         None, "launches of a variant (as many as fit into a minute, from 5 to 20; 1 of a single one)", range=COUNT
     )
-    trace: bool = switch("time by component too, with a trace of each variant as a file")
-    json: bool = switch("writes the raw values, profile.json")
+    trace: bool = key(False, "time by component too, with a trace of each variant as a file")
+    json: bool = key(False, "writes the raw values, profile.json")
     to: Path = key(Path("multirun", "profile"), "folder of these files, in `output` where that is set")
 
     def overrides(self) -> list[str]:
@@ -214,8 +214,8 @@ class Audit(Store):
     claims: tuple[str, ...] = key((), "names of files in conf/claims/, names of claims, or paths, with commas (all)")
     vocab_file: str | None = key(None, "a WordPiece vocabulary, one piece a line, for claims about the ids of a text")
     where: tuple[str, ...] = key((), f"only rows of this {', '.join(AUDIT_FILTERS)}, such as where=verdict=refuted")
-    measure: bool = switch("times what is claimed of speed: minutes")
-    glue: bool = switch("in place of claims: GLUE before BERT and of BERT as its paper states it, beside the finished runs")
+    measure: bool = key(False, "times what is claimed of speed: minutes")
+    glue: bool = key(False, "in place of claims: GLUE before BERT and of BERT as its paper states it, beside the finished runs")
     config_dir: str | None = key(None, kind="hydra")
 
     def __post_init__(self) -> None:
@@ -277,8 +277,8 @@ class Inspect(Weights):
     text: str | None = key(None, "in place of an item: a text of yours, the texts of a pair separated by ` ||| `")
     split: str = key("validation", "of the task: train, validation, test, or a name of its own")
     to: Path = key(Path("multirun", "inspect"), "folder of the pictures, in `output` where that is set")
-    png: bool = key(False, "true: PNG beside SVG")
-    attention: bool = key(False, "true: the attention of every layer and head too, of RUN, checkpoint= or text=")
+    png: bool = key(False, "PNG beside SVG")
+    attention: bool = key(False, "the attention of every layer and head too, of RUN, checkpoint= or text=")
     word: str | None = key(None, "of text=: products of its queries with all keys, and its weights of attention, as numbers")
     layer: int = key(-1, "of word=: 1 is the first, -1 the last", range=Range(at_least=-1000, limit=1000))
     texts: str | None = key(
@@ -468,8 +468,8 @@ class Status(OutputFolder):
 class Clean(OutputFolder):
     """Removes what no run needs: unused data, launches of old timing sessions, torn and temporary files; asks first."""
 
-    dry_run: bool = switch("only lists what would be removed")
-    yes: bool = switch("does not ask")
+    dry_run: bool = key(False, "only lists what would be removed")
+    yes: bool = key(False, "does not ask")
 
     __post_init__ = OutputFolder.refuse_missing
 

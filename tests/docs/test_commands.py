@@ -26,7 +26,8 @@ from torch.distributed.run import get_args_parser
 
 import harness.__main__ as harness_main
 import harness.reports.__main__ as reports_main
-from harness.commands import COMMANDS, grammar, options
+from harness import grammar
+from harness.commands import COMMANDS, options
 from harness.config import compose, mistakes
 from harness.config.schema import RunConfig
 from harness.hardware import facts

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from harness import checksums
 from harness.__main__ import main
 from harness.commands import memory, plan, profile, tour, ui
-from harness.commands.grammar import Composed, Grammar
+from harness.grammar import Composed, Grammar
 from harness.commands.options import OPTIONS
 from harness.config import mistakes
 from harness.reports import __main__ as reports_main
@@ -216,7 +216,7 @@ def answer(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture, tmp_pa
         if name == "run" or name == "--help":
             label = "harness"
         if name.startswith("reports"):
-            label, call, whole = "python -m reports", reports_main.main, whole[1:]
+            label, call, whole = " ".join(["harness report", *whole[1:2]]), reports_main.main, whole[1:]
         try:
             code = call(whole)
         except SystemExit as end:  # of argparse, after --help

@@ -25,7 +25,7 @@ from harness import paths
 from harness.__main__ import main
 from harness.checkpoints import finetuned
 from harness.commands import predict
-from harness.commands.grammar import parse
+from harness.grammar import parse
 from harness.commands.options import Predict
 from harness.config.choices import TaskKind
 from harness.config.schema import HardwareConfig, RunConfig, TaskConfig, TokenizerConfig

@@ -16,7 +16,8 @@ from harness.__main__ import main
 from harness.audit import claims, run, scores
 from harness.audit.claims import Claim, read_all
 from harness.audit.verdicts import Measured
-from harness.commands import audit, grammar, options
+from harness import grammar
+from harness.commands import audit, options
 from harness.config import compose
 from harness.study.plan import PlannedRun, plan
 from harness.tracking.run_log import FinishedRun

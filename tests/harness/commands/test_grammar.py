@@ -7,7 +7,7 @@ import pytest
 
 from harness.__main__ import main
 from harness.commands import COMMANDS
-from harness.commands.grammar import Composed, key, parse, switch, word
+from harness.grammar import Composed, key, parse, word
 from harness.commands.options import OPTIONS
 from harness.errors import InputError
 from harness.models.ranges import Range

@@ -16,7 +16,7 @@ from harness import paths
 from harness.__main__ import main
 from harness.checkpoints import native
 from harness.commands import inspect, inspect_pictures, pictures
-from harness.commands.grammar import parse
+from harness.grammar import parse
 from harness.commands.inspect import as_table, attention_note, sequences_of, trained_tokenizer
 from harness.commands.inspect_pictures import AttentionMap, InputSequence, maps_of
 from harness.commands.options import Inspect

@@ -23,7 +23,8 @@ from small_disk import fill, mounted
 
 from harness import paths
 from harness.__main__ import main
-from harness.commands import grammar, options, tour
+from harness import grammar
+from harness.commands import options, tour
 from harness.commands.tour import SECOND, STEPS, Ran, Result, page, steps_of, texts
 from harness.paths import conf_directory
 
