@@ -95,7 +95,7 @@ def _help(topics: list[str]) -> int:
         return _call(name, find(name), ["--help"])
     from harness.config.help import page, page_of  # the parser of Python, which no run needs
 
-    pages = [page_of(topic) for topic in topics if not topic.startswith("-")]
+    pages = [page_of(topic) for topic in topics if not topic.startswith("-") and topic != "run"]
     print("\n\n".join(pages) if pages else page({name: each.help for name, each in commands().items()}))
     return 0
 

@@ -61,9 +61,9 @@ class Composed:
     def __post_init__(self) -> None:
         """InputError for a choice without effect. What it writes by default is in the folder of the runs that is set."""
         outputs = [choice.partition("=")[2] for choice in self.choices if choice.startswith("output=")]
-        for option in fields(self):
-            if outputs and option.name == "to" and isinstance(option.default, Path) and getattr(self, "to") == option.default:
-                object.__setattr__(self, "to", Path(outputs[-1], *option.default.parts[1:]))
+        to = next((option.default for option in fields(self) if option.name == "to"), None)
+        if outputs and isinstance(to, Path) and vars(self)["to"] == to:
+            object.__setattr__(self, "to", Path(outputs[-1], *to.parts[1:]))
         for choice in self.choices:
             if self.groups and not choice.startswith("-") and group_of(choice) not in self.groups:
                 raise unknown("key", group_of(choice), (*Grammar(type(self)).keys, *self.groups), "the command line")

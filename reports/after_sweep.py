@@ -32,6 +32,7 @@ CODE = (Path(paths.__file__).resolve().parent, Path(__file__).resolve().parent)
 def update(arguments: list[str], stamp: Path) -> bool:
     """Whether the report was written: it is left as it is where the stamp fits the runs and the files. ReportError as there."""
     from harness.reports.report import (  # takes seconds: __main__ sets the garbage collector before
+        default_out,
         read,
         rendered,
         writable,
@@ -39,18 +40,19 @@ def update(arguments: list[str], stamp: Path) -> bool:
     )
 
     options = grammar.parse(arguments, Report, "python -m reports")
-    with writable(options.to):
+    to = options.to or default_out(options.study[0], options.output)
+    with writable(to):
         held = FileLock(stamp.with_suffix(".lock")).acquire()
     with held:
         runs = read(options)
         state, before = state_of(options, runs), _read(stamp)
-        if before["state"] == state and before["files"] == _hashes(options.to, before["files"]):
+        if before["state"] == state and before["files"] == _hashes(to, before["files"]):
             return False
         files = rendered(options, runs)
-        write(files, options.to)
+        write(files, to)
         for name in before["files"].keys() - files.keys():
-            Path(options.to, name).unlink(missing_ok=True)
-        content = {"state": state, "files": _hashes(options.to, files)}
+            Path(to, name).unlink(missing_ok=True)
+        content = {"state": state, "files": _hashes(to, files)}
         write({stamp.name: json.dumps(content, indent=1).encode()}, stamp.parent)
         return True
 

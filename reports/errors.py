@@ -11,8 +11,8 @@ LONGEST = 4000
 """Characters of an error: names that it lists may be those of others."""
 
 
-class ReportError(InputError):
-    """A wrong input of a report: what was given, what was expected and the valid choices."""
+ReportError = InputError
+"""What was given, what was expected and the valid choices."""
 
 
 def refused(error: object) -> int:

@@ -90,7 +90,7 @@ class Compare(Store):
     """
 
     run_a: str = word("RUN_A", meaning="id, name, or the beginning of the name of a run's folder")
-    run_b: str = word("RUN_B", meaning="the other run")
+    run_b: str = word("RUN_B", meaning="the other one, by the same")
     study: tuple[str, ...] = key((), "where to search (every study)", whole=True)
     all: bool = key(False, "numbers that are equal, too")
     format: str = key("text", "text for a terminal, md or csv", choices=("text", "md", "csv"))

@@ -11,14 +11,14 @@ import psutil
 from harness import paths
 from harness.errors import InputError, is_disk_full
 from harness.reports import render
-from harness.reports.chapters import cost
-from harness.reports.comparison.compare import Options, Study
+from harness.reports.chapters import added
 from harness.reports.errors import ReportError
 from harness.reports.options import Compared, Report
 from harness.reports.read import StudyRuns, compare_with_first
 from harness.reports.read import read as read_store
 from harness.reports.reading import store
 from harness.reports.reading.store import Packed, Reader
+from harness.reports.reading.study import Options, Study
 from harness.reports.reading.untrusted import LARGEST_JSON
 from harness.reports.render import Files
 from harness.terminal import still_line
@@ -73,8 +73,11 @@ def writable(out: Path, key: str = "--out ") -> Iterator[None]:
 
 
 def read(options: Report, reader: Reader | None = None) -> StudyRuns:
-    """The runs that the options name, of their store or of `reader`; ReportError where the store has no answer, or for a wrong target or format."""
-    cost.parse(options.target)  # a wrong one is refused before the store is read
+    """The runs that the options name, of their store or of `reader`; ReportError where the store has no answer, or for a wrong
+    target or format.
+    """
+    for one in added():
+        one.check([*options.target])  # a wrong one is refused before the store is read
     render.formats(options.format)
     return read_store(reader or options.address, options.study, options.where)
 

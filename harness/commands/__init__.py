@@ -1,11 +1,16 @@
 """The commands of `python -m harness`: those of this package, and those that plug-ins add."""
 
 import importlib
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, cast
 
+from harness import extensions
 from harness.errors import InputError
+
+GROUP = "harness.commands"
 
 
 @dataclass(frozen=True)
@@ -37,18 +42,12 @@ def _imported(where: str) -> object:
 
 
 BUILT_IN = {
-    name: Command(text, f"harness.commands.options:{name.title()}", f"harness.commands.{name}:main", name in ("run", "tour"))
+    name: Command(text, f"harness.commands.options:{name.title()}", f"harness.commands.{name}:main", name == "run")
     for name, text in {
         "run": "pretrain, fine-tune and measure what the arguments compose; the default",
-        "tour": "ten steps through an encoder on your text, with the commands, as pages and as one HTML file",
         "plan": "what a sweep would run and take: states, parameters, FLOPs, memory, minutes",
-        "simulate": "a sweep on many machines, simulated: makespan, lost runs, load on the store",
-        "describe": "what a variant is, or several beside each other: keys, parameters, shapes, pictures",
         "profile": "parameters, FLOPs, latency and memory of variants, without training",
         "memory": "memory of a training step by batch size, and the largest batch that fits",
-        "audit": "claims of papers and notebooks against what is counted, timed and trained here",
-        "inspect": "the inputs of one item or of your text, and the attention over them",
-        "tokenizer": "how tokenizers cut a text: pieces a word, unknown ones, lengths",
         "features": "vectors of every token of a text, to a file",
         "predict": "labels and probabilities of new texts, by a fine-tuned run",
         "export": "a trained model as a checkpoint that transformers loads",
@@ -74,13 +73,21 @@ BUILT_IN = {
 """Name -> command of this package; `python -m reports gate` is `python -m harness report gate`."""
 
 
-def is_command(name: str) -> bool:
-    return name in BUILT_IN
+def is_command(word: str) -> bool:
+    """Whether a command has this name; nothing of it is imported."""
+    return word in BUILT_IN or (re.fullmatch(r"\w[\w-]*", word) is not None and word in extensions.names(GROUP))
 
 
 def find(name: str) -> Command:
-    return BUILT_IN[name]
+    """The command of this name; InputError for one whose package cannot be imported."""
+    return BUILT_IN[name] if name in BUILT_IN else extensions.load(extensions.declared(GROUP)[name], Command)
 
 
+@cache
 def commands() -> dict[str, Command]:
-    return BUILT_IN
+    """Name -> command, those of plug-ins last; InputError for a plug-in that has the name of another command."""
+    added = extensions.declared(GROUP)
+    for name in added.keys() & BUILT_IN.keys():
+        package = extensions.package_of(added[name])
+        raise InputError(f"{GROUP}: {package} adds {name!r}, which is a command already: expected another name")
+    return BUILT_IN | {name: extensions.load(point, Command) for name, point in added.items()}

@@ -191,7 +191,7 @@ def choices_of(group: str) -> list[str]:
     for path in _files(group):
         comments = (line[2:] for line in path.read_text().splitlines() if line.startswith("# ") and "@package" not in line)
         mark = f"   {'*' if path.stem in default else ' '} {path.stem}"
-        shown.append(wrapped(next(comments, ""), 23, mark) or mark)
+        shown.append(wrapped(next(comments, ""), 26, mark) or mark)
     return shown
 
 

@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import Any
 
 from harness import paths, tags
+from harness.comparison.paired import grouped
 from harness.config import command_line
 from harness.config.schema import RunConfig
 from harness.hardware import facts
-from harness.paired import grouped
 from harness.redact import redacted, whole
 from harness.study import run_folder
 from harness.study.first_screen import first_screen

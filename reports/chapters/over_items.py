@@ -2,10 +2,10 @@
 
 import math
 
-from harness import paired
+from harness.comparison import paired
+from harness.comparison.section import Row
 from harness.metrics import SCORE_TITLES
-from harness.reports.comparison.compare import Study
-from harness.reports.comparison.section import Row
+from harness.reports.reading.study import Study
 from harness.reports.writing import formats
 from harness.reports.writing.formats import DASH, Chapter, escape
 from harness.reports.writing.tables import present

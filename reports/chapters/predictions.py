@@ -5,10 +5,12 @@ from collections.abc import Callable
 
 import numpy as np
 
-from harness.reports.comparison import items
-from harness.reports.comparison.compare import Study
-from harness.reports.comparison.items import CLASSES, NO_ERROR, Paired, Texts
-from harness.reports.comparison.section import Row, Section
+from harness.comparison import items
+from harness.comparison.items import CLASSES, NO_ERROR, Paired
+from harness.comparison.section import Row, Section
+from harness.reports.reading import predictions as reading
+from harness.reports.reading.predictions import Texts
+from harness.reports.reading.study import Study
 from harness.reports.writing import formats, plots
 from harness.reports.writing.formats import DASH, Chapter, details, escape, listed
 
@@ -51,13 +53,13 @@ def disagreements(study: Study) -> Chapter:
 def _disagreements(study: Study, section: Section) -> list[str]:
     rows, baseline = drawn_rows(study, section), section.baseline
     paired = paired_errors(section, rows, lambda what: what == CLASSES)
-    damaged = items.torn((run for row in (section.before, *rows) for run in row.runs), study.output)
+    damaged = reading.torn((run for row in (section.before, *rows) for run in row.runs), study.output)
     torn = listed("/".join(path.parts[-3:]) for path in damaged)
     left_out = [TORN.format(files=torn)] if damaged else []
     if not paired:
         return left_out
     run = section.before.first
-    texts = items.texts(run, study.output, next(iter(paired.values())).count)
+    texts = reading.texts(run, study.output, next(iter(paired.values())).count)
     head = ["arm", "replicates", "both right", f"only {escape(baseline)} right", "only the arm right", "both wrong"]
     thirds = np.array_split(np.argsort(texts.lengths, kind="stable"), len(THIRDS)) if texts else []
     for name, indices in zip(THIRDS, thirds, strict=False):
@@ -120,7 +122,7 @@ def _errors(study: Study, section: Section) -> list[str]:
     for label, both in paired.items():
         means = [formats.plain(float(values.mean()), 3) for values in (both.before, both.after)]
         lines.append([escape(label), str(len(both.before)), *means, *(f"{count:,}" for count in both.counts())])
-    texts = items.texts(section.before.first, study.output, first.count)
+    texts = reading.texts(section.before.first, study.output, first.count)
 
     def errors_of(both: Paired, index: int) -> str:
         before, after = (formats.plain(float(values[:, index].mean()), 2) for values in (both.before, both.after))
