@@ -19,7 +19,7 @@ from yaml import YAMLError
 
 from harness.config import own_files
 from harness.errors import InputError, unknown
-from harness.models.ranges import Range, number, numbers, refuse_out_of_range
+from harness.models.ranges import Range, option, refuse_out_of_range
 from harness.paths import CLAIMS, conf_directory
 
 LARGEST = 1e100
@@ -28,7 +28,7 @@ LARGEST = 1e100
 TOLERATED = 0.01
 """Share by which assumptions of a claim may differ, as rounded as sources state them."""
 
-LENGTHS = numbers(at_least=1, limit=1e6)
+LENGTHS = {"at_least": 1, "limit": 1e6}
 """Tokens of texts."""
 
 
@@ -66,8 +66,8 @@ class Reading:
     beside: bool = False  # explains the claim, and does not decide it; a claim has one reading that decides
     claimed: Any = field(default=None, metadata={"range": Range(limit=LARGEST)})  # a number, or one for each measured point
     relation: Relation | None = None
-    tolerance: float | None = number(None, at_least=0)  # share of the claimed value
-    margin: float | None = number(None, at_least=0)  # differences below it do not matter, in the unit of the metric
+    tolerance: float | None = option(None, at_least=0)  # share of the claimed value
+    margin: float | None = option(None, at_least=0)  # differences below it do not matter, in the unit of the metric
 
 
 @dataclass
@@ -78,7 +78,7 @@ class Parameters(Reading):
     against: str | None = None
     parts: list[str] = field(default_factory=lambda: ["total"])
     apart: bool = False  # a point for each part, in place of their sum
-    bytes_each: int | None = number(None, at_least=1)  # null counts parameters, 4 the bytes of float32 weights
+    bytes_each: int | None = option(None, at_least=1)  # null counts parameters, 4 the bytes of float32 weights
 
 
 @dataclass
@@ -90,7 +90,7 @@ class Flops(Reading):
     part: ModelPart = ModelPart.model
     training: bool = False  # forward and backward
     rate: bool = False  # the relative change of speed, if time were as the FLOPs
-    lengths: list[int] = field(default_factory=lambda: [128], metadata=LENGTHS)
+    lengths: list[int] = option([128], **LENGTHS)
 
 
 @dataclass
@@ -99,8 +99,8 @@ class TrainingMemory(Reading):
 
     of: str = MISSING
     part: MemoryPart = MemoryPart.total
-    lengths: list[int] = field(default_factory=lambda: [128], metadata=LENGTHS)
-    batch_sizes: list[int] = field(default_factory=lambda: [1], metadata=numbers(at_least=1, limit=1e6))
+    lengths: list[int] = option([128], **LENGTHS)
+    batch_sizes: list[int] = option([1], at_least=1, limit=1e6)
 
 
 @dataclass
@@ -108,7 +108,7 @@ class OutputBytes(Reading):
     """Bytes of the encoder's output in float32, for texts of so many tokens."""
 
     of: str = MISSING
-    lengths: list[int] = field(default=MISSING, metadata=LENGTHS)
+    lengths: list[int] = option(MISSING, **LENGTHS)
 
 
 @dataclass
@@ -159,14 +159,12 @@ class PretrainingDays(Reading):
     """
 
     of: str = MISSING
-    steps: float | None = number(None, above=0, limit=1e30)
-    batch_size: int | None = number(None, at_least=1)
-    tokens: float | None = number(None, above=0, limit=1e30)  # of all epochs together
-    devices: int = number(1, at_least=1)
+    steps: float | None = option(None, above=0, limit=1e30)
+    batch_size: int | None = option(None, at_least=1)
+    tokens: float | None = option(None, above=0, limit=1e30)  # of all epochs together
+    devices: int = option(1, at_least=1)
     shares: dict[int, float] = field(default_factory=dict)  # length of texts: share of the steps; empty: all of 128
-    flops_per_s: list[float] = field(
-        default_factory=list, metadata=numbers(above=0, limit=1e30)
-    )  # that one device sustains; empty: the peak measured here
+    flops_per_s: list[float] = option([], above=0, limit=1e30)  # that one device sustains; empty: the peak measured here
 
     @property
     def lengths(self) -> dict[int, float]:
@@ -198,8 +196,8 @@ class Speed(Reading):
     part: ModelPart = ModelPart.model
     training: bool = False  # forward and backward
     rate: bool = False  # the relative change of speed, not of time
-    lengths: list[int] = field(default_factory=lambda: [128], metadata=LENGTHS)
-    batch_size: int = number(1, at_least=1, limit=1e6)
+    lengths: list[int] = option([128], **LENGTHS)
+    batch_size: int = option(1, at_least=1, limit=1e6)
 
 
 @dataclass
@@ -268,8 +266,8 @@ class ClaimEntry:
     claim: str = MISSING  # in our words
     claimed: Any = None  # a number, or one for each measured point
     relation: Relation = Relation.equal
-    tolerance: float = number(0.0, at_least=0)  # share of the claimed value
-    margin: float = number(0.0, at_least=0)  # differences below it do not matter, in the unit of the metric
+    tolerance: float = option(0.0, at_least=0)  # share of the claimed value
+    margin: float = option(0.0, at_least=0)  # differences below it do not matter, in the unit of the metric
     conditions: str = ""  # under which the source claims it
     note: str = ""
     readings: dict[str, Any] = field(default_factory=dict)  # name: a kind of measuring with its keys
@@ -364,7 +362,7 @@ def _reading(path: Path, key: str, entry: ClaimEntry, value: Any, own: dict[str,
     try:
         refuse_out_of_range(reading, f"{key}.")
         for length, share in getattr(reading, "shares", {}).items():
-            if not (LENGTHS["range"].has(length) and Range(at_least=0, at_most=1).has(share)):
+            if not (Range(**LENGTHS).has(length) and Range(at_least=0, at_most=1).has(share)):
                 raise ValueError(f"{key}.shares={reading.shares} must be lengths of at least 1 with shares between 0 and 1")
     except ValueError as error:
         raise InputError(f"{path}: {error}") from error
