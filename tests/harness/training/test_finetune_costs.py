@@ -107,11 +107,6 @@ def test_a_budget_in_seconds_is_of_training_alone_and_its_end_is_evaluated(done)
     assert plain.curves["finetune/learning_rate"][1] > 0
 
 
-def test_energy_without_a_counter_is_no_number(done, monkeypatch):
-    monkeypatch.setattr(energy, "counters", lambda *, cuda: [])
-    assert "finetune/energy_j" not in done(epochs=1).values
-
-
 def padded_tokens(seen: Done, seed: int, epochs: int) -> int:
     """Places of all batches of so many epochs, by the order that they are drawn in."""
     order = [batch for epoch in range(epochs) for batch in training_order(seen.prepared.train, BATCH, seed, epoch)]
@@ -142,12 +137,6 @@ def test_costs_are_written_at_every_evaluation_and_end_with_the_whole(done, monk
         assert 0 < spent[evaluations[0]] < spent[evaluations[1]] < spent[evaluations[2]] == seen.values[name]
     assert list(seen.curves["finetune/tokens"].values()) == [epoch * seen.prepared.train.lengths.sum() for epoch in (1, 2, 3)]
     assert "finetune/energy_j" not in seen.curves
-
-
-def test_costs_without_evaluations_are_written_at_the_end_alone(done):
-    seen = done(epochs=1)
-    assert not set(COSTS) & set(seen.curves)
-    assert set(COSTS) <= set(seen.values)
 
 
 def test_flops_are_those_of_the_padded_batches(done, small_config):

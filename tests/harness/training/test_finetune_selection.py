@@ -1,7 +1,6 @@
 """Which epoch's weights are kept, and which splits may choose them."""
 
 import json
-import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -180,11 +179,6 @@ def test_training_ends_after_evaluations_without_a_better_score(trained, prepare
     said = capsys.readouterr().out
     assert f"stopped after step {end} of {evaluations[-1][0]}: no better score on tune in 2 evaluations" in said
     assert f"tune: {len(given.tune)} of {len(given.train) + len(given.tune)} rows of train are not trained on" in said
-
-
-def test_a_budget_in_seconds_that_ends_early_says_how_many(trained, prepared, capsys):
-    trained(KeepBest.tune, misleading(prepared), early_stopping=1, seconds=1000.0)
-    assert re.search(r"stopped after step \d+, [\d.]+ of 1,000\.0 s: no better score on tune in 1 ", capsys.readouterr().out)
 
 
 @pytest.mark.parametrize("key", ["early_stopping=2", "evaluations_per_epoch=3"])

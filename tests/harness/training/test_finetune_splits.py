@@ -18,7 +18,6 @@ from harness.hardware.device import Machine
 from harness.study import execute, plan, run_folder
 from harness.study.identity import Inputs
 from harness.tasks import glue_submission, prepared
-from harness.tasks.rows import with_labels
 from harness.tracking import run_log
 from harness.tracking.run_log import RunLog
 
@@ -172,23 +171,6 @@ def test_answers_that_are_no_label_are_refused(compose):
     (config,) = compose("task=squad")
     with pytest.raises(InputError, match="needs a classification or regression: task 'squad' is of kind spans"):
         glue_submission.splits(replace(config.task, submission="CoLA"))
-
-
-@pytest.mark.parametrize(("kind", "labels"), [("classification", "neg,pos"), ("tokens", "B-x,O")])
-def test_labels_that_are_not_named_are_those_of_the_data(tmp_path, kind, labels):
-    words = kind == "tokens"
-    values = labels.split(",")
-    given = [{"text": ["a"] if words else "a", "y": [values[row % 2]] if words else values[row % 2]} for row in range(6)]
-    path = tmp_path / "a.jsonl"
-    path.write_text("".join(json.dumps(row) + "\n" for row in given))
-    score = "entity_f1" if words else "f1"
-    task = TaskConfig(
-        name="reviews", kind=TaskKind(kind), train_file=str(path), train_split="train[:4]", validation_split="train[4:]"
-    )
-    task = replace(task, fields=["text"], label="y", scores=[score], headline=score)
-    config = RunConfig(task=task, output=str(tmp_path))
-    assert with_labels(config).task.labels == sorted(values)
-    assert prepared.prepare(config)
 
 
 def test_overlap_counts_items_where_one_has_several_windows(tmp_path):

@@ -79,33 +79,6 @@ def test_the_first_norm_and_spread_are_those_of_plain_gradients(tmp_path: Path):
     assert max(layers) / min(layers) > 1.01
 
 
-def test_a_training_is_bit_by_bit_that_of_a_plain_loop(tmp_path: Path):
-    """Torch's own norm, clipping and AdamW, without any curve."""
-    ours, curves = trained(tmp_path)
-    plain = classifier().train()
-    loop.use_sparse_gradients(plain)
-    groups = [group["params"] for group in make_optimiser(plain, BUDGET).param_groups]
-    ordered, table = [p for group in groups for p in group], plain.encoder.embeddings.token_embedding.weight
-    decays = [{"params": group, "weight_decay": decay} for group, decay in zip(groups, (0.01, 0.0), strict=True)]
-    reference = torch.optim.AdamW(decays, fused=True)
-    for step in range(STEPS):
-        torch.manual_seed(loop.derive(0, "dropout", step + 1))
-        plain.loss(plain(batch(step)), batch(step).labels).backward()
-        sparse = table.grad.coalesce()
-        parts = [sparse.values() if p is table else p.grad for p in ordered]
-        coefficient = BUDGET.max_grad_norm / (nn.utils.get_total_norm(parts) + 1e-6)
-        for part in parts:
-            part.mul_(coefficient.clamp(max=1))
-        table.grad = sparse.to_dense()
-        for group in reference.param_groups:
-            group["lr"] = BUDGET.learning_rate * loop.learning_rate_factor(step, STEPS, BUDGET.warmup_fraction)
-        reference.step()
-        reference.zero_grad()
-    assert max(curves["gradient_norm"].values()) > BUDGET.max_grad_norm  # clipping is at work
-    for (name, one), other in zip(ours.named_parameters(), plain.parameters(), strict=True):
-        assert torch.equal(one, other), name
-
-
 def test_a_training_is_bit_by_bit_the_same_without_spread_and_with_it_at_every_step(tmp_path: Path, monkeypatch):
     models = []
     for every in (1, 10**9):

@@ -1,7 +1,6 @@
 """Pairs are scored as transformers' own model scores them, and runs of one pretraining go through the whole command."""
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -89,18 +88,6 @@ def test_published_weights_score_pairs_as_transformers_does(published):
                 assert nats[item, way, side] == pytest.approx(expected, abs=1e-4)
     assert (np.abs(nats[2, 0] - nats[2, 1]) > 1e-3).all()  # words of several pieces
     assert np.allclose(nats[1, 0], nats[1, 1])
-
-
-def test_random_values_are_of_the_seed_and_published_shapes_may_be_random(published):
-    vocabulary = minimal_pairs.vocabulary_of(cut(published))
-    config = config_of(published, random_weights=True)
-    (one, origins), (again, _), (other, _) = (
-        language_model.load(replace(config, seed=seed), vocabulary, None) for seed in (0, 0, 1)
-    )
-    assert {origin.kind for origin in origins.values()} == {"random"}
-    matrices = [model.masked_head.dense.weight for model in (one, again, other)]
-    assert torch.equal(matrices[0], matrices[1])
-    assert not torch.equal(matrices[0], matrices[2])
 
 
 def test_weights_without_the_head_are_refused_by_their_key(published):

@@ -25,7 +25,7 @@ from harness.tasks.prepared import Prepared
 from harness.tasks.spans import Spans
 from harness.tasks.tagging import Tokens
 from harness.training.loop import Position
-from harness.training.taught import Taught, hidden_loss, with_answers
+from harness.training.taught import Taught, with_answers
 
 SHAPE = EncoderConfig(
     vocab_size=40, hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=24, max_position_embeddings=12
@@ -119,19 +119,6 @@ def test_answers_that_are_computed_once_give_the_same_loss(name: str, capsys):
     assert position.seconds > 0
     size = outputs * 4 * (len(ids) if kind.every_token else B)
     assert capsys.readouterr().out.endswith(f"{B} rows are kept for all epochs, {size / 1e6:.3g} MB\n")
-
-
-def test_padding_has_no_part_in_hidden_states():
-    states = [torch.randn(B, T, 4), torch.randn(B, T, 4)]
-    other = [state.where(REAL[..., None], state + 5) for state in states]
-    assert hidden_loss(states, other, REAL).item() == 0
-    assert hidden_loss(states, other, None).item() > 1
-
-
-def test_the_forward_pass_of_the_teacher_is_counted():
-    student, teacher = models_of(*KINDS["classes"][:2])
-    more = flops.of_training(student, teacher)(B, T) - flops.of_training(student)(B, T)
-    assert more == flops.of_model(teacher, B, T)
 
 
 SMALL = [

@@ -55,17 +55,6 @@ def vector(model: BertModel, text: str) -> torch.Tensor:
         return torch.nn.functional.normalize(model(torch.tensor([ids])).last_hidden_state[0].mean(dim=0), dim=-1)
 
 
-def test_vectors_are_means_of_the_real_tokens_of_length_one():
-    shape = EncoderConfig(vocab_size=50, hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=32)
-    model = build_classifier(shape, 0, 0, TextVectors).eval()
-    ids, mask = torch.randint(0, 50, (2, 6)), torch.ones(2, 6, dtype=torch.bool)
-    mask[1, 4:] = False
-    with torch.inference_mode():
-        vectors = model(Batch(ids, attention_mask=mask))
-        alone = model.encoder(Batch(ids[1:, :4]))[0].mean(dim=0)
-    torch.testing.assert_close(vectors[1], alone / alone.norm(), atol=1e-5, rtol=1e-5)
-
-
 @pytest.mark.long
 @pytest.mark.parametrize("task", ["similarity", "retrieval"])
 def test_scores_of_a_published_encoder_are_those_of_its_cosines(run_harness, published, tmp_path, task):
