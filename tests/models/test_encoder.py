@@ -121,18 +121,6 @@ def test_one_half_of_a_layer_can_be_shared_alone(sharing, attentions, feed_forwa
     assert len({id(block) for _, block in run}) == feed_forwards
 
 
-def test_shared_layer_equals_copies_of_it():
-    shared, copies = built(small_config(num_hidden_groups=1)), Encoder(small_config()).eval()
-    copies.embeddings.load_state_dict(shared.embeddings.state_dict())
-    for halves, once in (
-        (copies.layers.attentions, shared.layers.attentions),
-        (copies.layers.feed_forwards, shared.layers.feed_forwards),
-    ):
-        for half in halves:
-            half.load_state_dict(once[0].state_dict())
-    assert torch.equal(shared(padded_batch()), copies(padded_batch()))
-
-
 # Inputs
 
 
@@ -148,14 +136,6 @@ def test_unsaid_inputs_are_type_zero_counted_positions_and_no_padding():
     positions = torch.arange(LENGTH).expand_as(ids)
     said = Batch(ids, torch.zeros_like(ids), torch.ones_like(ids, dtype=torch.bool), positions)
     torch.testing.assert_close(encoder(Batch(ids)), encoder(said), rtol=0, atol=1e-5)
-
-
-def test_token_types_and_positions_are_read():
-    encoder, ids = built(small_config()), padded_batch().input_ids
-    plain = encoder(Batch(ids))
-    assert not torch.allclose(plain, encoder(Batch(ids, torch.ones_like(ids))), atol=1e-3)
-    backwards = torch.arange(LENGTH).flip(0).expand_as(ids)
-    assert not torch.allclose(plain, encoder(Batch(ids, position_ids=backwards)), atol=1e-3)
 
 
 # Every published model at the smallest scale

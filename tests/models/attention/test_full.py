@@ -16,7 +16,7 @@ from harness.models.attention.products import Context, Heads, attend
 from harness.models.attention.windowed import windowed_attention as windowed_of_heads
 from harness.models.batch import Batch
 from harness.models.config import EncoderConfig, Position
-from harness.models.encoder import Encoder, initialise
+from harness.models.encoder import Encoder
 from harness.models.positions import BucketedBias
 
 WINDOWS = [2, 8, 64]
@@ -113,25 +113,6 @@ def test_windowed_equals_masked_full_attention(window, length, make_mask):
     output = windowed_attention(*ours, mask, window, 0.0)
     expected = plain_attention(*theirs, band_mask(mask, length, window))
     assert_same_with_gradients(output, ours, expected, theirs)
-
-
-@pytest.mark.parametrize("window", WINDOWS)
-def test_windowed_encoder_equals_banded_full_encoder(window):
-    length = 70
-    shape = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
-    windowed, full = Encoder(config(attention_window=window, **shape)), Encoder(config(**shape))
-    initialise(windowed, 0.2, seed=1)
-    full.load_state_dict(windowed.state_dict())
-    ids = torch.randint(1, 40, (B, length), generator=torch.Generator().manual_seed(2))
-    real = padding_mask(length)
-    output = windowed(Batch(ids, attention_mask=real))[real]
-    expected = full(Batch(ids, attention_mask=band_mask(real, length, window)))[real]
-    torch.testing.assert_close(output, expected, rtol=0, atol=1e-5)
-    direction = torch.randn(output.shape, generator=torch.Generator().manual_seed(9)) / len(output)
-    (output * direction).sum().backward()
-    (expected * direction).sum().backward()
-    for (name, ours), theirs in zip(windowed.named_parameters(), full.parameters(), strict=True):
-        torch.testing.assert_close(ours.grad, theirs.grad, rtol=0, atol=1e-5, msg=lambda text, name=name: f"{name}: {text}")
 
 
 # Cost

@@ -65,18 +65,6 @@ def test_the_loss_is_the_mean_over_predictions_in_nats(case):
     assert objective(objective.make_batch(packed(), SEEDS)).item() == pytest.approx(math.log(VOCABULARY), rel=1e-5)
 
 
-@each(MAIN)
-def test_every_parameter_is_trained_under_dropout(case):
-    objective = case.build(hidden_dropout_prob=0.1, attention_probs_dropout_prob=0.1).train()
-    loss = objective(objective.make_batch(packed(), SEEDS))
-    loss.backward()
-    assert loss.isfinite()
-    for name, parameter in objective.named_parameters():
-        assert parameter.grad is not None, name
-        assert parameter.grad.isfinite().all(), name
-        assert parameter.grad.abs().max() > 0, name
-
-
 @pytest.mark.parametrize(("case", "idle"), [(PERMUTATION[1], ("segment",)), (CAUSAL[5], ("mask", "segment"))], ids=str)
 def test_relative_attention_without_types_leaves_segments_idle_and_without_queries_their_vector(case, idle):
     objective = case.build()
