@@ -1,10 +1,10 @@
 """A fine-tuning that trains a part of the parameters: what it leaves, and that its costs are of that part."""
 
-import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+import in_process
 import pytest
 import torch
 
@@ -22,10 +22,7 @@ from harness.models.adapt import adapt
 from harness.models.choices import Trains
 from harness.models.config import AdaptationConfig, EncoderConfig
 from harness.models.heads import build_classifier
-from harness.study import execute
 from harness.study.identity import Identity, Inputs
-from harness.tasks import prepared as cache
-from harness.tracking.run_log import RunLog
 from harness.training.measured_steps import one_piece, parts, steps_of
 
 KINDS = {"all": {}, "lora": {"lora_rank": 4}, "bitfit": {}, "head": {}, "frozen": {"trains": Trains.all, "freeze_layers": 1}}
@@ -39,12 +36,8 @@ def done(small_config: RunConfig, tmp_path: Path) -> Callable[..., tuple[RunConf
     def train(**keys: object) -> tuple[RunConfig, dict[str, float], Path]:
         measure = replace(small_config.measure, enabled=False)
         config = replace(small_config, finetune=FinetuneConfig(**plain | keys), measure=measure)
-        folder, key = tmp_path / f"run{len(list(tmp_path.iterdir()))}", cache.prepare(config)
-        folder.mkdir()
-        log = RunLog(folder)
-        execute.run_task(config, Inputs(data=key), Machine(HardwareConfig(threads=1)), log)
-        log.finish("finished")
-        return config, json.loads((folder / "result.json").read_text())["metrics"], folder
+        folder = tmp_path / f"run{len(list(tmp_path.iterdir()))}"
+        return config, in_process.ran(config, folder), folder
 
     return train
 

@@ -1,26 +1,22 @@
 """What a fine-tuning took: counted on its real batches, and written at every evaluation."""
 
-import json
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import SimpleNamespace
 
+import in_process
 import pytest
 
 from harness.config.choices import KeepBest
-from harness.config.schema import FinetuneConfig, HardwareConfig, RunConfig
+from harness.config.schema import FinetuneConfig, RunConfig
 from harness.hardware import energy
-from harness.hardware.device import Machine
 from harness.hardware.energy import Counter
 from harness.measure import flops
 from harness.models.heads import build_classifier
-from harness.study import execute
-from harness.study.identity import Inputs
 from harness.tasks import prepared as cache
 from harness.tasks.batches import training_order
 from harness.tasks.prepared import Prepared
-from harness.tracking.run_log import Reader, RunLog
 from harness.training import evaluation, loop
 from harness.training import finetune as finetuning
 
@@ -52,15 +48,8 @@ def done(small_config: RunConfig, tmp_path: Path) -> Callable[..., Done]:
     def train(**budget: object) -> Done:
         config = replace(small_config, task=task, measure=measure, finetune=FinetuneConfig(batch_size=BATCH, **budget))
         folder = tmp_path / f"run{len(list(tmp_path.iterdir()))}"
-        folder.mkdir()
-        run_log, key = RunLog(folder), cache.prepare(config)
-        execute.run_task(config, Inputs(data=key), Machine(HardwareConfig(threads=1)), run_log)
-        run_log.finish("finished")
-        curves: dict[str, dict[int, float]] = {}
-        for entry in Reader(folder).new_entries():
-            if "key" in entry:
-                curves.setdefault(entry["key"], {})[entry["step"]] = entry["value"]
-        return Done(cache.read(config, key), json.loads((folder / "result.json").read_text())["metrics"], curves)
+        values = in_process.ran(config, folder)
+        return Done(cache.read(config, cache.prepare(config)), values, in_process.curves_of(folder))
 
     return train
 

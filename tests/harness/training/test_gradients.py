@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import in_process
 import pytest
 import torch
 from torch import nn
@@ -41,13 +42,8 @@ def trained(folder: Path, steps: int = STEPS, **keys: object) -> tuple[SequenceC
     train(training, make_optimiser(model, BUDGET), Position(), Machine(HardwareConfig(threads=1)), run_log)
     gradients.write_medians(run_log, "finetune")
     run_log.finish("finished")
-    curves: dict[str, dict[int, float]] = {}
-    for entry in Reader(folder).new_entries():
-        if "key" in entry:
-            curves.setdefault(entry["key"].removeprefix("finetune/"), {})[entry["step"]] = entry["value"]
-        if "result" in entry:
-            curves[entry["result"].removeprefix("finetune/")] = {0: entry["value"]}
-    return model, curves
+    found = in_process.curves_of(folder) | {name: {0: value} for name, value in in_process.metrics_of(folder).items()}
+    return model, {name.removeprefix("finetune/"): curve for name, curve in found.items()}
 
 
 def test_the_norm_of_every_step_and_the_spread_and_rate_of_every_tenth_are_written(tmp_path: Path):

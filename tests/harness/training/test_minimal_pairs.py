@@ -1,12 +1,12 @@
 """Pairs are scored as transformers' own model scores them, and runs of one pretraining go through the whole command."""
 
-import json
 from pathlib import Path
 
 import numpy as np
 import pyarrow.parquet
 import pytest
 import torch
+from in_process import metrics_of
 from tokenizers import Tokenizer
 from transformers import BertConfig, BertForMaskedLM
 
@@ -121,7 +121,7 @@ SMALL = [
 def finished(output: Path) -> dict[str, dict]:
     """Folder of a run of pairs -> its metrics."""
     folders = output.glob("default/*-minimal_pairs-*")
-    return {folder.name: json.loads((folder / "result.json").read_text())["metrics"] for folder in folders}
+    return {folder.name: metrics_of(folder) for folder in folders}
 
 
 @pytest.mark.long

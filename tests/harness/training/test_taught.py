@@ -1,12 +1,12 @@
 """A fine-tuned teacher: its answers and its hidden states in the loss, its cost in the FLOPs, what does not fit refused."""
 
-import json
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from in_process import metrics_of
 
 from harness.__main__ import main
 from harness.config.schema import FinetuneConfig, HardwareConfig
@@ -146,7 +146,7 @@ def test_a_run_is_taught_by_another_one(teacher: Path):
         finetuning(teacher.parents[1], *given, f"finetune.teacher={teacher}"),
     )
     assert alone != taught
-    before, after = (json.loads((run / "result.json").read_text())["metrics"] for run in (alone, taught))
+    before, after = map(metrics_of, (alone, taught))
     assert after["finetune/flops"] > 1.3 * before["finetune/flops"]
     assert after["model/params_total"] == before["model/params_total"]
 
@@ -157,7 +157,7 @@ def test_a_forecast_has_the_cost_of_the_teacher(teacher: Path, compose, weight):
     given = [f"finetune.teacher={teacher}", f"finetune.hidden_weight={weight}", "seed=2"]
     (run,) = plan(compose(*SMALL, *given, f"output={teacher.parents[1]}"))
     needed = forecast.work(run)
-    metrics = json.loads((finetuning(teacher.parents[1], *given) / "result.json").read_text())["metrics"]
+    metrics = metrics_of(finetuning(teacher.parents[1], *given))
     assert needed.flops == metrics["finetune/flops"]
     seen = {"finetune/duration_s": 2.0, "finetune/samples_per_s": 32 / 3, "steps": 2.0, "finetune/flops": needed.flops / 2}
     assert forecast._extrapolated(run, replace(needed, steps=300), 3.0, seen).seconds == pytest.approx(1 + 4 + 1)

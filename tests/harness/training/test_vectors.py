@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from in_process import metrics_of
 from pyarrow import parquet
 from transformers import BertConfig, BertModel
 
@@ -64,7 +65,7 @@ def test_scores_of_a_published_encoder_are_those_of_its_cosines(run_harness, pub
     ended = run_harness(*arguments, "report=false", f"output={tmp_path / 'out'}", "study=s")
     assert ended.returncode == 0, ended.stderr
     (folder,) = (path.parent for path in (tmp_path / "out" / "s").glob("*/result.json"))
-    found = json.loads((folder / "result.json").read_text())["metrics"]
+    found = metrics_of(folder)
     model = BertModel.from_pretrained(published).eval()
     first, second = (torch.stack([vector(model, pair[side]) for pair in PAIRS]) for side in (0, 1))
     rows = parquet.read_table(folder / "predictions.parquet").to_pydict()
@@ -166,10 +167,6 @@ def test_pairs_that_are_trained_on_teach_to_find_others(run_harness, pairs_of_wo
     assert again.returncode == 0, again.stderr
     scores = [metrics_of(path.parent)["eval/score"] for path in (tmp_path / "out" / "s").glob("*/result.json")]
     assert scores.count(after["eval/score"]) == 2
-
-
-def metrics_of(folder: Path) -> dict[str, float]:
-    return json.loads((folder / "result.json").read_text())["metrics"]
 
 
 @pytest.mark.parametrize(

@@ -94,15 +94,6 @@ def worst(one: torch.Tensor, other: torch.Tensor) -> float:
     return (one - other).abs().max().item()
 
 
-@pytest.fixture(autouse=True)
-def one_thread():
-    """Tensors are so small that a second thread only waits."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
-
-
 @pytest.fixture(params=KINDS)
 def pair(request) -> tuple[nn.Module, SequenceClassifier]:
     theirs = reference(request.param)

@@ -12,14 +12,6 @@ from harness.models.encoder import Encoder, initialise
 from harness.models.heads import build_classifier
 
 
-@pytest.fixture(autouse=True)
-def one_thread():
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
-
-
 def small_config(**changes) -> EncoderConfig:
     sizes = {"vocab_size": 60, "hidden_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 80}
     return EncoderConfig(**{**sizes, "position": Position.relative, "type_vocab_size": 0, **changes})

@@ -13,14 +13,6 @@ SIZES = {"vocab_size": 60, "d_model": 48, "n_layer": 3, "n_head": 4, "d_inner": 
 FIRST_WORD = 6
 
 
-@pytest.fixture(autouse=True)
-def one_thread():
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
-
-
 def both(**changes) -> tuple[transformers.XLNetForSequenceClassification, SequenceClassifier]:
     """Theirs with large random weights, and ours with the same, both outside training."""
     torch.manual_seed(0)

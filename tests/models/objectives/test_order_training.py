@@ -26,15 +26,6 @@ from harness.models.objectives.bidirectional import BidirectionalLM
 from harness.models.objectives.causal import CausalLM
 from harness.models.objectives.permutation import PermutationLM
 
-
-@pytest.fixture(autouse=True)
-def one_thread():
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
-
-
 # Two streams, written out
 
 
