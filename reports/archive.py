@@ -117,16 +117,11 @@ def report_of(reader: ArchiveReader) -> Files:
     """The report of an archive, made from its data alone; ReportError for a picture that it has not."""
     content, options = reader.manifest, parse([])
     vars(options).update(content.choices, uri=reader, study=[content.study], format="md" if content.lean else "md,csv")
-    files = rendered(options, read(options))
-    drawn = {name for name in files if name.endswith(".svg")}
-    kept = drawn if content.pictures is None else {*content.pictures.split(",")}
-    if wrong := kept - drawn:
-        raise unknown("picture", min(wrong), sorted(drawn))
-    paragraphs = files["report.md"].decode().split("\n\n")
-    for name in drawn - kept:
-        place = next(place for place, text in enumerate(paragraphs) if text.endswith(f"]({name})"))
-        del files[name], paragraphs[place : place + 2]  # the picture and its caption
-    return files | {"report.md": "\n\n".join(paragraphs).encode()}
+    pictures = content.pictures and {*content.pictures.split(",")}
+    files = rendered(options, read(options), pictures or None)
+    if wrong := (pictures or set()) - files.keys():
+        raise unknown("picture", min(wrong), sorted(name for name in rendered(options, read(options)) if name.endswith(".svg")))
+    return files
 
 
 def pack(runs: StudyRuns, lean: bool) -> tuple[Files, dict[str, Any]]:

@@ -4,7 +4,7 @@ import argparse
 import contextlib
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from pathlib import Path
 
 import psutil
@@ -78,8 +78,8 @@ def read(options: argparse.Namespace) -> StudyRuns:
     return read_store(options.uri, options.study, options.where)
 
 
-def rendered(options: argparse.Namespace, runs: StudyRuns) -> Files:
-    """Content of all files of the report, the one to open first."""
+def rendered(options: argparse.Namespace, runs: StudyRuns, pictures: Container[str] | None = None) -> Files:
+    """Content of all files of the report, the one to open first; with these pictures alone where they are named."""
     with runs.reader.guarded():
         study = Study(
             compare_with_first(runs.study, runs.runs, runs.reader.output, options.baseline, options.along),
@@ -88,7 +88,7 @@ def rendered(options: argparse.Namespace, runs: StudyRuns) -> Files:
             output=runs.reader.output,
             forkable=runs.reader.forkable,
         )
-        return render.render(study, render.formats(options.format))
+        return render.render(study, render.formats(options.format), pictures)
 
 
 def report(options: argparse.Namespace) -> Path:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from statistics import fmean
 
 from harness import metrics
+from harness.document import DASH
 from harness.metrics import judged_by
 from harness.reports.commands import Parser, add_where
 from harness.reports.comparison.compare import Comparison
@@ -16,7 +17,6 @@ from harness.reports.comparison.section import RESULTS, Row, Section, headline
 from harness.reports.errors import ReportError, unknown
 from harness.reports.read import compare_with_any, read
 from harness.reports.writing import formats
-from harness.reports.writing.formats import DASH
 from harness.terminal import table, wrapped
 
 RANGES = {"score": (-1.0, 1.0), "share": (0.0, 1.0)}
