@@ -37,10 +37,11 @@ versions: $(BASE)  ## locks the code that shapes results, after a change that ke
 mutants: $(TESTS)  ## small wrong changes that the tests must notice; ARGS='--only models/' or ARGS=--check-stale
 	$(BIN)/python tests/mutants/run.py $(ARGS)
 
-lint: $(TESTS)  ## format, style, and the import contracts of pyproject.toml
+lint: $(TESTS)  ## format, style, types, and the import contracts of pyproject.toml
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/lint-imports --no-cache
+	$(BIN)/mypy
 
 bench: $(TESTS)  ## speed against peers, side by side, in 10 to 25 minutes; needs ../shared/data; ARGS='--only finetune'
 	$(BIN)/python tests/benchmarks/run.py $(ARGS)

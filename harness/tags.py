@@ -33,7 +33,7 @@ PRETRAIN_SEED = "pretrain_seed"
 """Seed of the pretraining that the run starts from or is; absent without pretraining."""
 
 CONDITIONS = "conditions"
-"""Short hash of the facts that must agree for a comparison, as `harness/arms.py` computes them."""
+"""Short hash of the facts that must agree for a comparison, as `harness/comparison/arms.py` computes them."""
 
 LIFTED = "lifted"
 """JSON list of the dotted keys that vary between the arms of the command that ran it."""

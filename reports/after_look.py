@@ -14,16 +14,16 @@ from typing import Any
 import msgspec
 
 from harness import metrics
+from harness.comparison.compare import Comparison
+from harness.comparison.overall import of_pretrainings, of_tasks
+from harness.comparison.runs import oldest_first
+from harness.comparison.section import HEADLINE, LOSS
+from harness.comparison.verdicts import Change, Verdict
 from harness.document import DASH, Screen
 from harness.metrics import PER_BYTE, Compared, has_one_vocabulary
-from harness.reports.comparison.compare import Comparison
-from harness.reports.comparison.overall import of_pretrainings, of_tasks
-from harness.reports.comparison.section import HEADLINE, LOSS
-from harness.reports.comparison.statistics import Change, Verdict
 from harness.reports.errors import ReportError, refused
 from harness.reports.read import compare_with_first
 from harness.reports.reading import folders
-from harness.reports.reading.store import oldest_first
 from harness.reports.writing import tables
 
 RESOLVED = (Verdict.BETTER, Verdict.WORSE, Verdict.SAME, Verdict.EQUAL)

@@ -12,13 +12,14 @@ import pyarrow
 from pyarrow import parquet
 
 from harness import metrics, paths
+from harness.comparison import items
+from harness.comparison.runs import Run
 from harness.reports.commands import Parser
-from harness.reports.comparison import items
 from harness.reports.errors import ReportError, unknown
 from harness.reports.options import add_comparison, parse
 from harness.reports.read import StudyRuns
 from harness.reports.read import read as read_store
-from harness.reports.reading import folders
+from harness.reports.reading import folders, predictions
 from harness.reports.reading.archive import (
     AUDIT,
     COLUMNS,
@@ -33,7 +34,7 @@ from harness.reports.reading.archive import (
     hashes,
     manifest,
 )
-from harness.reports.reading.store import Output, Reader, Run
+from harness.reports.reading.store import Output, Reader
 from harness.reports.reading.untrusted import LARGEST_TABLES, table_of
 from harness.reports.render import Files
 from harness.reports.report import audit_of, read, rendered, write
@@ -209,8 +210,8 @@ def _predictions(run: Run, output: Output) -> Iterator[tuple[str, pyarrow.Table]
 
 def _texts(run: Run, output: Output) -> dict[str, pyarrow.Table]:
     """Key of the prepared data -> tokens and text of its items; empty where they or the predictions are gone."""
-    folder, errors = folders.folder_of(run, output), items.errors(run, output)
-    texts = items.texts(run, output, len(errors.items)) if errors else None
+    folder, errors = folders.folder_of(run, output), items.errors(run, predictions.predictions(run, output))
+    texts = predictions.texts(run, output, len(errors.items)) if errors else None
     if texts is None:
         return {}
     key, count = folders.record_of(folder)["inputs"]["data"], len(texts.lengths)

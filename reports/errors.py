@@ -4,18 +4,19 @@ import difflib
 import sys
 from collections.abc import Iterable, Sequence
 
+from harness.errors import InputError, on_one_line
+
 LONGEST = 4000
 """Characters of an error: names that it lists may be those of others."""
 
 
-class ReportError(Exception):
-    """What was given, what was expected and the valid choices."""
+ReportError = InputError
+"""What was given, what was expected and the valid choices."""
 
 
 def refused(error: object) -> int:
     """Says it on stderr, in one line without passwords and control characters; the exit code of a wrong input."""
-    from harness.errors import on_one_line  # of ours: by now a folder `harness` of the working directory is left out
-    from harness.redact import redacted
+    from harness.redact import redacted  # which is not needed before
 
     print(f"python -m reports: {on_one_line(redacted(' '.join(str(error).split())), LONGEST)}", file=sys.stderr)
     return 2

@@ -5,11 +5,11 @@ from collections.abc import Iterable, Sequence
 import pandas as pd
 
 from harness import metrics, tags
-from harness.reports.comparison.compare import differing_settings
-from harness.reports.comparison.section import RESULTS
+from harness.comparison.compare import differing_settings
+from harness.comparison.runs import Run
+from harness.comparison.section import RESULTS
 from harness.reports.read import StudyRuns, compare_with_any, read
 from harness.reports.reading import folders
-from harness.reports.reading.store import Run
 
 IDENTITY = {
     "arm": tags.ARM,

@@ -8,13 +8,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from harness.comparison import labels
+from harness.comparison.compare import Comparison, compare
+from harness.comparison.runs import Run, oldest_first
 from harness.redact import hidden, hide, whole
-from harness.reports.comparison import labels
-from harness.reports.comparison.compare import Comparison, compare
 from harness.reports.errors import ReportError
 from harness.reports.reading import archive, default_uri, store, where
+from harness.reports.reading.predictions import errors_in
 from harness.reports.reading.sqlite_reader import SqliteReader
-from harness.reports.reading.store import Output, Reader, Run
+from harness.reports.reading.store import Output, Reader
 
 
 def connect(uri: str) -> Reader:
@@ -71,7 +73,7 @@ def read(store_or_uri: Reader | str | None, studies: Sequence[str] = (), conditi
         if condition is not None:
             runs = where.keep(runs, condition)
         runs = store.with_launches(reader, runs)
-        return StudyRuns(reader, " + ".join(names), store.oldest_first([*runs, *store.follow(reader, runs)]))
+        return StudyRuns(reader, " + ".join(names), oldest_first([*runs, *store.follow(reader, runs)]))
 
 
 def _newest(reader: Reader) -> str:
@@ -90,8 +92,8 @@ def compare_with_first(
     keys = list(along)
     for name in baselines[:-1]:
         with contextlib.suppress(ReportError):
-            return compare(study, runs, name, keys, output)
-    return compare(study, runs, baselines[-1] if baselines else None, keys, output)
+            return compare(study, runs, name, keys, errors_in(output))
+    return compare(study, runs, baselines[-1] if baselines else None, keys, errors_in(output))
 
 
 def compare_with_any(study: str, runs: list[Run], along: Iterable[str] = (), output: Output = None) -> Comparison | None:
@@ -102,4 +104,4 @@ def compare_with_any(study: str, runs: list[Run], along: Iterable[str] = (), out
         return None
     keys = list(along)
     names = labels.label_runs(finished, labels.along_keys(arms, keys))
-    return compare(study, runs, names[arms[0].run_id], keys, output)
+    return compare(study, runs, names[arms[0].run_id], keys, errors_in(output))

@@ -20,8 +20,8 @@ from harness.document import Block, Document, Picture, is_detail, markdown, unma
 from harness.processes import end_with_parent
 from harness.reports import html
 from harness.reports.chapters import CHAPTERS, components, effects, overview, pictures, pretraining, scales, scaling
-from harness.reports.comparison.compare import Study
 from harness.reports.errors import ReportError, unknown
+from harness.reports.reading.study import Study
 from harness.reports.writing import latex, plots
 from harness.reports.writing.formats import Chapter, csv_file, escape
 from harness.reports.writing.tables import COLUMNS, Line, parquet_file, summary

@@ -13,12 +13,12 @@ from harness import paths
 from harness.errors import InputError, is_disk_full
 from harness.reports import render
 from harness.reports.chapters import cost
-from harness.reports.comparison.compare import Options, Study
 from harness.reports.errors import ReportError
 from harness.reports.read import StudyRuns, compare_with_first
 from harness.reports.read import read as read_store
 from harness.reports.reading import store
 from harness.reports.reading.store import Packed
+from harness.reports.reading.study import Options, Study
 from harness.reports.reading.untrusted import LARGEST_JSON
 from harness.reports.render import Files
 

@@ -3,8 +3,8 @@
 from statistics import fmean
 
 from harness import tags
+from harness.comparison.paired import grouped
 from harness.metrics import SCORE_TITLES
-from harness.paired import grouped
 from harness.terminal import DASH, Row, counted, table, wrapped
 from harness.tracking.run_log import FinishedRun
 

@@ -12,14 +12,15 @@ from statistics import fmean
 
 from scipy.special import nctdtr, ndtri
 
-from harness import arms, metrics, paired, tags
+from harness import metrics, tags
 from harness.audit.claims import Relation, Score, arms_of
 from harness.audit.verdicts import PAIRS, Measured, Point, Where, conditions
+from harness.comparison import arms, paired
+from harness.comparison.paired import CONFIDENCE, Difference, Replicate, Tells, Values, grouped
+from harness.comparison.plateau import LOSS, MASKED, PROBE, SHARE
 from harness.config import mistakes
 from harness.errors import InputError, unknown
 from harness.metrics import PER_TOKEN, Direction, Metric, has_one_vocabulary
-from harness.paired import CONFIDENCE, Difference, Replicate, Tells, Values, grouped
-from harness.plateau import LOSS, MASKED, PROBE, SHARE
 from harness.tracking.run_log import FinishedRun
 
 PARAMETERS = {

@@ -15,6 +15,7 @@ import torch
 
 from harness.audit.claims import ModelPart, Speed
 from harness.audit.verdicts import Measured, Point
+from harness.comparison.paired import CONFIDENCE, of_differences
 from harness.config.schema import RunConfig
 from harness.errors import InputError
 from harness.hardware.device import Machine
@@ -22,7 +23,6 @@ from harness.measure import subject
 from harness.models.batch import Batch
 from harness.models.heads import Classifier
 from harness.models.stack import Stack
-from harness.paired import CONFIDENCE, of_differences
 
 ROUNDS = 8
 SECONDS = 0.02

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 
 from harness.audit.claims import Reading, Relation
-from harness.paired import CONFIDENCE, Difference, holm, smallest_p
+from harness.comparison.paired import CONFIDENCE, Difference, holm, smallest_p
 
 Where = Mapping[str, object]
 """Condition -> its value, such as {"length": 128}."""

@@ -12,9 +12,9 @@ from omegaconf.errors import OmegaConfBaseException
 from scipy.special import ndtri
 
 from harness import metrics
+from harness.comparison.paired import CONFIDENCE, item_error, score_interval
 from harness.config import own_files
 from harness.errors import InputError, on_one_line
-from harness.paired import CONFIDENCE, item_error, score_interval
 from harness.tracking import run_log
 
 PIPELINES = {

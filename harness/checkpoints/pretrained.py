@@ -3,8 +3,9 @@
 from dataclasses import replace
 from pathlib import Path
 
-from harness import arms, checksums, tags
+from harness import checksums, tags
 from harness.checkpoints import find_run, finetuned, huggingface, native
+from harness.comparison import arms
 from harness.config import resolve
 from harness.config.adopted import Checkpoint
 from harness.config.choices import TaskKind

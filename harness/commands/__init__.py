@@ -4,7 +4,6 @@ COMMANDS = {
     "run": "pretrain, fine-tune and measure what the arguments compose; the default",
     "tour": "ten steps through an encoder on your text, with the commands, as pages and as one HTML file",
     "plan": "what a sweep would run and take: states, parameters, FLOPs, memory, minutes",
-    "simulate": "a sweep on many machines, simulated: makespan, lost runs, load on the store",
     "describe": "what a variant is, or several beside each other: keys, parameters, shapes, pictures",
     "profile": "parameters, FLOPs, latency and memory of variants, without training",
     "memory": "memory of a training step by batch size, and the largest batch that fits",

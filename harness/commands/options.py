@@ -14,7 +14,6 @@ from harness.config import command_line
 from harness.errors import InputError, unknown
 from harness.models.ranges import Range
 from harness.paths import TABLES, WORDS, ending
-from harness.study.simulation import Setting
 
 RUN = "folder or name of a run, or its id in the tracking store"
 ROWS = (".txt", *TABLES, *WORDS)
@@ -227,20 +226,6 @@ class Audit(Store):
                 raise unknown("key", condition.partition("=")[0], AUDIT_FILTERS, "where")
         if self.output != "multirun":
             self.refuse_missing()
-
-
-@dataclass(frozen=True)
-class Simulate(Setting):
-    """Simulates a sweep on many machines with the harness's own order of runs and limits of failures.
-
-    Simulated are runs and their locks: how long they take, which fail, which workers are killed, which commands crash.
-    """
-
-    def __post_init__(self) -> None:
-        if self.commands > self.workers:
-            raise InputError(f"commands={self.commands} must be at most workers={self.workers}")
-        if self.pretrainings >= self.runs:
-            raise InputError(f"pretrainings={self.pretrainings} must be less than runs={self.runs}, of which they are a part")
 
 
 # Inputs of a model
@@ -501,7 +486,7 @@ class Submission:
 
 
 _ALL = (
-    *(Tour, Plan, Simulate, Describe, Profile, Memory, Audit, Inspect, Tokenizer, Features, Predict),
+    *(Tour, Plan, Describe, Profile, Memory, Audit, Inspect, Tokenizer, Features, Predict),
     *(Export, Status, Clean, Sync, Ui, Submission),
 )
 OPTIONS = {options.__name__.lower(): options for options in _ALL}

@@ -5,10 +5,10 @@ time of one run. Time and memory are those of earlier runs on this machine; wher
 """
 
 from harness.commands.options import Plan
+from harness.comparison.paired import POWER
 from harness.config.schema import RunConfig
 from harness.errors import InputError
 from harness.hardware import device, facts
-from harness.paired import POWER
 from harness.study import enough, forecast, looks, search, supervisor
 from harness.study.enough import Smallest
 from harness.study.forecast import Group, Pace, Timing, Work

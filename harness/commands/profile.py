@@ -19,9 +19,11 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from harness import by_launch, metrics
+from harness import metrics
 from harness.checkpoints import start
 from harness.commands.options import Profile
+from harness.comparison import by_launch
+from harness.comparison.paired import CONFIDENCE, Difference, grouped, holm
 from harness.config.choices import MatchOn
 from harness.config.resolve import resolve
 from harness.config.schema import RunConfig, flatten, to_dict
@@ -30,7 +32,6 @@ from harness.hardware import device, facts
 from harness.measure import subject
 from harness.measure.launch import TIMING, launch
 from harness.measure.records import TRACE, Launch, Measured, MemoryPeaks, ModelFlops, Request, Trace, TracedCall
-from harness.paired import CONFIDENCE, Difference, grouped, holm
 from harness.paths import file_name, replaced
 from harness.study.match import note as match_note
 from harness.study.match import resized

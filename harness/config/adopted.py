@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, fields, replace
 
 from omegaconf import OmegaConf
 
-from harness.arms import within
+from harness.comparison.arms import within
 from harness.config.command_line import key_of
 from harness.config.mistakes import default_choices
 from harness.config.schema import RunConfig, TokenizerConfig

@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from harness import arms, paths, redact
+from harness import paths, redact
+from harness.comparison import arms
 from harness.errors import InputError, unknown
 from harness.redact import hidden
 

@@ -12,7 +12,7 @@ from omegaconf.errors import GrammarParseError
 from omegaconf.grammar_parser import OmegaConfGrammarParser
 
 from harness import paths
-from harness.arms import within
+from harness.comparison.arms import within
 from harness.config.schema import flatten
 from harness.errors import InputError, on_one_line
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, fields, is_dataclass
 from enum import Enum
 from typing import Any
 
-from harness.arms import setting_texts
+from harness.comparison.arms import setting_texts
 from harness.config.choices import (
     Backend,
     CorpusSource,

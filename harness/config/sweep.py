@@ -14,7 +14,7 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import ChoiceSweep, Glob, IntervalSweep, Override, RangeSweep
 from hydra.errors import HydraException
 
-from harness import arms
+from harness.comparison import arms
 from harness.config.command_line import key_of
 from harness.config.resolve import refuse_numbers
 from harness.config.schema import RunConfig

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-from harness.arms import within
+from harness.comparison.arms import within
 from harness.config.choices import (
     UNTRAINED,
     CorpusSource,

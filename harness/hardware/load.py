@@ -4,12 +4,8 @@ import os
 import subprocess
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import psutil
-
-if TYPE_CHECKING:  # it imports torch, which a supervisor does without
-    from harness.hardware.device import Machine
 
 STAT = Path("/proc/stat")
 
@@ -81,13 +77,11 @@ def nvidia_smi(*query: str) -> list[str] | None:
     return [line.strip() for line in lines if line.strip()]
 
 
-def other_gpu_processes(machine: "Machine") -> int | None:
-    """Processes outside this process tree on the GPUs of this machine; None without a GPU, or if own ones are not listed.
+def other_gpu_processes() -> int | None:
+    """Processes outside this process tree on the GPUs of this machine; None without a driver, or if own ones are not listed.
 
     In a container with its own process ids, own processes cannot be identified.
     """
-    if not machine.is_cuda:
-        return None
     listed = nvidia_smi("--query-compute-apps=pid")
     if listed is None:
         return None

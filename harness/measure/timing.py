@@ -90,7 +90,7 @@ def _launch(subject: Subject, request: Request, folder: Path, import_s: float) -
         foreign_cpus=foreign_cpus,
         load_average=load.load_average(),
         cpu_mhz=load.cpu_mhz(),
-        gpu_processes=load.other_gpu_processes(machine),
+        gpu_processes=load.other_gpu_processes() if machine.is_cuda else None,
         peak_flops_per_s=peak_flops.peak_flops_per_s(machine) if request.with_peak_flops else None,
         peak_memory_bytes=peak,
     )

@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterator
 from statistics import fmean, stdev
 
 from harness import metrics
+from harness.comparison.paired import grouped, t_quantile
 from harness.config.choices import Until
-from harness.paired import grouped, t_quantile
 from harness.study import forecast
 from harness.study.plan import PlannedRun, not_needed
 from harness.terminal import counted, duration

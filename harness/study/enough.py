@@ -8,9 +8,10 @@ import math
 from dataclasses import dataclass
 from statistics import fmean
 
-from harness import metrics, paired, tags
+from harness import metrics, tags
+from harness.comparison import paired
+from harness.comparison.paired import Replicate, compare_paired, grouped
 from harness.config.choices import TaskKind
-from harness.paired import Replicate, compare_paired, grouped
 from harness.study import forecast, looks, tracked_study
 from harness.study.budget import LOSS, SCORE
 from harness.study.plan import PlannedRun, not_needed

@@ -16,9 +16,11 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from harness import arms, processes, tags, tasks
+from harness import processes, tags, tasks
 from harness.checkpoints import finetuned, language_model
 from harness.checksums import TornError
+from harness.comparison import arms
+from harness.comparison.paired import Replicate, grouped
 from harness.config.choices import Keep, KeepBest, TaskKind
 from harness.config.resolve import is_only_scored
 from harness.corpus import sequences
@@ -28,7 +30,6 @@ from harness.measure.launch import TIMING, launch
 from harness.measure.records import Request
 from harness.models.adapt import adapt
 from harness.models.heads import on_meta
-from harness.paired import Replicate, grouped
 from harness.study import WORKER, run_folder
 from harness.study.plan import PlannedRun
 from harness.study.timing import session

@@ -8,8 +8,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from harness import arms, paths, redact, tags, versions
+from harness import paths, redact, tags, versions
 from harness.checkpoints import huggingface, teacher
+from harness.comparison import arms
 from harness.config import unread
 from harness.config.choices import Backend, Precision
 from harness.config.resolve import is_pretrained

@@ -12,9 +12,10 @@ from statistics import fmean
 
 from filelock import FileLock
 
-from harness import by_launch, paths, tags
+from harness import paths, tags
+from harness.comparison import by_launch
+from harness.comparison.paired import FEWEST_REPLICATES, LEVEL
 from harness.config.choices import Until
-from harness.paired import FEWEST_REPLICATES, LEVEL
 from harness.study import forecast, run_folder, tracked_study
 from harness.study.plan import PlannedRun, not_needed
 from harness.terminal import duration

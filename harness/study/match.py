@@ -17,7 +17,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import fmean, stdev
 
-from harness import by_launch, paths
+from harness import paths
+from harness.comparison import by_launch
+from harness.comparison.paired import t_quantile
 from harness.config.choices import MatchBy, MatchOn
 from harness.config.command_line import without
 from harness.config.schema import ModelConfig, RunConfig, to_dict
@@ -27,7 +29,6 @@ from harness.measure.launch import TIMING, launch
 from harness.measure.records import Request
 from harness.models.choices import Position
 from harness.models.keys import refuse_unread, unmet
-from harness.paired import t_quantile
 from harness.terminal import live_line, scaled
 from harness.tracking import run_log
 

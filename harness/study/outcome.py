@@ -8,7 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from statistics import fmean, stdev
 from typing import NamedTuple
 
-from harness import metrics, plateau
+from harness import metrics
+from harness.comparison import plateau
 from harness.config.choices import KeepBest, TaskKind
 from harness.config.resolve import BUDGETS, has_task, is_only_scored
 from harness.config.schema import RunConfig
@@ -188,7 +189,7 @@ def _is_solved(config: RunConfig, values: Mapping[str, float]) -> bool:
 
 def _error(config: RunConfig, score: float, items: float | None) -> float:
     """By how much another score must differ; 0 where the number of items is unknown."""
-    from harness import paired  # scipy, which would be in the memory that a worker measures
+    from harness.comparison import paired  # scipy, which would be in the memory that a worker measures
 
     return ONE_SIDED * paired.item_error(score, items, config.task.headline) if items else 0.0
 

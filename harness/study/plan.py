@@ -10,6 +10,7 @@ import numpy as np
 
 from harness import checksums, paths
 from harness.checkpoints import huggingface, language_model, native, pretrained, start, teacher
+from harness.comparison.paired import grouped
 from harness.config.choices import Device, Keep, TaskKind, TrainedOn
 from harness.config.resolve import (
     Found,
@@ -32,7 +33,6 @@ from harness.models.choices import Trains
 from harness.models.objectives.build import refuse_misfit
 from harness.models.objectives.config import ObjectiveName
 from harness.models.objectives.span_corruption import refuse_few_sentinels
-from harness.paired import grouped
 from harness.study import identity
 from harness.study.identity import Identity, Inputs
 from harness.study.match import note, resized

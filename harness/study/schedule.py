@@ -1,4 +1,4 @@
-"""Which run of a command starts next, how a run ended, and when failures end the sweep; a simulation uses them, too."""
+"""Which run of a command starts next, how a run ended, and when failures end the sweep; tests simulate large ones."""
 
 import heapq
 from collections import Counter, deque

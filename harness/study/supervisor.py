@@ -8,8 +8,9 @@ import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from harness import paths, plateau
+from harness import paths
 from harness.command import ended_in_order
+from harness.comparison import plateau
 from harness.config import command_line, resolve
 from harness.config.choices import Device, Until
 from harness.config.schema import RunConfig

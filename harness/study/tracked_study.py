@@ -19,10 +19,10 @@ from typing import Any
 import msgspec
 
 from harness import document, paths, tags
+from harness.comparison.paired import grouped
 from harness.config import command_line
 from harness.config.schema import RunConfig
 from harness.hardware import facts
-from harness.paired import grouped
 from harness.redact import redacted, whole
 from harness.study import run_folder
 from harness.study.first_screen import first_screen

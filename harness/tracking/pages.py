@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from harness import arms, metrics, tags
+from harness import metrics, tags
+from harness.comparison import arms
 from harness.document import Block, Document, Picture, is_detail, markdown, without
 from harness.terminal import PREFIXES
 

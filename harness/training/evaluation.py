@@ -8,12 +8,12 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from harness import paired, tasks
+from harness import tasks
+from harness.comparison import influences, paired
 from harness.config.choices import TaskKind
 from harness.config.schema import RunConfig, TaskConfig
 from harness.hardware.device import Machine
 from harness.models.heads import Classifier
-from harness.paired import influences
 from harness.tasks import glue_submission, scores
 from harness.tasks.base import Predictions, Split
 from harness.tasks.batches import collate, evaluation_order

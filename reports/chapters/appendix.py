@@ -6,15 +6,16 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 
 from harness import tags
+from harness.comparison.compare import Comparison
+from harness.comparison.labels import in_order, seed_order
+from harness.comparison.paired import CONFIDENCE, FEWEST_REPLICATES, grouped
+from harness.comparison.runs import Run, oldest_first
+from harness.comparison.verdicts import FEWEST_EXACT
 from harness.document import DASH, Block, Bullets, Section
 from harness.metrics import HIGHEST_FLOOR, MARGINS, RELATIVE_MARGIN
-from harness.paired import CONFIDENCE, FEWEST_REPLICATES, grouped
-from harness.reports.comparison.compare import Comparison, Study
-from harness.reports.comparison.labels import in_order, seed_order
-from harness.reports.comparison.statistics import FEWEST_EXACT
 from harness.reports.errors import some_of
 from harness.reports.reading import folders
-from harness.reports.reading.store import Run, oldest_first
+from harness.reports.reading.study import Study
 from harness.reports.reading.untrusted import command_of
 from harness.reports.writing import formats
 from harness.reports.writing.formats import POINTS, SHOWN_VALUES, Chapter, code, escape, listed

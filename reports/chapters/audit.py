@@ -13,9 +13,9 @@ from matplotlib.ticker import PercentFormatter
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
+from harness.comparison.paired import grouped
 from harness.document import DASH, Block, Cell, Section
-from harness.paired import grouped
-from harness.reports.comparison.compare import Study
+from harness.reports.reading.study import Study
 from harness.reports.reading.untrusted import PART, Entries, Line, Time, command_of, json_of
 from harness.reports.writing import formats, plots
 from harness.reports.writing.formats import SHOWN_VALUES, Chapter, bullets, code, escape, listed

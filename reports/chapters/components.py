@@ -8,10 +8,11 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
 from harness import metrics
+from harness.comparison.compare import Comparison
+from harness.comparison.section import Row, Section
 from harness.document import DASH, Block, Cell, Table
 from harness.document import Section as Part
-from harness.reports.comparison.compare import Comparison, Study
-from harness.reports.comparison.section import Row, Section
+from harness.reports.reading.study import Study
 from harness.reports.writing import formats, plots
 from harness.reports.writing.formats import Chapter, escape
 from harness.reports.writing.plots import axis_unit, grid, short_names

@@ -10,14 +10,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from harness import metrics
+from harness.comparison.paired import Replicate, compare_paired, spread
+from harness.comparison.runs import Run
+from harness.comparison.section import Row, Section, are_comparable
 from harness.document import DASH, Block, Cell
 from harness.document import Section as Part
 from harness.metrics import Direction
-from harness.paired import Replicate, compare_paired, spread
-from harness.reports.comparison.compare import Study
-from harness.reports.comparison.section import Row, Section, are_comparable
 from harness.reports.errors import ReportError, unknown
-from harness.reports.reading.store import Run
+from harness.reports.reading.study import Study
 from harness.reports.writing import formats
 from harness.reports.writing.formats import SHARES, Chapter, escape, listed
 

@@ -5,14 +5,15 @@ A run has its expectation in its tags, as the harness computed it from the encod
 
 import enum
 
+from harness.comparison.compare import Comparison
+from harness.comparison.labels import seeds_text
+from harness.comparison.paired import grouped
+from harness.comparison.runs import Run
+from harness.comparison.section import HEADLINE, Row, Section
 from harness.document import DASH, Bullets, Cell, Table
 from harness.document import Section as Part
-from harness.paired import grouped
-from harness.reports.comparison.compare import Comparison, Study
-from harness.reports.comparison.labels import seeds_text
-from harness.reports.comparison.section import HEADLINE, Row, Section
 from harness.reports.errors import some_of
-from harness.reports.reading.store import Run
+from harness.reports.reading.study import Study
 from harness.reports.writing import formats
 from harness.reports.writing.formats import Chapter, enumerated, escape
 

@@ -3,13 +3,14 @@
 from matplotlib.figure import Figure
 
 from harness import metrics
+from harness.comparison import factorial
+from harness.comparison.compare import Comparison
+from harness.comparison.factorial import Design
+from harness.comparison.section import HEADLINE
+from harness.comparison.verdicts import Change
 from harness.document import Block, Section, Table
 from harness.metrics import judged_by
-from harness.reports.comparison import factorial
-from harness.reports.comparison.compare import Comparison, Study
-from harness.reports.comparison.factorial import Design
-from harness.reports.comparison.section import HEADLINE
-from harness.reports.comparison.statistics import Change
+from harness.reports.reading.study import Study
 from harness.reports.writing import formats, plots, tables
 from harness.reports.writing.formats import POINTS, Chapter, escape, listed
 from harness.reports.writing.plots import grid, short_names

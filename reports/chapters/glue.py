@@ -8,15 +8,17 @@ import functools
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from harness import metrics, paired
+from harness import metrics
+from harness.comparison import paired
+from harness.comparison.compare import Comparison
+from harness.comparison.paired import Values, grouped, spread
+from harness.comparison.runs import Run
+from harness.comparison.section import HEADLINE, Section, over_tasks
+from harness.comparison.verdicts import Change, change, corrected
 from harness.document import DASH, Block, Cell, Table
 from harness.document import Section as Part
 from harness.metrics import Direction, Metric
-from harness.paired import Values, grouped, spread
-from harness.reports.comparison.compare import Comparison, Study
-from harness.reports.comparison.section import HEADLINE, Section, over_tasks
-from harness.reports.comparison.statistics import Change, change, corrected
-from harness.reports.reading.store import Run
+from harness.reports.reading.study import Study
 from harness.reports.writing import formats, tables
 from harness.reports.writing.formats import Chapter, bullets, escape, listed
 from harness.reports.writing.tables import arm_columns, spread_and_change

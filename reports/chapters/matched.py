@@ -7,14 +7,15 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from harness import metrics
+from harness.comparison import overall
+from harness.comparison.compare import Comparison
+from harness.comparison.overall import Overall
+from harness.comparison.paired import Spread
+from harness.comparison.runs import Run
+from harness.comparison.section import HEADLINE, LOSS
 from harness.document import DASH, Cell, Section, Table
-from harness.paired import Spread
 from harness.reports.chapters.overview import cell
-from harness.reports.comparison import overall
-from harness.reports.comparison.compare import Comparison, Study
-from harness.reports.comparison.overall import Overall
-from harness.reports.comparison.section import HEADLINE, LOSS
-from harness.reports.reading.store import Run
+from harness.reports.reading.study import Study
 from harness.reports.writing import formats, plots
 from harness.reports.writing.formats import Chapter, escape
 

@@ -4,14 +4,14 @@ from statistics import fmean
 
 from scipy.special import ndtri
 
-from harness import paired
+from harness.comparison import items, paired
+from harness.comparison.items import MOST_PAIRS, Paradigm
+from harness.comparison.paired import grouped
+from harness.comparison.section import Section
 from harness.document import DASH, Cell
 from harness.document import Section as Part
-from harness.paired import grouped
-from harness.reports.comparison import items
-from harness.reports.comparison.compare import Study
-from harness.reports.comparison.items import MOST_PAIRS, Paradigm
-from harness.reports.comparison.section import Section
+from harness.reports.reading.predictions import predictions
+from harness.reports.reading.study import Study
 from harness.reports.writing import formats
 from harness.reports.writing.formats import Chapter, escape
 
@@ -33,7 +33,7 @@ def _section(study: Study, section: Section) -> list[Part]:
     arms: dict[str, dict[str, list[Paradigm]]] = {}  # label -> paradigm -> its results, one for each replicate
     for row in section.rows:
         runs = row.runs[:MOST_PAIRS]
-        if of_row := grouped(result for run in runs for result in items.paradigms(run, study.output).items()):
+        if of_row := grouped(result for run in runs for result in items.paradigms(predictions(run, study.output)).items()):
             arms[row.label] = of_row
     if not arms:
         return []

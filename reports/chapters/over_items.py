@@ -2,11 +2,11 @@
 
 import math
 
-from harness import paired
+from harness.comparison import paired
+from harness.comparison.section import Row
 from harness.document import DASH, Block, Cell, Section
 from harness.metrics import SCORE_TITLES
-from harness.reports.comparison.compare import Study
-from harness.reports.comparison.section import Row
+from harness.reports.reading.study import Study
 from harness.reports.writing import formats
 from harness.reports.writing.formats import Chapter, escape
 from harness.reports.writing.tables import present

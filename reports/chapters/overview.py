@@ -12,15 +12,16 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from harness import metrics, tags
+from harness.comparison import overall
+from harness.comparison.compare import Comparison
+from harness.comparison.overall import Overall
+from harness.comparison.paired import grouped
+from harness.comparison.section import HEADLINE, LOSS, Section
+from harness.comparison.verdicts import Change, Verdict
 from harness.document import DASH, Block, Cell, Screen, Table
 from harness.document import Section as Part
-from harness.paired import grouped
 from harness.reports.chapters import appendix, diagnostics, pretraining, scales
-from harness.reports.comparison import overall
-from harness.reports.comparison.compare import Comparison, Study
-from harness.reports.comparison.overall import Overall
-from harness.reports.comparison.section import HEADLINE, LOSS, Section
-from harness.reports.comparison.statistics import Change, Verdict
+from harness.reports.reading.study import Study
 from harness.reports.writing import findings, formats, plots, tables
 from harness.reports.writing.answer import OUTCOMES, answer
 from harness.reports.writing.findings import Effect

@@ -6,11 +6,12 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from harness import metrics
+from harness.comparison.compare import Comparison
+from harness.comparison.paired import grouped
+from harness.comparison.section import HEADLINE, MAJORITY, Row, Section
 from harness.document import Section as Part
 from harness.metrics import judged_by
-from harness.paired import grouped
-from harness.reports.comparison.compare import Comparison, Curve, Study
-from harness.reports.comparison.section import HEADLINE, MAJORITY, Row, Section
+from harness.reports.reading.study import Curve, Study
 from harness.reports.writing import plots, tables
 from harness.reports.writing.formats import Chapter
 from harness.reports.writing.plots import (

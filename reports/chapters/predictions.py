@@ -5,12 +5,14 @@ from collections.abc import Callable
 
 import numpy as np
 
+from harness.comparison import items
+from harness.comparison.items import CLASSES, NO_ERROR, Paired
+from harness.comparison.section import Row, Section
 from harness.document import DASH, Block, Bullets, Cell
 from harness.document import Section as Part
-from harness.reports.comparison import items
-from harness.reports.comparison.compare import Study
-from harness.reports.comparison.items import CLASSES, NO_ERROR, Paired, Texts
-from harness.reports.comparison.section import Row, Section
+from harness.reports.reading import predictions as reading
+from harness.reports.reading.predictions import Texts
+from harness.reports.reading.study import Study
 from harness.reports.writing import formats, plots
 from harness.reports.writing.formats import Chapter, escape, listed
 
@@ -53,13 +55,13 @@ def disagreements(study: Study) -> Chapter:
 def _disagreements(study: Study, section: Section) -> list[Block]:
     rows, baseline = drawn_rows(study, section), section.baseline
     paired = paired_errors(section, rows, lambda what: what == CLASSES)
-    damaged = items.torn((run for row in (section.before, *rows) for run in row.runs), study.output)
+    damaged = reading.torn((run for row in (section.before, *rows) for run in row.runs), study.output)
     torn = listed("/".join(path.parts[-3:]) for path in damaged)
     left_out: list[Block] = [TORN.format(files=torn)] if damaged else []
     if not paired:
         return left_out
     run = section.before.first
-    texts = items.texts(run, study.output, next(iter(paired.values())).count)
+    texts = reading.texts(run, study.output, next(iter(paired.values())).count)
     head = ["arm", "replicates", "both right", f"only {escape(baseline)} right", "only the arm right", "both wrong"]
     thirds = np.array_split(np.argsort(texts.lengths, kind="stable"), len(THIRDS)) if texts else []
     for name, indices in zip(THIRDS, thirds, strict=False):
@@ -126,7 +128,7 @@ def _errors(study: Study, section: Section) -> list[Block]:
         means = [float(values.mean()) for values in (both.before, both.after)]
         cells = [Cell(formats.plain(mean, 3), mean) for mean in means]
         lines.append([escape(label), len(both.before), *cells, *both.counts()])
-    texts = items.texts(section.before.first, study.output, first.count)
+    texts = reading.texts(section.before.first, study.output, first.count)
 
     def errors_of(both: Paired, index: int) -> str:
         before, after = (formats.plain(float(values[:, index].mean()), 2) for values in (both.before, both.after))

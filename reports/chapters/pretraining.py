@@ -2,14 +2,16 @@
 
 from collections.abc import Callable
 
-from harness import document, plateau, tags
-from harness.paired import Replicate, grouped
+from harness import document, tags
+from harness.comparison import plateau
+from harness.comparison.compare import Comparison
+from harness.comparison.labels import seeds_text, stem
+from harness.comparison.paired import Replicate, grouped
+from harness.comparison.runs import Run
+from harness.comparison.section import Section
 from harness.reports.chapters import glue, timing
 from harness.reports.chapters.pretraining_pictures import CAPTIONS, masked_loss, objective, training_loss
-from harness.reports.comparison.compare import Comparison, Study
-from harness.reports.comparison.labels import seeds_text, stem
-from harness.reports.comparison.section import Section
-from harness.reports.reading.store import Run
+from harness.reports.reading.study import Study
 from harness.reports.writing import findings, formats, plots, section_text, tables
 from harness.reports.writing.formats import Chapter, escape, listed
 

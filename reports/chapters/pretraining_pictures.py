@@ -10,10 +10,11 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
-from harness import arms, metrics
-from harness.reports.comparison.compare import Study
-from harness.reports.comparison.section import ACCURACY, LOSS, UNIGRAM, Row, Section, have_probes
-from harness.reports.reading.store import Run
+from harness import metrics
+from harness.comparison import arms
+from harness.comparison.runs import Run
+from harness.comparison.section import ACCURACY, LOSS, UNIGRAM, Row, Section, have_probes
+from harness.reports.reading.study import Study
 from harness.reports.writing import plots
 from harness.reports.writing.plots import (
     ArmStyle,

@@ -12,13 +12,14 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter
 
 from harness import metrics, tags
+from harness.comparison.compare import Comparison
+from harness.comparison.growth import PowerLaw, Replicates, centres, fit
+from harness.comparison.labels import unnamed_settings
+from harness.comparison.paired import CONFIDENCE, grouped
+from harness.comparison.section import FREQUENCIES, HEADLINE, LOSS, MAJORITY, Section
 from harness.document import DASH, Block, Cell, Picture, Table
 from harness.document import Section as Part
-from harness.paired import CONFIDENCE, grouped
-from harness.reports.comparison.compare import Comparison, Study
-from harness.reports.comparison.growth import PowerLaw, Replicates, centres, fit
-from harness.reports.comparison.labels import unnamed_settings
-from harness.reports.comparison.section import FREQUENCIES, HEADLINE, LOSS, MAJORITY, Section
+from harness.reports.reading.study import Study
 from harness.reports.writing import formats, plots
 from harness.reports.writing.formats import Chapter, escape, listed
 from harness.reports.writing.plots import ArmStyle, panels_of_lines

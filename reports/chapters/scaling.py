@@ -1,17 +1,21 @@
 """The chapter on cost by length of the text: tables of exponents and of crossovers, their picture, and the values as CSV."""
 
 import math
+from dataclasses import dataclass
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullFormatter
 
-from harness import metrics
-from harness.document import DASH, Block, Cell, Section, Table
-from harness.paired import CONFIDENCE, grouped
-from harness.reports.comparison.compare import Study
-from harness.reports.comparison.growth import Crossing, Group, PowerLaw, Race, centres, fit, groups
+from harness import metrics, tags
+from harness.comparison.growth import Crossing, PowerLaw, Race, Replicates, centres, fit, race
+from harness.comparison.paired import CONFIDENCE, grouped
+from harness.comparison.runs import Run
+from harness.comparison.section import Section
+from harness.document import DASH, Block, Cell, Table
+from harness.document import Section as Part
+from harness.reports.reading.study import Study
 from harness.reports.writing import formats, plots
 from harness.reports.writing.formats import Chapter, escape
 from harness.reports.writing.plots import ArmStyle, arm_styles, grid, legend
@@ -27,6 +31,58 @@ brackets are the lengths at which the {level:.0%} interval of the ratio includes
 what was measured more than once."""
 
 
+QUANTITIES = ("scaling/latency_ms", "scaling/flops_forward", "scaling/peak_memory_bytes", "scaling/tokens_per_s")
+
+
+@dataclass(frozen=True)
+class Group:
+    """What may be compared: one section on one device, the baseline first where it was measured."""
+
+    section: Section
+    hardware: str
+    baseline: str
+    values: dict[str, dict[str, Replicates]]  # quantity -> label -> values of all seeds
+
+    @property
+    def labels(self) -> list[str]:
+        return [row.label for row in self.section.rows if any(row.label in rows for rows in self.values.values())]
+
+    def race(self, quantity: str, label: str) -> Race | None:
+        """Against the baseline; None for the baseline itself, and where one of the two was not measured."""
+        rows = self.values[quantity]
+        if label == self.baseline or label not in rows or self.baseline not in rows:
+            return None
+        return race(rows[self.baseline], rows[label], metrics.get(quantity).direction)
+
+
+def groups(study: Study) -> list[Group]:
+    """One for each section and device with any length measured."""
+    found = []
+    for section in study.comparison.sections:
+        for hardware in dict.fromkeys(_hardware(run) for run in section.runs):
+            every = {quantity: _measured(section, hardware, quantity, study.history(quantity)) for quantity in QUANTITIES}
+            if values := {quantity: rows for quantity, rows in every.items() if rows}:
+                found.append(Group(section, hardware, section.baseline, values))
+    return found
+
+
+def _hardware(run: Run) -> str:
+    return run.tags.get(tags.HARDWARE, "not recorded")
+
+
+def _measured(section: Section, hardware: str, quantity: str, of_runs: dict[str, Replicates]) -> dict[str, Replicates]:
+    """Seeds that one session timed share its launches, which count once."""
+    rows: dict[str, Replicates] = {}
+    for row in section.rows:
+        here = [run for run in row.runs if _hardware(run) == hardware]
+        if not metrics.get(quantity).deterministic:
+            here = list({run.session or run.run_id: run for run in here if run.run_id in of_runs}.values())
+        for run in here:
+            for length, values in of_runs.get(run.run_id, {}).items():
+                rows.setdefault(row.label, {}).setdefault(length, []).extend(values)
+    return rows
+
+
 def chapter(study: Study) -> Chapter:
     """Empty where no run measured a length."""
     comparison, devices = study.comparison, groups(study)
@@ -40,8 +96,8 @@ def chapter(study: Study) -> Chapter:
         where = f"{escape(group.section.name)}, {escape(group.hardware)}"
         caption = f"Cost by length, {where}; bars reach from the least to the largest value, rings mark crossovers"
         parts = [exponents(group), *_crossovers(group), *plots.pictured({name: caption}, files)]
-        blocks.append(Section(f"By length: {where}", parts))
-    return Chapter([Section("Cost by length of the text", blocks)], files)
+        blocks.append(Part(f"By length: {where}", parts))
+    return Chapter([Part("Cost by length of the text", blocks)], files)
 
 
 def exponents(group: Group) -> Table:

@@ -2,16 +2,16 @@
 
 from collections.abc import Iterable, Iterator
 
-from harness import by_launch, metrics
+from harness import metrics
+from harness.comparison import by_launch, launches
+from harness.comparison.launches import SectionKey, Sessions, side_by_side
+from harness.comparison.paired import grouped
+from harness.comparison.runs import Run
+from harness.comparison.section import Section
 from harness.document import DASH, Cell
 from harness.document import Section as Part
 from harness.metrics import HIGHEST_FLOOR
-from harness.paired import grouped
-from harness.reports.comparison import launches
-from harness.reports.comparison.compare import Study
-from harness.reports.comparison.launches import SectionKey, Sessions, side_by_side
-from harness.reports.comparison.section import Section
-from harness.reports.reading.store import Run
+from harness.reports.reading.study import Study
 from harness.reports.writing import formats
 from harness.reports.writing.formats import Chapter, bullets, escape, listed
 

@@ -14,13 +14,13 @@ from statistics import fmean
 import numpy as np
 
 from harness import metrics
+from harness.comparison.estimates import of_launches
+from harness.comparison.paired import by_pretraining, grouped
+from harness.comparison.section import HEADLINE, Row, Section
 from harness.document import Block, Cell, Table
 from harness.document import Section as Part
 from harness.metrics import judged_by
-from harness.paired import by_pretraining, grouped
-from harness.reports.comparison.compare import Study
-from harness.reports.comparison.estimates import of_launches
-from harness.reports.comparison.section import HEADLINE, Row, Section
+from harness.reports.reading.study import Study
 from harness.reports.writing import formats
 from harness.reports.writing.formats import Chapter, escape, listed
 

@@ -10,9 +10,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
+from harness.comparison.compare import Comparison
+from harness.comparison.paired import grouped
 from harness.document import DASH, Cell, Section, Table
-from harness.paired import grouped
-from harness.reports.comparison.compare import Comparison, Study
+from harness.reports.reading.study import Study
 from harness.reports.writing import formats, plots
 from harness.reports.writing.formats import Chapter, code, escape
 

@@ -6,16 +6,18 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from harness import arms, metrics, tags
+from harness import metrics, tags
+from harness.comparison import arms
+from harness.comparison.launches import SHARED
+from harness.comparison.runs import Run
+from harness.comparison.section import RESULTS
 from harness.document import DASH, Section, markdown
 from harness.metrics import Compared, Direction, Metric
 from harness.reports.commands import Parser
-from harness.reports.comparison.launches import SHARED
-from harness.reports.comparison.section import RESULTS
 from harness.reports.errors import ReportError, some_of
 from harness.reports.read import open_store
 from harness.reports.reading import folders, store
-from harness.reports.reading.store import Reader, Run
+from harness.reports.reading.store import Reader
 from harness.reports.writing import formats
 from harness.reports.writing.formats import SHARES
 from harness.terminal import WIDTH, table, wrapped

@@ -19,19 +19,20 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtri, stdtrit
 
-from harness import arms, by_launch, metrics, tags
+from harness import metrics, tags
+from harness.comparison import arms, by_launch, launches
+from harness.comparison.compare import Comparison, compare
+from harness.comparison.labels import seeds_text
+from harness.comparison.paired import LEVEL, MOST_PAIRS, POWER, Tells, grouped
+from harness.comparison.runs import Run, oldest_first
+from harness.comparison.section import HEADLINE, Row, Section, headline
+from harness.comparison.verdicts import Change, Evidence, Verdict, margin_of
 from harness.metrics import FEWEST_REPLICATES, Direction, Margin, judged_by
-from harness.paired import LEVEL, MOST_PAIRS, POWER, Tells, grouped
 from harness.reports.commands import Parser, add_where
 from harness.reports.commands.ledger import Ledger, change_text, look_text, overview
-from harness.reports.comparison import launches
-from harness.reports.comparison.compare import Comparison, compare
-from harness.reports.comparison.labels import seeds_text
-from harness.reports.comparison.section import HEADLINE, Row, Section, headline
-from harness.reports.comparison.statistics import Change, Evidence, Verdict, margin_of
 from harness.reports.errors import ReportError, unknown
 from harness.reports.read import StudyRuns, compare_with_any, read
-from harness.reports.reading.store import Run, oldest_first
+from harness.reports.reading.predictions import errors_in
 from harness.reports.writing import tables
 from harness.terminal import table, wrapped
 
@@ -429,7 +430,7 @@ def limits_of(options: argparse.Namespace) -> list[Limit]:
 def _sides(new: StudyRuns, options: argparse.Namespace) -> tuple[Comparison, list[Pair], list[str]]:
     """The comparison of both sides, the pairs in it, and arms that have no counterpart."""
     if options.against in (None, options.study):
-        comparison = compare(new.study, new.runs, options.baseline, options.along, new.reader.output)
+        comparison = compare(new.study, new.runs, options.baseline, options.along, errors_in(new.reader.output))
         baseline, finished = comparison.baseline, {run.tags[tags.ARM] for run in comparison.runs}
         unfinished = (run for run in comparison.left_out if not (comparison.tasks and run.is_pretraining))
         lost = {run.tags[tags.ARM] for run in unfinished if tags.ARM in run.tags} - {*finished, baseline}

@@ -22,9 +22,9 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass as validated
 
 from harness import paths
+from harness.comparison.paired import LEVEL, grouped
+from harness.comparison.verdicts import Verdict
 from harness.document import DASH
-from harness.paired import LEVEL, grouped
-from harness.reports.comparison.statistics import Verdict
 from harness.reports.errors import ReportError
 from harness.reports.reading.untrusted import PART, Entries, Line, json_of
 from harness.reports.writing import formats

@@ -7,13 +7,13 @@ from dataclasses import dataclass, replace
 from statistics import fmean
 
 from harness import metrics
+from harness.comparison.compare import Comparison
+from harness.comparison.estimates import NO_BETTER, Estimate, estimate
+from harness.comparison.labels import seeds_text
+from harness.comparison.section import RESULTS, Row, Section, headline
 from harness.document import DASH
 from harness.metrics import judged_by
 from harness.reports.commands import Parser, add_where
-from harness.reports.comparison.compare import Comparison
-from harness.reports.comparison.estimates import NO_BETTER, Estimate, estimate
-from harness.reports.comparison.labels import seeds_text
-from harness.reports.comparison.section import RESULTS, Row, Section, headline
 from harness.reports.errors import ReportError, unknown
 from harness.reports.read import compare_with_any, read
 from harness.reports.writing import formats

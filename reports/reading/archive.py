@@ -24,11 +24,12 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from harness import paths
+from harness.comparison.paired import grouped
+from harness.comparison.runs import Run
 from harness.errors import InputError, on_one_line
-from harness.paired import grouped
 from harness.reports.errors import ReportError
 from harness.reports.reading import folders
-from harness.reports.reading.store import Packed, Reader, Run, declared
+from harness.reports.reading.store import Packed, Reader, declared
 from harness.reports.reading.untrusted import (
     LARGEST_TABLES,
     LATEST,

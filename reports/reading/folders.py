@@ -5,10 +5,12 @@ from typing import Any
 
 from pydantic.dataclasses import dataclass
 
-from harness import arms, checksums, metrics, paths, tags
+from harness import checksums, metrics, paths, tags
 from harness.checksums import TornError
+from harness.comparison import arms
+from harness.comparison.runs import Run
 from harness.reports.errors import ReportError
-from harness.reports.reading.store import Output, Packed, Run
+from harness.reports.reading.store import Output, Packed
 from harness.reports.reading.untrusted import PART, Entries, Line, json_of
 
 RECORD, RESULT = "run.json", "result.json"

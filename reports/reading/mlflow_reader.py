@@ -13,9 +13,10 @@ from mlflow import MlflowClient
 from mlflow.entities import Run as Tracked
 from mlflow.exceptions import MlflowException
 
+from harness.comparison.runs import Run
 from harness.redact import redacted
 from harness.reports.errors import ReportError
-from harness.reports.reading.store import Reader, Run, logged
+from harness.reports.reading.store import Reader, logged
 
 logging.getLogger("urllib3.connectionpool").setLevel(logging.ERROR)  # its warnings name addresses with their queries
 

@@ -10,8 +10,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from urllib.parse import quote
 
+from harness.comparison.runs import Run
 from harness.reports.errors import ReportError
-from harness.reports.reading.store import Reader, Run, logged
+from harness.reports.reading.store import Reader, logged
 
 COLUMNS = {
     "experiments": {"experiment_id", "name", "lifecycle_stage"},

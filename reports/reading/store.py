@@ -2,122 +2,17 @@
 
 import abc
 import contextlib
-import functools
-import json
 import math
-from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pyarrow
 
-from harness import arms, metrics, tags
+from harness import metrics, tags
+from harness.comparison.runs import History, Run, latest, oldest_first, states_text
 from harness.errors import on_one_line
-from harness.paired import Replicate
 from harness.reports.errors import ReportError, unknown
-
-IDENTITY_TAGS = (tags.ARM, tags.MODEL, tags.SCALE, tags.TASK, tags.SEED, tags.CONDITIONS, tags.LIFTED)
-MISSING_TAGS = "unknown (tags missing)"
-UNSET = (None, "", "None", "null")
-"""Values of a parameter that is not set."""
-
-History = dict[str, dict[int, list[float]]]
-"""Run id -> {step: values at that step, oldest first}, of one metric."""
-
-
-@dataclass(frozen=True)
-class Run:
-    """One run of a study as it was logged; `started` in ms since 1970, metrics at their highest step."""
-
-    run_id: str
-    name: str
-    started: int
-    tags: dict[str, str]
-    params: dict[str, str]
-    metrics: dict[str, float]
-    elsewhere: str | None = None  # study that it belongs to, where that is another than the one reported on
-    launches: dict[str, dict[int, float]] = field(default_factory=dict)  # metric -> round in its session -> value
-
-    def __post_init__(self) -> None:
-        """A setting that is younger than the run has the value that it had then."""
-        object.__setattr__(self, "params", arms.stated(self.params))
-
-    @property
-    def task(self) -> str:
-        return self.tags[tags.TASK]
-
-    @property
-    def is_pretraining(self) -> bool:
-        return self.tags.get(tags.TASK) == tags.PRETRAINING_TASK
-
-    @property
-    def has_budget_of_time(self) -> bool:
-        """Whether it is a pretraining of so many seconds: its tokens and FLOPs are what these happened to reach."""
-        return self.is_pretraining and self.setting("pretrain.seconds") is not None
-
-    @property
-    def session(self) -> str | None:
-        """The series of launches in which it was timed."""
-        return self.tags.get(tags.SESSION) or None
-
-    @property
-    def looks(self) -> int:
-        """How often its session could have ended by what it had measured."""
-        return int(self.tags.get(tags.LOOKS, 1))
-
-    @property
-    def seed_looks(self) -> int:
-        """How often its command could have ended by the results of its seeds so far."""
-        return int(self.tags.get(tags.SEED_LOOKS, 1))
-
-    @property
-    def is_aa_replicate(self) -> bool:
-        """Whether it is only a second timing of an arm in its session."""
-        return self.tags.get(tags.REPLICATE) == "true"
-
-    @property
-    def origin(self) -> str | None:
-        """Fingerprint of the pretraining that it starts from."""
-        return self.tags.get(tags.PRETRAINING) or None
-
-    @property
-    def status(self) -> str:
-        """running, finished, failed or diverged; `unknown (tags missing)` for a run without its identity."""
-        missing = [tag for tag in IDENTITY_TAGS if tag not in self.tags and not (self.is_aa_replicate and tag == tags.SEED)]
-        if missing or self.lifted is None:
-            return MISSING_TAGS
-        return self.tags.get(tags.STATUS, MISSING_TAGS)
-
-    @property
-    def replicate(self) -> Replicate:
-        """Both of its seeds, which for a pretraining are the same."""
-        seed = self.tags.get(tags.SEED, "")
-        return Replicate(self.tags.get(tags.PRETRAIN_SEED, seed if self.is_pretraining else ""), seed)
-
-    @property
-    def lifted(self) -> list[str] | None:
-        """Keys that vary between the arms of the command that ran it; None where the tag cannot be read."""
-        try:
-            keys = json.loads(self.tags.get(tags.LIFTED, ""))
-        except json.JSONDecodeError:
-            return None
-        return keys if isinstance(keys, list) and all(isinstance(key, str) for key in keys) else None
-
-    @functools.cached_property
-    def facts(self) -> arms.Facts:
-        """The settings that shape its results, seeds left out."""
-        return arms.facts(self.params)
-
-    def setting(self, key: str) -> str | None:
-        """The value of a parameter; None where it is unset or not recorded."""
-        value = self.params.get(key)
-        return None if value in UNSET else value
-
-
-def oldest_first(runs: Iterable[Run]) -> list[Run]:
-    """By their begin; those that began at once by their ids."""
-    return sorted(runs, key=lambda run: (run.started, run.run_id))
 
 
 @dataclass(frozen=True)
@@ -204,11 +99,6 @@ def newest_study(reader: Reader) -> tuple[str, dict[str, str]]:
     return next(iter(passed_over)), {}
 
 
-def states_text(states: Iterable[str]) -> str:
-    """`1 failed, 2 running`: how many runs are in each state."""
-    return ", ".join(f"{count} {state}" for state, count in sorted(Counter(states).items())) or "no runs"
-
-
 def runs_of(reader: Reader, number: str) -> list[Run]:
     """Runs of the study of this number, in any order, without the one that describes the study itself."""
     return [run for run in reader.runs(number) if run.tags.get(tags.ROLE) != tags.ROLE_STUDY]
@@ -241,16 +131,6 @@ def read_history(reader: Reader, runs: Iterable[Run], key: str) -> History:
             for step, value in reader.history(run.run_id, key):
                 steps.setdefault(step, []).append(value)
     return history
-
-
-def latest(history: History) -> dict[str, dict[int, float]]:
-    """Run id -> {step: its last value}."""
-    return {run_id: {step: values[-1] for step, values in steps.items()} for run_id, steps in history.items()}
-
-
-def first(history: History) -> dict[str, dict[int, float]]:
-    """Run id -> {step: its first value}: a run that restores an earlier checkpoint ends with that one's score as its result."""
-    return {run_id: {step: values[0] for step, values in steps.items()} for run_id, steps in history.items()}
 
 
 def with_launches(reader: Reader, runs: list[Run]) -> list[Run]:

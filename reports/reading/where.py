@@ -11,8 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from harness import tags
+from harness.comparison.runs import Run
 from harness.reports.errors import ReportError, some_of, unknown
-from harness.reports.reading.store import Run
 
 CLAUSE = re.compile(
     r"""\s*(?:(?P<kind>tags?|params?|metrics?|attributes?)\.)?

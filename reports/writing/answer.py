@@ -3,13 +3,13 @@
 import math
 
 from harness import metrics
+from harness.comparison import overall
+from harness.comparison.compare import Comparison
+from harness.comparison.overall import Overall
+from harness.comparison.paired import Tells, grouped
+from harness.comparison.section import HEADLINE, LOSS
+from harness.comparison.verdicts import Verdict, judge
 from harness.metrics import PER_BYTE, RELATIVE_MARGIN
-from harness.paired import Tells, grouped
-from harness.reports.comparison import overall
-from harness.reports.comparison.compare import Comparison
-from harness.reports.comparison.overall import Overall
-from harness.reports.comparison.section import HEADLINE, LOSS
-from harness.reports.comparison.statistics import Verdict, judge
 from harness.reports.writing import findings, formats, tables
 from harness.reports.writing.findings import Effect
 from harness.reports.writing.formats import enumerated, escape, listed

@@ -7,19 +7,19 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import chain
 
-from harness import arms, metrics, paired, plateau, tags
+from harness import metrics, tags
+from harness.comparison import arms, overall, paired, plateau
+from harness.comparison.compare import Comparison
+from harness.comparison.items import CLASSES, SPANS, TAGS, Paired
+from harness.comparison.labels import unnamed_settings
+from harness.comparison.overall import Overall
+from harness.comparison.paired import LEVEL, Tells, grouped
+from harness.comparison.runs import Run, states_text
+from harness.comparison.section import HEADLINE, LOSS, Row, Section, have_probes
+from harness.comparison.verdicts import Change, Verdict
 from harness.document import Bullets
 from harness.metrics import PER_BYTE, Compared, judged_by
-from harness.paired import LEVEL, Tells, grouped
-from harness.reports.comparison import overall
-from harness.reports.comparison.compare import Comparison
-from harness.reports.comparison.items import CLASSES, SPANS, TAGS, Paired
-from harness.reports.comparison.labels import unnamed_settings
-from harness.reports.comparison.overall import Overall
-from harness.reports.comparison.section import HEADLINE, LOSS, Row, Section, have_probes
-from harness.reports.comparison.statistics import Change, Verdict
 from harness.reports.errors import some_of
-from harness.reports.reading.store import Run, states_text
 from harness.reports.writing import formats, tables
 from harness.reports.writing.formats import bullets, escape, listed
 

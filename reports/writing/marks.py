@@ -17,7 +17,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import PercentFormatter
 from matplotlib.transforms import Bbox, BlendedAffine2D, BlendedGenericTransform
 
-from harness.paired import grouped
+from harness.comparison.paired import grouped
 from harness.reports.writing import formats
 
 REACH = 6.0

@@ -21,9 +21,9 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedLocator, LogLocator, MaxNLocator, NullFormatter, NullLocator
 
 from harness import document, metrics
-from harness.paired import grouped
-from harness.reports.comparison.compare import Comparison
-from harness.reports.comparison.section import headline
+from harness.comparison.compare import Comparison
+from harness.comparison.paired import grouped
+from harness.comparison.section import headline
 from harness.reports.writing import marks
 from harness.reports.writing.formats import SCALED, prefix
 from harness.reports.writing.lean import lean

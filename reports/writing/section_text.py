@@ -2,14 +2,14 @@
 
 import shlex
 
-from harness import arms, document, metrics, tags
+from harness import document, metrics, tags
+from harness.comparison import arms, launches
+from harness.comparison.compare import Comparison, differing_settings
+from harness.comparison.labels import says_setting, seeds_text
+from harness.comparison.paired import grouped, pair
+from harness.comparison.runs import UNSET, Run, states_text
+from harness.comparison.section import HEADLINE, Row, Section
 from harness.document import DASH, Block, Cell
-from harness.paired import grouped, pair
-from harness.reports.comparison import launches
-from harness.reports.comparison.compare import Comparison, differing_settings
-from harness.reports.comparison.labels import says_setting, seeds_text
-from harness.reports.comparison.section import HEADLINE, Row, Section
-from harness.reports.reading.store import UNSET, Run, states_text
 from harness.reports.writing import formats, tables
 from harness.reports.writing.formats import SHOWN_VALUES, bullets, code, escape, listed
 from harness.reports.writing.tables import by_the_wall, present

@@ -7,13 +7,14 @@ import io
 from collections import Counter
 from collections.abc import Iterable
 
-from harness import arms, by_launch, metrics, tags
+from harness import metrics, tags
+from harness.comparison import arms, by_launch
+from harness.comparison.compare import Comparison
+from harness.comparison.paired import CONFIDENCE, MOST_PAIRS, Replicate, Spread, Tells, pair
+from harness.comparison.section import ACCURACY, FREQUENCIES, HEADLINE, LOSS, MAJORITY, RESULTS, UNIGRAM, Row, Section
+from harness.comparison.verdicts import Change, Evidence, Verdict
 from harness.document import DASH, Cell, Table
 from harness.metrics import COUNTED_UNITS, PER_BYTE, RELATIVE_MARGIN, Compared, Direction, Metric, judged_by
-from harness.paired import CONFIDENCE, MOST_PAIRS, Replicate, Spread, Tells, pair
-from harness.reports.comparison.compare import Comparison
-from harness.reports.comparison.section import ACCURACY, FREQUENCIES, HEADLINE, LOSS, MAJORITY, RESULTS, UNIGRAM, Row, Section
-from harness.reports.comparison.statistics import Change, Evidence, Verdict
 from harness.reports.writing import formats
 from harness.reports.writing.formats import SHARES, escape
 

@@ -19,12 +19,13 @@ HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parents[1])]
 
 from harness import metrics  # noqa: E402
+from harness.comparison.compare import compare  # noqa: E402
+from harness.comparison.overall import of_tasks  # noqa: E402
+from harness.comparison.paired import grouped  # noqa: E402
+from harness.comparison.section import RESULTS  # noqa: E402
 from harness.metrics import Compared  # noqa: E402
-from harness.paired import grouped  # noqa: E402
-from harness.reports.comparison.compare import compare  # noqa: E402
-from harness.reports.comparison.overall import of_tasks  # noqa: E402
-from harness.reports.comparison.section import RESULTS  # noqa: E402
 from harness.reports.read import read  # noqa: E402
+from harness.reports.reading.predictions import errors_in  # noqa: E402
 from harness.terminal import counted  # noqa: E402
 from harness.tracking.run_log import write_json  # noqa: E402
 
@@ -60,7 +61,7 @@ def repeat(folder: Path, number: int, overrides: Iterable[str]) -> list[Row]:
 def verdicts(output: Path) -> list[Row]:
     """What the report says of each arm in each metric, on each task and over all of them."""
     found = read(f"sqlite:///{output}/mlflow.db")
-    comparison = compare(found.study, found.runs, "base", output=output)
+    comparison = compare(found.study, found.runs, "base", errors=errors_in(output))
     changes = [
         (section.task, row.label, name, section.change(row, name))
         for section in comparison.selected_tasks

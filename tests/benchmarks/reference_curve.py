@@ -17,8 +17,8 @@ from typing import Any
 import yaml
 from scipy import stats
 
+from harness.comparison.plateau import LOSS
 from harness.config.resolve import NO_TASK
-from harness.plateau import LOSS
 
 SCORE = "eval/score"
 NAMED = ("model_name", "scale_name", "corpus.name", "hardware.dtype", "facts.text")

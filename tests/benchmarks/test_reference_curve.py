@@ -7,7 +7,7 @@ import pytest
 import reference_curve
 import yaml
 
-from harness import plateau
+from harness.comparison import plateau
 
 
 @pytest.fixture

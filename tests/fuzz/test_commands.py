@@ -20,7 +20,6 @@ from harness.commands.grammar import Composed, Grammar
 from harness.commands.options import OPTIONS
 from harness.config import mistakes
 from harness.reports import __main__ as reports_main
-from harness.study import simulation
 
 STUDY = [
     "scale=tiny",
@@ -51,7 +50,6 @@ class Command:
 TEXTS = ("{run}", "input={rows}", "to={free}/p.jsonl")
 WORDS = {
     "plan": ("scale=tiny", "task=bag", "output={free}"),
-    "simulate": ("runs=9",),
     "describe": ("scale=tiny", "to={free}"),
     "profile": ("scale=tiny",),
     "memory": ("scale=tiny",),
@@ -203,7 +201,6 @@ def answer(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture, tmp_pa
         monkeypatch.setattr(module, "main", lambda *_: 0)
     monkeypatch.setattr(ui, "_serve", lambda *_: 0)
     monkeypatch.setattr(tour, "run", lambda *_: 0)
-    monkeypatch.setattr(simulation, "MOST_STEPS", 20_000)
     monkeypatch.setattr("harness.reports.render.render", lambda *_: {"report.md": b""})
 
     def tried_once(name: str, drawn: list[str]) -> None:

@@ -15,8 +15,8 @@ import psutil
 import pytest
 from child_processes import wait_for
 
+from harness.comparison.compare import compare
 from harness.reports import render
-from harness.reports.comparison.compare import compare
 from harness.reports.errors import ReportError
 from harness.reports.read import open_store
 

@@ -7,8 +7,9 @@ import pandas as pd
 import pytest
 from matplotlib.image import imread
 
+from harness.comparison.compare import compare
+from harness.comparison.runs import latest
 from harness.reports.__main__ import main
-from harness.reports.comparison.compare import compare
 from harness.reports.errors import ReportError
 from harness.reports.read import connect
 from harness.reports.reading import store
@@ -107,7 +108,7 @@ def test_curves_come_back_in_order_of_steps(tracking):
     number = tracking.log("base")
     reader = connect(tracking.uri)
     runs = store.read_study(reader, "before_after")
-    curve = store.latest(store.read_history(reader, runs, "finetune/loss"))[number]
+    curve = latest(store.read_history(reader, runs, "finetune/loss"))[number]
     assert list(curve) == list(range(40))
     assert curve[20] == pytest.approx(0.35)
     assert runs[0].metrics["finetune/loss"] == pytest.approx(0.7 / (1 + 39 / 20))
@@ -158,7 +159,7 @@ def test_of_several_baselines_the_first_that_fits_is_taken(tracking, capsys):
 def test_unknown_baseline_lists_the_arms(tracking, capsys):
     tracking.log("base")
     tracking.log("albert")
-    assert "unknown baseline 'albrt' (did you mean 'albert'?); choices: base, albert" in refused(capsys, "--baseline", "albrt")
+    assert "unknown baseline 'albrt'; did you mean 'albert'? choices: albert, base" in refused(capsys, "--baseline", "albrt")
 
 
 @pytest.mark.long

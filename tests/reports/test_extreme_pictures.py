@@ -9,8 +9,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.transforms import Bbox
 
+from harness.comparison.compare import Comparison, compare
 from harness.reports.chapters import components, effects, overview, pictures
-from harness.reports.comparison.compare import Comparison, compare
 from harness.reports.writing import plots
 
 pytestmark = pytest.mark.long

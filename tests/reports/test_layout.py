@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from harness.comparison.compare import compare
 from harness.reports import chapters
-from harness.reports.comparison.compare import Study, compare
+from harness.reports.reading.study import Study
 from harness.reports.writing.formats import Chapter
 
 FOLDER = Path(__file__).parents[2] / "reports"

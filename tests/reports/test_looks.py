@@ -10,13 +10,13 @@ from functools import cache
 import numpy as np
 import pytest
 
-from harness import by_launch, tags
-from harness.paired import FEWEST_REPLICATES, Replicate
+from harness import tags
+from harness.comparison import by_launch, overall
+from harness.comparison.compare import compare
+from harness.comparison.paired import FEWEST_REPLICATES, Replicate
+from harness.comparison.section import HEADLINE
+from harness.comparison.verdicts import Verdict, change, corrected
 from harness.reports import after_look
-from harness.reports.comparison import overall
-from harness.reports.comparison.compare import compare
-from harness.reports.comparison.section import HEADLINE
-from harness.reports.comparison.statistics import Verdict, change, corrected
 from harness.reports.writing import findings
 
 STUDIES = 2000

@@ -4,8 +4,8 @@ import re
 
 import pytest
 
+from harness.comparison.compare import compare
 from harness.reports import render
-from harness.reports.comparison.compare import compare
 
 pytestmark = pytest.mark.long
 

@@ -7,16 +7,16 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from harness import metrics, paired
+from harness import metrics
 from harness.audit import scores
+from harness.comparison import overall, paired
+from harness.comparison.compare import Comparison, compare
+from harness.comparison.paired import Replicate
+from harness.comparison.verdicts import EQUIVALENCE, Change, Verdict
 from harness.metrics import Margin
-from harness.paired import Replicate
 from harness.reports.commands import gate
 from harness.reports.commands.gate import Limit, Outcome, Pair
 from harness.reports.commands.pick import Bound, Satisfies, candidates
-from harness.reports.comparison import overall
-from harness.reports.comparison.compare import Comparison, compare
-from harness.reports.comparison.statistics import EQUIVALENCE, Change, Verdict
 from harness.reports.writing import tables
 
 SCORE, LATENCY = "eval/score", "inference/latency_ms_p50"

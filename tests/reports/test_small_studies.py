@@ -6,8 +6,8 @@ from html.parser import HTMLParser
 import pytest
 
 from harness import tags
-from harness.reports.comparison import compare as comparing
-from harness.reports.comparison.compare import Comparison, compare
+from harness.comparison import compare as comparing
+from harness.comparison.compare import Comparison, compare
 from harness.reports.render import render
 from harness.study.first_screen import first_screen
 

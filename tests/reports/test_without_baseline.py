@@ -5,7 +5,7 @@ import re
 import pytest
 
 from harness import tags
-from harness.reports.comparison.compare import compare
+from harness.comparison.compare import compare
 from harness.reports.errors import ReportError
 from harness.reports.render import render
 

@@ -11,7 +11,8 @@ from statistics import median
 import numpy as np
 from filelock import FileLock
 
-from harness import by_launch, metrics, paths, tags
+from harness import metrics, paths, tags
+from harness.comparison import by_launch
 from harness.config.choices import Precision
 from harness.hardware import peak_flops
 from harness.measure.launch import prepare as prepare_launches

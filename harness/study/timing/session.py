@@ -32,16 +32,17 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
-from harness import arms, by_launch, metrics, paths, tags, tasks, versions
-from harness.by_launch import History, Table
+from harness import metrics, paths, tags, tasks, versions
 from harness.checksums import TornError
+from harness.comparison import arms, by_launch
+from harness.comparison.by_launch import History, Table
+from harness.comparison.paired import MOST_PAIRS, grouped
 from harness.config.schema import RunConfig, flatten, to_dict
 from harness.hardware import facts
 from harness.measure.launch import TIMING, launch
 from harness.measure.records import Launch, Request, from_json, to_json
 from harness.metrics import HIGHEST_FLOOR
 from harness.models.config import AdaptationConfig
-from harness.paired import MOST_PAIRS, grouped
 from harness.study import run_folder
 from harness.study.plan import PlannedRun
 from harness.study.progress import Screen, TimingProgress

@@ -13,11 +13,11 @@ from harness.audit.claims import Claim, MemoryPart, ModelPart, Reading, Relation
 from harness.audit.measures import Shapes
 from harness.audit.scores import facts_of
 from harness.audit.verdicts import Measured, Point
+from harness.comparison.paired import of_differences
 from harness.config.mistakes import groups
 from harness.config.schema import TokenizerConfig
 from harness.data import tokenizer
 from harness.errors import InputError
-from harness.paired import of_differences
 from harness.paths import conf_directory
 
 pytestmark = pytest.mark.long

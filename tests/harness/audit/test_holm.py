@@ -9,7 +9,7 @@ from scipy import stats
 from harness.audit import run, verdicts
 from harness.audit.claims import Reading, Relation, read
 from harness.audit.verdicts import Measured, Point
-from harness.paired import CONFIDENCE, of_differences
+from harness.comparison.paired import CONFIDENCE, of_differences
 
 BETTER = Reading(measure="score", relation=Relation.better, margin=0.0)
 

@@ -11,8 +11,8 @@ from huggingface_hub import ModelCard
 import harness
 from harness.__main__ import main
 from harness.checkpoints import card
+from harness.comparison.paired import ends
 from harness.errors import InputError
-from harness.paired import ends
 from harness.tracking import run_log
 
 STUDY = (

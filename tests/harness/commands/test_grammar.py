@@ -78,7 +78,7 @@ def test_wrong_words_and_old_spellings_are_one_line(words, message):
 
 
 OLD = (
-    *("plan --price 1", "plan --flops-per-second 1", "simulate --runs 9", "simulate --look-ms 5", "describe --out x"),
+    *("plan --price 1", "plan --flops-per-second 1", "describe --out x"),
     *("profile --rounds 3", "profile --json x.json", "profile --trace x", "audit --where verdict=refuted", "audit --output x"),
     *("audit --uri x", "inspect task=bag item=0 out=x", "inspect task=bag item=0 run=x", "tokenizer task=bag runs=x"),
     *("features run=x input=y output=z.jsonl", "predict run=x input=y output=z.jsonl", "predict X input=y output=z.jsonl"),

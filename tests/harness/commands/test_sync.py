@@ -8,7 +8,7 @@ from filelock import FileLock
 
 from harness import checksums, paths, tags
 from harness.commands.sync import sync
-from harness.reports.comparison.compare import compare as reports_compare
+from harness.comparison.compare import compare as reports_compare
 from harness.reports.read import read
 
 pytestmark = pytest.mark.long

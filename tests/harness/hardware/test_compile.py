@@ -14,10 +14,10 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from harness import arms
 from harness.__main__ import main
 from harness.commands import profile
 from harness.commands.profile import Column
+from harness.comparison import arms
 from harness.config.schema import FinetuneConfig, HardwareConfig, RunConfig
 from harness.hardware import facts
 from harness.hardware.device import COMPILER_CACHE, Machine, empty_compiler_cache

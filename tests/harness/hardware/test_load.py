@@ -9,9 +9,7 @@ from pathlib import Path
 import pytest
 from child_processes import wait_for
 
-from harness.config.schema import HardwareConfig
 from harness.hardware import load
-from harness.hardware.device import Machine
 from harness.hardware.load import ForeignLoad, busy_seconds, others, own_seconds
 
 needs_stat = pytest.mark.skipif(not busy_seconds(), reason="this kernel does not count the CPU time of all processes")
@@ -101,5 +99,6 @@ def test_others_on_the_gpu_are_counted_where_own_ones_are_told(reported, others_
     assert others(reported, {10, 20}) == others_on_it
 
 
-def test_no_gpu_has_no_processes():
-    assert load.other_gpu_processes(Machine(HardwareConfig(threads=1))) is None
+def test_no_driver_has_no_processes(monkeypatch):
+    monkeypatch.setattr(load, "nvidia_smi", lambda *query: None)
+    assert load.other_gpu_processes() is None

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from harness import metrics
+from harness.comparison.paired import Replicate, t_quantile
+from harness.comparison.verdicts import Verdict, change, corrected
 from harness.config.choices import Until
-from harness.paired import Replicate, t_quantile
-from harness.reports.comparison.statistics import Verdict, change, corrected
 from harness.study import budget
 from harness.study.budget import Queue
 from harness.study.identity import Identity, Inputs

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from harness import arms, versions
+from harness import versions
+from harness.comparison import arms
 from harness.config.choices import DeviceSharding, Dtype
 from harness.config.schema import RunConfig, flatten, to_dict
 from harness.study import identity

@@ -3,11 +3,9 @@
 from dataclasses import replace
 
 import pytest
+from simulated_sweep import Setting, Simulation
 
-from harness.__main__ import main
-from harness.study import simulation
 from harness.study.schedule import Order
-from harness.study.simulation import Setting, Simulation
 
 CALM = {"spread": 0.0, "look_ms": 0.0}
 
@@ -70,7 +68,7 @@ def test_commands_at_once_take_each_run_once():
     assert outcome.looks >= 4 * 400
 
 
-def test_an_order_that_loses_runs_is_told(monkeypatch, capsys):
+def test_an_order_that_loses_runs_is_noticed(monkeypatch):
     take = Order.take
 
     def losing(self):
@@ -78,11 +76,10 @@ def test_an_order_that_loses_runs_is_told(monkeypatch, capsys):
         return take(self) if found is not None and found.run.place == 5 else found
 
     monkeypatch.setattr(Order, "take", losing)
-    assert main(["simulate", "runs=20", "workers=2"]) == 1
-    assert "19 finished, 0 can never finish; 1 lost" in capsys.readouterr().out
+    assert Simulation(Setting(runs=20, workers=2)).run().lost == 1
 
 
-def test_locks_that_do_not_hold_are_told(monkeypatch, capsys):
+def test_locks_that_do_not_hold_are_noticed(monkeypatch):
     start = Simulation._start
 
     def start_unlocked(self, command, run):
@@ -90,50 +87,8 @@ def test_locks_that_do_not_hold_are_told(monkeypatch, capsys):
         run.holder = None
 
     monkeypatch.setattr(Simulation, "_start", start_unlocked)
-    assert main(["simulate", "runs=20", "workers=4", "commands=4"]) == 1
-    assert "0 lost, 20 finished twice" in capsys.readouterr().out
+    assert Simulation(Setting(runs=20, workers=4, commands=4)).run().doubled == 20
 
 
-def test_failures_in_a_row_stop_a_call_and_are_counted(capsys):
-    assert main(["simulate", "runs=200", "workers=1", "killed=0.6", "seed=3"]) == 0
-    assert "were stopped by failures in a row (sweep.same_failures)" in " ".join(capsys.readouterr().out.split())
-
-
-def test_the_report_names_what_was_simulated(capsys):
-    assert main(["simulate", "runs=1000", "workers=10", "killed=0.01"]) == 0
-    printed = " ".join(capsys.readouterr().out.split())
-    assert "simulated 1,000 runs on 10 workers: minutes 5, spread 0.5" in printed
-    assert "killed 0.01" in printed
-    assert "0 lost, 0 finished twice" in printed
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["runs=0"], "runs='0' must be a whole number of at least 1"),
-        (["minutes=nan"], "minutes='nan' must be a finite number above 0"),
-        (["minutes=inf"], "minutes='inf' must be a finite number above 0"),
-        (["minutes=1e30"], "minutes='1e30' must be at most 1000000000"),
-        (["look_ms=1e30"], "look_ms='1e30' must be at most 1000000000"),
-        (["spread=1000"], "spread='1000' must be at most 10"),
-        ([f"runs={'9' * 20}"], "must be a whole number of at most 1000000\n"),
-        (["killed=1"], "killed='1' must be at least 0 and below 1"),
-        (["commands=11"], "harness simulate: commands=11 must be at most workers=10\n"),
-        (["pretrainings=1000"], "harness simulate: pretrainings=1000 must be less than runs=1000, of which"),
-        (["runs=many"], "runs='many' must be a whole number of at least 1"),
-        (["walkers=2"], "unknown key 'walkers'; did you mean 'workers'?"),
-        (["--workers", "2"], "harness simulate: --workers is now written workers=VALUE\n"),
-    ],
-)
-def test_wrong_options_are_one_line(arguments, message, capsys):
-    assert main(["simulate", *arguments]) == 2
-    said = capsys.readouterr().err
-    assert said.count("\n") == 1
-    assert message in said
-
-
-@pytest.mark.parametrize("argument", ["crash_hours=1e-9", "killed=0.999999", "minutes=1e9"])
-def test_what_would_never_end_is_given_up(argument, monkeypatch, capsys):
-    monkeypatch.setattr(simulation, "MOST_STEPS", 20_000)
-    assert main(["simulate", "workers=10", "commands=2", argument]) == 2
-    assert "harness simulate: given up: " in capsys.readouterr().err
+def test_failures_in_a_row_stop_a_call():
+    assert Simulation(Setting(runs=200, workers=1, killed=0.6, seed=3)).run().breaks > 0

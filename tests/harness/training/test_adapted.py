@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from harness import arms
 from harness.checkpoints.finetuned import load_finetuned
+from harness.comparison import arms
 from harness.config.choices import DeviceSharding, Keep, Optimizer, Products, Schedule
 from harness.config.resolve import refuse_impossible
 from harness.config.schema import FinetuneConfig, HardwareConfig, RunConfig

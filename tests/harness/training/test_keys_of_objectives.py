@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from harness.arms import within
+from harness.comparison.arms import within
 from harness.config.schema import PretrainConfig, RunConfig
 from harness.config.unread import PARTS
 from harness.models.batch import Batch

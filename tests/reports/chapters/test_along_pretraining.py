@@ -2,10 +2,10 @@
 
 import pytest
 
+from harness.comparison import compare as comparing
 from harness.reports import render
 from harness.reports.chapters import scales
-from harness.reports.comparison import compare as comparing
-from harness.reports.comparison.compare import Study
+from harness.reports.reading.study import Study
 
 POINTS = {"at=500000": "500000.0", "at=1e6": "1000000.0", "": "None"}
 SCORES = {("base", "500000.0"): 0.5, ("base", "1000000.0"): 0.6, ("base", "None"): 0.7}

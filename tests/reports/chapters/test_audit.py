@@ -4,9 +4,10 @@ import json
 
 import pytest
 
+from harness.comparison.compare import compare
 from harness.reports.chapters import audit
-from harness.reports.comparison.compare import Options, Study, compare
 from harness.reports.errors import ReportError
+from harness.reports.reading.study import Options, Study
 
 READING = {"name": "counted", "beside": False, "claimed": "5 | 6", "measured": "7", "verdict": "refuted", "command": ""}
 READING |= {"note": ""}

@@ -3,9 +3,9 @@
 import pytest
 
 from harness import tags
+from harness.comparison.compare import compare
+from harness.comparison.section import Section
 from harness.reports.chapters import components
-from harness.reports.comparison.compare import compare
-from harness.reports.comparison.section import Section
 
 BASE = {"token_embedding": 4_000_000.0, "layers": 2_000_000.0, "position_embedding": 16_384.0, "head": 258.0}
 

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from harness.comparison.compare import compare
 from harness.reports.__main__ import main
 from harness.reports.chapters import cost
 from harness.reports.chapters.cost import Target, paid, parse, ratio, reach
-from harness.reports.comparison.compare import compare
 from harness.reports.errors import ReportError
 from harness.reports.writing.formats import Detail
 

@@ -2,9 +2,10 @@
 
 import pytest
 
+from harness.comparison.compare import compare
 from harness.reports.chapters import diagnostics
 from harness.reports.chapters.diagnostics import Outcome, outcome
-from harness.reports.comparison.compare import Study, compare
+from harness.reports.reading.study import Study
 from harness.reports.render import render
 
 

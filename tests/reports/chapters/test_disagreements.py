@@ -11,9 +11,11 @@ from safetensors.numpy import save_file
 from tokenizers import Tokenizer, models, pre_tokenizers
 
 from harness import checksums, paths
+from harness.comparison import items
+from harness.comparison.compare import compare
 from harness.reports.chapters import predictions
-from harness.reports.comparison import items
-from harness.reports.comparison.compare import Study, compare
+from harness.reports.reading.predictions import errors_in
+from harness.reports.reading.study import Study
 
 WORDS = ["[UNK]", "good", "bad", "<script>", "film", "long"]
 TEXTS = ["good film", "bad film", "<script> bad", "good long film", "bad long film", "bad bad long film"]
@@ -55,7 +57,7 @@ def run(make_run, output):
 
 
 def chapter(runs: list, output: Path | None) -> str:
-    return "\n".join(predictions.disagreements(Study(compare("s", runs, output=output), output=output)).paragraphs)
+    return "\n".join(predictions.disagreements(Study(compare("s", runs, errors=errors_in(output)), output=output)).paragraphs)
 
 
 def test_items_are_counted_and_shown_with_their_text(run, output):
@@ -142,5 +144,5 @@ def test_without_folders_there_is_no_chapter(make_run):
 
 def test_at_most_five_replicates_are_read(run, output):
     runs = [run(arm, LABELS, seed) for arm in ("base", "other") for seed in range(7)]
-    section = compare("s", runs, output=output).sections[0]
+    section = compare("s", runs, errors=errors_in(output)).sections[0]
     assert len(section.errors_of_both("other").before) == items.MOST_PAIRS

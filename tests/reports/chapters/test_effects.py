@@ -2,8 +2,8 @@
 
 import pytest
 
+from harness.comparison.compare import compare
 from harness.reports.chapters import effects
-from harness.reports.comparison.compare import compare
 
 
 @pytest.fixture

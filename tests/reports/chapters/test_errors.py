@@ -12,11 +12,13 @@ from safetensors.numpy import save_file
 from tokenizers import Tokenizer, models, pre_tokenizers
 
 from harness import paths
+from harness.comparison import items
+from harness.comparison.compare import compare
+from harness.comparison.items import CLASSES
+from harness.comparison.items import TAGS as WRONG_TAGS
 from harness.reports.chapters import predictions
-from harness.reports.comparison import items
-from harness.reports.comparison.compare import Study, compare
-from harness.reports.comparison.items import CLASSES
-from harness.reports.comparison.items import TAGS as WRONG_TAGS
+from harness.reports.reading.predictions import errors_in
+from harness.reports.reading.study import Study
 
 TEXTS = ["good film", "bad <script>", "long film"]
 LABELS = [1.0, 3.0, 5.0]
@@ -57,7 +59,7 @@ def regression(predicted: list[float]) -> dict[str, list]:
 
 
 def chapter(runs: list, output: Path) -> str:
-    return "\n".join(predictions.errors(Study(compare("s", runs, output=output), output=output)).paragraphs)
+    return "\n".join(predictions.errors(Study(compare("s", runs, errors=errors_in(output)), output=output)).paragraphs)
 
 
 def test_regression_counts_items_and_shows_those_that_differ_most(run, tmp_path):
@@ -79,23 +81,23 @@ def test_replicates_are_averaged(run, tmp_path):
 
 def test_tags_are_wrong_by_their_share_of_an_items_words(run, tmp_path):
     one = run("base", TAGS | {"prediction": [0, 1, 0, 0, 1, 1], "logit_0": [0.0] * 6, "logit_1": [0.0] * 6})
-    found = items.errors(one, tmp_path)
+    found = errors_in(tmp_path)(one)
     assert (found.what, found.items) == (WRONG_TAGS, ("x", "y", "z"))
     assert found.values == pytest.approx([1 / 3, 0, 1])
 
 
 def test_spans_are_right_up_to_case_punctuation_and_articles(run, tmp_path):
     table = {"item": ["q1", "q2", "q3"], "prediction": ["cat!", "", "in 1990"], "answers": ANSWERS}
-    found = items.errors(run("base", table), tmp_path)
+    found = errors_in(tmp_path)(run("base", table))
     assert found.values.tolist() == [0.0, 0.0, 1.0]
-    said = items.errors(run("said", table | {"prediction": ["A DOG", "something", "1990"]}), tmp_path)
+    said = errors_in(tmp_path)(run("said", table | {"prediction": ["A DOG", "something", "1990"]}))
     assert said.values.tolist() == [0.0, 1.0, 0.0]
 
 
 def test_classifications_and_files_that_are_no_parquet_have_no_such_errors(run, tmp_path):
     classes = {"item": [1], "label": [0], "prediction": [0], "logit_0": [0.0], "logit_1": [0.0]}
-    assert items.errors(run("classes", classes), tmp_path).what == CLASSES
-    assert items.errors(run("torn", b"no parquet"), tmp_path) is None
+    assert errors_in(tmp_path)(run("classes", classes)).what == CLASSES
+    assert errors_in(tmp_path)(run("torn", b"no parquet")) is None
     assert chapter([run("base", classes), run("other", classes)], tmp_path) == ""
 
 
@@ -117,7 +119,7 @@ def test_the_error_of_f1_is_that_of_its_counts(run, tmp_path, headline: str, lab
         replace(one, params=one.params | {"task.headline": headline, "task.labels": labels})
         for one in map(run, ("base", "other"), tables)
     ]
-    both = items.of_both([tuple(items.errors(one, tmp_path) for one in runs)])
+    both = items.of_both([tuple(errors_in(tmp_path)(one) for one in runs)])
     # F1 is 1/2, of counts of 4: moved by (2 - 2 / 2, -1 / 2, -1 / 2) x 60 / 4; one item more by 60 / 4
     assert both.error_of(headline) == pytest.approx(np.sqrt(1 + 0.25 + 0.25 + 1) / 4)
     assert both.error_of("accuracy") is None

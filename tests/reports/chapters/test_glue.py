@@ -8,10 +8,10 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from harness.comparison.compare import Comparison, compare
 from harness.reports.__main__ import main
 from harness.reports.chapters import glue
 from harness.reports.chapters.glue import SCORES, glue_of
-from harness.reports.comparison.compare import Comparison, compare
 
 BASE = {"cola": (0.30, 0.34), "sst2": (0.80, 0.82), "mrpc": ((0.70, 0.80), (0.72, 0.82))}
 BETTER = {"cola": (0.41, 0.43), "sst2": (0.83, 0.85), "mrpc": ((0.71, 0.83), (0.73, 0.83))}

@@ -2,8 +2,9 @@
 
 import json
 
+from harness.comparison.compare import compare
 from harness.reports.chapters import appendix
-from harness.reports.comparison.compare import Study, compare
+from harness.reports.reading.study import Study
 
 
 def plan(folder, titles: dict[str, str]) -> dict[str, object]:

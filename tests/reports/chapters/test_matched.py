@@ -2,8 +2,8 @@
 
 import pytest
 
+from harness.comparison.compare import compare
 from harness.reports.chapters import matched
-from harness.reports.comparison.compare import compare
 
 SCORE = "eval/score"
 SHAPES = {"base": (128, 512), "albert": (128, 512), "albert (params as base)": (194, 776), "small (params as base)": (300, 512)}

@@ -8,9 +8,11 @@ import pytest
 from pyarrow import parquet
 
 from harness import paths
+from harness.comparison import items
+from harness.comparison.compare import compare
 from harness.reports.chapters import minimal_pairs, scales
-from harness.reports.comparison import items
-from harness.reports.comparison.compare import Study, compare
+from harness.reports.reading.predictions import errors_in, predictions
+from harness.reports.reading.study import Study
 from harness.reports.writing import tables
 
 PARADIGMS = {"far": ([1, 1, 0, 0], 9, "left"), "own": ([1, 1, 1, 1], None, None)}
@@ -43,7 +45,7 @@ def run(make_run, tmp_path: Path):
 
 
 def text_of(runs: list, output: Path) -> str:
-    return "\n".join(minimal_pairs.chapter(Study(compare("s", runs, output=output), output=output)).paragraphs)
+    return "\n".join(minimal_pairs.chapter(Study(compare("s", runs, errors=errors_in(output)), output=output)).paragraphs)
 
 
 def test_each_paradigm_has_its_share_with_an_interval_and_what_it_needs(run, tmp_path):
@@ -60,7 +62,7 @@ def test_what_is_not_known_is_a_dash_and_torn_files_are_left_out(run, tmp_path):
     text = text_of(runs, tmp_path)
     assert "| far | 4 | 9, left | – | 0.50 [0.15, 0.85] |" in text
     assert "wide" not in text
-    assert items.paradigms(runs[1], tmp_path) == {}
+    assert items.paradigms(predictions(runs[1], tmp_path)) == {}
 
 
 def test_other_tasks_have_no_such_chapter(make_run, tmp_path):

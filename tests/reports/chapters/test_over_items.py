@@ -1,7 +1,8 @@
 """Scores with their intervals over the items, as metrics of runs."""
 
+from harness.comparison.compare import compare
 from harness.reports.chapters import over_items
-from harness.reports.comparison.compare import Study, compare
+from harness.reports.reading.study import Study
 
 
 def text_of(runs: list) -> str:

@@ -12,8 +12,10 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from pyarrow import parquet
 
 from harness import paths, tags
+from harness.comparison.compare import Comparison, compare
 from harness.reports.chapters import overview, scales
-from harness.reports.comparison.compare import Comparison, Study, compare
+from harness.reports.reading.predictions import errors_in
+from harness.reports.reading.study import Study
 from harness.reports.writing import findings, plots
 
 SCORE, TOTAL, MEMORY, MAJORITY = "eval/score", "model/params_total", "inference/peak_memory_bytes", "eval/majority_score"
@@ -55,7 +57,7 @@ def paragraphs(comparison: Comparison) -> list[str]:
 
 @pytest.fixture
 def no_study_is_small(monkeypatch):
-    monkeypatch.setattr("harness.reports.comparison.compare.SMALL_RUNS", 0)
+    monkeypatch.setattr("harness.comparison.compare.SMALL_RUNS", 0)
 
 
 def rows(table: str) -> dict[str, list[str]]:
@@ -223,7 +225,7 @@ def predicting(make_run, tmp_path):
 
 def test_what_the_items_exclude_at_one_seed_is_said_and_cost_is_no_headline_then(predicting, tmp_path):
     runs = [predicting("base", 6, **{TOTAL: 100.0}), predicting("windowed", 130, **{TOTAL: 50.0})]
-    _, arms = paragraphs(compare("s", runs, output=tmp_path))
+    _, arms = paragraphs(compare("s", runs, errors=errors_in(tmp_path)))
     arm, of_items = arms.splitlines()
     assert arm.startswith("- **windowed**: measured once, which is no evidence: score (−24.8 points); better in parameters")
     assert "wrong on 124 more of 500 items than base (+24.8 [+21.0, +28.6] % of the items" in of_items.replace(
@@ -234,9 +236,9 @@ def test_what_the_items_exclude_at_one_seed_is_said_and_cost_is_no_headline_then
 
 def test_a_difference_of_few_items_and_one_that_seeds_decide_are_not_said_of_items(predicting, tmp_path):
     few = [predicting("base", 6), predicting("new", 8)]
-    assert "Another sample" not in "\n".join(paragraphs(compare("s", few, output=tmp_path)))
+    assert "Another sample" not in "\n".join(paragraphs(compare("s", few, errors=errors_in(tmp_path))))
     both = [predicting(arm, wrong + seed, seed + 1) for arm, wrong in (("base", 6), ("new", 130)) for seed in range(3)]
-    text = "\n".join(paragraphs(compare("s", both, output=tmp_path)))
+    text = "\n".join(paragraphs(compare("s", both, errors=errors_in(tmp_path))))
     assert "**new**: **worse** in score" in text
     assert "Another sample" not in text
 
@@ -244,7 +246,7 @@ def test_a_difference_of_few_items_and_one_that_seeds_decide_are_not_said_of_ite
 def test_predictions_narrow_the_share_of_the_items(predicting, tmp_path):
     """Both arms are wrong on the same items but for three: their difference is known far better than each score."""
     runs = [predicting(arm, wrong + seed % 2, seed) for arm, wrong in (("base", 100), ("new", 103)) for seed in range(3)]
-    narrow, wide = (compare("s", runs, output=output).sections[0] for output in (tmp_path, None))
+    narrow, wide = (compare("s", runs, errors=errors_in(output)).sections[0] for output in (tmp_path, None))
     with_them, without = (section.change(section.rows[1], SCORE).evidence.found.items for section in (narrow, wide))
     assert with_them < 0.2 * without
 

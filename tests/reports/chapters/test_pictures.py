@@ -5,8 +5,8 @@ import itertools
 import pytest
 
 from harness import tags
+from harness.comparison.compare import compare
 from harness.reports.chapters import pictures
-from harness.reports.comparison.compare import compare
 from harness.reports.render import render
 
 

@@ -7,16 +7,16 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from harness.comparison import compare as comparing
+from harness.comparison.section import ACCURACY, LOSS
+from harness.comparison.verdicts import Verdict
 from harness.reports import render
 from harness.reports.__main__ import main
 from harness.reports.chapters import overview, pretraining, pretraining_pictures
-from harness.reports.comparison import compare as comparing
-from harness.reports.comparison.compare import Study
-from harness.reports.comparison.section import ACCURACY, LOSS
-from harness.reports.comparison.statistics import Verdict
 from harness.reports.errors import ReportError
 from harness.reports.read import connect
 from harness.reports.reading import store
+from harness.reports.reading.study import Study
 from harness.reports.writing import findings, section_text, tables
 from harness.training import masked_lm_eval
 

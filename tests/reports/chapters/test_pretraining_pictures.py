@@ -6,11 +6,11 @@ import matplotlib as mpl
 import numpy as np
 import pytest
 
+from harness.comparison import compare as comparing
+from harness.comparison.section import ACCURACY, LOSS
 from harness.reports import render
 from harness.reports.chapters import pretraining_pictures
-from harness.reports.comparison import compare as comparing
-from harness.reports.comparison.compare import Study
-from harness.reports.comparison.section import ACCURACY, LOSS
+from harness.reports.reading.study import Study
 from harness.reports.writing import plots
 
 

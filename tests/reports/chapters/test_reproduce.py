@@ -3,8 +3,9 @@
 import shlex
 from dataclasses import replace
 
+from harness.comparison.compare import compare
 from harness.reports.chapters import appendix
-from harness.reports.comparison.compare import Study, compare
+from harness.reports.reading.study import Study
 
 
 def rows(runs: list) -> list[tuple[str, str, list[str]]]:

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from harness.comparison import compare as comparing
 from harness.reports import render
 from harness.reports.chapters import scales
-from harness.reports.comparison import compare as comparing
-from harness.reports.comparison.compare import Study
+from harness.reports.reading.study import Study
 
 FLOPS = {"tiny": 2.0e12, "mini": 2.4e13, "small": 1.5e14, "medium": 3.1e14}
 LIFTED = '["scale_name"]'

@@ -9,15 +9,15 @@ import pandas as pd
 import pytest
 from scipy import stats
 
+from harness.comparison.compare import compare
+from harness.comparison.growth import fit, race
 from harness.metrics import Direction
 from harness.reports.__main__ import main
 from harness.reports.chapters import scaling
 from harness.reports.chapters.scaling import race_text
-from harness.reports.comparison import growth
-from harness.reports.comparison.compare import Study, compare
-from harness.reports.comparison.growth import fit, race
 from harness.reports.read import connect
 from harness.reports.reading import store
+from harness.reports.reading.study import Study
 from harness.reports.writing import plots
 
 LENGTHS = (128, 256, 512, 1024, 2048, 4096)
@@ -182,7 +182,7 @@ def study(make_run, study_of) -> Study:
 
 @pytest.mark.long
 def test_devices_are_never_mixed(study):
-    first, second = growth.groups(study)
+    first, second = scaling.groups(study)
     assert (first.hardware, first.labels, second.hardware, second.labels) == ("1 CPU", ["base", "cheap"], "GPU", ["base"])
     assert first.values[LATENCY]["base"][128] == [12.8]
     result = scaling.chapter(study)
@@ -200,7 +200,7 @@ def test_seeds_that_share_launches_do_not_narrow_a_crossover(make_run, study_of)
             for seed in range(seeds):
                 runs.append(make_run(arm, seed, session="s1"))
                 histories[runs[-1].run_id] = times
-        (group,) = growth.groups(study_of(compare("s", runs), {"scaling/latency_ms": histories}))
+        (group,) = scaling.groups(study_of(compare("s", runs), {"scaling/latency_ms": histories}))
         return group.race("scaling/latency_ms", "new").half
 
     assert crossing(1) is not None
@@ -210,13 +210,13 @@ def test_seeds_that_share_launches_do_not_narrow_a_crossover(make_run, study_of)
 def test_seeds_are_replicates(make_run, study_of):
     runs = [make_run(seed=seed) for seed in (0, 1)]
     study = study_of(compare("s", runs), {LATENCY: {"run1": {128: [1.0, 2.0]}, "run2": {128: [3.0]}}})
-    (group,) = growth.groups(study)
+    (group,) = scaling.groups(study)
     assert group.values == {LATENCY: {"base": {128: [1.0, 2.0, 3.0]}}}
 
 
 def test_picture_has_a_panel_a_quantity_and_a_ring_a_crossover(study):
     with mpl.rc_context(plots.STYLE):
-        figure = scaling.panels(study.comparison.labels, growth.groups(study)[0])
+        figure = scaling.panels(study.comparison.labels, scaling.groups(study)[0])
     latency, memory = figure.axes
     assert (latency.get_xscale(), latency.get_yscale(), latency.get_ylabel()) == ("log", "log", "latency p50 (ms)")
     assert memory.get_ylabel() == "inference peak memory (B)"

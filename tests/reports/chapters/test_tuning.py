@@ -4,8 +4,8 @@ import json
 
 import pytest
 
+from harness.comparison.compare import compare
 from harness.reports.chapters import tuning
-from harness.reports.comparison.compare import compare
 
 
 def tuned(scores: list[float | None], sampler: str = "random", short: list[bool] | None = None) -> dict[str, str]:

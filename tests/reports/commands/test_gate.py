@@ -7,13 +7,14 @@ from types import SimpleNamespace
 import pytest
 
 from harness import reports
+from harness.comparison.compare import compare
+from harness.comparison.paired import of_differences
+from harness.comparison.verdicts import Evidence, Verdict
 from harness.metrics import Direction
-from harness.paired import of_differences
 from harness.reports.__main__ import main
 from harness.reports.commands import gate as gates
-from harness.reports.comparison.compare import compare
-from harness.reports.comparison.statistics import Evidence, Verdict
 from harness.reports.read import read
+from harness.reports.reading.predictions import errors_in
 from harness.terminal import WIDTH
 
 BEFORE = [0.80, 0.81, 0.79, 0.805]
@@ -140,7 +141,7 @@ def test_an_archive_is_judged_by_its_predictions_as_its_report_is(capsys):
     code, text = gate(capsys, "--uri", uri, "--study", study, "--max-drop", "2points", "--arm", "factorized+mlm", "--json")
     (test,) = json.loads(text)["candidates"][0]["tests"]
     found = read(uri, [study])
-    (section,) = compare(study, found.runs, None, (), found.reader.output).tasks
+    (section,) = compare(study, found.runs, None, (), errors_in(found.reader.output)).tasks
     change = section.single_change(section.row_of("factorized+mlm"), "eval/score")
     assert (code, tuple(test["interval"])) == (0, change.evidence.found.interval_at(test["confidence"]))
     assert section.errors_of_both("factorized+mlm").share_apart < 0.1

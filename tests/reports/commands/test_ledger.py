@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from small_disk import fill, mounted
 
+from harness.comparison.compare import compare
 from harness.reports.__main__ import main
 from harness.reports.commands import gate as command
 from harness.reports.commands.gate import COSTS
 from harness.reports.commands.ledger import Ledger, overview
-from harness.reports.comparison.compare import compare
 from harness.reports.errors import ReportError
 
 SEEDS = 5

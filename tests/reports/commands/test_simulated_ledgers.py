@@ -11,12 +11,12 @@ import pytest
 from scipy.stats import ttest_1samp
 
 from harness import metrics
+from harness.comparison.paired import LEVEL, Replicate
+from harness.comparison.verdicts import Verdict, change
 from harness.metrics import Margin
-from harness.paired import LEVEL, Replicate
 from harness.reports.commands import gate
 from harness.reports.commands.gate import Limit, judge
 from harness.reports.commands.ledger import Ledger
-from harness.reports.comparison.statistics import Verdict, change
 
 SCORE = metrics.get("eval/score")
 DROP = Limit("eval/score", Margin(0.02), "2points")

@@ -7,7 +7,7 @@ import pytest
 from browser import Page, axe_core, chromium
 from child_processes import wait_for
 
-from harness.reports.comparison.compare import compare
+from harness.comparison.compare import compare
 from harness.reports.html import page as page_of
 from harness.reports.render import render
 from harness.reports.writing import formats

@@ -7,7 +7,7 @@ from html.parser import HTMLParser
 
 import pytest
 
-from harness.reports.comparison.compare import compare
+from harness.comparison.compare import compare
 from harness.reports.html import page
 from harness.reports.html.picture import dark_rules, inline
 from harness.reports.render import render

@@ -2,8 +2,9 @@
 
 import pytest
 
+from harness.comparison.compare import compare
 from harness.reports.chapters import overview
-from harness.reports.comparison.compare import Study, compare
+from harness.reports.reading.study import Study
 from harness.reports.writing.answer import answer
 
 SCORE, TOTAL, MEMORY, MAJORITY = "eval/score", "model/params_total", "inference/peak_memory_bytes", "eval/majority_score"

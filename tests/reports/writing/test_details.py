@@ -6,9 +6,10 @@ from dataclasses import replace
 import pytest
 
 from harness import metrics
+from harness.comparison.compare import compare
+from harness.comparison.section import Section
 from harness.reports.chapters import appendix
-from harness.reports.comparison.compare import Study, compare
-from harness.reports.comparison.section import Section
+from harness.reports.reading.study import Study
 from harness.reports.render import LEFT_OUT, render
 from harness.reports.writing import section_text
 

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 import tools
 
+from harness.comparison.compare import compare
 from harness.reports.chapters import tuning
 from harness.reports.chapters.glue import SELECTED
-from harness.reports.comparison.compare import compare
 from harness.reports.render import render
 from harness.reports.writing import formats, latex
 from harness.reports.writing.tables import MARKS

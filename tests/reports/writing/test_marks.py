@@ -9,7 +9,7 @@ import pytest
 from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 
-from harness.reports.comparison.compare import compare
+from harness.comparison.compare import compare
 from harness.reports.render import render
 from harness.reports.writing import plots
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from harness.reports.comparison.compare import compare
+from harness.comparison.compare import compare
 from harness.reports.writing import section_text
 
 BASE = {"model.hidden_dropout_prob": "0.1", "model.initializer_range": "0.02", "model.hidden_size": "128"}

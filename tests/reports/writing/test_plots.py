@@ -6,8 +6,9 @@ import pytest
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 
+from harness.comparison.compare import compare
 from harness.reports.chapters import pictures
-from harness.reports.comparison.compare import Study, compare
+from harness.reports.reading.study import Study
 from harness.reports.render import render
 from harness.reports.writing import plots
 

@@ -8,7 +8,8 @@ import pyarrow
 import pytest
 from pyarrow import parquet
 
-from harness.reports.comparison.compare import Study, compare
+from harness.comparison.compare import compare
+from harness.reports.reading.study import Study
 from harness.reports.render import render
 from harness.reports.writing.tables import COLUMNS
 

@@ -2,8 +2,9 @@
 
 import pytest
 
+from harness.comparison.compare import compare
 from harness.reports.chapters import appendix, components
-from harness.reports.comparison.compare import Study, compare
+from harness.reports.reading.study import Study
 from harness.reports.writing import section_text, tables
 
 LATENCY, SCORE, TOTAL, MEMORY = "inference/latency_ms_p50", "eval/score", "model/params_total", "inference/peak_memory_bytes"

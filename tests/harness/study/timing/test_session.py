@@ -12,11 +12,12 @@ import pytest
 from filelock import FileLock, Timeout
 from launches import ARGUMENTS, finish
 
-from harness import by_launch, metrics, paths
+from harness import metrics, paths
+from harness.comparison import by_launch
+from harness.comparison import launches as reports
+from harness.comparison.verdicts import Verdict
 from harness.measure.records import Launch, Measured, from_json
 from harness.metrics import LATENCY, THROUGHPUT
-from harness.reports.comparison import launches as reports
-from harness.reports.comparison.statistics import Verdict
 from harness.study.plan import PlannedRun, plan
 from harness.study.timing import results
 from harness.study.timing import session as sessions

@@ -11,12 +11,12 @@ from child_processes import PATIENCE_S
 from torch.utils.benchmark import Timer
 
 from harness import metrics
+from harness.comparison.paired import geometric_mean
 from harness.config.schema import HardwareConfig, MeasureConfig
 from harness.hardware.device import Machine
 from harness.measure import latency, reference, timing
 from harness.measure.latency import Clocked
 from harness.measure.records import Point
-from harness.paired import geometric_mean
 from harness.study.timing import results
 from harness.tasks.base import Split
 from harness.tasks.batches import collate, evaluation_order

@@ -1,0 +1,218 @@
+"""Factorial designs: which changes of the baseline were combined with which, and what each adds, alone and beside the others.
+
+An effect is a contrast: a weighted sum over arms, computed within each seed (each round for launches), so that what arms share
+cancels (Montgomery, Design and Analysis of Experiments, ch. 6). Ratios are contrasted as logarithms.
+"""
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from itertools import combinations
+
+from harness import metrics
+from harness.comparison import arms, launches, paired
+from harness.comparison.by_launch import independent
+from harness.comparison.paired import Replicate, compare_paired
+from harness.comparison.section import Row, Section
+from harness.comparison.verdicts import (
+    CLOCK,
+    PAGE_BYTES,
+    Change,
+    Evidence,
+    corrected,
+    fewest_for,
+    margin_of,
+    of_evidence,
+    scattered,
+)
+
+Combination = frozenset[str]
+"""Names of the changes that an arm has; empty for the baseline."""
+NAMES = ("model_name", "scale_name", "enhancements.", "facts.")
+"""Facts that name an arm or follow from its settings."""
+ENHANCEMENT = "enhancements."
+ALONE, MAIN, INTERACTION, LAST, STACKED = "alone", "main effect", "interaction", "added last", "stacking"
+
+
+@dataclass(frozen=True)
+class Design:
+    """The baseline's row, those of single changes, and those of combinations of them."""
+
+    section: Section
+    factors: tuple[str, ...]
+    rows: dict[Combination, Row]
+    alternatives: frozenset[Combination] = frozenset()  # pairs of changes that set one key to different values
+
+    @property
+    def missing(self) -> list[Combination]:
+        """Combinations that no arm has and one could have, small ones first."""
+        sizes = range(len(self.factors) + 1)
+        every = [frozenset(factors) for size in sizes for factors in combinations(self.factors, size)]
+        possible = [arm for arm in every if not any(pair <= arm for pair in self.alternatives)]
+        return [combination for combination in possible if combination not in self.rows]
+
+
+@dataclass(frozen=True)
+class Effect:
+    """A contrast over arms; `kind` is one of the constants above."""
+
+    kind: str
+    factors: tuple[str, ...]
+    weights: dict[Combination, float]
+
+    @property
+    def name(self) -> str:
+        return " × ".join(self.factors)
+
+    @property
+    def key(self) -> str:
+        """As `changes` names it."""
+        return f"{self.kind} {self.name}"
+
+
+def design(section: Section) -> Design | None:
+    """The design of the arms whose settings are those of single other arms together; None where there are none."""
+    if section.before is None:
+        return None
+    single: dict[str, frozenset] = {}
+    combined: dict[Combination, Row] = {}
+    changed = {row.label: _changed(section.before, row) for row in section.rows}
+    for row in sorted(section.rows, key=lambda row: len(changed[row.label])):
+        mine = changed[row.label]
+        parts = [name for name, part in single.items() if part <= mine]
+        parts = [name for name in parts if not any(single[name] < single[other] for other in parts)]
+        if len(parts) > 1 and frozenset.union(*(single[name] for name in parts)) == mine:
+            combined.setdefault(frozenset(parts), row)
+        elif mine and mine not in single.values():
+            single[row.label] = mine
+    used = [name for name in single if any(name in changed for changed in combined)]
+    if not used:
+        return None
+    names, of_baseline = {}, section.baseline.split()
+    for label in used:  # of an arm that is one enhancement its name, else what its label adds to that of the baseline
+        facts = section.row_of(label).first.facts
+        named = [key.removeprefix(ENHANCEMENT) for key in facts if key.startswith(ENHANCEMENT) and facts[key] == "True"]
+        names[label] = named[0] if len(named) == 1 else " ".join(word for word in label.split() if word not in of_baseline)
+    if len(set(filter(None, names.values()))) < len(used):
+        names = {label: label for label in used}
+    rows = {frozenset(): section.before} | {frozenset([names[label]]): section.row_of(label) for label in used}
+    rows |= {frozenset(names[label] for label in changed): row for changed, row in combined.items()}
+    pairs = [(one, other) for one, other in combinations(used, 2) if _has_two_values(single[one] | single[other])]
+    return Design(section, tuple(names.values()), rows, frozenset(frozenset(names[label] for label in pair) for pair in pairs))
+
+
+def _has_two_values(settings: frozenset[tuple[str, str | None]]) -> bool:
+    """Whether a key has."""
+    return len(dict(settings)) < len(settings)
+
+
+def _changed(before: Row, row: Row) -> frozenset[tuple[str, str | None]]:
+    """The settings in which an arm differs from the baseline, with its values."""
+    ours, theirs = before.first.facts, row.first.facts
+    return frozenset((key, theirs.get(key)) for key in arms.varying((ours, theirs)) if not arms.within(key, NAMES))
+
+
+def effects(study: Design) -> list[Effect]:
+    """All whose arms there are. An interaction is how much more one change gives beside the other than without it, and
+    stacking how much more all together give than the sum of what each gives alone."""
+    every, none = frozenset(study.factors), frozenset()
+    of_sum = {every: 1.0, none: len(study.factors) - 1.0} | {frozenset([factor]): -1.0 for factor in study.factors}
+    candidates = [
+        *(Effect(ALONE, (factor,), {frozenset([factor]): 1.0, none: -1.0}) for factor in study.factors),
+        *(Effect(MAIN, (factor,), _contrast(study, (factor,))) for factor in study.factors),
+        *(Effect(LAST, (factor,), {every: 1.0, every - {factor}: -1.0}) for factor in study.factors),
+        *(Effect(INTERACTION, pair, _contrast(study, pair)) for pair in combinations(study.factors, 2)),
+        Effect(STACKED, ("all together",), of_sum),
+    ]
+    return [effect for effect in candidates if effect.weights and effect.weights.keys() <= study.rows.keys()]
+
+
+def _contrast(study: Design, factors: tuple[str, ...]) -> dict[Combination, float]:
+    """With minus without, averaged over all settings of the others; empty for an incomplete design, and for alternatives."""
+    arms_with = [] if study.missing else [arm for arm in study.rows if arm.issuperset(factors)]
+    weights: dict[Combination, float] = {}
+    for arm in arms_with:
+        for size in range(len(factors) + 1):
+            for without in combinations(factors, size):
+                changed = arm.difference(without)
+                weights[changed] = weights.get(changed, 0.0) + (-1) ** size / len(arms_with)
+    return weights
+
+
+def changes(study: Design, metric: str, effects: list[Effect]) -> dict[str, Change | None]:
+    """Kind and name -> effect; None where arms share no seed or round.
+
+    What one change does alone has the verdict of its arm, the others are one family of tests (Holm).
+    """
+    alone = {it.key: study.section.change(study.rows[frozenset(it.factors)], metric) for it in effects if it.kind == ALONE}
+    return alone | corrected({it.key: _change(study, metric, it) for it in effects if it.kind != ALONE})
+
+
+def _change(study: Design, metric: str, effect: Effect) -> Change | None:
+    rows = {arm: study.rows[arm] for arm in effect.weights}
+    declared, session = metrics.get(metric), _session(rows.values()) if metric in launches.JUDGED else None
+    if metric in launches.JUDGED and session is None:
+        return None
+    seen = {arm: _values(row, metric, session) for arm, row in rows.items()}
+    shared = set.intersection(*(set(values) for values in seen.values()))
+    if not shared:
+        return None
+    section, ratio = study.section, declared.margin.relative
+    sums = {key: math.fsum(weight * seen[arm][key] for arm, weight in effect.weights.items()) for key in sorted(shared)}
+    base = section.before.mean(metric)
+    item = section.item(section.before) if declared.unit == "score" else None
+    step = (PAGE_BYTES / base if declared.unit == "bytes" else CLOCK) if ratio else item or 0.0
+    others = [(weight, rows[arm]) for arm, weight in effect.weights.items() if rows[arm] is not section.before]
+    runs = [run for row in rows.values() for run in row.runs if session in (None, run.session)]
+    looks = max(run.seed_looks for run in runs) if session is None else independent(max(run.looks for run in runs))
+    # over the items, of each arm's change of the baseline, as if these were apart
+    of_items = math.hypot(*(weight * section.items_error(row, declared) for weight, row in others))
+    difference = scattered(compare_paired(dict.fromkeys(sums, 0.0), sums), step).with_items(of_items)
+    evidence = Evidence(
+        declared.direction,
+        difference,
+        margin_of(declared.margin, base, ratio),
+        _floor(study, rows.values(), metric, session) if ratio else item,
+        ratio,
+        timing=session is not None,
+        by_round=session is not None,
+        fewest=fewest_for(declared),
+        tells=paired.tells_of_tasks([section.tells(row, metric) for _, row in others]),
+        looks=looks,
+    )
+    return of_evidence(evidence, base)
+
+
+def _session(rows: Iterable[Row]) -> str | None:
+    """The newest session that launched all of these arms."""
+    names = [{run.session for run in row.runs if run.launches} for row in rows]
+    order = next(iter(rows)).sessions.names
+    return next((name for name in reversed(order) if all(name in sessions for sessions in names)), None)
+
+
+def _values(row: Row, metric: str, session: str | None) -> dict[Replicate, float]:
+    """By replicate, or by round of the session; logarithms of what is compared by ratios."""
+    values = row.values(metric)
+    if session is not None:
+        run = next(run for run in row.runs if run.session == session and run.launches)
+        levels = row.sessions.levels(run, launches.JUDGED[metric])
+        values = {Replicate("", str(step)): value for step, value in levels.items()}
+    elif not metrics.get(metric).margin.relative:
+        return values
+    return {key: math.log(value) for key, value in values.items() if value > 0}
+
+
+def _floor(study: Design, rows: Iterable[Row], metric: str, session: str | None) -> float | None:
+    """The noise floor of the session, or the highest one of memory in the sessions of these arms."""
+    sessions = study.section.sessions
+    if session is not None:
+        return sessions.floor(session, study.section.place, launches.JUDGED[metric])
+    return sessions.memory_floor([replace(study.section.against(row), before=[]) for row in rows])
+
+
+def exact(study: Design, metric: str, effect: Effect) -> float | None:
+    """The contrast of logarithms of a count, as a share; None where an arm has no such count."""
+    counts = {arm: study.rows[arm].mean(metric) for arm in effect.weights}
+    if not all(counts.values()):
+        return None
+    return math.expm1(math.fsum(weight * math.log(counts[arm]) for arm, weight in effect.weights.items()))

@@ -1,0 +1,202 @@
+"""What runs predicted for single items of the validation data: how wrong each is.
+
+The error of an item is, in classification, 1 where the class is wrong, else 0; in regression the distance of prediction and
+label; of tags the share of the item's words with a wrong tag; of spans 1 where the prediction is none of the answers, compared
+as SQuAD does (arXiv:1606.05250, section 6.1), else 0.
+"""
+
+import ast
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow
+from scipy.special import ndtr, ndtri
+
+from harness.comparison import influences, paired
+from harness.comparison.paired import grouped
+from harness.comparison.runs import Run
+from harness.metrics import golds_of, normalised
+
+ErrorsOf = Callable[[Run], "Errors | None"]
+"""Reads the errors of a run; None where its predictions are gone."""
+
+CLASSES, REGRESSION = "wrong class", "distance from the label"
+TAGS, SPANS = "share of words with a wrong tag", "no answer matched"
+"""What the error of an item is."""
+
+
+@dataclass(frozen=True)
+class Errors:
+    """Errors of one run; `what` is one of the constants above."""
+
+    what: str
+    items: tuple[object, ...]
+    values: np.ndarray  # (N,)
+    labels: list[int] = field(default_factory=list)  # of a classification: the right class of each item
+    answers: tuple[str, Any, Any] | None = None  # kind of task, labels and predictions as scores take them
+
+
+def no_errors(run: Run) -> None:
+    """Of runs whose predictions are nowhere."""
+
+
+def errors(run: Run, table: pyarrow.Table | None) -> Errors | None:
+    """Of the predictions of a run; None without any, and for those of no known kind."""
+    if table is None:
+        return None
+    names = set(table.column_names)
+    columns = {name: table.column(name).to_pylist() for name in names & {"item", "position", "label", "prediction", "answers"}}
+    if {"item", "answers", "prediction"} <= names:
+        both = zip(columns["prediction"], columns["answers"], strict=True)
+        wrong = [normalised(said) not in map(normalised, golds_of(right)) for said, right in both]
+        return Errors(SPANS, tuple(columns["item"]), np.array(wrong, dtype=float))
+    if {"item", "position", "label", "prediction"} <= names:
+        return _of_tags(columns, labels_of(run))
+    if not {"item", "label", "prediction"} <= names:
+        return None
+    if pyarrow.types.is_integer(table.schema.field("label").type):
+        both = np.asarray(columns["label"]), np.asarray(columns["prediction"])
+        wrong, answers = both[0] != both[1], ("classification", *both)
+        return Errors(CLASSES, tuple(columns["item"]), wrong.astype(float), columns["label"], answers)
+    label, predicted = (np.asarray(columns[name], dtype=float) for name in ("label", "prediction"))
+    return Errors(REGRESSION, tuple(columns["item"]), np.abs(label - predicted))
+
+
+@dataclass(frozen=True)
+class Paradigm:
+    """What a run said of the minimal pairs of one kind."""
+
+    pairs: int
+    right: float  # share of them
+    unigram: float | None  # share that word frequencies alone decide
+    distance: int | None  # tokens between the differing words and what decides; None where that is not known
+    side: str | None  # of the differing words, on which that is
+
+
+def paradigms(table: pyarrow.Table | None) -> dict[str, Paradigm]:
+    """Name -> paradigm, in the order of the data; empty for anything but predictions of minimal pairs."""
+    if table is None or not {"paradigm", "label", "prediction", "distance", "side"} <= {*table.column_names}:
+        return {}
+    rows = grouped((row["paradigm"], row) for row in table.to_pylist())
+    return {
+        name: Paradigm(
+            pairs=len(own),
+            right=float(np.mean([row["label"] == row["prediction"] for row in own])),
+            unigram=float(np.mean([row["unigram"] for row in own])) if "unigram" in own[0] else None,
+            distance=own[0]["distance"],
+            side=own[0]["side"],
+        )
+        for name, own in rows.items()
+    }
+
+
+def _of_tags(columns: dict[str, list[Any]], names: list[str]) -> Errors:
+    """Words of an item stand together and count their positions from 0."""
+    first = np.flatnonzero(np.asarray(columns["position"]) == 0)
+    label, predicted, items = np.asarray(columns["label"]), np.asarray(columns["prediction"]), columns["item"]
+    if not len(first):
+        return Errors(TAGS, (), np.zeros(0))
+    lengths = np.diff([*first, len(items)])
+    known = names and max(label.max(), predicted.max()) < len(names)
+    tags = ([part.tolist() for part in np.split(np.array(names)[one], first[1:])] for one in (label, predicted) if known)
+    values = np.add.reduceat(label != predicted, first) / lengths
+    return Errors(TAGS, tuple(items[index] for index in first), values, answers=("tokens", *tags) if known else None)
+
+
+MOST_PAIRS = 5
+"""Replicates of an arm whose predictions are read."""
+NO_ERROR = 1e-9
+"""Differences up to this are those of rounding."""
+
+
+@dataclass(frozen=True)
+class Paired:
+    """Errors of a baseline and an arm on the same items, by paired replicate: (R, N) each."""
+
+    what: str  # as `item_errors` names it
+    items: tuple[object, ...]
+    before: np.ndarray
+    after: np.ndarray
+    labels: list[int] = field(default_factory=list)  # of a classification: (N,) right classes
+    answers: tuple[tuple[tuple[str, Any, Any] | None, ...], ...] = ()  # of each replicate, before and after
+
+    def both(self, before_errs: bool, after_errs: bool) -> float:
+        """Number of items on which each errs or not, mean over replicates."""
+        return float(np.mean(np.sum(((self.before > 0) == before_errs) & ((self.after > 0) == after_errs), axis=1)))
+
+    @property
+    def change_of_items(self) -> np.ndarray:
+        """(N,) after minus before, means over the replicates: above 0 the arm errs more."""
+        return np.mean(self.after - self.before, axis=0)
+
+    def counts(self) -> tuple[int, int, int]:
+        """Items on which the arm errs less, as much, and more."""
+        less, more = int((self.change_of_items < -NO_ERROR).sum()), int((self.change_of_items > NO_ERROR).sum())
+        return less, self.count - less - more, more
+
+    @property
+    def count(self) -> int:
+        """N."""
+        return self.before.shape[1]
+
+    @property
+    def share_apart(self) -> float:
+        """Share of the scatter over items that the two do not have in common."""
+        return paired.share_apart(self.before, self.after)
+
+    def error_of(self, score: str | None) -> float | None:
+        """Standard error of the change of a score over the items, of these replicates; None for a mean over the items.
+
+        By how far each item moves it (the delta method).
+        """
+        if not self.answers or score is None or None in self.answers[0] + self.answers[1]:
+            return None
+        moved = [[influences.of_score(kind, score, *both) for kind, *both in side] for side in self.answers]
+        if moved[0][0] is None:
+            return None
+        before, after = (np.mean([each for each, _ in side], axis=0) for side in moved)
+        return paired.influence_error(after - before, max(float(np.mean([one for _, one in side])) for side in moved))
+
+    @property
+    def change(self) -> float:
+        """Mean error of the arm minus that of the baseline: above 0 it errs more."""
+        return float(np.mean(self.after - self.before))
+
+    @property
+    def error(self) -> float:
+        """Standard error of the change over the items, of these replicates; one item more or less counts."""
+        return math.sqrt(self.count * float(np.var(self.change_of_items)) + 1) / self.count
+
+    @property
+    def p(self) -> float:
+        """Two-sided, of a paired normal test over the items: whether other items could turn the change, not other seeds."""
+        return float(2 * ndtr(-abs(self.change) / self.error))
+
+    def interval_at(self, confidence: float) -> tuple[float, float]:
+        """Ends for the change over the items."""
+        half = float(ndtri((1 + confidence) / 2)) * self.error
+        return self.change - half, self.change + half
+
+
+def labels_of(run: Run) -> list[str]:
+    """Names of the classes or tags of its task; empty where they are unknown."""
+    try:
+        return [*map(str, ast.literal_eval(run.params["task.labels"]))]
+    except (KeyError, SyntaxError, TypeError, ValueError):
+        return []
+
+
+def of_both(pairs: Iterable[tuple[Errors | None, Errors | None]]) -> Paired | None:
+    """The first pairs whose predictions are there, on the same items; None without any."""
+    known: list[tuple[Errors, Errors]] = []
+    for before, after in pairs:
+        if before and after and len(known) < MOST_PAIRS and before.items == after.items == (known or [(before,)])[0][0].items:
+            known.append((before, after))
+    if not known or not known[0][0].items:
+        return None
+    first, (before, after) = known[0][0], (np.stack([pair[side].values for pair in known]) for side in (0, 1))
+    answers = tuple(tuple(pair[side].answers for pair in known) for side in (0, 1))
+    return Paired(first.what, first.items, before, after, first.labels, answers)

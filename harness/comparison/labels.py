@@ -1,0 +1,236 @@
+"""Which arm a run is: labels that no two different arms of a task share, the baseline among them, and the names of seeds.
+
+What one command sweeps is what it compares: its runs name the swept keys (tag `lifted`), which belong to the arm. Keys of
+`--along` are lifted beside them, so that runs of different commands are compared.
+"""
+
+import difflib
+import json
+import re
+from collections.abc import Iterable
+from dataclasses import replace
+
+from harness import tags
+from harness.comparison import arms
+from harness.comparison.paired import Replicate, grouped
+from harness.comparison.runs import Run
+from harness.errors import InputError, unknown
+
+SETTING = re.compile(r" \S+=")
+"""A setting in a label, such as ` dtype=bf16`."""
+NUMBER = re.compile(r"(\d+(?:\.\d+)?(?:e[+-]?\d+)?)")
+"""A number in a label, by whose size labels are ordered."""
+NEAREST = 5
+RECIPE = "facts.recipe"
+"""Fact of a run: the recipe of the pretraining that it starts from."""
+
+
+def by_task(runs: Iterable[Run]) -> dict[str, list[Run]]:
+    """Task -> its runs, in the order in which they come."""
+    return grouped((run.task, run) for run in runs)
+
+
+def along_keys(runs: list[Run], along: Iterable[str]) -> list[str]:
+    """Keys of `--along` as facts, a group such as `hardware` with a dot at its end; InputError for a key that is no fact."""
+    keys = {key for run in runs for key in run.facts}
+    groups = {key.partition(".")[0] for key in keys if "." in key}
+    return [_along_key(key.removesuffix("."), keys, groups) for key in along]
+
+
+def _along_key(key: str, keys: set[str], groups: set[str]) -> str:
+    if key in keys:
+        return key
+    if key in groups:
+        return f"{key}."
+    if arms.within(key, arms.SEEDS):
+        raise InputError(f"--along {key}: seeds are the replicates of every arm and are never compared; expected another key")
+    last = {name.rpartition(".")[2]: name for name in sorted(keys)}
+    near = [last[key.rpartition(".")[2]]] if key.rpartition(".")[2] in last else []
+    near += difflib.get_close_matches(key, sorted(keys | groups), n=NEAREST, cutoff=0.4)
+    nearest = ", ".join(dict.fromkeys(near)) or "none"
+    raise InputError(
+        f"--along {key}: no run of this study has such a setting; expected a dotted key or a group, nearest: {nearest}"
+    )
+
+
+def with_newest_recipes(runs: list[Run]) -> list[Run]:
+    """The runs; where pretrainings of equal settings differ in code or versions, all starts are as from the newest.
+
+    The recipe of a pretraining is a hash of its settings, text, code and versions. Of two that differ in code alone, runs that
+    start from the newer supersede those that start from the older. `runs` are oldest first.
+    """
+    newest: dict[str, str] = {}
+    settings_of: dict[str, str] = {}
+    for run in runs:
+        if run.is_pretraining and tags.RECIPE in run.tags:
+            settings_of[run.tags[tags.RECIPE]] = json.dumps(run.facts, sort_keys=True)
+            newest[settings_of[run.tags[tags.RECIPE]]] = run.tags[tags.RECIPE]
+    recipes = {recipe: newest[settings] for recipe, settings in settings_of.items()}
+    return [
+        replace(run, params=run.params | {RECIPE: recipes[run.params[RECIPE]]}) if run.params.get(RECIPE) in recipes else run
+        for run in runs
+    ]
+
+
+def lifted_keys(runs: Iterable[Run], along: Iterable[str]) -> dict[str, list[str]]:
+    """Task -> keys that belong to its arms: those that any of its commands swept, and those of `--along`."""
+    extra = list(along)
+    return {
+        task: sorted({*extra, *(key for run in group for key in run.lifted or ())}) for task, group in by_task(runs).items()
+    }
+
+
+def label_runs(runs: list[Run], along: Iterable[str] = ()) -> dict[str, str]:
+    """Run id -> label of its arm. In a task, runs share a label only if the facts of their arms agree."""
+    along, groups = list(along), by_task(runs)
+    lifted = lifted_keys(runs, along)
+    varying = {key for group in groups.values() for key in arms.varying(run.facts for run in group) if arms.within(key, along)}
+    swept = {task: _values_without_name(group) for task, group in groups.items()}
+    labels = {run.run_id: _with_values(run, varying, swept[run.task]) for run in runs}
+    labels = arms.distinguish(labels, {run.run_id: _of_encoder(run) for run in runs})
+    for task, group in groups.items():
+        facts = {run.run_id: arms.of_arm(run.facts, lifted[task]) for run in group}
+        labels |= arms.distinguish(_one_label_an_arm(group, labels, facts), facts)
+    return labels
+
+
+def _values_without_name(runs: list[Run]) -> dict[str, set[str]]:
+    """Key that commands of this task swept -> its values in those of their arms that do not name it: its default.
+
+    Keys that belong to every arm, and hashes of content, are left out: labels are told apart by these only where they must.
+    """
+    values: dict[str, set[str]] = {}
+    for run in runs:
+        for key in run.lifted or ():
+            if key in run.facts and not key.startswith("facts.") and not arms.within(key, arms.OF_ARM):
+                values.setdefault(key, set()).update(() if says_setting(run.tags[tags.ARM], key) else {run.facts[key]})
+    return values
+
+
+def says_setting(label: str, key: str) -> bool:
+    """Whether the label says the value of the key."""
+    return any(f" {name}=" in label for name in (key, arms.short_name(key)))
+
+
+def _with_values(run: Run, along: set[str], swept: dict[str, set[str]]) -> str:
+    """The run's own label, and the values of keys that it does not name: of `--along`, and of keys that others swept."""
+    others = {key for key in swept if key not in (run.lifted or ()) and run.facts.get(key) not in swept[key]}
+    own = run.tags[tags.ARM]
+    keys = sorted(key for key in along | others if key in run.facts and not says_setting(own, key))
+    return " ".join([own, *arms.setting_texts(run.facts, keys)])
+
+
+def _of_encoder(run: Run) -> arms.Facts:
+    """The facts by which arms are told apart in all tasks alike: settings of model and objective."""
+    return {key: value for key, value in arms.of_arm(run.facts, ()).items() if not key.startswith("facts.")}
+
+
+def _one_label_an_arm(runs: list[Run], labels: dict[str, str], facts: dict[str, arms.Facts]) -> dict[str, str]:
+    """One label for runs of one arm whose names differ in settings alone: of two commands, one may not have swept the key.
+
+    The label with the fewest settings is taken, of several the newest.
+    """
+    chosen: dict[tuple[str, str], str] = {}
+    keys = {run.run_id: (stem(labels[run.run_id]), arms.short_hash(facts[run.run_id])) for run in runs}
+    for run in runs:
+        label, key = labels[run.run_id], keys[run.run_id]
+        if key not in chosen or settings(label) <= settings(chosen[key]):
+            chosen[key] = label
+    return {run_id: chosen[key] for run_id, key in keys.items()}
+
+
+def stem(label: str) -> str:
+    """`albert+mlm` of `albert+mlm mask_rate=0.4`."""
+    return SETTING.split(label, maxsplit=1)[0]
+
+
+def unnamed_settings(run: Run, others: Iterable[str]) -> list[str]:
+    """`mask_rate=0.3` for each swept setting that the labels of others name and the run's own does not: the default.
+
+    An empty list says nothing of the arm, such as the shares of phases of one that has no phases.
+    """
+    named = {found.strip(" =") for label in others for found in SETTING.findall(label)}
+    own, values = run.tags[tags.ARM], run.facts
+    keys = [key for key in run.lifted or () if named & {key, arms.short_name(key)} and not says_setting(own, key)]
+    keys = [key for key in keys if values.get(key) != "[]"]
+    return arms.setting_texts({key: "null" if value == "None" else value for key, value in values.items()}, keys)
+
+
+def settings(label: str) -> int:
+    """How many settings a label names."""
+    return len(SETTING.findall(label))
+
+
+def in_order(labels: Iterable[str], baseline: str) -> list[str]:
+    """The baseline first, the others by name with numbers by size: the order in which they ran was random."""
+
+    def place(label: str) -> tuple[bool, list[tuple[float, str]]]:
+        parts = NUMBER.split(label)
+        return label != baseline, [(float(part), "") if NUMBER.fullmatch(part) else (0.0, part) for part in parts]
+
+    return sorted(labels, key=place)
+
+
+def choose_baseline(runs: list[Run], labels: dict[str, str], name: str | None, left_out: Iterable[Run] = ()) -> str:
+    """The baseline's label: this name itself, or the one arm of that model with the fewest settings; arms of tasks first.
+
+    Without a name it is `base`, or the only arm. An arm of which no run finished, among those left out, is taken only where no
+    other fits. InputError, listing the labels, where no arm or more than one fits.
+    """
+    searched = "base" if name is None else name
+    for pool in ([run for run in runs if not run.is_pretraining], runs):
+        fitting = _fitting(pool, labels, searched)
+        if len(fitting) == 1:
+            return fitting[0]
+        if fitting:
+            raise InputError(f"baseline {searched!r} could be {' or '.join(fitting)}; choose one with --baseline")
+    unfinished = [run.tags[tags.ARM] for run in left_out if searched in (run.tags.get(tags.ARM), run.tags.get(tags.MODEL))]
+    if unfinished:
+        return min(unfinished, key=settings)
+    choices = list(dict.fromkeys(labels[run.run_id] for run in runs))
+    if name is None and len(choices) == 1:
+        return choices[0]  # nothing is compared
+    if name is None:
+        raise InputError(f"this study has no arm 'base' to compare with; choose one with --baseline: {', '.join(choices)}")
+    raise unknown("baseline", name, choices, "")
+
+
+def _fitting(runs: list[Run], labels: dict[str, str], name: str) -> list[str]:
+    """Labels that may be meant by this name: itself, or those of that arm or model with the fewest settings."""
+    named = ((labels[run.run_id], run.tags[tags.ARM], run.tags[tags.MODEL]) for run in runs)
+    fitting = dict.fromkeys(label for label, arm, model in named if name in (label, stem(label), arm, model))
+    if name in fitting:
+        return [name]
+    fewest = min(map(settings, fitting), default=0)
+    return [label for label in fitting if settings(label) == fewest]
+
+
+def baseline_of(group: list[Run], runs: list[Run], labels: dict[str, str], chosen: str) -> str:
+    """The study's baseline; for pretrainings, which may lack it, the one of the same name or else of the same encoder."""
+    if not group[0].is_pretraining or any(labels[run.run_id] == chosen for run in group):
+        return chosen
+    encoders = {_encoder(run) for run in runs if labels[run.run_id] == chosen}
+    named = [labels[run.run_id] for run in group if stem(labels[run.run_id]) == stem(chosen)]
+    alike = list(dict.fromkeys(named or [labels[run.run_id] for run in group if _encoder(run) in encoders]))
+    return alike[0] if len(alike) == 1 else chosen
+
+
+def _encoder(run: Run) -> tuple[str, ...]:
+    return run.tags[tags.MODEL], run.tags[tags.SCALE], run.tags.get(tags.ENHANCEMENTS, "")
+
+
+def seed_order(seed: str) -> tuple[int, str]:
+    """Sorts seeds as numbers, and anything else after them."""
+    return (int(seed), "") if seed.isdecimal() else (10**12, seed)
+
+
+def replicate_order(replicate: Replicate) -> tuple[tuple[int, str], ...]:
+    """Sorts by the seed of the pretraining, then by that of the fine-tuning."""
+    return seed_order(replicate.pretrain_seed), seed_order(replicate.seed)
+
+
+def seeds_text(replicates: Iterable[Replicate]) -> str:
+    """`seeds 0, 1`, or `seeds 0, 1 of pretraining 7` where there is pretraining; empty without a replicate."""
+    seeds = grouped(dict.fromkeys(sorted(replicates, key=replicate_order)))
+    found = grouped((f"seed{'s' * (len(own) > 1)} {', '.join(own)}", of) for of, own in seeds.items())
+    return " and ".join(f"{text} of pretraining {', '.join(of)}" if any(of) else text for text, of in found.items())

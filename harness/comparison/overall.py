@@ -1,0 +1,105 @@
+"""Every arm over all tasks: one value, one change and one verdict a metric.
+
+A mean over tasks is taken for every replicate, or for every round of launches, before anything is compared, so that a change
+keeps its pairs and its clusters. Times, rates and memories are averaged as logarithms. Only tasks that both arms have enter
+a change. The arms are one family of tests in each metric.
+"""
+
+import functools
+from dataclasses import dataclass, replace
+from statistics import fmean
+
+from harness import metrics
+from harness.comparison import cached_method, launches
+from harness.comparison.compare import Comparison
+from harness.comparison.paired import Spread, geometric_mean, spread
+from harness.comparison.section import HEADLINE, Row, Section, change_over, over_tasks
+from harness.comparison.verdicts import Change, Verdict, corrected, difference_alone
+
+
+@dataclass(frozen=True)
+class Overall:
+    """An arm is named by its label; metrics by their declared names."""
+
+    comparison: Comparison
+    sections: tuple[Section, ...]
+
+    @functools.cached_property
+    def labels(self) -> list[str]:
+        """Arms with a run in any of the sections, the baseline first."""
+        here = {row.label for section in self.sections for row in section.rows}
+        return [label for label in self.comparison.labels if label in here]
+
+    @cached_method
+    def having(self, label: str, name: str) -> list[Section]:
+        """Sections in which the arm has a value of the metric."""
+        return [section for section in self.sections if (row := section.row_of(label)) and row.values(name)]
+
+    def shared(self, label: str, name: str) -> list[Section]:
+        """Sections in which both the arm and the baseline have one: a change is over these."""
+        ours = self.having(self.comparison.baseline, name)
+        return [section for section in self.having(label, name) if section in ours]
+
+    @cached_method
+    def spread(self, label: str, name: str) -> Spread | None:
+        """The mean over the tasks that the arm has, and its spread over replicates or rounds; None without any.
+
+        Where no replicate has all tasks, the mean over tasks alone: its `sd` is None.
+        """
+        rows = [section.row_of(label) for section in self.having(label, name)]
+        if not rows:
+            return None
+        metric = metrics.get(name)
+        logs = metric.by_ratio and all(value > 0 for row in rows for value in row.values(name).values())
+        means = [row.mean(name) for row in rows]
+        middle = geometric_mean(means) if logs else fmean(means)
+        values = _rounds(self.comparison, rows, name) or list(over_tasks([row.values(name) for row in rows], logs).values())
+        scatter = spread(values or [middle])
+        return replace(scatter, mean=middle)
+
+    def change(self, label: str, name: str) -> Change | None:
+        """Against the baseline, over shared tasks; None for the baseline and where nothing can be paired."""
+        return self._changes(name).get(label)
+
+    def worst(self, label: str) -> tuple[Section, Change] | None:
+        """The task where the arm's score changed to the worst, and that change; None without a change."""
+        changes = [(section, section.change(section.row_of(label), HEADLINE)) for section in self.shared(label, HEADLINE)]
+        changed = [(section, change) for section, change in changes if change]
+        return min(changed, key=lambda pair: pair[1].absolute, default=None)
+
+    @cached_method
+    def _changes(self, name: str) -> dict[str, Change | None]:
+        """Label -> change."""
+        return corrected({other: self._change(other, name) for other in self.labels if other != self.comparison.baseline})
+
+    def _change(self, label: str, name: str) -> Change | None:
+        shared = self.shared(label, name)
+        if not shared:
+            return None
+        change = change_over([(section, section.row_of(label)) for section in shared], name)
+        if change is None and name in launches.JUDGED:
+            return difference_alone(self.spread(self.comparison.baseline, name), self.spread(label, name), Verdict.OPEN)
+        return change
+
+
+@cached_method
+def of_tasks(comparison: Comparison) -> Overall:
+    """Over all tasks; one for each comparison."""
+    return Overall(comparison, tuple(comparison.selected_tasks))
+
+
+@cached_method
+def of_pretrainings(comparison: Comparison) -> Overall:
+    """Over all pretrainings; where the baseline of the study was not pretrained, nothing has a change."""
+    return Overall(comparison, tuple(section for section in comparison.selected if section.is_pretraining))
+
+
+def _rounds(comparison: Comparison, rows: list[Row], name: str) -> list[float]:
+    """Mean over tasks of every round, where the metric was timed by launches of one session; empty otherwise."""
+    launch = launches.JUDGED.get(name)
+    runs = [run for row in rows for run in row.runs]
+    if launch is None or len({run.session for run in runs}) != 1 or not all(run.launches for run in runs):
+        return []
+    each = [comparison.sessions.levels(run, launch) for run in runs]
+    common = set.intersection(*map(set, each))
+    return [geometric_mean([levels[step] for levels in each]) for step in sorted(common)]

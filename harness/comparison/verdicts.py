@@ -1,0 +1,382 @@
+"""Evidence on a change, from differences paired by seed or by round (harness/comparison/paired.py), and the verdict on it.
+
+Times, rates and memories are compared by the logarithm of after / before, so that twice and half are equally far from 1 and a
+time says what its rate says; scores, shares and nats by their difference.
+"""
+
+import enum
+import functools
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+from harness.comparison.paired import (
+    CLOCK,
+    CONFIDENCE,
+    FEWEST_REPLICATES,
+    LEVEL,
+    MOST_PAIRS,
+    ROUNDING,
+    Difference,
+    Spread,
+    Tells,
+    Values,
+    compare_paired,
+    group_means,
+    holm,
+    items_quantiles,
+    pair,
+    pairs_to_decide,
+    pairs_to_differ,
+    scattered,
+    spread,
+)
+from harness.metrics import COUNTED_UNITS, HIGHEST_FLOOR, TRAINED_UNITS, Compared, Direction, Margin, Metric
+
+EQUIVALENCE = 1 - 2 * LEVEL
+"""Confidence of the interval that two one-sided tests at LEVEL keep within the margin."""
+
+
+FEWEST_EXACT = 6
+"""Pairs from which on the exact sign-flip test can reach LEVEL: then it must."""
+
+
+class Verdict(enum.Enum):
+    """What may be said of a change; DIRECTION_*: one seed or launch only, which is no evidence.
+
+    SAME: by no more than the margin; NOT_RESOLVED: neither different nor the same; OPEN: what nothing can judge.
+    """
+
+    BETTER = "better"
+    WORSE = "worse"
+    DIRECTION_BETTER = "direction better"
+    DIRECTION_WORSE = "direction worse"
+    EQUAL = "equal"
+    SAME = "same"
+    NOT_RESOLVED = "not resolved"
+    OPEN = "no verdict"
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What a verdict is computed from; `found`, `margin` and `floor` are logarithms where `ratio`.
+
+    A difference up to the floor is none: one item of the validation set, or what equal things may differ by; None if unknown.
+    `timing`: there is no verdict without a floor, or with one above HIGHEST_FLOOR; `by_round`: rounds of one session, whose
+    tests say what is different and what the same, whatever the floor. `counted`: what is the same is asked before what is
+    different; nothing scatters but with the seed, or with a budget in seconds. `fewest`: replicates that a verdict takes.
+    `looks`: as how many independent ones the looks count by which measuring could have ended; each has its part of the level.
+    """
+
+    direction: Direction
+    found: Difference
+    margin: float
+    floor: float | None = None
+    ratio: bool = False
+    timing: bool = False
+    counted: bool = False
+    by_round: bool = False
+    fewest: int = 0
+    tells: Tells = Tells.EVERYTHING
+    looks: float = 1.0
+
+    @property
+    def least(self) -> float:
+        """Size of a difference up to which it is none."""
+        return 0.0 if self.floor is None or self.by_round else self.floor * (1 + ROUNDING)
+
+    @property
+    def is_below_floor(self) -> bool:
+        """Whether equal things may differ by more than the margin, so that no number of pairs shows them to be the same.
+
+        Rounds are paired with the mean of two timings of the baseline: their own tests say all that the floor does.
+        """
+        return not self.by_round and (self.floor or 0.0) * (1 + ROUNDING) > self.margin
+
+    @property
+    def has_enough(self) -> bool:
+        """Whether there are as many replicates as a verdict takes."""
+        return self.found.replicates >= self.fewest
+
+    @property
+    def is_too_noisy(self) -> bool:
+        """Whether its floor is too high for any verdict."""
+        return self.timing and self.floor is not None and self.floor > HIGHEST_FLOOR
+
+    @property
+    def is_open(self) -> bool:
+        """Whether nothing can judge it: no arm beats the constant answer, or the noise floor is unknown or too high."""
+        return self.tells is Tells.NOTHING or (self.timing and (self.floor is None or self.is_too_noisy))
+
+    @property
+    def is_test(self) -> bool:
+        """Whether a test decides on it, which counts in a family of several tests."""
+        judged = self.direction is not Direction.NEITHER and not self.is_open
+        return judged and self.found.error is not None and self.has_enough
+
+    def verdict(self, factor: float = 1.0) -> Verdict | None:
+        """Different where both tests and the floor allow it, else the same where two one-sided tests and the floor do.
+
+        p of the difference is multiplied by `factor` (Holm). The tests of equivalence are not: they are no claims of a gain.
+        """
+        found = self.found
+        if self.direction is Direction.NEITHER:
+            return None
+        if self.is_open:
+            return Verdict.OPEN
+        if found.mean == 0 and self.floor == 0:
+            return Verdict.EQUAL
+        if self.counted and abs(found.mean) < self.margin and (found.error is None or self._is_inside()):
+            return Verdict.SAME
+        if found.error is None:
+            above = abs(found.mean) > (self.margin if self.floor is None else self.floor * (1 + ROUNDING))
+            return judge(self.direction, found.mean, False) if above else Verdict.NOT_RESOLVED
+        if not self.has_enough:
+            return Verdict.NOT_RESOLVED
+        exact_agrees = found.p is None or found.independent < FEWEST_EXACT or found.p <= LEVEL
+        if abs(found.mean) > self.least and factor * self.looks * found.t_test_p() <= LEVEL and exact_agrees:
+            return judge(self.direction, found.mean, True)
+        can_be_same = self.tells is Tells.EVERYTHING and not self.is_below_floor
+        return Verdict.SAME if can_be_same and self._is_inside() else Verdict.NOT_RESOLVED
+
+    def _is_inside(self) -> bool:
+        """Whether two one-sided tests show it within the margin."""
+        return self.found.is_within(self.margin, LEVEL / self.looks)
+
+    def needed(self, factor: float = 1.0) -> int | None:
+        """The fewest pairs, of the scatter measured, whose verdict must be different or the same.
+
+        There the half intervals of both tests fit into the margin together. None where unknown, MOST_PAIRS + 1 where more.
+        """
+        if not self.found.error or self.found.independent is None:
+            return None
+        return pairs_to_decide(self.sd, self.margin, factor, self.looks, self.found.items, self.fewest)
+
+    def needed_as_measured(self, factor: float = 1.0) -> int | None:
+        """The fewest pairs, of the scatter measured, that show the difference measured; None and MOST_PAIRS + 1 as above."""
+        if not self.found.error or self.found.independent is None:
+            return None
+        return pairs_to_differ(self.sd, self.found.mean, factor, self.looks, self.found.items, self.fewest)
+
+    @property
+    def sd(self) -> float:
+        """Scatter of single pairs."""
+        return self.found.replicates_error * math.sqrt(self.found.independent)
+
+    def in_units(self, value: float, before: float) -> float:
+        """In units of the metric, of a baseline of this value; infinite where no number holds it.
+
+        Such is an end of the interval of two noisy seeds, corrected for hundreds of arms.
+        """
+        try:
+            return before * math.expm1(value) if self.ratio else value
+        except OverflowError:
+            return math.inf
+
+    def items_reach(self, factor: float = 1.0) -> float:
+        """What the items leave open with any number of replicates: of both tests together."""
+        return self.found.items * sum(items_quantiles(factor, self.looks))
+
+
+def judge(direction: Direction, absolute: float, sure: bool) -> Verdict | None:
+    """Better or worse by the metric's own direction; None for a metric that is no merit."""
+    if direction is Direction.NEITHER:
+        return None
+    if absolute == 0:
+        return Verdict.EQUAL
+    better = (absolute < 0) == (direction is Direction.LOWER)
+    if sure:
+        return Verdict.BETTER if better else Verdict.WORSE
+    return Verdict.DIRECTION_BETTER if better else Verdict.DIRECTION_WORSE
+
+
+PAGE_BYTES = 4096
+"""Bytes: memory is counted in pages."""
+
+
+@dataclass(frozen=True)
+class Change:
+    """After minus before over the pairs, which `n` counts; None where it is not known.
+
+    Pairs are replicates, or rounds of launches (`by_round`). `pretrainings` counts the clusters that they form, 0 without
+    pretraining; `seconds` is how long another pair takes; `factor` multiplies p, for several tests (Holm). `interval` is the
+    one that the verdict can be read from, at `confidence`: what is the same was tested at 90 %, uncorrected, all else at 95 %,
+    corrected by the factor.
+    """
+
+    n: int
+    baseline_mean: float
+    absolute: float
+    interval: tuple[float, float] | None
+    verdict: Verdict | None
+    evidence: Evidence | None = None
+    pretrainings: int = 0
+    seconds: float | None = None
+    factor: float = 1.0
+    confidence: float = CONFIDENCE
+
+    @property
+    def by_round(self) -> bool:
+        """Whether its pairs are rounds of launches."""
+        return self.evidence is not None and self.evidence.by_round
+
+    @property
+    def percent(self) -> float | None:
+        """The change in percent of the baseline's size; None where the baseline is 0."""
+        return 100 * self.absolute / abs(self.baseline_mean) if self.baseline_mean else None
+
+    @property
+    def p(self) -> float | None:
+        """p of the t test, corrected for several tests; None for a single pair."""
+        tested = self.evidence is not None and self.evidence.found.error is not None
+        return min(1.0, self.factor * self.evidence.looks * self.evidence.found.t_test_p()) if tested else None
+
+    @property
+    def floor(self) -> float | None:
+        """The noise floor of a ratio, in percent."""
+        ratio = self.evidence is not None and self.evidence.ratio and self.evidence.floor is not None
+        return 100 * math.expm1(self.evidence.floor) if ratio else None
+
+    @functools.cached_property
+    def needed(self) -> int | None:
+        """How many pairs would resolve the margin of a change that is not resolved; None where more would not help."""
+        evidence = self.evidence
+        if evidence is None or self.verdict is not Verdict.NOT_RESOLVED or self.is_below_items or evidence.is_below_floor:
+            return None
+        number = evidence.needed(self.factor) if evidence.tells is Tells.EVERYTHING else None
+        return number if number is not None and number > evidence.found.independent else None
+
+    @functools.cached_property
+    def needed_as_measured(self) -> int | None:
+        """How many pairs would show a difference that is not resolved, if it is as measured; None where that is not known.
+
+        Neither where it is within the noise floor, which no number of pairs shows.
+        """
+        is_open = self.verdict is Verdict.NOT_RESOLVED and self.evidence is not None
+        if not is_open or abs(self.evidence.found.mean) <= self.evidence.least:
+            return None
+        number = self.evidence.needed_as_measured(self.factor)
+        return number if number is not None and self.evidence.found.independent < number <= MOST_PAIRS else None
+
+    @property
+    def is_below_items(self) -> bool:
+        """Whether the items leave more than the margin open, however many pairs there are."""
+        return self.evidence is not None and self.evidence.items_reach(self.factor) > self.evidence.margin
+
+    @property
+    def pairs_are(self) -> str:
+        """What its pairs are of; of the fine-tunings of one pretraining seeds."""
+        of_pretrainings = self.pretrainings > 1 or self.pretrainings == self.n
+        return "rounds" if self.by_round else "pretrainings" if of_pretrainings else "seeds"
+
+    @property
+    def minutes(self) -> float | None:
+        """How long the pairs would take that are still needed."""
+        timed = self.needed and self.seconds is not None
+        return (self.needed - self.evidence.found.independent) * self.seconds / 60 if timed else None
+
+
+def of_evidence(evidence: Evidence, before: float, factor: float = 1.0) -> Change:
+    """In units of the metric, of a baseline of this value."""
+    difference, verdict = evidence.found, evidence.verdict(factor)
+    is_same = verdict is Verdict.SAME
+    ends = difference.interval_at(1 - (2 if is_same else 1 / factor) * LEVEL / evidence.looks)
+    return Change(
+        difference.n,
+        before,
+        evidence.in_units(difference.mean, before),
+        tuple(evidence.in_units(end, before) for end in ends) if ends else None,
+        verdict,
+        evidence,
+        pretrainings=difference.pretrainings,
+        factor=factor,
+        confidence=EQUIVALENCE if is_same else CONFIDENCE,
+    )
+
+
+Key = TypeVar("Key")
+
+
+def corrected(changes: Mapping[Key, Change | None]) -> dict[Key, Change | None]:
+    """A family: the changes of all arms of one table in one metric, with p and intervals for that number of tests (Holm).
+
+    Those that no test decides, such as times without a noise floor, are another one: their intervals are read like others.
+    """
+    judged = {key: change for key, change in changes.items() if change and change.evidence}
+    again = dict(changes)
+    for decided in (True, False):
+        family = {key: change for key, change in judged.items() if change.evidence.is_test is decided}
+        family = {key: change for key, change in family.items() if change.evidence.found.error is not None}
+        factors = holm([change.evidence.found.t_test_p() for change in family.values()])
+        for (key, change), factor in zip(family.items(), factors, strict=True):
+            corrected_change = of_evidence(change.evidence, change.baseline_mean, factor)
+            again[key] = replace(corrected_change, seconds=change.seconds)
+    return again
+
+
+def change(
+    metric: Metric,
+    before: Values,
+    after: Values,
+    floor: float | None = None,
+    step: float = 0.0,
+    reached: bool = False,
+    items: float = 0.0,
+    tells: Tells = Tells.EVERYTHING,
+    looks: int = 1,
+) -> Change | None:
+    """The change of one metric; None where no pair of replicates has both.
+
+    `floor` and `step`, the smallest difference that the metric can show, are in the scale of the comparison. `reached`: what
+    is counted is what a budget of time happened to reach, so that one pair says nothing of the next. `items`: the standard
+    error over the items of the validation data; `tells`: what the task can say of both; `looks`: numbers of seeds after which
+    the study could have ended. Each has an equal part of the level (Bonferroni), which holds whatever looks have in common.
+    """
+    pairs = pair(before, after)
+    if not pairs:
+        return None
+    ratio = metric.by_ratio and all(before[first] > 0 and after[other] > 0 for first, other in pairs)
+    earlier, later = (
+        {replicate: math.log(value) for replicate, value in values.items() if value > 0} if ratio else values
+        for values in (before, after)
+    )
+    difference = compare_paired(earlier, later)
+    clusters = [first.pretrain_seed or other.pretrain_seed for first, other in pairs]
+    mean = spread(group_means(clusters, [earlier[first] for first, _ in pairs])).mean
+    base = math.exp(mean) if ratio else mean
+    if metric.unit in COUNTED_UNITS:
+        floor, step = 0.0, 1.0
+    elif ratio:
+        step = max(step, PAGE_BYTES / base if metric.unit == "bytes" else CLOCK)
+    margin, counted = margin_of(metric.margin, base, ratio), metric.unit in COUNTED_UNITS and not reached
+    difference = scattered(difference, step).with_items(items)
+    fewest = fewest_for(metric)
+    return of_evidence(
+        Evidence(metric.direction, difference, margin, floor, ratio, counted=counted, fewest=fewest, tells=tells, looks=looks),
+        base,
+    )
+
+
+def fewest_for(metric: Metric) -> int:
+    """Replicates that a verdict on it takes: of trainings several, of what is timed or counted as many as a test."""
+    return FEWEST_REPLICATES if metric.compared is Compared.BY_SEED and metric.unit in TRAINED_UNITS else 0
+
+
+def margin_of(margin: Margin, before: float, ratio: bool) -> float:
+    """In the scale of the comparison."""
+    return math.log1p(margin.size) if ratio else margin.size * (abs(before) if margin.relative else 1)
+
+
+def difference_alone(before: Spread, after: Spread, verdict: Verdict | None) -> Change:
+    """The difference of two values that were not measured side by side."""
+    return Change(min(before.n, after.n), before.mean, after.mean - before.mean, None, verdict)
+
+
+def counted_change(metric: Metric, n: int, before: float, after: float) -> Change:
+    """The change of an exact value: the same where the two differ by less than the margin."""
+    absolute = after - before
+    verdict = judge(metric.direction, absolute, True)
+    if verdict in (Verdict.BETTER, Verdict.WORSE) and abs(absolute) < margin_of(metric.margin, before, False):
+        verdict = Verdict.SAME
+    return Change(n, before, absolute, None, verdict)

@@ -1,0 +1,88 @@
+"""Predictions of runs for the items of the validation data, and the texts of these items, by the files in their folders."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow
+from safetensors.numpy import load_file
+from tokenizers import Tokenizer
+
+from harness import checksums, paths
+from harness.comparison import items
+from harness.comparison.items import ErrorsOf
+from harness.comparison.runs import Run
+from harness.errors import InputError
+from harness.reports.errors import ReportError
+from harness.reports.reading import folders
+from harness.reports.reading.store import Output, Packed
+from harness.reports.reading.untrusted import LARGEST_TABLES, table_of
+
+FILE = "predictions.parquet"
+
+
+def predictions(run: Run, output: Output) -> pyarrow.Table | None:
+    """The table of a run; None where they are gone or torn."""
+    if isinstance(output, Packed):
+        return output.predictions.get(run.run_id)
+    folder = folders.folder_of(run, output)
+    return None if folder is None or folders.torn(run, output, FILE) else _table(folder / FILE)
+
+
+def _table(path: Path) -> pyarrow.Table | None:
+    try:
+        return table_of(paths.read(path, LARGEST_TABLES), str(path))
+    except (OSError, InputError, ReportError):
+        return None
+
+
+def errors_in(output: Output) -> ErrorsOf:
+    """Reads the errors of runs whose files are in `output`."""
+    return lambda run: items.errors(run, predictions(run, output))
+
+
+@dataclass(frozen=True)
+class Texts:
+    """The validation data as a model reads it."""
+
+    lengths: np.ndarray  # (N,) tokens, markers of beginning and end among them
+    of: Callable[[int], str]  # the text of one item, put together from its tokens without markers
+
+
+def torn(runs: Iterable[Run], output: Output) -> list[Path]:
+    """Records and predictions of these runs that are not as they were written, or cannot be read."""
+    paths = []
+    for run in runs:
+        folder = folders.folder_of(run, output)
+        path = folders.torn(run, output, FILE)
+        if path is None and folder is not None and (folder / FILE).is_file() and _table(folder / FILE) is None:
+            path = folder / FILE  # the result of an older run has no checksum of them
+        paths += [path] if path else []
+    return paths
+
+
+def texts(run: Run, output: Output, items: int) -> Texts | None:
+    """The validation data of a run; None where its cache is gone or torn, or an item has several sequences."""
+    if isinstance(output, Packed):
+        table = output.texts.get(run.run_id)
+        if table is None or len(table) != items:
+            return None
+        return Texts(table["tokens"].to_numpy(), table["text"].to_pylist().__getitem__)
+    folder = folders.folder_of(run, output)
+    key = folders.record_of(folder).get("inputs", {}).get("data") if folder else None
+    if key is None:
+        return None
+    try:
+        cache = paths.data_folder(str(folder.parent.parent), key)
+    except ValueError:  # a name that leads elsewhere
+        return None
+    if not (cache / "validation.safetensors").is_file() or not (cache / "tokenizer.json").is_file():
+        return None
+    if (cache / checksums.FILE).exists() and checksums.broken_seal(cache):
+        return None
+    arrays = load_file(cache / "validation.safetensors")
+    if len(arrays["starts"]) != items + 1:
+        return None
+    tokenizer, parts = Tokenizer.from_file(str(cache / "tokenizer.json")), np.split(arrays["ids"], arrays["starts"][1:-1])
+    return Texts(np.diff(arrays["starts"]), lambda index: tokenizer.decode(parts[index].tolist(), skip_special_tokens=True))
