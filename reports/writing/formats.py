@@ -181,6 +181,6 @@ class Chapter:
     summary: list[dict[str, object]] = field(default_factory=list)  # further rows of summary.csv
 
     @property
-    def text(self) -> str:
+    def paragraphs(self) -> list[str]:
         """All of it as Markdown."""
-        return "\n\n".join(part for section in self.sections for part in markdown(section))
+        return [part for section in self.sections for part in markdown(section)]
