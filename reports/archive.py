@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow
 from pyarrow import parquet
 
-from harness import metrics, paths
+from harness import document, metrics, paths
 from harness.comparison import items
 from harness.comparison.runs import Run
 from harness.reports.commands import Parser
@@ -120,6 +120,7 @@ def report_of(reader: ArchiveReader) -> Files:
     vars(options).update(content.choices, uri=reader, study=[content.study], format="md" if content.lean else "md,csv")
     pictures = content.pictures and {*content.pictures.split(",")}
     files = rendered(options, read(options), pictures or None)
+    del files[document.FILE]  # report.md has all of it
     if wrong := (pictures or set()) - files.keys():
         raise unknown("picture", min(wrong), sorted(name for name in rendered(options, read(options)) if name.endswith(".svg")))
     return files

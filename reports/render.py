@@ -16,7 +16,7 @@ from multiprocessing.connection import Connection
 import msgspec
 
 from harness import document
-from harness.document import Block, Document, Picture, is_detail, markdown, unmarked, without
+from harness.document import Block, Document, Picture, is_detail, markdown, without
 from harness.processes import end_with_parent
 from harness.reports import html
 from harness.reports.chapters import CHAPTERS, components, effects, overview, pictures, pretraining, scales, scaling
@@ -94,6 +94,7 @@ Files = dict[str, bytes]
 class Report:
     """What every format is made from."""
 
+    study: str
     document: Document
     files: Files  # pictures and tables beside it
     summary: list[Line]  # rows of summary.csv and summary.parquet
@@ -104,9 +105,8 @@ class Report:
         sections = [without(section, is_detail) for section in self.document.sections if not section.detail]
         paragraphs = [f"# {self.document.title}"]
         for section in sections:
-            heading, *rest = markdown(section)
-            folds = self.document.is_small and section.title
-            paragraphs += ["<details><summary>", heading, "</summary>", *rest, "</details>"] if folds else [heading, *rest]
+            parts, folds = [*markdown(section)], self.document.is_small and section.title
+            paragraphs += ["<details><summary>", parts[0], "</summary>", *parts[1:], "</details>"] if folds else parts
         left_out = [LEFT_OUT] if sections != self.document.sections else []
         return "\n\n".join([*paragraphs, *left_out]) + "\n"
 
@@ -123,7 +123,7 @@ def _csv(report: Report) -> Files:
 def _png(report: Report) -> Files:
     pictures = {name: content for name, content in report.files.items() if isinstance(content, plots.Picture)}
     if not pictures:
-        raise ReportError(f"--format png: {unmarked(report.document.title)!r} has no pictures; expected another format")
+        raise ReportError(f"--format png: study {report.study!r} has no pictures; expected another format")
     return {f"{name.removesuffix('.svg')}.png": plots.png(content) for name, content in pictures.items()}
 
 
@@ -178,6 +178,7 @@ def _report(study: Study, names: tuple[str, ...], drawn: Callable[[], Chapters] 
     ordered = [chapters[chapter] for chapter in CHAPTERS]
     title, sections = f"Report: {escape(comparison.study)}", [section for chapter in ordered for section in chapter.sections]
     return Report(
+        comparison.study,
         Document(title, sections, overview.screen(comparison), comparison.is_small),
         {name: content for chapter in ordered for name, content in chapter.files.items()},
         [*lines, *(line for chapter in ordered for line in chapter.summary)],

@@ -3,6 +3,7 @@
 import re
 
 import pytest
+from texts import md
 
 from harness.comparison.compare import compare
 from harness.reports import render
@@ -32,7 +33,7 @@ def result(timed):
 
 
 def text_of(result, study_of) -> str:
-    return render._report(study_of(result), ()).text
+    return md([*render._report(study_of(result), ()).document.sections])
 
 
 def numbers(text: str, arms: list[str]) -> dict[tuple[str, str, str], set[str]]:
