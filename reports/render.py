@@ -19,7 +19,7 @@ from harness import document
 from harness.document import Block, Document, Picture, is_detail, markdown, without
 from harness.processes import end_with_parent
 from harness.reports import html
-from harness.reports.chapters import CHAPTERS, components, effects, overview, pictures, pretraining, scales, scaling
+from harness.reports.chapters import chapters, components, effects, overview, pictures, pretraining, scales, scaling
 from harness.reports.errors import ReportError, unknown
 from harness.reports.reading.study import Study
 from harness.reports.writing import latex, plots
@@ -171,11 +171,11 @@ def _with(report: Report, pictures: Container[str]) -> Report:
 
 def _report(study: Study, names: tuple[str, ...], drawn: Callable[[], Chapters] | None = None) -> Report:
     """All chapters; what is `drawn` elsewhere is asked for last."""
-    chapters = {chapter: chapter(study) for chapter in CHAPTERS if drawn is None or chapter not in DRAWN}
+    made = {chapter: chapter(study) for chapter in chapters() if drawn is None or chapter not in DRAWN}
     comparison = study.comparison
     lines = summary(comparison) if {"csv", "parquet"} & {*names} else []
-    chapters |= drawn() if drawn else {}
-    ordered = [chapters[chapter] for chapter in CHAPTERS]
+    made |= drawn() if drawn else {}
+    ordered = [made[chapter] for chapter in chapters()]
     title, sections = f"Report: {escape(comparison.study)}", [section for chapter in ordered for section in chapter.sections]
     return Report(
         comparison.study,

@@ -120,7 +120,7 @@ def numbers(first: Run, second: Run) -> list[Number]:
     Scores and shares differ by points, all else by the logarithm of its ratio, so that half is as far as twice. Times compare
     where one session has launched both side by side, and never what the clock of each training says alone.
     """
-    side_by_side = first.session is not None and first.session == second.session
+    side_by_side = first.session != "" and first.session == second.session
     every = [
         Number(
             metric := metrics.get(name),

@@ -193,8 +193,7 @@ def judge(change: Change, limit: Limit, level: float = LEVEL) -> tuple[Outcome, 
         is_above = _loss(change, limit) > _allowed(change, limit)
         return (Outcome.ABOVE, f"counted, and more than {limit.text} worse") if is_above else (Outcome.PASSED, "")
     if evidence is None:
-        apart = "not launched side by side in one session; run both arms in one command"
-        return Outcome.NOT_JUDGED, apart if limit.metric in TIMINGS else "predicted over another vocabulary or by another head"
+        return Outcome.NOT_JUDGED, change.reason
     difference, margin = evidence.found, margin_of(limit.margin, change.baseline_mean, evidence.ratio)
     if reason := _untestable(evidence, limit, margin):
         return Outcome.NOT_JUDGED, reason

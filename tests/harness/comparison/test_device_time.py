@@ -92,8 +92,8 @@ def test_minutes_are_those_of_the_session_that_timed_both(timed):
         replace(run, launches={}, tags=run.tags | {tags.TASK: "order"}, run_id=f"{run.run_id}-order") for run in runs[::2]
     ]
     comparison = compare("s", [*runs, *untimed], "base")
-    tasks = [(section, section.row_of("albert")) for section in sorted(comparison.sections, key=lambda one: one.task)]
-    assert [section.task for section, _ in tasks] == ["bag", "order"]
+    tasks = [section.against(section.row_of("albert")) for section in sorted(comparison.sections, key=lambda one: one.task)]
+    assert [pairing.section.task for pairing in tasks] == ["bag", "order"]
     assert change_over(tasks, DEVICE).seconds == pytest.approx(60.0)
 
 

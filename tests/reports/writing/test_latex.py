@@ -11,7 +11,7 @@ import tools
 
 from harness.comparison.compare import compare
 from harness.document import Cell, Document, Section
-from harness.reports.chapters import tuning
+from harness.plugins.chapters import tuning
 from harness.reports.chapters.glue import SELECTED
 from harness.reports.render import render
 from harness.reports.writing import formats, latex
