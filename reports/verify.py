@@ -30,7 +30,7 @@ MOST, LONGEST = 5, 400
 """Differences that are printed, and characters of one."""
 CLOSE = {"rel_tol": 1e-6, "abs_tol": 1e-9}
 """Numbers that differ by less were computed alike: sums of floats depend on the machine."""
-OLDER = "  its report.md was written by another version, which has other words: all that it is made from is compared above"
+OLDER = "  report.md alone differs; where another version wrote it, in other words, the numbers that it is made from agree"
 
 
 @dataclass
@@ -77,10 +77,12 @@ def verify(folder: Path) -> Checks:
     with reader.guarded():
         compare_results(checks, reader)
         computed = report_of(reader)
-        for name in computed:
-            if name.endswith((".md", ".csv")):
-                compare_files(checks, name, *(text.decode() for text in (written.get(name, b""), computed[name])))
-    checks.wrong += changed
+        for name in (name for name in computed if name.endswith((".md", ".csv"))):
+            if name in written:
+                compare_files(checks, name, written[name].decode(), computed[name].decode())
+            elif name not in content.report:
+                checks.compare("files of the report", name, "nothing", "a file")
+    checks.wrong = [*changed, *checks.wrong]
     return checks
 
 

@@ -41,6 +41,10 @@ def test_an_escaped_name_is_its_text_and_makes_no_element(name: str):
     assert "|" not in escape(name).replace(r"\|", "")
 
 
+def test_html_is_shown_as_text():
+    assert marked_up("a <b onclick=x>b</b>") == "a &lt;b onclick=x&gt;b&lt;/b&gt;"
+
+
 def test_sections_are_headings_by_depth_and_one_without_a_title_goes_on():
     assert [*markdown(CHAPTER)] == [
         *("## Chapter", "text", "- b\n- c", "![It](x.svg)", "*It.*"),

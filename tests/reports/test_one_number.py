@@ -3,9 +3,9 @@
 import re
 
 import pytest
-from texts import md
 
 from harness.comparison.compare import compare
+from harness.document import markdown
 from harness.reports import render
 
 pytestmark = pytest.mark.long
@@ -33,7 +33,8 @@ def result(timed):
 
 
 def text_of(result, study_of) -> str:
-    return md([*render._report(study_of(result), ()).document.sections])
+    sections = render._report(study_of(result), ()).document.sections
+    return "\n\n".join(part for section in sections for part in markdown(section))
 
 
 def numbers(text: str, arms: list[str]) -> dict[tuple[str, str, str], set[str]]:
