@@ -11,9 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from harness import tags
+from harness import grammar, tags
 from harness.__main__ import main
-from harness.commands import grammar
 from harness.comparison.runs import Run
 from harness.comparison.section import CONSTANTS
 from harness.config import compose
