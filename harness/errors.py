@@ -57,7 +57,7 @@ class Mistakes:
             raise InputError(lines[0]) if len(lines) == 1 else SeveralMistakesError(lines)
 
 
-def checked(values: Iterable[Any], check: Callable[[int, Any], Any]) -> list:
+def checked(values: Iterable[Any], check: Callable[[int, Any], Any]) -> list[Any]:
     """`check(row, value)` of every row; InputError for all rows that it refuses."""
     mistakes, results = Mistakes(), []
     for row, value in enumerate(values):

@@ -211,7 +211,7 @@ class Features(Weights):
             )
         refuse_files(self.input, self.to)
         if len({*(self.layers or ())}) < len(self.layers or ()):
-            raise InputError(f"layers={[*self.layers]} names a layer twice")
+            raise InputError(f"layers={[*(self.layers or ())]} names a layer twice")
         if self.written not in FEATURES:
             endings = ", ".join(f".{name}" for name in FEATURES)
             raise InputError(f"to={str(self.to)!r} ends in {self.to.suffix!r}: expected {endings}, or format=NAME beside it")
@@ -281,7 +281,8 @@ class Status(OutputFolder):
 
     study: str | None = word("STUDY", None, "name of a study (all of them, in short)")
 
-    __post_init__ = OutputFolder.refuse_missing
+    def __post_init__(self) -> None:
+        self.refuse_missing()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -291,7 +292,8 @@ class Clean(OutputFolder):
     dry_run: bool = key(False, "only lists what would be removed")
     yes: bool = key(False, "does not ask")
 
-    __post_init__ = OutputFolder.refuse_missing
+    def __post_init__(self) -> None:
+        self.refuse_missing()
 
 
 @dataclass(frozen=True, kw_only=True)

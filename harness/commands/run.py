@@ -6,8 +6,7 @@ import io
 import os
 import re
 from pathlib import Path
-from types import ModuleType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from harness import paths, study
 from harness.config import command_line, compose
@@ -49,14 +48,14 @@ def _run_study(configs: "list[RunConfig]") -> int:
             command_line.refuse_output(output)
             stack.enter_context(paths.begun(Path(output)))
         study.prepare_workers()  # a launcher plugin calls this in a process of its own
-        return _supervisor().run_study(configs)
+        return int(_supervisor().run_study(configs))
 
 
 def _conclude(configs: "list[RunConfig]") -> int:
-    return _supervisor().conclude(configs)
+    return int(_supervisor().conclude(configs))
 
 
-def _supervisor() -> ModuleType:
+def _supervisor() -> Any:
     gc.disable()  # collections take a sixth of the time of imports
     with live_line("loading torch and MLflow"):
         from harness.study import supervisor  # torch: a wrong key is refused before it is loaded

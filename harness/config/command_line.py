@@ -65,10 +65,10 @@ def read(arguments: list[str]) -> CommandLine:
             raise _unknown_option(argument, next(rest, "VALUE"))
         words.append(argument)
         if name in VALUED and not equals:
-            value = next(rest, None)
-            if value is None:
+            following = next(rest, None)
+            if following is None:
                 raise InputError(f"{name} needs a value, such as {name} FOLDER")
-            words.append(value)
+            words.append(value := following)
         options[LONG.get(name, name)] = value
     return CommandLine(options, overrides, [*words, *overrides])
 

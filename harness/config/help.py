@@ -58,7 +58,8 @@ def _classes() -> dict[str, Class]:
     classes = {}
     for name in FILES:
         text = (ROOT / name).read_text()
-        comments, headings = {}, {}
+        comments: dict[int, str] = {}
+        headings: dict[int, str] = {}
         for token in tokenize.generate_tokens(io.StringIO(text).readline):
             if token.type == tokenize.COMMENT:
                 alone = not token.line[: token.start[1]].strip()
@@ -79,7 +80,7 @@ def keys(name: str) -> dict[str, Key]:
     for node in owner.node.body:
         if isinstance(node, ast.AnnAssign):
             above = [line for line in heading_lines if owner.node.lineno < line < node.lineno]
-            by_name[node.target.id] = _key_of(node, owner, owner.headings[above[-1]] if above else "")
+            by_name[ast.unparse(node.target)] = _key_of(node, owner, owner.headings[above[-1]] if above else "")
     return by_name
 
 
@@ -91,16 +92,16 @@ def documentation(name: str) -> str:
 def _key_of(node: ast.AnnAssign, owner: Class, heading: str) -> Key:
     kind, *rest = (part.strip() for part in ast.unparse(node.annotation).split("|"))
     definition = _classes().get(kind)
-    choices = ()
+    choices: tuple[tuple[str, str], ...] = ()
     if definition and definition.is_enum:
         members = [member for member in definition.node.body if isinstance(member, ast.Assign)]
-        choices = tuple((ast.literal_eval(one.value), definition.comments.get(one.end_lineno, "")) for one in members)
+        choices = tuple((ast.literal_eval(one.value), definition.comments.get(one.end_lineno or 0, "")) for one in members)
     text = ", ".join(name for name, _ in choices) or kind
     return Key(
-        name=node.target.id,
+        name=ast.unparse(node.target),
         type=f"{text} or null" if rest else text,
-        default=_default_of(node.value, owner.lines),
-        comment=re.sub(r"\bNone\b", "null", owner.comments.get(node.end_lineno, "")),
+        default=_default_of(node.value, owner.lines) if node.value else "",
+        comment=re.sub(r"\bNone\b", "null", owner.comments.get(node.end_lineno or 0, "")),
         heading=heading,
         choices=choices,
         section=kind if definition and not definition.is_enum else "",
@@ -267,7 +268,7 @@ def _set_by_default(section: str) -> dict[str, Any]:
     """Values that the files of the default choices give to the keys of a section, which may be within another one."""
     outer, _, inner = section.partition(".")
     if inner:
-        return _set_by_default(outer).get(inner, {})
+        return dict(_set_by_default(outer).get(inner, {}))
     import yaml  # here: takes 50 ms, and the first page of the help does not need it
 
     values: dict[str, Any] = {}

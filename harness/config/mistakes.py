@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from functools import cache
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
 import yaml
 from omegaconf import OmegaConf
@@ -122,7 +122,7 @@ def _of_value(key: str, cause: BaseException) -> str | None:
     if not key or wanted is None:
         return None
     value = getattr(cause, "value", None)
-    typed = {None: "null", True: "true", False: "false"}.get(value) if isinstance(value, bool | None) else str(value)
+    typed = {None: "null", True: "true", False: "false"}[value] if isinstance(value, bool | None) else str(value)
     is_known = value is not None or "Optional" in str(cause)
     given = f"{key}={on_one_line(typed)}" if is_known else key
     return f"{given} must be {wanted.format(key=key, value=on_one_line(typed))}"
@@ -255,7 +255,7 @@ def known_keys() -> tuple[str, ...]:
     return tuple(key for key, _ in _below(RunConfig) if key.partition(".")[0] not in DERIVED)
 
 
-def _below(schema: type, prefix: str = "") -> Iterator[tuple[str, object]]:
+def _below(schema: Any, prefix: str = "") -> Iterator[tuple[str, object]]:
     """Every key and section of the schema with its type."""
     for field in fields(schema):
         yield prefix + field.name, field.type
@@ -267,6 +267,6 @@ def _below(schema: type, prefix: str = "") -> Iterator[tuple[str, object]]:
 @cache
 def default_choices() -> dict[str, str | list[str]]:
     """Group -> its choice, a list for a group that takes several."""
-    listed = OmegaConf.to_container(OmegaConf.load(conf_directory() / "config.yaml").defaults)
+    listed: Any = OmegaConf.to_container(OmegaConf.load(conf_directory() / "config.yaml").defaults)
     pairs = [pair for entry in listed if isinstance(entry, dict) for pair in entry.items()]
     return {group: choice for group, choice in pairs if not group.startswith("override ")}

@@ -9,7 +9,7 @@ from typing import Any
 import yaml
 from omegaconf import DictConfig, OmegaConf, grammar_parser
 from omegaconf.errors import GrammarParseError
-from omegaconf.grammar_parser import OmegaConfGrammarParser
+from omegaconf.grammar_parser import OmegaConfGrammarParser  # type: ignore[attr-defined]
 
 from harness import paths
 from harness.config.schema import flatten, within
@@ -79,7 +79,7 @@ def _children(node: yaml.Node, path: Path) -> list[yaml.Node]:
     if isinstance(node, yaml.ScalarNode):
         return []
     if isinstance(node, yaml.SequenceNode):
-        return node.value
+        return list(node.value)
     keys = [key.value for key, _ in node.value]
     for key, _ in node.value:
         if not isinstance(key, yaml.ScalarNode):
@@ -92,7 +92,7 @@ def _children(node: yaml.Node, path: Path) -> list[yaml.Node]:
     return [child for pair in node.value for child in pair]
 
 
-def _place(path: Path, mark: yaml.Mark | None) -> str:
+def _place(path: Path, mark: Any) -> str:
     return f"{path}, line {mark.line + 1}, column {mark.column + 1}" if mark else str(path)
 
 
@@ -149,7 +149,7 @@ def refuse_foreign_code(
     """
     if OmegaConf.is_interpolation(composed, "hydra") or not OmegaConf.is_dict(composed.get("hydra")):
         raise InputError("hydra cannot be set: expected keys below it, such as hydra.verbose=true")
-    raw = OmegaConf.to_container(composed.hydra, resolve=False, enum_to_str=True)
+    raw: Any = OmegaConf.to_container(composed.hydra, resolve=False, enum_to_str=True)
     flat = flatten(raw)
     changed = {key for key in {*flat, *shipped} if key not in flat or key not in shipped or flat[key] != shipped[key]}
     for section, reason in ALWAYS_SHIPPED.items():
@@ -166,7 +166,7 @@ def refuse_foreign_code(
             raise InputError(f"hydra.{plugin}._target_={str(target)!r} is no plugin of Hydra: choose hydra/{plugin}=NAME")
     is_basic = str(targets["launcher"]).endswith("BasicLauncher")
     for key, values in (PLACES | (PLACES_OF_JOBS if is_basic else {})).items():
-        value = functools.reduce(lambda part, name: (part or {}).get(name), key.split("."), raw)
+        value: Any = functools.reduce(lambda part, name: (part or {}).get(name), key.split("."), raw)
         if value not in values:
             raise InputError(
                 f"hydra.{key}={value} cannot be set: runs are in the folder output=FOLDER, and nothing else is made"
@@ -205,7 +205,8 @@ def refuse_resolvers(value: str, place: str) -> None:
 def load(path: Path) -> DictConfig:
     """The values of a YAML file that is not composed, with texts as they are; InputError as of `refuse_unsound`."""
     refuse_unsound(path)
-    return OmegaConf.create(as_text(OmegaConf.to_container(OmegaConf.load(path), resolve=False)))
+    values: dict[str, Any] = as_text(OmegaConf.to_container(OmegaConf.load(path), resolve=False))
+    return OmegaConf.create(values)
 
 
 def as_text(value: Any) -> Any:

@@ -9,8 +9,9 @@ import os
 import stat
 import sys
 from collections.abc import Iterable, Iterator
+from io import TextIOWrapper
 from pathlib import Path
-from typing import TextIO
+from typing import TextIO, cast
 
 LOG = "sweep.log"
 """In the folder of a study: the lines of all its commands, with time, machine and process."""
@@ -43,11 +44,11 @@ class _Console(logging.Handler):
 class _Log(logging.FileHandler):
     """The log of a study. One that cannot be written, such as a link, is said once; the runs go on."""
 
-    def _open(self) -> TextIO:
+    def _open(self) -> TextIOWrapper:
         def opener(path: str, flags: int) -> int:
             return os.open(path, flags | os.O_NOFOLLOW, 0o666)
 
-        return open(self.baseFilename, self.mode, encoding=self.encoding, opener=opener)
+        return cast(TextIOWrapper, open(self.baseFilename, self.mode, encoding=self.encoding, opener=opener))
 
     def emit(self, record: logging.LogRecord) -> None:
         try:
@@ -86,9 +87,12 @@ def problem(text: str) -> None:
 
 def live_line(text: str) -> None:
     """Replaces the last line of the terminal, which stays below what is printed; an empty text removes it."""
-    with _CONSOLE.lock:
+    _CONSOLE.acquire()
+    try:
         _CONSOLE.line = text
         print(f"{CLEAR}{text}", end="", file=sys.stderr, flush=True)
+    finally:
+        _CONSOLE.release()
 
 
 @contextlib.contextmanager
