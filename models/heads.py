@@ -1,7 +1,6 @@
 """The heads above an encoder. B sequences, T tokens, D hidden, C outputs."""
 
 from abc import ABC, abstractmethod
-from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -133,19 +132,16 @@ class PlainLMHead(nn.Module):
         return 2 * self.output.weight.numel()
 
 
-class _WithOutput(nn.Module, ABC):
-    """Encoder and one linear output, on texts or on tokens. Abstract."""
+class Classifier(nn.Module, ABC):
+    """Encoder and a head: one linear output on texts or on tokens, or none. Abstract."""
 
-    pools: ClassVar[bool]
     class_weights: Tensor | None  # (C,) of the loss
+    pooler: Pooler | None = None
+    head: nn.Linear | None = None
 
-    def __init__(self, config: EncoderConfig, num_outputs: int) -> None:
+    def __init__(self, config: EncoderConfig, num_outputs: int = 0) -> None:
         super().__init__()
         self.encoder = Encoder(config)
-        self.pooler = Pooler(config) if self.pools else None
-        own = config.classifier_dropout
-        self.dropout = Dropout(config.hidden_dropout_prob if own is None else own)
-        self.head = nn.Linear(config.hidden_size, num_outputs, bias=config.classifier_bias)
         self.register_buffer("class_weights", None, persistent=False)
 
     def forward(self, inputs: Batch | Tensor) -> Tensor:
@@ -155,14 +151,41 @@ class _WithOutput(nn.Module, ABC):
 
     @abstractmethod
     def of_hidden(self, hidden: Tensor, batch: Batch) -> Tensor:
-        """(B, T, D) of the last layer -> logits."""
+        """(B, T, D) of the last layer -> the output."""
+
+    @abstractmethod
+    def loss(self, logits: Tensor, labels: Tensor) -> Tensor:
+        """() mean over the labels."""
+
+    @abstractmethod
+    def flops(self, length: int) -> int:
+        """FLOPs of one forward pass over one text of `length` tokens, by the shapes of all matrix products."""
+
+    @abstractmethod
+    def head_parts(self) -> tuple[Part, ...]:
+        """What is above the encoder, from the bottom up."""
+
+
+class _WithOutput(Classifier):
+    """With dropout and one linear output. Abstract."""
+
+    head: nn.Linear
+
+    def __init__(self, config: EncoderConfig, num_outputs: int) -> None:
+        super().__init__(config)
+        own = config.classifier_dropout
+        self.dropout = Dropout(config.hidden_dropout_prob if own is None else own)
+        self.head = nn.Linear(config.hidden_size, num_outputs, bias=config.classifier_bias)
 
 
 class SequenceClassifier(_WithOutput):
     """Encoder, pooler and one linear output: (B, C) logits, or (B, 1) scores of a regression."""
 
-    pools = True
     pooler: Pooler
+
+    def __init__(self, config: EncoderConfig, num_outputs: int) -> None:
+        super().__init__(config, num_outputs)
+        self.pooler = Pooler(config)
 
     def of_hidden(self, hidden: Tensor, batch: Batch) -> Tensor:
         """(B, T, D) of the last layer -> (B, C)."""
@@ -177,18 +200,14 @@ class SequenceClassifier(_WithOutput):
         return F.cross_entropy(logits.float(), labels, self.class_weights, reduction="none").mean()
 
     def flops(self, length: int) -> int:
-        """FLOPs of one forward pass over one text of `length` tokens, by the shapes of all matrix products."""
         return self.encoder.flops(length) + self.pooler.flops() + 2 * self.head.weight.numel()
 
     def head_parts(self) -> tuple[Part, ...]:
-        """What is above the encoder, from the bottom up."""
         return (*self.pooler.parts(), _classifier_part("Classifier", self.head))
 
 
 class TokenClassifier(_WithOutput):
     """Encoder and one linear output on every token: (B, T, C) logits; start and end of a span are `span_loss`'s."""
-
-    pools = False
 
     def of_hidden(self, hidden: Tensor, batch: Batch) -> Tensor:
         """(B, T, D) of the last layer -> (B, T, C)."""
@@ -200,38 +219,28 @@ class TokenClassifier(_WithOutput):
         return F.cross_entropy(logits, labels, self.class_weights, ignore_index=IGNORED, reduction="sum") / labelled
 
     def flops(self, length: int) -> int:
-        """FLOPs of one forward pass over one text of `length` tokens, by the shapes of all matrix products."""
         return self.encoder.flops(length) + 2 * length * self.head.weight.numel()
 
     def head_parts(self) -> tuple[Part, ...]:
-        """What is above the encoder."""
         return (_classifier_part("Classifier of every token", self.head),)
 
 
-class TextVectors(nn.Module):
+class TextVectors(Classifier):
     """Encoder and, of length 1, its last hidden states pooled over the real tokens: products are cosines."""
 
-    def __init__(self, config: EncoderConfig, num_outputs: int = 0) -> None:
-        super().__init__()
-        self.encoder = Encoder(config)
-        self.pooling = config.vector_pooling
-        self.pooler = self.head = None
+    def of_hidden(self, hidden: Tensor, batch: Batch) -> Tensor:
+        """(B, T, D) of the last layer -> (B, D)."""
+        return F.normalize(pool(hidden, batch.attention_mask, self.encoder.config.vector_pooling).float(), dim=-1)
 
-    def forward(self, inputs: Batch | Tensor) -> Tensor:
-        """Batch, or (B, T) ids without padding -> (B, D)."""
-        batch = as_batch(inputs)
-        return F.normalize(pool(self.encoder(batch), batch.attention_mask, self.pooling).float(), dim=-1)
+    def loss(self, logits: Tensor, labels: Tensor) -> Tensor:
+        """NotImplementedError: vectors of texts are compared in pairs, by `losses.in_batch_loss`."""
+        raise NotImplementedError
 
     def flops(self, length: int) -> int:
-        """FLOPs of one forward pass over one text of `length` tokens, by the shapes of all matrix products."""
         return self.encoder.flops(length)
 
     def head_parts(self) -> tuple[Part, ...]:
-        """What is above the encoder."""
-        return (_pooling_part(self.pooling),)
-
-
-Classifier = SequenceClassifier | TokenClassifier | TextVectors
+        return (_pooling_part(self.encoder.config.vector_pooling),)
 
 
 def _pooling_part(pooling: Pooling) -> Part:
