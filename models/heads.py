@@ -1,6 +1,7 @@
 """The heads above an encoder. B sequences, T tokens, D hidden, C outputs."""
 
 from abc import ABC, abstractmethod
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -136,12 +137,12 @@ class Classifier(nn.Module, ABC):
     """Encoder and a head: one linear output on texts or on tokens, or none. Abstract."""
 
     class_weights: Tensor | None  # (C,) of the loss
-    pooler: Pooler | None = None
-    head: nn.Linear | None = None
 
     def __init__(self, config: EncoderConfig, num_outputs: int = 0) -> None:
         super().__init__()
         self.encoder = Encoder(config)
+        self.pooler: Pooler | None = None
+        self.head: nn.Linear | None = None
         self.register_buffer("class_weights", None, persistent=False)
 
     def forward(self, inputs: Batch | Tensor) -> Tensor:
@@ -169,10 +170,12 @@ class Classifier(nn.Module, ABC):
 class _WithOutput(Classifier):
     """With dropout and one linear output. Abstract."""
 
+    pools: ClassVar[bool] = False
     head: nn.Linear
 
     def __init__(self, config: EncoderConfig, num_outputs: int) -> None:
         super().__init__(config)
+        self.pooler = Pooler(config) if self.pools else None
         own = config.classifier_dropout
         self.dropout = Dropout(config.hidden_dropout_prob if own is None else own)
         self.head = nn.Linear(config.hidden_size, num_outputs, bias=config.classifier_bias)
@@ -181,11 +184,8 @@ class _WithOutput(Classifier):
 class SequenceClassifier(_WithOutput):
     """Encoder, pooler and one linear output: (B, C) logits, or (B, 1) scores of a regression."""
 
+    pools = True
     pooler: Pooler
-
-    def __init__(self, config: EncoderConfig, num_outputs: int) -> None:
-        super().__init__(config, num_outputs)
-        self.pooler = Pooler(config)
 
     def of_hidden(self, hidden: Tensor, batch: Batch) -> Tensor:
         """(B, T, D) of the last layer -> (B, C)."""
