@@ -117,6 +117,9 @@ class TaskConfig:
     name: str = MISSING  # in the names of runs and in reports
     version: int = option(1, at_least=0)  # raised where the rows or scores of this name change
     kind: TaskKind = TaskKind.classification  # what is predicted for a text, and so which head the model has
+    plugin: str | None = option(
+        None, earlier=...
+    )  # a kind of task of another package, by its name; `kind` is the one that it is like
     members: list[str] = field(default_factory=list)  # names of tasks: this entry is a set, which runs each of them
     grammar: GrammarConfig | None = None  # the rows are generated, whatever `data` says
     hub: str = option("", role=Role.place, read=OF_ROWS)  # data set on the hub
@@ -558,6 +561,7 @@ class TrackingConfig:
     mlflow: bool = False  # in MLflow, at tracking.uri
     tensorboard: bool = False  # in `output`/tensorboard; the extra [tensorboard]
     wandb: bool = False  # Weights & Biases, in `output`/wandb; the extra [wandb]
+    plugins: list[str] = field(default_factory=list)  # trackers of other packages, by their names
     uri: str | None = None  # of MLflow; None: SQLite in `output`
 
 
