@@ -344,7 +344,7 @@ def _ends(said: _Settings, tokenizer: Tokenizer) -> Any:
 
 BERT_SPECIAL = {"unk": "[UNK]", "sep": "[SEP]", "pad": "[PAD]", "cls": "[CLS]", "mask": "[MASK]"}
 DEBERTA_SPECIAL = BERT_SPECIAL | {"bos": "[CLS]", "eos": "[SEP]"}
-ROBERTA_SPECIAL: dict[str, str | AddedToken] = {
+ROBERTA_SPECIAL = {
     "bos": "<s>",
     "eos": "</s>",
     "sep": "</s>",
@@ -358,7 +358,7 @@ MPNET_SPECIAL = {role: AddedToken(piece) for role, piece in ROBERTA_SPECIAL.item
     "unk": AddedToken("[UNK]"),
     "mask": STRIPPING_MASK,
 }
-XLNET_SPECIAL: dict[str, str | AddedToken] = ROBERTA_SPECIAL | {"sep": "<sep>", "cls": "<cls>", "mask": STRIPPING_MASK}
+XLNET_SPECIAL: dict[str, str | AddedToken] = {**ROBERTA_SPECIAL, "sep": "<sep>", "cls": "<cls>", "mask": STRIPPING_MASK}
 CAMEMBERT_SPECIAL = ROBERTA_SPECIAL | {"mask": AddedToken("<mask>", lstrip=True, special=True)}
 T5_SPECIAL = {"eos": "</s>", "unk": "<unk>", "pad": "<pad>"}
 GPT2_SPECIAL = dict.fromkeys(("unk", "bos", "eos"), "<|endoftext|>")

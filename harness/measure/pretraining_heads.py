@@ -7,7 +7,7 @@ from torch import nn
 
 from harness.config.resolve import SENTINELS
 from harness.config.schema import ModelConfig, PretrainConfig
-from harness.models.describe import parameters_of as count
+from harness.measure.size import count
 from harness.models.heads import MaskedLMHead, PlainLMHead
 from harness.models.objectives.base import Objective, Vocabulary
 from harness.models.objectives.build import OBJECTIVES, refuse_misfit
