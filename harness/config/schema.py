@@ -428,7 +428,7 @@ class FinetuneConfig(AdaptationConfig, OptimiserConfig):
     """Trained parameters, budget and optimiser of fine-tuning; read in `harness/training/finetune.py`, `loop.py` beside it."""
 
     enabled: bool = option(True, read=ALWAYS)  # false: the model is only measured
-    learning_rate: float | None = option(
+    learning_rate: float | None = option(  # type: ignore[assignment]
         DEFAULT_RATE, above=0, limit=1000
     )  # peak, after the warm-up; None: model.scratch_rate, model.finetune_rate of published weights, 3e-4 after a pretraining
     epochs: float = option(2.0, read=IN_EPOCHS, above=0)  # passes over the rows of train; fractions are possible
@@ -635,7 +635,7 @@ def to_dict(config: Any) -> Any:
     return config.name if isinstance(config, Enum) else config
 
 
-def flatten(nested: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+def flatten(nested: Any, prefix: str = "") -> dict[str, Any]:
     """`{"a": {"b": 1}}` -> `{"a.b": 1}`."""
     flat: dict[str, Any] = {}
     for key, value in nested.items():
