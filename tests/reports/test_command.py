@@ -48,6 +48,7 @@ def test_report_pictures_and_summary_are_written(tracking, typical, capsys):
     names = {path.name for path in report.parent.iterdir()}
     assert names == {
         "report.md",
+        "report.json",
         "report.html",
         "summary.csv",
         "changes.svg",
@@ -166,7 +167,7 @@ def test_unknown_baseline_lists_the_arms(tracking, capsys):
 def test_folder_that_cannot_be_written_is_refused(tracking, capsys):
     tracking.log("base")
     Path("taken").touch()
-    assert "--out 'taken' cannot be written" in refused(capsys, "--out", "taken")
+    assert "to='taken' cannot be written" in refused(capsys, "--out", "taken")
 
 
 @pytest.mark.long
@@ -197,7 +198,7 @@ print({path.name: path.read_bytes() for path in out.iterdir()} == {"report.md": 
 def test_a_disk_that_is_full_leaves_the_report_before_whole(run_python):
     done = run_python("-c", FULL_DISK)
     assert done.stdout.splitlines() == [
-        "--out 'report' cannot be written (File too large); expected a folder with space for it",
+        "to='report' cannot be written (File too large); expected a folder with space for it",
         "True",
     ], done.stderr
 
