@@ -70,6 +70,7 @@ OTHERS = {
     "printf ": TEAM,
     "mlflow server": TEAM,
     ".ci/tools": "it installs packages of Debian",
+    ".ci/wheel": "it builds an environment; .ci/run runs it",
 }
 """Beginning of a line in a block of commands -> why it is not run."""
 
