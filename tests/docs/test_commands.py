@@ -292,7 +292,7 @@ def test_another_program_is_known(command):
 @pytest.mark.parametrize("listed", [*PARSED, *OTHERS])
 def test_a_reason_has_its_command(listed):
     assert any(one.line.startswith(listed) for one in ALL), f"{listed!r} is in no page"
-    named = re.findall(r"tests/[\w/.]+", (PARSED | OTHERS)[listed])
+    named = re.findall(r"(?:plugins/\w+/)?tests/[\w/.]+", (PARSED | OTHERS)[listed])
     assert all((ROOT / name).exists() for name in named)
 
 
