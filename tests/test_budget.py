@@ -27,7 +27,7 @@ BUDGETS = {
     "harness/tasks": 23550,
     "harness/terminal": 2200,
     "harness/tracking": 14550,
-    "harness/training": 23750,
+    "harness/training": 23850,
     "models": 19800,
     "models/attention": 6450,
     "models/huggingface": 12150,
