@@ -4,7 +4,7 @@ import types
 import typing
 from dataclasses import asdict, dataclass, fields, is_dataclass
 from statistics import fmean, median
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from harness import metrics
 from harness.measure.flops import StepFlops
@@ -159,16 +159,16 @@ class Launch:
             "timing/foreign_cpus": self.foreign_cpus,
             "timing/launch_s": self.seconds,
         }
-        if self.latency.device_ms:
+        if self.latency.device_ms and self.latency.reference_device_ms:
             values[metrics.DEVICE_LATENCY] = trimmed_mean(self.latency.device_ms)
             values["timing/reference_device_ms"] = trimmed_mean(self.latency.reference_device_ms)
-        if work.device_seconds:
+        if work.device_seconds and work.reference_device_ms:
             values[metrics.DEVICE_THROUGHPUT] = work.tokens / work.device_seconds
             values["timing/throughput_reference_device_ms"] = trimmed_mean(work.reference_device_ms)
         if steps:
             values[metrics.TRAINING] = 1e3 * steps.tokens / median(steps.raw_ms)
             values["timing/train_reference_ms"] = median(steps.reference_ms)
-        if steps and steps.device_ms:
+        if steps and steps.device_ms and steps.reference_device_ms:
             values[metrics.DEVICE_TRAINING] = 1e3 * steps.tokens / trimmed_mean(steps.device_ms)
             values["timing/train_reference_device_ms"] = trimmed_mean(steps.reference_device_ms)
         return {name: value for name, value in values.items() if value is not None}
@@ -266,7 +266,7 @@ def to_json(record: Any) -> dict[str, Any]:
 def from_json(kind: type[R], value: dict[str, Any]) -> R:
     """The record of a value of `to_json`; TypeError for a missing or unknown field."""
     hints = typing.get_type_hints(kind)
-    names = {field.name for field in fields(kind)}
+    names = {field.name for field in fields(cast(Any, kind))}
     return kind(**{name: _read(hints[name], one) if name in names else one for name, one in value.items()})
 
 
@@ -276,7 +276,7 @@ def _read(kind: Any, value: Any) -> Any:
     if typing.get_origin(kind) in (typing.Union, types.UnionType):
         (kind,) = (option for option in typing.get_args(kind) if option is not types.NoneType)
     if is_dataclass(kind):
-        return from_json(kind, value)
+        return from_json(cast(Any, kind), value)
     if typing.get_origin(kind) is list:
         return [_read(typing.get_args(kind)[0], one) for one in value]
     return tuple(value) if typing.get_origin(kind) is tuple else value

@@ -15,9 +15,10 @@ from hypothesis import strategies as st
 
 from harness import checksums
 from harness.__main__ import main
-from harness.commands import find, memory, plan, profile, tour, ui
+from harness.commands import find, memory, plan, profile, ui
 from harness.config import mistakes
 from harness.grammar import Composed, Grammar
+from harness.plugins.explain import tour
 
 STUDY = [
     "scale=tiny",
