@@ -16,6 +16,7 @@ from pathlib import Path
 import psutil
 from omegaconf import OmegaConf
 
+from harness import records
 from harness.config import resolve
 from harness.config.own_files import as_text
 from harness.hardware.device import Machine
@@ -34,12 +35,10 @@ from harness.measure.records import (
     Peak,
     Request,
     Trace,
-    from_json,
     to_json,
 )
 from harness.measure.subject import Subject
 from harness.models.heads import Classifier
-from harness.tracking.run_log import write_json
 from harness.training import measured_steps
 from harness.training.measured_steps import STEPS, TrainingSteps
 
@@ -49,7 +48,7 @@ IMPORT_S = time.time() - psutil.Process().create_time()
 
 def main(folder: Path) -> None:
     """Runs the request of the folder; after an exception the earlier results are kept."""
-    request = from_json(Request, json.loads((folder / REQUEST).read_text()))
+    request = records.read(folder / REQUEST, Request)
     config = resolve.from_node(OmegaConf.create(as_text(json.loads((folder / CONFIG).read_text()))))
     serves = {"timing", "memory"} & {*request.instruments}
     machine, measured = serving.machine(config) if serves else Machine(config.hardware), Measured()
@@ -57,7 +56,7 @@ def main(folder: Path) -> None:
         limit_memory(machine, request.memory_limit)
     for name in request.instruments:
         measured = replace(measured, **{name: INSTRUMENTS[name](Subject(config, machine), request, folder)})
-        write_json(folder / MEASURED, to_json(measured))
+        records.write(folder / MEASURED, to_json(measured))
 
 
 def _memory(subject: Subject, request: Request, folder: Path) -> MemoryPeaks:

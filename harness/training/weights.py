@@ -4,12 +4,13 @@ from collections.abc import Mapping
 
 from torch import nn
 
+from harness import records
 from harness.checkpoints import huggingface
 from harness.config.schema import RunConfig
 from harness.hardware.device import Machine
 from harness.measure import size
 from harness.models.derive import Origin
-from harness.tracking.run_log import RunLog, write_json
+from harness.tracking.run_log import RunLog
 
 
 def write_start(
@@ -40,4 +41,4 @@ def write_origins(config: RunConfig, model: nn.Module, origins: Mapping[str, Ori
         {"component": part, **group.origin._asdict(), "parameters": numbers, "tensors": list(group.names)}
         for part, group, numbers in groups
     ]
-    write_json(run_log.folder / "weights.json", rows)
+    records.write(run_log.folder / "weights.json", rows)
