@@ -7,7 +7,7 @@ TESTS := .venv/.installed-test
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
 .NOTPARALLEL:
-.PHONY: demo published test test-long test-slow chaos versions mutants lint bench bench-full bench-gpu clean
+.PHONY: demo published test test-long test-slow chaos versions mutants lint docs bench bench-full bench-gpu clean
 
 demo: $(BASE)  ## a sweep on the built-in data, and its report
 	$(BIN)/python -m harness -m model=base,albert,windowed
@@ -42,6 +42,9 @@ lint: $(TESTS)  ## format, style, types, and the import contracts of pyproject.t
 	$(BIN)/ruff check .
 	$(BIN)/lint-imports --no-cache
 	$(BIN)/mypy
+
+docs: $(TESTS)  ## README and docs/ as a site in build/site, with the API from docstrings; a dead link is an error
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 bench: $(TESTS)  ## speed against peers, side by side, in 10 to 25 minutes; needs ../shared/data; ARGS='--only finetune'
 	$(BIN)/python tests/benchmarks/run.py $(ARGS)

@@ -3,6 +3,9 @@
 B sequences, T tokens, D features of the input, W features of a query or value, R rank, N adapted parts of a projection.
 """
 
+from collections.abc import Iterable, Sequence
+from typing import cast
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -32,9 +35,8 @@ class LowRank(nn.Module):
     def __init__(self, linear: nn.Linear, places: tuple[int, ...], count: int, rank: int) -> None:
         super().__init__()
         self.places, self.count, self.scale = places, count, ALPHA / rank
-        new = {"device": linear.weight.device, "dtype": linear.weight.dtype}
-        self.down = nn.Parameter(torch.zeros(len(places), rank, linear.in_features, **new))
-        self.up = nn.Parameter(torch.zeros(len(places), linear.out_features // count, rank, **new))
+        self.down = nn.Parameter(linear.weight.new_zeros(len(places), rank, linear.in_features))
+        self.up = nn.Parameter(linear.weight.new_zeros(len(places), linear.out_features // count, rank))
         self.handle = linear.register_forward_hook(self.added)
 
     def added(self, linear: nn.Linear, inputs: tuple[Tensor], output: Tensor) -> Tensor:
@@ -85,13 +87,13 @@ def adapt(model: Classifier, options: AdaptationConfig, seed: int = 0) -> None:
 
 def merge(model: nn.Module) -> None:
     """Adds matrices of low rank to the weights that they belong to: the model has its own tensors alone, and none is frozen."""
-    for linear in [module for module in model.modules() if hasattr(module, "low_rank")]:
-        linear.low_rank.merge(linear)
+    for linear in [module for module in model.modules() if isinstance(module, nn.Linear) and hasattr(module, "low_rank")]:
+        cast(LowRank, linear.low_rank).merge(linear)
         del linear.low_rank
     model.requires_grad_(True)
 
 
-def _modules(layers: list[tuple[nn.Module, ...]]) -> set[nn.Module]:
+def _modules(layers: Sequence[Iterable[nn.Module]]) -> set[nn.Module]:
     return {module for blocks in layers for block in blocks for module in block.modules()}
 
 
@@ -100,14 +102,13 @@ def _is_bias(name: str) -> bool:
     return last.startswith("bias") or last.endswith("_bias")
 
 
-def _add_low_rank(model: nn.Module, frozen: set[nn.Module], rank: int, seed: int) -> None:
+def _add_low_rank(model: Classifier, frozen: set[nn.Module], rank: int, seed: int) -> None:
     """`down` is uniform, with a deviation that keeps the size of its input, as in the code of the paper."""
     for name, module in [*model.encoder.layers.named_modules()]:
         *places, count = PARTS.get(name.rpartition(".")[2], (0,))
-        if not places or module in frozen or hasattr(module, "low_rank"):
+        if not places or not isinstance(module, nn.Linear) or module in frozen or hasattr(module, "low_rank"):
             continue
-        module.low_rank = LowRank(module, tuple(places), count, rank)
-        bound = module.in_features**-0.5
+        module.low_rank = added = LowRank(module, tuple(places), count, rank)
         if not module.weight.is_meta:
-            drawn = torch.rand(module.low_rank.down.shape, generator=generator_of(seed, f"{name}.low_rank"))
-            module.low_rank.down.data.copy_(bound * (2 * drawn - 1))
+            drawn = torch.rand(added.down.shape, generator=generator_of(seed, f"{name}.low_rank"))
+            added.down.data.copy_(module.in_features**-0.5 * (2 * drawn - 1))

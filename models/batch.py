@@ -1,6 +1,7 @@
 """The input of a model. B sequences, T tokens."""
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -34,7 +35,7 @@ class Batch:
         """Some of the texts, padded as they are; `tokens` stays that of all."""
         return replace(self, **{name: value.part(rows) if name == "second" else value[rows] for name, value in self._tensors()})
 
-    def _tensors(self) -> "list[tuple[str, Tensor | Batch]]":
+    def _tensors(self) -> list[tuple[str, Any]]:
         return [(name, value) for name, value in vars(self).items() if isinstance(value, Tensor | Batch)]
 
 

@@ -5,8 +5,10 @@ models/derive.py carries the changes out.
 
 from collections.abc import Sequence
 from dataclasses import fields, replace
+from typing import Any
 
-from harness.models.config import Body, EncoderConfig, Position
+from harness.models.choices import Body, Position
+from harness.models.config import EncoderConfig
 
 OF_HEAD = (
     *("pooling", "vector_pooling", "pooler", "pooler_norm", "pooler_bias", "classifier_bias", "classifier_dropout"),
@@ -91,7 +93,8 @@ def spaced(depth: int, number: int) -> list[int]:
     return [round(place * (depth - 1) / max(1, number - 1)) for place in range(number)]
 
 
-def with_own_head_size(shape: EncoderConfig, changes: dict[str, object]) -> EncoderConfig:
+def with_own_head_size(shape: EncoderConfig, changes: dict[str, Any]) -> EncoderConfig:
     """The shape with changes; fewer heads are as wide as they were."""
-    heads = changes.get("num_attention_heads", shape.num_attention_heads) != shape.num_attention_heads
-    return replace(shape, **({"head_size": shape.head_width} if heads else {}), **changes)
+    if changes.get("num_attention_heads", shape.num_attention_heads) != shape.num_attention_heads:
+        changes = {"head_size": shape.head_width, **changes}
+    return replace(shape, **changes)

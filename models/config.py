@@ -5,11 +5,10 @@ stays the same at every scale; an explicit value switches the rule off. A field 
 (models/keys.py).
 """
 
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
 
 from harness.models.choices import Activation, Body, Init, Norm, NormPlace, Pooling, Position, PositionTerms, Sharing, Trains
-from harness.models.ranges import number, refuse_out_of_range
+from harness.models.ranges import Refused, Role, When, option, refuse_out_of_range
 
 
 def round_to(value: float, multiple: int) -> int:
@@ -38,124 +37,125 @@ MOST_LAYERS = 10**5
 """More than any machine has memory for: features, rows of a table, layers."""
 
 
-def needs(default: Any, keys: dict[str, Any]) -> Any:
-    """A field that a model reads only where other keys have one of these values; the others are read in every model."""
-    return field(default=default, metadata={"needs": keys})
-
-
 @dataclass
 class EncoderConfig:
     """Names are those of the papers' own configuration files; lengths count tokens, sizes count features."""
 
     # Encoder
     body: Body = Body.transformer  # layers between embeddings and heads
-    hidden_size: int = number(768, at_least=1, limit=LARGEST_SIZE)  # features of a token in every layer
-    num_hidden_layers: int = number(
+    hidden_size: int = option(768, at_least=1, limit=LARGEST_SIZE)  # features of a token in every layer
+    num_hidden_layers: int = option(
         12, needs=LAYERED, at_least=1, limit=MOST_LAYERS
     )  # layers; depth_fraction says how many of them are there
-    depth_fraction: float = number(1.0, needs=LAYERED, above=0, at_most=1)  # share of num_hidden_layers that is there
-    num_hidden_groups: int | None = number(
+    depth_fraction: float = option(1.0, needs=LAYERED, above=0, at_most=1)  # share of num_hidden_layers that is there
+    num_hidden_groups: int | None = option(
         None, needs=ATTENDING, at_least=1, limit=MOST_LAYERS
     )  # None: as many as layers, nothing is shared (arXiv:1909.11942)
-    sharing: Sharing = needs(
-        Sharing.all, ATTENDING | {"num_hidden_groups": NOT_NULL}
+    sharing: Sharing = option(
+        Sharing.all, needs=ATTENDING | {"num_hidden_groups": NOT_NULL}
     )  # what the layers of one group have in common
-    initializer_range: float = number(0.02, at_least=0, limit=100)  # standard deviation of the initial values of matrices
+    initializer_range: float = option(0.02, at_least=0, limit=100)  # standard deviation of the initial values of matrices
     init: Init = Init.flat  # how that deviation differs between matrices
     # Embeddings
-    vocab_size: int = number(
-        30522, at_least=1, limit=LARGEST_TABLE
+    vocab_size: int = option(
+        30522, role=Role.derived, at_least=1, limit=LARGEST_TABLE
     )  # rows of the table of tokens; a run has as many as its tokenizer
-    max_position_embeddings: int = number(
+    max_position_embeddings: int = option(
         512, at_least=1, limit=LARGEST_TABLE
     )  # rows of the table of positions: tokens of the longest text
-    position_offset: int = number(0, at_least=0, limit=LARGEST_TABLE)  # number of the first position
-    type_vocab_size: int = number(
+    position_offset: int = option(0, at_least=0, limit=LARGEST_TABLE)  # number of the first position
+    type_vocab_size: int = option(
         2, at_least=0, limit=LARGEST_TABLE
     )  # kinds of segments, such as the two texts of a pair; 0: no table of them
-    pad_token_id: int = number(0, limit=LARGEST_TABLE)  # piece that fills up short texts; a run has that of its tokenizer
-    embedding_size: int | None = number(
+    pad_token_id: int = option(
+        0, role=Role.derived, limit=LARGEST_TABLE
+    )  # piece that fills up short texts; a run has that of its tokenizer
+    embedding_size: int | None = option(
         None, at_least=1, limit=LARGEST_SIZE
     )  # None: hidden_size * embedding_fraction, rounded to a multiple of 8
-    embedding_fraction: float = number(
+    embedding_fraction: float = option(
         1.0, needs={"embedding_size": (None,)}, above=0, at_most=1
     )  # size of a token's vector, as a share of hidden_size
     embedding_norm: bool = True  # the sum of the embeddings is normed
     embedding_scale: bool | None = None  # token vectors times the root of their size; None: with position=sinusoidal
     # Norms and residuals
     norm: Norm = Norm.layer  # layer norm (arXiv:1607.06450) or root mean square norm (arXiv:1910.07467)
-    norm_place: NormPlace = needs(
-        NormPlace.post, ATTENDING
+    norm_place: NormPlace = option(
+        NormPlace.post, needs=ATTENDING
     )  # after the residual sum; pre: before attention and feed-forward, and once at the end
-    norm_bias: bool = needs(True, {"norm": (Norm.layer,)})  # layer norms add a learned vector
-    layer_norm_eps: float = number(1e-12, at_least=0, limit=1)  # added to the variance in every norm
-    hidden_dropout_prob: float = number(0.1, at_least=0, below=1)  # of the embeddings and of what each block adds, in training
+    norm_bias: bool = option(True, needs={"norm": (Norm.layer,)})  # layer norms add a learned vector
+    layer_norm_eps: float = option(1e-12, at_least=0, limit=1)  # added to the variance in every norm
+    hidden_dropout_prob: float = option(0.1, at_least=0, below=1)  # of the embeddings and of what each block adds, in training
     # Attention
     position: Position = Position.learned  # how the model knows the position of a token
-    num_attention_heads: int = number(12, needs=ATTENDING, at_least=1, limit=LARGEST_SIZE)  # heads of each layer
-    head_size: int | None = number(
+    num_attention_heads: int = option(12, needs=ATTENDING, at_least=1, limit=LARGEST_SIZE)  # heads of each layer
+    head_size: int | None = option(
         None, needs=ATTENDING, at_least=1, limit=LARGEST_SIZE
     )  # features of one head; None: hidden_size / num_attention_heads
-    attention_bias: bool = needs(True, ATTENDING)  # of the four projections
-    attention_scale: bool = needs(True, ATTENDING)  # products divided by the root of the head size
-    base_head_size: int | None = number(
-        None, needs=SCALED_ATTENTION, at_least=1, limit=LARGEST_SIZE
+    attention_bias: bool = option(True, needs=ATTENDING)  # of the four projections
+    attention_scale: bool = option(True, needs=ATTENDING)  # products divided by the root of the head size
+    base_head_size: int | None = option(
+        None, earlier=..., needs=SCALED_ATTENTION, at_least=1, limit=LARGEST_SIZE
     )  # products divided by the head size over the root of this one (arXiv:2203.03466); None: by the root of the head size
-    attention_window: int | None = number(
+    attention_window: int | None = option(
         None, needs=SELF_ATTENTION, at_least=1, limit=LARGEST_TABLE
     )  # total width, half to each side; None: full (arXiv:2004.05150)
-    global_tokens: int = number(
+    global_tokens: int = option(
         0, needs=SELF_ATTENTION, at_least=0, limit=LARGEST_TABLE
     )  # first tokens that see all and are seen by all (arXiv:2004.05150)
-    global_layer_every: int | None = number(
+    global_layer_every: int | None = option(
         None, needs=SELF_ATTENTION, at_least=1, limit=MOST_LAYERS
     )  # layers 0, n, 2n, ... have no window (arXiv:2412.13663)
-    causal: bool = needs(False, CAUSAL_ATTENTION)  # a token sees itself and those before it alone
-    segment_length: int | None = number(
+    causal: bool = option(False, needs=CAUSAL_ATTENTION)  # a token sees itself and those before it alone
+    segment_length: int | None = option(
         None, needs=CAUSAL_RELATIVE, at_least=1, limit=LARGEST_TABLE
     )  # tokens that attend to each other, none to later segments; None: the whole text (arXiv:1901.02860)
-    memory_length: int = number(
+    memory_length: int = option(
         0, needs=CAUSAL_RELATIVE | {"segment_length": NOT_NULL}, at_least=0, limit=LARGEST_TABLE
     )  # tokens before a segment whose states its tokens read too, without gradient (arXiv:1901.02860)
-    qk_norm: bool = needs(False, SELF_ATTENTION)  # queries and keys of each head are normed (arXiv:2302.05442)
-    attention_probs_dropout_prob: float = number(
+    qk_norm: bool = option(False, needs=SELF_ATTENTION)  # queries and keys of each head are normed (arXiv:2302.05442)
+    attention_probs_dropout_prob: float = option(
         0.1, needs=ATTENDING, at_least=0, below=1
     )  # dropout of the weights of attention
-    rotary_theta: float = number(10000.0, needs=ROTARY, above=0, limit=1e15)  # base of the wavelengths of rotary positions
-    rotary_global_theta: float | None = number(
+    rotary_theta: float = option(10000.0, needs=ROTARY, above=0, limit=1e15)  # base of the wavelengths of rotary positions
+    rotary_global_theta: float | None = option(
         None, needs=ROTARY, above=0, limit=1e15
     )  # of the layers that see everything; None: rotary_theta
-    position_buckets: int | None = number(
+    position_buckets: int | None = option(
         None, needs=BY_DISTANCE, at_least=1, limit=LARGEST_SIZE
     )  # bucketed: 32 by default; disentangled: None for one a distance
-    max_relative_distance: int = number(
+    max_relative_distance: int = option(
         512, needs=BY_DISTANCE, at_least=1, limit=LARGEST_SIZE
     )  # farther tokens count as this far
-    share_position_projections: bool = needs(False, DISENTANGLED)  # disentangled: positions use the content's projections
-    norm_relative_embeddings: bool = needs(False, DISENTANGLED)  # disentangled
-    position_terms: PositionTerms = needs(PositionTerms.both, DISENTANGLED)  # disentangled
-    key_bias: bool = needs(True, DISENTANGLED)  # of keys too, as since v2 (arXiv:2111.09543); false as first published
+    share_position_projections: bool = option(
+        False, needs=DISENTANGLED
+    )  # disentangled: positions use the content's projections
+    norm_relative_embeddings: bool = option(False, needs=DISENTANGLED)  # disentangled
+    position_terms: PositionTerms = option(PositionTerms.both, needs=DISENTANGLED)  # disentangled
+    key_bias: bool = option(True, needs=DISENTANGLED)  # of keys too, as since v2 (arXiv:2111.09543); false as first published
     # Feed-forward
-    intermediate_size: int = number(
+    intermediate_size: int = option(
         3072, needs=ATTENDING | {"feed_forward_size": (None,)}, at_least=1, limit=LARGEST_SIZE
     )  # width of a plain feed-forward
-    feed_forward_size: int | None = number(
+    feed_forward_size: int | None = option(
         None, needs=ATTENDING, at_least=1, limit=LARGEST_SIZE
     )  # None: intermediate_size, 2/3 of it when gated (arXiv:2002.05202)
     hidden_act: Activation = Activation.gelu  # non-linearity of the feed-forward
-    gated_feed_forward: bool = needs(False, ATTENDING)  # a further matrix gates its inner features (arXiv:2002.05202)
-    feed_forward_bias: bool = needs(True, ATTENDING)  # of its matrices
+    gated_feed_forward: bool = option(False, needs=ATTENDING)  # a further matrix gates its inner features (arXiv:2002.05202)
+    feed_forward_bias: bool = option(True, needs=ATTENDING)  # of its matrices
     # Heads
     pooling: Pooling = Pooling.cls  # the vector of a text: of its first token, its last one, or the mean or maximum of all
-    vector_pooling: Pooling = Pooling.mean  # likewise where texts are compared by the cosine of their vectors
+    vector_pooling: Pooling = option(
+        Pooling.mean, earlier=...
+    )  # likewise where texts are compared by the cosine of their vectors
     pooler: Activation | None = Activation.tanh  # a dense layer with this non-linearity after pooling; None: no such layer
     pooler_norm: bool = False  # that vector is normed, after the dense layer
-    pooler_bias: bool = needs(True, {"pooler": NOT_NULL})  # of the dense layer
+    pooler_bias: bool = option(True, needs={"pooler": NOT_NULL})  # of the dense layer
     classifier_bias: bool = True  # of the output layer
-    classifier_dropout: float | None = number(None, at_least=0, below=1)  # None: hidden_dropout_prob
+    classifier_dropout: float | None = option(None, at_least=0, below=1)  # None: hidden_dropout_prob
     tie_masked_lm_head: bool = True  # its output matrix is the token embedding
-    mask_decoder: bool = needs(
-        False, DISENTANGLED
+    mask_decoder: bool = option(
+        False, needs=DISENTANGLED
     )  # disentangled: masked tokens are predicted with absolute positions (arXiv:2006.03654, 3.2)
 
     def __post_init__(self) -> None:
@@ -302,12 +302,23 @@ class EncoderConfig:
                 raise ValueError(f"model.{pair.replace(' and ', ' cannot be combined with model.')}")
 
 
+BY_LORA = When(
+    lambda _, own: own.trains is Trains.lora, "trains matrices of low rank", "finetune.trains=lora", Refused.everywhere
+)
+BY_LAYER = When(
+    lambda _, own: own.trains is not Trains.head,
+    "trains layers of the encoder",
+    "finetune.trains=all",
+    Refused.everywhere,
+)
+
+
 @dataclass
 class AdaptationConfig:
     """Which parameters a fine-tuning trains; read in `models/adapt.py`."""
 
-    trains: Trains = Trains.all  # which parameters change
-    lora_rank: int = number(8, at_least=1, limit=LARGEST_SIZE)  # of the matrices of trains=lora
-    freeze_layers: int | None = number(
-        None, at_least=0, limit=MOST_LAYERS
+    trains: Trains = option(Trains.all, earlier=...)  # which parameters change
+    lora_rank: int = option(8, read=BY_LORA, earlier=..., at_least=1, limit=LARGEST_SIZE)  # of the matrices of trains=lora
+    freeze_layers: int | None = option(
+        None, read=BY_LAYER, earlier=..., at_least=0, limit=MOST_LAYERS
     )  # so many layers from below stay as they are, with the embeddings and the positions that they read; None: none does

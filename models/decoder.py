@@ -7,13 +7,15 @@ B sequences, T tokens, N of the encoder's text and M of the decoder's, D hidden,
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
+from typing import cast
 
 from torch import Tensor, nn
 
 from harness.models.attention.full import full_attention
 from harness.models.attention.products import Context, Heads, MultiHead
 from harness.models.batch import Batch
-from harness.models.config import Body, EncoderConfig
+from harness.models.choices import Body
+from harness.models.config import EncoderConfig
 from harness.models.describe import Column, Layer, Part, parameters_of
 from harness.models.layers import AttentionBlock, Block, FeedForwardBlock
 from harness.models.reach import EVERYWHERE
@@ -51,6 +53,8 @@ class CrossAttention(MultiHead):
 class CrossAttentionBlock(Block):
     """Cross-attention of a layer."""
 
+    attention: CrossAttention
+
     def __init__(self, config: EncoderConfig) -> None:
         super().__init__(config, "attention", CrossAttention(config))
 
@@ -80,11 +84,11 @@ class Decoder(nn.Module):
     def execution_order(self) -> list[tuple[AttentionBlock, CrossAttentionBlock, FeedForwardBlock]]:
         """The modules that each of the layers runs."""
         order = zip(self.stack.execution_order(), self.crosses, strict=True)
-        return [(attention, cross, feed_forward) for (attention, feed_forward), cross in order]
+        return [(attention, cast(CrossAttentionBlock, cross), feed_forward) for (attention, feed_forward), cross in order]
 
     def flops(self, length: int, encoded: int) -> int:
         """FLOPs of one forward pass over one text, and over the encoder's of so many tokens."""
-        return self.stack.flops(length) + sum(cross.attention.flops(length, encoded) for cross in self.crosses)
+        return self.stack.flops(length) + sum(cross.attention.flops(length, encoded) for _, cross, _ in self.execution_order())
 
     def column(self) -> Column:
         """The layers with their cross-attention."""

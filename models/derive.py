@@ -14,7 +14,8 @@ import torch
 from torch import Tensor
 
 from harness.models.changes import KEYS, refuse_underived, spaced
-from harness.models.config import Activation, EncoderConfig, Norm, Sharing
+from harness.models.choices import Activation, Norm, Sharing
+from harness.models.config import EncoderConfig
 
 State = dict[str, Tensor]
 
@@ -263,7 +264,7 @@ def grouped(origins: Mapping[str, Origin]) -> list[Group]:
     groups: dict[tuple[str, str], list[str]] = {}
     for name, origin in origins.items():
         groups.setdefault((origin.kind, origin.how), []).append(name)
-    errors = {key: [origins[name].error for name in names if origins[name].error is not None] for key, names in groups.items()}
+    errors = {key: [e for name in names if (e := origins[name].error) is not None] for key, names in groups.items()}
     return [Group(Origin(*key, max(errors[key], default=None)), tuple(names)) for key, names in groups.items()]
 
 

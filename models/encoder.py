@@ -3,13 +3,15 @@
 import contextlib
 import hashlib
 from collections.abc import Iterator
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from harness.models.batch import Batch, as_batch
-from harness.models.config import Body, EncoderConfig, Init, Position
+from harness.models.choices import Body, Init, Position
+from harness.models.config import EncoderConfig
 from harness.models.decoder import EncoderDecoder
 from harness.models.describe import Part, parameters_of
 from harness.models.dropout import Dropout
@@ -51,7 +53,7 @@ class Embeddings(nn.Module):
     def forward(self, batch: Batch) -> Tensor:
         """Batch with (B, T) ids -> (B, T, D); ValueError for a text longer than the position table."""
         embedded = self.token_embedding(batch.input_ids) * self.scale  # (B, T, E)
-        if batch.queries is not None:
+        if batch.queries is not None and self.mask_embedding is not None:
             embedded = torch.where(batch.queries[..., None], self.mask_embedding, embedded)
         positions = self._positions(batch)
         embedded = embedded if positions is None else embedded + positions
@@ -114,7 +116,13 @@ def looked_up(table: nn.Embedding, batch: Batch, offset: int = 0) -> Tensor:
     return table.weight[offset : offset + T]
 
 
-BODIES = {Body.transformer: Stack, Body.encoder_decoder: EncoderDecoder, Body.lstm: Recurrent, Body.static: Static}
+Layers = Stack | EncoderDecoder | Recurrent | Static
+BODIES: dict[Body, type[Layers]] = {
+    Body.transformer: Stack,
+    Body.encoder_decoder: EncoderDecoder,
+    Body.lstm: Recurrent,
+    Body.static: Static,
+}
 """What is between embeddings and heads; all have the interface of Stack."""
 
 
@@ -125,7 +133,7 @@ class Encoder(nn.Module):
         super().__init__()
         self.config = config
         self.embeddings = Embeddings(config)
-        self.layers = BODIES[config.body](config)
+        self.layers: Layers = BODIES[config.body](config)
 
     def forward(self, inputs: Batch | Tensor) -> Tensor:
         """Batch, or (B, T) ids without padding -> (B, T, D)."""
@@ -148,7 +156,7 @@ class Encoder(nn.Module):
 class _Uninitialised(TorchFunctionMode):
     """Leaves out the initialisation of weights, which would load the compiler of torch for tensors without data."""
 
-    def __torch_function__(self, function, types, arguments=(), keywords=None):
+    def __torch_function__(self, function: Any, types: Any, arguments: Any = (), keywords: Any = None) -> Any:
         return None if getattr(function, "__module__", "") == "torch.nn.init" else function(*arguments, **(keywords or {}))
 
 

@@ -1,5 +1,6 @@
 """The heads above an encoder. B sequences, T tokens, D hidden, C outputs."""
 
+from abc import ABC, abstractmethod
 from typing import ClassVar
 
 import torch
@@ -7,7 +8,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from harness.models.batch import Batch, as_batch
-from harness.models.config import EncoderConfig, Pooling
+from harness.models.choices import Pooling
+from harness.models.config import EncoderConfig
 from harness.models.describe import Part, parameters_of
 from harness.models.dropout import Dropout
 from harness.models.encoder import Encoder, initialise, without_values
@@ -48,14 +50,14 @@ class Pooler(nn.Module):
         size = config.hidden_size
         self.dense = None if config.pooler is None else nn.Linear(size, size, bias=config.pooler_bias)
         self.non_linearity = config.pooler
-        self.activation = None if config.pooler is None else ACTIVATIONS[config.pooler]
         self.norm = make_norm(config, size) if config.pooler_norm else None
         self.size = size
 
     def forward(self, hidden: Tensor, mask: Tensor | None) -> Tensor:
         """(B, T, D) and the (B, T) mask of real tokens -> (B, D)."""
         pooled = pool(hidden, mask, self.pooling)
-        pooled = pooled if self.dense is None else self.activation(self.dense(pooled))
+        if self.dense is not None and self.non_linearity is not None:
+            pooled = ACTIVATIONS[self.non_linearity](self.dense(pooled))
         return pooled if self.norm is None else self.norm(pooled)
 
     def flops(self) -> int:
@@ -65,7 +67,7 @@ class Pooler(nn.Module):
     def parts(self) -> tuple[Part, ...]:
         """From the bottom up."""
         parts = [_pooling_part(self.pooling)]
-        if self.dense is not None:
+        if self.dense is not None and self.non_linearity is not None:
             sizes = f"{self.size:,} → {self.size:,}, {self.non_linearity.value}"
             parts.append(Part("Pooler", "head", sizes, parameters_of(self.dense)))
         return (*parts, *norm_parts(self.norm))
@@ -131,10 +133,11 @@ class PlainLMHead(nn.Module):
         return 2 * self.output.weight.numel()
 
 
-class _WithOutput(nn.Module):
+class _WithOutput(nn.Module, ABC):
     """Encoder and one linear output, on texts or on tokens. Abstract."""
 
     pools: ClassVar[bool]
+    class_weights: Tensor | None  # (C,) of the loss
 
     def __init__(self, config: EncoderConfig, num_outputs: int) -> None:
         super().__init__()
@@ -143,18 +146,23 @@ class _WithOutput(nn.Module):
         own = config.classifier_dropout
         self.dropout = Dropout(config.hidden_dropout_prob if own is None else own)
         self.head = nn.Linear(config.hidden_size, num_outputs, bias=config.classifier_bias)
-        self.register_buffer("class_weights", None, persistent=False)  # (C,) of the loss
+        self.register_buffer("class_weights", None, persistent=False)
 
     def forward(self, inputs: Batch | Tensor) -> Tensor:
         """Batch, or (B, T) ids without padding -> what `of_hidden` gives."""
         batch = as_batch(inputs)
         return self.of_hidden(self.encoder(batch), batch)
 
+    @abstractmethod
+    def of_hidden(self, hidden: Tensor, batch: Batch) -> Tensor:
+        """(B, T, D) of the last layer -> logits."""
+
 
 class SequenceClassifier(_WithOutput):
     """Encoder, pooler and one linear output: (B, C) logits, or (B, 1) scores of a regression."""
 
     pools = True
+    pooler: Pooler
 
     def of_hidden(self, hidden: Tensor, batch: Batch) -> Tensor:
         """(B, T, D) of the last layer -> (B, C)."""

@@ -1,5 +1,6 @@
 """The two blocks of a layer, and its feed-forward. B sequences, T tokens, D hidden."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
@@ -7,14 +8,15 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from harness.models.attention import make_attention
+from harness.models.attention import Attention, make_attention
 from harness.models.attention.products import Context
-from harness.models.config import Activation, EncoderConfig, NormPlace
+from harness.models.choices import Activation, NormPlace
+from harness.models.config import EncoderConfig
 from harness.models.describe import Part, parameters_of
 from harness.models.dropout import Dropout
 from harness.models.norms import make_norm, norm_parts
 
-ACTIVATIONS = {
+ACTIVATIONS: dict[Activation, Callable[[Tensor], Tensor]] = {
     Activation.gelu: F.gelu,
     Activation.gelu_tanh: partial(F.gelu, approximate="tanh"),
     Activation.relu: F.relu,
@@ -76,7 +78,7 @@ class Block(nn.Module):
 
     def parts(self) -> tuple[Part, ...]:
         """From the bottom up."""
-        norm, step = norm_parts(self.norm), self.get_submodule(self.name).part()
+        norm, step = norm_parts(self.norm), getattr(self, self.name).part()
         if self.pre_norm:
             return (*norm, step, Part("Add", "norm", residual=2 + len(norm)))
         return (step, *(replace(part, title=f"Add, {part.title}", residual=2) for part in norm))
@@ -84,6 +86,8 @@ class Block(nn.Module):
 
 class AttentionBlock(Block):
     """Attention of a layer."""
+
+    attention: Attention
 
     def __init__(self, config: EncoderConfig, layer: int = 0) -> None:
         super().__init__(config, "attention", make_attention(config, layer), bool(layer) or config.norms_first_layer)
@@ -98,6 +102,8 @@ class AttentionBlock(Block):
 
 class FeedForwardBlock(Block):
     """Feed-forward of a layer."""
+
+    feed_forward: FeedForward
 
     def __init__(self, config: EncoderConfig) -> None:
         super().__init__(config, "feed_forward", FeedForward(config))

@@ -19,7 +19,7 @@ def vocabulary_loss(logits: Tensor, targets: Tensor, divisor: float) -> Tensor:
     On a CPU the gradient is computed beside the loss and written over the logits, which must not be used again.
     """
     if torch.is_grad_enabled() and logits.device.type == "cpu" and not torch.compiler.is_compiling():
-        return _InPlace.apply(logits, targets, divisor)
+        return _InPlace.apply(logits, targets, divisor)  # type: ignore[no-untyped-call]  # torch's own
     return F.cross_entropy(logits.float(), targets, ignore_index=IGNORED, reduction="sum") / divisor
 
 

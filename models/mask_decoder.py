@@ -4,14 +4,17 @@ B sequences, T tokens, D hidden.
 """
 
 from functools import partial
+from typing import cast
 
 from torch import Tensor, nn
 
 from harness.models.attention.products import Context
 from harness.models.batch import Batch
-from harness.models.config import EncoderConfig, Position
+from harness.models.choices import Position
+from harness.models.config import EncoderConfig
 from harness.models.encoder import Encoder, looked_up
 from harness.models.layers import AttentionBlock, FeedForwardBlock
+from harness.models.stack import Stack
 
 PASSES = 2
 """How often the last layer runs in the decoder, as in the paper."""
@@ -29,7 +32,7 @@ class MaskDecoder(nn.Module):
 
     def forward(self, encoder: Encoder, keys: Tensor, batch: Batch) -> Tensor:
         """(B, T, D) that the last layer reads -> (B, T, D); ValueError for a text longer than the table."""
-        stack = encoder.layers
+        stack = cast(Stack, encoder.layers)
         context, blocks = stack.context(batch), stack.execution_order()[-1]
         query = keys + looked_up(self.position_embedding, batch)
         for _ in range(PASSES):
@@ -38,7 +41,7 @@ class MaskDecoder(nn.Module):
 
     def flops(self, encoder: Encoder, length: int) -> int:
         """FLOPs of one text."""
-        attention, feed_forward = encoder.layers.execution_order()[-1]
+        attention, feed_forward = cast(Stack, encoder.layers).execution_order()[-1]
         return PASSES * (attention.attention.flops(length) + feed_forward.feed_forward.flops(length))
 
 

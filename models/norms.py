@@ -2,7 +2,8 @@
 
 from torch import Tensor, nn
 
-from harness.models.config import EncoderConfig, Norm
+from harness.models.choices import Norm
+from harness.models.config import EncoderConfig
 from harness.models.describe import Part, parameters_of
 
 

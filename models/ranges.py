@@ -1,9 +1,10 @@
-"""Ranges of the numbers in a config, beside their fields, and the one check of all of them."""
+"""What the fields of a config state of their keys: role, range, when they are read; and the one check of all ranges."""
 
 import functools
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, fields, is_dataclass
+from enum import Enum
 from typing import Any
 
 MOST = 1e9
@@ -40,14 +41,65 @@ class Range:
         return text if abs(number) < math.inf else f"a finite number{text and ' '}{text}"
 
 
-def number(default: Any, *, needs: dict[str, Any] | None = None, **bounds: float) -> Any:
-    """A field with a number of this range, or None; `needs`: other keys that it is read with (models/keys.py)."""
-    return field(default=default, metadata={"range": Range(**bounds), "needs": needs or {}})
+class Role(Enum):
+    """What a key has to do with the results of a run; a section's role is that of its keys that state none."""
+
+    arm = "arm"  # what is compared
+    condition = "condition"  # must agree between runs that are compared
+    seed = "seed"  # tells the replicates of an arm apart
+    name = "name"  # names runs, or says where results go and how a command ends
+    place = "place"  # where content is; a hash of the content is a fact
+    neutral = "neutral"  # without effect on results: resolved into other keys, or about files alone
+    derived = "derived"  # follows from the tokenizer, or only adds files: two runs that differ in it may be compared
 
 
-def numbers(*, count: int | None = None, different: bool = False, **bounds: float) -> dict[str, Any]:
-    """Metadata of a field with a list of numbers of this range, `count` of them unless None, no two the same if `different`."""
-    return {"range": Range(**bounds), "count": count, "different": different}
+class Refused(Enum):
+    """Where a key that no run of a command reads is an error."""
+
+    swept = "swept"  # where the command sweeps it, because it would name arms that are equal
+    typed = "typed"  # and where the command sets it
+    everywhere = "everywhere"  # and where a file gives it another value than its default
+
+
+@dataclass(frozen=True)
+class When:
+    """A condition under which a key is read."""
+
+    holds: Callable[[Any, Any], object]  # of the config of the run, and of the section that has the key
+    why: str  # what no run does where it does not hold, such as `pretrains`
+    choice: str  # what makes it hold; `{section}` is the name of the section
+    refused: Refused = Refused.typed
+
+
+ALWAYS: tuple[When, ...] = ()
+"""A key that is read even where its section is not."""
+
+
+def option(
+    default: Any,
+    *,
+    role: Role | None = None,
+    read: When | tuple[When, ...] | None = None,
+    needs: dict[str, Any] | None = None,
+    earlier: Any = "",
+    count: int | None = None,
+    different: bool = False,
+    **bounds: float,
+) -> Any:
+    """A field that states more of its key than a default, which for a section is its class.
+
+    `role`, `read`: None for those of its section. `needs`: other keys of an encoder that it is read with (models/keys.py).
+    `earlier`: the value of records that lack the key, `...` for the default; empty for a key that all records have.
+    Bounds are those of a number that is not None, or of each number of a list, which has `count` of them unless None, and no
+    two the same if `different`.
+    """
+    stated: dict[str, Any] = {"role": role, "needs": needs or {}, "earlier": earlier, "count": count, "different": different}
+    stated["read"] = (read,) if isinstance(read, When) else read
+    if bounds:
+        stated["range"] = Range(**bounds)
+    if isinstance(default, list | type):
+        return field(default_factory=default if isinstance(default, type) else default.copy, metadata=stated)
+    return field(default=default, metadata=stated)
 
 
 def refuse_out_of_range(config: Any, prefix: str = "") -> None:
@@ -75,15 +127,17 @@ def _refuse_list(key: str, values: list[float], metadata: Any, allowed: Range) -
 
 def _values(config: Any, prefix: str) -> Iterator[tuple[str, Any, Any]]:
     """(key, value, metadata of its field) of every number and list of numbers."""
-    for name, metadata in _fields(type(config)):
+    kind: Any = type(config)
+    for name, metadata in _fields(kind):
         value = getattr(config, name)
-        if (isinstance(value, (int, float)) and not isinstance(value, bool)) or "count" in metadata:
+        is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+        if is_number or (isinstance(value, list) and "range" in metadata):
             yield prefix + name, value, metadata
         elif is_dataclass(type(value)):
             yield from _values(value, f"{prefix}{name}.")
 
 
 @functools.cache
-def _fields(kind: type) -> list[tuple[str, Any]]:
+def _fields(kind: Any) -> list[tuple[str, Any]]:
     """Names and metadata; a sweep reads those of each class thousands of times."""
     return [(one.name, one.metadata) for one in fields(kind)]

@@ -1,6 +1,7 @@
 """Bodies without attention: two LSTM directions, or nothing. B sequences, T tokens, D hidden."""
 
 from collections.abc import Iterator
+from typing import cast
 
 import torch
 from torch import Tensor, nn
@@ -15,6 +16,11 @@ from harness.models.reach import EVERYWHERE, NOWHERE
 
 class Direction(nn.LSTM):
     """One LSTM over the tokens in their order (doi:10.1162/neco.1997.9.8.1735)."""
+
+    weight_ih_l0: Tensor
+    weight_hh_l0: Tensor
+    bias_ih_l0: Tensor
+    bias_hh_l0: Tensor
 
     def states(self, x: Tensor) -> Tensor:
         """(B, T, D) -> (B, T, D / 2); step by step on the meta device, where the fused kernel would count as no FLOPs."""
@@ -77,7 +83,7 @@ class Recurrent(nn.Module):
 
     def execution_order(self) -> list[tuple[Direction, Direction]]:
         """The two directions of each layer."""
-        return list(zip(self.forwards, self.backwards, strict=True))
+        return cast("list[tuple[Direction, Direction]]", [*zip(self.forwards, self.backwards, strict=True)])
 
     def flops(self, length: int) -> int:
         """FLOPs of one forward pass over one text."""

@@ -3,18 +3,20 @@
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial, reduce
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from harness.models.attention.disentangled import RelativePositions
+from harness.models.attention.disentangled import Distances, RelativePositions
 from harness.models.attention.products import Context
 from harness.models.attention.relative import relative_context
 from harness.models.batch import Batch
-from harness.models.config import EncoderConfig, NormPlace, Position, Sharing
+from harness.models.choices import NormPlace, Position, Sharing
+from harness.models.config import EncoderConfig
 from harness.models.describe import Column, Layer, Part, parameters_of
-from harness.models.layers import AttentionBlock, FeedForwardBlock
+from harness.models.layers import AttentionBlock, Block, FeedForwardBlock
 from harness.models.norms import make_norm, norm_parts
 from harness.models.positions import BIASES, rotation
 from harness.models.reach import Reach
@@ -59,7 +61,7 @@ class Stack(nn.Module):
         """The modules that each of the layers runs."""
         return [(self._of(self.attentions, layer), self._of(self.feed_forwards, layer)) for layer in range(self.config.depth)]
 
-    def _of(self, blocks: nn.ModuleList, layer: int) -> nn.Module:
+    def _of(self, blocks: nn.ModuleList, layer: int) -> Any:
         """One for each layer, or one for each group of layers."""
         return blocks[layer if len(blocks) == self.config.depth else self.config.group_of(layer)]
 
@@ -68,9 +70,10 @@ class Stack(nn.Module):
         config = self.config
         if config.position is Position.relative:
             return relative_context(batch, config)
-        context = Context(mask=batch.attention_mask, bias=self.bias, token_types=batch.token_type_ids)
         if self.relative is not None:
-            context.relative, context.relative_rows = self.relative(batch.input_ids.shape[1])
+            vectors, rows = self.relative(batch.input_ids.shape[1])
+            return Distances(mask=batch.attention_mask, relative=vectors, relative_rows=rows)
+        context = Context(mask=batch.attention_mask, bias=self.bias)
         if config.position is Position.rotary:
             places = torch.arange(batch.input_ids.shape[1], device=batch.input_ids.device)
             places = places if batch.position_ids is None else batch.position_ids
@@ -103,7 +106,7 @@ class Stack(nn.Module):
         return (Column(positions, layers, norm_parts(self.norm)),)
 
 
-def layer_parts(blocks: Sequence[nn.Module]) -> tuple[Part, ...]:
+def layer_parts(blocks: Sequence[Block]) -> tuple[Part, ...]:
     """Drawn parts of one layer, from the bottom up, each with the place of its block."""
     return tuple(replace(part, place=place) for place, block in enumerate(blocks) for part in block.parts())
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection
 
 from harness.processes import end_with_parent
-from harness.reports.chapters import CHAPTERS, components, effects, pictures, pretraining, scales, scaling
+from harness.reports.chapters import chapters, components, effects, pictures, pretraining, scales, scaling
 from harness.reports.errors import ReportError, unknown
 from harness.reports.html import page
 from harness.reports.reading.study import Study
@@ -102,7 +102,7 @@ class Report:
     """What every format is made from."""
 
     study: Study
-    chapters: list[Chapter]  # those of CHAPTERS, in their order
+    chapters: list[Chapter]  # in their order
     lines: list[Line]  # results of all arms, for those formats that have them
 
     @property
@@ -189,7 +189,7 @@ def render(study: Study, formats: Iterable[str] = DEFAULT) -> Files:
 
 def _report(study: Study, names: tuple[str, ...], drawn: Callable[[], Chapters] | None = None) -> Report:
     """All chapters; what is `drawn` elsewhere is asked for last."""
-    chapters = {chapter: chapter(study) for chapter in CHAPTERS if drawn is None or chapter not in DRAWN}
+    made = {chapter: chapter(study) for chapter in chapters() if drawn is None or chapter not in DRAWN}
     lines = summary(study.comparison) if {"csv", "parquet"} & {*names} else []
-    chapters |= drawn() if drawn else {}
-    return Report(study, [chapters[chapter] for chapter in CHAPTERS], lines)
+    made |= drawn() if drawn else {}
+    return Report(study, [made[chapter] for chapter in chapters()], lines)

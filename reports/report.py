@@ -12,7 +12,7 @@ import psutil
 from harness import paths
 from harness.errors import InputError, is_disk_full
 from harness.reports import render
-from harness.reports.chapters import cost
+from harness.reports.chapters import added
 from harness.reports.errors import ReportError
 from harness.reports.read import StudyRuns, compare_with_first
 from harness.reports.read import read as read_store
@@ -73,7 +73,8 @@ def writable(out: Path, key: str = "--out ") -> Iterator[None]:
 
 def read(options: argparse.Namespace) -> StudyRuns:
     """The runs that the options name; ReportError where the store has no answer, or for a wrong target or format."""
-    cost.parse(options.target)  # a wrong one is refused before the store is read
+    for one in added():
+        one.check(options.target)  # a wrong one is refused before the store is read
     render.formats(options.format)
     return read_store(options.uri, options.study, options.where)
 

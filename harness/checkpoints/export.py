@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import torch
 from safetensors.torch import load_file, save_file
@@ -142,7 +143,7 @@ def _tokenizer(path: Path, shape: EncoderConfig, longest: int, of_words: bool) -
     return TokenizerFiles({"tokenizer.json": text, "tokenizer_config.json": json.dumps(config, indent=2) + "\n"}, ids)
 
 
-def _lowercase(normalizer: dict | None) -> bool | None:
+def _lowercase(normalizer: dict[str, Any] | None) -> bool | None:
     """None where the tokenizer does not define it."""
     steps = [normalizer or {}, *(normalizer or {}).get("normalizers", [])]
     if any(step.get("type") == "Lowercase" for step in steps):

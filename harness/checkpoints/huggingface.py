@@ -25,7 +25,8 @@ from harness.data import tokenizer as tokenizers
 from harness.data.tokenizer import pad_token_id
 from harness.errors import InputError
 from harness.models.changes import OF_HEAD
-from harness.models.config import Body, EncoderConfig, Pooling
+from harness.models.choices import Body, Pooling
+from harness.models.config import EncoderConfig
 from harness.models.derive import RANDOM, Origin, derived
 from harness.models.encoder import Encoder
 from harness.models.heads import POOLED, Classifier, SequenceClassifier, TextVectors, on_meta

@@ -1,10 +1,11 @@
 """Folders of Sentence Transformers (arXiv:1908.10084): `modules.json` lists the encoder, how it is pooled, and what follows."""
 
 from pathlib import Path, PurePosixPath
+from typing import Any
 
 from harness.checkpoints.native import json_of
 from harness.errors import InputError
-from harness.models.config import Pooling
+from harness.models.choices import Pooling
 
 MODULES, POOLING, SETTINGS = "modules.json", "*/config.json", "config_sentence_transformers.json"
 READING = "sentence_bert_config.json"
@@ -71,7 +72,7 @@ def longest_text(root: Path, key: str) -> int | None:
     return limit if isinstance(limit, int) else None
 
 
-def _refuse_other_vectors(settings: dict, path: Path, key: str, is_normed: bool) -> None:
+def _refuse_other_vectors(settings: dict[str, Any], path: Path, key: str, is_normed: bool) -> None:
     prompt = (settings.get("prompts") or {}).get(settings.get("default_prompt_name"))
     if prompt:
         raise InputError(

@@ -1,22 +1,81 @@
-"""The commands of `python -m harness`, a module each, and their options."""
+"""The commands of `python -m harness`: those of this package, and those that plug-ins add."""
 
-COMMANDS = {
-    "run": "pretrain, fine-tune and measure what the arguments compose; the default",
-    "tour": "ten steps through an encoder on your text, with the commands, as pages and as one HTML file",
-    "plan": "what a sweep would run and take: states, parameters, FLOPs, memory, minutes",
-    "describe": "what a variant is, or several beside each other: keys, parameters, shapes, pictures",
-    "profile": "parameters, FLOPs, latency and memory of variants, without training",
-    "memory": "memory of a training step by batch size, and the largest batch that fits",
-    "audit": "claims of papers and notebooks against what is counted, timed and trained here",
-    "inspect": "the inputs of one item or of your text, and the attention over them",
-    "tokenizer": "how tokenizers cut a text: pieces a word, unknown ones, lengths",
-    "features": "vectors of every token of a text, to a file",
-    "predict": "labels and probabilities of new texts, by a fine-tuned run",
-    "export": "a trained model as a checkpoint that transformers loads",
-    "status": "what of a study is missing and why, and the command that completes it",
-    "clean": "remove data, launches and temporary files that no run needs; asks first",
-    "sync": "send results to MLflow that it has missed",
-    "ui": "look at the results in MLflow's pages: a table of each study, sorted by score",
-    "submission": "pack predictions for GLUE's page",
+import importlib
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, cast
+
+from harness import extensions
+from harness.errors import InputError
+
+GROUP = "harness.commands"
+
+
+@dataclass(frozen=True)
+class Command:
+    """A command. Nothing of it is imported before it is called, so that `--help` stays quick."""
+
+    help: str  # one line
+    options: str  # `module:dataclass`, keys, words and switches as `grammar` has them
+    call: str  # `module:function`, from the options, and from the runs of `Composed` ones, to the exit code
+    is_live: bool = False  # moves on the terminal itself; all others print text alone
+
+    def options_class(self) -> type[Any]:
+        """The dataclass of its options."""
+        return cast(type[Any], _imported(self.options))
+
+    def function(self) -> Callable[..., int]:
+        """What is called."""
+        return cast(Callable[..., int], _imported(self.call))
+
+
+def _imported(where: str) -> object:
+    module, _, name = where.partition(":")
+    try:
+        return getattr(importlib.import_module(module), name)
+    except (ImportError, AttributeError) as error:
+        raise InputError(
+            f"{where} cannot be imported ({error}): mend or uninstall the package that adds the command"
+        ) from error
+
+
+BUILT_IN = {
+    name: Command(text, f"harness.commands.options:{name.title()}", f"harness.commands.{name}:main", name == "run")
+    for name, text in {
+        "run": "pretrain, fine-tune and measure what the arguments compose; the default",
+        "plan": "what a sweep would run and take: states, parameters, FLOPs, memory, minutes",
+        "profile": "parameters, FLOPs, latency and memory of variants, without training",
+        "memory": "memory of a training step by batch size, and the largest batch that fits",
+        "features": "vectors of every token of a text, to a file",
+        "predict": "labels and probabilities of new texts, by a fine-tuned run",
+        "export": "a trained model as a checkpoint that transformers loads",
+        "status": "what of a study is missing and why, and the command that completes it",
+        "clean": "remove data, launches and temporary files that no run needs; asks first",
+        "sync": "send results to MLflow that it has missed",
+        "ui": "look at the results in MLflow's pages: a table of each study, sorted by score",
+        "submission": "pack predictions for GLUE's page",
+    }.items()
 }
-"""Name of a command, which is that of its module, and one line of help."""
+"""Name -> command of this package."""
+
+
+def is_command(word: str) -> bool:
+    """Whether a command has this name; nothing of it is imported."""
+    return word in BUILT_IN or (re.fullmatch(r"\w[\w-]*", word) is not None and word in extensions.names(GROUP))
+
+
+def find(name: str) -> Command:
+    """The command of this name; InputError for one whose package cannot be imported."""
+    return BUILT_IN[name] if name in BUILT_IN else extensions.load(extensions.declared(GROUP)[name], Command)
+
+
+@cache
+def commands() -> dict[str, Command]:
+    """Name -> command, those of plug-ins last; InputError for a plug-in that has the name of another command."""
+    added = extensions.declared(GROUP)
+    for name in added.keys() & BUILT_IN.keys():
+        package = extensions.package_of(added[name])
+        raise InputError(f"{GROUP}: {package} adds {name!r}, which is a command already: expected another name")
+    return BUILT_IN | {name: extensions.load(point, Command) for name, point in added.items()}

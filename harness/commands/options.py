@@ -11,7 +11,7 @@ from typing import ClassVar
 from harness import redact, study
 from harness.commands.grammar import Composed, group_of, key, switch, word
 from harness.config import command_line
-from harness.errors import InputError, unknown
+from harness.errors import InputError
 from harness.models.ranges import Range
 from harness.paths import TABLES, WORDS, ending
 
@@ -22,11 +22,6 @@ ROWS = (".txt", *TABLES, *WORDS)
 PREDICTIONS = (".jsonl", ".csv", ".parquet")
 FEATURES = ("jsonl", "parquet", "safetensors")
 EXPORTS = ("transformers", "onnx")
-TOKENIZERS = ("wordpiece", "bpe", "unigram", "words")
-"""What `tokenizer` compares; `words` has the most frequent words as its pieces, all others are unknown."""
-
-AUDIT_FILTERS = ("verdict", "source", "measure")
-
 OF_MODEL = ("model", "scale", "enhancement")
 """Groups of choices that say which model is meant."""
 
@@ -76,26 +71,12 @@ def refuse_files(source: Path, to: Path) -> None:
         raise InputError(f"to={str(to)!r} is a folder or the input itself: expected another file")
 
 
-def _has_values(choice: str) -> bool:
+def has_values(choice: str) -> bool:
     """Whether a choice names several values, as `model=base,gpt` does and `enhancement=[swiglu,shared]` does not."""
     return "," in re.sub(r"\[.*?\]|\{.*?\}|\(.*?\)|'.*?'|\".*?\"", "", choice)
 
 
 # Before a run
-
-
-@dataclass(frozen=True, kw_only=True)
-class Tour:
-    """Ten steps from the pieces of a text to a comparison with a verdict, in a few minutes, without network: what to look at,
-    the command, and what it shows. In a terminal Enter turns the page. Finished steps are kept in multirun/tour, below the
-    folder of `to` where that is set.
-    """
-
-    text: str = key(
-        "The old keeper of the bank was robbed yesterday.", "a text of yours, or a file with one; a second text after ` ||| `"
-    )
-    to: Path = key(Path("multirun", "tour", "tour.html"), "the page with all steps")
-    all: bool = switch("prints all steps without waiting for Enter, as where there is no terminal")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,44 +100,6 @@ class Plan(Composed):
     def begin(self) -> None:
         if self.probe:
             study.prepare_workers()
-
-
-@dataclass(frozen=True, kw_only=True)
-class Describe(Composed):
-    """Shows what a variant is, or several beside each other: model=base,gpt,encoder_decoder
-
-    TOPIC is `variant`: difference from base, parameters, shapes, a picture; `beside`: several variants in one table, their
-    architectures, parameters and what each word sees in pictures; `scales`: parameters, FLOPs and memory of the
-    variant at every scale, with factors; `activations`: a picture of all non-linearities and their derivatives;
-    `positions`: learned vectors of positions beside sinusoids; `coordinates`: sizes of activations over widths after a few
-    steps, with and without pretrain.mup_base_width; or `numpy`: BERT written out in NumPy, every stage of a text beside
-    torch, and a training on 50 sentences.
-
-    Everything else chooses the variant: model=albert scale=base 'enhancement=[swiglu]' pretrain=rtd model.KEY=VALUE. Commas
-    without -m are `beside`, with -m every variant has its own pages.
-    """
-
-    topics: ClassVar[tuple[str, ...]] = ("variant", "beside", "scales", "activations", "positions", "coordinates", "numpy")
-    topic: str = word("TOPIC", "variant", "what is shown", choices=topics, called="topic")
-    text: str = key("The boys were ready in the field.", "text that `numpy` shows, and whose words see each other in `beside`")
-    flops_per_second: float | None = key(
-        None, "FLOP/s of a device: `beside` extrapolates the time of pretrain=own pretrain.tokens=42.6e9", range=ABOVE_ZERO
-    )
-    to: Path = key(Path("multirun", "describe"), "folder of the pictures, in `output` where that is set")
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.flops_per_second is not None and self.topic != "beside" and not self.is_implied_sweep:
-            raise InputError("flops_per_second= is of `describe beside`: expected it there, or several variants")
-
-    @property
-    def is_implied_sweep(self) -> bool:
-        """Whether variants are named with commas, without -m and without a topic."""
-        return self.topic == "variant" and not self.is_sweep and any(map(_has_values, self.choices))
-
-    def overrides(self) -> list[str]:
-        sweep = self.is_implied_sweep or (self.topic == "beside" and not self.is_sweep)
-        return [*(["-m"] if sweep else []), *super().overrides()]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -201,33 +144,6 @@ class Memory(Composed):
         return [*super().overrides(), *([f"measure.length={self.length}"] if self.length else [])]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Audit(Store):
-    """Counts parameters, FLOPs and bytes at the dimensions of each claim, compares scores of finished runs, and with
-    --measure times what is claimed of speed. Prints a table, and writes the record that `python -m reports` shows.
-
-    A claim is a few lines of YAML: in conf/claims/; in a file of yours, claims=FILE.yaml; below my_conf/claims/ with
-    --config-dir my_conf; or those that a variant carries, my_conf/model/claims/NAME.yaml beside my_conf/model/NAME.yaml.
-    """
-
-    claims: tuple[str, ...] = key((), "names of files in conf/claims/, names of claims, or paths, with commas (all)")
-    vocab_file: str | None = key(None, "a WordPiece vocabulary, one piece a line, for claims about the ids of a text")
-    where: tuple[str, ...] = key((), f"only rows of this {', '.join(AUDIT_FILTERS)}, such as where=verdict=refuted")
-    measure: bool = switch("times what is claimed of speed: minutes")
-    glue: bool = switch("in place of claims: GLUE before BERT and of BERT as its paper states it, beside the finished runs")
-    config_dir: str | None = key(None, kind="hydra")
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.glue and (self.claims or self.where or self.measure):
-            raise InputError("--glue shows no claims: leave claims=, where= and --measure out, or --glue")
-        for condition in self.where:
-            if condition.partition("=")[0] not in AUDIT_FILTERS:
-                raise unknown("key", condition.partition("=")[0], AUDIT_FILTERS, "where")
-        if self.output != "multirun":
-            self.refuse_missing()
-
-
 # Inputs of a model
 
 
@@ -249,87 +165,6 @@ class Weights(Composed):
     def source(self) -> tuple[str, str] | None:
         """Where the weights are: `RUN` or `checkpoint`, and which."""
         return ("RUN", self.run) if self.run else ("checkpoint", self.checkpoint) if self.checkpoint else None
-
-
-@dataclass(frozen=True, kw_only=True)
-class Inspect(Weights):
-    """Shows the inputs of a model for one item of a task or for a text of yours, as a table and as a picture.
-
-    Everything else chooses task, model and tokenizer: task=mrpc model=roberta data=local ...
-    """
-
-    item: str | None = key(None, "id of the row, as its data set has it")
-    text: str | None = key(None, "in place of an item: a text of yours, the texts of a pair separated by ` ||| `")
-    split: str = key("validation", "of the task: train, validation, test, or a name of its own")
-    to: Path = key(Path("multirun", "inspect"), "folder of the pictures, in `output` where that is set")
-    png: bool = key(False, "true: PNG beside SVG")
-    attention: bool = key(False, "true: the attention of every layer and head too, of RUN, checkpoint= or text=")
-    word: str | None = key(None, "of text=: products of its queries with all keys, and its weights of attention, as numbers")
-    layer: int = key(-1, "of word=: 1 is the first, -1 the last", range=Range(at_least=-1000, limit=1000))
-    texts: str | None = key(
-        None, "in place of text=, with word=: how alike its vectors are in several texts, separated by ` ||| `, by layer"
-    )
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if sum(value is not None for value in (self.text, self.texts, self.item)) > 1:
-            names = " and ".join(f"{name}=" for name in ("item", "text", "texts") if getattr(self, name) is not None)
-            raise InputError(f"{names} both name what is shown: give one of them")
-        if self.texts is not None and (self.word is None or self.attention):
-            raise InputError("texts= needs the word whose vectors are compared, word=bank, without attention=true")
-        if self.word is not None and self.item is not None:
-            raise InputError("word= is of a text of yours: give text= or texts= in place of item=")
-        if self.texts is not None:
-            return
-        if self.text is None and not self.sets("task"):
-            raise InputError("task= is missing: expected the task whose item is shown, such as task=mrpc")
-        if self.text is None and self.item is None:
-            raise InputError("item= is missing: expected the id of the row, as its data set has it, or text=")
-        if self.attention and not self.source and self.text is None:
-            raise InputError("attention=true needs weights: give RUN or checkpoint=FOLDER")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Tokenizer(Composed):
-    """Shows how tokenizers cut a text: trained on it to the same size, or one that exists.
-
-    Everything else chooses text and training: task=sst2 data=local, or corpus=wikitext; tokenizer.vocab_size=4096. A tokenizer
-    that exists is that of RUN, model.init_from=FOLDER, tokenizer.file=FILE or tokenizer.vocab_file=FILE.
-    """
-
-    reads_as_runs: ClassVar[bool] = False
-
-    run: str | None = word("RUN", None, f"{RUN}: its tokenizer")
-    kinds: tuple[str, ...] | None = key(
-        None, f"what is trained and compared ({','.join(TOKENIZERS)})", choices=TOKENIZERS, called="kind"
-    )
-    text: str | None = key(None, "in place of the held-out text: a text of yours, word by word")
-    characters: int = key(1_000_000, "of held-out text that is counted, at most", range=Range(at_least=1, limit=1e12))
-    keep: str | None = key(
-        None, "used: writes the tokenizer with the pieces of these texts alone, for weights", choices=("used",), called="choice"
-    )
-    to: Path = key(Path("multirun", "tokenizer"), "folder of the picture, or of the tokenizer, in `output` where that is set")
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.text is not None and len(self.texts) < 2 and not self.keep:
-            exists = self.run or self.sets("tokenizer.file", "tokenizer.vocab_file", "model.init_from", "pretrain.from")
-            if not self.texts and (self.kinds or not exists):
-                if self.kinds:
-                    raise InputError("kinds= are trained: name the text that they are trained on (task=, corpus=)")
-                raise InputError(
-                    "text= needs a tokenizer: give RUN, tokenizer.vocab_file=FILE or tokenizer.file=FILE, or "
-                    "model.init_from=FOLDER, or name the text that one is trained on (task=, corpus=)"
-                )
-            return
-        if len(self.texts) != 1 and not (self.keep and self.texts):
-            problem = "both name a text" if self.texts else "are missing"
-            raise InputError(f"task= and corpus= {problem}: expected one of them, such as task=sst2 or corpus=wikitext")
-
-    @property
-    def texts(self) -> set[str]:
-        """The groups that name a text, `task` or `corpus`."""
-        return {group_of(choice) for choice in self.choices if "." not in choice.partition("=")[0]} & {"task", "corpus"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -483,11 +318,3 @@ class Submission:
 
     folders: tuple[Path, ...] = word("RUN...", meaning="folders of runs with finetune.submit=true")
     to: Path = key(Path("submission.zip"), "archive to write")
-
-
-_ALL = (
-    *(Tour, Plan, Describe, Profile, Memory, Audit, Inspect, Tokenizer, Features, Predict),
-    *(Export, Status, Clean, Sync, Ui, Submission),
-)
-OPTIONS = {options.__name__.lower(): options for options in _ALL}
-"""Name of a command -> its options."""

@@ -10,117 +10,44 @@ import hashlib
 import json
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import fields
-from pathlib import PurePath
 
 from harness import versions
-from harness.models.objectives.config import ObjectiveConfig
+from harness.config.schema import (
+    ADDED,
+    DERIVED_KEYS,
+    HASH_DIGITS,
+    NAMES,
+    NEUTRAL_KEYS,
+    OF_ARM,
+    PATH_KEYS,
+    SEEDS,
+    members,
+    setting_texts,
+    short_name,
+    within,
+)
+
+__all__ = [
+    "ADDED",
+    "DERIVED_KEYS",
+    "HASH_DIGITS",
+    "NAMES",
+    "NEUTRAL_KEYS",
+    "OF_ARM",
+    "PATH_KEYS",
+    "SEEDS",
+    "members",
+    "setting_texts",
+    "short_name",
+    "within",
+]
 
 Facts = dict[str, str]
 Known = frozenset[tuple[str, str]]
 
-HASH_DIGITS = 8
-"""Digits of a hash in tables and labels."""
-
-SEEDS = ("seed", "pretrain.seed")
-"""Keys of the two levels of replicates: fine-tunings, and pretrainings that they start from (arXiv:2106.16163)."""
-
 NO_FILE = ("None", hashlib.sha256(b"").hexdigest()[:16])
 """Values of facts.tokenizer_file of a tokenizer that is trained, not read."""
 
-NAMES = (
-    "study",
-    "hypothesis",
-    "arm",
-    "match.",
-    "matched.",
-    "matched",
-    "search.",
-    "tuned.",
-    "tuned",
-    "settings.",
-    "settings",
-    "swept",
-    "overrides",
-    "model_keys",
-    "said_keys.",
-    "said_keys",
-    "output",
-    "rerun",
-    "report",
-    "sweep.",
-    "tracking.",
-    "environment.",
-    "published.",
-)
-"""Keys, or groups that end in a dot, that name runs or say where results go."""
-
-PATH_KEYS = (
-    *("data.source", "data.root", "task.hub", "task.folder", "task.subset", "corpus.hub", "corpus.folder", "corpus.subset"),
-    *("task.train_file", "task.validation_file", "task.test_file", "corpus.files", "corpus.validation_files"),
-    *("tokenizer.vocab_file", "tokenizer.file", "model.init_from", "pretrain.checkpoint", "pretrain.teacher"),
-    "finetune.teacher",
-)
-"""Keys that say where content comes from. The content itself is a fact, under `facts.`: rows, text, weights, tokenizer."""
-
-NEUTRAL_KEYS = (
-    *("model.objective", "model.tokenizer.", "model.recipe.", "model.finetune_rate", "model.scratch_rate"),
-    *("finetune.keep", "pretrain.keep", "pretrain.checkpoint_every_s"),
-)
-"""Other keys, or groups that end in a dot, without effect on results: what a model states is resolved into other keys."""
-
-DERIVED_KEYS = ("model.vocab_size", "model.pad_token_id", "finetune.submit")
-"""Keys that follow from the tokenizer, or that only add files: two runs that differ in them alone may be compared."""
-
-OF_ARM = (
-    *("model.", "model_name", "scale_name", "enhancements.", "enhancements", "facts.weights", "facts.teacher", "facts.recipe"),
-    *(f"pretrain.{field.name}" for field in fields(ObjectiveConfig)),
-)
-"""Keys, or groups that end in a dot, that belong to the arm whether they are swept or not."""
-
-_OPTIMISER = {"optimizer": "adamw", "schedule": "linear", "momentum": None, "ema_decay": None}
-
-ADDED = {
-    "model.keep_layers": None,
-    "model.vector_pooling": "mean",
-    "model.random_weights": False,
-    "model.finetune_rate": None,
-    "finetune.soft_weight": 1.0,
-    "finetune.temperature": 2.0,
-    "finetune.hidden_weight": 0.0,
-    "finetune.seconds": None,
-    "finetune.in_batch_negatives": False,
-    "finetune.cosine_temperature": 0.05,
-    "finetune.trains": "all",
-    "finetune.lora_rank": 8,
-    "finetune.freeze_layers": None,
-    "finetune.layer_decay": 1.0,
-    "finetune.decay_fraction": None,
-    **{f"{phase}.{key}": value for phase in ("finetune", "pretrain") for key, value in _OPTIMISER.items()},
-    "finetune.evaluations_per_epoch": 1,
-    "finetune.early_stopping": None,
-    "finetune.class_weights": None,
-    "task.pairs": None,
-    "task.label_separator": None,
-    "corpus.shuffled_words": False,
-    "pretrain.hidden_weight": 0.0,
-    "pretrain.matched_layers": "all",
-    "pretrain.relation_weight": 0.0,
-    "model.base_head_size": None,
-    "pretrain.mup_base_width": None,
-    "pretrain.phases": [],
-    "pretrain.shares": [],
-    "pretrain.decay_fraction": 1.0,
-    "pretrain.noise_density": 0.15,
-    "pretrain.mean_noise_span_length": 3.0,
-    "tokenizer.sentinels": 0,
-    "measure.backend": "torch",
-    "measure.precision": "fp32",
-    "measure.load": [],
-    "measure.load_share": 0.5,
-    "measure.load_texts": 200,
-}
-"""Keys that finished runs may lack -> the value that such a run has: no hash holds it, so that the run is the same."""
 _ADDED_TEXTS = {key: str(value) for key, value in ADDED.items()}
 
 
@@ -206,25 +133,6 @@ def _by_label(labels: Mapping[str, str]) -> list[list[str]]:
     return list(runs.values())
 
 
-def setting_texts(some_facts: Facts, keys: Iterable[str]) -> list[str]:
-    """`dtype=bf16` for each key, by its short name unless two of the keys share that; `-` where the key is missing.
-
-    Of a hash the first eight digits are shown, of a path the last part, of a large whole number no decimals: `at=500000`.
-    """
-    named = list(keys)
-    short = [short_name(key) for key in named]
-    names = [name if short.count(name) == 1 else key for key, name in zip(named, short, strict=True)]
-    return [f"{name}={_value_text(key, some_facts.get(key, '-'))}" for key, name in zip(named, names, strict=True)]
-
-
-def _value_text(key: str, value: str) -> str:
-    if key.startswith("facts.") and re.fullmatch("[0-9a-f]{16,}", value):
-        return value[:HASH_DIGITS]
-    if key in PATH_KEYS:
-        return PurePath(value).name or value
-    return value.removesuffix(".0") if re.fullmatch(r"-?\d{4,}\.0", value) else value
-
-
 def _separating(several: list[Facts]) -> list[str]:
     """The fewest varying keys, best known first, by which all of these differ that differ at all."""
     chosen: list[str] = []
@@ -240,19 +148,3 @@ def _separating(several: list[Facts]) -> list[str]:
         if groups([*chosen, key]) > groups(chosen):
             chosen.append(key)
     return chosen
-
-
-def short_name(key: str) -> str:
-    """`dtype` of `hardware.dtype`, `scale` of `scale_name`."""
-    return key.rpartition(".")[2].removesuffix("_name")
-
-
-def within(key: str, keys: Iterable[str]) -> bool:
-    """Whether the key is one of these, or in a group of them that ends in a dot."""
-    return any(key == one or (one.endswith(".") and key.startswith(one)) for one in keys)
-
-
-@functools.lru_cache(maxsize=256)
-def members(keys: tuple[str, ...], groups: tuple[str, ...]) -> frozenset[str]:
-    """Those of the keys that are within the groups; a study's runs all have the same keys, so that few are computed."""
-    return frozenset(key for key in keys if within(key, groups))

@@ -5,10 +5,9 @@ from dataclasses import dataclass, field, fields, replace
 
 from omegaconf import OmegaConf
 
-from harness.comparison.arms import within
 from harness.config.command_line import key_of
 from harness.config.mistakes import default_choices
-from harness.config.schema import RunConfig, TokenizerConfig
+from harness.config.schema import RunConfig, TokenizerConfig, within
 from harness.errors import InputError
 from harness.models.changes import UNSHAPED, refuse_underived, with_own_head_size
 from harness.models.config import EncoderConfig

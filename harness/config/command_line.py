@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from harness import paths, redact
-from harness.comparison import arms
+from harness.config.schema import within
 from harness.errors import InputError, unknown
 from harness.redact import hidden
 
@@ -106,7 +106,7 @@ def key_of(override: str) -> str:
 
 def without(overrides: Iterable[str], keys: Iterable[str]) -> list[str]:
     """The overrides of other keys than these, and of none in a group of them that ends in a dot."""
-    return [override for override in overrides if not arms.within(key_of(override), keys)]
+    return [override for override in overrides if not within(key_of(override), keys)]
 
 
 def _hidden(value: str) -> str:

@@ -37,12 +37,25 @@ from hydra.types import HydraContext, RunMode
 from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import OmegaConfBaseException
 
-from harness.comparison import arms
 from harness.config import command_line, mistakes, own_files
-from harness.config.choices import DataSource, TrainedOn, Until
+from harness.config.choices import TrainedOn, Until
 from harness.config.command_line import key_of, without
-from harness.config.resolve import depends_on_seed, from_node, has_task, refuse_misfit, unchecked
-from harness.config.schema import FinetuneConfig, ModelConfig, RunConfig, flatten, to_dict
+from harness.config.conditions import depends_on_seed, has_task, starts_from_weights
+from harness.config.resolve import from_node, refuse_misfit, unchecked
+from harness.config.schema import (
+    NAMES,
+    OF_ARM,
+    PATH_KEYS,
+    SEEDS,
+    FinetuneConfig,
+    ModelConfig,
+    RunConfig,
+    flatten,
+    members,
+    short_name,
+    to_dict,
+    within,
+)
 from harness.config.sweep import Replicate, compare_arms, controls, jobs, name_seeds
 from harness.config.unread import refuse_unread_parts
 from harness.errors import InputError
@@ -59,7 +72,7 @@ Run = Callable[[list[RunConfig]], int]
 KEYS_IN_ARM_NAME = (
     *("model", "model.init_from", "enhancement", "pretrain", "pretrain.objective", "pretrain.checkpoint", "task"),
     *("match", "match.cost", "search"),
-    *arms.SEEDS,
+    *SEEDS,
 )
 """Keys and groups that are in the name of an arm already, and the seeds, which are replicates."""
 
@@ -437,8 +450,8 @@ class Sweep:
             arm, parts, settings = run.arm, _parts(run.model.init_from or ""), dict(run.settings)
             if parts and f"{arm}+".startswith(f"{parts[-1]}+"):
                 arm = told_apart("model.init_from", parts) + arm.removeprefix(parts[-1])
-            for key in [key for key in settings if key in arms.PATH_KEYS and "/" in told_apart(key, _parts(settings[key]))]:
-                arm += f" {arms.short_name(key)}={told_apart(key, _parts(settings.pop(key)))}"
+            for key in [key for key in settings if key in PATH_KEYS and "/" in told_apart(key, _parts(settings[key]))]:
+                arm += f" {short_name(key)}={told_apart(key, _parts(settings.pop(key)))}"
             named.append(replace(run, arm=arm, settings=settings))
         return named
 
@@ -630,7 +643,7 @@ def _members_of_shipped(source: Source, overrides: tuple[str, ...]) -> list[str]
 
 def overrides_to_reproduce(overrides: Iterable[str]) -> list[str]:
     """Those that another command needs for the same run: seeds are added to it, and it says itself where it tracks."""
-    return without(overrides, (*arms.SEEDS, "rerun", "sweep.", "tracking."))
+    return without(overrides, (*SEEDS, "rerun", "sweep.", "tracking."))
 
 
 def named(
@@ -648,17 +661,9 @@ def named(
     keys = [*dict.fromkeys([*map(key_of, overrides), *itertools.chain(*files.values())])]
     model_keys = [key.removeprefix("model.") for key in keys if key.startswith("model.")]
     refuse_misfit(config, choices.get("recipe"), keys, swept)
-    if config.data.root is not None and config.data.source is DataSource.hub:
-        raise InputError(
-            f"data.root={config.data.root!r} is read with data=local alone: add data=local, or leave data.root out"
-        )
     is_control = config.tokenizer.trained_on is TrainedOn.corpus and config.pretrain.objective is ObjectiveName.none
-    of_weights = {"keep_layers": config.model.keep_layers}
-    of_weights |= {} if is_control else {"random_weights": config.model.random_weights or None}
-    for key, value in of_weights.items():
-        if value is not None and weights is None and config.pretrain.checkpoint is None:
-            said = f"model.{key}={str(value).lower()} says what is taken from weights"
-            raise InputError(f"{said}: expected model.init_from or pretrain.from beside it")
+    if config.model.random_weights and not (is_control or starts_from_weights(config)):
+        raise InputError("model.random_weights=true needs weights to replace: add model.init_from or pretrain.from")
     chosen = (("model", choices["model"]), *(("enhancement", name) for name in config.enhancements))
     said = {f"{group}={name}": _keys_of(group, name, of_hydra.runtime.config_sources) for group, name in chosen}
     if weights is None and config.pretrain.checkpoint is None:
@@ -707,7 +712,7 @@ def _refuse_idle_enhancements(config: RunConfig, source: Source, overrides: Sequ
 def _content(config: RunConfig) -> dict[str, Any]:
     """What a run does, without names: of the model what is built."""
     flat = flatten(to_dict(config))
-    names = arms.members(tuple(flat), (*arms.NAMES, "enhancements", "enhancements.", *(f"model.{key}" for key in NEEDS)))
+    names = members(tuple(flat), (*NAMES, "enhancements", "enhancements.", *(f"model.{key}" for key in NEEDS)))
     return {key: value for key, value in flat.items() if key not in names} | built(config.model)
 
 
@@ -726,7 +731,7 @@ def settings(full: "Composed", source: Source, overrides: Sequence[str], swept: 
     candidates = {}
     for override in overrides:
         key, _, value = override.lstrip("+").partition("=")
-        if key not in KEYS_IN_ARM_NAME and (key in swept or arms.within(key, arms.OF_ARM)):
+        if key not in KEYS_IN_ARM_NAME and (key in swept or within(key, OF_ARM)):
             candidates[override] = (key, value)
     if not candidates:
         return {}
@@ -762,7 +767,7 @@ def _composed(source: Source, overrides: tuple[str, ...]) -> Composed:
 def published_model(source: Source, overrides: Sequence[str]) -> ModelConfig:
     """The same model at scale base, without the dimensions on the command line."""
     dimensions = {f"model.{key}" for key in OmegaConf.load(conf_directory() / "scale" / "base.yaml")}
-    shaping = (one for one in overrides if arms.within(key_of(one), ("model", "enhancement", "model.")))
+    shaping = (one for one in overrides if within(key_of(one), ("model", "enhancement", "model.")))
     return _published(source, tuple(without(shaping, dimensions)))
 
 

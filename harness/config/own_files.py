@@ -12,8 +12,7 @@ from omegaconf.errors import GrammarParseError
 from omegaconf.grammar_parser import OmegaConfGrammarParser
 
 from harness import paths
-from harness.comparison.arms import within
-from harness.config.schema import flatten
+from harness.config.schema import flatten, within
 from harness.errors import InputError, on_one_line
 
 LARGEST_BYTES = 1_000_000

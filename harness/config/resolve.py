@@ -29,8 +29,13 @@ from harness.config.choices import (
     Schedule,
     TaskKind,
     TrainedOn,
-    Until,
 )
+from harness.config.conditions import NO_TASK as NO_TASK
+from harness.config.conditions import depends_on_seed as depends_on_seed
+from harness.config.conditions import has_task as has_task
+from harness.config.conditions import is_only_scored as is_only_scored
+from harness.config.conditions import is_pretrained as is_pretrained
+from harness.config.conditions import rate_of_start as rate_of_start
 from harness.config.own_files import as_text
 from harness.config.schema import (
     ON_FAILURE,
@@ -44,6 +49,7 @@ from harness.config.schema import (
     TaskConfig,
     TokenizerConfig,
 )
+from harness.config.unread import refuse_idle
 from harness.errors import InputError, unknown
 from harness.metrics import TRAINED_UNITS, Compared, Direction
 from harness.models.choices import Trains
@@ -65,8 +71,8 @@ DEFAULT_TOKENS = 1e6
 DECAY = {schedule: 0.2 if schedule is Schedule.wsd else 1.0 for schedule in Schedule}
 """Default of decay_fraction by schedule."""
 
-NO_TASK, OWN = "none", "own"
-"""Names of the task of a pretraining, and of one that its user completes."""
+OWN = "own"
+"""Name of a task that its user completes."""
 
 SCORES = {
     TaskKind.classification: ["accuracy"],
@@ -171,20 +177,6 @@ def _without_placeholders(config: RunConfig) -> RunConfig:
         trained_on = TrainedOn.corpus if is_pretrained(config) else TrainedOn.task
         config = replace(config, tokenizer=replace(config.tokenizer, trained_on=trained_on))
     return replace(config, tokenizer=_stated(config))
-
-
-PUBLISHED_RATE = 5e-5
-"""The largest of BERT's rates of fine-tuning (arXiv:1810.04805, appendix A.3); at 3e-4 published weights may be undone."""
-
-
-def rate_of_start(config: RunConfig) -> float:
-    """Rate of a fine-tuning that says none: of random weights the scale's; of published ones that train whole their own."""
-    if config.model.init_from is None and not is_pretrained(config):
-        return config.model.scratch_rate
-    is_published = config.model.init_from is not None and not config.model.random_weights
-    if not is_published or config.finetune.trains is not Trains.all:
-        return FinetuneConfig.learning_rate
-    return config.model.finetune_rate or PUBLISHED_RATE
 
 
 def _stated(config: RunConfig) -> TokenizerConfig:
@@ -320,31 +312,6 @@ def _is_of_the_schema(node: Any) -> bool:
     )
 
 
-def is_pretrained(config: RunConfig) -> bool:
-    """Whether the run has a pretraining: its own, or that of pretrain.checkpoint."""
-    return config.pretrain.objective is not ObjectiveName.none or config.pretrain.checkpoint is not None
-
-
-def is_only_scored(config: RunConfig) -> bool:
-    """Whether the task scores the model as it is: of kind retrieval it may be trained."""
-    trains = config.task.kind is TaskKind.retrieval and config.finetune.enabled and config.finetune.in_batch_negatives
-    return config.task.kind in UNTRAINED and not trains
-
-
-def depends_on_seed(config: RunConfig) -> bool:
-    """Whether another seed gives another score or loss: something is trained, or random weights are scored."""
-    if config.pretrain.objective is not ObjectiveName.none:
-        return True
-    if is_only_scored(config):
-        return config.model.random_weights or not (config.model.init_from or config.pretrain.checkpoint)
-    return config.finetune.enabled
-
-
-def has_task(config: RunConfig) -> bool:
-    """Whether the run has a task; if not, it is a pretraining only."""
-    return config.task.name != NO_TASK
-
-
 def refuse_impossible(config: RunConfig) -> None:
     """InputError for the first value that no run could use."""
     refuse_numbers(config)
@@ -353,6 +320,7 @@ def refuse_impossible(config: RunConfig) -> None:
 
 def _refuse_combinations(config: RunConfig) -> None:
     """InputError for values that are possible alone and not together, and for names that nothing could have."""
+    refuse_idle(config)
     scored = is_only_scored(config)
     if not (config.finetune.enabled or config.measure.enabled or scored) and has_task(config):
         raise InputError("finetune=none measure=none leave nothing to do: set one of them to another choice")
@@ -387,8 +355,6 @@ def _refuse_no_headline(sweep: SweepConfig) -> None:
     ]
     if sweep.headline is not None and sweep.headline not in judged:
         raise unknown("metric", sweep.headline, judged, "sweep.headline")
-    if sweep.headline is not None and sweep.until is Until.seeds:
-        raise InputError(f"sweep.headline={sweep.headline} is read with sweep.until=resolved alone: add that, or leave it out")
 
 
 def refuse_numbers(config: RunConfig) -> None:
@@ -399,35 +365,16 @@ def refuse_numbers(config: RunConfig) -> None:
         raise InputError(str(error)) from error
 
 
-def _differs(config: FinetuneConfig, key: str) -> bool:
-    """Whether a key has another value than its default."""
-    return getattr(config, key) != FinetuneConfig.__dataclass_fields__[key].default
-
-
-WITH_MOMENTUM = (Optimizer.sgd, Optimizer.rmsprop, Optimizer.muon)
-
-
 def _refuse_impossible_training(config: RunConfig) -> None:
     if config.finetune.keep is Keep.best and config.finetune.keep_best is KeepBest.none:
         raise InputError(
             "finetune.keep=best needs a split that chooses the best epoch: set finetune.keep_best=tune, or finetune.keep=last"
         )
-    for key in ("early_stopping", "evaluations_per_epoch"):
-        if _differs(config.finetune, key) and config.finetune.keep_best is not KeepBest.tune:
-            raise InputError(
-                f"finetune.{key}={getattr(config.finetune, key)} needs rows that are neither trained on nor reported: "
-                "add finetune.keep_best=tune task.tune_share=0.1"
-            )
     if None not in (config.finetune.max_steps, config.finetune.seconds):
         both = f"finetune.max_steps={config.finetune.max_steps} and finetune.seconds={config.finetune.seconds}"
         raise InputError(f"{both} are budgets: set only one")
     refuse_class_weights(config)
-    taught = [key for key in ("soft_weight", "temperature", "hidden_weight") if _differs(config.finetune, key)]
-    if taught and config.finetune.teacher is None:
-        key = f"finetune.{taught[0]}={getattr(config.finetune, taught[0])}"
-        raise InputError(f"{key} is read with a teacher alone: set finetune.teacher to a fine-tuning, or leave it out")
-    _refuse_idle_adaptation(config)
-    _refuse_idle_optimiser(config)
+    _refuse_untrainable(config)
     _refuse_impossible_negatives(config)
     if config.finetune.batch_size % config.finetune.accumulation:
         raise InputError(
@@ -447,9 +394,6 @@ def _refuse_impossible_negatives(config: RunConfig) -> None:
     """InputError for in-batch negatives of a task without pairs, and for what divides their batch or needs a head."""
     finetune, said = config.finetune, "finetune.in_batch_negatives=true"
     if not finetune.in_batch_negatives:
-        if _differs(finetune, "cosine_temperature"):
-            key = f"finetune.cosine_temperature={finetune.cosine_temperature}"
-            raise InputError(f"{key} is read with {said} alone: add it, or leave it out")
         return
     if config.task.kind is not TaskKind.retrieval:
         raise InputError(
@@ -464,35 +408,16 @@ def _refuse_impossible_negatives(config: RunConfig) -> None:
         raise InputError(f"{key} needs a head on the encoder, which {said} has not: leave one of them out")
 
 
-def _refuse_idle_adaptation(config: RunConfig) -> None:
-    """InputError for keys of what is trained that have no effect, or that several devices with parts of a model do not have."""
+def _refuse_untrainable(config: RunConfig) -> None:
+    """InputError for what an optimizer, or several devices with parts of a model, cannot train."""
     finetune = config.finetune
-    if finetune.trains is not Trains.lora and _differs(finetune, "lora_rank"):
-        raise InputError(
-            f"finetune.lora_rank={finetune.lora_rank} is read with finetune.trains=lora alone: add it, or leave it out"
-        )
-    for key in ("freeze_layers", "layer_decay"):
-        if finetune.trains is Trains.head and _differs(finetune, key):
-            value = getattr(finetune, key)
-            raise InputError(
-                f"finetune.{key}={value} has no effect: finetune.trains=head trains no layer; leave one of them out"
-            )
-    partial = [key for key in ("trains", "freeze_layers") if _differs(finetune, key)]
+    partial = [key for key in ("trains", "freeze_layers") if getattr(finetune, key) != getattr(FinetuneConfig, key)]
     if partial and config.hardware.sharding is not DeviceSharding.none:
         raise InputError(
             f"finetune.{partial[0]} trains a part of a model that is whole on each device: set hardware.sharding=none"
         )
-
-
-def _refuse_idle_optimiser(config: RunConfig) -> None:
-    """InputError for keys of an optimizer or schedule that it does not read, and for what it cannot train."""
     for phase, options in (("finetune", config.finetune), ("pretrain", config.pretrain)):
         name = f"{phase}.optimizer={options.optimizer.value}"
-        if options.momentum is not None and options.optimizer not in WITH_MOMENTUM:
-            listed = ", ".join(optimizer.value for optimizer in WITH_MOMENTUM)
-            raise InputError(f"{phase}.momentum={options.momentum} is read by {listed} alone, not with {name}: leave it out")
-        if options.schedule is Schedule.constant and (options.decay_fraction or 1.0) != 1.0:
-            raise InputError(f"{phase}.decay_fraction={options.decay_fraction} is not read with {phase}.schedule=constant")
         if options.optimizer is Optimizer.adamw:
             continue
         if config.hardware.sharding is not DeviceSharding.none:
@@ -501,7 +426,7 @@ def _refuse_idle_optimiser(config: RunConfig) -> None:
             raise InputError(f"match=memory is by a formula for {phase}.optimizer=adamw, not for {options.optimizer.value}")
         if options.optimizer is Optimizer.muon and config.model.body is Body.static:
             raise InputError(f"{name} trains the matrices of layers, but model.body=static has none")
-    finetune, layers = config.finetune, config.model.depth * (2 if config.model.body is Body.encoder_decoder else 1)
+    layers = config.model.depth * (2 if config.model.body is Body.encoder_decoder else 1)
     if finetune.optimizer is Optimizer.muon and (finetune.trains is not Trains.all or finetune.freeze_layers == layers):
         raise InputError(
             "finetune.optimizer=muon trains the matrices of layers: expected finetune.trains=all, "

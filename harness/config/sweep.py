@@ -14,14 +14,13 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import ChoiceSweep, Glob, IntervalSweep, Override, RangeSweep
 from hydra.errors import HydraException
 
-from harness.comparison import arms
 from harness.config.command_line import key_of
 from harness.config.resolve import refuse_numbers
-from harness.config.schema import RunConfig
+from harness.config.schema import SEEDS, RunConfig
 from harness.errors import InputError
 from harness.models.ranges import LARGEST_SEED
 
-OF_NO_ARM = ("task", *arms.SEEDS)
+OF_NO_ARM = ("task", *SEEDS)
 """Keys that several runs of one arm differ in."""
 
 MOST_RUNS = 100_000
@@ -39,7 +38,7 @@ class Replicate:
     def of(cls, job: Sequence[str]) -> "Replicate":
         """A seed that is not a whole number stays among the others, and is refused there, as all do beside a `${...}`."""
         matches = {override: re.fullmatch(r"(.+)=(\d+)", override) for override in job}
-        seeds = {override: match for override, match in matches.items() if match and match[1] in arms.SEEDS}
+        seeds = {override: match for override, match in matches.items() if match and match[1] in SEEDS}
         if any("$" in override for override in job):  # `${...}` may name a seed
             seeds = {}
         others = tuple(override for override in job if override not in seeds)
@@ -96,7 +95,7 @@ def name_seeds(job_list: list[tuple[str, ...]]) -> bool:
     of_runs = re.compile(r"pretrain\.checkpoint=.*?-(\d+)(-[0-9a-f]{8})?\W*")
     overrides = {override for job in job_list for override in job}
     pretrainings = {found[1] for override in overrides if (found := of_runs.fullmatch(override))}
-    return len(pretrainings) > 1 or any(key_of(override) in arms.SEEDS for override in overrides)
+    return len(pretrainings) > 1 or any(key_of(override) in SEEDS for override in overrides)
 
 
 def compare_arms(job_list: list[tuple[str, ...]]) -> bool:

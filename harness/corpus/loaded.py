@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterator
+from typing import Any
 
 from harness.config.choices import DataSource
 from harness.config.schema import CorpusConfig, RunConfig
@@ -69,7 +70,7 @@ def _rows(config: RunConfig, split: str) -> Iterator[tuple[str, object]]:
             number += 1
 
 
-def _batches(config: RunConfig, split: str, where: str) -> Iterator[dict[str, list]]:
+def _batches(config: RunConfig, split: str, where: str) -> Iterator[dict[str, list[Any]]]:
     """Batches of rows; a local folder is streamed, a data set of the hub is downloaded once and memory-mapped."""
     corpus, is_hub = config.corpus, config.data.source is DataSource.hub
     if is_hub and not corpus.hub:

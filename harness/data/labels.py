@@ -7,6 +7,7 @@ import random
 import re
 from collections import Counter
 from collections.abc import Callable
+from typing import Any
 
 from harness.config.choices import TaskKind
 from harness.config.schema import TaskConfig
@@ -42,7 +43,7 @@ def _bit(value: object) -> bool | None:
     return BITS.get(name_of(as_number(value)).lower())
 
 
-def several(task: TaskConfig, column: list, place: Callable[[int], str]) -> tuple[list[list | None], list[str]]:
+def several(task: TaskConfig, column: list[Any], place: Callable[[int], str]) -> tuple[list[list[Any] | None], list[str]]:
     """Lists of the labels of each row, None where they are missing; and the names of all labels where the form states them.
 
     Read are lists of names or numbers, also as text; lists with a 0 or 1 for each label; and names between separators.
@@ -50,7 +51,7 @@ def several(task: TaskConfig, column: list, place: Callable[[int], str]) -> tupl
     """
     separator = _separator(task, column, place(0).rpartition(",")[0] if column else "")
 
-    def of_row(row: int, value: object) -> list | None:
+    def of_row(row: int, value: object) -> list[Any] | None:
         if is_missing(value):
             return None
         if isinstance(value, str):
@@ -72,7 +73,7 @@ def several(task: TaskConfig, column: list, place: Callable[[int], str]) -> tupl
     return [None if row is None else [n for n, bit in zip(names, next(bits), strict=True) if bit] for row in lists], names
 
 
-def _each_once(values: list | None, where: str) -> list | None:
+def _each_once(values: list[Any] | None, where: str) -> list[Any] | None:
     if any(
         is_missing(value) or isinstance(value, list | dict) or value % 1 for value in values or () if not isinstance(value, str)
     ):
@@ -85,7 +86,7 @@ def _each_once(values: list | None, where: str) -> list | None:
     return values
 
 
-def _of_text(text: str, separator: str, task: TaskConfig, where: str) -> list:
+def _of_text(text: str, separator: str, task: TaskConfig, where: str) -> list[Any]:
     if re.fullmatch(r"[01](\s+[01])+", text):
         return text.split()
     if LIST.fullmatch(text):
@@ -104,7 +105,7 @@ def _of_text(text: str, separator: str, task: TaskConfig, where: str) -> list:
     return [part.strip() for part in text.split(separator) if part.strip()]
 
 
-def _separator(task: TaskConfig, column: list, where: str) -> str:
+def _separator(task: TaskConfig, column: list[Any], where: str) -> str:
     """task.label_separator, else the one that the texts have; empty where they have none.
 
     Where labels are known, it is one that leaves no unknown label. InputError where it is not clear.
@@ -136,7 +137,7 @@ def is_unclear(label: object) -> bool:
     return isinstance(label, str) and SEPARATORS[0] not in label and not LIST.fullmatch(label.strip())
 
 
-def strata(task: TaskConfig, column: list, place: Callable[[int], str]) -> list[str]:
+def strata(task: TaskConfig, column: list[Any], place: Callable[[int], str]) -> list[str]:
     """What the rows of a split are stratified by: the class, or the rarest of several labels; one stratum without classes."""
     if task.kind is TaskKind.multilabel:
         lists = [[*map(name_of, values or ())] for values in several(task, column, place)[0]]
@@ -160,10 +161,10 @@ def order(strata: list[str], seed: int) -> list[int]:
     return sorted(places, key=places.__getitem__)
 
 
-def of_columns(names: list[str], columns: dict[str, list], place: Callable[[int], str]) -> list[list[str]]:
+def of_columns(names: list[str], columns: dict[str, list[Any]], place: Callable[[int], str]) -> list[list[str]]:
     """The labels of each row where each label has a column of 0 and 1; InputError for another value."""
 
-    def of_row(row: int, values: tuple) -> list[str]:
+    def of_row(row: int, values: tuple[Any, ...]) -> list[str]:
         bits = [*map(_bit, values)]
         if None in bits:
             at = bits.index(None)

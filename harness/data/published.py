@@ -240,7 +240,9 @@ def _ends_of_words(said: _Settings, vocabulary: dict[str, int], merges: Pairs) -
     return tokenizer
 
 
-def _unigram(said: _Settings, vocabulary: list, unknown: int, steps: list, prepends: str, apart: bool = True) -> Tokenizer:
+def _unigram(
+    said: _Settings, vocabulary: list[Any], unknown: int, steps: list[Any], prepends: str, apart: bool = True
+) -> Tokenizer:
     """Words apart at white space, unless not `apart`; each begins with a mark where `prepends` says so."""
     tokenizer = Tokenizer(Unigram(vocabulary, unk_id=unknown, byte_fallback=False))
     steps = steps + ([normalizers.Precompiled(said.charsmap)] if said.charsmap else [])
@@ -255,37 +257,37 @@ def _prefix(said: _Settings) -> str:
     return "always" if said.flag("add_prefix_space", True) else "never"
 
 
-def _letters(said: _Settings, keeps_accents: bool) -> list:
+def _letters(said: _Settings, keeps_accents: bool) -> list[Any]:
     steps = [normalizers.Replace("``", '"'), normalizers.Replace("''", '"')]
     steps += [] if keeps_accents else [normalizers.NFKD(), normalizers.StripAccents()]
     return steps
 
 
-def _albert(said: _Settings, vocabulary: list, _: Pairs) -> Tokenizer:
+def _albert(said: _Settings, vocabulary: list[Any], _: Pairs) -> Tokenizer:
     steps = _letters(said, said.flag("keep_accents", False))
     steps += [normalizers.Lowercase()] if said.flag("do_lower_case", True) else []
     return _unigram(said, vocabulary, 1, steps, _prefix(said))
 
 
-def _xlnet(said: _Settings, vocabulary: list, _: Pairs) -> Tokenizer:
+def _xlnet(said: _Settings, vocabulary: list[Any], _: Pairs) -> Tokenizer:
     steps = _letters(said, False) + ([normalizers.Lowercase()] if said.flag("do_lower_case", False) else [])
     return _unigram(said, vocabulary, said.values.get("unk_id", 0), steps, "always")
 
 
-def _t5(said: _Settings, vocabulary: list, _: Pairs) -> Tokenizer:
+def _t5(said: _Settings, vocabulary: list[Any], _: Pairs) -> Tokenizer:
     return _unigram(said, vocabulary, 2, [], "always")
 
 
-def _xlm_roberta(said: _Settings, vocabulary: list, _: Pairs) -> Tokenizer:
+def _xlm_roberta(said: _Settings, vocabulary: list[Any], _: Pairs) -> Tokenizer:
     return _unigram(said, vocabulary, 3, [], _prefix(said))
 
 
-def _camembert(said: _Settings, vocabulary: list, _: Pairs) -> Tokenizer:
+def _camembert(said: _Settings, vocabulary: list[Any], _: Pairs) -> Tokenizer:
     names = [piece for piece, _ in vocabulary]
     return _unigram(said, vocabulary, names.index(said.name("unk")) if said.name("unk") in names else 0, [], _prefix(said))
 
 
-def _deberta_v2(said: _Settings, vocabulary: list, _: Pairs) -> Tokenizer:
+def _deberta_v2(said: _Settings, vocabulary: list[Any], _: Pairs) -> Tokenizer:
     unknown = (said.name("unk"), 0.0)
     number = vocabulary.index(unknown) if unknown in vocabulary else said.values.get("unk_id", 1)
     scheme = "always" if said.flag("add_prefix_space", True) else "first"
@@ -456,7 +458,7 @@ def _cure(folder: Path) -> str:
 
 
 @functools.lru_cache(maxsize=4)
-def _read(folder: Path, _: tuple) -> tuple[str, tuple[str, ...]]:
+def _read(folder: Path, _: tuple[Any, ...]) -> tuple[str, tuple[str, ...]]:
     try:
         return _assembled(folder)
     except InputError:

@@ -44,7 +44,7 @@ UNCUT = (TaskKind.spans, TaskKind.retrieval)
 class Loaded:
     """The columns of one split that are read."""
 
-    columns: dict[str, list]
+    columns: dict[str, list[Any]]
     class_names: list[str] | None  # names of the class numbers in `task.label`, if the data set has them
     where: str  # prefix of error messages: task and split
     lines: list[int] | None = None  # of the file, at which each row begins; None where there are none
@@ -155,7 +155,7 @@ def _read(config: RunConfig, source: Source, split: str) -> list[Loaded]:
     return parts
 
 
-def _cut(config: RunConfig, column: list, first: int, end: int, place: Callable[[int], str]) -> list[int]:
+def _cut(config: RunConfig, column: list[Any], first: int, end: int, place: Callable[[int], str]) -> list[int]:
     """Numbers of the rows of a part of a split with this column of labels, in the order of the split."""
     if config.data.split_seed is None or config.task.kind in UNCUT:
         return list(range(first, end))

@@ -3,6 +3,7 @@
 import contextlib
 import time
 from collections.abc import Iterator
+from typing import Any
 
 from torch._dynamo import config as limits
 from torch._dynamo.callback import on_compile_end, on_compile_start
@@ -35,7 +36,7 @@ class Compiling:
         return f"{graphs} graphs, {breaks} graph breaks, {self.seconds:.1f} s of compiling"
 
     @contextlib.contextmanager
-    def failures_named(self, inside: contextlib.AbstractContextManager) -> Iterator[None]:
+    def failures_named(self, inside: contextlib.AbstractContextManager[Any]) -> Iterator[None]:
         """`inside`; RuntimeError, naming the key, where the model cannot be compiled."""
         try:
             with inside:

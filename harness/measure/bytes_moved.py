@@ -39,7 +39,9 @@ class MovedBytes(TorchDispatchMode):
         super().__init__()
         self.total = self.operators = 0
 
-    def __torch_dispatch__(self, func: Any, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
         """Runs the operator and counts its bytes."""
         named = kwargs or {}
         out = func(*args, **named)
@@ -49,7 +51,7 @@ class MovedBytes(TorchDispatchMode):
         return out
 
 
-def moved(func: Any, inputs: tuple, out: Any) -> int:
+def moved(func: Any, inputs: tuple[Any, ...], out: Any) -> int:
     """Bytes that one operator reads and writes."""
     written = sum(map(held_bytes, _tensors(out)))
     if func in LOOK_UPS:

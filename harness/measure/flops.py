@@ -54,7 +54,9 @@ class _Operators(TorchDispatchMode):
         super().__init__()
         self.unstated: dict[str, None] = {}
 
-    def __torch_dispatch__(self, operator: Any, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
+    def __torch_dispatch__(
+        self, operator: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
         known = getattr(operator, "overloadpacket", operator)
         namespace = getattr(operator, "namespace", "")
         multiplies = PRODUCTS.search(known.__name__) if namespace == "aten" else namespace not in ("prim", "prims", "profiler")

@@ -12,7 +12,7 @@ from harness.config.choices import Device, Dtype
 from harness.config.schema import HardwareConfig
 from harness.measure.flops import Shape
 from harness.models.batch import Batch
-from harness.models.config import Body
+from harness.models.choices import Body
 from harness.models.encoder import set_activation_checkpointing
 from harness.models.heads import Classifier, TextVectors
 from harness.models.losses import in_batch_loss
@@ -63,7 +63,9 @@ class Saved(torch.autograd.graph.saved_tensors_hooks):
 class _AttentionOfCPU(torch.overrides.TorchFunctionMode):
     """A CPU has a fused kernel that keeps no scores; on the meta device torch would spell attention out."""
 
-    def __torch_function__(self, function: Any, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
+    def __torch_function__(
+        self, function: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
         if function is not F.scaled_dot_product_attention:
             return function(*args, **(kwargs or {}))
         mask = kwargs["attn_mask"]

@@ -30,7 +30,7 @@ class Examples:
     """The checked rows of a split. `texts` has one or two strings per row, or the words of the row."""
 
     texts: list[list[str]]
-    labels: list
+    labels: list[Any]
     items: list[int] | list[str]  # ids of the rows
     where: str  # prefix of error messages: task and split
 
@@ -45,7 +45,7 @@ class Split:
     labels: np.ndarray  # (S,) int64 or float32, (N,) int64 of tokens, or (S, 2) int64 positions in the sequence
     items: Sequence[int] | Sequence[str]  # ids of the rows
     numbers: dict[str, np.ndarray] = field(default_factory=dict)  # additional arrays of this kind of task
-    texts: dict[str, list] = field(default_factory=dict)  # additional values of this kind, one per item
+    texts: dict[str, list[Any]] = field(default_factory=dict)  # additional values of this kind, one per item
     labels_of_tokens: bool = False  # the labels are (N,)
     answers: np.ndarray | None = None  # (S, C) or (N, C) float32 logits of a teacher
 

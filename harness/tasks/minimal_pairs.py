@@ -6,6 +6,7 @@ two contexts and two targets; each target is right after its own context, and th
 """
 
 from collections import Counter
+from typing import Any
 
 import numpy as np
 from tokenizers import Encoding, Tokenizer
@@ -54,7 +55,7 @@ class MinimalPairs(Kind):
         for paradigm in examples.labels:
             labels.append(seen[paradigm] % 2)
             seen[paradigm] += 1
-        texts: dict[str, list] = {"paradigm": examples.labels}
+        texts: dict[str, list[Any]] = {"paradigm": examples.labels}
         parts, numbers = {}, {}
         for side, first in (("good", 0), ("bad", 2)):
             contexts = [row[first].strip() for row in examples.texts]

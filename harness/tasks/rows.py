@@ -5,6 +5,7 @@ import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from harness.config.choices import TaskKind
 from harness.config.schema import RunConfig, TaskConfig
@@ -38,7 +39,7 @@ WITH_CLASSES = (TaskKind.classification, TaskKind.multilabel, TaskKind.tokens)
 class Table:
     """One split: the checked columns of `task.fields` and `task.label`."""
 
-    columns: dict[str, list]
+    columns: dict[str, list[Any]]
     items: list[int] | list[str]  # ids of the rows
     where: str  # prefix of error messages: task and split
     places: list[str] = field(default_factory=list)  # of each row in error messages; empty: their numbers
@@ -72,7 +73,7 @@ def with_labels(config: RunConfig) -> RunConfig:
     return replace(config, task=replace(task, labels=names))
 
 
-def _names(column: list) -> set[str]:
+def _names(column: list[Any]) -> set[str]:
     """The names of classes in a column of labels or of lists of them; what is missing is a mistake, and no class."""
     of_rows = (label if isinstance(label, list) else [label] for label in column)
     labels = (label for labels in of_rows for label in labels)
@@ -143,7 +144,7 @@ def _generated(task: TaskConfig, split: str) -> Loaded:
     return Loaded(columns, None, f"task {task.name!r}, {split}")
 
 
-def _column(loaded: Loaded, name: str, key: str) -> list:
+def _column(loaded: Loaded, name: str, key: str) -> list[Any]:
     """The values of a column; for `a+b` the texts of both columns joined."""
     parts = [name] if name in loaded.columns else name.split("+")
     for part in parts:
@@ -158,7 +159,7 @@ def joined(texts: Sequence[object]) -> str | None:
     return None if any(map(is_missing, texts)) else ": ".join(map(str, texts))
 
 
-def _label_column(task: TaskConfig, loaded: Loaded, split: str) -> list:
+def _label_column(task: TaskConfig, loaded: Loaded, split: str) -> list[Any]:
     """The column of labels; HIDDEN in every row of a test split without labels, the task where pairs have no paradigm."""
     if task.kind is TaskKind.minimal_pairs and task.label == PARADIGM and PARADIGM not in loaded.columns:
         return [task.name] * loaded.count
@@ -174,7 +175,7 @@ def _label_column(task: TaskConfig, loaded: Loaded, split: str) -> list:
     return _column(loaded, task.label, "task.label")
 
 
-def _items(task: TaskConfig, loaded: Loaded, split: str) -> list:
+def _items(task: TaskConfig, loaded: Loaded, split: str) -> list[Any]:
     """Unique ids of the rows; their numbers where the data set has no ids, or where parts of several splits are joined."""
     rows = range(loaded.count)
     if not (task.grammar or task.pairs) and "+" in sources.part_of(task, split):
@@ -196,7 +197,7 @@ def _items(task: TaskConfig, loaded: Loaded, split: str) -> list:
     return checked(items, different)
 
 
-def _chosen(config: RunConfig, split: str, loaded: Loaded, columns: dict[str, list]) -> list[int]:
+def _chosen(config: RunConfig, split: str, loaded: Loaded, columns: dict[str, list[Any]]) -> list[int]:
     """Numbers of the rows of this split, in order; InputError when there are none. A limited number is stratified by label."""
     task, data = config.task, config.data
     texts, rows = [columns[name] for name in task.fields], list(range(loaded.count))
@@ -227,7 +228,7 @@ def _is_hidden(task: TaskConfig, split: str) -> bool:
     return split == "test" or split in task.more_submission
 
 
-def _is_for_tuning(task: TaskConfig, texts: list) -> bool:
+def _is_for_tuning(task: TaskConfig, texts: list[Any]) -> bool:
     """Decided by a hash of the text: independent of the order of rows, and the same for equal texts."""
     content = json.dumps([task.tune_seed, texts]).encode()
     return int.from_bytes(hashlib.sha256(content).digest()[:8]) < task.tune_share * 2**64
@@ -254,7 +255,7 @@ def _refuse_other_than_text(task: TaskConfig, name: str, table: Table) -> None:
     checked(table.columns[name], refuse)
 
 
-def _labels(task: TaskConfig, table: Table, class_names: list[str] | None, split: str) -> list:
+def _labels(task: TaskConfig, table: Table, class_names: list[str] | None, split: str) -> list[Any]:
     """Labels as class numbers or numbers, as the kind of task needs them."""
     labels = table.columns[task.label]
     if task.kind in (TaskKind.spans, TaskKind.retrieval) or not (

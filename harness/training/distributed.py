@@ -106,7 +106,7 @@ def not_empty(rows: slice) -> slice:
     return rows if rows.stop > rows.start else slice(0, 1)
 
 
-def kept_apart(loss: Loss, last: bool) -> AbstractContextManager:
+def kept_apart(loss: Loss, last: bool) -> AbstractContextManager[Any]:
     """Context of a micro-batch: only the last one of a step is communicated, with the gradients of those before it."""
     return nullcontext() if last or not isinstance(loss, DistributedDataParallel) else loss.no_sync()
 

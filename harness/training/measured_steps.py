@@ -9,6 +9,7 @@ of it with MALLOC_MMAP_THRESHOLD_=65536 in the environment. oneDNN keeps 3 to 7 
 import contextlib
 from dataclasses import replace
 from statistics import median
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -55,7 +56,7 @@ class TrainingSteps:
         self.batch = subject.labelled_texts(config, config.finetune.batch_size, machine)
         self.optimiser = make_optimiser(model, config.finetune)
         self._kind, self._position = tasks.kind_of(config.task), Position()
-        self._around_loss: contextlib.AbstractContextManager = contextlib.nullcontext()
+        self._around_loss: contextlib.AbstractContextManager[Any] = contextlib.nullcontext()
 
     def run(self, number: int, checkpointing: bool | None = None) -> float:
         """Seconds of `number` more steps on the threads of training; DivergedError if the loss is not finite.
@@ -72,7 +73,7 @@ class TrainingSteps:
         self.machine.use_threads()
         compile_ahead(self._training(1, None), self._position, self.machine)
 
-    def run_with(self, around_loss: contextlib.AbstractContextManager) -> None:
+    def run_with(self, around_loss: contextlib.AbstractContextManager[Any]) -> None:
         """One step, its forward pass and loss inside this context."""
         self._around_loss = around_loss
         try:

@@ -2,6 +2,7 @@
 
 import inspect
 from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -23,7 +24,9 @@ AVERAGE = "average"
 class MuonWithAdamW(torch.optim.Optimizer):
     """Muon for the groups with `muon`, which are matrices, at the rates of AdamW (arXiv:2502.16982); AdamW for the others."""
 
-    def __init__(self, groups: list[dict], lr: float, betas: tuple[float, float], eps: float, momentum: float = 0.95) -> None:
+    def __init__(
+        self, groups: list[dict[str, Any]], lr: float, betas: tuple[float, float], eps: float, momentum: float = 0.95
+    ) -> None:
         super().__init__(groups, {"lr": lr})
         chosen = [[group for group in self.param_groups if group["muon"] is is_muon] for is_muon in (True, False)]
         muon = torch.optim.Muon(chosen[0], lr=lr, momentum=momentum, adjust_lr_fn="match_rms_adamw")
@@ -102,12 +105,14 @@ class Clipped(torch.optim.Optimizer):
     With `ema_decay` it keeps the exponential moving average of each trained parameter, from the first step on.
     """
 
-    def __init__(self, groups: list[dict], max_norm: float, ema_decay: float | None = None, **options: object) -> None:
+    def __init__(
+        self, groups: list[dict[str, Any]], max_norm: float, ema_decay: float | None = None, **options: object
+    ) -> None:
         super().__init__(groups, **options)
         self._max_norm = max_norm
         self._averaging = None if ema_decay is None else get_ema_multi_avg_fn(ema_decay)
         self._zeros: dict[Tensor, Tensor] = {}
-        self._tables: list[tuple[RowsInUse, dict]] = []
+        self._tables: list[tuple[RowsInUse, dict[str, Any]]] = []
 
     def use_rows(self, model: nn.Module) -> None:
         """AdamW steps over the rows of large tables of tokens that were looked up so far; other optimisers are left alone.

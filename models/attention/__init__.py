@@ -1,14 +1,14 @@
 """Attention by the kind of position that it uses. B sequences, T tokens, D hidden."""
 
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 from torch import Tensor, nn
 
 from harness.models.attention.disentangled import DisentangledAttention
 from harness.models.attention.full import SelfAttention
-from harness.models.attention.products import Context
 from harness.models.attention.relative import RelativeAttention
-from harness.models.config import EncoderConfig, Position
+from harness.models.choices import Position
+from harness.models.config import EncoderConfig
 from harness.models.describe import Part
 from harness.models.reach import Reach
 
@@ -23,8 +23,11 @@ class Attention(Protocol):
     It is made from the config and the number of its layer.
     """
 
-    def forward(self, hidden: Tensor, context: Context) -> Tensor:
-        """(B, T, D) -> (B, T, D)."""
+    def forward(self, hidden: Tensor, context: Any) -> Tensor:
+        """(B, T, D) -> (B, T, D), with the `Context` of the stack."""
+
+    def __call__(self, *inputs: Any) -> Tensor:
+        """`forward`, as torch calls it."""
 
     def flops(self, length: int) -> int:
         """FLOPs of one forward pass over one text, as its operators are counted."""

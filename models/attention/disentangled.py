@@ -4,11 +4,14 @@ B sequences, T tokens, D hidden, H heads, K head size, R rows of the table of re
 the 2 S in the table is for distance 0; S is the number of buckets, or the longest distance where there are no buckets.
 """
 
+from dataclasses import dataclass
+
 import torch
 from torch import Tensor, nn
 
 from harness.models.attention.products import Context, Heads, MultiHead, attend, over_heads
-from harness.models.config import EncoderConfig, PositionTerms
+from harness.models.choices import PositionTerms
+from harness.models.config import EncoderConfig
 from harness.models.describe import Part, parameters_of
 from harness.models.dropout import Dropout
 from harness.models.norms import make_norm
@@ -37,6 +40,14 @@ def reach(config: EncoderConfig, length: int) -> int:
     size = half_table(config)
     exact = size if config.position_buckets is None else size // 2
     return length if length <= exact else size
+
+
+@dataclass(kw_only=True)
+class Distances(Context):
+    """With what disentangled attention reads of positions."""
+
+    relative: Tensor  # (R, D), vectors of distances
+    relative_rows: Tensor  # (T, T), which of them is between query and key
 
 
 class RelativePositions(nn.Module):
@@ -90,7 +101,7 @@ class DisentangledAttention(MultiHead):
         self.position_dropout = Dropout(config.hidden_dropout_prob)
         self.output = nn.Linear(width, size, bias=bias)
 
-    def forward(self, hidden: Tensor, context: Context, query: Tensor | None = None) -> Tensor:
+    def forward(self, hidden: Tensor, context: Distances, query: Tensor | None = None) -> Tensor:
         """(B, T, D) of keys and values, and of queries where those are others -> (B, T, D)."""
         query = self.split(self.query(hidden if query is None else query))  # (B, H, T, K)
         key, value = self.split(self.key(hidden)), self.split(self.value(hidden))
@@ -98,17 +109,17 @@ class DisentangledAttention(MultiHead):
         attended = attend(heads, over_heads(context.mask), self._distance_scores(query, key, context))
         return self.output(attended.transpose(1, 2).flatten(2))
 
-    def _distance_scores(self, query: Tensor, key: Tensor, context: Context) -> Tensor:
+    def _distance_scores(self, query: Tensor, key: Tensor, context: Distances) -> Tensor:
         """(B, H, T, K) queries and keys -> (B, H, T, T)."""
         distances = self.position_dropout(context.relative)
-        rows, scores = context.relative_rows.expand(*query.shape[:2], -1, -1), 0
+        rows, scores = context.relative_rows.expand(*query.shape[:2], -1, -1), []
         if self.to_position:
             distant_key = self.split((self.position_key or self.key)(distances) * self.scale)  # (H, R, K)
-            scores = (query @ distant_key.transpose(-1, -2)).gather(-1, rows)
+            scores.append((query @ distant_key.transpose(-1, -2)).gather(-1, rows))
         if self.from_position:
             distant_query = self.split((self.position_query or self.query)(distances) * self.scale)
-            scores = scores + (distant_query @ key.transpose(-1, -2)).gather(-2, rows)
-        return scores
+            scores.append((distant_query @ key.transpose(-1, -2)).gather(-2, rows))
+        return sum(scores[1:], scores[0])
 
     def part(self) -> Part:
         """With its heads and positions."""

@@ -7,7 +7,8 @@ from torch import Tensor, nn
 
 from harness.models.attention.products import Context, Heads, MultiHead, attend, over_heads
 from harness.models.attention.windowed import window_pairs, windowed_attention
-from harness.models.config import EncoderConfig, Position
+from harness.models.choices import Position
+from harness.models.config import EncoderConfig
 from harness.models.describe import Part, parameters_of
 from harness.models.norms import make_norm
 from harness.models.positions import rotate
@@ -38,7 +39,7 @@ class SelfAttention(MultiHead):
 
     def forward(self, hidden: Tensor, context: Context) -> Tensor:
         """(B, T, D) -> (B, T, D)."""
-        heads, T = self._heads(*self._parts(self.query_key_value, hidden, 3), context), hidden.shape[1]
+        heads, T = self._heads(context, *self._parts(self.query_key_value, hidden, 3)), hidden.shape[1]
         if self.window is None or (self.window // 2 >= T - 1 and not self.global_tokens):
             attended = full_attention(heads)
         else:
@@ -47,27 +48,27 @@ class SelfAttention(MultiHead):
             attended = torch.cat([self._of_global_tokens(hidden, context), attended[:, :, self.global_tokens :]], dim=2)
         return self.output(attended.transpose(1, 2).flatten(2))
 
-    def _parts(self, projection: nn.Linear, hidden: Tensor, count: int) -> tuple[Tensor, ...]:
+    def _parts(self, projection: nn.Module, hidden: Tensor, count: int) -> tuple[Tensor, ...]:
         """(B, T, D) -> so many of (B, T, H, K)."""
         B, T, _ = hidden.shape
         return projection(hidden).view(B, T, count, self.num_heads, self.head_size).unbind(2)
 
-    def _heads(self, query: Tensor, key: Tensor, value: Tensor, context: Context) -> Heads:
+    def _heads(self, context: Context, query: Tensor, key: Tensor, value: Tensor) -> Heads:
         """(B, G or T, H, K) of the queries, and (B, T, H, K) of keys and values."""
-        if self.query_norm is not None:
+        if self.query_norm is not None and self.key_norm is not None:
             query, key = self.query_norm(query), self.key_norm(key)
         query, key, value = (x.transpose(1, 2) for x in (query, key, value))  # each (B, H, T, K)
         rotation = context.global_rotation if self.window is None and context.global_rotation else context.rotation
         if rotation is not None:
-            first = tuple(part[..., : query.shape[2], :] for part in rotation)
-            query, key = rotate(query, first), rotate(key, rotation)
+            cosines, sines = (part[..., : query.shape[2], :] for part in rotation)
+            query, key = rotate(query, (cosines, sines)), rotate(key, rotation)
         return Heads(query, key, value, context.mask, context.bias, self.causal, self.scale, self.dropout)
 
     def _of_global_tokens(self, hidden: Tensor, context: Context) -> Tensor:
         """(B, H, G, K): the first G tokens see everything, through projections of their own; only theirs are queries."""
         projections = self.global_query_key_value
         query = self._parts(projections["query"], hidden[:, : self.global_tokens], 1)
-        heads = self._heads(*query, *self._parts(projections["key_value"], hidden, 2), context)
+        heads = self._heads(context, *query, *self._parts(projections["key_value"], hidden, 2))
         if heads.mask is not None and heads.mask.dim() == 3:
             heads.mask = heads.mask[:, : self.global_tokens]
         return full_attention(heads)
@@ -76,12 +77,11 @@ class SelfAttention(MultiHead):
         """FLOPs of one forward pass over one text: projections and products. Norms multiply nothing."""
         projections, width = self.query_key_value.weight.numel() + self.output.weight.numel(), self.output.in_features
         full = self.window is None or (self.window // 2 >= length - 1 and not self.global_tokens)
-        pairs = length * length if full else window_pairs(self.window, length, self.global_tokens)
+        pairs = length * length if full or self.window is None else window_pairs(self.window, length, self.global_tokens)
         products = 2 * 2 * pairs * width
         if self.global_tokens:
             seeing = min(self.global_tokens, length)
-            rows = {"query": seeing, "key_value": length}
-            products += sum(2 * count * self.global_query_key_value[name].weight.numel() for name, count in rows.items())
+            products += 2 * (seeing + 2 * length) * self.output.weight.numel()
             products += 2 * 2 * seeing * length * width
         return 2 * length * projections + products
 

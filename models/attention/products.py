@@ -18,10 +18,6 @@ class Context:
     rotation: tuple[Tensor, Tensor] | None = None  # cosines and sines, for layers with a window or for all
     global_rotation: tuple[Tensor, Tensor] | None = None  # for layers that see everything, where they differ
     bias: nn.Module | None = None  # (N, M) offsets -> (H, N, M)
-    relative: Tensor | None = None  # vectors of relative positions, of the attention that uses them
-    relative_rows: Tensor | None = None  # (T, T), which of them is between query and key, where it is not their order
-    positions: Tensor | None = None  # (B, T, M) which of `relative` is between row and column, where it is not their order
-    token_types: Tensor | None = None  # (B, T)
 
 
 @dataclass

@@ -13,6 +13,7 @@ appended query (`Batch.queries`) with the target's position, and the mask lets i
 """
 
 import math
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
@@ -23,6 +24,15 @@ from harness.models.config import EncoderConfig
 from harness.models.describe import Part, parameters_of
 from harness.models.positions import frequencies
 from harness.models.reach import EVERYWHERE, Reach
+
+
+@dataclass(kw_only=True)
+class Offsets(Context):
+    """With what relative attention reads of positions."""
+
+    relative: Tensor  # (R, D), a vector for each offset from query to key
+    positions: Tensor | None  # (B, T, M) which of them is between row and column; None: by their order
+    token_types: Tensor | None  # (B, T)
 
 
 class RelativeAttention(MultiHead):
@@ -48,7 +58,7 @@ class RelativeAttention(MultiHead):
         self.segment_bias = nn.Parameter(torch.zeros(width)) if pairs else None
         self.segment_embedding = nn.Parameter(torch.zeros(2, width)) if pairs else None  # same text of a pair, another text
 
-    def forward(self, hidden: Tensor, context: Context) -> Tensor:
+    def forward(self, hidden: Tensor, context: Offsets) -> Tensor:
         """(B, T, D) -> (B, T, D), in a `relative_context`. A row that may see nothing gets zeros from attention."""
         query = self.query(hidden)
         vectors = self.split(self.position(context.relative.to(query.dtype)))  # (H, R, K)
@@ -63,7 +73,7 @@ class RelativeAttention(MultiHead):
         return [(slice(start, end), slice(max(0, start - self.memory_length), end)) for start, end in ends]
 
     def _of_segment(
-        self, hidden: Tensor, query: Tensor, vectors: Tensor, context: Context, places: tuple[slice, slice]
+        self, hidden: Tensor, query: Tensor, vectors: Tensor, context: Offsets, places: tuple[slice, slice]
     ) -> Tensor:
         """(B, T, D) hidden states and queries, (H, R, K) vectors of offsets -> (B, H, N, K) of one segment."""
         rows, columns = places
@@ -72,8 +82,12 @@ class RelativeAttention(MultiHead):
         key, value = (self.split(part) for part in self.key_value(read).chunk(2, dim=-1))
         positions = None if context.positions is None else context.positions[:, rows, columns]
         bias = self._position_scores(query, vectors, positions, read.shape[1])
-        if context.token_types is not None and self.segment_embedding is not None:  # one text would add the same to every key
-            bias = self._add_segment_scores(bias, query, context.token_types)
+        if context.token_types is not None and self.segment_embedding is not None and self.segment_bias is not None:
+            same, other = self.split(self.segment_embedding).transpose(-1, -2).split(1, dim=-1)  # each (H, K, 1)
+            more = self.split((query + self.segment_bias) * self.scale) @ (other - same)  # (B, H, T, 1)
+            differs = context.token_types[:, :, None] != context.token_types[:, None, :]
+            # Of a key of the same text the term is left out: it is equal for all keys of a row, which a softmax does not see.
+            bias = torch.addcmul(bias, differs[:, None].to(bias.dtype), more)
         heads = Heads(self.split(query + self.content_bias), key, value, None, scale=self.scale, dropout=self.dropout)
         mask = context.mask
         if mask is not None:
@@ -92,17 +106,6 @@ class RelativeAttention(MultiHead):
         if positions is None:
             return relative_shift(scores, keys)
         return scores.gather(-1, positions[:, None].expand(-1, self.num_heads, -1, -1))
-
-    def _add_segment_scores(self, scores: Tensor, query: Tensor, token_types: Tensor) -> Tensor:
-        """(B, H, T, T), scaled.
-
-        For a key of the other text the term is how much more it scores than one of the same: the rest of the term is equal for
-        all keys of a row, which a softmax does not see.
-        """
-        same, other = self.split(self.segment_embedding).transpose(-1, -2).split(1, dim=-1)  # each (H, K, 1)
-        more = self.split((query + self.segment_bias) * self.scale) @ (other - same)  # (B, H, T, 1)
-        differs = token_types[:, :, None] != token_types[:, None, :]
-        return torch.addcmul(scores, differs[:, None].to(scores.dtype), more)
 
     def part(self) -> Part:
         """With its heads and positions."""
@@ -171,11 +174,11 @@ def relative_sinusoids(offsets: Tensor, width: int) -> Tensor:
     return torch.cat([angles.sin(), angles.cos()], dim=-1)[:, :width]
 
 
-def relative_context(batch: Batch, config: EncoderConfig) -> Context:
+def relative_context(batch: Batch, config: EncoderConfig) -> Offsets:
     """What relative attention reads beside the hidden states."""
     offsets, positions = _offsets(batch, config)
     vectors = relative_sinusoids(offsets, config.hidden_size)
-    return Context(mask=batch.attention_mask, token_types=batch.token_type_ids, relative=vectors, positions=positions)
+    return Offsets(mask=batch.attention_mask, token_types=batch.token_type_ids, relative=vectors, positions=positions)
 
 
 def _offsets(batch: Batch, config: EncoderConfig) -> tuple[Tensor, Tensor | None]:

@@ -87,8 +87,8 @@ def _within_one_block(heads: Heads, shape: Blocks) -> Tensor:
     offsets = places[None, :] - places[:, None]
     band = (offsets.abs() <= shape.side) | (places < shape.global_tokens)
     band = band & (offsets <= 0) if shape.causal else band
-    if heads.mask is not None:
-        band = (band & over_heads(heads.mask)) | (offsets == 0)
+    if (keys := over_heads(heads.mask)) is not None:
+        band = (band & keys) | (offsets == 0)
     return attend(heads, band, None if heads.bias is None else heads.bias(offsets))
 
 

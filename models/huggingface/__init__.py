@@ -8,6 +8,7 @@ dropout sits in fewer places here.
 
 import re
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 from torch import Tensor
 
@@ -40,7 +41,7 @@ HEADED = (*PROBLEMS, *ON_TOKENS)
 OURS, HEAD = ("encoder.", "pooler.", "masked_head."), ("head.weight", "head.bias")
 
 
-def load(model: Classifier, state: dict[str, Tensor], config_json: dict) -> list[str]:
+def load(model: Classifier, state: dict[str, Tensor], config_json: dict[str, Any]) -> list[str]:
     """Puts published tensors into the model; returns the names of a missing pooler or head, which stay randomly initialised.
 
     ValueError as `translated` raises it, before anything is copied.
@@ -51,7 +52,11 @@ def load(model: Classifier, state: dict[str, Tensor], config_json: dict) -> list
 
 
 def translated(
-    model: Classifier, state: dict[str, Tensor], config_json: dict, kind: str | None = None, labels: Sequence[str] = ()
+    model: Classifier,
+    state: dict[str, Tensor],
+    config_json: dict[str, Any],
+    kind: str | None = None,
+    labels: Sequence[str] = (),
 ) -> tuple[dict[str, Tensor], list[str]]:
     """Plain tensors under our names, without a missing pooler or a head that is new, and notes on both.
 
@@ -67,7 +72,7 @@ def translated(
         found = {name: tensor for name, tensor in found.items() if not name.startswith(("pooler.", "head."))}
     names, beside = names_of(config_json), []
     inside = "|".join(
-        {re.match(r"\w*", theirs)[0] for theirs, ours in names.modules.items() if ours.startswith("encoder.") and theirs}
+        {re.split(r"\W", theirs)[0] for theirs, ours in names.modules.items() if ours.startswith("encoder.") and theirs}
     )
     for name in [name for name in found if name not in expected and not name.startswith((*OURS, *HEAD))]:
         if not re.match(rf"(?:{names.prefix}|(?:{inside})\.)", name):
@@ -91,7 +96,7 @@ def translated(
 
 
 def _found(
-    state: dict[str, Tensor], config: EncoderConfig, config_json: dict, on_tokens: bool, kind: str | None
+    state: dict[str, Tensor], config: EncoderConfig, config_json: dict[str, Any], on_tokens: bool, kind: str | None
 ) -> tuple[dict[str, Tensor], bool]:
     """The tensors under our names, without a head for another kind of task and a pooler that nothing would read.
 

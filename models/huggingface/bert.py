@@ -4,9 +4,12 @@
 Their tensor names never contradict each other, so one table reads all of them.
 """
 
+from typing import Any
+
 from torch import Tensor
 
-from harness.models.config import Activation, EncoderConfig
+from harness.models.choices import Activation
+from harness.models.config import EncoderConfig
 from harness.models.huggingface.names import (
     Layout,
     Names,
@@ -123,7 +126,7 @@ IGNORED = (
 
 NAMES = Names(
     prefix=r"(bert|albert|roberta|distilbert|electra)\.",
-    modules={name: ours for layout in LAYOUTS.values() for name, ours in (layout.inside | layout.beside).items()},
+    modules={name: ours for layout in LAYOUTS.values() for name, ours in {**layout.inside, **layout.beside}.items()},
     ignored=IGNORED,
 )
 
@@ -149,7 +152,7 @@ DISTILBERT_KEYS = {
 }
 """Our key -> key of config.json."""
 
-DEFAULTS = {
+DEFAULTS: dict[str, dict[str, Any]] = {
     "bert": {},
     "roberta": {"vocab_size": 50265, "pad_token_id": 1},
     "xlm-roberta": {"pad_token_id": 1},
@@ -172,7 +175,7 @@ DEFAULTS = {
 """What a config.json means where it is silent, and BERT's value is another."""
 
 
-def config(config_json: dict) -> EncoderConfig:
+def config(config_json: dict[str, Any]) -> EncoderConfig:
     """Config of any of the families; ValueError naming a key that ours cannot express.
 
     Sinusoidal positions of DistilBERT are published as a table like any other, so they load as one.
@@ -201,7 +204,7 @@ def config(config_json: dict) -> EncoderConfig:
     return EncoderConfig(**shape)
 
 
-def of_bert(config_json: dict) -> dict:
+def of_bert(config_json: dict[str, Any]) -> dict[str, Any]:
     """What is the same in all families but DistilBERT."""
     return read_keys(config_json, KEYS) | {
         "hidden_act": activation(config_json, "hidden_act", "gelu"),
@@ -209,7 +212,7 @@ def of_bert(config_json: dict) -> dict:
     }
 
 
-def of_roberta(config_json: dict) -> dict:
+def of_roberta(config_json: dict[str, Any]) -> dict[str, Any]:
     """Positions are numbered from the one after the padding token's id."""
     shape = of_bert(config_json)
     return shape | {"position_offset": shape.get("pad_token_id", 0) + 1}
@@ -226,7 +229,7 @@ def without_other_pooler(state: dict[str, Tensor]) -> dict[str, Tensor]:
     return {name: tensor for name, tensor in state.items() if not (fine_tuned and ".pooler." in name)}
 
 
-def config_json_of(shape: EncoderConfig, family: str) -> dict:
+def config_json_of(shape: EncoderConfig, family: str) -> dict[str, Any]:
     """The config.json that comes nearest to a settled shape."""
     act = activation_name(shape.hidden_act)
     if family == "distilbert":

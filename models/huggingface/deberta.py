@@ -1,11 +1,13 @@
 """DeBERTa checkpoints, model_type deberta (arXiv:2006.03654) and deberta-v2, which v3 uses too (arXiv:2111.09543)."""
 
 import re
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from harness.models.config import Activation, EncoderConfig, Position, PositionTerms
+from harness.models.choices import Activation, Position, PositionTerms
+from harness.models.config import EncoderConfig
 from harness.models.huggingface.bert import KEYS, MASKED
 from harness.models.huggingface.names import (
     Layout,
@@ -76,7 +78,7 @@ BIASES = {"query": "q_bias", "value": "v_bias"}
 """Of the first DeBERTa, whose three matrices are one; keys have none."""
 
 
-def config(config_json: dict) -> EncoderConfig:
+def config(config_json: dict[str, Any]) -> EncoderConfig:
     """Ours for a config.json; ValueError naming the key for what ours cannot express."""
     family = config_json["model_type"]
     later = family == "deberta-v2"
@@ -100,13 +102,13 @@ def config(config_json: dict) -> EncoderConfig:
     return ours
 
 
-def _terms(config_json: dict) -> tuple[str, ...]:
+def _terms(config_json: dict[str, Any]) -> tuple[str, ...]:
     terms = config_json.get("pos_att_type") or []
     terms = terms.lower().split("|") if isinstance(terms, str) else terms
     return tuple(sorted(term.strip() for term in terms))
 
 
-def _refuse(config_json: dict, ours: EncoderConfig) -> None:
+def _refuse(config_json: dict[str, Any], ours: EncoderConfig) -> None:
     expressible = {
         "relative_attention": config_json.get("relative_attention", False),
         "position_biased_input": not config_json.get("position_biased_input", True),
@@ -145,7 +147,7 @@ def _apart(name: str, value: Tensor, config: EncoderConfig) -> dict[str, Tensor]
     return {part: rows.flatten(0, 1).contiguous() for part, rows in tensors.items()}
 
 
-def config_json_of(shape: EncoderConfig, family: str) -> dict:
+def config_json_of(shape: EncoderConfig, family: str) -> dict[str, Any]:
     """The config.json that comes nearest to a settled shape."""
     config_json = written_keys(shape, KEYS) | {
         "relative_attention": shape.position is Position.disentangled,

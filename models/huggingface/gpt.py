@@ -2,9 +2,12 @@
 "Language Models are Unsupervised Multitask Learners"); neither is on arXiv.
 """
 
+from typing import Any
+
 from torch import Tensor
 
-from harness.models.config import Activation, EncoderConfig, NormPlace, Pooling
+from harness.models.choices import Activation, NormPlace, Pooling
+from harness.models.config import EncoderConfig
 from harness.models.huggingface.names import (
     Layout,
     Names,
@@ -70,7 +73,7 @@ DEFAULTS = {
 """What a config.json means where it is silent, and BERT's value is another."""
 
 
-def config(config_json: dict) -> EncoderConfig:
+def config(config_json: dict[str, Any]) -> EncoderConfig:
     """ValueError naming a key that ours cannot express."""
     refuse(config_json, {"add_cross_attention": False, "scale_attn_by_inverse_layer_idx": False})
     refuse(config_json, {"embd_pdrop": config_json.get("resid_pdrop", 0.1)})
@@ -95,7 +98,7 @@ def config(config_json: dict) -> EncoderConfig:
     )
 
 
-def config_json_of(shape: EncoderConfig, family: str) -> dict:
+def config_json_of(shape: EncoderConfig, family: str) -> dict[str, Any]:
     """The config.json that comes nearest to a settled shape; texts end with a token that the tokenizer names."""
     config_json = written_keys(shape, KEYS) | {
         "embd_pdrop": shape.hidden_dropout_prob,

@@ -1,5 +1,7 @@
 """Longformer (arXiv:2004.05150): RoBERTa with a window and a first token that sees and is seen by all."""
 
+from typing import Any
+
 from torch import Tensor
 
 from harness.models.config import EncoderConfig
@@ -14,7 +16,7 @@ GLOBAL = {
 NAMES = Names(prefix=r"longformer\.", modules=EMBEDDINGS | BERT_LAYER | GLOBAL | HEADS, ignored=r"^lm_head\.")
 
 
-def config(config_json: dict) -> EncoderConfig:
+def config(config_json: dict[str, Any]) -> EncoderConfig:
     """With global attention on the first token; ValueError for windows that differ from layer to layer."""
     refuse(config_json, {"is_decoder": False, "position_embedding_type": "absolute"})
     config_json = {"pad_token_id": 1} | config_json

@@ -1,5 +1,7 @@
 """The head for masked tokens of a published checkpoint."""
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
@@ -12,7 +14,7 @@ HEAD = "masked_head."
 EMBEDDING, OUTPUT = "encoder.embeddings.token_embedding.weight", f"{HEAD}output.weight"
 
 
-def masked_head_of(state: dict[str, Tensor], config_json: dict, config: EncoderConfig) -> dict[str, Tensor]:
+def masked_head_of(state: dict[str, Tensor], config_json: dict[str, Any], config: EncoderConfig) -> dict[str, Tensor]:
     """Tensors of MaskedLMHead as `masked_head.`, its output matrix included, which is the token embedding where both are tied.
 
     ValueError for a family without such a head, for tensors that are missing or of another shape, and for a non-linearity

@@ -3,11 +3,13 @@
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from harness.models.config import Activation, EncoderConfig
+from harness.models.choices import Activation
+from harness.models.config import EncoderConfig
 
 ACTIVATIONS = {
     "gelu": Activation.gelu,
@@ -113,17 +115,17 @@ def unrenamed(state: Mapping[str, Tensor], layout: Layout) -> tuple[dict[str, Te
     return tensors, homeless
 
 
-def read_keys(config_json: dict, keys: Mapping[str, str]) -> dict:
+def read_keys(config_json: dict[str, Any], keys: Mapping[str, str]) -> dict[str, Any]:
     """Our key -> value of the published one; one that is absent or null is left to EncoderConfig, whose defaults are BERT's."""
     return {ours: config_json[theirs] for ours, theirs in keys.items() if config_json.get(theirs) is not None}
 
 
-def written_keys(shape: EncoderConfig, keys: Mapping[str, str]) -> dict:
+def written_keys(shape: EncoderConfig, keys: Mapping[str, str]) -> dict[str, Any]:
     """Published key -> value of ours."""
     return {theirs: getattr(shape, ours) for ours, theirs in keys.items()}
 
 
-def activation(config_json: dict, key: str, default: str) -> Activation:
+def activation(config_json: dict[str, Any], key: str, default: str) -> Activation:
     """The non-linearity that `key` names; ValueError with the choices."""
     value = config_json.get(key, default)
     if value not in ACTIVATIONS:
@@ -154,7 +156,7 @@ def listed(names: Sequence[str], most: int = LISTED) -> str:
     return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
-def refuse(config_json: dict, allowed: Mapping[str, object]) -> None:
+def refuse(config_json: dict[str, Any], allowed: Mapping[str, object]) -> None:
     """ValueError for a key that is there with another value than the one that ours can express."""
     for key, value in allowed.items():
         if config_json.get(key, value) != value:

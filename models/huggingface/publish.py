@@ -5,6 +5,7 @@ to a settled shape, and `publish(state, config, family)`, which gives our tensor
 """
 
 from dataclasses import replace
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -25,7 +26,7 @@ TYPES = "encoder.embeddings.type_embedding.weight"
 OUTPUT, DECODER = "masked_head.output.", "masked_head.decoder."
 
 
-def published(config: EncoderConfig, family: str | None = None) -> dict:
+def published(config: EncoderConfig, family: str | None = None) -> dict[str, Any]:
     """A config.json of a family that expresses the shape, of `family` or of the first that does.
 
     Reading it back gives a model that computes the same. ValueError with the families that were tried, and what the nearest
@@ -47,7 +48,7 @@ def published(config: EncoderConfig, family: str | None = None) -> dict:
     raise ValueError(reason if family else f"no family expresses this shape (tried {', '.join(tried)}): the nearest, {reason}")
 
 
-def _lacking(expected: EncoderConfig, config_json: dict) -> list[str]:
+def _lacking(expected: EncoderConfig, config_json: dict[str, Any]) -> list[str]:
     """Our keys with the values that `config_json` does not express."""
     try:
         actual = settled(config_of(config_json))
@@ -93,7 +94,7 @@ def settled(config: EncoderConfig) -> EncoderConfig:
     return replace(shape, **{key: getattr(plain, key) for key in unread})
 
 
-def exported(state: dict[str, Tensor], config: EncoderConfig, config_json: dict) -> dict[str, Tensor]:
+def exported(state: dict[str, Tensor], config: EncoderConfig, config_json: dict[str, Any]) -> dict[str, Tensor]:
     """Our tensors `encoder.`, `pooler.`, `masked_head.` and `head.` under published names, less what `homeless` names.
 
     An output matrix that is the token embedding is left out too: the family's loader ties it. ValueError for tensors of the
@@ -106,12 +107,14 @@ def exported(state: dict[str, Tensor], config: EncoderConfig, config_json: dict)
     return _published(state, config, config_json)[0]
 
 
-def homeless(state: dict[str, Tensor], config: EncoderConfig, config_json: dict) -> list[str]:
+def homeless(state: dict[str, Tensor], config: EncoderConfig, config_json: dict[str, Any]) -> list[str]:
     """Our names that a checkpoint of the family has no place for."""
     return _published(state, config, config_json)[1]
 
 
-def _published(state: dict[str, Tensor], config: EncoderConfig, config_json: dict) -> tuple[dict[str, Tensor], list[str]]:
+def _published(
+    state: dict[str, Tensor], config: EncoderConfig, config_json: dict[str, Any]
+) -> tuple[dict[str, Tensor], list[str]]:
     module, family = module_of(config_json), config_json["model_type"]
     layout = module.LAYOUTS[family]
     tied = config.tie_masked_lm_head

@@ -5,10 +5,12 @@ makes name it: that one is read as encoder and decoder.
 """
 
 from dataclasses import replace
+from typing import Any
 
 from torch import Tensor
 
-from harness.models.config import Activation, Body, EncoderConfig, Norm, NormPlace, Pooling, Position
+from harness.models.choices import Activation, Body, Norm, NormPlace, Pooling, Position
+from harness.models.config import EncoderConfig
 from harness.models.huggingface.names import (
     Layout,
     Names,
@@ -62,7 +64,7 @@ def _modules(both: bool, gated: bool) -> dict[str, str]:
     return embedding | encoder | _stack("decoder", "encoder.layers.decoder.stack", 2, gated) | CROSS_ATTENTION
 
 
-def with_decoder(config_json: dict) -> dict:
+def with_decoder(config_json: dict[str, Any]) -> dict[str, Any]:
     """The config.json that is read as encoder and decoder, where it is of a T5; any other one as it is."""
     return config_json | {"architectures": [BOTH]} if config_json.get("model_type") == "t5" else config_json
 
@@ -93,7 +95,7 @@ KEYS = {
 }
 """Our key -> key of config.json."""
 
-DEFAULTS = {
+DEFAULTS: dict[str, Any] = {
     "vocab_size": 32128,
     "d_model": 512,
     "d_kv": 64,
@@ -110,7 +112,7 @@ DEFAULTS = {
 """What a config.json means where it is silent."""
 
 
-def config(config_json: dict) -> EncoderConfig:
+def config(config_json: dict[str, Any]) -> EncoderConfig:
     """Pooled by the mean, as T5 has no token that represents a text; ValueError naming a key that ours cannot express."""
     refuse(config_json, {"is_decoder": False})
     config_json = DEFAULTS | config_json
@@ -150,7 +152,7 @@ def tensors(state: dict[str, Tensor], config: EncoderConfig) -> dict[str, Tensor
     return renamed(state, replace(NAMES, modules=modules, ignored=ignored))
 
 
-def config_json_of(shape: EncoderConfig, family: str) -> dict:
+def config_json_of(shape: EncoderConfig, family: str) -> dict[str, Any]:
     """The config.json that comes nearest to a settled shape."""
     act = activation_name(shape.hidden_act)
     gated = "gated-gelu" if shape.hidden_act is Activation.gelu_tanh else f"gated-{act}"

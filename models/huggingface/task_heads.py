@@ -6,6 +6,7 @@ Those on a text are in the tables of each family; here are those on every token,
 import re
 import unicodedata
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -46,22 +47,22 @@ NAMED = 4
 """Names of outputs that a note lists."""
 
 
-def is_on_tokens(config_json: dict) -> bool:
+def is_on_tokens(config_json: dict[str, Any]) -> bool:
     """Whether config.json names an architecture with a head on every token."""
     return re.search(ON_EVERY_TOKEN, _architecture(config_json)) is not None
 
 
-def names_head(config_json: dict) -> bool:
+def names_head(config_json: dict[str, Any]) -> bool:
     """Whether config.json names an architecture with a head."""
     return "For" in _architecture(config_json)
 
 
-def is_for(config_json: dict, on_tokens: bool) -> bool:
+def is_for(config_json: dict[str, Any], on_tokens: bool) -> bool:
     """Whether config.json names an architecture with a head of our kind, on every token or on a text."""
     return is_on_tokens(config_json) if on_tokens else ON_TEXT in _architecture(config_json)
 
 
-def is_of_another_task(state: dict[str, Tensor], config_json: dict, on_tokens: bool, kind: str | None = None) -> bool:
+def is_of_another_task(state: dict[str, Tensor], config_json: dict[str, Any], on_tokens: bool, kind: str | None = None) -> bool:
     """Whether the checkpoint's head is for another kind of task than ours, `kind`; False where nothing says so."""
     architecture, problem = _architecture(config_json), config_json.get("problem_type")
     text = ON_TEXT in architecture
@@ -71,7 +72,7 @@ def is_of_another_task(state: dict[str, Tensor], config_json: dict, on_tokens: b
     return OF_CHOICES in architecture or (text if on_tokens else tokens)
 
 
-def names_of_rows(config_json: dict) -> dict[int, str]:
+def names_of_rows(config_json: dict[str, Any]) -> dict[int, str]:
     """Row of a head -> its name by `id2label`, else by `label2id` where that alone has others than LABEL_0, LABEL_1, ..."""
     by_number, by_name = _by_number(config_json.get("id2label")), _by_number(config_json.get("label2id"), is_inverse=True)
     return by_name if by_name and all(re.fullmatch(PLACEHOLDER, name) for name in by_number.values()) else by_number
@@ -87,7 +88,7 @@ def _by_number(stated: object, is_inverse: bool = False) -> dict[int, str]:
 
 
 def rows_of(
-    config_json: dict, published: int, expected: int, kind: str | None, labels: Sequence[str]
+    config_json: dict[str, Any], published: int, expected: int, kind: str | None, labels: Sequence[str]
 ) -> tuple[list[int] | None, str]:
     """The published row of each of our outputs, None where the head is new, and a note that says why.
 
@@ -101,8 +102,8 @@ def rows_of(
     if kind not in NAMING or not labels:
         return [*numbers], "head as published"
     if stated and not is_named:
-        rows = listed([*map(str, stated)], NAMED)
-        return None, f"new head, as config.json names rows {rows} and the published one has 0 to {published - 1}"
+        listing = listed([*map(str, stated)], NAMED)
+        return None, f"new head, as config.json names rows {listing} and the published one has 0 to {published - 1}"
     inverse = {name: number for number, name in _by_number(config_json.get("label2id"), is_inverse=True).items()}
     contradicts = any(inverse.get(name, number) != number for number, name in enumerate(names))
     other = "; label2id has other numbers and is not read" if contradicts else ""
@@ -124,7 +125,9 @@ def _folded(name: str) -> str:
     return re.sub(r"[\s_-]+", "_", unicodedata.normalize("NFKC", name).strip().casefold())
 
 
-def published_token_head(state: dict[str, Tensor], config_json: dict, bias: bool, kind: str | None = None) -> dict[str, Tensor]:
+def published_token_head(
+    state: dict[str, Tensor], config_json: dict[str, Any], bias: bool, kind: str | None = None
+) -> dict[str, Tensor]:
     """The linear layer on every token as `head.`, empty where there is none for the kind of task.
 
     A bias of zeros is left out where ours has none. ValueError for a family that has more layers in it.
@@ -149,7 +152,7 @@ def without_token_heads(state: dict[str, Tensor], family: str) -> dict[str, Tens
     return {name: tensor for name, tensor in state.items() if name.rpartition(".")[0] not in names}
 
 
-def _architecture(config_json: dict) -> str:
+def _architecture(config_json: dict[str, Any]) -> str:
     return str((config_json.get("architectures") or [""])[0])
 
 
@@ -162,7 +165,7 @@ def token_head(state: dict[str, Tensor], kind: str, family: str) -> dict[str, Te
     return {f"{name}.weight": weight, f"{name}.bias": bias}
 
 
-def task_keys(kind: str, labels: list[str], num_outputs: int) -> dict:
+def task_keys(kind: str, labels: list[str], num_outputs: int) -> dict[str, Any]:
     """Keys of config.json: names of the outputs, and the loss."""
     problem = {"problem_type": PROBLEMS[kind]} if kind in PROBLEMS else {}
     names = labels or [f"LABEL_{number}" for number in range(num_outputs)]

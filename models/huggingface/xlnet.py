@@ -4,9 +4,12 @@ The published classifier pools over padding too: the very last place, or the mea
 padding changes no score.
 """
 
+from typing import Any
+
 from torch import Tensor
 
-from harness.models.config import EncoderConfig, Pooling, Position
+from harness.models.choices import Pooling, Position
+from harness.models.config import EncoderConfig
 from harness.models.huggingface.names import Names, activation, read_keys, refuse, renamed
 
 ALLOWED = {
@@ -76,7 +79,7 @@ DEFAULTS = {
 """What a config.json means where it is silent, and BERT's value is another."""
 
 
-def config(config_json: dict) -> EncoderConfig:
+def config(config_json: dict[str, Any]) -> EncoderConfig:
     """ValueError names the key that ours cannot express; `mem_len` is left out, for a text is read without the one before."""
     refuse(config_json, ALLOWED)
     config_json = DEFAULTS | config_json

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar, NamedTuple
 
+import torch
 from torch import Tensor, nn
 
 from harness.models.batch import Batch
@@ -56,7 +57,7 @@ class PretrainBatch:
         """Some of the sequences. The totals stay, so that the losses of all micro-batches add up to the loss of the step."""
         return replace(self, inputs=self.inputs.part(rows), positions=self.positions[rows], targets=self.targets[rows])
 
-    def to(self, device: object) -> "PretrainBatch":
+    def to(self, device: torch.device | str) -> "PretrainBatch":
         """A copy of the batch on `device`."""
         return replace(
             self, inputs=self.inputs.to(device), positions=self.positions.to(device), targets=self.targets.to(device)

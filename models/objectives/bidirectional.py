@@ -5,7 +5,8 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from harness.models.batch import Batch
-from harness.models.config import Body, EncoderConfig
+from harness.models.choices import Body
+from harness.models.config import EncoderConfig
 from harness.models.objectives.base import PretrainBatch
 from harness.models.objectives.causal import count, one_sided, without_special
 from harness.models.objectives.masked_lm import LanguageModel

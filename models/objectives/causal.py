@@ -6,7 +6,8 @@ import torch
 from torch import Tensor
 
 from harness.models.batch import Batch
-from harness.models.config import Body, EncoderConfig
+from harness.models.choices import Body
+from harness.models.config import EncoderConfig
 from harness.models.losses import IGNORED
 from harness.models.objectives.base import PretrainBatch
 from harness.models.objectives.masked_lm import LanguageModel

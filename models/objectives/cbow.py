@@ -4,13 +4,15 @@ B sequences, T tokens, K predicted positions, D hidden.
 """
 
 from dataclasses import replace
+from typing import cast
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
 from harness.models.batch import Batch
-from harness.models.config import Body, EncoderConfig
+from harness.models.choices import Body
+from harness.models.config import EncoderConfig
 from harness.models.heads import MaskedLMHead
 from harness.models.losses import IGNORED
 from harness.models.objectives.base import Evaluation, Objective, PretrainBatch, Vocabulary
@@ -52,7 +54,7 @@ class ContinuousBagOfWords(Objective):
 
     def means(self, batch: PretrainBatch) -> Tensor:
         """(B, K, D), zeros where no ordinary token is near."""
-        hidden, ordinary = self.encoder(batch.inputs), batch.inputs.attention_mask
+        hidden, ordinary = self.encoder(batch.inputs), cast(Tensor, batch.inputs.attention_mask)
         T, context = hidden.shape[1], self._config.context
         after = torch.arange(1, context + 1, device=hidden.device)
         near = (batch.positions[..., None] + torch.cat([-after, after])).flatten(1)  # (B, K * 2 context)

@@ -1,10 +1,10 @@
 """Pretraining objectives as plain data; each field is read in one class of this package."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Self
 
-from harness.models.ranges import number, numbers, refuse_out_of_range
+from harness.models.ranges import Refused, Role, When, option, refuse_out_of_range
 
 
 class ObjectiveName(Enum):
@@ -46,55 +46,118 @@ class PairKind(Enum):
     order = "order"  # they are swapped (arXiv:1909.11942, section 3.1)
 
 
+MASKED_OBJECTIVES = (ObjectiveName.mlm, ObjectiveName.mlm_nsp, ObjectiveName.mlm_sop, ObjectiveName.rtd)
+"""Objectives that replace tokens; a distillation does where it learns predictions."""
+
+
+def pretrains_by(*names: ObjectiveName) -> When:
+    """The condition that the objective, or that of a phase, is one of these."""
+    why = names[0].value if len(names) == 1 else "an objective that reads it"
+    return When(lambda _, own: {*names} & own.objectives, f"pretrains by {why}", f"pretrain={names[0].value}")
+
+
+PHASED = When(lambda _, own: own.phases, "has phases", "pretrain=[clm,mlm]")
+MASKED = When(lambda _, own: own.predicts_masked(), "predicts masked tokens", "pretrain=mlm")
+PREDICTING = When(
+    lambda _, own: own.predicts_masked() or ObjectiveName.cbow in own.objectives, "predicts masked tokens", "pretrain=mlm"
+)
+SPANNED = When(lambda _, own: own.masking is Masking.span, "masks spans of words", "pretrain.masking=span")
+SAMPLED = When(
+    lambda _, own: own.objectives - {ObjectiveName.clm, ObjectiveName.bidirectional_lm},
+    "samples what is predicted",
+    "pretrain=mlm",
+)
+DISTILLING = pretrains_by(ObjectiveName.distillation)
+SOFT = When(lambda _, own: own.soft_weight, "learns a teacher's probabilities", "pretrain.soft_weight=5")
+HIDDEN = When(lambda _, own: own.hidden_weight, "learns a teacher's hidden states", "pretrain.hidden_weight=1")
+PROBED = When(
+    lambda _, own: own.objective is ObjectiveName.rtd or not own.predicts_masked({own.objective}),
+    "needs a probe for masked tokens",
+    "pretrain=clm",
+    Refused.swept,
+)
+
+
 @dataclass
 class ObjectiveConfig:
     """Shares are fractions of 1. The defaults are those of the papers."""
 
     objective: ObjectiveName = ObjectiveName.none  # what is predicted
-    phases: list[ObjectiveName] = field(
-        default_factory=list
+    phases: list[ObjectiveName] = option(
+        [], earlier=...
     )  # several objectives one after the other, `objective` last; on the command line also pretrain=[clm,mlm]
-    shares: list[float] = field(
-        default_factory=list, metadata=numbers(above=0, at_most=1)
+    shares: list[float] = option(
+        [], earlier=..., read=PHASED, above=0, at_most=1
     )  # of the budget, one for each phase, such as [0.25,0.75]; empty: equal ones
     # Masks
-    mask_rate: float = number(0.15, above=0, below=1)  # share of a sequence's tokens that are predicted
-    masking: Masking = Masking.token  # what is masked as one
-    static_masks: bool = False  # a sequence has the same mask in every epoch
-    masked_share: float | None = number(
-        None, at_least=0, at_most=1
+    mask_rate: float = option(0.15, read=PREDICTING, above=0, below=1)  # share of a sequence's tokens that are predicted
+    masking: Masking = option(Masking.token, read=PREDICTING)  # what is masked as one
+    static_masks: bool = option(False, read=SAMPLED)  # a sequence has the same mask in every epoch
+    masked_share: float | None = option(
+        None, read=MASKED, at_least=0, at_most=1
     )  # of the predicted tokens: replaced by [MASK]; None: 0.8, and all of them for rtd
-    random_share: float | None = number(
-        None, at_least=0, at_most=1
+    random_share: float | None = option(
+        None, read=MASKED, at_least=0, at_most=1
     )  # of the predicted tokens: replaced by a random one; None: 0.1 or what is left, and none for rtd
-    mean_span: float = number(3.8, above=0)  # words of a span on average, at most 10 (arXiv:1907.10529, section 3.1)
+    mean_span: float = option(
+        3.8, read=SPANNED, above=0
+    )  # words of a span on average, at most 10 (arXiv:1907.10529, section 3.1)
     # Span corruption (arXiv:1910.10683, sections 3.3.3 and 3.3.4)
-    noise_density: float = number(0.15, above=0, below=1)  # share of a sequence's tokens that are in spans
-    mean_noise_span_length: float = number(3.0, at_least=1)  # tokens of a span on average
+    noise_density: float = option(
+        0.15, read=pretrains_by(ObjectiveName.span_corruption), earlier=..., above=0, below=1
+    )  # share of a sequence's tokens that are in spans
+    mean_noise_span_length: float = option(
+        3.0, read=pretrains_by(ObjectiveName.span_corruption), earlier=..., at_least=1
+    )  # tokens of a span on average
     # Detection
-    generator_fraction: float = number(
-        0.25, above=0, below=1
+    generator_fraction: float = option(
+        0.25, read=pretrains_by(ObjectiveName.rtd), above=0, below=1
     )  # generator's hidden size, heads and feed-forward against the encoder's
-    detection_weight: float = number(50.0, above=0)  # of its loss, where that of the generator has 1
+    detection_weight: float = option(
+        50.0, read=pretrains_by(ObjectiveName.rtd), above=0
+    )  # of its loss, where that of the generator has 1
     # Permutation
-    predicted_share: float = number(1 / 6, above=0, below=1)  # last tokens of the order, which are predicted
+    predicted_share: float = option(
+        1 / 6, read=pretrains_by(ObjectiveName.plm), above=0, below=1
+    )  # last tokens of the order, which are predicted
     # Distillation: weights of the losses, and the temperature of the teacher's probabilities
-    teacher: str | None = None  # a run or its folder, or a published checkpoint; None: the weights that the student is made of
-    temperature: float = number(2.0, above=0)  # by which the logits of both are divided
-    soft_weight: float = number(5.0, at_least=0)  # of the distance to the teacher's probabilities
-    masked_weight: float = number(2.0, at_least=0)  # of the masked tokens' own loss
-    cosine_weight: float = number(1.0, at_least=0)  # of the angle between the hidden states of both; 0: their sizes may differ
-    hidden_weight: float = number(0.0, at_least=0)  # of the squared error of the hidden states (arXiv:1909.10351)
-    matched_layers: MatchedLayers = MatchedLayers.all  # whose hidden states these are
-    relation_weight: float = number(0.0, at_least=0)  # of the last layer's relations between tokens (arXiv:2012.15828)
+    teacher: str | None = option(
+        None, role=Role.place, read=DISTILLING
+    )  # a run or its folder, or a published checkpoint; None: the weights that the student is made of
+    temperature: float = option(2.0, read=(DISTILLING, SOFT), above=0)  # by which the logits of both are divided
+    soft_weight: float = option(5.0, read=DISTILLING, at_least=0)  # of the distance to the teacher's probabilities
+    masked_weight: float = option(2.0, read=DISTILLING, at_least=0)  # of the masked tokens' own loss
+    cosine_weight: float = option(
+        1.0, read=DISTILLING, at_least=0
+    )  # of the angle between the hidden states of both; 0: their sizes may differ
+    hidden_weight: float = option(
+        0.0, read=DISTILLING, earlier=..., at_least=0
+    )  # of the squared error of the hidden states (arXiv:1909.10351)
+    matched_layers: MatchedLayers = option(
+        MatchedLayers.all, read=(DISTILLING, HIDDEN), earlier=...
+    )  # whose hidden states these are
+    relation_weight: float = option(
+        0.0, read=DISTILLING, earlier=..., at_least=0
+    )  # of the last layer's relations between tokens (arXiv:2012.15828)
     # Continuous bag of words
-    context: int = number(5, at_least=1)  # tokens to each side
+    context: int = option(5, read=pretrains_by(ObjectiveName.cbow), at_least=1)  # tokens to each side
 
     def __post_init__(self) -> None:
         refuse_out_of_range(self, "pretrain.")
         if self.mask_token_share + self.random_token_share > 1:
             shares = f"pretrain.masked_share={self.mask_token_share} and pretrain.random_share={self.random_token_share}"
             raise ValueError(f"{shares} exceed 1 together")
+
+    @property
+    def objectives(self) -> set[ObjectiveName]:
+        """Those of all phases."""
+        return {self.objective, *self.phases}
+
+    def predicts_masked(self, objectives: set[ObjectiveName] | None = None) -> bool:
+        """Whether one of these, or of its own, replaces tokens that it predicts."""
+        objectives = objectives or self.objectives
+        is_taught = ObjectiveName.distillation in objectives and (self.soft_weight or self.masked_weight)
+        return bool({*MASKED_OBJECTIVES} & objectives or is_taught)
 
     @property
     def of_phases(self) -> list[Self]:

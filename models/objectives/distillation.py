@@ -6,7 +6,7 @@ B sequences, T tokens, D hidden, K predicted positions, V vocabulary, H heads.
 
 from collections import deque
 from collections.abc import Callable
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -81,10 +81,10 @@ class Distillation(Objective):
             taught = self._seen(self.teacher.encoder, self.teacher.head, batch)
         ours = self._seen(self.encoder, self.masked_head, batch)
         by_prediction, by_token = [], []
-        if config.soft_weight:
+        if ours.logits is not None and taught.logits is not None:  # with soft_weight
             soft = soft_loss(ours.logits, taught.logits.float(), batch.targets != IGNORED, config.temperature)
             by_prediction.append(config.soft_weight * soft)
-        if config.masked_weight:
+        if config.masked_weight and ours.logits is not None:
             logits, targets = ours.logits.flatten(0, 1), batch.targets.flatten()
             hard = F.cross_entropy(logits, targets, ignore_index=IGNORED, reduction="sum")
             by_prediction.append(config.masked_weight * hard)
@@ -92,18 +92,22 @@ class Distillation(Objective):
             by_token.append(config.cosine_weight * cosine_loss(ours.states[-1], taught.states[-1]))
         if config.hidden_weight:
             by_token.append(config.hidden_weight * self._hidden_loss(ours.states, taught.states))
-        if config.relation_weight:
+        if ours.projected is not None and taught.projected is not None:  # with relation_weight
             relations = relation_loss(ours.projected, taught.projected, self.teacher.encoder.config.num_attention_heads)
             by_token.append(config.relation_weight * relations)
-        return sum(by_prediction) / batch.total_predictions + sum(by_token) / (batch.total_sequences * T)
+        nothing = torch.zeros((), device=batch.targets.device)
+        by_text = sum(by_token, nothing) / (batch.total_sequences * T)
+        return sum(by_prediction, nothing) / batch.total_predictions + by_text
 
     def _seen(self, encoder: Encoder, head: MaskedLMHead | None, batch: PretrainBatch) -> Seen:
-        projected, note, logits = [], nullcontext(), None
+        projected: list[Tensor] = []
+        note: AbstractContextManager[object] = nullcontext()
         if self._config.relation_weight:
             note = last_attention(encoder).query_key_value.register_forward_hook(lambda *given: projected.append(given[-1]))
         with note:  # of states that nothing compares the last two are held
             layers = encoder.layers(encoder.embeddings(batch.inputs), batch.inputs)
             states = list(deque(layers, maxlen=None if self._config.hidden_weight else 2))
+        logits = None
         if head is not None:
             read = states[-1] if head.decoder is None else head.decoder(encoder, states[-2], batch.inputs)
             logits = head(at_positions(read, batch.positions)).float()
@@ -114,7 +118,7 @@ class Distillation(Objective):
         pairs = matched(len(states), len(taught), self._config.matched_layers)
         ours = [states[own] if self.projection is None else self.projection(states[own]) for own, _ in pairs]
         errors = [F.mse_loss(one.float(), taught[other].float()) for one, (_, other) in zip(ours, pairs, strict=True)]
-        return sum(errors) / len(pairs) * states[-1][..., 0].numel()
+        return sum(errors[1:], errors[0]) / len(pairs) * states[-1][..., 0].numel()
 
     def flops(self, length: int) -> int:
         """FLOPs of the student and the teacher on one sequence."""
@@ -124,15 +128,15 @@ class Distillation(Objective):
         used = [(encoder, head) for encoder, head in heads if head is not None]
         total += sum(head.flops_of_decoder(encoder, length) + predictions * head.flops() for encoder, head in used)
         if self.projection is not None:
-            layers = [encoder.config.depth + 1 for encoder, _ in heads]
-            total += len(matched(*layers, config.matched_layers)) * 2 * length * self.projection.weight.numel()
+            own, theirs = (encoder.config.depth + 1 for encoder, _ in heads)
+            total += len(matched(own, theirs, config.matched_layers)) * 2 * length * self.projection.weight.numel()
         if config.relation_weight:
             total += sum(3 * 2 * length * length * last_attention(encoder).output.in_features for encoder, _ in heads)
         return total
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> "Distillation":
-        self.teacher._apply(fn, recurse)
-        return super()._apply(fn, recurse)
+        self.teacher._apply(fn, recurse)  # type: ignore[no-untyped-call]  # torch's own
+        return super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
 
 
 def matched(states: int, taught: int, layers: MatchedLayers) -> list[tuple[int, int]]:

@@ -25,6 +25,8 @@ LOGITS = 1 << 24
 class MaskedLM(Objective):
     """Predicts the original tokens at the masked positions (arXiv:1810.04805, section 3.1)."""
 
+    masked_head: MaskedLMHead
+
     def __init__(self, config: ObjectiveConfig, shape: EncoderConfig, vocabulary: Vocabulary) -> None:
         super().__init__(config, shape, vocabulary)
         self.masked_head = MaskedLMHead(shape, self.encoder.embeddings.token_embedding, make_mask_decoder(shape))

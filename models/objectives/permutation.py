@@ -6,7 +6,9 @@ import torch
 from torch import Tensor
 
 from harness.models.batch import Batch
-from harness.models.config import Body, EncoderConfig, Position
+from harness.models.choices import Body, Position
+from harness.models.config import EncoderConfig
+from harness.models.heads import MaskedLMHead
 from harness.models.losses import IGNORED
 from harness.models.objectives.base import PretrainBatch
 from harness.models.objectives.masked_lm import LanguageModel
@@ -25,6 +27,7 @@ class PermutationLM(LanguageModel):
     """
 
     part = "permuted"
+    lm_head: MaskedLMHead
 
     @staticmethod
     def misfits(shape: EncoderConfig) -> dict[str, bool]:

@@ -1,6 +1,7 @@
 """Several objectives, one after the other, on one encoder."""
 
 from collections.abc import Sequence
+from typing import cast
 
 from torch import Tensor, nn
 
@@ -26,7 +27,7 @@ class Phases(nn.Module):
     @property
     def encoder(self) -> Encoder:
         """The encoder of all phases."""
-        return self.phases[0].encoder
+        return cast(Objective, self.phases[0]).encoder
 
     def forward(self, batch: PretrainBatch) -> Tensor:
         """() loss in nats of the batch's phase."""
@@ -35,10 +36,10 @@ class Phases(nn.Module):
 
 def _share(earlier: Objective, later: Objective) -> None:
     """Puts encoder and scores over the vocabulary of the earlier objective in the place of those of the later one."""
-    pairs = [(later.encoder, earlier.encoder)]
-    heads = [next((one for one in each.children() if isinstance(one, MaskedLMHead)), None) for each in (later, earlier)]
-    if None not in heads and len({head.dense.weight.shape for head in heads}) == 1:  # that of a generator is narrower
-        pairs += zip(*((head.dense, head.norm, head.output) for head in heads), strict=True)
+    pairs: list[tuple[nn.Module, nn.Module]] = [(later.encoder, earlier.encoder)]
+    new, old = (next((one for one in each.children() if isinstance(one, MaskedLMHead)), None) for each in (later, earlier))
+    if new and old and new.dense.weight.shape == old.dense.weight.shape:  # that of a generator is narrower
+        pairs += [(new.dense, old.dense), (new.norm, old.norm), (new.output, old.output)]
     both = [modules for pair in pairs for modules in zip(*(module.modules() for module in pair), strict=True)]
     modules = dict(both)
     weights = dict(tensors for pair in both for tensors in zip(*(one.parameters(recurse=False) for one in pair), strict=True))

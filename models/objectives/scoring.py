@@ -8,7 +8,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from harness.models.batch import Batch
-from harness.models.heads import MaskedLMHead
+from harness.models.heads import MaskedLMHead, PlainLMHead
 from harness.models.objectives.base import Objective
 from harness.models.objectives.bidirectional import BidirectionalLM
 from harness.models.objectives.causal import CausalLM
@@ -42,17 +42,18 @@ def log_likelihoods(objective: Objective, ids: Tensor, words: Tensor, mask: int)
     """
     if isinstance(objective, CausalLM | BidirectionalLM):
         return _from_one_side(objective, ids, words).expand(2, -1, -1)
-    if objective.masked_head is None and not isinstance(objective, PermutationLM):
+    head = objective.lm_head if isinstance(objective, PermutationLM) else objective.masked_head
+    if head is None:
         raise ValueError(f"{type(objective).__name__} has no head that scores the tokens of a text")
     T = ids.shape[1]
     itself = torch.eye(T, dtype=torch.bool, device=ids.device)
     later = (words[:, :, None] == words[:, None, :]) & torch.ones_like(itself).triu()  # (B, T, T)
     scores = torch.zeros(2, *ids.shape, device=ids.device)
     scored = words >= 0
-    scores[0, scored] = _hidden(objective, ids, later, scored, mask)
+    scores[0, scored] = _hidden(objective, head, ids, later, scored, mask)
     several = scored & (later.sum(dim=-1) > 1)
     scores[1] = scores[0]
-    scores[1, several] = _hidden(objective, ids, itself.expand_as(later), several, mask)
+    scores[1, several] = _hidden(objective, head, ids, itself.expand_as(later), several, mask)
     return scores
 
 
@@ -68,17 +69,17 @@ def _from_one_side(objective: CausalLM | BidirectionalLM, ids: Tensor, words: Te
     return scores.masked_fill(words < 0, 0.0)
 
 
-def _hidden(objective: Objective, ids: Tensor, hidden: Tensor, scored: Tensor, mask: int) -> Tensor:
+def _hidden(objective: Objective, head: MaskedLMHead, ids: Tensor, hidden: Tensor, scored: Tensor, mask: int) -> Tensor:
     """(N,) nats of the N tokens that are `scored` (B, T), each without what is `hidden` (B, T, T) from it, many to a pass."""
     texts, targets = scored.nonzero(as_tuple=True)
     rows, nats = max(1, TOKENS // ids.shape[1]), []
     for of, at in zip(texts.split(rows), targets.split(rows), strict=True):
-        states = _states(objective, ids[of], hidden[of, at], at, mask)
-        nats.append(_chosen(objective.masked_head or objective.lm_head, states, ids[of, at]))
+        states = _states(objective, head, ids[of], hidden[of, at], at, mask)
+        nats.append(_chosen(head, states, ids[of, at]))
     return torch.cat(nats) if nats else ids.new_empty(0, dtype=torch.float32)
 
 
-def _states(objective: Objective, ids: Tensor, hidden: Tensor, at: Tensor, mask: int) -> Tensor:
+def _states(objective: Objective, head: MaskedLMHead, ids: Tensor, hidden: Tensor, at: Tensor, mask: int) -> Tensor:
     """(R, T) texts, what is hidden in them, and the (R,) place of the target -> (R, D), from which the head scores it."""
     rows = torch.arange(len(at), device=at.device)
     if isinstance(objective, PermutationLM):
@@ -86,11 +87,11 @@ def _states(objective: Objective, ids: Tensor, hidden: Tensor, at: Tensor, mask:
         rank[rows, at] = 1
         order = Order(rank.cpu(), at[:, None].cpu(), torch.ones(len(at), 1, dtype=torch.bool))
         return objective.encoder(objective.with_queries(Batch(ids.cpu()), order).to(ids.device))[:, -1]
-    _, read = objective.masked_head.read(objective.encoder, Batch(ids.masked_fill(hidden, mask)))
+    _, read = head.read(objective.encoder, Batch(ids.masked_fill(hidden, mask)))
     return read[rows, at]
 
 
-def _chosen(head: MaskedLMHead, states: Tensor, targets: Tensor) -> Tensor:
+def _chosen(head: MaskedLMHead | PlainLMHead, states: Tensor, targets: Tensor) -> Tensor:
     """(R, D) and (R,) -> (R,) nats of the targets."""
     rows = max(1, LOGITS // head.output.out_features)
     parts = zip(states.split(rows), targets.split(rows), strict=True)

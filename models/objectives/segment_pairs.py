@@ -1,5 +1,7 @@
 """Masked language modelling with a second task on two segments. B sequences, T tokens, D hidden, K predicted positions."""
 
+from typing import cast
+
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -14,6 +16,7 @@ class MaskedLMWithPairs(MaskedLM):
     """Masked tokens, and from the vector of the text whether its two segments are in order. Abstract."""
 
     has_parts = True
+    pooler: Pooler
 
     def __init__(self, config: ObjectiveConfig, shape: EncoderConfig, vocabulary: Vocabulary) -> None:
         super().__init__(config, shape, vocabulary)
@@ -22,16 +25,17 @@ class MaskedLMWithPairs(MaskedLM):
 
     def forward(self, batch: PretrainBatch) -> Tensor:
         hidden, read = self.masked_head.read(self.encoder, batch.inputs)
-        pair_loss = F.cross_entropy(self._pair_logits(hidden, batch), batch.inputs.labels, reduction="sum")
+        pair_loss = F.cross_entropy(*self._pairs(hidden, batch), reduction="sum")
         return prediction_loss(self.masked_head, read, batch) + pair_loss / batch.total_sequences
 
-    def _pair_logits(self, hidden: Tensor, batch: PretrainBatch) -> Tensor:
-        """(B, T, D) -> (B, 2), in order or not."""
-        return self.pair_head(self.pooler(hidden, batch.inputs.attention_mask)).float()
+    def _pairs(self, hidden: Tensor, batch: PretrainBatch) -> tuple[Tensor, Tensor]:
+        """(B, T, D) -> (B, 2) logits, in order or not, and the (B,) labels."""
+        logits = self.pair_head(self.pooler(hidden, batch.inputs.attention_mask)).float()
+        return logits, cast(Tensor, batch.inputs.labels)
 
     def evaluate_parts(self, batch: PretrainBatch) -> dict[str, Evaluation]:
         hidden, _ = self.masked_head.read(self.encoder, batch.inputs)
-        logits, labels = self._pair_logits(hidden, batch), batch.inputs.labels
+        logits, labels = self._pairs(hidden, batch)
         loss = F.cross_entropy(logits, labels, reduction="sum").item()
         return {"pair": Evaluation(loss, int((logits.argmax(dim=-1) == labels).sum()), len(labels))}
 

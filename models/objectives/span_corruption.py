@@ -6,14 +6,16 @@ B sequences, T tokens, N of the inputs, M of the targets, D hidden.
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
-from typing import Self
+from typing import Self, cast
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
 from harness.models.batch import Batch
-from harness.models.config import Body, EncoderConfig
+from harness.models.choices import Body
+from harness.models.config import EncoderConfig
+from harness.models.decoder import EncoderDecoder
 from harness.models.heads import PlainLMHead
 from harness.models.losses import IGNORED
 from harness.models.objectives.base import PretrainBatch
@@ -65,14 +67,16 @@ class SpanCorruption(LanguageModel):
     def states(self, batch: PretrainBatch) -> Tensor:
         """(B, M, D) of the decoder, each from the inputs and the targets before its own."""
         start = self._vocabulary.pad
-        late = F.pad(batch.targets[:, :-1], (1, 0), value=start)
-        late = Batch(late.masked_fill(late == IGNORED, start))
-        embeddings = self.encoder.embeddings
-        return self.encoder.layers.translated(embeddings(batch.inputs), batch.inputs, embeddings(late), late)
+        shifted = F.pad(batch.targets[:, :-1], (1, 0), value=start)
+        late, embeddings = Batch(shifted.masked_fill(shifted == IGNORED, start)), self.encoder.embeddings
+        return cast(EncoderDecoder, self.encoder.layers).translated(
+            embeddings(batch.inputs), batch.inputs, embeddings(late), late
+        )
 
     def flops(self, length: int) -> int:
         """FLOPs of one forward pass over one sequence: of its inputs in the encoder, and of its targets in the decoder."""
-        spans, body, embeddings = Spans.of(length, self._config), self.encoder.layers, self.encoder.embeddings
+        spans, embeddings = Spans.of(length, self._config), self.encoder.embeddings
+        body = cast(EncoderDecoder, self.encoder.layers)
         inputs, targets = length - spans.noise + spans.count, spans.noise + spans.sentinels
         tables = embeddings.flops(inputs) + embeddings.flops(targets)
         return tables + body.encoder.flops(inputs) + body.decoder.flops(targets, inputs) + targets * self.lm_head.flops()

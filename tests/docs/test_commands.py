@@ -26,7 +26,7 @@ from torch.distributed.run import get_args_parser
 
 import harness.__main__ as harness_main
 import harness.reports.__main__ as reports_main
-from harness.commands import COMMANDS, grammar, options
+from harness.commands import find, grammar, is_command
 from harness.config import compose, mistakes
 from harness.config.schema import RunConfig
 from harness.hardware import facts
@@ -47,7 +47,7 @@ PARSED = {
     "python -m harness submission RUN...": "it needs predictions of GLUE, as in tests/harness/commands/test_submission.py",
     "python -m harness inspect text=": "it trains a tokenizer on MRPC; tests/harness/commands/test_inspect_text.py runs it",
     "python -m harness audit claims=distilbert-60-percent-faster --measure": "it times models for minutes",
-    "python -m harness audit": "a file of claims takes ten seconds of computing; tests/harness/audit has all of them",
+    "python -m harness audit": "a file of claims takes ten seconds of computing; plugins/audit/tests has all of them",
     "python -m harness clean": "it asks on a terminal, as in tests/harness/commands/test_clean.py",
     "python -m harness describe model=minilm": "it reads published weights, as in tests/harness/test_published_encoder.py",
     "python -m harness describe coordinates": "it trains, as in tests/harness/commands/test_describe_coordinates.py",
@@ -155,7 +155,7 @@ def harness_words(command: Command) -> tuple[str, list[str]] | None:
     if words[1:3] != ["-m", "harness"] or "--help" in words:
         return None
     rest = words[3:]
-    return (rest[0], rest[1:]) if rest and rest[0] in COMMANDS else ("run", rest)
+    return (rest[0], rest[1:]) if rest and is_command(rest[0]) else ("run", rest)
 
 
 def shown(command: Command) -> str:
@@ -236,7 +236,7 @@ def composed(name: str, words: list[str]) -> list[RunConfig]:
         words = ["--config-dir", "my_conf", *words]  # in place of a file in conf/model
     runs: list[RunConfig] = []
     if name != "run":
-        parsed = grammar.parse(words, options.OPTIONS[name], name)
+        parsed = grammar.parse(words, find(name).options_class(), name)
         parsed.refuse_misspelt({key.partition(".")[0] for key in mistakes.known_keys()} | {*mistakes.groups(), "hydra"})
         words = parsed.overrides()
     if not any("task=" in word or "experiment=" in word for word in words):
@@ -315,7 +315,7 @@ def test_a_command_that_is_not_run_is_parsed(command, work):
     name, words = harness_words(command)
     if name == "submission":
         words = [word.removesuffix("...") for word in words]
-    parsed = grammar.parse(filled(words, {}), options.OPTIONS[name], name)
+    parsed = grammar.parse(filled(words, {}), find(name).options_class(), name)
     if isinstance(parsed, grammar.Composed):
         assert composed(name, words)
 

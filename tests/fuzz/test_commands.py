@@ -14,9 +14,8 @@ from fuzzing import ALL, LONG, changed, changes, tried, values
 from hypothesis import strategies as st
 
 from harness.__main__ import main
-from harness.commands import memory, plan, profile, tour, ui
+from harness.commands import find, memory, plan, profile, tour, ui
 from harness.commands.grammar import Composed, Grammar
-from harness.commands.options import OPTIONS
 from harness.config import mistakes
 from harness.reports import __main__ as reports_main
 
@@ -70,9 +69,9 @@ WORDS = {
 
 def command_of(name: str) -> Command:
     """A command with all that its options have, and old spellings."""
-    grammar = Grammar(OPTIONS[name])
+    grammar = Grammar(find(name).options_class())
     flags = (*grammar.switches, "--out", "--output=x", "--json", *(("s", LONG, "..") if grammar.words else ()))
-    composes = issubclass(OPTIONS[name], Composed)
+    composes = issubclass(find(name).options_class(), Composed)
     options = ("--config-dir",) if composes or name == "audit" else ()
     return Command(WORDS[name], options, tuple(grammar.keys), flags, composes)
 

@@ -17,7 +17,6 @@ from hypothesis import strategies as st
 from pyarrow import parquet
 from safetensors.numpy import save
 
-from harness.audit import claims
 from harness.checkpoints import huggingface
 from harness.config import own_files
 from harness.config.choices import CorpusSource, TaskKind
@@ -25,6 +24,7 @@ from harness.config.schema import CorpusConfig, RunConfig, TaskConfig, Tokenizer
 from harness.corpus.documents import documents
 from harness.data import tokenizer
 from harness.errors import InputError
+from harness.plugins.audit import claims
 from harness.tasks import kind_of
 from harness.tasks.rows import load_table, with_labels
 

@@ -7,18 +7,18 @@ import pytest
 
 from harness.models.config import EncoderConfig
 from harness.models.objectives.config import ObjectiveConfig
-from harness.models.ranges import number, numbers, refuse_out_of_range
+from harness.models.ranges import option, refuse_out_of_range
 
 
 @dataclass
 class Inner:
     """A section."""
 
-    rate: float = number(0.1, above=0, limit=10)
-    share: float | None = number(None, at_least=0, at_most=1)
-    betas: list[float] = field(default_factory=lambda: [0.9, 0.99], metadata=numbers(count=2, at_least=0, below=1))
-    sizes: list[int] = field(default_factory=list, metadata=numbers(different=True, at_least=1))
-    kept: list[float] = field(default_factory=list, metadata=numbers(above=0))
+    rate: float = option(0.1, above=0, limit=10)
+    share: float | None = option(None, at_least=0, at_most=1)
+    betas: list[float] = option([0.9, 0.99], count=2, at_least=0, below=1)
+    sizes: list[int] = option([], different=True, at_least=1)
+    kept: list[float] = option([], above=0)
     plain: float = 1.0
     flag: bool = True
 

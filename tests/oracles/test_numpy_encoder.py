@@ -7,11 +7,11 @@ from oracle_models import LENGTH, PADDING, padded_batch, scrambled, small_config
 from torch import nn
 from torch.nn import functional as F
 
-from harness.commands import numpy_encoder as oracle
 from harness.models.batch import Batch
 from harness.models.config import EncoderConfig
 from harness.models.encoder import Encoder
 from harness.models.heads import SequenceClassifier
+from harness.plugins.explain import numpy_encoder as oracle
 
 TOLERANCE = 1e-8
 

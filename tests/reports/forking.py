@@ -17,6 +17,7 @@ from child_processes import wait_for
 
 from harness.comparison.compare import compare
 from harness.reports import render
+from harness.reports.chapters import chapters
 from harness.reports.errors import ReportError
 from harness.reports.read import open_store
 
@@ -47,7 +48,7 @@ def _in_another_process(monkeypatch, what):
         return drawn(study)
 
     monkeypatch.setattr(render, "DRAWN", (*render.DRAWN[:-1], chapter))
-    monkeypatch.setattr(render, "CHAPTERS", tuple(chapter if one is drawn else one for one in render.CHAPTERS))
+    monkeypatch.setattr(render, "chapters", lambda: tuple(chapter if one is drawn else one for one in chapters()))
     return calls
 
 
@@ -87,7 +88,7 @@ def test_an_error_of_this_process_does_not_wait_for_the_pictures(study, monkeypa
     def fails(study):
         raise ReportError("another chapter says so")
 
-    monkeypatch.setattr(render, "CHAPTERS", (fails, *render.CHAPTERS))
+    monkeypatch.setattr(render, "chapters", lambda: (fails, *chapters()))
     with pytest.raises(ReportError, match="another chapter says so"):
         render.render(study)
     assert multiprocessing.active_children() == []

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from harness import metrics
-from harness.audit import scores
 from harness.comparison import overall, paired
 from harness.comparison.compare import Comparison, compare
 from harness.comparison.paired import Replicate
 from harness.comparison.verdicts import EQUIVALENCE, Change, Verdict
 from harness.metrics import Margin
+from harness.plugins.audit import scores
 from harness.reports.commands import gate
 from harness.reports.commands.gate import Limit, Outcome, Pair
 from harness.reports.commands.pick import Bound, Satisfies, candidates

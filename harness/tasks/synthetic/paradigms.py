@@ -256,7 +256,7 @@ def _filled(rng: random.Random, template: str, held_out: bool) -> tuple[str, str
     """The good and the bad sentence of a random filling; None for one that has a word twice."""
     draws: dict[tuple[int, str], tuple[str, ...]] = {}
 
-    def word(match: re.Match) -> str:
+    def word(match: re.Match[str]) -> str:
         words, form = SLOTS[match[1]]
         own = [forms for forms in words if words is PRONOUNS or (forms[0] in HELD_OUT) == held_out]
         forms = draws.setdefault((id(words), match[2]), rng.choice(own))

@@ -8,11 +8,12 @@ import enum
 import functools
 import math
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from harness.config.choices import TrainedOn
 from harness.config.schema import RunConfig
-from harness.models.config import Body, EncoderConfig, Pooling
+from harness.models.choices import Body, Pooling
+from harness.models.config import EncoderConfig
 from harness.tasks.synthetic.families import FAMILIES, Theory, theory_of
 
 if TYPE_CHECKING:
@@ -137,7 +138,7 @@ def _encoder(model: EncoderConfig) -> "Encoder":
 
 
 @functools.lru_cache(maxsize=8)
-def _built(values: tuple) -> "Encoder":
+def _built(values: tuple[Any, ...]) -> "Encoder":
     from harness.models.encoder import (  # torch takes seconds to import, and only generated tasks need it
         Encoder,
         without_values,

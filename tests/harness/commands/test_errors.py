@@ -329,7 +329,9 @@ def test_data_root_that_nobody_set(tell):
 
 
 def test_data_root_without_local_data_is_refused(tell):
-    message = "harness: data.root='/data' is read with data=local alone: add data=local, or leave data.root out\n"
+    message = (
+        "harness: data.root=/data is read only by a run that reads a folder of data sets: add data=local, or leave it out\n"
+    )
     assert_refused(tell("task=sst2", "data.root=/data"), message)
 
 

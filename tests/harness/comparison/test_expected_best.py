@@ -5,7 +5,7 @@ import math
 
 import pytest
 
-from harness.reports.chapters.tuning import expected_best
+from harness.plugins.chapters.tuning import expected_best
 
 SCORES = [0.5, 0.9, 0.7, 0.7]
 

@@ -8,7 +8,7 @@ import pytest
 from omegaconf import OmegaConf
 
 from harness.__main__ import main
-from harness.commands import COMMANDS
+from harness.commands import commands
 from harness.config.choices import DERIVED
 from harness.config.help import GROUPS, page, page_of
 from harness.config.mistakes import groups
@@ -16,7 +16,7 @@ from harness.config.schema import RunConfig, flatten, to_dict
 from harness.errors import InputError
 from harness.paths import conf_directory
 
-HELP = page(COMMANDS)
+HELP = page({name: one.help for name, one in commands().items()})
 
 
 def test_every_group_is_explained():
@@ -39,7 +39,7 @@ def test_default_choices_are_marked():
 
 
 def test_every_command_is_listed_and_has_a_help_of_its_own(capsys):
-    for name in COMMANDS:
+    for name in commands():
         assert re.search(rf"^   [ *] {name} +\w.*", HELP, re.MULTILINE), name
         for arguments in ([name, "--help"], ["--help", name]) if name != "run" else ():
             with pytest.raises(SystemExit) as left:

@@ -224,7 +224,7 @@ def test_random_weights_are_the_control_of_published_ones(compose, published):
     vocabulary = Vocabulary(config.model.vocab_size, 0, 2, 3, 4, torch.ones(config.model.vocab_size, dtype=torch.bool))
     encoder, expected = pretrain.build(config, vocabulary).encoder, build_classifier(config.model, 2, config.pretrain.seed)
     assert all(torch.equal(expected.encoder.state_dict()[name], tensor) for name, tensor in encoder.state_dict().items())
-    with pytest.raises(InputError, match=r"random_weights=true says what is taken from weights: expected model.init_from"):
+    with pytest.raises(InputError, match=r"random_weights=true needs weights to replace: add model.init_from"):
         compose("task=bag", "model.random_weights=true")
 
 

@@ -23,11 +23,11 @@ def numeric(schema: type, prefix: str = "") -> Iterator[tuple[str, Any]]:
         if section is not None:
             yield from numeric(section, f"{prefix}{one.name}.")
         elif kinds & {int, float} and get_origin(hints[one.name]) is not dict:
-            yield prefix + one.name, one.metadata
+            yield prefix + one.name, (one.metadata, any(get_origin(kind) is list for kind in kinds))
 
 
-NUMBERS = {key: metadata for key, metadata in numeric(RunConfig) if not key.startswith("published.")}
-LISTS = {key for key, metadata in NUMBERS.items() if "count" in metadata}
+NUMBERS = {key: metadata for key, (metadata, _) in numeric(RunConfig) if not key.startswith("published.")}
+LISTS = {key for key, (_, is_list) in numeric(RunConfig) if is_list}
 
 
 def test_every_number_of_the_schema_states_its_range():

@@ -6,9 +6,9 @@ import pytest
 
 from harness.config.choices import Optimizer
 from harness.config.compose import main
+from harness.config.conditions import WITH_BETAS, WITH_EPS
 from harness.config.resolve import Found, resolve
 from harness.config.schema import FinetuneConfig
-from harness.config.unread import WITH_BETAS, WITH_EPS
 from harness.errors import InputError
 from harness.training.optimiser import KINDS
 
@@ -68,76 +68,6 @@ def test_epochs_of_a_recipe_are_not_read_beside_seconds_and_name_no_arm():
     assert recipe.finetune.epochs == 10
     assert resolve(recipe, Found()).finetune.epochs == FinetuneConfig().epochs
     assert [one.label for one in compose("-m", "finetune.seconds=9,18")] == ["base seconds=9", "base seconds=18"]
-
-
-IDLE = [
-    # of the objective
-    (["pretrain=clm"], "pretrain.mask_rate=0.3", ["pretrain=mlm"]),
-    (["pretrain=clm"], "pretrain.masking=word", ["pretrain=cbow"]),
-    (["pretrain=cbow"], "pretrain.masked_share=0.5", ["pretrain=rtd"]),
-    (["pretrain=mlm"], "pretrain.mean_span=3", ["pretrain=mlm", "pretrain.masking=span"]),
-    (["pretrain=clm"], "pretrain.static_masks=true", ["pretrain=plm"]),
-    (["-m", "pretrain=mlm"], "pretrain.probe_steps=8,9", ["-m", "pretrain=clm"]),
-    (["pretrain=mlm"], "pretrain.noise_density=0.3", ["pretrain=span_corruption", "model=t5_full"]),
-    (["pretrain=mlm"], "pretrain.generator_fraction=0.5", ["pretrain=[mlm,rtd]"]),
-    (["pretrain=mlm"], "pretrain.predicted_share=0.5", ["pretrain=plm"]),
-    (["pretrain=mlm"], "pretrain.context=3", ["pretrain=cbow"]),
-    (["pretrain=mlm"], "pretrain.soft_weight=1", ["pretrain=distillation", "pretrain.teacher=RUN"]),
-    (["pretrain=mlm"], "pretrain.ramp_fraction=0.2", ["pretrain=mlm", "pretrain.ramp_from=2"]),
-    (["pretrain=mlm", "pretrain.seconds=9"], "pretrain.warmup_steps=20", ["pretrain=mlm"]),
-    (["pretrain=mlm", "model.position=rotary"], "pretrain.neighbour_heads=true", ["pretrain=mlm"]),
-    # of the training
-    (["task=none", "pretrain=mlm"], "finetune.learning_rate=1e-4", []),
-    (["finetune=none"], "finetune.learning_rate=1e-4", []),
-    (["task=minimal_pairs", "pretrain=mlm"], "finetune.eval_batch_size=8", []),
-    (["finetune.optimizer=sgd"], "finetune.adam_betas=[0.8,0.9]", []),
-    (["finetune.optimizer=adafactor"], "finetune.adam_eps=1e-6", ["finetune.optimizer=rmsprop"]),
-    # of the task
-    ([], "task.grammar.distance=9", ["task=distance"]),
-    (["task=distance"], "task.grammar.symbols=3", ["task=pairs"]),
-    ([], "task.grammar.pairs=2", ["task=brackets"]),
-    (["task=induction"], "task.grammar.depth=2", ["task=brackets"]),
-    ([], "task.grammar.length=99", ["task=needle"]),
-    ([], "task.train_split=test", ["task=sst2"]),
-    ([], "task.train_file=a.csv", ["task=own"]),
-    (["task=sst2"], "task.stride=9", ["task=squad"]),
-    ([], "task.pairs=3", ["task=minimal_pairs", "pretrain=mlm"]),
-    ([], "task.tune_seed=3", ["task.tune_share=0.1"]),
-    # of the text and its pieces
-    (["-m"], "corpus=builtin,wikitext", ["-m", "pretrain=mlm"]),
-    ([], "corpus.shuffled_words=true", ["tokenizer.trained_on=corpus"]),
-    (["pretrain=mlm", "corpus=wikitext"], "corpus.documents=40", ["pretrain=mlm"]),
-    (["pretrain=mlm"], "corpus.files=[a.txt]", ["pretrain=mlm", "corpus=files"]),
-    (["pretrain=mlm"], "corpus.text=words", ["pretrain=mlm", "corpus=wikitext"]),
-    (["tokenizer.file=a.json"], "tokenizer.vocab_size=300", []),
-    (["tokenizer.kind=unigram"], "tokenizer.min_frequency=3", ["tokenizer.kind=bpe"]),
-    (["-m"], "tokenizer.multilingual=true,false", ["-m", "task=xquad"]),
-    # of what is measured, and of the command
-    ([], "measure.load_texts=20", ["measure.load=[offline]"]),
-    (["measure.load=[offline]"], "measure.load_share=0.3", ["measure.load=[server]"]),
-    (["measure.train_steps=0"], "measure.train_batch_size=4", []),
-    ([], "measure.seconds_per_length=2", ["measure.batch_sizes=[4]"]),
-    (["task=minimal_pairs", "pretrain=mlm"], "measure.precision=int8_dynamic", []),
-    (["match=params"], "match.rounds=9", ["match=latency"]),
-    ([], "sweep.most_seeds=5", ["sweep.until=resolved"]),
-    (["hardware=gpu"], "hardware.products=torch", []),
-]
-"""What a command says, a key that no run of it reads, and what is said in place of it where the key is read."""
-
-
-@pytest.mark.parametrize(("beside", "typed", "reads"), IDLE, ids=[typed for _, typed, _ in IDLE])
-def test_a_key_that_is_not_read_is_refused_with_what_reads_it(beside, typed, reads):
-    def composed(*words: str) -> list:
-        found: list = []
-        task = [] if any(word.startswith("task=") for word in words) else ["task=bag"]
-        main([*task, *words], lambda runs: found.extend(runs) or 0)
-        return found
-
-    with pytest.raises(InputError) as error:
-        composed(*beside, typed)
-    assert str(error.value).startswith(f"{typed} has no effect, because no run of this command ")
-    assert "\n" not in str(error.value)
-    assert composed(*reads, typed)
 
 
 def test_one_arm_that_reads_a_key_is_enough_and_what_is_swept_need_be_read():

@@ -1,6 +1,6 @@
 """Results of earlier versions are read by this one. They have checksums, which are ignored.
 
-Below `tests/fixtures`: `results_0_2` has a sweep of two arms and its archive, of 24 November 2026; `results_before_records` has the
+Below `tests/fixtures`: `results_0_2` has a sweep of two arms and its archive, of 24 November 2026, `results_before_records` the
 same sweep by the last code that wrote checksums, whose results are those of today.
 """
 

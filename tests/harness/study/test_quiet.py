@@ -2,7 +2,7 @@
 
 import pytest
 
-from harness.commands import COMMANDS
+from harness.commands import commands
 from harness.config.command_line import QUIET_KEY, read
 from harness.study import status
 from harness.terminal import console
@@ -45,7 +45,7 @@ def test_a_finished_sweep_says_where_its_results_are(sweep, run_harness):
     assert results.startswith("results: ")
 
 
-@pytest.mark.parametrize("command", sorted(set(COMMANDS) - {"run"}))
+@pytest.mark.parametrize("command", sorted({*commands()} - {"run"}))
 def test_commands_without_it_refuse_it_in_one_line(command, run_harness):
     needed = ["run"] if command in ("export", "submission") else []
     done = run_harness(command, *needed, "-q")

@@ -190,7 +190,7 @@ def metrics_of(folder: Path) -> dict[str, float]:
             ["task=bag", "finetune=contrastive"],
             "finetune.in_batch_negatives=true trains pairs of question and paragraph, not task",
         ),
-        (["task=retrieval", "finetune.cosine_temperature=0.1"], "finetune.cosine_temperature=0.1 is read with"),
+        (["task=retrieval", "finetune.cosine_temperature=0.1"], "finetune.cosine_temperature=0.1 is read only by"),
         (["task=retrieval", "finetune=contrastive", "finetune.accumulation=2"], "finetune.accumulation=2 divides the batch"),
         (["task=retrieval", "finetune=contrastive", "hardware.devices=2"], "hardware.devices=2 divides the batch"),
         (["task=retrieval", "finetune=contrastive", "finetune.trains=head"], "finetune.trains=head needs a head"),

@@ -19,8 +19,7 @@ from transformers import (
 from variant_files import merged
 
 from harness.measure import flops
-from harness.models.attention.disentangled import DisentangledAttention, RelativePositions
-from harness.models.attention.products import Context
+from harness.models.attention.disentangled import DisentangledAttention, Distances, RelativePositions
 from harness.models.batch import Batch
 from harness.models.config import Activation, EncoderConfig, Position, PositionTerms
 from harness.models.encoder import Encoder, initialise
@@ -262,7 +261,7 @@ def test_longer_table_costs_nothing_that_a_short_text_does_not_reach():
         attention, positions = DisentangledAttention(config), RelativePositions(config)
         relative, rows = positions(9)
         with FlopCounterMode(display=False) as counter:
-            attention(torch.randn(1, 9, 32), Context(relative=relative, relative_rows=rows))
+            attention(torch.randn(1, 9, 32), Distances(relative=relative, relative_rows=rows))
         return counter.get_total_flops()
 
     assert count(max_relative_distance=9) == count(max_relative_distance=500) == count(position_buckets=18)

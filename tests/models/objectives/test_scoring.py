@@ -104,7 +104,7 @@ def test_a_permuted_query_does_not_see_what_is_hidden(position):
         hidden = torch.zeros(1, 7, dtype=torch.bool)
         hidden[0, hidden_places] = True
         other = IDS[:1].masked_fill(hidden, 30)
-        state = scoring._states(model, other, hidden, target, MASK)
+        state = scoring._states(model, model.lm_head, other, hidden, target, MASK)
         assert nats_of(model.lm_head(state)[0], IDS[0, 1]) == pytest.approx(score.item(), abs=1e-5)
     changed = IDS.clone()
     changed[0, 5] = 31  # in sight of every other token

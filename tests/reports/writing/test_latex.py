@@ -10,7 +10,7 @@ import pytest
 import tools
 
 from harness.comparison.compare import compare
-from harness.reports.chapters import tuning
+from harness.plugins.chapters import tuning
 from harness.reports.chapters.glue import SELECTED
 from harness.reports.render import render
 from harness.reports.writing import formats, latex

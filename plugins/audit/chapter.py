@@ -1,0 +1,189 @@
+"""Claims of papers and other sources, and the verdicts of the last `python -m harness audit`."""
+
+import re
+import shlex
+from collections import Counter
+from dataclasses import field
+from datetime import UTC, datetime
+from typing import Annotated, Any
+
+import numpy as np
+from matplotlib.figure import Figure
+from matplotlib.ticker import PercentFormatter
+from pydantic import Field
+from pydantic.dataclasses import dataclass
+
+from harness.comparison.paired import grouped
+from harness.reports.chapters import Added, timing
+from harness.reports.reading.study import Study
+from harness.reports.reading.untrusted import PART, Entries, Line, Time, command_of, json_of
+from harness.reports.writing import formats, plots
+from harness.reports.writing.formats import DASH, SHOWN_VALUES, Chapter, bullets, code, escape, listed
+from harness.reports.writing.plots import arm_styles, grid, handle, legend
+
+HEADING = "## Claims and what is measured here"
+COMMANDS = "Commands that would settle the undecided ones:"
+INTRO = """\
+{count} claims, audited on {days} ({machines}): {verdicts}. Counts are those at the dimensions of each claim. A claim that can
+be read in several ways has a row for each reading: one decides, those in *italics* explain. What is
+*stated* in a paper is a fact with its place, not measured here. The tests of one reading are one family: their intervals are of
+95 % for one test, of more for several (Holm)."""
+
+
+def chapter(study: Study) -> Chapter:
+    """A table for each source; empty where no audit was made. ReportError for a record of another kind."""
+    if study.options.audit is None:
+        return Chapter()
+    claims = json_of(
+        study.options.audit, Record, "--audit (audit.json)", "the file that `python -m harness audit` wrote"
+    ).claims
+    intro = INTRO.format(
+        count=len(claims),
+        days=listed(
+            sorted(f"{datetime.fromtimestamp(claim.time / 1000, tz=UTC):%Y-%m-%d}" for claim in claims), most=SHOWN_VALUES
+        ),
+        machines=listed((claim.machine for claim in claims), most=SHOWN_VALUES),
+        verdicts=", ".join(f"{count} {text}" for text, count in Counter(claim.verdict for claim in claims).most_common()),
+    )
+    paragraphs = [HEADING, intro]
+    for source, of_source in grouped((claim.source, claim) for claim in claims).items():
+        rows = [row for claim in of_source for row in _rows(claim)]
+        table = formats.table(["claim", "claimed", "measured here", "verdict"], rows, left=4)
+        paragraphs += [f"### {escape(source[:1].upper() + source[1:])}", table]
+    captions, files = by_length(claims)
+    paragraphs += plots.pictured(captions, files)
+    readings = [reading for claim in claims for reading in claim.readings]
+    notes = [escape(f"{reading.name}: {reading.note}") for reading in readings if reading.note]
+    words = filter(None, (command_of(reading.command) for reading in readings))
+    commands = [code(shlex.join(["python", "-m", *one])) for one in words]
+    for heading, lines in (("How it was measured:", notes), (COMMANDS, commands)):
+        paragraphs += [heading, *bullets(dict.fromkeys(lines))] if lines else []
+    return Chapter(paragraphs, files)
+
+
+@dataclass(config=PART)
+class Point:
+    """What was measured under one condition, such as a length."""
+
+    value: float | Line | bool | None
+    interval: tuple[float | Line | bool | None, float | Line | bool | None]
+    where: dict[Line, float | Line | bool | None]
+
+
+@dataclass(config=PART)
+class Reading:
+    """One way to read a claim."""
+
+    name: Line
+    beside: bool
+    claimed: Line
+    measured: Line
+    verdict: Line
+    command: Line
+    note: Line
+    family: Line = ""
+    unit: Line = ""
+    measure: Line = ""
+    claimed_number: Any = None
+    points: Entries[Point] = field(default_factory=list)
+
+
+@dataclass(config=PART)
+class Claim:
+    """A claim with all of its readings."""
+
+    name: Line
+    claim: Line
+    source: Line
+    conditions: Line
+    verdict: Line
+    text: Line
+    time: Time
+    machine: Line
+    readings: Annotated[Entries[Reading], Field(min_length=1)]
+
+
+@dataclass(config=PART)
+class Record:
+    """An audit."""
+
+    claims: Entries[Claim]
+
+
+def _rows(claim: Claim) -> list[list[str]]:
+    """One for the claim, and one below it for each of several readings; those that explain are in italics."""
+    readings = claim.readings
+    conditions = f"<br>({escape(claim.conditions)})" if claim.conditions else ""
+    text, verdict = escape(claim.claim), escape(claim.text)
+    if len(readings) == 1:
+        return [[text + conditions, escape(readings[0].claimed), _measured(readings[0]), verdict]]
+    rows = [[f"**{text}**{conditions}", "", "", f"**{verdict}**"]]
+    for reading in readings:
+        cells = [escape(reading.name), escape(reading.claimed), _measured(reading)]
+        rows.append([*(f"*{cell}*" for cell in cells), ""] if reading.beside else [*cells, escape(reading.verdict)])
+    return rows
+
+
+def _measured(reading: Reading) -> str:
+    family = f"; {reading.family}" if reading.family else ""
+    return DASH if reading.measured == "-" else escape(reading.measured + family)
+
+
+FEWEST = 3
+"""Lengths of a reading that make a curve."""
+
+KINDS = {"flops": "counted", "speed": "timed"}
+"""Kind of measuring -> the title of its panel."""
+
+CAPTION = "{claim}: the relative change by length; bars are 95 % intervals, the dotted line is what is claimed"
+
+
+def by_length(claims: list[Claim]) -> tuple[dict[str, str], dict[str, bytes]]:
+    """Captions and pictures by name of the file, one for each claim with a curve.
+
+    Drawn are the readings with a relative change at several lengths, timed ones at two or more where there are any.
+    """
+    captions, pictures = {}, {}
+    for claim in claims:
+        shares = [reading for reading in claim.readings if not reading.beside and reading.unit == "share"]
+        curves = [reading for reading in shares if _line(reading)]
+        if any(len(_line(reading)) >= FEWEST for reading in curves):
+            name = re.sub(r"[^A-Za-z0-9_.-]+", "_", f"claim_{claim.name}.svg")
+            captions[name], pictures[name] = CAPTION.format(claim=escape(claim.claim)), (panels, curves)
+    return captions, plots.drawn(pictures)
+
+
+def _line(reading: Reading) -> dict[int, Point]:
+    """Length -> point, of those with a number."""
+    points = [point for point in reading.points if set(point.where) == {"length"}]
+    numbers = [(point.where["length"], point.value, *point.interval) for point in points]
+    line = {
+        one[0]: point for one, point in zip(numbers, points, strict=True) if all(type(part) in (int, float) for part in one)
+    }
+    return line if len(line) > 1 else {}
+
+
+def panels(readings: list[Reading]) -> Figure | None:
+    """One for what is counted and one for what is timed; None without a curve."""
+    groups = {kind: of_kind for kind in KINDS if (of_kind := [reading for reading in readings if reading.measure == kind])}
+    if not groups:
+        return None
+    styles = arm_styles(["", *(reading.name for reading in readings)])
+    figure, axes = grid(len(groups), wide=4.2, high=3.6, most=2, margin=2.6)
+    for panel, (kind, of_kind) in zip(axes, groups.items(), strict=True):
+        for reading in of_kind:
+            line = _line(reading)
+            values = [point.value for point in line.values()]
+            bars = [[point.value - point.interval[0], point.interval[1] - point.value] for point in line.values()]
+            style = styles[reading.name].line_and_marker | {"markersize": 5, "capsize": 2, "label": reading.name}
+            panel.errorbar(list(line), values, yerr=np.transpose(bars), **style)
+            if isinstance(reading.claimed_number, int | float):
+                panel.axhline(reading.claimed_number, color="grey", linestyle=":")
+        panel.set(xscale="log", xlabel="length (tokens)", ylabel="change", title=KINDS[kind])
+        plots.ticks_at_lengths(panel, sorted({length for reading in of_kind for length in _line(reading)}))
+        panel.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
+    legend(figure, [handle(styles[reading.name], line=True, marked=True) for reading in readings])
+    return figure
+
+
+CHAPTER = Added(chapter, before=timing.chapter)

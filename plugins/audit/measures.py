@@ -1,0 +1,327 @@
+"""One function for each kind of measuring: from a reading to what is measured.
+
+Models are composed once for each text of choices, and counted on the meta device. T tokens.
+"""
+
+import functools
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+
+import torch
+
+from harness.config import compose
+from harness.config.schema import HardwareConfig, RunConfig, TokenizerConfig
+from harness.data import tokenizer
+from harness.errors import InputError, unknown
+from harness.hardware import peak_flops
+from harness.hardware.device import Machine
+from harness.measure import flops, memory_formula, pretraining_heads, size
+from harness.measure.subject import OUTPUTS
+from harness.models.batch import Batch
+from harness.models.choices import Body
+from harness.models.config import Activation, EncoderConfig
+from harness.models.decoder import EncoderDecoder
+from harness.models.encoder import Encoder
+from harness.models.heads import Classifier, MaskedLMHead, build_classifier, on_meta
+from harness.models.layers import ACTIVATIONS
+from harness.models.objectives.base import Objective
+from harness.models.objectives.config import ObjectiveName
+from harness.plugins.audit import claims, scores, timing
+from harness.plugins.audit.claims import ModelPart, Reading
+from harness.plugins.audit.verdicts import Measured, Point
+from harness.tracking.run_log import FinishedRun
+
+
+@dataclass
+class Shapes:
+    """Composes and counts; everything once."""
+
+    config_dir: str | None = None
+
+    def __post_init__(self) -> None:
+        self.config = functools.cache(self.config)
+        self.flops = functools.cache(self.flops)
+
+    def config(self, choices: str) -> RunConfig:
+        """The run of `model=albert scale=base`; InputError for what cannot be composed."""
+        words = choices.split()
+        task = [] if any(word.startswith("task=") for word in words) else ["task=bag"]
+        compose.of_file(words, "a claim")
+        return compose.outside_of_a_command([*words, *task], self.config_dir)
+
+    def parameters(self, choices: str, part: str) -> int:
+        """Parameters of one part; InputError for an unknown one."""
+        config = self.config(choices)
+        if part in OF_OBJECTIVE:
+            return OF_OBJECTIVE[part](_objective(config))
+        model = on_meta(config.model, OUTPUTS)
+        components = size.components(model)
+        if part in components:
+            return components[part]
+        if part not in OF_MODEL:
+            raise unknown("part", part, [*components, *OF_MODEL, *OF_OBJECTIVE], "parts")
+        return OF_MODEL[part](model)
+
+    def flops(self, choices: str, length: int, training: bool) -> flops.OfParts:
+        """Counted over one text of T tokens."""
+        return flops.of_parts(flops.Shape(self.config(choices).model, OUTPUTS, 1, length), training)
+
+
+def _objective(config: RunConfig) -> Objective:
+    """The objective of `pretrain=`, masked language modelling where there is none."""
+    named = config.pretrain.objective is not ObjectiveName.none
+    pretrain = config.pretrain if named else replace(config.pretrain, objective=ObjectiveName.mlm)
+    return pretraining_heads.shapes(config.model, pretrain)
+
+
+def visible_pairs(config: EncoderConfig, length: int) -> int:
+    """Pairs (token, token that it sees) in all layers, by what their attention states as its reach; InputError without one."""
+    if config.body is not Body.transformer or config.global_tokens or config.segment_length is not None:
+        raise InputError(
+            "part: visible_pairs counts layers of attention without global tokens and segments, got "
+            f"body={config.body.value}, global_tokens={config.global_tokens} and segment_length={config.segment_length}"
+        )
+    pairs = 0
+    for block, _ in on_meta(config, OUTPUTS).encoder.layers.execution_order():
+        reach = block.attention.receptive_field
+        left, right = min(reach.rightwards, length - 1), min(reach.leftwards, length - 1)
+        pairs += int(sum(min(place, left) + min(length - 1 - place, right) + 1 for place in range(length)))
+    return pairs
+
+
+SIDES = {(True, True): "bidirectional", (True, False): "causal", (False, True): "reversed", (False, False): "none"}
+"""Whether a token reads those before it, and those after it -> a word."""
+
+SEVERAL = 9
+"""Tokens of the text whose middle one is looked at."""
+
+
+def directions(config: EncoderConfig) -> dict[str, str]:
+    """Stack -> which tokens of its own text the middle one reads, as its gradients say of randomly initialised layers.
+
+    A decoder is looked at with what its encoder says held fixed.
+    """
+    body = build_classifier(config, OUTPUTS, seed=0).encoder.eval().layers
+    batch = Batch(torch.zeros(1, SEVERAL, dtype=torch.int64))
+    fixed, direction = torch.randn(2, 1, SEVERAL, config.hidden_size, generator=torch.Generator().manual_seed(0))
+    stacks = {"encoder": body}
+    if isinstance(body, EncoderDecoder):
+        stacks = {"encoder": body.encoder, "decoder": lambda hidden, batch: body.decoder(hidden, batch, fixed, None)}
+    sides, middle = {}, SEVERAL // 2
+    for name, stack in stacks.items():
+        hidden = fixed.clone().requires_grad_()
+        *_, last = stack(hidden, batch)
+        (last * direction)[:, middle].sum().backward()
+        reads = hidden.grad[0].any(dim=-1)
+        sides[name] = SIDES[bool(reads[:middle].any()), bool(reads[middle + 1 :].any())]
+    return sides
+
+
+def _first_layer(*names: str) -> Callable[[Classifier], int]:
+    """Counts the named modules of the blocks of the first layer, or all of them without names."""
+
+    def counted(model: Classifier) -> int:
+        blocks = model.encoder.layers.execution_order()[0]
+        modules = [getattr(block, name) for block in blocks for name in names if hasattr(block, name)] or blocks
+        return sum(size.count(module) for module in modules)
+
+    return counted
+
+
+def _output_matrix(objective: Objective) -> int:
+    head = objective.masked_head
+    tied = not isinstance(head, MaskedLMHead) or head.output.weight is objective.encoder.embeddings.token_embedding.weight
+    return 0 if tied else head.output.weight.numel()
+
+
+OF_MODEL: dict[str, Callable[[Classifier], int]] = {
+    "total": size.count,
+    "effective": size.effective,
+    "encoder": lambda model: size.count(model.encoder),
+    "encoder_and_pooler": lambda model: size.count(model.encoder) + size.count(model.pooler),
+    "layer": _first_layer(),
+    "layer_attention": _first_layer("attention"),
+    "layer_feed_forward": _first_layer("feed_forward"),
+}
+"""Part -> its parameters in a classifier of two classes, beside the components of the component table."""
+
+OF_OBJECTIVE: dict[str, Callable[[Objective], int]] = {"pretraining": size.count, "masked_lm_output": _output_matrix}
+"""Part -> its parameters in the pretraining; the output matrix has none of its own where it is the token embedding."""
+
+
+GRID = 100_001
+"""Points between the ends at which two non-linearities are compared."""
+
+DAY = 86_400
+
+VOCABULARY = "../shared/data/vocab/bert-base-uncased/vocab.txt"
+"""BERT's vocabulary, where the data of the printed studies is."""
+
+BACKWARD = 2
+"""FLOPs of a backward pass against its forward pass."""
+
+
+@dataclass(frozen=True)
+class Instruments:
+    """What measuring needs beside the reading."""
+
+    shapes: Shapes
+    timed: bool  # whether speed is timed now
+    vocab_file: str | None
+    finished_runs: Callable[[], list[FinishedRun]]
+
+
+@functools.singledispatch
+def measure(reading: Reading, tools: Instruments) -> Measured:
+    """By the function below that is registered for its kind; InputError for a reading that nothing can be measured of."""
+    raise NotImplementedError(f"{type(reading).__name__} has no function in measures.py")
+
+
+def change(value: float, against: float) -> float:
+    """Relative to `against`; InputError where that is 0."""
+    if not against:
+        raise InputError("against: the value to compare with is 0; choose another part or model")
+    return value / against - 1
+
+
+def _each(by: str, names: list[str], values: Iterable[object], unit: str = "") -> Measured:
+    """A point for each name; one alone needs none."""
+    pairs = zip(names, values, strict=True)
+    return Measured(tuple(Point(value, {by: name} if len(names) > 1 else {}) for name, value in pairs), unit)
+
+
+@measure.register
+def _parameters(reading: claims.Parameters, tools: Instruments) -> Measured:
+    unit = "share" if reading.against else "bytes" if reading.bytes_each else "parameters"
+    values = []
+    for parts in [[part] for part in reading.parts] if reading.apart else [reading.parts]:
+        sides = [choices for choices in (reading.of, reading.against) if choices]
+        of, *against = (sum(tools.shapes.parameters(side, part) for part in parts) for side in sides)
+        values.append(change(of, *against) if against else of * (reading.bytes_each or 1))
+    return _each("part", reading.parts if reading.apart else [""], values, unit)
+
+
+@measure.register
+def _flops(reading: claims.Flops, tools: Instruments) -> Measured:
+    def of(choices: str, length: int) -> int:
+        if reading.part is ModelPart.visible_pairs:
+            return visible_pairs(tools.shapes.config(choices).model, length)
+        return getattr(tools.shapes.flops(choices, length, reading.training), reading.part.value)
+
+    points = []
+    for length in reading.lengths:
+        values = [of(choices, length) for choices in (reading.of, reading.against) if choices]
+        value = change(*(values[::-1] if reading.rate else values)) if len(values) > 1 else values[0]
+        points.append(Point(value, {"length": length}))
+    return Measured(tuple(points), "share" if reading.against else "FLOP")
+
+
+@measure.register
+def _training_memory(reading: claims.TrainingMemory, tools: Instruments) -> Measured:
+    config, hardware = tools.shapes.config(reading.of).model, HardwareConfig()
+    points = []
+    for length in reading.lengths:
+        for batch_size in reading.batch_sizes:
+            shape = flops.Shape(config, OUTPUTS, batch_size, length)
+            value = getattr(memory_formula.parts(shape, hardware, checkpointing=False), reading.part.value)
+            if value is None:
+                return Measured(
+                    missing="its activations are not known without training: `python -m harness memory` measures them"
+                )
+            points.append(Point(value, {"length": length, "batch": batch_size}))
+    return Measured(tuple(points), "bytes")
+
+
+@measure.register
+def _output_bytes(reading: claims.OutputBytes, tools: Instruments) -> Measured:
+    with torch.device("meta"):
+        encoder, points = Encoder(tools.shapes.config(reading.of).model), []
+        for length in reading.lengths:
+            output = encoder(torch.zeros(1, length, dtype=torch.int64))  # (1, T, D)
+            points.append(Point(output.numel() * output.element_size(), {"length": length}))
+    return Measured(tuple(points), "bytes")
+
+
+@measure.register
+def _config(reading: claims.Config, tools: Instruments) -> Measured:
+    model = tools.shapes.config(reading.of).model
+    if unknown_keys := [key for key in reading.keys if not hasattr(model, key) or key.startswith("_")]:
+        raise InputError(f"keys: expected keys of the model or what follows from its keys, not {', '.join(unknown_keys)}")
+    values = [getattr(model, key) for key in reading.keys]
+    return _each("key", reading.keys, [getattr(one, "value", one) for one in values])
+
+
+@measure.register
+def _directions(reading: claims.Directions, tools: Instruments) -> Measured:
+    sides = directions(tools.shapes.config(reading.of).model)
+    return _each("stack", [*sides], sides.values())
+
+
+@measure.register
+def _activation_difference(reading: claims.ActivationDifference, _: Instruments) -> Measured:
+    names = {activation.value: ACTIVATIONS[activation] for activation in Activation}
+    for name in (reading.of, reading.against):
+        if name not in names:
+            raise InputError(f"of, against: expected one of {', '.join(names)}, not {name!r}")
+    x = torch.linspace(reading.low, reading.high, GRID, dtype=torch.float64)
+    return Measured((Point((names[reading.of](x) - names[reading.against](x)).abs().max().item(), {}),), "1")
+
+
+@measure.register
+def _ids(reading: claims.Ids, _: Instruments) -> Measured:
+    words = [len(tokenizer.BertPreTokenizer().pre_tokenize_str(text)) for text in reading.texts]
+    measured = _each("text", reading.texts, [count + 2 for count in words], "ids")
+    return replace(measured, note="each word has at least one id, and [CLS] and [SEP] have theirs")
+
+
+@measure.register
+def _encoded(reading: claims.Encoded, tools: Instruments) -> Measured:
+    if tools.vocab_file is None:
+        return Measured(missing="the vocabulary (vocab_file=FILE)", options=f"vocab_file={VOCABULARY}")
+    encodings = tokenizer.build(TokenizerConfig(vocab_file=tools.vocab_file), []).encode_batch(reading.texts)
+    values = [one.tokens[1:-1] if reading.pieces else map(str, one.ids) for one in encodings]
+    return _each("text", reading.texts, map(" ".join, values))
+
+
+@measure.register
+def _published(reading: claims.Published, _: Instruments) -> Measured:
+    """A point for each figure; with `against` the difference, or the relative change of speed."""
+    values, against = reading.values, reading.against
+    if against:
+        values = {name: change(against[name], one) if reading.rate else one - against[name] for name, one in values.items()}
+    points = tuple(Point(one, {reading.by: name} if reading.by else {}) for name, one in values.items())
+    return Measured(points, "share" if reading.rate else reading.unit, origin=f"stated in {reading.stated}")
+
+
+@measure.register
+def _pretraining_days(reading: claims.PretrainingDays, tools: Instruments) -> Measured:
+    config = tools.shapes.config(reading.of)
+    texts = reading.sequences()
+    flops = sum(texts * share * (1 + BACKWARD) * _objective(config).flops(length) for length, share in reading.lengths.items())
+    tokens = sum(texts * share * length for length, share in reading.lengths.items())
+    rates = reading.flops_per_s or [peak_flops.peak_flops_per_s(Machine(HardwareConfig(threads=1)))]
+    how = "stated rates" if reading.flops_per_s else "the fastest matrix product measured here"
+    points = tuple(Point(flops / (reading.devices * rate) / DAY, {"TFLOP/s of a device": rate / 1e12}) for rate in rates)
+    return Measured(
+        points,
+        "days",
+        origin="extrapolated",
+        note=f"extrapolated: {flops:.3g} FLOPs counted for {tokens:.3g} tokens, {reading.devices} devices, at {how}",
+    )
+
+
+@measure.register
+def _speed(reading: claims.Speed, tools: Instruments) -> Measured:
+    if not tools.timed:
+        return Measured(missing="a timing (--measure)", unit="share", options="--measure")
+    return timing.compare(reading, *map(tools.shapes.config, (reading.of, reading.against)))
+
+
+@measure.register
+def _score(reading: claims.Score, tools: Instruments) -> Measured:
+    return scores.compare(reading, tools.finished_runs())
+
+
+@measure.register
+def _not_testable(reading: claims.NotTestable, _: Instruments) -> Measured:
+    return Measured(missing=reading.reason, testable=False)

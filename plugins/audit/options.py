@@ -1,0 +1,36 @@
+"""Keys and switches of the command that audits claims."""
+
+from dataclasses import dataclass
+
+from harness.commands.grammar import key, switch
+from harness.commands.options import Store
+from harness.errors import InputError, unknown
+
+AUDIT_FILTERS = ("verdict", "source", "measure")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Audit(Store):
+    """Counts parameters, FLOPs and bytes at the dimensions of each claim, compares scores of finished runs, and with
+    --measure times what is claimed of speed. Prints a table, and writes the record that `python -m reports` shows.
+
+    A claim is a few lines of YAML: in conf/claims/; in a file of yours, claims=FILE.yaml; below my_conf/claims/ with
+    --config-dir my_conf; or those that a variant carries, my_conf/model/claims/NAME.yaml beside my_conf/model/NAME.yaml.
+    """
+
+    claims: tuple[str, ...] = key((), "names of files in conf/claims/, names of claims, or paths, with commas (all)")
+    vocab_file: str | None = key(None, "a WordPiece vocabulary, one piece a line, for claims about the ids of a text")
+    where: tuple[str, ...] = key((), f"only rows of this {', '.join(AUDIT_FILTERS)}, such as where=verdict=refuted")
+    measure: bool = switch("times what is claimed of speed: minutes")
+    glue: bool = switch("in place of claims: GLUE before BERT and of BERT as its paper states it, beside the finished runs")
+    config_dir: str | None = key(None, kind="hydra")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.glue and (self.claims or self.where or self.measure):
+            raise InputError("--glue shows no claims: leave claims=, where= and --measure out, or --glue")
+        for condition in self.where:
+            if condition.partition("=")[0] not in AUDIT_FILTERS:
+                raise unknown("key", condition.partition("=")[0], AUDIT_FILTERS, "where")
+        if self.output != "multirun":
+            self.refuse_missing()

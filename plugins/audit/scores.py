@@ -1,0 +1,321 @@
+"""Differences of two arms over finished runs of the tracking store, paired by seed, and how many seeds a verdict takes.
+
+Two runs are compared where all facts agree that the claim does not name. Where their models differ, so may the keys of a model,
+but for those that the arm of one of them sets.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from statistics import fmean
+
+from scipy.special import nctdtr, ndtri
+
+from harness import metrics, tags
+from harness.comparison import arms, paired
+from harness.comparison.paired import CONFIDENCE, Difference, Replicate, Tells, Values, grouped
+from harness.comparison.plateau import LOSS, MASKED, PROBE, SHARE
+from harness.config import mistakes
+from harness.errors import InputError, unknown
+from harness.metrics import PER_TOKEN, Direction, Metric, has_one_vocabulary
+from harness.plugins.audit.claims import Relation, Score, arms_of
+from harness.plugins.audit.verdicts import PAIRS, Measured, Point, Where, conditions
+from harness.tracking.run_log import FinishedRun
+
+PARAMETERS = {
+    "model": "model_name",
+    "scale": "scale_name",
+    "pretrain": "pretrain.objective",
+    "corpus": "corpus.name",
+    "task": "task.name",
+}
+"""Group of choices -> the parameter of a run that names its choice."""
+
+FREE_WITH = {
+    "model_name": ("model.", "tokenizer."),
+    "pretrain.objective": tuple(key for key in arms.OF_ARM if key.startswith("pretrain.")),
+}
+"""Parameter -> keys that may differ too where the two arms differ in it: they follow from the choice."""
+
+FREE = ("facts.recipe", "facts.tokenizer_file")
+"""Hashes of what follows from the named keys."""
+
+CONSTANT = {"eval/score": "eval/majority_score", "pretrain/masked_loss": "pretrain/unigram_entropy"}
+"""Metric -> its value for a constant answer."""
+
+HEADLINE = "task.headline"
+
+MOST_SEEDS = 1000
+
+MOST_NAMED = 2
+"""Settings that are named of sections which differ in nothing else; a resized model differs in more."""
+
+Arms = dict[arms.Known, list[FinishedRun]]
+"""Facts of an arm -> its runs."""
+
+Pair = tuple[list[FinishedRun], ...]
+"""The runs of two arms: of `of` and of `against`."""
+
+
+@dataclass
+class Section:
+    """Runs of one task under equal conditions: their values by replicate, of `of` and of `against`."""
+
+    run: FinishedRun
+    against: FinishedRun
+    settings: dict[str, str]  # that the claim does not name: of the model for both arms, and what tells sections apart
+    values: tuple[dict[Replicate, float], dict[Replicate, float]]
+    constant: list[float]  # what is reached without reading the text, of each run
+
+    def difference(self, metric: Metric, margin: float) -> Difference | str | None:
+        """By how much `of` is better; the reason where the two cannot be compared, None without a pair."""
+        if metric.name in MASKED and bool(self.run.metrics.get(PROBE)) != bool(self.against.metrics.get(PROBE)):
+            return "masked tokens of one arm are predicted by a probe"
+        if metric.name in PER_TOKEN and not has_one_vocabulary([self.run.params, self.against.params]):
+            return f"{metric.unit} per token do not compare, the vocabularies differ: tokenizer=wordpiece gives both one"
+        constant = fmean(self.constant) if self.constant else None
+        headline = self.run.params.get(HEADLINE) if metric.name == "eval/score" else metric.name.rpartition("/")[2]
+        items = [paired.rows_of(run.metrics, headline) for run in (self.against, self.run)]
+        return difference(*self.values, metric, margin, constant, None if None in items else items, headline)
+
+
+def difference(
+    of: Values,
+    against: Values,
+    metric: Metric,
+    margin: float,
+    constant: float | None = None,
+    items: float | Sequence[float | None] | None = None,
+    headline: str | None = None,
+) -> Difference | str | None:
+    """By how much `of` is better, with its error over replicates and items; a text where the task cannot tell."""
+    sign = -1 if metric.direction is Direction.LOWER else 1
+    ours, theirs = (paired.by_pretraining(side) for side in (of, against))
+    is_score = metric.unit == "score"
+    if is_score and (silent := paired.tells(theirs, ours, constant, margin, items, headline)) is not Tells.EVERYTHING:
+        return silent.value
+    if metric.name == LOSS and constant is not None and min(map(fmean, (ours, theirs))) > SHARE * constant:
+        return "neither arm has left the plateau of word frequencies"
+    difference = paired.compare_paired(*({one: sign * value for one, value in side.items()} for side in (against, of)))
+    if difference is None or not (is_score and items):
+        return difference
+    return difference.with_items(paired.items_error(fmean(theirs), fmean(ours), items, headline))
+
+
+def compare(reading: Score, runs: list[FinishedRun]) -> Measured:
+    """One point for each task, arm of `against` and conditions, positive where `of` is better; and what would settle it.
+
+    Without a scatter to plan with, a study shall find a difference of one standard deviation.
+    """
+    if reading.metric not in metrics.METRICS:
+        raise unknown("metric", reading.metric, metrics.METRICS, "metric")
+    metric = metrics.get(reading.metric)
+    if metric.direction is Direction.NEITHER and reading.relation is Relation.better:
+        raise InputError(f"metric: of {reading.metric} neither a higher nor a lower value is better; relation: no_difference")
+    points, silent, absent, unlike = [], [], [], True
+    for against in arms_of(reading.against):
+        named = {"against": against} if isinstance(reading.against, list) else {}
+        measured = len(points)
+        for section in _sections(reading, against, runs):
+            difference, where = section.difference(metric, reading.margin), named | _conditions(section)
+            if isinstance(difference, str):
+                silent.append(f"{conditions(named | {'task': section.run.tags[tags.TASK]})} ({difference})")
+                unlike &= _is_unlike(section.run, reading)
+            elif difference is not None:
+                points.append(_point(difference, where | {PAIRS: difference.n}))
+        there = {point.where["task"] for point in points[measured:]}
+        absent += [conditions(named | {"task": task}) for task in reading.tasks if task not in there]
+        absent += [conditions(named)] if named and not there and not reading.tasks else []
+    needed = max((_seeds(reading, point) for point in points), default=seeds_needed(1.0))
+    missing = f"a study of {needed} seeds" if needed < MOST_SEEDS else f"more than {MOST_SEEDS:,} seeds, or more items"
+    return Measured(
+        tuple(points),
+        metric.unit,
+        missing=f"a study that can tell, unlike {', '.join(silent)}" if silent else missing,
+        command=study_command(reading, needed) if needed < MOST_SEEDS and unlike else "",
+        incomplete=", ".join(dict.fromkeys([*silent, *absent])) if points else "",
+        scope="; ".join(conditions(point.where) for point in points),
+    )
+
+
+def _is_unlike(run: FinishedRun, reading: Score) -> bool:
+    """Whether the study that the audit would print has another scale, data or budget than this run, which could not tell."""
+    held = arms.facts(run.params)
+    return any(key in held and plain(held[key]) != plain(value) for key, value in facts_of(reading.study).items())
+
+
+def _point(difference: Difference, where: Where) -> Point:
+    """Without a finite interval where there are too few replicates, or all are equal: there is no scatter to judge by."""
+    if not paired.has_enough(difference) or not difference.error:
+        return Point(difference.mean, where, -math.inf, math.inf, difference=difference)
+    return Point(difference.mean, where, difference=difference).at(CONFIDENCE)
+
+
+def _sections(reading: Score, against: str, runs: list[FinishedRun]) -> list[Section]:
+    """Every pair of arms of the two sides whose facts agree: what is free may differ within a side."""
+    sides, needed = [facts_of(text) for text in (reading.of, against)], facts_of(reading.needs)
+    found: dict[arms.Known, tuple[Arms, Arms]] = {}
+    for run in runs:
+        place = _side(run, sides)
+        fits = reading.metric in run.metrics and _has(run, needed) and run.tags.get(tags.REPLICATE) != "true"
+        if place is None or not fits or (reading.tasks and run.tags.get(tags.TASK) not in reading.tasks):
+            continue
+        of_side = found.setdefault(arms.known(_held(run, sides)), ({}, {}))[place]
+        of_side.setdefault(arms.known(arms.facts(run.params)), []).append(run)
+    pairs = [
+        pair for arms_of in found.values() for pair in product(*(side.values() for side in arms_of)) if _agree(pair, sides)
+    ]
+    sections = [_section(pair, reading.metric, sides) for pair in pairs]
+    _tell_apart(sections)
+    _complete(sections)
+    return sections
+
+
+def _section(pair: Pair, metric: str, sides: list[dict[str, str]]) -> Section:
+    first = [runs[0] for runs in pair]
+    values = tuple({_replicate(run): run.metrics[metric] for run in runs} for runs in pair)
+    constants = [run.metrics.get(CONSTANT.get(metric, "")) for runs in pair for run in runs]
+    settings = {key: first[0].params.get(key, "") for key in _set_keys(pair, sides)}
+    return Section(first[0], first[1], settings, values, [one for one in constants if one is not None])
+
+
+def _tell_apart(sections: list[Section]) -> None:
+    """Adds to sections that read alike the first settings in which they differ."""
+    for group in grouped((str(_conditions(section)), section) for section in sections).values():
+        facts = [
+            {key: _of_both(section, key) for key in {**arms.facts(section.run.params), **arms.facts(section.against.params)}}
+            for section in group
+        ]
+        differing = [key for key in arms.varying(facts) if not key.startswith("facts.")]
+        for section, one in zip(group, facts, strict=True):
+            section.settings |= {key: one.get(key, "") for key in differing[:MOST_NAMED]}
+
+
+def _complete(sections: list[Section]) -> None:
+    """A setting that tells a section from others of its task is stated of each of them, also where it has its default."""
+    of_task: dict[str, dict[str, None]] = {}
+    for section in sections:
+        of_task.setdefault(section.run.tags[tags.TASK], {}).update(dict.fromkeys(section.settings))
+    for section in sections:
+        section.settings = {key: _of_both(section, key) for key in of_task[section.run.tags[tags.TASK]]}
+
+
+def _of_both(section: Section, key: str) -> str:
+    """`1e-3`, or `194 and 128` where the two arms differ in it."""
+    of_both = [run.params.get(key, "None") for run in (section.run, section.against)]
+    return " and ".join(dict.fromkeys(map(_spelled, of_both)))
+
+
+def _spelled(value: str) -> str:
+    """As on the command line: `null`, `true`, `16` for what a store keeps as `None`, `True`, `16.0`."""
+    try:
+        return f"{float(value):g}"
+    except ValueError:
+        return {"None": "null", "True": "true", "False": "false"}.get(value, value)
+
+
+def facts_of(text: str) -> dict[str, str]:
+    """Parameter of a run -> its value, of choices and keys as on the command line; InputError for an unknown key."""
+    facts = {}
+    for word in text.split():
+        key, equals, value = word.lstrip("+").partition("=")
+        if not equals:
+            raise InputError(f"{word!r} is not a setting: expected KEY=VALUE")
+        if key not in PARAMETERS and key not in mistakes.known_keys():
+            raise mistakes.unknown_key(key)
+        facts[PARAMETERS.get(key, key)] = value
+    return facts
+
+
+def _side(run: FinishedRun, sides: list[dict[str, str]]) -> int | None:
+    """0 for `of`, 1 for `against`; None for a run that is neither or both."""
+    found = [number for number, facts in enumerate(sides) if _has(run, facts)]
+    return found[0] if len(found) == 1 else None
+
+
+def _agree(pair: Pair, sides: list[dict[str, str]]) -> bool:
+    """Whether two arms have one value of each key that the arm of either sets, as far as both have the key."""
+    ours, theirs = (runs[0].params for runs in pair)
+    both = (key for key in _set_keys(pair, sides) if key in ours and key in theirs)
+    return all(plain(ours[key]) == plain(theirs[key]) for key in both)
+
+
+def _set_keys(pair: Pair, sides: list[dict[str, str]]) -> list[str]:
+    """Keys of model and objective that no side names and an arm sets, by its label: `base hidden_act=relu`.
+
+    A label leaves out what its study sets for all arms, so that the runs of one arm may have several.
+    """
+    labels = {run.tags.get(tags.ARM, "") for runs in pair for run in runs}
+    words = {word.partition("=")[0] for label in labels for word in label.split()[1:] if "=" in word}
+    keys = {key for word in words for key in (word, f"model.{word}", f"pretrain.{word}")} & set(mistakes.known_keys())
+    return sorted(key for key in keys if not any(key in facts for facts in sides))
+
+
+def _has(run: FinishedRun, facts: Mapping[str, str]) -> bool:
+    params = run.params | {"pretrain.objective": arms.objective(run.params)} if "pretrain.phases" in run.params else run.params
+    return all(key in params and plain(params[key]) == plain(value) for key, value in facts.items())
+
+
+def plain(value: str) -> str:
+    """One spelling for `null` and `None`, `1e-3` and `0.001`, `true` and `True`."""
+    try:
+        return repr(float(value))
+    except ValueError:
+        return {"null": "none"}.get(value.lower(), value.lower())
+
+
+def _held(run: FinishedRun, sides: list[dict[str, str]]) -> dict[str, str]:
+    """The facts that must agree; where two models differ, their keys are free."""
+    differing = arms.varying(sides)
+    free = [*FREE, *differing, *(key for name in differing for key in FREE_WITH.get(name, ()))]
+    return {key: value for key, value in arms.facts(run.params).items() if not arms.within(key, free)}
+
+
+def _replicate(run: FinishedRun) -> Replicate:
+    seed = run.tags.get(tags.SEED, "")
+    own = seed if run.tags.get(tags.TASK) == tags.PRETRAINING_TASK else ""
+    return Replicate(run.tags.get(tags.PRETRAIN_SEED, own), seed)
+
+
+def _conditions(section: Section) -> dict[str, object]:
+    run = section.run
+    budget = "pretrain" if run.tags.get(tags.TASK) == tags.PRETRAINING_TASK else "finetune"
+    settings = {
+        key: run.params.get(f"{budget}.{key}") for key in ("max_steps", "seconds", "epochs", "steps", "tokens", "flops")
+    }
+    first = next(((key, _spelled(value)) for key, value in settings.items() if value not in (None, "None")), None)
+    named = section.settings | dict([first] if first else [])
+    return {"task": run.tags[tags.TASK], "scale": run.tags[tags.SCALE], **named}
+
+
+def _seeds(reading: Score, point: Point) -> int:
+    """How many pairs a verdict takes, by the scatter of those that there are, if their mean is the true difference."""
+    found, value, margin = point.difference, point.value, reading.margin
+    sd = math.sqrt(max(0.0, found.error**2 - found.items**2) * (found.independent or found.n)) if found.error else 0.0
+    if not sd:
+        return seeds_needed(1.0)
+    distance = max(value, margin - value) if reading.relation is Relation.better else abs(margin - abs(value))
+    beyond_items = distance**2 - (float(ndtri((1 + CONFIDENCE) / 2)) * found.items) ** 2
+    return seeds_needed(math.sqrt(beyond_items) / sd) if beyond_items > 0 else MOST_SEEDS
+
+
+def seeds_needed(effect: float) -> int:
+    """Fewest pairs with which a paired t test at 5 % finds an effect of so many standard deviations with a power of 80 %."""
+    for n in range(paired.FEWEST_REPLICATES, MOST_SEEDS):
+        if 1 - nctdtr(n - 1, effect * math.sqrt(n), paired.t_quantile(n - 1)) >= paired.POWER:
+            return n
+    return MOST_SEEDS
+
+
+def study_command(reading: Score, seeds: int) -> str:
+    """What would settle the claim: one sweep, or one for each arm where these differ in several keys."""
+    sides = [dict(word.partition("=")[::2] for word in text.split()) for text in (reading.of, *arms_of(reading.against))]
+    keys = list(dict.fromkeys(key for side in sides for key in side))
+    differing = arms.varying(sides)
+    sweeps = [[f"{key}={value}" for key, value in side.items()] for side in sides]
+    if len(differing) == 1 and all(differing[0] in side for side in sides):
+        sweeps = [[f"{key}={','.join(dict.fromkeys(side[key] for side in sides))}" for key in keys]]
+    tasks = [f"task={','.join(reading.tasks)}"] if reading.tasks else []
+    common = [*reading.needs.split(), *tasks, *reading.study.split(), f"'seed=range(1,{seeds + 1})'"]
+    return " && ".join(" ".join(["python -m harness -m", *sweep, *common]) for sweep in sweeps)

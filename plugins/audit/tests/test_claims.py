@@ -1,0 +1,277 @@
+"""Claims are read from files; a wrong file is one line with file, key and what was expected."""
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from omegaconf import OmegaConf
+
+from harness.__main__ import main
+from harness.comparison.paired import of_differences
+from harness.config.mistakes import groups
+from harness.config.schema import TokenizerConfig
+from harness.data import tokenizer
+from harness.errors import InputError
+from harness.paths import conf_directory
+from harness.plugins.audit import run
+from harness.plugins.audit.claims import Claim, MemoryPart, ModelPart, Reading, Relation, Score, arms_of, read, read_all
+from harness.plugins.audit.measures import Shapes
+from harness.plugins.audit.scores import facts_of
+from harness.plugins.audit.verdicts import Measured, Point
+
+pytestmark = pytest.mark.long
+
+DATA = Path(__file__).resolve().parents[4] / "shared" / "data"
+REFERENCE, VOCABULARY = DATA / "bert_reference", DATA / "vocab" / "bert-base-uncased" / "vocab.txt"
+
+GOOD = """
+source: a test
+claims:
+  tiny:
+    claim: tiny is tiny
+    claimed: 100
+    tolerance: 0.1
+    readings:
+      whole: {measure: parameters, of: model=base scale=tiny}
+      layers: {measure: parameters, beside: true, of: model=base scale=tiny, parts: [layers], claimed: 7, relation: at_most}
+"""
+
+
+def written(tmp_path, text: str):
+    path = tmp_path / "x.yaml"
+    path.write_text(text)
+    return path
+
+
+def test_a_reading_takes_from_its_claim_what_it_does_not_say(tmp_path):
+    (claim,) = read(written(tmp_path, GOOD))
+    whole, layers = claim.readings.values()
+    assert (claim.source, whole.claimed, whole.tolerance, whole.relation) == ("a test", 100, 0.1, Relation.equal)
+    assert (layers.claimed, layers.tolerance, layers.relation, layers.parts) == (7, 0.1, Relation.at_most, ["layers"])
+
+
+WRONG = {
+    "measure": (
+        "parameters, of: model=base scale=tiny}",
+        "paramters, of: model=base}",
+        "readings.whole.measure",
+        "'parameters'",
+    ),
+    "key": ("of: model=base scale=tiny}", "part: x}", "readings.whole", "did you mean 'parts'?"),
+    "missing": (", of: model=base scale=tiny}", "}", "readings.whole.of", "expected a value, found none"),
+    "type": ("tolerance: 0.1", "tolerance: much", "claims.tiny.tolerance", "'much'"),
+    "choice": ("relation: at_most", "relation: below", "readings.layers.relation", "at_most"),
+    **{
+        name: (
+            "parameters, of: model=base scale=tiny}",
+            f"published, stated: a paper, {figures}}}",
+            f"readings.whole.{key}",
+            text,
+        )
+        for name, figures, key, text in (
+            ("no figures", "values: {}", "values", "expected NAME: FIGURE"),
+            ("no figure", "values: {test: [1]}", "values", "expected NAME: FIGURE, all finite, not {'test': [1]}"),
+            ("a word less a figure", "values: {test: x}, against: {test: 1}", "values", "not {'test': 'x'}"),
+            ("other names", "values: {test: 1}, against: {tests: 1}", "against", "expected the names of values, test, not"),
+            ("nameless", "values: {test: 1, validation: 2}", "by", "expected what the names in values are"),
+            ("no difference", "values: {test: 1}, relation: better", "relation", "expected `rate: true`, `against` or another"),
+        )
+    },
+    "no texts": (
+        "parameters, of: model=base scale=tiny}",
+        "ids, texts: []}",
+        "readings.whole.texts",
+        "expected at least one",
+    ),
+    "no rate": ("relation: at_most", "relation: better", "readings.layers.relation", "expected `rate: true`"),
+    "claimed": ("claimed: 100", "claimed: many", "readings.whole.claimed", "expected a number"),
+    "key of the claim": ("claim: tiny is tiny", "clam: tiny is tiny", "key", "did you mean 'claim'?"),
+    "key of a reading": (
+        "    claimed: 100",
+        "    claimed: 100\n    of: model=base",
+        "claims.tiny",
+        "did you mean 'claims.tiny.readings.NAME.of'?",
+    ),
+    "not a number": ("claimed: 100", "claimed: .nan", "readings.whole.claimed", "a finite number"),
+    "negative": ("tolerance: 0.1", "tolerance: -0.1", "readings.whole.tolerance", "at least 0"),
+    "length": (
+        "measure: parameters, of: model=base scale=tiny}",
+        "measure: flops, of: model=base scale=tiny, lengths: [-3]}",
+        "readings.whole.lengths=[-3]",
+        "at least 1",
+    ),
+    "shares": (
+        "measure: parameters, of: model=base scale=tiny}",
+        "measure: pretraining_days, of: model=base scale=tiny, tokens: 5, shares: {0: 1.0}}",
+        "readings.whole.shares",
+        "at least 1",
+    ),
+    "shares of a half": (
+        "measure: parameters, of: model=base scale=tiny}",
+        "measure: pretraining_days, of: model=base scale=tiny, tokens: 5, shares: {128: 0.5}}",
+        "readings.whole",
+        "must have a sum of 1, not 0.5",
+    ),
+    "budget": (
+        "measure: parameters, of: model=base scale=tiny}",
+        "measure: pretraining_days, of: model=base scale=tiny, steps: 5}",
+        "readings.whole",
+        "expected steps and batch_size, or tokens",
+    ),
+    "tokens of other steps": (
+        "measure: parameters, of: model=base scale=tiny}",
+        "measure: pretraining_days, of: model=base scale=tiny, steps: 1e6, batch_size: 256, tokens: 132e9, "
+        "shares: {128: 0.9, 512: 0.1}}",
+        "readings.whole",
+        "tokens=1.32e+11 contradicts steps, batch_size and shares, which make 4.26e+10",
+    ),
+    "list as key": ("claims:\n", "claims:\n  ? [a, b]\n  : 1\n", "x.yaml, line 4", "a list or a mapping is no key"),
+    "no readings": (GOOD[GOOD.index("      whole") :], "      {}", "claims.tiny.readings", "expected at least one reading"),
+    "two decide": (
+        " beside: true,",
+        "",
+        "claims.tiny.readings",
+        "one reading that decides",
+        "got 2 that decide: whole, layers",
+    ),
+    "none decides": ("whole: {", "whole: {beside: true, ", "claims.tiny.readings", "got 0 that decide\n"),
+    "against": (
+        "{measure: parameters, of: model=base scale=tiny}",
+        "{measure: score, relation: better, of: model=base, against: [1]}",
+        "readings.whole.against",
+        "expected an arm such as model=base, or a list of them, not [1]",
+    ),
+    "no claims": (GOOD[GOOD.index("claims") :], "", "claims", "expected at least one claim"),
+    "no YAML": ("source: a test", "source: [a", "x.yaml, line 3, column 7", "expected ',' or ']'"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_a_wrong_file_is_one_line(tmp_path, capsys, name):
+    old, new, *fragments = WRONG[name]
+    path = written(tmp_path, GOOD.replace(old, new))
+    assert main(["audit", f"claims={path}"]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.count("\n") == 1
+    assert err.startswith(f"harness audit: {path}")
+    assert all(fragment in err for fragment in fragments), err
+
+
+def test_claims_are_found_by_file_and_by_name_and_in_the_folder_of_the_user(tmp_path):
+    (tmp_path / "claims").mkdir()
+    written(tmp_path / "claims", GOOD)
+    everything = [claim.name for claim in read_all([], str(tmp_path))]
+    assert len(everything) == 103
+    assert everything[-1] == "tiny"
+    assert [claim.name for claim in read_all(["x", "gpt-117m", "tiny"], str(tmp_path))] == ["tiny", "gpt-117m"]
+    with pytest.raises(InputError, match="did you mean 'gpt-117m'"):
+        read_all(["gpt-117"], None)
+
+
+@pytest.fixture(scope="module")
+def shipped() -> list[tuple[Claim, Reading]]:
+    return [(claim, reading) for claim in read_all([], None) for reading in claim.readings.values()]
+
+
+def test_what_the_shipped_claims_speak_of_exists(shipped):
+    shapes = Shapes()
+    for claim, reading in shipped:
+        if reading.measure == "published":
+            continue
+        texts = [getattr(reading, "of", None), *arms_of(getattr(reading, "against", None))]
+        for text in filter(None, texts):
+            if isinstance(reading, Score):
+                facts_of(f"{text} {reading.needs}")
+            elif reading.measure != "activation_difference":
+                assert shapes.config(text).model.hidden_size > 0, claim.name
+
+
+def test_claims_of_variants_are_no_choices(tmp_path, monkeypatch, capsys):
+    """Of a folder of the user, which Hydra searches as it searches ours."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "model" / "claims").mkdir(parents=True)
+    (tmp_path / "model" / "wide.yaml").write_text("attention_window: 32\n")
+    (tmp_path / "model" / "claims" / "wide.yaml").write_text(GOOD)
+    assert main(["describe", "--config-dir", str(tmp_path), "model=wide", "scale=tiny"]) == 0
+    capsys.readouterr()
+    assert main(["describe", "--config-dir", str(tmp_path), "model=claims", "scale=tiny"]) == 2
+    assert "unknown model 'claims'" in capsys.readouterr().err
+
+
+def test_groups_of_choices_do_not_include_claims():
+    assert (conf_directory() / "claims").is_dir()
+    assert "claims" not in groups()
+
+
+def test_every_shipped_name_is_used_once(shipped):
+    names = [name for path in (conf_directory() / "claims").glob("*.yaml") for name in OmegaConf.load(path).claims]
+    assert len(names) == len(set(names))
+    assert {reading.part for _, reading in shipped if hasattr(reading, "part")} == {*ModelPart, *MemoryPart}
+
+
+def test_a_shipped_claim_is_decided_by_one_reading_and_by_no_other(shipped):
+    """Whatever the other readings have found, the verdict is that of the deciding one, and so are its intervals."""
+    claims = {claim.name: claim for claim, _ in shipped if len(claim.readings) > 1}
+    assert len(claims) > 30
+    tests = Point(1.0, {}, difference=of_differences([0.9, 1.0, 1.1])).at(0.95)
+    others = [
+        Measured(),
+        Measured((Point(1.0, {}),)),
+        Measured((Point(-1.0, {}),)),
+        Measured((tests,)),
+        Measured(testable=False),
+    ]
+    for claim in claims.values():
+        (decides,) = (name for name, reading in claim.readings.items() if not reading.beside)
+        for deciding in (Measured(missing="a study"), Measured((replace(tests, value=1.0),))):
+            if isinstance(claim.readings[decides].claimed, list) and deciding.points:
+                continue
+            found = [
+                run.settle(claim, [deciding if name == decides else other for name in claim.readings])
+                for other in others
+                if not other.points or not any(isinstance(one.claimed, list) for one in claim.readings.values() if one.beside)
+            ]
+            assert len({(str(row.settled), row.deciding.value, row.deciding.family) for row in found}) == 1, claim.name
+
+
+def test_what_a_paper_states_has_its_place(shipped):
+    """An arXiv id, or the name of what has none, and for tables the page as far as it was looked up."""
+    published = [(claim.name, reading.stated) for claim, reading in shipped if reading.measure == "published"]
+    assert len(published) > 20
+    assert all(re.search(r"arXiv:\d{4}\.\d{4,5}|Radford et al\. 2019|multilingual\.md", stated) for _, stated in published)
+    assert all("page" in stated for name, stated in published if name.startswith("bert-base-") and "dimensions" not in name)
+
+
+def test_every_shipped_claim_on_training_says_how_it_would_be_settled(shipped):
+    deciding = {claim.name: reading for claim, reading in shipped if isinstance(reading, Score) and not reading.beside}
+    assert len(deciding) > 10
+    assert all(reading.study for reading in deciding.values()), deciding
+
+
+def test_totals_of_the_notebook_are_explained_to_the_last_parameter():
+    """What the notes of two claims say: matrices and biases that its formula has, and BERT has not, or the reverse."""
+    shapes, width, inner = Shapes(), 768, 3072
+    matrix = width * inner + inner
+    gated = "model.gated_feed_forward=true model.feed_forward_size=3072"
+    assert shapes.parameters(f"model=base scale=base {gated}", "total") - width == 137_831_426
+    full = shapes.parameters("model=enhanced scale=base model.feed_forward_size=3072", "total")
+    projection_bias, norm = width, 2 * 128
+    assert full + matrix - projection_bias - norm + width == 16_476_418
+    original = shapes.parameters(f"model=base scale=base {gated}", "layers")
+    enhanced = shapes.parameters("model=enhanced scale=base model.feed_forward_size=3072", "layers") + matrix
+    assert (original, enhanced) == (113_402_880, 11_812_608)
+    assert (round(1 - enhanced / original, 3), round(1 - 16_476_418 / 137_831_426, 3)) == (0.896, 0.880)
+
+
+@pytest.mark.skipif(not REFERENCE.is_dir(), reason=f"needs {REFERENCE}")
+def test_texts_of_the_notebook_have_the_pieces_that_the_claim_states(shipped):
+    lines = [line.strip() for line in (REFERENCE / "sample_text.txt").read_text().splitlines()]
+    texts = [line for line in lines if len(line) > 50 and not line.startswith(("Text should", "This text is included"))][:3]
+    pieces = tokenizer.build(TokenizerConfig(vocab_file=str(VOCABULARY)), [])
+    readings = [reading for claim, reading in shipped if claim.name == "notebook-feature-memory"]
+    assert [reading.lengths for reading in readings] == [
+        [len(text.split()) + 2 for text in texts],
+        [len(pieces.encode(text).ids) for text in texts],
+    ]

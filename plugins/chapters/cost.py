@@ -1,0 +1,267 @@
+"""What it cost to reach a quality: steps, tokens, seconds, FLOPs and joules up to a target, by the curves of a run.
+
+Quality is known only at the evaluations. Between two of them it is taken to be straight against the logarithm of the cost, as
+losses nearly are; nothing is extrapolated. Costs are those of the curves at the same step, so a batch that
+grows or texts of other lengths count as what they were.
+"""
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from harness import metrics
+from harness.comparison.paired import Replicate, compare_paired, spread
+from harness.comparison.runs import Run
+from harness.comparison.section import Row, Section, are_comparable
+from harness.metrics import Direction
+from harness.reports.chapters import Added, pictures
+from harness.reports.errors import ReportError, unknown
+from harness.reports.reading.study import Study
+from harness.reports.writing import formats
+from harness.reports.writing.formats import DASH, SHARES, Chapter, details, escape, listed
+
+MEASURES = ("pretrain/masked_loss", "pretrain/masked_accuracy", "tune/score", "eval/score")
+"""Metrics that are evaluated while training and mean the same for every arm."""
+STEPS = "steps"
+QUANTITIES = {"tokens": "tokens", "time": "duration_s", "FLOPs": "flops", "energy": "energy_j"}
+"""Cost -> its cumulative curve in a phase, logged at the steps of the evaluations."""
+UNITS = {STEPS: "steps", "tokens": "tokens", "time": "s", "FLOPs": "FLOP", "energy": "J"}
+OWN_CLOCK = ("time", "energy")
+"""Costs by the clock or the meter of one training, of which no two are compared."""
+INTRO = """\
+What was spent up to the first evaluation that met the target: mean over replicates ± standard deviation, and below it how many
+times what the baseline spent, paired by seed (geometric mean [95 % t interval]). Between two evaluations quality is taken to be
+straight against the logarithm of the cost; ≤: the first evaluation met the target already. Time is that of training alone; time
+and energy are by the own clock and meter of each training, and are not compared."""
+LEFT_OUT = """\
+Left out: {names}. Another kind of head predicts the masked tokens there, a probe on the frozen encoder in place of \
+the objective's own, or the tokens are of another vocabulary: they do not compare."""
+NOT_AVAILABLE = "not available"
+
+
+@dataclass(frozen=True)
+class Target:
+    """A quality to reach."""
+
+    metric: str
+    value: float
+
+    @property
+    def sign(self) -> int:
+        """-1 where less is better: `sign * value` grows with quality."""
+        return -1 if metrics.get(self.metric).direction is Direction.LOWER else 1
+
+    @property
+    def costs(self) -> dict[str, str]:
+        """Cost -> the metric that is its curve, in the phase of this quality."""
+        phase = "pretrain" if self.metric.startswith("pretrain/") else "finetune"
+        return {cost: f"{phase}/{name}" for cost, name in QUANTITIES.items()}
+
+    def met(self, value: float) -> bool:
+        """Whether this value is as good or better."""
+        return self.sign * value >= self.sign * self.value
+
+
+@dataclass(frozen=True)
+class Reach:
+    """What one run spent. `bound`: the first evaluation met the target already, so the costs are upper bounds."""
+
+    costs: dict[str, float]  # name of the cost -> amount, without those that have no curve
+    bound: bool
+
+
+def parse(texts: Iterable[str]) -> list[Target]:
+    """Targets written METRIC=NUMBER; ReportError for a name that has no such curve, or a number that cannot be."""
+    targets = []
+    for text in texts:
+        name, equals, number = text.partition("=")
+        if not equals:
+            raise ReportError(f"--target {text!r} is no target; expected METRIC=NUMBER such as pretrain/masked_loss=6.5")
+        if name not in MEASURES:
+            raise unknown("metric of --target", name, MEASURES)
+        try:
+            value = float(number)
+        except ValueError:
+            value = math.nan
+        if not math.isfinite(value):
+            raise ReportError(f"--target {text!r}: {number!r} is no number; expected one such as {name}=0.5")
+        if metrics.get(name).unit in SHARES and abs(value) > 1:
+            raise ReportError(f"--target {text!r}: {name} is at most 1; expected a share such as {name}=0.5")
+        targets.append(Target(name, value))
+    return targets
+
+
+def evaluations(study: Study, run: Run, metric: str) -> dict[int, float]:
+    """The points of a curve that were evaluated while training; none where the end is all there is."""
+    curve = study.curve(metric).get(run.run_id, {})
+    evaluated = {step: value for step, value in curve.items() if step > 0}  # what has no step was logged at step 0
+    return evaluated if len(evaluated) > 1 else {}
+
+
+def reach(curve: dict[int, float], costs: dict[str, dict[int, float]], target: Target) -> Reach | None:
+    """Between the first evaluation that meets the target and the one before it; None where none does."""
+    steps = sorted(curve)
+    index = next((index for index, step in enumerate(steps) if target.met(curve[step])), None)
+    if index is None:
+        return None
+    curves = {STEPS: {step: float(step) for step in steps}} | costs
+    after = steps[index]
+    if index == 0:
+        return Reach({name: cost[after] for name, cost in curves.items() if after in cost}, True)
+    before = steps[index - 1]
+    share = (target.value - curve[before]) / (curve[after] - curve[before])
+    both = {name: (cost[before], cost[after]) for name, cost in curves.items() if before in cost and after in cost}
+    return Reach({name: low * (high / low) ** share for name, (low, high) in both.items() if low > 0 and high > 0}, False)
+
+
+@dataclass(frozen=True)
+class Paid:
+    """What the runs of one arm spent on a target, by replicate: the Reach, or None where the target was not reached."""
+
+    label: str
+    reaches: dict[Replicate, Reach | None]
+    best: dict[Replicate, float]  # best value of its curve
+
+    @property
+    def reached(self) -> bool:
+        """By every replicate."""
+        return all(self.reaches.values())
+
+    @property
+    def bound(self) -> bool:
+        """Whether any cost is an upper bound."""
+        return any(reach.bound for reach in self.reaches.values() if reach)
+
+    def amounts(self, cost: str) -> dict[Replicate, float]:
+        """What each replicate spent that reached the target."""
+        return {replicate: reach.costs[cost] for replicate, reach in self.reaches.items() if reach and cost in reach.costs}
+
+
+def paid(row: Row, target: Target, study: Study) -> Paid | None:
+    """None where no run of the row has a curve of evaluations."""
+    reaches, best = {}, {}
+    for run in row.runs:
+        if curve := evaluations(study, run, target.metric):
+            names = {cost: name for cost, name in target.costs.items() if name in metrics.METRICS}
+            costs = {cost: study.curve(name).get(run.run_id, {}) for cost, name in names.items()}
+            reaches[run.replicate] = reach(curve, costs, target)
+            best[run.replicate] = max(curve.values(), key=lambda value: target.sign * value)
+    return Paid(row.label, reaches, best) if reaches else None
+
+
+def default_target(section: Section, study: Study) -> Target | None:
+    """The worst value that a run of the baseline ends with, so that all of them reach it; None without such a curve.
+
+    Of pretraining the loss: accuracy does not move while the loss falls, where the most frequent token is the answer.
+    """
+    runs = section.before.runs if section.before else ()
+    for name in ("pretrain/masked_loss",) if section.is_pretraining else ("tune/score", "eval/score"):
+        curves = [curve for run in runs if (curve := evaluations(study, run, name))]
+        if curves:
+            targets = [Target(name, curve[max(curve)]) for curve in curves]
+            return min(targets, key=lambda target: target.sign * target.value)
+    return None
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """How many times the baseline's cost, over the replicates that both have: geometric mean, and its t interval."""
+
+    mean: float
+    interval: tuple[float, float] | None  # None of a single pair, and where the mean is a limit
+    limit: str = ""  # ≥ or ≤ where the baseline's or the arm's cost is an upper bound
+
+
+def ratio(before: Paid, after: Paid, cost: str) -> Ratio | None:
+    """None where a run of either did not reach the target, as only the fast ones would count, or where both are bounds."""
+    if not (before.reached and after.reached) or (before.bound and after.bound):
+        return None
+    difference = compare_paired(
+        *({replicate: math.log(amount) for replicate, amount in side.amounts(cost).items()} for side in (before, after))
+    )
+    if difference is None:
+        return None
+    limit = "≥ " if before.bound else "≤ " if after.bound else ""
+    interval = tuple(map(math.exp, difference.interval)) if difference.interval and not limit else None
+    return Ratio(math.exp(difference.mean), interval, limit)
+
+
+def chapter(study: Study) -> Chapter:
+    """Empty where nothing was evaluated while training; ReportError for a target of which no run has a curve."""
+    sections, targets = study.comparison.sections, parse(study.options.targets)
+    for target in targets:
+        rows = [row for section in sections for row in section.rows]
+        if not any(paid(row, target, study) for row in rows):
+            there = [name for name in MEASURES if any(paid(row, Target(name, 0.0), study) for row in rows)]
+            choices = f"choices: {', '.join(there)}" if there else "the study has no such curves at all"
+            raise ReportError(
+                f"--target {target.metric}: no run of this study evaluated it more than once while training; {choices}"
+            )
+    paragraphs = []
+    for section in sections:
+        for target in targets or filter(None, [default_target(section, study)]):
+            paragraphs += table(section, target, study)
+    shown = details if len(sections) > 1 and not targets else list
+    return Chapter(shown(["## Cost of a quality", INTRO, *paragraphs]) if paragraphs else [])
+
+
+def table(section: Section, target: Target, study: Study) -> list[str]:
+    """Heading, table, which costs are missing and who is left out; empty where no row has the curve.
+
+    Left out are rows with another head for masked tokens, or another vocabulary, than the baseline, or else the first row.
+    """
+    first, unlike, rows = section.before or section.rows[0], [], []
+    for row in section.rows:
+        if not are_comparable(target.metric, first.runs, row.runs):
+            unlike.append(escape(row.label))
+        elif spent := paid(row, target, study):
+            rows.append(spent)
+    if not rows:
+        return []
+    before = next((row for row in rows if row.label == section.baseline), None)
+    metric = metrics.get(target.metric)
+    lines = [[escape(row.label), _reached(row, target), *(cost_text(row, before, cost) for cost in UNITS)] for row in rows]
+    quality = f"{metric.title} of {formats.value(target.value, metric.unit)}"
+    heading = f"### {escape(section.name)}: to a {quality}"
+    paragraphs = [heading, formats.table(["arm", "runs that reached it", *UNITS], lines)]
+    lost = [escape(name) for cost, name in target.costs.items() if not any(row.amounts(cost) for row in rows)]
+    if lost and any(any(row.reaches.values()) for row in rows):
+        paragraphs.append(f"Not available: no curve {', '.join(lost)} at the steps of these evaluations.")
+    if unlike:
+        paragraphs.append(LEFT_OUT.format(names=listed(unlike)))
+    return paragraphs
+
+
+def _reached(row: Paid, target: Target) -> str:
+    """`3 of 3`, or with the best value of those that did not reach it."""
+    short = [row.best[replicate] for replicate, reach in row.reaches.items() if reach is None]
+    count = f"{len(row.reaches) - len(short)} of {len(row.reaches)}"
+    if not short:
+        return count
+    best = max(short, key=lambda value: target.sign * value)
+    return f"{count}<br>not reached (best {formats.value(best, metrics.get(target.metric).unit)})"
+
+
+def cost_text(row: Paid, before: Paid | None, cost: str) -> str:
+    """Amount and ratio; a dash where no run reached it, `not available` where the run has no curve of this cost."""
+    if not any(row.reaches.values()):
+        return DASH
+    amounts = list(row.amounts(cost).values())
+    if not amounts:
+        return NOT_AVAILABLE
+    over = spread(amounts)
+    sd = None if row.bound else over.sd
+    text = formats.value(over.mean, UNITS[cost], sd)
+    if cost == STEPS:
+        text = formats.plain(over.mean, 0) + (f" ± {formats.plain(sd, 0)}" if sd is not None else "")
+    text = "≤ " * row.bound + text + ("" if row.reached else f" ({over.n} of {len(row.reaches)} runs)")
+    if before is None or before is row or cost in OWN_CLOCK:
+        return text
+    times = ratio(before, row, cost)
+    if times is None:
+        return f"{text}<br>{DASH}"
+    interval = f" [{', '.join(f'{end:.2f}' for end in times.interval)}]" if times.interval else ""
+    return f"{text}<br>× {times.limit}{times.mean:.2f}{interval}"
+
+
+CHAPTER = Added(chapter, before=pictures.chapter, check=parse)

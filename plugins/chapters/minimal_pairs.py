@@ -1,0 +1,65 @@
+"""Minimal pairs: the share of pairs in which an arm finds the right sentence likelier, by paradigm."""
+
+from statistics import fmean
+
+from scipy.special import ndtri
+
+from harness.comparison import items, paired
+from harness.comparison.items import MOST_PAIRS, Paradigm
+from harness.comparison.paired import grouped
+from harness.comparison.section import Section
+from harness.reports.chapters import Added, over_items
+from harness.reports.reading.predictions import predictions
+from harness.reports.reading.study import Study
+from harness.reports.writing import formats
+from harness.reports.writing.formats import DASH, Chapter, escape
+
+HEADING = "## Minimal pairs"
+INTRO = """\
+Share of the pairs in which an arm finds the right sentence likelier, without fine-tuning: mean over replicates (at most five),
+with its 95 % interval over the pairs. Guessing reaches 0.5. *Needs*: tokens between the words in which the sentences differ and
+what decides, and on which side of them that is; a receptive field of less cannot tell. *Word frequencies*: a control that
+scores each token by its share of the pretraining text alone; a tie counts half."""
+
+
+def chapter(study: Study) -> Chapter:
+    """Empty where no predictions of minimal pairs are found."""
+    paragraphs = [part for section in study.comparison.sections for part in _section(study, section)]
+    return Chapter([HEADING, INTRO, *paragraphs] if paragraphs else [])
+
+
+def _section(study: Study, section: Section) -> list[str]:
+    arms: dict[str, dict[str, list[Paradigm]]] = {}  # label -> paradigm -> its results, one for each replicate
+    for row in section.rows:
+        runs = row.runs[:MOST_PAIRS]
+        if of_row := grouped(result for run in runs for result in items.paradigms(predictions(run, study.output)).items()):
+            arms[row.label] = of_row
+    if not arms:
+        return []
+    known = {name: paradigm for of_arm in arms.values() for name, (paradigm, *_) in of_arm.items()}
+    lines = []
+    for name, paradigm in known.items():
+        needs = f"{paradigm.distance}, {paradigm.side}" if paradigm.distance else DASH
+        each = [_share(of_arm[name]) if name in of_arm else DASH for of_arm in arms.values()]
+        lines.append([escape(name), f"{paradigm.pairs:,}", needs, _mean([paradigm.unigram]), *each])
+    means = [_mean([one.right for replicates in of_arm.values() for one in replicates]) for of_arm in arms.values()]
+    unigrams = _mean([paradigm.unigram for paradigm in known.values()])
+    lines.append(["**mean**", f"{sum(paradigm.pairs for paradigm in known.values()):,}", "", unigrams, *means])
+    head = ["paradigm", "pairs", "needs", "word frequencies", *map(escape, arms)]
+    return [f"### Minimal pairs: {escape(section.name)}", formats.table(head, lines)]
+
+
+def _share(replicates: list[Paradigm]) -> str:
+    """`0.620 [0.521, 0.709]`; all replicates answer the same pairs."""
+    share, pairs = fmean(one.right for one in replicates), replicates[0].pairs
+    half = float(ndtri(0.975)) * paired.item_error(share, pairs)
+    low, high = (formats.plain(end, 2) for end in paired.score_interval(share, half, items=pairs))
+    return f"{formats.plain(share, 2)} [{low}, {high}]"
+
+
+def _mean(shares: list[float | None]) -> str:
+    """With three digits; a dash where one is missing."""
+    return DASH if None in shares else formats.plain(fmean(shares), 3)
+
+
+CHAPTER = Added(chapter, before=over_items.chapter)

@@ -1,0 +1,141 @@
+"""Which arms were tuned, on what, and what more trials would have brought (arXiv:1909.03004, section 3)."""
+
+import itertools
+import json
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+
+from harness.comparison.compare import Comparison
+from harness.comparison.paired import grouped
+from harness.reports.chapters import Added, glue
+from harness.reports.reading.study import Study
+from harness.reports.writing import formats, plots
+from harness.reports.writing.formats import DASH, Chapter, code, escape
+
+
+def expected_best(scores: Sequence[float], trials: int) -> float:
+    """Expectation of the highest of `trials` independent draws from the empirical distribution of the scores, exactly.
+
+    ValueError without a score, or for more trials than there are scores: the distribution says nothing of them.
+    """
+    count = len(scores)
+    if not 1 <= trials <= count:
+        raise ValueError(f"{trials=} must be between 1 and the {count} scores")
+    return sum(
+        score * ((rank / count) ** trials - ((rank - 1) / count) ** trials) for rank, score in enumerate(sorted(scores), 1)
+    )
+
+
+SHOWN = (1, 2, 5, 10, 20, 50, 100)
+"""Numbers of trials with a column, and the last one."""
+INTRO = """\
+Settings of a tuned arm are those of its best trial, scored on rows of the training data that the trials were not trained on.
+The runs of this report are trained on all rows, with the seeds of the study. Compare tuned arms with a tuned baseline, such as
+{baseline}. The expected best score on those rows after n trials is exact for independent draws from the scores
+of the trials (arXiv:1909.03004): where it still rises, more trials would help, and arms are to be compared at equal n."""
+DEPENDENT = "A dash: the trials followed earlier scores, or some ended early, so that they are no independent draws."
+WHOLE = "In brackets: trials that had the whole budget. The others ended early, so that equal trials are no equal cost."
+FAILED = "‡ Trials that diverged or failed count with the lowest score of the others."
+CAPTION = "Expected best score on the tuning rows against the number of trials"
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """The search behind one arm on one task."""
+
+    label: str
+    task: str
+    settings: dict[str, float]
+    scores: list[float]  # of the trials, the lowest one for each that has none
+    failed: bool  # whether a trial has none
+    is_independent: bool
+    whole: int  # trials that had the whole budget
+
+
+def chapter(study: Study) -> Chapter:
+    """Empty where no arm was tuned."""
+    searches = tunings(study.comparison)
+    if not searches:
+        return Chapter()
+    files = plots.drawn({"tuning.svg": (picture, study.comparison, searches)})
+    notes = [] if all(search.is_independent for search in searches) else [DEPENDENT]
+    notes += [WHOLE] if any(search.whole < len(search.scores) for search in searches) else []
+    notes += [FAILED] if any(search.failed for search in searches) else []
+    labels = [search.label for search in searches]
+    baseline = next((label for label in labels if label.startswith("base")), labels[0])
+    intro = INTRO.format(baseline=code(f"--baseline {shlex.quote(baseline)}"))
+    pictures = plots.pictured({"tuning.svg": CAPTION}, files)
+    return Chapter(["## Tuned settings", intro, table(study.comparison, searches), *notes, *pictures], files)
+
+
+def tunings(comparison: Comparison) -> list[Tuning]:
+    """By task, then by arm."""
+    searches = []
+    for section in comparison.selected_tasks:
+        for row in section.rows:
+            params = row.first.params
+            if "tuned.scores" in params:
+                settings, scores, short = (json.loads(params[f"tuned.{key}"]) for key in ("settings", "scores", "short"))
+                lowest = min((score for score in scores if score is not None), default=float("nan"))
+                scored_early = any(early and score is not None for early, score in zip(short, scores, strict=True))
+                searches.append(
+                    Tuning(
+                        label=row.label,
+                        task=escape(section.name),
+                        settings=settings,
+                        scores=[lowest if score is None else score for score in scores],
+                        failed=None in scores,
+                        is_independent=params.get("search.sampler") == "random" and not scored_early,
+                        whole=short.count(False),
+                    )
+                )
+    return searches
+
+
+def table(comparison: Comparison, searches: list[Tuning]) -> str:
+    """One row an arm and task; arms that were not tuned say so."""
+    most = max(len(search.scores) for search in searches)
+    columns = [*(number for number in SHOWN if number < most), most]
+    by_place = {(search.task, search.label): search for search in searches}
+    rows = []
+    for task, label in itertools.product(dict.fromkeys(search.task for search in searches), comparison.labels):
+        search = by_place.get((task, label))
+        cells = ["as given", *[DASH] * (1 + len(columns))]
+        if search:
+            count = len(search.scores)
+            settings = ", ".join(f"{key.rpartition('.')[2]}={value:.3g}" for key, value in search.settings.items())
+            whole = f" ({search.whole})" if search.whole < count else ""
+            best = [
+                formats.value(expected_best(search.scores, number), "score")
+                if search.is_independent and number <= count
+                else DASH
+                for number in columns
+            ]
+            cells = [escape(settings), f"{count}{whole}{' ‡' * search.failed}", *best]
+        rows.append([escape(label), escape(task), *cells])
+    heads = [f"after {number}" for number in columns]
+    return formats.table(["arm", "task", "settings", "trials", *heads], rows, left=3)
+
+
+def picture(comparison: Comparison, searches: list[Tuning]) -> Figure | None:
+    """One panel a task, one line an arm; None where no trials are independent draws."""
+    drawn = grouped((one.task, (one.label, one.scores)) for one in searches if one.is_independent and len(one.scores) > 1)
+    panels = {task: dict(of_task) for task, of_task in drawn.items()}
+    return plots.panels_of_lines(comparison.labels, panels, _draw) if panels else None
+
+
+def _draw(axes: Axes, arms: dict[str, list[float]], styles: dict[str, plots.ArmStyle]) -> None:
+    for label, scores in arms.items():
+        numbers = range(1, len(scores) + 1)
+        best = [expected_best(scores, number) for number in numbers]
+        axes.plot(numbers, best, label=label, markersize=4, **styles[label].line_and_marker)
+    axes.set(xlabel="trials", ylabel="expected best score on tuning rows")
+    axes.xaxis.set_major_locator(MaxNLocator(5, integer=True))
+
+
+CHAPTER = Added(chapter, before=glue.chapter)

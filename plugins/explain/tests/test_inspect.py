@@ -1,0 +1,470 @@
+"""`python -m harness inspect`: tables of made items of every kind, attention as the model has it, pictures, wrong inputs."""
+
+import contextlib
+import io
+import json
+import sys
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from harness import paths
+from harness.__main__ import main
+from harness.checkpoints import native
+from harness.commands.grammar import parse
+from harness.config.choices import DataSource, TaskKind
+from harness.config.resolve import Found, resolve
+from harness.config.schema import DataConfig, ModelConfig, RunConfig, TaskConfig, TokenizerConfig
+from harness.data.tokenizer import SPECIAL, build
+from harness.errors import InputError
+from harness.models.batch import Batch
+from harness.models.config import Body, EncoderConfig, Position
+from harness.models.encoder import Encoder, initialise
+from harness.models.heads import SequenceClassifier
+from harness.plugins.explain import inspect, inspect_pictures, pictures
+from harness.plugins.explain.inspect import as_table, attention_note, sequences_of, trained_tokenizer
+from harness.plugins.explain.inspect_pictures import AttentionMap, InputSequence, maps_of
+from harness.plugins.explain.options import Inspect
+from harness.tasks.synthetic.families import FAMILIES
+
+PIECES = [*SPECIAL, "the", "cat", "sat", "on", "mat", "##s", "a", "dog", "."]
+SHAPE = {"hidden_size": 8, "num_attention_heads": 2, "num_hidden_layers": 2, "intermediate_size": 8, "vocab_size": len(PIECES)}
+ROOT = Path(__file__).resolve().parents[3]
+ROWS = {
+    "pairs": [{"a": "the cat sat", "b": "dogs", "label": 1}, {"a": "the mats", "b": "a dog sat .", "label": 0}],
+    "scale": [{"a": "the cat", "label": 2.5}],
+    "words": [{"words": ["the", "mats", "sat"], "label": ["O", "B-thing", "O"]}],
+    "spans": [{"a": "on", "b": "the cat sat on the mat .", "label": {"text": ["the mat"], "answer_start": [15]}}],
+}
+TASKS = {
+    "pairs": TaskConfig(name="pairs", fields=["a", "b"], labels=["other", "same"], scores=["accuracy"], headline="accuracy"),
+    "scale": TaskConfig(name="scale", kind=TaskKind.regression, fields=["a"], scores=["pearson"], headline="pearson"),
+    "words": TaskConfig(
+        name="words", kind=TaskKind.tokens, fields=["words"], labels=["O", "B-thing"], scores=["accuracy"], headline="accuracy"
+    ),
+    "spans": TaskConfig(
+        name="spans",
+        kind=TaskKind.spans,
+        fields=["a", "b"],
+        scores=["f1"],
+        headline="f1",
+        max_length=9,
+        stride=1,
+    ),
+}
+
+
+@pytest.fixture(autouse=True)
+def _command(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(sys, "argv", ["inspect"])
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "100")
+
+
+@pytest.fixture
+def config_of(tmp_path: Path):
+    """A run on one of TASKS, whose rows lie in a file."""
+    (tmp_path / "vocab.txt").write_text("\n".join(PIECES))
+
+    def config(name: str, **model: object) -> RunConfig:
+        files = {f"{split}_file": tmp_path / f"{name}-{split}.jsonl" for split in ("train", "validation")}
+        for path in files.values():
+            path.write_text("".join(json.dumps(row) + "\n" for row in ROWS[name]))
+        return RunConfig(
+            task=replace(TASKS[name], **{key: str(path) for key, path in files.items()}),
+            data=DataConfig(source=DataSource.local),
+            model=ModelConfig(**{**SHAPE, **model}),
+            tokenizer=TokenizerConfig(vocab_file=str(tmp_path / "vocab.txt")),
+        )
+
+    return config
+
+
+def encoder_of(seed: int = 0, **changes: object) -> Encoder:
+    encoder = Encoder(EncoderConfig(**{**SHAPE, **changes})).eval()
+    initialise(encoder, 0.4, seed)
+    return encoder
+
+
+def text_of(length: int) -> Batch:
+    ids = torch.arange(length)[None] * 7 % len(PIECES)
+    return Batch(ids, (torch.arange(length)[None] > length // 2).long())
+
+
+# The table
+
+
+def test_pair_has_two_segments_and_one_label(config_of):
+    (sequence,) = sequences_of(config_of("pairs"), "validation", "0", None)
+    assert as_table(sequence).split("\n\n")[1].splitlines() == [
+        "piece     [CLS]  the  cat  sat  [SEP]  dog  ##s  [SEP]",
+        "id            2    5    6    7      3   12   10      3",
+        "segment       0    0    0    0      0    1    1      1",
+        "position      0    1    2    3      4    5    6      7",
+        "mask          1    1    1    1      1    1    1      1",
+    ]
+    assert as_table(sequence).splitlines()[:4] == ["pairs, validation, item 0", "a: the cat sat", "b: dogs", "label: 1 (same)"]
+
+
+def test_regression_has_its_number(config_of):
+    (sequence,) = sequences_of(config_of("scale"), "train", "0", None)
+    assert sequence.notes[0] == "label: 2.5"
+    assert "label" not in sequence.rows
+
+
+def test_tags_stand_below_the_first_piece_of_their_word(config_of):
+    (sequence,) = sequences_of(config_of("words"), "validation", "0", None)
+    assert sequence.rows["piece"] == ("[CLS]", "the", "mat", "##s", "sat", "[SEP]")
+    assert sequence.rows["label"] == ("-", "O", "B-thing", "-", "O", "-")
+    assert sequence.texts == (("words", "the mats sat"),)
+
+
+def test_answer_is_marked_in_the_window_that_holds_it(config_of):
+    first, *_, last = sequences_of(config_of("spans"), "validation", "0", None)
+    assert last.rows["piece"] == ("[CLS]", "on", "[SEP]", "the", "mat", ".", "[SEP]")
+    assert last.rows["label"] == ("-", "-", "-", "start", "end", "-", "-")
+    assert "the answer is 'the mat'" in last.notes[0]
+    assert first.rows["label"] == ("start, end", *"-" * 8)
+    assert "not whole in this window" in first.notes[0]
+    assert first.title == "spans, validation, item 0, window 1 of 2"
+
+
+def test_long_table_goes_on_below_and_loses_nothing(config_of):
+    (sequence,) = sequences_of(config_of("pairs"), "validation", "1", None)
+    blocks = as_table(sequence, 30).split("\n\n")[1:]
+    assert len(blocks) > 2
+    assert max(len(line) for block in blocks for line in block.splitlines()) <= 30
+    pieces = [cell for block in blocks for cell in block.splitlines()[0].split()[1:]]
+    assert tuple(pieces) == sequence.rows["piece"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "added", "said"),
+    [
+        ({}, ("id", "segment", "position"), "each piece sees every piece"),
+        ({"type_vocab_size": 0}, ("id", "position"), "segments: none"),
+        ({"type_vocab_size": 1}, ("id", "segment", "position"), "segments: one vector for all pieces"),
+        ({"position": Position.sinusoidal}, ("id", "segment", "position"), "positions: sines and cosines"),
+        ({"position": Position.rotary}, ("id", "segment"), "(rotary)"),
+        ({"position": Position.alibi}, ("id", "segment"), "(alibi)"),
+        ({"position": Position.bucketed}, ("id", "segment"), "(bucketed)"),
+        ({"position": Position.disentangled}, ("id", "segment"), "(disentangled)"),
+        ({"position": Position.relative, "type_vocab_size": 0}, ("id",), "tell same from other"),
+        ({"position": Position.none, "body": Body.lstm}, ("id", "segment"), "read in order"),
+        ({"embedding_size": 4}, ("id", "segment", "position"), "projected from 4 to 8 features"),
+    ],
+)
+def test_only_what_the_variant_adds_is_added(config_of, changes, added, said):
+    (sequence,) = sequences_of(config_of("pairs", **changes), "validation", "0", None)
+    assert sequence.added == added
+    assert any(said in note for note in sequence.notes)
+    assert ("position" in sequence.rows) == ("position" in added)
+
+
+def test_positions_begin_at_the_offset(config_of):
+    (sequence,) = sequences_of(config_of("pairs", position_offset=2), "validation", "0", None)
+    assert sequence.rows["position"][:3] == ("2", "3", "4")
+
+
+def test_embeddings_of_the_rows_that_are_shown_are_what_the_model_sums(config_of):
+    config = config_of("pairs", position_offset=2, embedding_norm=False)
+    (sequence,) = sequences_of(config, "validation", "0", None)
+    embeddings = encoder_of(position_offset=2, embedding_norm=False).embeddings
+    tables = {"id": "token_embedding", "segment": "type_embedding", "position": "position_embedding"}
+    rows = {name: torch.tensor([int(cell) for cell in sequence.rows[name]]) for name in sequence.added}
+    summed = sum(getattr(embeddings, tables[name]).weight[row] for name, row in rows.items())
+    torch.testing.assert_close(embeddings(sequence.batch)[0], summed)
+
+
+def test_window_of_a_variant_is_told():
+    shape = EncoderConfig(**SHAPE, attention_window=4, global_layer_every=3, global_tokens=1)
+    assert attention_note(shape) == (
+        "each piece sees 2 to each side, the first 1 see and are seen by all; "
+        "in layer 1 and every 3 layers from there each sees all"
+    )
+
+
+@pytest.mark.parametrize(("memory", "more"), [(0, ""), (6, ", and of the 6 before it what the layer below says")])
+def test_segments_of_a_variant_are_told(memory, more):
+    relative = {"position": Position.relative, "causal": True}
+    shape = EncoderConfig(**{**SHAPE, **relative}, segment_length=4, memory_length=memory)
+    assert attention_note(shape) == f"each piece sees itself and those before it in its segment of 4{more}"
+
+
+def test_words_of_a_generated_task_are_whole_as_in_a_run(compose):
+    config = resolve(*compose("scale=tiny", "task=bag", "task.grammar.train_examples=8"), Found())
+    tokenizer = trained_tokenizer(config, None)
+    assert all(
+        len(tokenizer.encode(word, add_special_tokens=False).ids) == 1 for word in FAMILIES[config.task.grammar.rule].words
+    )
+
+
+# Attention
+
+FULL = [
+    {},
+    {"causal": True},
+    {"position": Position.alibi},
+    {"position": Position.disentangled},
+    {"position": Position.relative, "type_vocab_size": 0},
+    {"num_hidden_groups": 1},
+    {"body": Body.encoder_decoder},
+]
+WINDOWED = [
+    {"attention_window": 4},
+    {"attention_window": 4, "position": Position.rotary, "global_layer_every": 2},
+    {"attention_window": 4, "position": Position.bucketed, "causal": True},
+]
+VALUES = {"query_key_value": 3, "key_value": 2, "value": 1}
+
+
+@pytest.mark.parametrize("changes", [*FULL, *WINDOWED, {"attention_window": 4, "global_tokens": 2}])
+@pytest.mark.parametrize("length", [9, 37])
+def test_rows_sum_to_one(changes, length):
+    for found in maps_of(encoder_of(**changes), text_of(length)):
+        assert found.weights.shape == (2, length, length)
+        assert (found.weights >= 0).all()
+        torch.testing.assert_close(found.weights.sum(-1), torch.ones(2, length))
+
+
+@pytest.mark.parametrize("changes", [*FULL, *WINDOWED])
+@pytest.mark.parametrize("length", [9, 37])
+def test_weights_over_values_are_what_attention_gives_out(changes, length):
+    encoder, said = encoder_of(**changes), []
+    batch = text_of(length)
+    maps = maps_of(encoder, batch)
+    for module in encoder.modules():
+        if hasattr(module, "output") and any(hasattr(module, name) for name in VALUES):
+            module.register_forward_hook(lambda module, given, output: said.append((module, given, output[0])))
+    encoder(batch)
+    assert len(said) == len(maps) > 1
+    for found, (module, given, output) in zip(maps, said, strict=True):
+        name = next(name for name in VALUES if hasattr(module, name))
+        over = given[1] if "over the encoder" in found.title else given[0]
+        values = getattr(module, name)(over)[0].chunk(VALUES[name], dim=-1)[-1].view(length, 2, 4).transpose(0, 1)
+        mixed = (found.weights @ values).transpose(0, 1).reshape(length, 8)
+        assert (module.output(mixed) - output).abs().max() <= 1e-5
+
+
+def test_one_layer_is_a_softmax_over_scaled_products():
+    encoder, batch = encoder_of(num_hidden_layers=1), text_of(6)
+    (found,) = maps_of(encoder, batch)
+    query, key, _ = encoder.layers.attentions[0].attention.query_key_value(encoder.embeddings(batch))[0].chunk(3, dim=-1)
+    for head in range(2):
+        columns = slice(4 * head, 4 * head + 4)
+        scores = query[:, columns] @ key[:, columns].T / 2
+        by_hand = scores.exp() / scores.exp().sum(-1, keepdim=True)
+        assert (found.weights[head] - by_hand).abs().max() <= 1e-6
+    assert found.weights.std() > 0.01
+
+
+@pytest.mark.parametrize("length", [9, 37])
+def test_weights_are_zero_outside_of_the_window_alone(length):
+    first, second = maps_of(encoder_of(**WINDOWED[1]), text_of(length))
+    places = torch.arange(length)
+    outside = (places[:, None] - places).abs() > 2
+    assert (second.weights[:, outside] == 0).all()
+    assert (second.weights[:, ~outside] > 0).all()
+    assert (first.weights > 0).all()
+
+
+def test_global_tokens_are_seen_and_see_outside_of_the_window():
+    found, _ = maps_of(encoder_of(attention_window=4, global_tokens=2), text_of(37))
+    assert (found.weights[:, :2] > 0).all()
+    assert (found.weights[:, :, :2] > 0).all()
+    assert (found.weights[:, 20, 30] == 0).all()
+
+
+def test_asking_leaves_no_trace_in_the_model():
+    encoder, batch = encoder_of(), text_of(9)
+    before = encoder(batch)
+    maps_of(encoder, batch)
+    assert torch.equal(encoder(batch), before)
+    assert not any(module._forward_hooks or module._forward_pre_hooks for module in encoder.modules())
+
+
+def test_layers_of_encoder_and_decoder_are_numbered_apart():
+    titles = [found.title for found in maps_of(encoder_of(body=Body.encoder_decoder), text_of(5))]
+    assert titles[:3] == ["encoder layer 1", "encoder layer 2", "decoder layer 1"]
+    assert titles[3] == "decoder layer 1, over the encoder"
+
+
+@pytest.mark.parametrize("body", [Body.lstm, Body.static])
+def test_body_without_attention_has_no_maps(body):
+    assert maps_of(encoder_of(body=body), text_of(5)) == []
+
+
+# The pictures
+
+
+def long_sequence(count: int) -> InputSequence:
+    piece = tuple(["[CLS]", "a", "##incomprehensibilities", "$x_1$", "猫", "﷽", "W"][place % 7] for place in range(count))
+    rows = {"piece": piece, "id": ("30521",) * count, "segment": ("0",) * 5 + ("1",) * (count - 5)}
+    rows |= {"position": tuple(map(str, range(count))), "label": ("B-creative-work",) * count}
+    return InputSequence("title " * 60, (), rows, ("id", "segment", "position"), ("told " * 90, "short"), text_of(3))
+
+
+def extents(figure) -> list:
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+
+    canvas = FigureCanvasAgg(figure)
+    canvas.draw()
+    texts = figure.findobj(lambda one: hasattr(one, "get_text"))
+    return [text.get_window_extent(canvas.get_renderer()) for text in texts if text.get_text() and text.get_visible()]
+
+
+def inside(figure) -> None:
+    boxes = extents(figure)
+    width, height = figure.get_size_inches() * figure.dpi
+    assert len(boxes) > 8
+    for box in boxes:
+        assert 0 <= box.x0 <= box.x1 <= width
+        assert 0 <= box.y0 <= box.y1 <= height
+
+
+@pytest.fixture
+def style():
+    import matplotlib as mpl
+
+    with mpl.rc_context(pictures.STYLE):
+        yield
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("count", [7, 60])
+def test_no_text_leaves_the_picture_or_covers_its_neighbour(style, count):
+    figure = inspect_pictures.draw(long_sequence(count))
+    inside(figure)
+    rows: dict[float, list] = {}
+    for text, box in zip(figure.axes[0].texts, extents(figure), strict=True):
+        rows.setdefault(round(text.get_position()[1], 4), []).append((box.x0, box.x1))
+    for row in rows.values():
+        spans = sorted(row)
+        assert all(one[1] <= other[0] + 1 for one, other in pairwise(spans))
+
+
+@pytest.mark.long
+def test_picture_wraps_after_so_many_pieces(style):
+    one, two, three = (inspect_pictures.draw(long_sequence(count)).get_size_inches() for count in (24, 25, 49))
+    assert one[0] == two[0] == three[0]
+    assert np.isclose(two[1] - one[1], three[1] - two[1])
+    assert two[1] > one[1]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("count", "heads"), [(9, 2), (9, 12), (44, 4), (130, 8)])
+def test_no_text_leaves_the_attention_picture(style, count, heads):
+    maps = [
+        AttentionMap(f"decoder layer {number}, over the encoder", torch.eye(count).repeat(heads, 1, 1)) for number in (1, 2)
+    ]
+    figure = inspect_pictures.draw_attention(maps, long_sequence(count).rows["piece"], "title " * 60)
+    inside(figure)
+    assert len(figure.axes) == 2 * heads
+
+
+def test_zero_is_drawn_apart_from_little(style):
+    from matplotlib.colors import to_rgba
+
+    weights_of = torch.tensor([[[0.999, 0.001], [0.0, 1.0]]])
+    figure = inspect_pictures.draw_attention([AttentionMap("layer 1", weights_of)], ["a", "b"], "title")
+    (image,) = figure.axes[0].images
+    colours = image.to_rgba(image.get_array())
+    assert tuple(colours[1, 0]) == to_rgba(inspect_pictures.NEVER)
+    assert tuple(colours[0, 1]) != to_rgba(inspect_pictures.NEVER)
+
+
+# The command
+
+
+@pytest.fixture
+def checkpoint(tmp_path: Path, config_of) -> Path:
+    """Weights of ours with the tokenizer of PIECES."""
+    shape = EncoderConfig(**SHAPE, attention_window=4)
+    model = SequenceClassifier(shape, 2)
+    initialise(model, 0.5, 0)
+    folder = tmp_path / "run"
+    native.save(folder / paths.WEIGHTS, model.state_dict(), shape)
+    build(config_of("pairs").tokenizer, ()).save(str(folder / paths.WEIGHTS / native.TOKENIZER))
+    return folder
+
+
+def shown(config: RunConfig, *arguments: str) -> str:
+    with contextlib.redirect_stdout(io.StringIO()) as out:
+        assert inspect.main(parse([*arguments, "task=pairs"], Inspect, "inspect"), [config]) == 0
+    return out.getvalue()
+
+
+@pytest.mark.long
+def test_pictures_are_written_and_the_same_again(config_of, checkpoint):
+    arguments = ("item=0", str(checkpoint), "attention=true", "png=true")
+    out = shown(config_of("pairs"), *arguments, "to=one")
+    names = [f"pairs-validation-item_0{part}.{ending}" for part in ("", "-attention") for ending in ("svg", "png")]
+    assert out.splitlines()[-4:] == [str(Path("one") / name) for name in names]
+    shown(config_of("pairs"), *arguments, "to=two")
+    for name in names:
+        assert Path("one", name).read_bytes() == Path("two", name).read_bytes()
+
+
+def test_input_is_that_of_the_weights_that_are_named(config_of, checkpoint):
+    config = config_of("pairs", position=Position.rotary)
+    assert "each piece sees 2 to each side" in shown(config, "item=0", str(checkpoint))
+    assert "(rotary)" in shown(config, "item=0")
+
+
+def test_item_that_is_not_there_is_told_with_the_first_ones(config_of):
+    with pytest.raises(InputError, match=r"item='7' is not among the 2 of task 'pairs', validation; the first ids are 0, 1$"):
+        sequences_of(config_of("pairs"), "validation", "7", None)
+
+
+def test_split_that_is_not_there_is_told(config_of):
+    with pytest.raises(InputError, match="no split 'tests'"):
+        sequences_of(config_of("pairs"), "tests", "0", None)
+
+
+def test_weights_without_attention_are_refused(config_of, checkpoint):
+    shape = EncoderConfig(**SHAPE, body=Body.lstm)
+    native.save(checkpoint / paths.WEIGHTS, SequenceClassifier(shape, 2).state_dict(), shape)
+    with pytest.raises(InputError, match="has no attention"):
+        shown(config_of("pairs"), "item=0", str(checkpoint), "attention=true")
+
+
+def test_text_that_may_be_longer_than_the_weights_take_is_refused(config_of, checkpoint):
+    shape = EncoderConfig(**SHAPE, max_position_embeddings=20)
+    native.save(checkpoint / paths.WEIGHTS, SequenceClassifier(shape, 2).state_dict(), shape)
+    with pytest.raises(InputError, match=r"task\.max_length=128 must be at most the 20 that the model takes"):
+        shown(config_of("pairs"), "item=0", str(checkpoint))
+
+
+def test_folder_that_cannot_be_written_is_told(config_of):
+    Path("file").write_text("")
+    with pytest.raises(InputError, match="to='file' cannot be written"):
+        shown(config_of("pairs"), "item=0", "to=file")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["item=0"], "task= is missing"),
+        (["task=bag"], "item= is missing"),
+        (["task=bag", "item=0", "attention=true"], "attention=true needs weights"),
+        (["task=bag", "item=0", "attention=yes"], "attention='yes' must be true or false"),
+        (["task=bag", "item=0", "a", "checkpoint=b"], "both name weights"),
+        (["task=bag", "item=0", "nowhere"], "RUN='nowhere' is neither a folder nor the id"),
+        (["task=bagg", "item=0"], "did you mean 'bag'?"),
+        (["task=bag", "itm=0", "item=0"], "did you mean 'item'?"),
+        (["-m", "task=bag", "model=base,albert", "item=0"], "expected one task and one model"),
+        (["task=none", "item=0"], "task=none has no items"),
+        (["task=bag", "scale=tiny", "item=0", "split=test"], "no split 'test'"),
+    ],
+)
+def test_wrong_input_is_one_line_and_exit_code_two(capsys, arguments, said):
+    assert main(["inspect", *arguments]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.count("\n") == 1
+    assert said in err
+    assert not Path("multirun", "inspect").exists()

@@ -1,0 +1,15 @@
+"""docs/design/imports.svg is drawn from the imports of the code."""
+
+import import_picture
+
+
+def test_the_picture_has_the_packages_that_there_are():
+    """`python tests/docs/import_picture.py` draws it anew."""
+    picture = import_picture.PICTURE.read_text(encoding="utf-8")
+    assert import_picture.boxes(picture) == import_picture.boxes(import_picture.drawn(import_picture.imports()))
+
+
+def test_a_line_that_follows_from_others_is_left_out():
+    picture = import_picture.drawn({"a": {"b", "c"}, "b": {"c"}, "c": set()})
+    assert import_picture.boxes(picture) == {"a", "b", "c"}
+    assert picture.count("<path") == 2
