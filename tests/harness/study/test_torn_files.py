@@ -64,7 +64,7 @@ def test_every_cut_of_what_says_what_a_run_is_and_found_is_noticed(study):
             for damage in damaged(folder / name):
                 assert [*run_log.faults(folder)] == [name], damage
         lines = (folder / "metrics.jsonl").read_bytes()
-        (folder / "metrics.jsonl").write_bytes(lines[:99] + lines[100:])
+        (folder / "metrics.jsonl").write_bytes(lines.replace(b'"step"', b'"step', 1))
         assert [*run_log.faults(folder)] == ["metrics.jsonl"]
 
 
@@ -97,7 +97,7 @@ def test_every_cut_of_every_kind_of_file_leaves_the_results_as_they_are_or_is_on
     folders = [next((whole / place).glob(name)) for place, name in (("torn", "base-*"), ("pretrained", "base-*"))]
     files = [path for folder in [*folders, whole / "cache"] for path in sorted(folder.rglob("*")) if path.is_file()]
     expected, output = results(whole), tmp_path / "out"
-    for path in (path for path in files if path.name not in NEVER_READ and path.suffix != ".lock"):
+    for path in (path for path in files if path.name not in NEVER_READ and path.suffix not in (".lock", ".parquet")):
         for name in ("empty", "cut at a quarter"):
             shutil.copytree(whole, output)
             broken = output / path.relative_to(whole)
@@ -105,10 +105,7 @@ def test_every_cut_of_every_kind_of_file_leaves_the_results_as_they_are_or_is_on
             done = run_harness(*STUDY, "output=out")
             said = done.stdout + done.stderr
             assert "Traceback" not in said, f"{path}, {name}: {said}"
-            assert broken.name in said or {**results(output), path.parent.name + " predictions": 0} == {
-                **expected,
-                path.parent.name + " predictions": 0,
-            }, f"{path}, {name}: {said}"
+            assert broken.name in said or results(output) == expected, f"{path}, {name}: {said}"
             shutil.rmtree(output)
 
 
