@@ -1,71 +1,70 @@
 """The command line: `python -m harness [COMMAND] [argument ...]`, without a command `run`."""
 
 import contextlib
-import importlib
 import logging
 import os
 import re
 import signal
 import sys
+from typing import Any
 
 import harness
-from harness import command, redact
+from harness import command, grammar, redact
 from harness.commands import Command, commands, find, is_command
-from harness.errors import meant, unknown
+from harness.errors import InputError, meant, unknown
 from harness.terminal import Inert, live_line
 
-HELP = {"-h", "--help"}
 COMPLETION = {"-sc", "--shell-completion"}
 
 
-def main(arguments: list[str] | None = None) -> int:
+def main(arguments: list[str] | None = None, called: bool | None = None) -> int:
     """The exit code of the command, as `command.exit_code` has it; words are those of the command line by default."""
-    name, rest = "run", sys.argv[1:] if arguments is None else list(arguments)
-    if rest[:1] == ["report"]:
-        return importlib.import_module("harness.reports.__main__").main(rest[1:], called=arguments is not None)
+    words = sys.argv[1:] if arguments is None else list(arguments)
     command.open_streams()
-    redact.learn(rest, os.environ)
+    redact.learn(words, os.environ)
     redact.redact_logs()
-    if rest and is_command(rest[0]):
-        name, rest = rest[0], rest[1:]
-    label = "harness" if name == "run" else f"harness {name}"
+    names = (" ".join(words[:count]) for count in (2, 1) if len(words) >= count)
+    name = next(filter(is_command, names), "")
+    rest = words[len(name.split()) :]
     verbose = any(re.fullmatch(r"\+{0,2}hydra\.verbose=(?!false$).*", argument, re.IGNORECASE) for argument in rest)
     if verbose:
         logging.basicConfig(format="[%(asctime)s][%(name)s][%(levelname)s] %(message)s")  # Hydra sets the level
     verbose |= os.environ.get("HYDRA_FULL_ERROR") == "1"
-    return command.exit_code(label, rest, lambda: _run(name, rest), called=arguments is not None, verbose=verbose)
+    label = " ".join(filter(None, ["harness", "" if name == "run" else name]))
+    called = arguments is not None if called is None else called
+    return command.exit_code(label, rest, lambda: _run(name or "run", rest), called=called, verbose=verbose)
 
 
-def _run(name: str, arguments: list[str]) -> int:
+def _run(name: str, words: list[str]) -> int:
     chosen = find(name)
     with contextlib.redirect_stdout(sys.stdout if chosen.is_live else Inert(sys.stdout)):
-        return _begin(arguments) if name == "run" else _call(name, chosen, arguments)
+        if COMPLETION & set(words):
+            from harness.commands import run  # Hydra
+
+            return run.complete(words, list(commands()))
+        if words and re.fullmatch(r"\w[\w-]*", words[0]) and name in ("run", "report"):
+            raise _unknown_command("report " if name == "report" else "", words[0])
+        return _begin(chosen, words) if name == "run" else _call(name, chosen, words)
 
 
-def _begin(arguments: list[str]) -> int:
+def _begin(chosen: Command, words: list[str]) -> int:
     """A run, or what is asked of the command line as a whole."""
-    if HELP & set(arguments):
-        return _help([word for word in arguments if word not in HELP])
-    if "--version" in arguments:
+    if not set(grammar.HELP).isdisjoint(words):
+        return _help([word for word in words if word not in grammar.HELP])
+    if "--version" in words:
         print(f"harness {harness.__version__}")
         return 0
-    from harness.commands import run  # Hydra
-
-    if COMPLETION & set(arguments):
-        return run.complete(arguments, list(commands()))
-    if arguments and re.fullmatch(r"\w[\w-]*", arguments[0]):
-        raise unknown("command", arguments[0], commands(), "python -m harness", meant(arguments[0], commands()))
-    return run.main(arguments)
+    return chosen.function()(words)
 
 
-def _call(name: str, chosen: Command, arguments: list[str]) -> int:
-    if COMPLETION & set(arguments):
-        from harness.commands import run  # Hydra
-
-        return run.complete(arguments, list(commands()))
-    from harness.commands import grammar  # which a run does not need
-
-    parsed = grammar.parse(arguments, chosen.options_class(), name)
+def _call(name: str, chosen: Command, words: list[str]) -> int:
+    options, call = chosen.options_class(), f"python -m harness {name}"
+    if not set(grammar.HELP).isdisjoint(words):
+        below = {each: of.help for each, of in commands().items() if each.startswith(f"{name} ")}
+        page = [grammar.page(options, call), grammar.listed("commands, each with a --help", below)]
+        print("\n\n".join(filter(None, page)))
+        return 0
+    parsed = grammar.parse(words, options, call)
     if not isinstance(parsed, grammar.Composed):
         return chosen.function()(parsed)
     from harness.config import compose, mistakes  # Hydra takes 0.3 s, which --help does not need
@@ -74,7 +73,7 @@ def _call(name: str, chosen: Command, arguments: list[str]) -> int:
     parsed.refuse_misspelt({key.partition(".")[0] for key in mistakes.known_keys()} | {*mistakes.groups(), "hydra"})
     parsed.begin()
 
-    def run(configs: list) -> int:
+    def run(configs: list[Any]) -> int:
         with live_line("loading torch"):  # a wrong key is refused before
             function = chosen.function()
         return function(parsed, configs)
@@ -82,14 +81,22 @@ def _call(name: str, chosen: Command, arguments: list[str]) -> int:
     return compose.main(overrides, run, reads_as_runs=parsed.reads_as_runs, replicates=parsed.replicates)
 
 
+def _unknown_command(before: str, word: str) -> InputError:
+    """The error for a word that is no command, after `report ` or nothing."""
+    names = [name.removeprefix(before) for name in commands() if name.startswith(before)]
+    near = meant(word, commands()) or ([f"python -m harness report study={word}"] if before else [])
+    choices = [name for name in names if " " not in name]
+    return unknown("command", word, choices, f"python -m harness {before}".rstrip(), near)
+
+
 def _help(topics: list[str]) -> int:
     """The help page, or that of a command, a group or a key."""
-    if topics and topics[0] != "run" and is_command(topics[0]):
-        return _run(topics[0], ["--help"])
+    if is_command(name := " ".join(topics)) and name != "run":
+        return _call(name, find(name), ["--help"])
     from harness.config.help import page, page_of  # the parser of Python, which no run needs
 
     pages = [page_of(topic) for topic in topics if not topic.startswith("-") and topic != "run"]
-    print("\n\n".join(pages) if pages else page({name: one.help for name, one in commands().items()}))
+    print("\n\n".join(pages) if pages else page({name: each.help for name, each in commands().items()}))
     return 0
 
 

@@ -167,8 +167,8 @@ MEANT = {
     "harness --help": "help usage commands",
     "harness --version": "version",
     "harness report": "reports table results result summarize summarise plot plots chart charts",
-} | {f"reports {name}": name for name in ("archive", "compare", "gate", "pick", "verify")}
-MEANT["reports compare"] += " diff difference"
+    "harness report compare": "diff difference",
+}
 """What is typed in place of `python -m ...` -> words that stand for it."""
 
 
@@ -178,6 +178,6 @@ def meant(word: str, commands: Iterable[str] = ()) -> list[str]:
     `commands` of the harness are near by their spelling, beside those of MEANT.
     """
     words = {alias: command for command, aliases in MEANT.items() for alias in aliases.split()}
-    words |= {name: f"harness {name}" for name in commands} | {command.split()[-1]: command for command in MEANT}
+    words |= {name.split()[-1]: f"harness {name}" for name in commands}
     near = [word.lower()] if word.lower() in words else difflib.get_close_matches(word.lower(), words, n=1, cutoff=0.8)
     return [f"python -m {words[name]}" for name in near]

@@ -4,6 +4,9 @@
 |:--|:--|
 | `harness.commands` | a `harness.commands.Command`; its name is that of the command |
 | `harness.chapters` | a `harness.reports.chapters.Added` |
+| `harness.trackers` | a class of `harness.tracking.trackers.Backend`, chosen by tracking.plugins=[NAME] |
+| `harness.encoders` | a `torch.nn.Module`: `attention.NAME` for model.attention=NAME, likewise `feed_forward.` and `layers.` |
+| `harness.tasks` | a class of `harness.tasks.base.Kind`, chosen by task.plugin=NAME beside the task.kind that it is like |
 
 A checkout that is not installed has the entry points of its own `pyproject.toml`.
 """
@@ -15,7 +18,7 @@ from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import TypeVar
 
-from harness.errors import InputError
+from harness.errors import InputError, unknown
 
 PACKAGE = "encoder-variant-harness"
 ROOT = Path(__file__).resolve().parents[1]
@@ -59,6 +62,14 @@ def _of_checkout() -> dict[str, dict[str, str]] | None:
 def package_of(point: EntryPoint) -> str:
     """The package that declares it."""
     return point.dist.name if point.dist else PACKAGE
+
+
+def find(group: str, name: str, kind: type[Added], key: str) -> Added:
+    """What the entry point of this name is; InputError for a name that no package adds, which `key` should have."""
+    points = declared(group)
+    if name not in points:
+        raise unknown("name", name, points, key)
+    return load(points[name], kind)
 
 
 def load(point: EntryPoint, kind: type[Added]) -> Added:

@@ -403,11 +403,6 @@ METRICS = {metric.name: metric for metric in _ALL}
 """All there are, by name."""
 
 
-def compared(how: Compared) -> dict[str, str | None]:
-    """Name -> metric of a launch, of all metrics that are compared like this."""
-    return {metric.name: metric.launch for metric in METRICS.values() if metric.compared is how}
-
-
 def get(name: str) -> Metric:
     """The declared metric of this name; KeyError with the nearest declared name otherwise."""
     if name not in METRICS:

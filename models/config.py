@@ -7,6 +7,7 @@ stays the same at every scale; an explicit value switches the rule off. A field 
 
 from dataclasses import dataclass
 
+from harness.models.added import refuse_unknown
 from harness.models.choices import Activation, Body, Init, Norm, NormPlace, Pooling, Position, PositionTerms, Sharing, Trains
 from harness.models.ranges import Refused, Role, When, option, refuse_out_of_range
 
@@ -21,8 +22,10 @@ NOT_NULL = "not null"
 
 LAYERED = {"body": (Body.transformer, Body.encoder_decoder, Body.lstm)}
 ATTENDING = {"body": (Body.transformer, Body.encoder_decoder)}
-SELF_ATTENTION = ATTENDING | {"position": tuple(p for p in Position if p not in (Position.disentangled, Position.relative))}
-CAUSAL_ATTENTION = ATTENDING | {"position": tuple(p for p in Position if p is not Position.disentangled)}
+OWN = {"attention": (None,), "layers": (None,)}
+WITHOUT_OWN = tuple(p for p in Position if p not in (Position.disentangled, Position.relative))
+SELF_ATTENTION = ATTENDING | OWN | {"position": WITHOUT_OWN}
+CAUSAL_ATTENTION = ATTENDING | OWN | {"position": tuple(p for p in Position if p is not Position.disentangled)}
 SCALED_ATTENTION = SELF_ATTENTION | {"attention_scale": (True,)}
 ROTARY = ATTENDING | {"position": (Position.rotary,)}
 BY_DISTANCE = ATTENDING | {"position": (Position.bucketed, Position.disentangled)}
@@ -36,6 +39,9 @@ LARGEST_TABLE = 10**8
 MOST_LAYERS = 10**5
 """More than any machine has memory for: features, rows of a table, layers."""
 
+OF_HEADS = ("num_attention_heads", "head_size", "attention_bias", "attention_scale", "attention_probs_dropout_prob")
+"""Keys that an attention of another package reads unless its class has `reads`."""
+
 
 @dataclass
 class EncoderConfig:
@@ -43,6 +49,7 @@ class EncoderConfig:
 
     # Encoder
     body: Body = Body.transformer  # layers between embeddings and heads
+    layers: str | None = option(None, earlier=...)  # of another package, in place of body, by their name
     hidden_size: int = option(768, at_least=1, limit=LARGEST_SIZE)  # features of a token in every layer
     num_hidden_layers: int = option(
         12, needs=LAYERED, at_least=1, limit=MOST_LAYERS
@@ -88,6 +95,7 @@ class EncoderConfig:
     hidden_dropout_prob: float = option(0.1, at_least=0, below=1)  # of the embeddings and of what each block adds, in training
     # Attention
     position: Position = Position.learned  # how the model knows the position of a token
+    attention: str | None = option(None, earlier=..., needs=ATTENDING)  # of another package, by its name
     num_attention_heads: int = option(12, needs=ATTENDING, at_least=1, limit=LARGEST_SIZE)  # heads of each layer
     head_size: int | None = option(
         None, needs=ATTENDING, at_least=1, limit=LARGEST_SIZE
@@ -134,6 +142,7 @@ class EncoderConfig:
     position_terms: PositionTerms = option(PositionTerms.both, needs=DISENTANGLED)  # disentangled
     key_bias: bool = option(True, needs=DISENTANGLED)  # of keys too, as since v2 (arXiv:2111.09543); false as first published
     # Feed-forward
+    feed_forward: str | None = option(None, earlier=..., needs=ATTENDING)  # of another package, by its name
     intermediate_size: int = option(
         3072, needs=ATTENDING | {"feed_forward_size": (None,)}, at_least=1, limit=LARGEST_SIZE
     )  # width of a plain feed-forward
@@ -160,6 +169,9 @@ class EncoderConfig:
 
     def __post_init__(self) -> None:
         refuse_out_of_range(self, "model.")
+        for key in ("attention", "feed_forward", "layers"):
+            if (name := getattr(self, key)) is not None:
+                refuse_unknown(key, name)
         self._refuse_impossible_shapes()
         self._refuse_impossible_pairs()
 
@@ -266,11 +278,18 @@ class EncoderConfig:
     def _refuse_impossible_pairs(self) -> None:
         transformer, disentangled = self.body is Body.transformer, self.position is Position.disentangled
         own_attention = disentangled or self.position is Position.relative
-        windowed = self.attention_window is not None
+        own, windowed = self.attention is not None, self.attention_window is not None
         shared = self.groups != self.depth
         added_position = self.position in (Position.learned, Position.sinusoidal, Position.none)
         without_attention = self.body in (Body.lstm, Body.static)
         pairs = {
+            f"attention={self.attention} and position={self.position.value}": own and own_attention,
+            f"attention={self.attention} and attention_window={self.attention_window}": own and windowed,
+            f"attention={self.attention} and causal=true": own and self.causal,
+            f"attention={self.attention} and qk_norm=true": own and self.qk_norm,
+            f"attention={self.attention} and body={self.body.value}": own and not transformer,
+            f"feed_forward={self.feed_forward} and body={self.body.value}": self.feed_forward is not None and not transformer,
+            f"layers={self.layers} and body={self.body.value}": self.layers is not None and not transformer,
             f"position={self.position.value} and attention_window={self.attention_window}": own_attention and windowed,
             f"position={self.position.value} and causal=true": disentangled and self.causal,
             f"position={self.position.value} and global_tokens={self.global_tokens}": own_attention

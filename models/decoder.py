@@ -16,10 +16,9 @@ from harness.models.attention.products import Context, Heads, MultiHead
 from harness.models.batch import Batch
 from harness.models.choices import Body
 from harness.models.config import EncoderConfig
-from harness.models.describe import Column, Layer, Part, parameters_of
 from harness.models.layers import AttentionBlock, Block, FeedForwardBlock
 from harness.models.reach import EVERYWHERE
-from harness.models.stack import Stack, layer_parts
+from harness.models.stack import Stack
 
 
 class CrossAttention(MultiHead):
@@ -44,10 +43,6 @@ class CrossAttention(MultiHead):
         """FLOPs of one forward pass of so many tokens over so many of the encoder: projections and products."""
         width = self.num_heads * self.head_size
         return 2 * (length + encoded) * 2 * width * self.output.out_features + 2 * 2 * length * encoded * width
-
-    def part(self) -> Part:
-        """With its heads."""
-        return Part("Attention over the encoder", "cross", self.heads_detail, parameters_of(self))
 
 
 class CrossAttentionBlock(Block):
@@ -89,11 +84,6 @@ class Decoder(nn.Module):
     def flops(self, length: int, encoded: int) -> int:
         """FLOPs of one forward pass over one text, and over the encoder's of so many tokens."""
         return self.stack.flops(length) + sum(cross.attention.flops(length, encoded) for _, cross, _ in self.execution_order())
-
-    def column(self) -> Column:
-        """The layers with their cross-attention."""
-        layers = tuple(Layer(blocks, layer_parts(blocks)) for blocks in self.execution_order())
-        return replace(*self.stack.columns(), layers=layers)
 
 
 def _one_layer(
@@ -140,7 +130,3 @@ class EncoderDecoder(nn.Module):
     def flops(self, length: int) -> int:
         """FLOPs of one forward pass over one text."""
         return self.encoder.flops(length) + self.decoder.flops(length, length)
-
-    def columns(self) -> tuple[Column, ...]:
-        """The encoder, and the decoder that reads what it says."""
-        return (*self.encoder.columns(), self.decoder.column())

@@ -9,13 +9,13 @@ import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
+from harness.models import added
 from harness.models.batch import Batch, as_batch
 from harness.models.choices import Body, Init, Position
 from harness.models.config import EncoderConfig
 from harness.models.decoder import EncoderDecoder
-from harness.models.describe import Part, parameters_of
 from harness.models.dropout import Dropout
-from harness.models.norms import make_norm, norm_parts
+from harness.models.norms import make_norm
 from harness.models.positions import sinusoids
 from harness.models.recurrent import Recurrent, Static
 from harness.models.stack import Stack
@@ -84,27 +84,6 @@ class Embeddings(nn.Module):
         """Whether a token's vector says where it is."""
         return self.sinusoidal or self.position_embedding is not None
 
-    def parts(self) -> tuple[Part, ...]:
-        """From the bottom up."""
-        words, width, parts = self.token_embedding, self.token_embedding.embedding_dim, []
-        scaled = f", times the root of {width}" if self.scale != 1 else ""
-        queries = 0 if self.mask_embedding is None else self.mask_embedding.numel()
-        table = f"{words.num_embeddings:,} × {width:,}{scaled}"
-        parts.append(Part("Token embedding", "embedding", table, parameters_of(words) + queries))
-        if self.position_embedding is not None:
-            table = f"{self.position_embedding.num_embeddings:,} × {width:,}, learned, added"
-            parts.append(Part("Position embedding", "embedding", table, parameters_of(self.position_embedding)))
-        if self.sinusoidal:
-            parts.append(Part("Sinusoidal positions", "embedding", "computed, added"))
-        if self.type_embedding is not None:
-            table = f"{self.type_embedding.num_embeddings} × {width:,}, added"
-            parts.append(Part("Type embedding", "embedding", table, parameters_of(self.type_embedding)))
-        parts += norm_parts(self.norm)
-        if self.projection is not None:
-            sizes = f"{width:,} → {self.projection.out_features:,}"
-            parts.append(Part("Embedding projection", "embedding", sizes, parameters_of(self.projection)))
-        return tuple(parts)
-
 
 def looked_up(table: nn.Embedding, batch: Batch, offset: int = 0) -> Tensor:
     """(T, E) or (B, T, E) rows of a table of positions that begins at `offset`; ValueError for a text longer than it."""
@@ -133,7 +112,8 @@ class Encoder(nn.Module):
         super().__init__()
         self.config = config
         self.embeddings = Embeddings(config)
-        self.layers: Layers = BODIES[config.body](config)
+        make = BODIES[config.body] if config.layers is None else added.class_of("layers", config.layers)
+        self.layers: Layers = make(config)
 
     def forward(self, inputs: Batch | Tensor) -> Tensor:
         """Batch, or (B, T) ids without padding -> (B, T, D)."""

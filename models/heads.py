@@ -10,13 +10,12 @@ from torch.nn import functional as F
 from harness.models.batch import Batch, as_batch
 from harness.models.choices import Pooling
 from harness.models.config import EncoderConfig
-from harness.models.describe import Part, parameters_of
 from harness.models.dropout import Dropout
 from harness.models.encoder import Encoder, initialise, without_values
 from harness.models.layers import ACTIVATIONS
 from harness.models.losses import IGNORED
 from harness.models.mask_decoder import MaskDecoder
-from harness.models.norms import make_norm, norm_parts
+from harness.models.norms import make_norm
 
 POOLED = {
     Pooling.cls: "first token",
@@ -63,14 +62,6 @@ class Pooler(nn.Module):
     def flops(self) -> int:
         """FLOPs of one text."""
         return 0 if self.dense is None else 2 * self.dense.weight.numel()
-
-    def parts(self) -> tuple[Part, ...]:
-        """From the bottom up."""
-        parts = [_pooling_part(self.pooling)]
-        if self.dense is not None and self.non_linearity is not None:
-            sizes = f"{self.size:,} → {self.size:,}, {self.non_linearity.value}"
-            parts.append(Part("Pooler", "head", sizes, parameters_of(self.dense)))
-        return (*parts, *norm_parts(self.norm))
 
 
 class MaskedLMHead(nn.Module):
@@ -180,10 +171,6 @@ class SequenceClassifier(_WithOutput):
         """FLOPs of one forward pass over one text of `length` tokens, by the shapes of all matrix products."""
         return self.encoder.flops(length) + self.pooler.flops() + 2 * self.head.weight.numel()
 
-    def head_parts(self) -> tuple[Part, ...]:
-        """What is above the encoder, from the bottom up."""
-        return (*self.pooler.parts(), _classifier_part("Classifier", self.head))
-
 
 class TokenClassifier(_WithOutput):
     """Encoder and one linear output on every token: (B, T, C) logits; start and end of a span are `span_loss`'s."""
@@ -202,10 +189,6 @@ class TokenClassifier(_WithOutput):
     def flops(self, length: int) -> int:
         """FLOPs of one forward pass over one text of `length` tokens, by the shapes of all matrix products."""
         return self.encoder.flops(length) + 2 * length * self.head.weight.numel()
-
-    def head_parts(self) -> tuple[Part, ...]:
-        """What is above the encoder."""
-        return (_classifier_part("Classifier of every token", self.head),)
 
 
 class TextVectors(nn.Module):
@@ -226,20 +209,8 @@ class TextVectors(nn.Module):
         """FLOPs of one forward pass over one text of `length` tokens, by the shapes of all matrix products."""
         return self.encoder.flops(length)
 
-    def head_parts(self) -> tuple[Part, ...]:
-        """What is above the encoder."""
-        return (_pooling_part(self.pooling),)
-
 
 Classifier = SequenceClassifier | TokenClassifier | TextVectors
-
-
-def _pooling_part(pooling: Pooling) -> Part:
-    return Part(f"Pooling: {POOLED[pooling]}", "head")
-
-
-def _classifier_part(title: str, head: nn.Linear) -> Part:
-    return Part(title, "head", f"{head.in_features:,} → {head.out_features}", parameters_of(head))
 
 
 def span_loss(logits: Tensor, labels: Tensor, mask: Tensor | None) -> Tensor:

@@ -5,7 +5,8 @@ from dataclasses import fields
 from enum import Enum
 from typing import Any
 
-from harness.models.config import NOT_NULL, EncoderConfig
+from harness.models.added import class_of
+from harness.models.config import NOT_NULL, OF_HEADS, EncoderConfig
 
 NEEDS: dict[str, dict[str, Any]] = {field.name: field.metadata.get("needs", {}) for field in fields(EncoderConfig)}
 """Key -> other keys with the values that it needs to be read."""
@@ -49,7 +50,10 @@ def built(config: EncoderConfig) -> dict[str, Any]:
 
 def unmet(config: EncoderConfig, key: str) -> dict[str, Any]:
     """What the key needs and this config does not have."""
-    return {other: values for other, values in NEEDS[key].items() if not _is_met(getattr(config, other), values)}
+    missing = {other: values for other, values in NEEDS[key].items() if not _is_met(getattr(config, other), values)}
+    if config.attention is not None and key in OF_HEADS:
+        missing |= {} if key in getattr(class_of("attention", config.attention), "reads", OF_HEADS) else {"attention": (None,)}
+    return missing
 
 
 def _is_met(value: object, allowed: Any) -> bool:

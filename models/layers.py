@@ -1,20 +1,19 @@
 """The two blocks of a layer, and its feed-forward. B sequences, T tokens, D hidden."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from harness.models import added
 from harness.models.attention import Attention, make_attention
 from harness.models.attention.products import Context
 from harness.models.choices import Activation, NormPlace
 from harness.models.config import EncoderConfig
-from harness.models.describe import Part, parameters_of
 from harness.models.dropout import Dropout
-from harness.models.norms import make_norm, norm_parts
+from harness.models.norms import make_norm
 
 ACTIVATIONS: dict[Activation, Callable[[Tensor], Tensor]] = {
     Activation.gelu: F.gelu,
@@ -49,12 +48,6 @@ class FeedForward(nn.Module):
         """FLOPs of one forward pass over one text."""
         return 2 * length * (self.input.weight.numel() + self.output.weight.numel())
 
-    def part(self) -> Part:
-        """With its widths."""
-        size, width = self.input.in_features, self.output.in_features
-        detail = f"{size:,} → {'2 × ' if self.gated else ''}{width:,} → {size:,}, {self.hidden_act.value}"
-        return Part("Gated feed-forward" if self.gated else "Feed-forward", "feed_forward", detail, parameters_of(self))
-
 
 class Block(nn.Module):
     """What a layer computes in one step, with dropout, residual and norm: after the sum (arXiv:1706.03762) or before the step
@@ -75,13 +68,6 @@ class Block(nn.Module):
         """The residual and what the step gives, both (B, T, D) -> (B, T, D)."""
         total = hidden + self.dropout(step)
         return total if self.pre_norm else self.norm(total)
-
-    def parts(self) -> tuple[Part, ...]:
-        """From the bottom up."""
-        norm, step = norm_parts(self.norm), getattr(self, self.name).part()
-        if self.pre_norm:
-            return (*norm, step, Part("Add", "norm", residual=2 + len(norm)))
-        return (step, *(replace(part, title=f"Add, {part.title}", residual=2) for part in norm))
 
 
 class AttentionBlock(Block):
@@ -106,7 +92,8 @@ class FeedForwardBlock(Block):
     feed_forward: FeedForward
 
     def __init__(self, config: EncoderConfig) -> None:
-        super().__init__(config, "feed_forward", FeedForward(config))
+        make = FeedForward if config.feed_forward is None else added.class_of("feed_forward", config.feed_forward)
+        super().__init__(config, "feed_forward", make(config))
 
     def forward(self, hidden: Tensor) -> Tensor:
         """(B, T, D) -> (B, T, D)."""

@@ -4,7 +4,6 @@ from torch import Tensor, nn
 
 from harness.models.choices import Norm
 from harness.models.config import EncoderConfig
-from harness.models.describe import Part, parameters_of
 
 
 class RMSNorm(nn.RMSNorm):
@@ -20,9 +19,3 @@ def make_norm(config: EncoderConfig, size: int) -> nn.Module:
     if config.norm is Norm.rms:
         return RMSNorm(size, eps=config.layer_norm_eps)
     return nn.LayerNorm(size, eps=config.layer_norm_eps, bias=config.norm_bias)
-
-
-def norm_parts(norm: nn.Module | None) -> tuple[Part, ...]:
-    """Nothing for one that is left out."""
-    known = isinstance(norm, (nn.RMSNorm, nn.LayerNorm))
-    return (Part(type(norm).__name__, "norm", parameters=parameters_of(norm)),) if known else ()

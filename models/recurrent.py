@@ -9,7 +9,6 @@ from torch.nn import functional as F
 
 from harness.models.batch import Batch
 from harness.models.config import EncoderConfig
-from harness.models.describe import Column, Layer, Part, parameters_of
 from harness.models.dropout import Dropout
 from harness.models.reach import EVERYWHERE, NOWHERE
 
@@ -89,15 +88,6 @@ class Recurrent(nn.Module):
         """FLOPs of one forward pass over one text."""
         return sum(direction.flops(length) for layer in self.execution_order() for direction in layer)
 
-    def columns(self) -> tuple[Column, ...]:
-        """Both directions of a layer are one part."""
-        layers, title = [], "Two LSTM directions, joined"
-        for directions in self.execution_order():
-            sizes = f"{directions[0].input_size:,} → {directions[0].hidden_size:,} each"
-            detail = f"{sizes}, from the first token on and from the last one back"
-            layers.append(Layer(directions, (Part(title, "recurrent", detail, sum(map(parameters_of, directions))),)))
-        return (Column(layers=tuple(layers)),)
-
 
 def orders(batch: Batch) -> tuple[Tensor, Tensor]:
     """Two (B, T) orders of the places: real tokens onward, and real tokens backward; hidden ones come last in both."""
@@ -137,7 +127,3 @@ class Static(nn.Module):
     def flops(self, length: int) -> int:
         """Nothing is multiplied."""
         return 0
-
-    def columns(self) -> tuple[Column, ...]:
-        """One without layers."""
-        return (Column(),)

@@ -1,7 +1,6 @@
 """The layers of a transformer in their order of execution. B sequences, T tokens, D hidden."""
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator
 from functools import partial, reduce
 from typing import Any
 
@@ -15,11 +14,10 @@ from harness.models.attention.relative import relative_context
 from harness.models.batch import Batch
 from harness.models.choices import NormPlace, Position, Sharing
 from harness.models.config import EncoderConfig
-from harness.models.describe import Column, Layer, Part, parameters_of
-from harness.models.layers import AttentionBlock, Block, FeedForwardBlock
-from harness.models.norms import make_norm, norm_parts
+from harness.models.layers import AttentionBlock, FeedForwardBlock
+from harness.models.norms import make_norm
 from harness.models.positions import BIASES, rotation
-from harness.models.reach import Reach
+from harness.models.reach import EVERYWHERE, Reach
 
 
 class Stack(nn.Module):
@@ -90,25 +88,13 @@ class Stack(nn.Module):
     @property
     def receptive_field(self) -> Reach:
         """How far one token reads through all layers."""
-        return reduce(Reach.then, (block.attention.receptive_field for block, _ in self.execution_order()))
+        fields = (getattr(block.attention, "receptive_field", EVERYWHERE) for block, _ in self.execution_order())
+        return reduce(Reach.then, fields)
 
     @property
     def depends_on_order(self) -> bool:
         """Whether it is more than a function of the set of its inputs."""
-        return any(block.attention.depends_on_order for block, _ in self.execution_order())
-
-    def columns(self) -> tuple[Column, ...]:
-        """The encoder's column of layers, for drawing."""
-        layers = tuple(Layer(blocks, layer_parts(blocks)) for blocks in self.execution_order())
-        parameters = parameters_of(self.bias) + parameters_of(self.relative)
-        detail = f"{self.config.position.value}, beside the hidden states"
-        positions = (Part("Positions read by every layer", "embedding", detail, parameters),) if parameters else ()
-        return (Column(positions, layers, norm_parts(self.norm)),)
-
-
-def layer_parts(blocks: Sequence[Block]) -> tuple[Part, ...]:
-    """Drawn parts of one layer, from the bottom up, each with the place of its block."""
-    return tuple(replace(part, place=place) for place, block in enumerate(blocks) for part in block.parts())
+        return any(getattr(block.attention, "depends_on_order", True) for block, _ in self.execution_order())
 
 
 def one_layer(blocks: tuple[AttentionBlock, FeedForwardBlock], context: Context, hidden: Tensor) -> Tensor:

@@ -1,12 +1,11 @@
 """The report of a sweep, made where the one on disk is not that of the runs as the store has them now.
 
 python -m reports.after_sweep, with a JSON object on stdin, for a command line could be read by every user of the machine:
-`arguments` of `python -m reports`, and `stamp`, the file that says of which runs the report in the folder `--out` is.
+`arguments` of `python -m reports`, and `stamp`, the file that says of which runs the report in the folder `to` is.
 
 Prints "written" or "current", as JSON; exit codes are those of `python -m reports`. Of two processes the second one waits.
 """
 
-import argparse
 import gc
 import hashlib
 import json
@@ -18,9 +17,10 @@ from typing import TYPE_CHECKING, Any
 
 from filelock import FileLock
 
-from harness import paths
-from harness.reports.errors import ReportError, refused
-from harness.reports.options import GC_THRESHOLDS, parse
+from harness import grammar, paths
+from harness.errors import InputError
+from harness.reports.errors import refused
+from harness.reports.options import GC_THRESHOLDS, Report
 
 if TYPE_CHECKING:
     from harness.reports.read import StudyRuns
@@ -32,32 +32,34 @@ CODE = (Path(paths.__file__).resolve().parent, Path(__file__).resolve().parent)
 def update(arguments: list[str], stamp: Path) -> bool:
     """Whether the report was written: it is left as it is where the stamp fits the runs and the files. ReportError as there."""
     from harness.reports.report import (  # takes seconds: __main__ sets the garbage collector before
+        default_out,
         read,
         rendered,
         writable,
         write,
     )
 
-    options = parse(arguments)
-    with writable(options.out):
+    options = grammar.parse(arguments, Report, "python -m reports")
+    to = options.to or default_out(options.study[0], options.output)
+    with writable(to):
         held = FileLock(stamp.with_suffix(".lock")).acquire()
     with held:
         runs = read(options)
         state, before = state_of(options, runs), _read(stamp)
-        if before["state"] == state and before["files"] == _hashes(options.out, before["files"]):
+        if before["state"] == state and before["files"] == _hashes(to, before["files"]):
             return False
         files = rendered(options, runs)
-        write(files, options.out)
+        write(files, to)
         for name in before["files"].keys() - files.keys():
-            Path(options.out, name).unlink(missing_ok=True)
-        content = {"state": state, "files": _hashes(options.out, files)}
+            Path(to, name).unlink(missing_ok=True)
+        content = {"state": state, "files": _hashes(to, files)}
         write({stamp.name: json.dumps(content, indent=1).encode()}, stamp.parent)
         return True
 
 
-def state_of(options: argparse.Namespace, runs: "StudyRuns") -> str:
+def state_of(options: Report, runs: "StudyRuns") -> str:
     """Hash of all that shapes a report: the runs, with their tags and numbers, the arguments, the audit, and the code."""
-    asked = {name: value for name, value in vars(options).items() if name not in ("uri", "out", "output", "audit")}
+    asked = {name: value for name, value in vars(options).items() if name not in ("uri", "to", "output", "audit")}
     parts = [
         json.dumps(asked, sort_keys=True).encode(),
         paths.read(options.audit, paths.LARGEST_RECORD) if options.audit else b"",
@@ -94,7 +96,7 @@ def main() -> int:
     try:
         print(json.dumps("written" if update(request["arguments"], Path(request["stamp"])) else "current"))
         return 0
-    except ReportError as error:
+    except InputError as error:
         return refused(error)
 
 

@@ -1,6 +1,5 @@
 """`python -m reports archive STUDY to=FOLDER`: a study as `reading.archive` reads it, and the report made from it."""
 
-import argparse
 import functools
 import io
 import json
@@ -14,9 +13,8 @@ from pyarrow import parquet
 from harness import metrics, paths
 from harness.comparison import items
 from harness.comparison.runs import Run
-from harness.reports.commands import Parser
 from harness.reports.errors import ReportError, unknown
-from harness.reports.options import add_comparison, parse
+from harness.reports.options import Archive, Report
 from harness.reports.read import StudyRuns
 from harness.reports.read import read as read_store
 from harness.reports.reading import folders, predictions
@@ -51,20 +49,8 @@ THINNED = f"of more than {CURVE_POINTS} points every n-th, the last, and those a
 THINNED_LEAN = f"of more than {SHORT} points the last, and those at steps of shorter curves"
 
 
-def main(given: list[str]) -> int:
+def main(options: Archive) -> int:
     """0, and the folder on stdout; ReportError, with nothing written, where the store has no answer."""
-    parser = Parser("archive", "Writes all that the report of a study reads, without weights, and the report made from that.")
-    parser.add_argument("study", metavar="STUDY", help="MLflow experiment")
-    parser.add_argument(
-        "--to", metavar="FOLDER", type=Path, required=True, help="new folder, or an archive to replace; to=FOLDER"
-    )
-    of_lean = f"no logits, pairs of sentences and summary.csv; of curves of over {SHORT} points the steps of shorter ones"
-    parser.add_argument("--lean", action="store_true", help=of_lean)
-    parser.add_argument(
-        "--pictures", metavar="NAMES", help="which pictures to keep, such as changes.svg,loss.svg (default: all)"
-    )
-    add_comparison(parser)
-    options = parser.parse(given)
     before = replaced(options.to)
     with still_line("packing the study and writing its report: some seconds, minutes for many predictions"):
         files = archive(options)
@@ -88,9 +74,9 @@ def replaced(folder: Path) -> set[str]:
     return {*content.data, *content.report}
 
 
-def archive(options: argparse.Namespace) -> Files:
+def archive(options: Archive) -> Files:
     """Content of all files of an archive."""
-    runs = read_store(options.uri, [options.study])
+    runs = read_store(options.address, [options.study])
     lean, pictures = options.lean, options.pictures
     if isinstance(runs.reader, ArchiveReader):
         lean, pictures = runs.reader.manifest.lean, runs.reader.manifest.pictures
@@ -106,7 +92,7 @@ def archive(options: argparse.Namespace) -> Files:
     return {MANIFEST: json.dumps(content | {"report": hashes(report)}, indent=1).encode()} | data | report
 
 
-def words_of(options: argparse.Namespace) -> list[str]:
+def words_of(options: Archive) -> list[str]:
     """The options of the report, which `audit.json` and the data do not hold."""
     lists = {name: getattr(options, name) for name in ("baseline", "along", "target")}
     words = [f"--{name}={value}" for name, values in lists.items() for value in values]
@@ -116,9 +102,9 @@ def words_of(options: argparse.Namespace) -> list[str]:
 
 def report_of(reader: ArchiveReader) -> Files:
     """The report of an archive, made from its data alone; ReportError for a picture that it has not."""
-    content, options = reader.manifest, parse([])
-    vars(options).update(content.choices, uri=reader, study=[content.study], format="md" if content.lean else "md,csv")
-    files = rendered(options, read(options))
+    content = reader.manifest
+    options = Report(study=(content.study,), format="md" if content.lean else "md,csv", **content.choices)
+    files = rendered(options, read(options, reader))
     drawn = {name for name in files if name.endswith(".svg")}
     kept = drawn if content.pictures is None else {*content.pictures.split(",")}
     if wrong := kept - drawn:

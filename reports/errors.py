@@ -5,6 +5,7 @@ import sys
 from collections.abc import Iterable, Sequence
 
 from harness.errors import InputError, on_one_line
+from harness.redact import redacted
 
 LONGEST = 4000
 """Characters of an error: names that it lists may be those of others."""
@@ -16,8 +17,6 @@ ReportError = InputError
 
 def refused(error: object) -> int:
     """Says it on stderr, in one line without passwords and control characters; the exit code of a wrong input."""
-    from harness.redact import redacted  # which is not needed before
-
     print(f"python -m reports: {on_one_line(redacted(' '.join(str(error).split())), LONGEST)}", file=sys.stderr)
     return 2
 

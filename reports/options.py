@@ -1,35 +1,141 @@
-"""The options of `python -m reports`, which `--help` reads without what a report needs."""
+"""The options of the report and of its commands, which `--help` reads without what a report needs."""
 
-import argparse
+from dataclasses import dataclass, fields
 from pathlib import Path
 
-from harness.reports.commands import COMMANDS, Parser, add_where
+from harness.grammar import key, word
+from harness.models.ranges import Range
+from harness.reports.errors import ReportError
+from harness.reports.reading import default_uri
 
 GC_THRESHOLDS = (100_000, 50, 50)
 """Thresholds of garbage collection: of what a report makes, nearly all is kept until it is written."""
 
+LIMIT = Range(at_least=0, limit=float("inf"))
+STUDIES = "study to report on; several are joined"
+NEWEST = "(the newest with a finished run)"
 
-def parse(arguments: list[str]) -> argparse.Namespace:
-    """The command line; ReportError for a wrong option."""
-    listed = "; ".join(f"{name}: {text}" for name, (_, text) in COMMANDS.items())
-    parser = Parser("", "Compare the arms of a study with its baseline.", f"Commands: {listed}")
-    parser.add_list(
-        "--study", "NAME", "MLflow experiment to report on; several are joined (default: the newest with a finished run)"
+
+@dataclass(frozen=True, kw_only=True)
+class Store:
+    """Where the runs and the tracking store are."""
+
+    output: str = key("multirun", "folder of the runs")
+    uri: str | None = key(None, "tracking store, or the folder of an archive (mlflow.db of `output`)", name="tracking.uri")
+
+    @property
+    def address(self) -> str:
+        """Address of the store that is read."""
+        return self.uri or default_uri(self.output)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Runs(Store):
+    """Which runs are compared with which."""
+
+    where: str | None = key(None, "which runs, as MLflow filters them: \"tags.task = 'sst2'\"")
+    along: tuple[str, ...] = key(
+        (), "setting that arms may differ in, such as hardware.dtype or a group such as hardware; may be repeated", whole=True
     )
-    parser.add_argument("--out", metavar="DIR", type=Path, help="where to write (default: reports/<study> in --output)")
-    add_comparison(parser)
-    formats = "what to write, of md, html, csv, latex, parquet, png (default: %(default)s)"
-    parser.add_argument("--format", metavar="NAMES", default="md,html,csv", help=formats)
-    return parser.parse(arguments)
 
 
-def add_comparison(parser: Parser) -> None:
-    """Options that say what the report compares."""
-    add_where(parser)
-    of_baseline = "arm that the others are compared with; of several the first that there is (default: base)"
-    parser.add_list("--baseline", "NAME", of_baseline)
-    of_audit = "verdicts on claims (default: audit/audit.json in --output)"
-    parser.add_argument("--audit", metavar="FILE", type=Path, help=of_audit)
-    parser.add_argument("--with-wnli", action="store_true", help="count WNLI in the average over GLUE (default: left out)")
-    of_target = "quality whose cost is shown, such as pretrain/masked_loss=6.5; may be repeated (default: the baseline's end)"
-    parser.add_list("--target", "METRIC=NUMBER", of_target)
+@dataclass(frozen=True, kw_only=True)
+class Compared(Runs):
+    """What a report compares."""
+
+    baseline: tuple[str, ...] = key(
+        (), "arm that the others are compared with; of several the first that there is (base)", whole=True
+    )
+    audit: Path | None = key(None, "verdicts on claims (audit/audit.json in `output`)")
+    with_wnli: bool = key(False, "counts WNLI in the average over GLUE")
+    target: tuple[str, ...] = key(
+        (),
+        "METRIC=NUMBER: quality whose cost is shown, such as pretrain/masked_loss=6.5; may be repeated (the baseline's end)",
+        whole=True,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Report(Compared):
+    """Compares the arms of a study with its baseline."""
+
+    study: tuple[str, ...] = key((), f"{STUDIES} {NEWEST}", whole=True)
+    to: Path | None = key(None, "folder to write to (reports/STUDY in `output`)")
+    format: str = key("md,html,csv", "what to write, of md, html, csv, latex, parquet, png")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Archive(Compared):
+    """Writes all that the report of a study reads, without weights, and the report made from that."""
+
+    study: str = word("STUDY", meaning="name of the study")
+    to: Path = key(meaning="new folder, or an archive to replace")
+    lean: bool = key(False, "no logits, pairs of sentences and summary.csv; of long curves the steps of shorter ones")
+    pictures: str | None = key(None, "which pictures to keep, such as changes.svg,loss.svg (all)")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Verify:
+    """Recomputes every number of an archived report; exit code 1 where one differs."""
+
+    folder: Path = word("FOLDER", meaning="an archive, as `python -m reports archive` writes it")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Compare(Store):
+    """What differs between two runs: settings, environment, numbers. No verdict.
+
+    Numbers are listed by kind: scores and held-out losses, speed and energy, memory, sizes, others. In each kind what differs
+    most comes first (scores and shares by points, all else by ratio), and what does not compare last.
+    """
+
+    run_a: str = word("RUN_A", meaning="id, name, or the beginning of the name of a run's folder")
+    run_b: str = word("RUN_B", meaning="the other one, by the same")
+    study: tuple[str, ...] = key((), "where to search (every study)", whole=True)
+    all: bool = key(False, "numbers that are equal, too")
+    format: str = key("text", "text for a terminal, md or csv", choices=("text", "md", "csv"))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Gate(Runs):
+    """Tests that arms are not worse than they were.
+
+    Exit code 0: every arm passed. 1: one did not, or there was nothing to judge. 2: a wrong input.
+    """
+
+    study: str | None = key(None, "study that is judged; without one, the ledger is shown")
+    against: str | None = key(None, "study that it is judged against (itself, with baseline=)")
+    baseline: str | None = key(None, "arm to judge against (the same arm; in one study, base)")
+    max_drop: str | None = key(None, "of the score: 0.5% of what it was, or 0.5points")
+    max_slowdown: str | None = key(None, "of the latency, or of timing=, such as 5%")
+    max_memory: str | None = key(None, "more peak memory of inference and of training, such as 5%")
+    max_cost: str | None = key(None, "more FLOPs, bytes moved and operators, which are counted, such as 5%")
+    timing: str | None = key(
+        None, "metric of max_slowdown= (latency by the clock of the device, else by the wall clock)", called="metric"
+    )
+    better: bool = key(False, "passes arms alone that are also shown to be better in a quantity")
+    json: bool = key(False, "verdicts, margins, evidence and what would settle them, as JSON")
+    move_baseline: bool = key(False, "allows another baseline than that of the ledger's last line")
+    arm: tuple[str, ...] = key((), "arm to judge; may be repeated (all)", whole=True)
+    ledger: Path | None = key(None, "JSON lines of all candidates, who share the level of 5 %")
+    looks: int | None = key(None, "candidates of a new ledger, each with 1/N of the level", range=Range(at_least=1))
+
+    def __post_init__(self) -> None:
+        """ReportError for options without effect."""
+        typed = {option.name for option in fields(self) if getattr(self, option.name) != option.default}
+        if self.study is None and typed - {"output", "uri"} != {"ledger"}:
+            raise ReportError("gate needs study=NEW, or ledger=FILE alone to show it")
+        if self.ledger is None and (self.looks is not None or self.move_baseline):
+            raise ReportError("looks= and --move-baseline are of a ledger: expected ledger=FILE")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pick(Runs):
+    """Arms that satisfy limits, the best score first; exit code 1 where none does."""
+
+    study: tuple[str, ...] = key((), f"{STUDIES} {NEWEST}", whole=True)
+    max_latency_ms: float | None = key(None, "limit on latency", range=LIMIT)
+    max_params: float | None = key(None, "limit on parameters", range=LIMIT)
+    max_memory_mb: float | None = key(None, "limit on peak memory of inference", range=LIMIT)
+    at_least: tuple[str, ...] = key((), "METRIC=NUMBER in base units, such as eval/score=0.8; may be repeated", whole=True)
+    at_most: tuple[str, ...] = key((), "METRIC=NUMBER in base units; may be repeated", whole=True)

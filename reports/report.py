@@ -1,6 +1,5 @@
 """A report as its options name it: what is read, what is made of it, and how it is written."""
 
-import argparse
 import contextlib
 import os
 import shutil
@@ -14,13 +13,15 @@ from harness.errors import InputError, is_disk_full
 from harness.reports import render
 from harness.reports.chapters import added
 from harness.reports.errors import ReportError
+from harness.reports.options import Compared, Report
 from harness.reports.read import StudyRuns, compare_with_first
 from harness.reports.read import read as read_store
 from harness.reports.reading import store
-from harness.reports.reading.store import Packed
+from harness.reports.reading.store import Packed, Reader
 from harness.reports.reading.study import Options, Study
 from harness.reports.reading.untrusted import LARGEST_JSON
 from harness.reports.render import Files
+from harness.terminal import still_line
 
 
 def default_out(study: str, output: str = "multirun") -> Path:
@@ -28,7 +29,7 @@ def default_out(study: str, output: str = "multirun") -> Path:
     return Path(output, "reports", paths.report_folder(output, study).name)
 
 
-def audit_of(options: argparse.Namespace, runs: StudyRuns) -> bytes | None:
+def audit_of(options: Compared, runs: StudyRuns) -> bytes | None:
     """The audit that the options name, else the last one beside the runs; None without one. ReportError for a missing one."""
     if options.audit is None and isinstance(runs.reader.output, Packed):
         return runs.reader.output.audit
@@ -71,30 +72,40 @@ def writable(out: Path, key: str = "--out ") -> Iterator[None]:
         ) from error
 
 
-def read(options: argparse.Namespace) -> StudyRuns:
-    """The runs that the options name; ReportError where the store has no answer, or for a wrong target or format."""
+def read(options: Report, reader: Reader | None = None) -> StudyRuns:
+    """The runs that the options name, of their store or of `reader`; ReportError where the store has no answer, or for a wrong
+    target or format.
+    """
     for one in added():
-        one.check(options.target)  # a wrong one is refused before the store is read
+        one.check([*options.target])  # a wrong one is refused before the store is read
     render.formats(options.format)
-    return read_store(options.uri, options.study, options.where)
+    return read_store(reader or options.address, options.study, options.where)
 
 
-def rendered(options: argparse.Namespace, runs: StudyRuns) -> Files:
+def rendered(options: Report, runs: StudyRuns) -> Files:
     """Content of all files of the report, the one to open first."""
     with runs.reader.guarded():
         study = Study(
             compare_with_first(runs.study, runs.runs, runs.reader.output, options.baseline, options.along),
             lambda metric, some: store.read_history(runs.reader, some, metric),
-            Options(tuple(options.target), options.with_wnli, audit_of(options, runs)),
+            Options(options.target, options.with_wnli, audit_of(options, runs)),
             output=runs.reader.output,
             forkable=runs.reader.forkable,
         )
         return render.render(study, render.formats(options.format))
 
 
-def report(options: argparse.Namespace) -> Path:
+def report(options: Report) -> Path:
     """Path of the first file that was written; ReportError, with nothing written, where the store has no answer."""
     runs = read(options)
-    out, files = options.out or default_out(runs.study, options.output), rendered(options, runs)
+    out, files = options.to or default_out(runs.study, options.output), rendered(options, runs)
     write(files, out)
     return out / next(iter(files))
+
+
+def main(options: Report) -> int:
+    """0, and the path of the report on stdout."""
+    with still_line("writing the report: some seconds, a minute for hundreds of runs"):
+        path = report(options)
+    print(path)
+    return 0

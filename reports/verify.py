@@ -21,7 +21,7 @@ from harness import tags
 from harness.config.choices import TaskKind
 from harness.errors import on_one_line
 from harness.reports.archive import report_of
-from harness.reports.commands import Parser
+from harness.reports.options import Verify
 from harness.reports.reading.archive import RUNS, ArchiveReader, contents, manifest, split_of
 from harness.tasks import scores
 from harness.terminal import still_line
@@ -50,11 +50,9 @@ class Checks:
             self.wrong.append(f"{where}: {archived} in the archive, {computed} computed anew")
 
 
-def main(given: list[str]) -> int:
+def main(options: Verify) -> int:
     """0 where everything agrees, else 1, with the first differences on stdout; ReportError for a folder that is no archive."""
-    parser = Parser("verify", "Recomputes every number of an archived report.")
-    parser.add_argument("folder", metavar="FOLDER", type=Path, help="an archive, as `python -m reports archive` writes it")
-    folder = parser.parse(given).folder
+    folder = options.folder
     with still_line("computing all numbers anew: some seconds, a minute for hundreds of runs"):
         checks = verify(folder)
     listed = ", ".join(f"{count:,} {what}" for what, count in checks.counts.items())

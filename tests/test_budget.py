@@ -14,9 +14,8 @@ ROOT = Path(__file__).parents[1]
 LAYOUT = {tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER, tokenize.COMMENT}
 BUDGETS = {
     "harness": 13100,
-    "harness/audit": 13650,
     "harness/checkpoints": 13200,
-    "harness/commands": 56750,
+    "harness/commands": 21500,
     "harness/config": 29150,
     "harness/corpus": 8350,
     "harness/data": 16100,
@@ -34,7 +33,7 @@ BUDGETS = {
     "models/huggingface": 11750,
     "models/objectives": 12650,
     "reports": 9700,
-    "reports/chapters": 34150,
+    "reports/chapters": 28500,
     "reports/commands": 11400,
     "reports/comparison": 20600,
     "reports/html": 2400,

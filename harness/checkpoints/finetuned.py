@@ -37,6 +37,7 @@ class TaskFacts:
     head: str  # name of a class of models/heads.py
     num_outputs: int
     max_length: int  # tokens
+    plugin: str | None = None  # name of a kind of task of another package
 
     def config(self) -> TaskConfig:
         """A task with these facts and without data."""
@@ -47,6 +48,7 @@ class TaskFacts:
             fields=list(self.fields),
             labels=list(self.labels),
             max_length=self.max_length,
+            plugin=self.plugin,
         )
 
 
@@ -61,6 +63,7 @@ def save(folder: Path, model: "Classifier", task: TaskConfig, tokenizer: Path) -
         head=type(model).__name__,
         num_outputs=0 if model.head is None else model.head.out_features,
         max_length=task.max_length,
+        plugin=task.plugin,
     )
     with whole(folder) as building:
         native.save(building, model.state_dict(), model.encoder.config)

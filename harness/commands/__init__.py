@@ -57,8 +57,20 @@ BUILT_IN = {
         "ui": "look at the results in MLflow's pages: a table of each study, sorted by score",
         "submission": "pack predictions for GLUE's page",
     }.items()
+} | {
+    f"report {name}".rstrip(): Command(
+        text, f"harness.reports.options:{(name or 'report').title()}", f"harness.reports.{call}:main"
+    )
+    for name, (call, text) in {
+        "": ("report", "compare the arms of a study with its baseline: pages, pictures and tables"),
+        "archive": ("archive", "all that the report of a study reads, and the report, in one folder to keep and share"),
+        "verify": ("verify", "recompute the report of an archive; exit code 1 where a number differs"),
+        "compare": ("commands.compare", "what differs between two runs: settings, environment, numbers"),
+        "gate": ("commands.gate", "exit code 1 where an arm is not shown to be at most so much worse, for CI"),
+        "pick": ("commands.pick", "the arms that satisfy limits on size, speed, memory and score"),
+    }.items()
 }
-"""Name -> command of this package."""
+"""Name -> command of this package; `python -m reports gate` is `python -m harness report gate`."""
 
 
 def is_command(word: str) -> bool:

@@ -20,13 +20,13 @@ from tokenizers import Encoding, Tokenizer
 
 from harness import paths
 from harness.checkpoints import find_run, huggingface, native
-from harness.commands.grammar import group_of
 from harness.commands.options import FEATURES, OF_MODEL, Features, Weights
 from harness.commands.predict import SEPARATOR, Columns, chunks, progress, read_rows
 from harness.config.schema import HardwareConfig, RunConfig
 from harness.data import published, tokenizer
 from harness.data.files import text_lines
 from harness.errors import InputError, writing
+from harness.grammar import group_of
 from harness.hardware.device import Machine
 from harness.measure import subject
 from harness.models.batch import Batch

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import ClassVar
 
 from harness import redact, study
-from harness.commands.grammar import Composed, group_of, key, switch, word
 from harness.config import command_line
 from harness.errors import InputError
+from harness.grammar import Composed, group_of, key, word
 from harness.models.ranges import Range
 from harness.paths import TABLES, WORDS, ending
 
@@ -88,7 +88,7 @@ class Plan(Composed):
 
     replicates: ClassVar[bool] = True
 
-    probe: bool = switch("times a few steps of what no earlier run tells, some seconds each")
+    probe: bool = key(False, "times a few steps of what no earlier run tells, some seconds each")
     flops_per_second: float | None = key(
         None, "FLOP/s of another device, to extrapolate training from its counted FLOPs", range=ABOVE_ZERO
     )
@@ -113,8 +113,8 @@ class Profile(Composed):
     rounds: int | None = key(
         None, "launches of a variant (as many as fit into a minute, from 5 to 20; 1 of a single one)", range=COUNT
     )
-    trace: bool = switch("time by component too, with a trace of each variant as a file")
-    json: bool = switch("writes the raw values, profile.json")
+    trace: bool = key(False, "time by component too, with a trace of each variant as a file")
+    json: bool = key(False, "writes the raw values, profile.json")
     to: Path = key(Path("multirun", "profile"), "folder of these files, in `output` where that is set")
 
     def overrides(self) -> list[str]:
@@ -288,8 +288,8 @@ class Status(OutputFolder):
 class Clean(OutputFolder):
     """Removes what no run needs: unused data, launches of old timing sessions, temporary files; asks first."""
 
-    dry_run: bool = switch("only lists what would be removed")
-    yes: bool = switch("does not ask")
+    dry_run: bool = key(False, "only lists what would be removed")
+    yes: bool = key(False, "does not ask")
 
     __post_init__ = OutputFolder.refuse_missing
 

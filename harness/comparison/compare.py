@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from harness import tags
-from harness.comparison import arms, launches
+from harness.comparison import arms, comparable, launches
 from harness.comparison import labels as naming
 from harness.comparison.items import ErrorsOf, no_errors
 from harness.comparison.labels import baseline_of, choose_baseline, replicate_order
@@ -22,9 +22,6 @@ from harness.errors import InputError
 
 FREE_SETTINGS = (*arms.NAMES, *arms.SEEDS)
 """Settings, or groups of them, that may differ between the runs of one arm and are not reported."""
-OF_OPTIMISER = ("pretrain.",)
-OF_PRETRAINING = (*OF_OPTIMISER, "corpus.", "facts.text", "tokenizer.trained_on")
-"""Settings, or groups of them, without effect on a run that was not pretrained here, if its tokenizer is read from a file."""
 SMALL_ARMS, SMALL_RUNS = 6, 36
 """Most arms and runs of a small study."""
 
@@ -123,7 +120,7 @@ def compare(
     keys = naming.along_keys(finished, along)
     labels = naming.label_runs(done, keys)
     lifted = naming.lifted_keys(done, keys)
-    facts = _conditions(done, lifted)
+    facts = comparable.conditions(done, lifted)
     places = {run.run_id: SectionKey(run.task, arms.short_hash(facts[run.run_id])) for run in done}
     timed = launches.gather(done, labels, places)
     chosen = choose_baseline(finished, labels, baseline, left_out)
@@ -137,28 +134,6 @@ def compare(
         name = place.task if len(of_tasks[place.task]) == 1 else f"{place.task} ({place.conditions})"
         sections.append(Section(place, name, facts[first], own_baseline, rows, timed, errors))
     return Comparison(study, chosen, tuple(sections), left_out, timed)
-
-
-def _conditions(runs: list[Run], lifted: dict[str, list[str]]) -> dict[str, arms.Facts]:
-    """Run id -> the facts that must agree for a comparison.
-
-    Settings of a pretraining are none of a run that had none: it takes those of the pretrained runs of its task with which it
-    agrees in all else, if these agree.
-    """
-    facts = {run.run_id: arms.conditions(run.facts, lifted[run.task]) for run in runs}
-    others = {key: arms.known(_without_pretraining(own)) for key, own in facts.items()}
-    pretrained = grouped(((run.task, others[run.run_id]), facts[run.run_id]) for run in runs if run.origin is not None)
-    one = {key: several[0] for key, several in pretrained.items() if len({arms.known(own) for own in several}) == 1}
-    alone = [run for run in runs if run.origin is None and not run.is_pretraining]
-    return facts | {run.run_id: one.get((run.task, others[run.run_id]), facts[run.run_id]) for run in alone}
-
-
-def _without_pretraining(facts: arms.Facts) -> arms.Facts:
-    reads_text = (
-        facts.get("facts.tokenizer_file", "None") in arms.NO_FILE
-    )  # a trained tokenizer does, with or without pretraining
-    left_out = arms.members(tuple(facts), OF_OPTIMISER if reads_text else OF_PRETRAINING)
-    return {key: value for key, value in facts.items() if key not in left_out}
 
 
 def _rows(runs: list[Run], labels: dict[str, str], baseline: str, timed: Sessions) -> tuple[Row, ...]:

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from harness import metrics
 from harness.comparison import by_launch, launches, paired
@@ -84,11 +84,10 @@ def _of_ratio(section: Section, row: Row, metric: str, values: Sequence[float]) 
 
 def _floor(section: Section, row: Row, metric: str) -> float | None:
     """Noise floor as a log ratio of what is timed or takes memory; None where there is none."""
-    own = replace(section.against(row), before=[])
     if metric in launches.JUDGED:
         newest = _newest(row)
         return section.sessions.floor(newest.session, section.place, launches.JUDGED[metric]) if newest else None
-    return section.sessions.memory_floor([own]) if metrics.get(metric).unit == "bytes" else None
+    return section.sessions.memory_floor(row.runs) if metrics.get(metric).unit == "bytes" else None
 
 
 def of_launches(row: Row, metric: str) -> list[float]:

@@ -11,23 +11,14 @@ from itertools import combinations
 
 from harness import metrics
 from harness.comparison import arms, launches, paired
-from harness.comparison.by_launch import independent
 from harness.comparison.paired import Replicate, compare_paired
 from harness.comparison.section import Row, Section
-from harness.comparison.verdicts import (
-    CLOCK,
-    PAGE_BYTES,
-    Change,
-    Evidence,
-    corrected,
-    fewest_for,
-    margin_of,
-    of_evidence,
-    scattered,
-)
+from harness.comparison.verdicts import Change, corrected, evidence, of_evidence
 
 Combination = frozenset[str]
 """Names of the changes that an arm has; empty for the baseline."""
+Settings = frozenset[tuple[str, str | None]]
+"""Keys in which an arm differs from the baseline, with its values."""
 NAMES = ("model_name", "scale_name", "enhancements.", "facts.")
 """Facts that name an arm or follow from its settings."""
 ENHANCEMENT = "enhancements."
@@ -74,7 +65,7 @@ def design(section: Section) -> Design | None:
     """The design of the arms whose settings are those of single other arms together; None where there are none."""
     if section.before is None:
         return None
-    single: dict[str, frozenset] = {}
+    single: dict[str, Settings] = {}
     combined: dict[Combination, Row] = {}
     changed = {row.label: _changed(section.before, row) for row in section.rows}
     for row in sorted(section.rows, key=lambda row: len(changed[row.label])):
@@ -101,12 +92,12 @@ def design(section: Section) -> Design | None:
     return Design(section, tuple(names.values()), rows, frozenset(frozenset(names[label] for label in pair) for pair in pairs))
 
 
-def _has_two_values(settings: frozenset[tuple[str, str | None]]) -> bool:
+def _has_two_values(settings: Settings) -> bool:
     """Whether a key has."""
     return len(dict(settings)) < len(settings)
 
 
-def _changed(before: Row, row: Row) -> frozenset[tuple[str, str | None]]:
+def _changed(before: Row, row: Row) -> Settings:
     """The settings in which an arm differs from the baseline, with its values."""
     ours, theirs = before.first.facts, row.first.facts
     return frozenset((key, theirs.get(key)) for key in arms.varying((ours, theirs)) if not arms.within(key, NAMES))
@@ -149,70 +140,53 @@ def changes(study: Design, metric: str, effects: list[Effect]) -> dict[str, Chan
 
 
 def _change(study: Design, metric: str, effect: Effect) -> Change | None:
-    rows = {arm: study.rows[arm] for arm in effect.weights}
-    declared, session = metrics.get(metric), _session(rows.values()) if metric in launches.JUDGED else None
-    if metric in launches.JUDGED and session is None:
+    section, rows = study.section, {arm: study.rows[arm] for arm in effect.weights}
+    declared, is_timed = metrics.get(metric), metric in launches.JUDGED
+    session = _session(rows.values()) if is_timed else ""
+    base = section.before.mean(metric) if section.before else None
+    if session is None or base is None:
         return None
-    seen = {arm: _values(row, metric, session) for arm, row in rows.items()}
-    shared = set.intersection(*(set(values) for values in seen.values()))
-    if not shared:
+    ratio = declared.margin.relative
+    values = {arm: _levels(row, metric, session) if is_timed else row.values(metric) for arm, row in rows.items()}
+    if ratio:
+        values = {arm: {key: math.log(one) for key, one in own.items() if one > 0} for arm, own in values.items()}
+    shared = sorted(set.intersection(*(set(own) for own in values.values())))
+    sums = {key: math.fsum(weight * values[arm][key] for arm, weight in effect.weights.items()) for key in shared}
+    difference = compare_paired(dict.fromkeys(sums, 0.0), sums)
+    if difference is None:
         return None
-    section, ratio = study.section, declared.margin.relative
-    sums = {key: math.fsum(weight * seen[arm][key] for arm, weight in effect.weights.items()) for key in sorted(shared)}
-    base = section.before.mean(metric)
-    item = section.item(section.before) if declared.unit == "score" else None
-    step = (PAGE_BYTES / base if declared.unit == "bytes" else CLOCK) if ratio else item or 0.0
-    others = [(weight, rows[arm]) for arm, weight in effect.weights.items() if rows[arm] is not section.before]
-    runs = [run for row in rows.values() for run in row.runs if session in (None, run.session)]
-    looks = max(run.seed_looks for run in runs) if session is None else independent(max(run.looks for run in runs))
+    runs = [run for row in rows.values() for run in row.runs]
+    if is_timed:
+        looks = max(run.looks for run in runs if run.session == session)
+        floor = section.sessions.floor(session, section.place, launches.JUDGED[metric])
+        return of_evidence(launches.evidence(declared, difference, floor, looks), base)
+    others = [(weight, pairing) for arm, weight in effect.weights.items() if (pairing := section.against(rows[arm]))]
     # over the items, of each arm's change of the baseline, as if these were apart
-    of_items = math.hypot(*(weight * section.items_error(row, declared) for weight, row in others))
-    difference = scattered(compare_paired(dict.fromkeys(sums, 0.0), sums), step).with_items(of_items)
-    evidence = Evidence(
-        declared.direction,
-        difference,
-        margin_of(declared.margin, base, ratio),
-        _floor(study, rows.values(), metric, session) if ratio else item,
-        ratio,
-        timing=session is not None,
-        by_round=session is not None,
-        fewest=fewest_for(declared),
-        tells=paired.tells_of_tasks([section.tells(row, metric) for _, row in others]),
-        looks=looks,
-    )
-    return of_evidence(evidence, base)
+    of_items = math.hypot(*(weight * pairing.items_error(metric) for weight, pairing in others))
+    floor = study.rows[frozenset()].item if declared.unit == "score" else None
+    if declared.unit == "bytes":
+        floor = section.sessions.memory_floor(runs)
+    known = evidence(declared, difference, base, floor, ratio)
+    tells = paired.tells_of_tasks([pairing.tells(metric) for _, pairing in others])
+    looks = max(run.seed_looks for run in runs)
+    return of_evidence(replace(known, found=known.found.with_items(of_items), tells=tells, looks=looks), base)
 
 
 def _session(rows: Iterable[Row]) -> str | None:
     """The newest session that launched all of these arms."""
-    names = [{run.session for run in row.runs if run.launches} for row in rows]
-    order = next(iter(rows)).sessions.names
-    return next((name for name in reversed(order) if all(name in sessions for sessions in names)), None)
+    each = [({run.session for run in row.runs if run.launches}, row.sessions.names) for row in rows]
+    return next((name for name in reversed(each[0][1]) if all(name in sessions for sessions, _ in each)), None)
 
 
-def _values(row: Row, metric: str, session: str | None) -> dict[Replicate, float]:
-    """By replicate, or by round of the session; logarithms of what is compared by ratios."""
-    values = row.values(metric)
-    if session is not None:
-        run = next(run for run in row.runs if run.session == session and run.launches)
-        levels = row.sessions.levels(run, launches.JUDGED[metric])
-        values = {Replicate("", str(step)): value for step, value in levels.items()}
-    elif not metrics.get(metric).margin.relative:
-        return values
-    return {key: math.log(value) for key, value in values.items() if value > 0}
-
-
-def _floor(study: Design, rows: Iterable[Row], metric: str, session: str | None) -> float | None:
-    """The noise floor of the session, or the highest one of memory in the sessions of these arms."""
-    sessions = study.section.sessions
-    if session is not None:
-        return sessions.floor(session, study.section.place, launches.JUDGED[metric])
-    return sessions.memory_floor([replace(study.section.against(row), before=[]) for row in rows])
+def _levels(row: Row, metric: str, session: str) -> dict[Replicate, float]:
+    """By round of the session."""
+    run = next(run for run in row.runs if run.session == session and run.launches)
+    levels = row.sessions.levels(run, launches.JUDGED[metric])
+    return {Replicate("", str(step)): value for step, value in levels.items()}
 
 
 def exact(study: Design, metric: str, effect: Effect) -> float | None:
     """The contrast of logarithms of a count, as a share; None where an arm has no such count."""
     counts = {arm: study.rows[arm].mean(metric) for arm in effect.weights}
-    if not all(counts.values()):
-        return None
-    return math.expm1(math.fsum(weight * math.log(counts[arm]) for arm, weight in effect.weights.items()))
+    logs = [weight * math.log(count) for arm, weight in effect.weights.items() if (count := counts[arm])]
+    return math.expm1(math.fsum(logs)) if len(logs) == len(counts) else None

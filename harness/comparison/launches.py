@@ -35,10 +35,10 @@ from harness.metrics import Compared, Metric
 FOREIGN_CPUS = metrics.LAUNCHES + "foreign_cpus"
 LATENCY = metrics.LATENCY
 
-JUDGED = metrics.compared(Compared.BY_LAUNCH)
+JUDGED = metrics.COMPARED_BY
 """Timing of a run -> the same timing of every launch; only these are compared by launch."""
 
-SHOWN = tuple(metrics.compared(Compared.SHOWN))
+SHOWN = tuple(name for name, metric in metrics.METRICS.items() if metric.compared is Compared.SHOWN)
 """Timings of a run that are not recorded by launch: shown, never judged. Seeds share launches, so they are no replicates."""
 
 SHARED = (*JUDGED, *SHOWN)
@@ -190,9 +190,9 @@ class Sessions:
         own = [floor for where, floor in floors if where == place]
         return max(own or [floor for _, floor in floors], default=None)
 
-    def memory_floor(self, sides: Iterable["Rows"]) -> float | None:
+    def memory_floor(self, runs: Iterable[Run]) -> float | None:
         """The highest floor of the sessions of these runs, None where none is known."""
-        floors = (self.memory_floor_of(name) for side in sides for name in side.sessions)
+        floors = map(self.memory_floor_of, {run.session for run in runs if run.session})
         return max((floor for floor in floors if floor is not None), default=None)
 
     @cached_method
@@ -238,38 +238,13 @@ def gather(runs: list[Run], labels: dict[str, str], places: dict[str, SectionKey
     return Sessions(tuple(every), owners)
 
 
-@dataclass(frozen=True)
-class Rows:
-    """Two rows whose timings are compared: the baseline's and an arm's runs, and their section."""
-
-    place: SectionKey
-    baseline: str
-    before: list[Run]
-    after: list[Run]
-
-    @functools.cached_property
-    def sessions(self) -> list[str]:
-        """Each session of these runs once."""
-        return list(dict.fromkeys(run.session for run in (*self.before, *self.after) if run.session))
-
-
-def side_by_side(sessions: Sessions, rows: Rows) -> tuple[Run, Run] | None:
-    """Baseline and arm of the latest session that launched both; its A/A replicate is taken for a baseline timed elsewhere."""
-    for session in [name for name in reversed(sessions.names) if name in rows.sessions]:
-        before, after = ([run for run in side if run.session == session and run.launches] for side in (rows.before, rows.after))
-        before += sessions.replicates(session, rows.place, rows.baseline)
-        if before and after:
-            return before[0], after[0]
-    return None
-
-
 def timed_spread(sessions: Sessions, runs: Iterable[Run], metric: str) -> Spread | None:
     """Over launches where these were recorded, for seeds repeat them; of other timings one value a session.
 
     The mean is geometric, of values on the basis of the comparison. None where the metric is no timing by launches, so that
     seeds are what it spreads over.
     """
-    timed = {run.session: run for run in runs if run.session is not None and run.launches and metric in run.metrics}
+    timed = {run.session: run for run in runs if run.session and run.launches and metric in run.metrics}
     if not timed or metric not in SHARED:
         return None
     if metric in SHOWN:

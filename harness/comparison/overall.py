@@ -46,12 +46,12 @@ class Overall:
 
         Where no replicate has all tasks, the mean over tasks alone: its `sd` is None.
         """
-        rows = [section.row_of(label) for section in self.having(label, name)]
+        rows = [row for section in self.having(label, name) if (row := section.row_of(label))]
         if not rows:
             return None
         metric = metrics.get(name)
         logs = metric.by_ratio and all(value > 0 for row in rows for value in row.values(name).values())
-        means = [row.mean(name) for row in rows]
+        means = [mean for row in rows if (mean := row.mean(name)) is not None]
         middle = geometric_mean(means) if logs else fmean(means)
         values = _rounds(self.comparison, rows, name) or list(over_tasks([row.values(name) for row in rows], logs).values())
         scatter = spread(values or [middle])
@@ -63,8 +63,8 @@ class Overall:
 
     def worst(self, label: str) -> tuple[Section, Change] | None:
         """The task where the arm's score changed to the worst, and that change; None without a change."""
-        changes = [(section, section.change(section.row_of(label), HEADLINE)) for section in self.shared(label, HEADLINE)]
-        changed = [(section, change) for section, change in changes if change]
+        rows = [(section, section.row_of(label)) for section in self.shared(label, HEADLINE)]
+        changed = [(section, change) for section, row in rows if row and (change := section.change(row, HEADLINE))]
         return min(changed, key=lambda pair: pair[1].absolute, default=None)
 
     @cached_method
@@ -73,13 +73,14 @@ class Overall:
         return corrected({other: self._change(other, name) for other in self.labels if other != self.comparison.baseline})
 
     def _change(self, label: str, name: str) -> Change | None:
-        shared = self.shared(label, name)
-        if not shared:
+        rows = [(section, section.row_of(label)) for section in self.shared(label, name)]
+        pairings = [pairing for section, row in rows if row and (pairing := section.against(row))]
+        if not pairings:
             return None
-        change = change_over([(section, section.row_of(label)) for section in shared], name)
-        if change is None and name in launches.JUDGED:
-            return difference_alone(self.spread(self.comparison.baseline, name), self.spread(label, name), Verdict.OPEN)
-        return change
+        change = change_over(pairings, name)
+        before, after = self.spread(self.comparison.baseline, name), self.spread(label, name)
+        untimed = change is None and name in launches.JUDGED and before and after
+        return difference_alone(before, after, Verdict.OPEN) if untimed else change
 
 
 @cached_method

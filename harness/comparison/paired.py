@@ -22,7 +22,8 @@ from scipy.special import ndtri, stdtr, stdtrit
 
 from harness.metrics import FEWEST_REPLICATES
 
-Key, Value = TypeVar("Key"), TypeVar("Value")
+Key = TypeVar("Key")
+Value = TypeVar("Value")
 CONFIDENCE = 0.95
 EXACT_LIMIT = 14
 """Largest number of pairs for which all sign patterns are tried."""

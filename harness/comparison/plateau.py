@@ -30,12 +30,12 @@ LATER += ("class_weights", "early_stopping", "evaluations_per_epoch", "backend",
 """Last parts of keys that runs lack at their defaults: a run with one that the reference lacks is another training."""
 
 
-def is_on(metrics: dict[str, float]) -> bool:
+def is_on(metrics: Mapping[str, float]) -> bool:
     """Whether a finished pretraining with these metrics is on the plateau; False without a masked-LM head of its own."""
     return LOSS in metrics and ENTROPY in metrics and not metrics.get(PROBE) and metrics[LOSS] > SHARE * metrics[ENTROPY]
 
 
-def warning(metrics: dict[str, float], parameters: Mapping[str, str], folder: Path | None = None) -> str | None:
+def warning(metrics: Mapping[str, float], parameters: Mapping[str, str], folder: Path | None = None) -> str | None:
     """One sentence with the figures about a finished training that has not learned as it should; None for any other.
 
     `parameters` are the tracked ones of the run; `folder` holds the curves of reference, by default conf/reference.

@@ -50,9 +50,9 @@ class Run:
         return self.is_pretraining and self.setting("pretrain.seconds") is not None
 
     @property
-    def session(self) -> str | None:
-        """The series of launches in which it was timed."""
-        return self.tags.get(tags.SESSION) or None
+    def session(self) -> str:
+        """The series of launches in which it was timed; empty without any."""
+        return self.tags.get(tags.SESSION, "")
 
     @property
     def looks(self) -> int:

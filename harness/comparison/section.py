@@ -7,14 +7,14 @@ from dataclasses import dataclass, field, replace
 from statistics import fmean
 
 from harness import metrics
-from harness.comparison import arms, by_launch, cached_method, items, launches, paired
+from harness.comparison import arms, by_launch, cached_method, comparable, items, launches, paired
 from harness.comparison.items import Errors, ErrorsOf, Paired, no_errors
-from harness.comparison.launches import Rows, SectionKey, Sessions
+from harness.comparison.launches import SectionKey, Sessions
 from harness.comparison.paired import Replicate, Spread, Tells, by_pretraining, geometric_mean, pair, spread
-from harness.comparison.plateau import LOSS, MASKED, PROBE, SHARE
+from harness.comparison.plateau import LOSS, SHARE
 from harness.comparison.runs import Run
-from harness.comparison.verdicts import Change, Verdict, change, corrected, counted_change, difference_alone, of_evidence
-from harness.metrics import PER_BYTE, PER_TOKEN, Compared, Direction, Metric, has_one_vocabulary
+from harness.comparison.verdicts import APART, Change, Verdict, change, corrected, counted_change, difference_alone, of_evidence
+from harness.metrics import PER_BYTE, Compared, Direction, Metric, has_one_vocabulary
 
 HEADLINE, MAJORITY = "eval/score", "eval/majority_score"
 """The headline score of a task, and that of the constant answer."""
@@ -84,8 +84,14 @@ class Row:
     def is_on_plateau(self) -> bool:
         """Whether its masked loss is that of word frequencies; a probe's says nothing of what the encoder has learned."""
         losses, entropies = by_pretraining(self.values(LOSS)), self.constants(LOSS)
-        is_known = bool(losses and entropies) and not have_probes(self.runs)
+        is_known = bool(losses and entropies) and not comparable.have_probes(self.runs)
         return is_known and fmean(losses) > SHARE * fmean(entropies)
+
+    @property
+    def item(self) -> float | None:
+        """By how much one item of the validation data changes a share of them; None where their number is unknown."""
+        counts = [run.metrics[EXAMPLES] for run in self.runs if EXAMPLES in run.metrics]
+        return 1 / min(counts) if counts else None
 
     def mean(self, metric: str) -> float | None:
         """Over all replicates; None where no run has the metric."""
@@ -161,38 +167,18 @@ class Section:
     def _changes(self, metric: str) -> dict[str, Change | None]:
         return corrected({row.label: self.single_change(row, metric) for row in self.rows})
 
+    @cached_method
+    def against(self, row: Row) -> "Pairing | None":
+        """The baseline and this arm; None for the baseline itself, and without one."""
+        return None if self.before is None or self.before is row else Pairing(self, self.before, row)
+
     def single_change(self, row: Row, name: str) -> Change | None:
         """The change as if it were the only test; of a timing that was not launched side by side the number alone."""
-        if self.before is None or self.before is row:
+        pairing = self.against(row)
+        if pairing is None:
             return None
-        found = change_over([(self, row)], name)
-        if found or name not in launches.SHARED:
-            return found
-        metric, sides = metrics.get(name), (self.before, row)
-        verdict = None if metric.direction is Direction.NEITHER else Verdict.OPEN
-        both = [launches.timed_spread(self.sessions, side.runs, name) for side in sides]
-        if None not in both:
-            return difference_alone(*both, verdict)
-        unpaired = change(metric, *(side.values(name) for side in sides))
-        return Change(unpaired.n, unpaired.baseline_mean, unpaired.absolute, None, verdict) if unpaired else None
-
-    def item(self, row: Row) -> float | None:
-        """By how much one item of the validation data changes a share of them, of the baseline's runs and these."""
-        runs = [run for side in (self.before, row) if side for run in side.runs]
-        counts = [run.metrics[EXAMPLES] for run in runs if EXAMPLES in run.metrics]
-        return 1 / min(counts) if counts else None
-
-    @cached_method
-    def items_error(self, row: Row, metric: Metric) -> float:
-        """Standard error of the change of a score over the validation items; 0 where their number is unknown."""
-        item, means = self.item(row), [side.mean(metric.name) if side else None for side in (self.before, row)]
-        if metric.unit != "score" or item is None or None in means:
-            return 0.0
-        both, score = self.errors_of_both(row.label), self.kind_of(metric.name)
-        if both and (error := both.error_of(score)) is not None:
-            return error
-        counts = [self.rows_of(side, metric.name) or 1 / item for side in (self.before, row)]
-        return paired.items_error(*means, counts, score, both.share_apart if both else 1.0)  # the largest that it is
+        change = change_over([pairing], name)
+        return pairing.untimed(name) if change is None and name in launches.SHARED else change
 
     def rows_of(self, row: Row, name: str) -> float | None:
         """As many rows as a score counts as by its scatter over the items, mean over the arm's runs; None where unknown."""
@@ -206,16 +192,20 @@ class Section:
     @cached_method
     def errors_of_both(self, label: str) -> Paired | None:
         """Errors of the baseline and an arm on the same items; None for the baseline itself and without predictions."""
-        before, row = self.before, self.row_of(label)
-        if before is None or row is None or before is row:
+        row = self.row_of(label)
+        pairing = self.against(row) if row else None
+        if pairing is None:
             return None
-        pairs = pair(before.by_replicate, row.by_replicate)[: 2 * items.MOST_PAIRS]  # twice those used: some may be gone
-        return items.of_both((self._errors_of_baseline(mine), self.errors(row.by_replicate[other])) for mine, other in pairs)
+        pairs = pair(pairing.before.by_replicate, pairing.after.by_replicate)
+        pairs = pairs[: 2 * items.MOST_PAIRS]  # twice those used: some may be gone
+        return items.of_both(
+            (self._errors_of_baseline(mine), self.errors(pairing.after.by_replicate[other])) for mine, other in pairs
+        )
 
     @cached_method
     def _errors_of_baseline(self, replicate: Replicate) -> Errors | None:
         """Read once for all arms."""
-        return self.errors(self.before.by_replicate[replicate])
+        return self.errors(self.before.by_replicate[replicate]) if self.before else None
 
     def beats_constant(self, row: Row, name: str) -> bool | None:
         """Whether a score is shown to be better than the constant answer; None where that is unknown."""
@@ -225,37 +215,92 @@ class Section:
         error = paired.item_error(fmean(values), rows, self.kind_of(name)) if rows else 0.0
         return paired.beats_constant(values, fmean(constants), item=error)
 
-    def tells(self, row: Row, name: str) -> Tells:
-        """What the task can say of the baseline and this arm in a score, or the held-out text in a masked loss."""
-        before, metric = self.before, metrics.get(name)
-        sides = [by_pretraining(side.values(name)) if side else [] for side in (before, row)]
-        if all(sides) and name in (LOSS, PER_BYTE[LOSS]):
-            return Tells.NOTHING if before.is_on_plateau and row.is_on_plateau else Tells.EVERYTHING
-        if not all(sides) or metric.unit != "score":
+
+@dataclass(frozen=True, eq=False)
+class Pairing:
+    """The baseline and one arm of a section: what is known of both together."""
+
+    section: Section
+    before: Row
+    after: Row
+
+    @property
+    def sides(self) -> tuple[Row, Row]:
+        return self.before, self.after
+
+    @property
+    def runs(self) -> list[Run]:
+        return [*self.before.runs, *self.after.runs]
+
+    def side_by_side(self) -> tuple[Run, Run] | None:
+        """Of the latest session that launched both; an A/A replicate is taken for a baseline timed elsewhere."""
+        section, own = self.section, {run.session for run in self.runs}
+        for session in [name for name in reversed(section.sessions.names) if name in own]:
+            before, after = ([run for run in side.runs if run.session == session and run.launches] for side in self.sides)
+            before += section.sessions.replicates(session, section.place, section.baseline)
+            if before and after:
+                return before[0], after[0]
+        return None
+
+    def untimed(self, name: str) -> Change | None:
+        """The number alone, of a timing that was not launched side by side."""
+        metric, both = metrics.get(name), [launches.timed_spread(side.sessions, side.runs, name) for side in self.sides]
+        verdict = None if metric.direction is Direction.NEITHER else Verdict.OPEN
+        first, second = both
+        if first and second:
+            return difference_alone(first, second, verdict)
+        unpaired = change(metric, self.before.values(name), self.after.values(name))
+        return Change(unpaired.n, unpaired.baseline_mean, unpaired.absolute, None, verdict, reason=APART) if unpaired else None
+
+    @property
+    def item(self) -> float | None:
+        """By how much one item of the validation data changes a share of them, of either side."""
+        return max((item for side in self.sides if (item := side.item)), default=None)
+
+    @cached_method
+    def items_error(self, name: str) -> float:
+        """Standard error of the change of a score over the validation items; 0 where their number is unknown."""
+        means = [mean for side in self.sides if (mean := side.mean(name)) is not None]
+        if metrics.get(name).unit != "score" or self.item is None or len(means) < 2:
+            return 0.0
+        both, score = self.section.errors_of_both(self.after.label), self.section.kind_of(name)
+        if both and (error := both.error_of(score)) is not None:
+            return error
+        counts = [self.section.rows_of(side, name) or 1 / self.item for side in self.sides]
+        apart = both.share_apart if both else 1.0  # the largest that it is
+        return paired.items_error(means[0], means[1], counts, score, apart)
+
+    def tells(self, name: str, margin: float | None = None) -> Tells:
+        """What the task can say of both in a score, or the held-out text in a masked loss; `margin` is of a score."""
+        metric, (before, after) = metrics.get(name), [by_pretraining(side.values(name)) for side in self.sides]
+        if before and after and name in (LOSS, PER_BYTE[LOSS]):
+            return Tells.NOTHING if all(side.is_on_plateau for side in self.sides) else Tells.EVERYTHING
+        if not before or not after or metric.unit != "score":
             return Tells.EVERYTHING
-        if name != HEADLINE and self.tells(row, HEADLINE) is Tells.NOTHING:
+        if name != HEADLINE and self.tells(HEADLINE) is Tells.NOTHING:
             return Tells.NOTHING
-        constants = [constant for side in (before, row) for constant in side.constants(name)]
-        constant = fmean(constants) if constants else None
-        items = [self.rows_of(side, name) for side in (before, row)]
-        return paired.tells(*sides, constant, metric.margin.size, items, self.kind_of(name))
+        constants = [constant for side in self.sides for constant in side.constants(name)]
+        counts = [self.section.rows_of(side, name) for side in self.sides]
+        size = metric.margin.size if margin is None else margin
+        return paired.tells(before, after, fmean(constants) if constants else None, size, counts, self.section.kind_of(name))
 
-    @cached_method
-    def seconds(self, row: Row) -> float | None:
+    @property
+    def seconds(self) -> float | None:
         """How long one more pair of trainings takes; None where that is not known of both, or takes a pretraining too."""
-        name = "pretrain/duration_s" if self.is_pretraining else "finetune/duration_s"
-        means = [side.mean(name) for side in (self.before, row)]
-        pretrained = any(run.replicate.pretrain_seed for run in row.runs) and not self.is_pretraining
-        return None if None in means or pretrained else sum(means)
-
-    @cached_method
-    def against(self, row: Row) -> Rows:
-        """The baseline's runs and this row's, as their timings are compared."""
-        return Rows(self.place, self.baseline, self.before.runs if self.before else [], row.runs)
+        is_pretraining = self.section.is_pretraining
+        means = [side.mean("pretrain/duration_s" if is_pretraining else "finetune/duration_s") for side in self.sides]
+        pretrained = any(run.replicate.pretrain_seed for run in self.after.runs) and not is_pretraining
+        return None if pretrained else total(means)
 
 
-def change_over(tasks: Sequence[tuple[Section, Row]], name: str) -> Change | None:
-    """The change of an arm in a metric over tasks, each with the arm's row, as if it were the only test.
+def total(values: Iterable[float | None]) -> float | None:
+    """The sum; None where one of them is unknown."""
+    known = list(values)
+    return None if None in known else math.fsum(value for value in known if value is not None)
+
+
+def change_over(pairings: Sequence[Pairing], name: str) -> Change | None:
+    """The change of an arm in a metric over tasks, as if it were the only test.
 
     Means over tasks are taken for every replicate, or round of launches, before anything is compared. None where nothing can be
     paired, for timings that were not launched side by side, and for what the clock of each training says alone.
@@ -263,37 +308,40 @@ def change_over(tasks: Sequence[tuple[Section, Row]], name: str) -> Change | Non
     metric = metrics.get(name)
     if metric.compared is Compared.OWN_CLOCK:
         return None
-    rows = ([section.before for section, _ in tasks], [row for _, row in tasks])
-    timed, sides = tasks[0][0].sessions, [section.against(row) for section, row in tasks]
     if name in launches.SHARED:
-        return _change_by_launch(timed, sides, metric) if name in launches.JUDGED else None
+        return _change_by_launch(pairings, metric) if name in launches.JUDGED else None
+    rows = ([pairing.before for pairing in pairings], [pairing.after for pairing in pairings])
     each = [[row.values(name) for row in of_side] for of_side in rows]
     if metric.deterministic:  # sizes may differ by task in the head and the vocabulary
         numbers = [len(values) for of_side in each for values in of_side]
         if not all(numbers):
             return None
-        means = (fmean(fmean(values.values()) for values in of_side) for of_side in each)
-        return counted_change(metric, min(numbers), *means)
+        means = [fmean(fmean(values.values()) for values in of_side) for of_side in each]
+        return counted_change(metric, min(numbers), means[0], means[1])
     logs = metric.by_ratio and all(value > 0 for of_side in each for values in of_side for value in values.values())
-    floor, of_items = None, 0.0
-    if metric.unit == "score":
-        one_each = [item for section, row in tasks if (item := section.item(row))]
-        floor = fmean(one_each) if one_each else None  # one item in every task
-        of_items = paired.over_tasks([section.items_error(row, metric) for section, row in tasks])
-    elif metric.unit == "bytes":
-        floor = timed.memory_floor(sides)
-    reached = tasks[0][0].runs[0].has_budget_of_time
-    tells = paired.tells_of_tasks([section.tells(row, name) for section, row in tasks])
     runs = [[run for row in of_side for run in row.runs] for of_side in rows]
-    looks = max(run.seed_looks for of_side in runs for run in of_side)
-    values = (over_tasks(of_side, logs) for of_side in each)
-    result = change(metric, *values, floor, floor or 0.0, reached, of_items, tells, looks)
+    floor = None
+    if metric.unit == "score":
+        one_each = [pairing.item for pairing in pairings if pairing.item]
+        floor = fmean(one_each) if one_each else None  # one item in every task
+    elif metric.unit == "bytes":
+        floor = pairings[0].section.sessions.memory_floor([*runs[0], *runs[1]])
+    before, after = (over_tasks(of_side, logs) for of_side in each)
+    result = change(
+        metric,
+        before,
+        after,
+        floor,
+        reached=pairings[0].before.first.has_budget_of_time,
+        items=paired.over_tasks([pairing.items_error(name) for pairing in pairings]),
+        tells=paired.tells_of_tasks([pairing.tells(name) for pairing in pairings]),
+        looks=max(run.seed_looks for of_side in runs for run in of_side),
+    )
     if result is None:
         return None
-    if not are_comparable(name, *runs):
-        result = Change(result.n, result.baseline_mean, result.absolute, None, Verdict.OPEN)
-    seconds = [section.seconds(row) for section, row in tasks]
-    return replace(result, seconds=None if None in seconds else math.fsum(seconds))
+    if reason := comparable.why_not(name, *runs):
+        result = Change(result.n, result.baseline_mean, result.absolute, None, Verdict.OPEN, reason=reason)
+    return replace(result, seconds=total(pairing.seconds for pairing in pairings))
 
 
 def over_tasks(tasks: list[Mapping[Replicate, float]], logs: bool) -> Mapping[Replicate, float]:
@@ -305,46 +353,32 @@ def over_tasks(tasks: list[Mapping[Replicate, float]], logs: bool) -> Mapping[Re
     return {replicate: mean([values[replicate] for values in tasks]) for replicate in shared}
 
 
-def _change_by_launch(timed: Sessions, sides: list[Rows], metric: Metric) -> Change | None:
+def _change_by_launch(pairings: Sequence[Pairing], metric: Metric) -> Change | None:
     """Log ratios by round, averaged over the launches of each session; sessions are independent of one another."""
-    launch, by_session, bases, floors = launches.JUDGED[metric.name], {}, [], []
-    for side in sides:
-        before, after = launches.side_by_side(timed, side) or (None, None)
-        if before is None:
+    launch, timed = launches.JUDGED[metric.name], pairings[0].section.sessions
+    by_session: dict[str, list[dict[int, float]]] = {}
+    bases: list[float] = []
+    floors: list[float | None] = []
+    for pairing in pairings:
+        if (both := pairing.side_by_side()) is None:
             continue
+        before, after = both
         with_reference = timed.typical_reference(after.session, launch) is not None
         logs = by_launch.differences(launch, timed.history(before), timed.history(after), with_reference)
         of_session = by_session.setdefault(after.session, [])
         if logs and logs not in of_session:  # tasks of one shape share their launches
             of_session.append(logs)
             bases.append(geometric_mean(list(timed.levels(before, launch).values())))
-        floors.append(timed.floor(after.session, side.place, launch))
+        floors.append(timed.floor(after.session, pairing.section.place, launch))
     difference = launches.over_sessions([logs for logs in by_session.values() if logs])
     if difference is None:
         return None
-    base = bases[0] if len(bases) == 1 else geometric_mean(bases)
-    looks = max(after.looks for side in sides for after in side.after)
-    judged = launches.evidence(metric, difference, None if None in floors else max(floors), looks)
+    looks = max(run.looks for pairing in pairings for run in pairing.after.runs)
+    known = [floor for floor in floors if floor is not None]
+    judged = launches.evidence(metric, difference, max(known) if len(known) == len(floors) else None, looks)
     *_, newest = (session for session in timed.names if by_session.get(session))
+    base = bases[0] if len(bases) == 1 else geometric_mean(bases)
     return replace(of_evidence(judged, base), seconds=timed.round_seconds(newest))
-
-
-def are_comparable(name: str, before: Iterable[Run], after: Iterable[Run]) -> bool:
-    """False for a metric of masked tokens that other heads predict, and for one by token of other vocabularies."""
-    before, after = list(before), list(after)
-    if name in PER_TOKEN and not has_one_vocabulary(run.params for run in (*before, *after)):
-        return False
-    return name not in MASKED or heads_of(before) == heads_of(after)
-
-
-def heads_of(runs: Iterable[Run]) -> set[float]:
-    """Steps that the probes of these pretrainings were trained for; 0 stands for the objective's own head."""
-    return {run.metrics[PROBE] for run in runs if PROBE in run.metrics}
-
-
-def have_probes(runs: Iterable[Run]) -> bool:
-    """Whether a probe answers for any of these pretrainings."""
-    return any(heads_of(runs))
 
 
 def headline(section: Section) -> str:

@@ -213,6 +213,7 @@ class Change:
     evidence: Evidence | None = None
     pretrainings: int = 0
     seconds: float | None = None
+    reason: str = ""  # why nothing can judge it
     factor: float = 1.0
     confidence: float = CONFIDENCE
 
@@ -320,42 +321,44 @@ def change(
     before: Values,
     after: Values,
     floor: float | None = None,
-    step: float = 0.0,
     reached: bool = False,
     items: float = 0.0,
     tells: Tells = Tells.EVERYTHING,
     looks: int = 1,
 ) -> Change | None:
-    """The change of one metric; None where no pair of replicates has both.
+    """The change of one metric; None where no pair of replicates has both. `floor` is in the scale of the comparison.
 
-    `floor` and `step`, the smallest difference that the metric can show, are in the scale of the comparison. `reached`: what
-    is counted is what a budget of time happened to reach, so that one pair says nothing of the next. `items`: the standard
-    error over the items of the validation data; `tells`: what the task can say of both; `looks`: numbers of seeds after which
-    the study could have ended. Each has an equal part of the level (Bonferroni), which holds whatever looks have in common.
+    `reached`: what is counted is what a budget of time happened to reach, so that one pair says nothing of the next. `items`:
+    the standard error over the items of the validation data; `tells`: what the task can say of both; `looks`: numbers of seeds
+    after which the study could have ended. Each has an equal part of the level (Bonferroni), which holds whatever looks have
+    in common.
     """
     pairs = pair(before, after)
-    if not pairs:
-        return None
     ratio = metric.by_ratio and all(before[first] > 0 and after[other] > 0 for first, other in pairs)
     earlier, later = (
         {replicate: math.log(value) for replicate, value in values.items() if value > 0} if ratio else values
         for values in (before, after)
     )
     difference = compare_paired(earlier, later)
+    if difference is None:
+        return None
     clusters = [first.pretrain_seed or other.pretrain_seed for first, other in pairs]
     mean = spread(group_means(clusters, [earlier[first] for first, _ in pairs])).mean
     base = math.exp(mean) if ratio else mean
+    known, counted = evidence(metric, difference, base, floor, ratio), metric.unit in COUNTED_UNITS and not reached
+    known = replace(known, found=known.found.with_items(items), tells=tells, looks=looks, counted=counted)
+    return of_evidence(known, base)
+
+
+def evidence(metric: Metric, difference: Difference, base: float, floor: float | None, ratio: bool) -> Evidence:
+    """What is known of a metric from a difference of replicates: it scatters at least by the smallest step that it can show."""
+    step = floor or 0.0
     if metric.unit in COUNTED_UNITS:
         floor, step = 0.0, 1.0
     elif ratio:
         step = max(step, PAGE_BYTES / base if metric.unit == "bytes" else CLOCK)
-    margin, counted = margin_of(metric.margin, base, ratio), metric.unit in COUNTED_UNITS and not reached
-    difference = scattered(difference, step).with_items(items)
-    fewest = fewest_for(metric)
-    return of_evidence(
-        Evidence(metric.direction, difference, margin, floor, ratio, counted=counted, fewest=fewest, tells=tells, looks=looks),
-        base,
-    )
+    margin = margin_of(metric.margin, base, ratio)
+    return Evidence(metric.direction, scattered(difference, step), margin, floor, ratio, fewest=fewest_for(metric))
 
 
 def fewest_for(metric: Metric) -> int:
@@ -368,9 +371,12 @@ def margin_of(margin: Margin, before: float, ratio: bool) -> float:
     return math.log1p(margin.size) if ratio else margin.size * (abs(before) if margin.relative else 1)
 
 
+APART = "not launched side by side in one session; run both arms in one command"
+
+
 def difference_alone(before: Spread, after: Spread, verdict: Verdict | None) -> Change:
     """The difference of two values that were not measured side by side."""
-    return Change(min(before.n, after.n), before.mean, after.mean - before.mean, None, verdict)
+    return Change(min(before.n, after.n), before.mean, after.mean - before.mean, None, verdict, reason=APART)
 
 
 def counted_change(metric: Metric, n: int, before: float, after: float) -> Change:

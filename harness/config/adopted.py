@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, fields, replace
+from typing import Any
 
 from omegaconf import OmegaConf
 
@@ -42,7 +43,7 @@ class Checkpoint:
     shape: EncoderConfig
     tokenizer: TokenizerConfig
     run: RunConfig | None = None
-    vocabulary: dict[str, int] = field(default_factory=dict)  # keys of the shape, where the tokenizer has part of the pieces
+    vocabulary: dict[str, Any] = field(default_factory=dict)  # keys of the shape, where the tokenizer has part of the pieces
     longest_text: int | None = None  # tokens that the published tokenizer allows, where it names a limit
 
     @property

@@ -108,7 +108,7 @@ def main(
         source = Source.of(command.options, typed)
         if SHOWN_BY_HYDRA & command.options.keys():
             with source.opened():
-                source.compose(override.input_line for override in typed if not override.is_hydra_override())
+                source.compose(str(override.input_line) for override in typed if not override.is_hydra_override())
             return _shown_by_hydra()
         with source.opened():
             sweep = Sweep.of(command.options, typed, source)
@@ -171,6 +171,8 @@ def _refuse_typed(overrides: list[Override]) -> None:
     single = set(mistakes.groups()) - mistakes.listed_groups()
     for override in overrides:
         group, value = override.key_or_group, override.value()
+        values: list[Any]
+        choice: Any
         if override.is_delete() and group in single - {mistakes.EXPERIMENT}:
             raise mistakes.left_out(group)
         values = value.list if isinstance(value, ChoiceSweep) else [getattr(value, "start", value)]  # of a range the first
@@ -207,7 +209,7 @@ class Source:
             str(Path(options.get("--config-path", cls.folder)).absolute()),
             options.get("--config-name", cls.name),
             folder and str(Path(folder).absolute()),
-            tuple(override.input_line for override in settings),
+            tuple(str(override.input_line) for override in settings),
         )
 
     @property
@@ -226,12 +228,12 @@ class Source:
         _make_known_to_hydra()
         OwnFolder.path = self.own_folder
         SharedRepository.own.clear()
-        config_loader_impl.CachingConfigRepository = SharedRepository
+        private.CachingConfigRepository = SharedRepository
         try:
             with _own_files_checked(), hydra.initialize_config_dir(self.folder, version_base="1.3"):
                 yield
         finally:
-            config_loader_impl.CachingConfigRepository = Repository
+            private.CachingConfigRepository = Repository
 
     def compose(self, overrides: Iterable[str]) -> tuple[DictConfig, DictConfig]:
         """The composed config, and beside it that of Hydra; InputError for one that names code or a folder."""
@@ -262,7 +264,8 @@ class Source:
     def entries(self, overrides: Iterable[str]) -> list[ResultDefault]:
         """The files of a composition with the section that each one sets."""
         loader = GlobalHydra.instance().config_loader()
-        return loader.compute_defaults_list(self.name, self.words(overrides), RunMode.RUN).defaults
+        entries: list[ResultDefault] = loader.compute_defaults_list(self.name, self.words(overrides), RunMode.RUN).defaults
+        return entries
 
     def names(self, group: str) -> list[str]:
         """The choices of a group, for `glob(...)`."""
@@ -272,10 +275,11 @@ class Source:
 @functools.cache
 def shipped_settings() -> dict[str, Any]:
     """Settings of Hydra as they are shipped: key -> value; no folder of a user is searched for them."""
-    file, loader = OmegaConf.load(conf_directory() / "config.yaml"), GlobalHydra.instance().config_loader()
+    file = OmegaConf.load(conf_directory() / "config.yaml")
+    loader: Any = GlobalHydra.instance().config_loader()
     search_path = copy.deepcopy(loader.get_search_path())
     search_path.get_path()[:] = [one for one in search_path.get_path() if one.provider in ("hydra", "schema")]
-    listed = OmegaConf.to_container(file.defaults, resolve=False)
+    listed: Any = OmegaConf.to_container(file.defaults, resolve=False)
     entries = [pair for entry in listed if isinstance(entry, dict) for pair in entry.items()]
     logs = [f"{key.removeprefix('override ')}={name}" for key, name in entries if key.startswith("override hydra/")]
     node = type(loader)(search_path).load_configuration(None, logs, RunMode.RUN)
@@ -305,7 +309,8 @@ def _phases(override: str) -> list[str]:
 @contextlib.contextmanager
 def _own_files_checked() -> Iterator[None]:
     """While Hydra composes: a file of the user is checked before anything is built from it."""
-    (files,) = (kind for kind in Plugins.instance().discover(ConfigSource) if kind.scheme() == "file")
+    sources: list[Any] = Plugins.instance().discover(ConfigSource)
+    (files,) = (kind for kind in sources if kind.scheme() == "file")
     load = files.load_config
 
     def load_config(source: ConfigSource, config_path: str) -> ConfigResult:
@@ -317,7 +322,7 @@ def _own_files_checked() -> Iterator[None]:
             own_files.refuse_unsound(path)
             mistakes.refuse_misfits(path, config_path.partition("/")[0])
         try:
-            result = load(source, config_path)
+            result: ConfigResult = load(source, config_path)
         except ValueError as error:  # such as a number of 5,000 digits
             raise InputError(f"{path} cannot be read: {' '.join(str(error).split())}") from error
         if not is_shipped:
@@ -334,12 +339,13 @@ def _own_files_checked() -> Iterator[None]:
         files.load_config = load
 
 
+private: Any = config_loader_impl
 # The only private name of Hydra here: it copies its repository and reads all files for every composition, a third of the time.
 # A version without this class is slower, and composes the same.
-Repository = getattr(config_loader_impl, "CachingConfigRepository", object)
+Repository: Any = getattr(private, "CachingConfigRepository", object)
 
 
-class SharedRepository(Repository):
+class SharedRepository(Repository):  # type: ignore[misc]
     """Files that are read once for all compositions of a command, and once in a process where they are shipped."""
 
     shipped: ClassVar[dict[tuple[str, ...], tuple[ConfigResult | None, bytes]]] = {}
@@ -379,7 +385,7 @@ class Sweep:
     def of(cls, options: dict[str, str], overrides: list[Override], source: Source) -> "Sweep":
         """That of a command line and of the files that it names."""
         typed = [override for override in overrides if not override.is_hydra_override()]
-        plain = tuple(override.input_line for override in typed)
+        plain = tuple(str(override.input_line) for override in typed)
         settings = None
         named = {*options, *(override.key_or_group for override in typed)}
         if len(typed) < len(overrides) or not named.isdisjoint(SETS_HYDRA):
@@ -417,7 +423,8 @@ class Sweep:
 
     def runs(self) -> list[RunConfig]:
         """All runs, in the order of the sweep."""
-        runs, waiting = [], list(self.jobs)
+        runs: list[RunConfig] = []
+        waiting = list(self.jobs)
         while waiting:
             replicate = Replicate.of(waiting.pop(0))
             of_job, follows = self.runs_of(replicate.others)
@@ -455,7 +462,7 @@ class Sweep:
             named.append(replace(run, arm=arm, settings=settings))
         return named
 
-    def controls(self, first: RunConfig | DictConfig) -> list[tuple[str, ...]]:
+    def controls(self, first: Any) -> list[tuple[str, ...]]:
         """Jobs that sweep.control adds, by what the first job composes; InputError where it is typed and has nothing to add."""
         weights = (first.model.init_from, first.pretrain.checkpoint)
         is_trained = first.pretrain.objective is not ObjectiveName.none or any(weights)
@@ -474,7 +481,7 @@ class Sweep:
 
         def job(_: DictConfig) -> command_line.Ended:
             settings = HydraConfig.get()
-            overrides = tuple(OmegaConf.to_container(settings.overrides.task, resolve=False))
+            overrides = tuple(settings.overrides.task)
             with count.job(words, settings.job.num + 1):
                 try:
                     with _errors_on_one_line(words):
@@ -483,13 +490,14 @@ class Sweep:
                     return command_line.Ended([], 2, error)
                 return command_line.Ended(composed, run(composed))
 
-        context = HydraContext(config_loader=GlobalHydra.instance().config_loader(), callbacks=NoCallbacks())
+        callbacks: Any = NoCallbacks()
+        context = HydraContext(config_loader=GlobalHydra.instance().config_loader(), callbacks=callbacks)
         first = self.source.checked(self.jobs[0])
-        if self.plugin.sweeper._target_.endswith(".BasicSweeper"):
+        if self.plugin is None or self.plugin.sweeper._target_.endswith(".BasicSweeper"):
             launcher = Plugins.instance().instantiate_launcher(context, job, first)
             _Noting(launcher, count, self.source, self.note).launch([*self.jobs, *self.controls(first)], 0)
         else:
-            sweeper = Plugins.instance().instantiate_sweeper(hydra_context=context, task_function=job, config=first)
+            sweeper: Any = Plugins.instance().instantiate_sweeper(hydra_context=context, task_function=job, config=first)
             sweeper.launcher = _Noting(sweeper.launcher, count, self.source)
             sweeper.sweep(list(self.typed))
         if conclude is not None and (ran := [config for ended in count.ended for config in ended.runs]):
@@ -504,7 +512,7 @@ def of_file(words: list[str], place: str) -> list[Override]:
     """Overrides that a file has; InputError for settings of Hydra, and for functions in `${NAME:...}`."""
     overrides = OverridesParser.create().parse_overrides(words)
     for one in overrides:
-        own_files.refuse_resolvers(one.input_line, place)
+        own_files.refuse_resolvers(str(one.input_line), place)
         if one.is_hydra_override():
             raise InputError(f"{place}: {one.input_line!r} is a setting of Hydra: expected keys of runs")
     return overrides
@@ -541,7 +549,7 @@ class _Noting:
         if self._note:
             console.plain(self._note)
         self._jobs.count += len(job_overrides)
-        done = self._launcher.launch(job_overrides, initial_job_idx=initial_job_idx)
+        done: Sequence[JobReturn] = self._launcher.launch(job_overrides, initial_job_idx=initial_job_idx)
         self._jobs.ended += [one.return_value for one in done if one.status == JobStatus.COMPLETED]
         return done
 
@@ -566,22 +574,22 @@ def _make_known_to_hydra() -> None:
 
 def runs_of(source: Source, overrides: tuple[str, ...], swept: list[str]) -> tuple[list[RunConfig], bool]:
     """One run for a task, or one for each member of a set of tasks; and whether their pretraining has the seed of the run."""
-    members, composed = _members_of_shipped(source, overrides), None
-    if members is None:
-        composed = source.compose(overrides)
-        members = OmegaConf.select(composed[0], "task.members") or ()
+    members = _members_of_shipped(source, overrides)
+    composed = source.compose(overrides) if members is None else None
+    if composed is not None:
+        members = OmegaConf.select(composed[0], "task.members")
     filled = overrides if any(override.startswith("task=") for override in overrides) else (*overrides, "task=")  # the default
-    of_members = [[f"task={member}" if word.startswith("task=") else word for word in filled] for member in members]
+    of_members = [tuple(f"task={member}" if word.startswith("task=") else word for word in filled) for member in members or ()]
     runs = []
     for own in of_members or [overrides]:
-        node, of_hydra = source.compose(own) if of_members else composed
+        node, of_hydra = composed if composed is not None and not of_members else source.compose(own)
         follows = OmegaConf.select(node, "pretrain.seed") is None
         said = keys_of_files(source, of_hydra, own)
         run = named(from_node(_beside_weights(node, overrides, said)), source, of_hydra, overrides, swept, said)
-        is_of_file = run.tracking.uri is not None and "tracking.uri" not in map(key_of, overrides)
-        if is_of_file and (variable := next((name for name in CREDENTIALS if os.environ.get(name)), None)):
+        uri = None if "tracking.uri" in map(key_of, overrides) else run.tracking.uri
+        if uri is not None and (variable := next((name for name in CREDENTIALS if os.environ.get(name)), None)):
             raise InputError(
-                f"tracking.uri={hidden(run.tracking.uri)} is set by a file, and {variable} would be sent there: "
+                f"tracking.uri={hidden(uri)} is set by a file, and {variable} would be sent there: "
                 "type tracking.uri=... if it is yours, or unset the variable"
             )
         runs.append(replace(run, overrides=overrides_to_reproduce(own)))
@@ -596,16 +604,16 @@ def keys_of_files(source: Source, of_hydra: DictConfig, overrides: Iterable[str]
     if source.is_shipped and source.own_folder is None and "experiment" not in of_hydra.runtime.choices:
         return {}
     folders = [Path(one.path) for one in of_hydra.runtime.config_sources if one.schema == "file"]
-    keys = {}
+    keys: dict[str, list[str]] = {}
     for entry in source.entries(overrides):
-        name, section = entry.config_path, entry.package
+        name, section = str(entry.config_path), entry.package
         if section not in ("", "model") or name.partition("/")[0] in ("model", "enhancement", "scale"):
             continue
         file = next((file for folder in folders if (file := folder / f"{name}.yaml").is_file()), None)
         is_named = name.startswith("experiment/") or (entry.primary and not source.is_shipped)
         if file is None or (file.is_relative_to(conf_directory()) and not is_named):
             continue
-        values = OmegaConf.to_container(OmegaConf.load(file), resolve=False)
+        values = _loaded(file)
         values.pop("hydra", None)
         choices = [key for one in values.pop("defaults", []) if isinstance(one, dict) for key in one]
         keys[name] = [key.removeprefix("override").strip(" /") for key in choices if key.startswith("override ")]
@@ -637,8 +645,13 @@ def _members_of_shipped(source: Source, overrides: tuple[str, ...]) -> list[str]
     if source != Source() or any("experiment" in override or override.startswith("task.members") for override in overrides):
         return None
     named = [override.removeprefix("task=") for override in overrides if override.startswith("task=")]
-    path = conf_directory() / "task" / f"{(named or [mistakes.default_choices()['task']])[-1]}.yaml"
-    return (OmegaConf.load(path).get("members") or None) if path.is_file() else None
+    path = conf_directory() / "task" / f"{[mistakes.default_choices()['task'], *named][-1]}.yaml"
+    return (_loaded(path).get("members") or None) if path.is_file() else None
+
+
+def _loaded(path: Path) -> dict[str, Any]:
+    values: Any = OmegaConf.to_container(OmegaConf.load(path), resolve=False)
+    return dict(values)
 
 
 def overrides_to_reproduce(overrides: Iterable[str]) -> list[str]:
@@ -719,7 +732,7 @@ def _content(config: RunConfig) -> dict[str, Any]:
 def _keys_of(group: str, name: str, sources: Iterable[DictConfig]) -> list[str]:
     """Keys of the model that the file of a choice sets, in whichever folder that is searched it is."""
     files = (Path(source.path, group, f"{name}.yaml") for source in sources)
-    nodes = [OmegaConf.load(file) for file in files if file.is_file()]
+    nodes = [_loaded(file) for file in files if file.is_file()]
     return [str(key) for node in nodes for key in node.get("model", node)]
 
 
@@ -766,14 +779,15 @@ def _composed(source: Source, overrides: tuple[str, ...]) -> Composed:
 
 def published_model(source: Source, overrides: Sequence[str]) -> ModelConfig:
     """The same model at scale base, without the dimensions on the command line."""
-    dimensions = {f"model.{key}" for key in OmegaConf.load(conf_directory() / "scale" / "base.yaml")}
+    dimensions = {f"model.{key}" for key in _loaded(conf_directory() / "scale" / "base.yaml")}
     shaping = (one for one in overrides if within(key_of(one), ("model", "enhancement", "model.")))
     return _published(source, tuple(without(shaping, dimensions)))
 
 
 @functools.lru_cache(maxsize=256)
 def _published(source: Source, overrides: tuple[str, ...]) -> ModelConfig:
-    return OmegaConf.to_object(hydra.compose(source.name, [*source.settings, *overrides, "task=bag", "scale=base"]).model)
+    model: Any = OmegaConf.to_object(hydra.compose(source.name, [*source.settings, *overrides, "task=bag", "scale=base"]).model)
+    return model if isinstance(model, ModelConfig) else ModelConfig(**model)
 
 
 def base_model(scale: str, config_dir: str | None) -> EncoderConfig:
@@ -794,5 +808,5 @@ def one_line(error: Exception) -> InputError:
     inner = error.__cause__ or error.__context__
     if isinstance(error, OverrideParseException):
         return mistakes.unreadable(error.override, error.message)
-    wrapped = isinstance(error, HydraException) and isinstance(inner, OmegaConfBaseException)
-    return mistakes.one_line(error, inner if wrapped else error)
+    is_wrapped = isinstance(error, HydraException) and isinstance(inner, OmegaConfBaseException)
+    return mistakes.one_line(error, inner if inner is not None and is_wrapped else error)

@@ -15,6 +15,7 @@ from harness.config import synonyms
 from harness.config.choices import DERIVED
 from harness.errors import unknown
 from harness.paths import conf_directory
+from harness.terminal import wrapped
 
 FILES = (
     *("config/schema.py", "config/choices.py"),
@@ -174,7 +175,11 @@ Tab completion, after installation: eval "$(harness -sc install=bash)"
 
 def page(commands: dict[str, str]) -> str:
     """The whole help page; `commands` is name -> description."""
-    lines = [HEAD, *(f"   {'*' if name == 'run' else ' '} {name:<12} {line}" for name, line in commands.items()), EXAMPLES]
+    lines = [
+        HEAD,
+        *(wrapped(line, 21, f"   {'*' if name == 'run' else ' '} {name}") for name, line in commands.items()),
+        EXAMPLES,
+    ]
     for group, meaning in GROUPS.items():
         lines += [f"\n  {group}: {meaning}", *choices_of(group)]
     return "\n".join([*lines, TAIL])
@@ -185,7 +190,8 @@ def choices_of(group: str) -> list[str]:
     default, shown = default_choices().get(group, []), []
     for path in _files(group):
         comments = (line[2:] for line in path.read_text().splitlines() if line.startswith("# ") and "@package" not in line)
-        shown.append(f"   {'*' if path.stem in default else ' '} {path.stem:<17} {next(comments, '')}")
+        mark = f"   {'*' if path.stem in default else ' '} {path.stem}"
+        shown.append(wrapped(next(comments, ""), 26, mark) or mark)
     return shown
 
 

@@ -52,8 +52,7 @@ from harness.config.schema import (
 from harness.config.unread import refuse_idle
 from harness.errors import InputError, unknown
 from harness.metrics import TRAINED_UNITS, Compared, Direction
-from harness.models.choices import Trains
-from harness.models.config import Body
+from harness.models.choices import Body, Trains
 from harness.models.objectives.config import ObjectiveName
 from harness.models.ranges import refuse_out_of_range
 from harness.paths import conf_directory
@@ -110,8 +109,8 @@ def resolve(composed: RunConfig, found: Found) -> RunConfig:
     if composed.hardware.dtype is Dtype.auto and "hardware.dtype" in composed.swept:
         raise InputError("hardware.dtype=auto stands for one of the others: expected hardware.dtype=fp32,bf16 in a sweep")
     hardware = config.hardware
-    machine = {"threads": hardware.threads or found.threads, "dtype": found.dtype or hardware.dtype}
-    config = replace(config, hardware=replace(hardware, **machine))
+    threads, dtype = hardware.threads or found.threads, found.dtype or hardware.dtype
+    config = replace(config, hardware=replace(hardware, threads=threads, dtype=dtype))
     refuse_impossible(config)
     if found.checkpoint is not None and found.checkpoint.longest_text is not None:
         for key in (["task.max_length"] if has_task(config) else []) + (["pretrain.length"] if is_pretrained(config) else []):
@@ -121,6 +120,11 @@ def resolve(composed: RunConfig, found: Found) -> RunConfig:
                     f"{found.checkpoint.folder}/tokenizer_config.json"
                 )
     return config
+
+
+def seed_of_pretraining(config: RunConfig) -> int:
+    """Seed of the pretraining of a resolved run: its own, or that of the run."""
+    return config.seed if config.pretrain.seed is None else config.pretrain.seed
 
 
 def with_vocabulary(config: RunConfig, vocab_size: int, pad_token_id: int) -> RunConfig:
@@ -133,7 +137,7 @@ def pretraining_of(config: RunConfig) -> RunConfig:
     return replace(
         config,
         settings=config.settings_without("finetune", "task", "measure", "data", "pretrain.at"),
-        seed=config.pretrain.seed,
+        seed=seed_of_pretraining(config),
         pretrain=replace(config.pretrain, at=None),
         task=TaskConfig(name=NO_TASK),
         finetune=FinetuneConfig(enabled=False),
@@ -157,7 +161,7 @@ def _without_placeholders(config: RunConfig) -> RunConfig:
         phases=phases,
         shares=shares,
         decay_fraction=pretrain.decay_fraction or (shares[-1] if phases else DECAY[pretrain.schedule]),
-        seed=config.seed if pretrain.seed is None else pretrain.seed,
+        seed=seed_of_pretraining(config),
     )
     if all(getattr(pretrain, key) is None for key in BUDGETS):
         pretrain = replace(pretrain, tokens=DEFAULT_TOKENS)
@@ -194,8 +198,8 @@ def _stated(config: RunConfig) -> TokenizerConfig:
     if stated.kind not in (None, kind):
         stated = replace(stated, lowercase=None)
     is_open = all(getattr(tokenizer, key) is None for key in ("file", "vocab_file", "kind", "vocab_size"))
-    files = {"file": stated.file, "vocab_file": stated.vocab_file} if is_open else {}
-    values = {"kind": kind}
+    files: dict[str, Any] = {"file": stated.file, "vocab_file": stated.vocab_file} if is_open else {}
+    values: dict[str, Any] = {"kind": kind}
     for key in ("vocab_size", "lowercase", "multilingual", "separators"):
         choices = (getattr(source, key) for source in (tokenizer, stated, default))
         values[key] = next(value for value in choices if value is not None)
@@ -230,7 +234,7 @@ def _without_unread(config: RunConfig) -> RunConfig:
         is_control = config.model.random_weights and config.pretrain.checkpoint is not None
         trains = config.pretrain.objective is not ObjectiveName.none and not is_control
         published = config.model.init_from is not None and not config.model.random_weights
-        seed = config.pretrain.seed if trains else 0 if published else config.seed
+        seed = seed_of_pretraining(config) if trains else 0 if published else config.seed
         settings = config.settings_without("finetune")
         config = replace(config, seed=seed, settings=settings, finetune=FinetuneConfig(enabled=False))
     if config.finetune.seconds is not None:
@@ -238,7 +242,7 @@ def _without_unread(config: RunConfig) -> RunConfig:
         config = replace(config, settings=config.settings_without("finetune.epochs"), finetune=epochs)
     if is_pretrained(config):
         distilled = config.pretrain.objective is ObjectiveName.distillation
-        unread = ({} if distilled else {"teacher": None}) | ({} if config.pretrain.phases else {"shares": []})
+        unread: dict[str, Any] = ({} if distilled else {"teacher": None}) | ({} if config.pretrain.phases else {"shares": []})
         settings = config.settings_without(*(f"pretrain.{key}" for key in unread))
         return replace(config, pretrain=replace(config.pretrain, **unread), settings=settings)
     plain = PretrainConfig(length=config.pretrain.length, tokens=DEFAULT_TOKENS, seed=config.seed, decay_fraction=1.0)
@@ -294,7 +298,8 @@ def unchecked(node: Any) -> RunConfig:
 @functools.cache
 def _schema() -> DictConfig:
     """The schema as a node, built once: that takes longer than to merge values into a copy of it."""
-    return OmegaConf.structured(RunConfig)
+    schema: DictConfig = OmegaConf.structured(RunConfig)
+    return schema
 
 
 def _is_of_the_schema(node: Any) -> bool:
@@ -519,7 +524,7 @@ def _refuse_phases(pretrain: PretrainConfig) -> None:
         raise InputError(f"{said} must end with pretrain={pretrain.objective.value}: expected pretrain=[{','.join(names)}]")
     if len(shares) != len(names) or not math.isclose(sum(shares), 1):
         raise InputError(f"pretrain.shares={shares} must be {len(names)} shares with a sum of 1, one for each of {said}")
-    if pretrain.decay_fraction > shares[-1] * (1 + 1e-9):
+    if pretrain.decay_fraction is not None and pretrain.decay_fraction > shares[-1] * (1 + 1e-9):
         raise InputError(
             f"pretrain.decay_fraction={pretrain.decay_fraction} must be at most {shares[-1]}, the share of the last phase"
         )
@@ -534,7 +539,7 @@ def _refuse_unreached(pretrain: PretrainConfig) -> None:
     if pretrain.keep and pretrain.tokens is None:
         raise InputError(f"pretrain.keep={pretrain.keep} counts tokens: set the budget in tokens, too (pretrain.tokens)")
     for tokens in pretrain.keep:
-        if not 0 < tokens <= pretrain.tokens:
+        if not 0 < tokens <= (pretrain.tokens or 0):
             raise InputError(
                 f"pretrain.keep={pretrain.keep}: {tokens} must be above 0 and at most pretrain.tokens={pretrain.tokens}"
             )
@@ -568,7 +573,7 @@ def note_on_scale(config: RunConfig) -> str | None:
     is_small = config.pretrain.learning_rate == stated.learning_rate and config.pretrain.mup_base_width is None
     if config.pretrain.objective is ObjectiveName.none or shape.init_from is not None or not is_small:
         return None
-    scales = [OmegaConf.load(path) for path in sorted((conf_directory() / "scale").glob("*.yaml"))]
+    scales: list[Any] = [OmegaConf.load(path) for path in sorted((conf_directory() / "scale").glob("*.yaml"))]
     learned = [scale for scale in scales if scale.get("recipe") == vars(stated)]
     if any(shape.depth <= scale.num_hidden_layers and shape.hidden_size <= scale.hidden_size for scale in learned):
         return None

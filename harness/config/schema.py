@@ -117,6 +117,9 @@ class TaskConfig:
     name: str = MISSING  # in the names of runs and in reports
     version: int = option(1, at_least=0)  # raised where the rows or scores of this name change
     kind: TaskKind = TaskKind.classification  # what is predicted for a text, and so which head the model has
+    plugin: str | None = option(
+        None, earlier=...
+    )  # a kind of task of another package, by its name; `kind` is the one that it is like
     members: list[str] = field(default_factory=list)  # names of tasks: this entry is a set, which runs each of them
     grammar: GrammarConfig | None = None  # the rows are generated, whatever `data` says
     hub: str = option("", role=Role.place, read=OF_ROWS)  # data set on the hub
@@ -425,7 +428,7 @@ class FinetuneConfig(AdaptationConfig, OptimiserConfig):
     """Trained parameters, budget and optimiser of fine-tuning; read in `harness/training/finetune.py`, `loop.py` beside it."""
 
     enabled: bool = option(True, read=ALWAYS)  # false: the model is only measured
-    learning_rate: float | None = option(
+    learning_rate: float | None = option(  # type: ignore[assignment]
         DEFAULT_RATE, above=0, limit=1000
     )  # peak, after the warm-up; None: model.scratch_rate, model.finetune_rate of published weights, 3e-4 after a pretraining
     epochs: float = option(2.0, read=IN_EPOCHS, above=0)  # passes over the rows of train; fractions are possible
@@ -558,6 +561,7 @@ class TrackingConfig:
     mlflow: bool = False  # in MLflow, at tracking.uri
     tensorboard: bool = False  # in `output`/tensorboard; the extra [tensorboard]
     wandb: bool = False  # Weights & Biases, in `output`/wandb; the extra [wandb]
+    plugins: list[str] = field(default_factory=list)  # trackers of other packages, by their names
     uri: str | None = None  # of MLflow; None: SQLite in `output`
 
 
@@ -631,7 +635,7 @@ def to_dict(config: Any) -> Any:
     return config.name if isinstance(config, Enum) else config
 
 
-def flatten(nested: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+def flatten(nested: Any, prefix: str = "") -> dict[str, Any]:
     """`{"a": {"b": 1}}` -> `{"a.b": 1}`."""
     flat: dict[str, Any] = {}
     for key, value in nested.items():

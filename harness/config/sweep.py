@@ -65,7 +65,8 @@ def jobs(overrides: Iterable[Override], names_of: Callable[[str], list[str]]) ->
 
     `names_of` lists the choices of a group, for `glob(...)`. InputError for a sweep without runs, or with too many.
     """
-    values, counts = {}, {}
+    values: dict[str, list[str]] = {}
+    counts: dict[str, tuple[str, float]] = {}
     for override in overrides:
         key = override.get_key_element()
         counts.pop(key, None)
@@ -78,8 +79,9 @@ def jobs(overrides: Iterable[Override], names_of: Callable[[str], list[str]]) ->
         if isinstance(swept, Glob):
             values[key] = swept.filter(names_of(override.key_or_group))
         else:
-            values[key] = override.sweep_string_iterator()
-        counts[key] = (override.input_line, len(values[key]) if isinstance(swept, Glob) else _count(swept))
+            values[key] = [*override.sweep_string_iterator()]
+        count = _count(swept) if isinstance(swept, ChoiceSweep | RangeSweep) else len(values[key])
+        counts[key] = str(override.input_line), count
     number = math.prod(count for _, count in counts.values())
     swept_words = " ".join(word for word, _ in counts.values())
     if not number <= MOST_RUNS:  # nothing is true of nan
@@ -108,7 +110,7 @@ def controls(job_list: list[tuple[str, ...]], has_weights: bool) -> list[tuple[s
 
     `has_weights`: it starts from weights, whose tokenizer the control has, too; else that of the text of the pretraining.
     """
-    split = [({}, {}) for _ in job_list]
+    split: list[tuple[dict[str, str], dict[str, str]]] = [({}, {}) for _ in job_list]
     for (own, others), job in zip(split, job_list, strict=True):
         for override in job:
             key = key_of(override)
@@ -126,7 +128,8 @@ def controls(job_list: list[tuple[str, ...]], has_weights: bool) -> list[tuple[s
 def _count(swept: ChoiceSweep | RangeSweep) -> float:
     if isinstance(swept, ChoiceSweep):
         return len(swept.list)
-    return max((swept.stop - swept.start) / swept.step, 0.0) if swept.step else 0.0
+    start, stop, step = (float(end or 0) for end in (swept.start, swept.stop, swept.step))
+    return max((stop - start) / step, 0.0) if step else 0.0
 
 
 def values_of(text: str) -> tuple[str, tuple[Any, ...], tuple[float, float], set[str]] | None:
@@ -142,5 +145,5 @@ def values_of(text: str) -> tuple[str, tuple[Any, ...], tuple[float, float], set
     if isinstance(swept, ChoiceSweep):
         return key, tuple(swept.list), (0.0, 0.0), set()
     if isinstance(swept, IntervalSweep):
-        return key, (), (float(swept.start), float(swept.end)), swept.tags
+        return key, (), (float(swept.start or 0), float(swept.end or 0)), swept.tags
     return None

@@ -7,9 +7,13 @@ from torch import nn
 
 from harness.models.config import EncoderConfig
 from harness.models.derive import KINDS, Group, Origin, grouped
-from harness.models.describe import parameters_of as count
 from harness.models.heads import Classifier, SequenceClassifier, on_meta
 from harness.models.objectives.base import Objective
+
+
+def count(module: nn.Module | None) -> int:
+    """Parameters, each tensor once; 0 for None."""
+    return 0 if module is None else sum(parameter.numel() for parameter in module.parameters())
 
 
 def trainable(module: nn.Module) -> int:

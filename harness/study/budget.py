@@ -35,13 +35,14 @@ class Queue:
         self._planned, self._clock = planned, clock
         sweep = planned[0].config.sweep
         is_whole = sweep.budget_minutes is None or sweep.until is Until.resolved  # which leaves out whole looks
-        self._budget_s = None if is_whole else 60 * sweep.budget_minutes
-        self._used_s, self._paces = 0.0, {}
+        self._budget_s = math.inf if is_whole or sweep.budget_minutes is None else 60 * sweep.budget_minutes
+        self._used_s = 0.0
+        self._paces: dict[tuple[str, ...], list[float]] = {}
         self.left: list[PlannedRun] = []
 
     def __iter__(self) -> Iterator[PlannedRun]:
         """As planned without a budget; with one, `left` has what did not fit when the iteration ends."""
-        if self._budget_s is None:
+        if self._budget_s == math.inf:
             yield from self._planned
             return
         self._paces = {kind: [pace.seconds] for kind, pace in forecast.earlier({self._planned[0].config.output}).items()}
@@ -128,7 +129,8 @@ def _is_finished(block: Block) -> bool:
 def width(given: list[Block]) -> float:
     """Half the interval of the mean over arms, over these blocks, in margins; infinite where it is not known."""
     name = LOSS if given and given[0][0].inputs.is_pretraining else SCORE
-    means = [fmean(scores) for block in given if None not in (scores := [_metric(run, name) for run in block])]
+    scores = ([_metric(run, name) for run in block] for block in given)
+    means = [fmean(known) for of_block in scores if len(known := [one for one in of_block if one is not None]) == len(of_block)]
     if len(means) < 2:
         return math.inf
     margin = metrics.get(name).margin

@@ -112,11 +112,11 @@ def _found(run: PlannedRun, name: str, values: Values) -> dict[Replicate, float]
 
 def _items_error(both: list[PlannedRun], values: Values) -> float:
     """Standard error of a difference over the validation items of the runs, as of arms that err on different ones."""
-    task, split = both[0].config.task, prepared.read(both[0].config, both[0].inputs.data).validation
+    task, split = both[0].config.task, prepared.read(both[0].config, both[0].inputs.rows).validation
     assumed = {"eval/examples": len(split), SCORE: ASSUMED_SCORE}
     if task.headline == "f1" and task.kind is TaskKind.classification:
         assumed["eval/majority_score"] = 2 * split.labels.mean() / (1 + split.labels.mean())
     sides = [[one for one in values.get(forecast.kind_of(run), {}).values() if SCORE in one] or [assumed] for run in both]
-    means = (fmean(one[SCORE] for one in side) for side in sides)
-    counts = [fmean(paired.rows_of(assumed | one, task.headline) for one in side) for side in sides]
-    return paired.items_error(*means, counts, task.headline)
+    before, after = (fmean(one[SCORE] for one in side) for side in sides)
+    counts = [fmean(paired.rows_of(assumed | one, task.headline) or 0.0 for one in side) for side in sides]
+    return paired.items_error(before, after, counts, task.headline)

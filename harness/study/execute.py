@@ -59,7 +59,7 @@ def execute(folder: Path, config: RunConfig, ranks: Ranks = ALONE) -> None:
     try:
         inputs, machine = Inputs(**record["inputs"]), Machine(config.hardware, distributed.local_rank())
         if inputs.is_pretraining:
-            corpus = sequences.read(config.output, inputs.corpus)
+            corpus = sequences.read(config.output, inputs.text)
             run_log.values({"corpus/tokens": corpus.tokens("train"), "corpus/documents": corpus.documents("train")})
             objective = pretrain(config, corpus, machine, run_log, record["training"], Baseline(machine), ranks)
             run_log.values(size.of_objective(objective))
@@ -88,7 +88,7 @@ def run_task(
     peak_known: float | None = None,
 ) -> None:
     """Measures, trains and evaluates on one task; of several ranks the first one measures and evaluates, all train."""
-    prepared = cache.read(config, inputs.data)
+    prepared = cache.read(config, inputs.rows)
     if is_only_scored(config):
         if ranks.first:
             run_log.value("corpus/overlap", inputs.overlap)

@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from harness import processes, tags, tasks
 from harness.checkpoints import finetuned, language_model
@@ -110,7 +111,7 @@ def opening(planned: list[PlannedRun]) -> str:
     text = f"{counted(len(planned), 'run')}: {len(planned) - len(left)} done, {len(left)} to do"
     if not paces:
         return text
-    seconds = training_s([pace.seconds for pace in paces], planned[0].config.hardware.workers)
+    seconds = training_s([pace.seconds for pace in paces], planned[0].config.hardware.workers or 1)
     of = "" if len(paces) == len(left) else f" for {len(paces)} of them"
     return f"{text}, about {duration(seconds)}{of} by earlier runs"
 
@@ -181,7 +182,7 @@ def work(run: PlannedRun) -> Work:
     """What one run computes, counted on its own data."""
     config, options = run.config, run.config.pretrain
     if run.inputs.is_pretraining:
-        corpus = sequences.read(config.output, run.inputs.corpus)
+        corpus = sequences.read(config.output, run.inputs.text)
         objective = pretrain.build(config, corpus.vocabulary())
         parameters = size.of_objective(objective)["model/params_total"]
         if options.seconds is not None:
@@ -197,7 +198,7 @@ def work(run: PlannedRun) -> Work:
         return Work(parameters, 0, 0)
     if config.finetune.seconds is not None:
         return Work(parameters, 0, None, config.finetune.seconds)
-    split = prepared.read(config, run.inputs.data).train
+    split = prepared.read(config, run.inputs.rows).train
     steps = config.finetune.planned_steps(len(split))
     adapt(model, config.finetune)
     teacher, answers = None, 0
@@ -206,8 +207,8 @@ def work(run: PlannedRun) -> Work:
         if not config.finetune.hidden_weight:  # its answers are computed once
             teacher, answers = None, taught.flops_of_answers(teacher, split, config.finetune.eval_batch_size)
     cost = flops.of_training(model, teacher)
-    shapes = padded_shapes(split, config.finetune.batch_size, config.seed, steps, step_of_lengths(config.hardware))
-    return Work(parameters, steps, answers + sum(cost(*shape) for shape in shapes))
+    padded = padded_shapes(split, config.finetune.batch_size, config.seed, steps, step_of_lengths(config.hardware))
+    return Work(parameters, steps, answers + sum(cost(*shape) for shape in padded))
 
 
 def probe(run: PlannedRun, needed: Work, passive: bool = False) -> Pace | None:
@@ -224,16 +225,17 @@ def probe(run: PlannedRun, needed: Work, passive: bool = False) -> Pace | None:
     return None if seen is None else _extrapolated(run, needed, *seen)
 
 
-def _scratch(output: str) -> tempfile.TemporaryDirectory:
+def _scratch(output: str) -> "tempfile.TemporaryDirectory[str]":
     """A folder that is removed; `python -m harness clean` knows by its name what a killed process has left."""
     return tempfile.TemporaryDirectory(prefix=".probe-", suffix=f".{os.getpid()}", dir=output)
 
 
 def _run_shortened(run: PlannedRun, folder: Path, steps: int, passive: bool) -> tuple[float, dict[str, float]] | None:
     """Seconds of the worker, and its results up to the end of its training."""
-    config, inputs, last = run.config, replace(run.inputs, pretrained=None), "inference/peak_memory_bytes"
+    config, inputs = run.config, replace(run.inputs, pretrained=None)
+    last: str | None = "inference/peak_memory_bytes"
     if inputs.is_pretraining:
-        budget = {"tokens": None, "flops": None, "seconds": None, "steps": steps, "evaluations": 1, "keep": []}
+        budget: dict[str, Any] = {"tokens": None, "flops": None, "seconds": None, "steps": steps, "evaluations": 1, "keep": []}
         config, last = replace(config, pretrain=replace(config.pretrain, **budget)), None
     elif config.finetune.enabled:
         short = replace(config.finetune, max_steps=steps, seconds=None, keep=Keep.none, keep_best=KeepBest.none, submit=False)
@@ -241,7 +243,8 @@ def _run_shortened(run: PlannedRun, folder: Path, steps: int, passive: bool) -> 
     elif is_only_scored(config):
         last = "eval/score"
     run_folder.prepare(folder, config, run_folder.new_record(config, inputs, run.lifted))
-    began, reader, results = time.monotonic(), run_log.Reader(folder), {}
+    began, reader = time.monotonic(), run_log.Reader(folder)
+    results: dict[str, float] = {}
     with (folder / "log.txt").open("w") as log:
         threads = facts.threads(config.hardware)
         worker = processes.start(WORKER, [str(folder)], threads, log, passive=passive and threads > 1)
@@ -276,7 +279,7 @@ def _extrapolated(run: PlannedRun, needed: Work, seconds: float, results: dict[s
         evaluation = results.get("pretrain/evaluation_s", 0.0)
         overhead = seconds - trained - evaluation
         return Pace(overhead + whole + evaluation * run.config.pretrain.evaluations, memory, source)
-    data = prepared.read(run.config, run.inputs.data)
+    data = prepared.read(run.config, run.inputs.rows)
     examples = sum(len(split) for split in (data.validation, *data.more.values()))
     evaluation = FORWARD_SHARE * examples / results["finetune/samples_per_s"]
     return Pace(seconds - trained + whole + evaluation, memory, source)
@@ -294,7 +297,8 @@ class Timing:
     def seconds(self) -> tuple[float, float] | None:
         """Seconds of all launches, with the fewest and with the most rounds; None where no launch was probed."""
         launches = self.variants + self.replicates
-        return None if self.launch_s is None else tuple(launches * rounds * self.launch_s for rounds in self.rounds)
+        fewest, most = self.rounds
+        return None if self.launch_s is None else (launches * fewest * self.launch_s, launches * most * self.launch_s)
 
 
 def timing(planned: list[PlannedRun], probing: bool) -> Timing | None:
@@ -316,6 +320,6 @@ def timing(planned: list[PlannedRun], probing: bool) -> Timing | None:
         run = next(iter(shapes.values()))
         with _scratch(run.config.output) as folder:
             began = time.monotonic()
-            outcome = launch(run.config, Request(TIMING, 0, (run.inputs.data,)), Path(folder))
+            outcome = launch(run.config, Request(TIMING, 0, (run.inputs.rows,)), Path(folder))
             launch_s = time.monotonic() - began if outcome.code == 0 else None
     return Timing(len(shapes), replicates, rounds, launch_s)

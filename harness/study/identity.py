@@ -4,7 +4,7 @@ import functools
 import hashlib
 import importlib.metadata
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -13,7 +13,7 @@ from harness.checkpoints import huggingface, teacher
 from harness.comparison import arms
 from harness.config import unread
 from harness.config.choices import Backend, Precision
-from harness.config.resolve import is_pretrained
+from harness.config.resolve import is_pretrained, seed_of_pretraining
 from harness.config.schema import RunConfig, flatten, to_dict
 from harness.errors import InputError
 from harness.hardware import facts as machine
@@ -50,6 +50,22 @@ class Inputs:
     def is_pretraining(self) -> bool:
         """Whether the run has no task."""
         return self.data is None
+
+    @property
+    def rows(self) -> str:
+        """Key of the prepared data; ValueError for a pretraining."""
+        return _there(self.data, "a task")
+
+    @property
+    def text(self) -> str:
+        """Key of the prepared text; ValueError for a run that reads none."""
+        return _there(self.corpus, "running text")
+
+
+def _there(key: str | None, what: str) -> str:
+    if key is None:
+        raise ValueError(f"the run has no {what}")
+    return key
 
 
 def content_of(
@@ -113,10 +129,10 @@ class Identity:
         model = {f"model.{key}": str(value) for key, value in built(self.config.model).items()}
         return self._hash((*CHOICES, *(f"model.{key}" for key in NEEDS), *unread.unread_by(self.config)), model)
 
-    def _hash(self, without: tuple[str, ...], instead: Mapping[str, str] = {}) -> str:
+    def _hash(self, without: tuple[str, ...], instead: dict[str, str] | None = None) -> str:
         left_out = (*arms.NAMES, *arms.PATH_KEYS, *arms.NEUTRAL_KEYS, *without)
         ignored = arms.members(tuple(self.parameters), left_out)
-        settings = {key: value for key, value in arms.hashed(self.parameters).items() if key not in ignored} | instead
+        settings = {key: value for key, value in arms.hashed(self.parameters).items() if key not in ignored} | (instead or {})
         read = [self.inputs.data, self.inputs.corpus, self.inputs.pretraining]
         measure = self.config.measure
         serving = [SERVING[key] for key in (measure.backend, measure.precision) if key in SERVING]
@@ -126,7 +142,7 @@ class Identity:
     @property
     def seed(self) -> int:
         """Seed of the fine-tuning, or of the pretraining where the run is one."""
-        return self.config.pretrain.seed if self.inputs.is_pretraining else self.config.seed
+        return seed_of_pretraining(self.config) if self.inputs.is_pretraining else self.config.seed
 
     @property
     def task(self) -> str:

@@ -7,6 +7,7 @@ by which every later report corrects, too. All is read from the folders of the r
 decides the same again.
 """
 
+import functools
 from dataclasses import dataclass, replace
 from statistics import fmean
 
@@ -14,12 +15,14 @@ from filelock import FileLock
 
 from harness import paths, tags
 from harness.comparison import by_launch
-from harness.comparison.paired import FEWEST_REPLICATES, LEVEL
+from harness.comparison.paired import LEVEL
 from harness.config.choices import Until
+from harness.metrics import FEWEST_REPLICATES
 from harness.study import forecast, run_folder, tracked_study
 from harness.study.plan import PlannedRun, not_needed
 from harness.terminal import duration
-from harness.tracking.trackers import Trackers
+from harness.tracking.run_log import Record
+from harness.tracking.trackers import Backend, Trackers
 
 
 @dataclass(frozen=True)
@@ -36,7 +39,8 @@ def parts(planned: list[PlannedRun]) -> dict[int, list[PlannedRun]]:
     seeds = sorted({run.identity.seed for run in trained})
     if planned[0].config.sweep.until is Until.seeds:
         return {len(seeds): planned}
-    given, added = set(), {}
+    given: set[int] = set()
+    added: dict[int, list[PlannedRun]] = {}
     for end in by_launch.looks(FEWEST_REPLICATES, len(seeds)):
         own = [run for run in trained if run.identity.seed in seeds[:end]]
         kept = {id(run) for run in (*own, *(run.needs for run in own))} - given
@@ -46,7 +50,7 @@ def parts(planned: list[PlannedRun]) -> dict[int, list[PlannedRun]]:
 
 
 def announced(planned: list[PlannedRun]) -> list[str]:
-    """One line on when the sweep looks; none for one that does not."""
+    """One line on when the sweep evaluates; none for one that does not."""
     numbers = list(parts(planned))
     if planned[0].config.sweep.until is Until.seeds:
         return []
@@ -63,8 +67,12 @@ def take(planned: list[PlannedRun], looks: int, trackers: Trackers) -> Look:
                 record["tags"][tags.SEED_LOOKS] = str(looks)
                 run_folder.write(run.folder, record)
                 its_study = replace(run.config, study=record["tags"][tags.STUDY])  # that of the command that ran it
-                trackers.send(its_study, lambda backend, run=run, record=record: backend.add(record, run.folder, []))
+                trackers.send(its_study, functools.partial(_add, record, run))
     return Look(**tracked_study.judged(planned, headline=planned[0].config.sweep.headline))
+
+
+def _add(record: Record, run: PlannedRun, backend: Backend) -> None:
+    backend.add(record, run.folder, [])
 
 
 def beyond_budget(planned: list[PlannedRun], following: list[PlannedRun]) -> str | None:

@@ -66,7 +66,7 @@ class Ladder:
     @property
     def published(self) -> int:
         """Value of the key as published."""
-        return getattr(self.model, self.by.value)
+        return int(getattr(self.model, self.by.value))
 
     @functools.cached_property
     def step(self) -> int:
@@ -83,7 +83,7 @@ class Ladder:
         """Steps of the largest shape."""
         return LARGEST * max(1, math.ceil(self.published / self.step))
 
-    def keys(self, steps: int) -> dict[str, int]:
+    def keys(self, steps: int) -> dict[str, Any]:
         """Key of the model -> value of this shape, of the keys that the variant reads."""
         value = steps * self.step
         sizes = {self.by.value: value}
@@ -244,7 +244,7 @@ Resolve = Callable[[RunConfig], RunConfig]
 class MatchResult:
     """What a search found: costs of the baseline, of the variant as published, and of its new shape."""
 
-    keys: dict[str, int]
+    keys: dict[str, Any]
     matched: dict[str, float]
 
 
@@ -323,7 +323,7 @@ def _steps(on: MatchOn, ladder: Ladder, variant: RunConfig, baseline: RunConfig)
     return nearest_by_count(ladder, lambda model: counted_cost(on, variant, model), target)
 
 
-def _counted(keys: dict[str, int], variant: RunConfig, baseline: RunConfig) -> MatchResult:
+def _counted(keys: dict[str, Any], variant: RunConfig, baseline: RunConfig) -> MatchResult:
     models = {"target": (baseline, baseline.model), "published": (variant, variant.model)}
     models["reached"] = (variant, replace(variant.model, **keys))
     on = variant.match.cost

@@ -90,8 +90,8 @@ def judged(
     else:
         cure = f"raise {budget}" if len(losses) < FEWEST_STEPS else f"try another {rate}"
     unlearned = _of_pretraining(values, parameters) if pretrains else _of_task(config, values, parameters, cure)
-    late = _best_first(config, entries, values, phase)
-    late = [Note("best_first", f"{late}: lower {rate} or {budget}")] if late else []
+    first_best = _best_first(config, entries, values, phase)
+    late = [Note("best_first", f"{first_best}: lower {rate} or {budget}")] if first_best else []
     if rise := _rise(losses):
         if pretrains:  # a probe knows what the encoder does
             knows = values.get(plateau.LOSS, math.inf) <= plateau.SHARE * values.get(plateau.ENTROPY, 0.0)
@@ -169,7 +169,7 @@ def _of_task(config: RunConfig, values: Mapping[str, float], parameters: Mapping
         said = plateau.warning(values, parameters)
         return [Note("reference", said)] if said else []
     predicted, labelled = (values.get(f"eval/most_frequent_{of}_share") for of in ("prediction", "label"))
-    if predicted is not None and 1 - predicted < VARIETY * (1 - labelled):
+    if predicted is not None and labelled is not None and 1 - predicted < VARIETY * (1 - labelled):
         has_classes = config.task.kind in (TaskKind.classification, TaskKind.tokens) and not scored
         is_skewed = has_classes and labelled > SKEWED / len(config.task.labels) and config.finetune.class_weights is None
         cure += ", or set finetune.class_weights=balanced" if is_skewed else ""

@@ -11,6 +11,7 @@ import numpy as np
 from harness import paths, records
 from harness.checkpoints import huggingface, language_model, native, pretrained, start, teacher
 from harness.comparison.paired import grouped
+from harness.config.adopted import Checkpoint
 from harness.config.choices import Device, Keep, TaskKind, TrainedOn
 from harness.config.resolve import (
     Found,
@@ -204,8 +205,8 @@ def _runs(composed: RunConfig, cache: Cache, planned: dict[Path, PlannedRun]) ->
     prerequisites = start.read(composed)
     config = resolve(composed, prerequisites)
     tokenizer_file = hashlib.sha256(vocabulary_bytes(config.tokenizer)).hexdigest()[:16]
-    if config.pretrain.checkpoint is not None:
-        return [_from_checkpoint(config, prerequisites, tokenizer_file, cache)]
+    if config.pretrain.checkpoint is not None and prerequisites.checkpoint is not None:
+        return [_from_checkpoint(config, prerequisites, prerequisites.checkpoint, tokenizer_file, cache)]
     if not is_pretrained(config) and config.tokenizer.trained_on is not TrainedOn.corpus:
         return [_on_task(config, prerequisites, tokenizer_file, cache)]
     key = cache.text(config)
@@ -234,7 +235,7 @@ def _pretraining(config: RunConfig, prerequisites: Found, corpus: sequences.Corp
         refuse_misfit(config.pretrain, config.model)
         for phase in config.pretrain.of_phases:
             if phase.objective is ObjectiveName.span_corruption:
-                refuse_few_sentinels(phase, config.pretrain.length, len(corpus.sentinels))
+                refuse_few_sentinels(phase, config.pretrain.length or 0, len(corpus.sentinels))
         if config.pretrain.mup_base_width is not None:
             mup.refuse_misfit(config.model)
     except ValueError as error:
@@ -273,9 +274,10 @@ def _on_task(
     if prerequisites.checkpoint is None:
         config = with_vocabulary(config, data.vocab_size, data.pad_token_id)
     recipe = needed.identity.recipe if needed else None
-    content = identity.content_of(config, data.rows, corpus and corpus.text, tokenizer_file, recipe)
+    content = identity.content_of(config, data.rows, corpus.text if corpus else None, tokenizer_file, recipe)
     content |= {} if data.trained_rows is None else {"trained_rows": data.trained_rows}
-    inputs = Inputs(data=key, corpus=corpus and corpus.key, content=content, leaked=data.leaked, weights_read="; ".join(read))
+    text = corpus.key if corpus else None
+    inputs = Inputs(data=key, corpus=text, content=content, leaked=data.leaked, weights_read="; ".join(read))
     if needed is not None:
         inputs = replace(
             inputs,
@@ -292,10 +294,12 @@ def _of_task(name: str, notes: list[str]) -> list[str]:
     return [f"{before}{warning}task {name!r}: {text}" for before, warning, text in parts]
 
 
-def _from_checkpoint(config: RunConfig, prerequisites: Found, tokenizer_file: str, cache: Cache) -> PlannedRun:
+def _from_checkpoint(
+    config: RunConfig, prerequisites: Found, checkpoint: Checkpoint, tokenizer_file: str, cache: Cache
+) -> PlannedRun:
     """A fine-tuning of the weights that pretrain.checkpoint names."""
     run = _on_task(config, prerequisites, tokenizer_file, cache)
-    folder = Path(prerequisites.checkpoint.folder).parent
+    folder = Path(checkpoint.folder).parent
     if not paths.pretrained_weights(folder, config.pretrain.at).is_dir():
         tokens = ", ".join(path.name.removeprefix("tokens-") for path in sorted((folder / paths.KEPT).glob("tokens-*")))
         raise InputError(
@@ -314,11 +318,11 @@ def _from_checkpoint(config: RunConfig, prerequisites: Found, tokenizer_file: st
 
 def _overlap(config: RunConfig, inputs: Inputs) -> float:
     """Share of the evaluation items with an n-gram of the corpus, counted once per task and corpus."""
-    path = paths.data_folder(config.output, inputs.data) / f"overlap-{inputs.corpus}.json"
+    path = paths.data_folder(config.output, inputs.rows) / f"overlap-{inputs.corpus}.json"
     share = records.read_or_set_aside(path, dict[str, float], {}).get("share")
     if share is None:
-        split = prepared.read(config, inputs.data).validation
-        corpus = sequences.read(config.output, inputs.corpus)
+        split = prepared.read(config, inputs.rows).validation
+        corpus = sequences.read(config.output, inputs.text)
         special = [corpus.pad, corpus.cls, corpus.sep]
         items = [ids[~np.isin(ids, special)] for ids in split.ids_of_items()]
         share = overlap.overlap(corpus, items)

@@ -22,7 +22,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NoReturn
 
-from torch.distributed import DistError, PrefixStore, Store, TCPStore
+from torch.distributed import DistError, PrefixStore, Store, TCPStore  # type: ignore[attr-defined]
 from torch.distributed.elastic.multiprocessing import DefaultLogsSpecs
 from torch.distributed.elastic.multiprocessing.errors import ChildFailedError, ProcessFailure, record
 from torch.distributed.launcher.api import LaunchConfig, elastic_launch

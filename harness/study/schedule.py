@@ -4,7 +4,7 @@ import heapq
 from collections import Counter, deque
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import Generic, NamedTuple, Protocol, TypeVar
 
 from harness.config.schema import SweepConfig
 from harness.tracking.run_log import State
@@ -41,28 +41,31 @@ class Planned(Protocol):
         """The run that must end before this one starts."""
 
 
-class Next(NamedTuple):
+Run = TypeVar("Run", bound=Planned)
+
+
+class Next(NamedTuple, Generic[Run]):
     """A run that can start."""
 
-    run: Planned
+    run: Run
     again: bool  # it was put off before, and nothing else can start
 
 
-class Order:
+class Order(Generic[Run]):
     """Which run starts next; a step costs at most the logarithm of the number of runs.
 
     `planned` has each run after the one that it needs. Runs are taken from it when they are needed, because the end of one may
     decide which comes next.
     """
 
-    def __init__(self, planned: Iterable[Planned]) -> None:
+    def __init__(self, planned: Iterable[Run]) -> None:
         self._coming = enumerate(planned)
-        self._ready: list[tuple[int, Planned]] = []  # by place
-        self._blocked: dict[int, list[tuple[int, Planned]]] = {}  # by the run that they need
-        self._put_off: deque[Planned] = deque()
+        self._ready: list[tuple[int, Run]] = []  # by place
+        self._blocked: dict[int, list[tuple[int, Run]]] = {}  # by the run that they need
+        self._put_off: deque[Run] = deque()
         self._open: set[int] = set()  # runs that were seen and have not ended
 
-    def take(self) -> Next | None:
+    def take(self) -> Next[Run] | None:
         """The next run; None where nothing can start before another run has ended, or nothing is left."""
         if self._ready:
             return Next(heapq.heappop(self._ready)[1], again=False)
@@ -73,11 +76,11 @@ class Order:
             self._blocked.setdefault(id(run.needs), []).append((place, run))
         return Next(self._put_off.popleft(), again=True) if self._put_off else None
 
-    def put_off(self, run: Planned) -> None:
+    def put_off(self, run: Run) -> None:
         """Another command holds this run, which was taken: all others come first."""
         self._put_off.append(run)
 
-    def end(self, run: Planned) -> None:
+    def end(self, run: Run) -> None:
         """The run, which was taken, has ended or is not to be run: what needs it can start."""
         self._open.remove(id(run))
         for released in self._blocked.pop(id(run), []):

@@ -96,7 +96,9 @@ def is_whole(key: str) -> bool:
 
 def with_settings(config: RunConfig, settings: Settings) -> RunConfig:
     """The run with these values of its keys."""
-    values = {key.removeprefix(SECTION): int(value) if is_whole(key) else value for key, value in settings.items()}
+    values: dict[str, Any] = {
+        key.removeprefix(SECTION): int(value) if is_whole(key) else value for key, value in settings.items()
+    }
     return replace(config, finetune=replace(config.finetune, **values))
 
 
@@ -133,7 +135,7 @@ class Search:
             return None
         search, settings = self.config.search, self._trial.user_attrs[SETTINGS]
         config = with_settings(self.config, settings)
-        share = 1.0 if search.reduction is None else search.reduction ** (rung + 1 - RUNGS)
+        share: float = 1.0 if search.reduction is None else search.reduction ** (rung + 1 - RUNGS)
         finetune = config.finetune
         steps = None if finetune.max_steps is None else max(1, round(finetune.max_steps * share))
         unit = "epochs" if finetune.seconds is None else "seconds"
@@ -162,7 +164,7 @@ class Search:
         elif rung == rungs_of(self.config.search) - 1:
             self.study.tell(self._trial, score)
         else:
-            self._trial.report(score, step=self.config.search.reduction**rung)
+            self._trial.report(score, step=(self.config.search.reduction or 1) ** rung)
             if not self._trial.should_prune():
                 return
             self.study.tell(self._trial, state=states.PRUNED)
@@ -198,7 +200,8 @@ class Searches:
     """The searches of a command, one of each arm on each task; InputError for a wrong space."""
 
     def __init__(self, composed: list[RunConfig]) -> None:
-        self._composed, self._searches = composed, {}
+        self._composed = composed
+        self._searches: dict[tuple[str, ...], Search] = {}
         self._running: list[Search] = []  # searches whose trials are run now, with the budget of this rung
         self._rung = 0
         for config in composed:
@@ -273,9 +276,11 @@ def _overrides(config: RunConfig, settings: Settings) -> list[str]:
 def _suggested(trial: Any, dimension: Dimension) -> float:
     """The value of this key, of three digits: what is shown is what is run."""
     if dimension.choices:
-        return trial.suggest_categorical(dimension.key, dimension.choices)
+        value: float = trial.suggest_categorical(dimension.key, dimension.choices)
+        return value
     if is_whole(dimension.key):
-        return trial.suggest_int(dimension.key, int(dimension.low), int(dimension.high), log=dimension.log)
+        whole: int = trial.suggest_int(dimension.key, int(dimension.low), int(dimension.high), log=dimension.log)
+        return whole
     return float(value_text(trial.suggest_float(dimension.key, dimension.low, dimension.high, log=dimension.log)))
 
 

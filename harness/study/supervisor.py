@@ -64,8 +64,8 @@ def run_study(configs: list[RunConfig]) -> int:
             planned = plan(configs)
         trackers = trackers or _opened(configs[0])
         with _begun(planned, trackers):
-            runs = run_in_order if configs[0].sweep.until is Until.seeds else run_in_looks
-            all_finished = runs(planned, trackers, load)
+            execute = run_in_order if configs[0].sweep.until is Until.seeds else run_in_looks
+            all_finished = execute(planned, trackers, load)
         if console.is_quiet():
             for folder in _studies(planned):
                 console.result(f"results: {os.path.relpath(folder)} (what happened: {os.path.relpath(folder / console.LOG)})")
@@ -135,8 +135,8 @@ def _announce(planned: list[PlannedRun], heading: str) -> None:
         console.plain(heading)
     pretrainings = [run for run in planned if run.inputs.is_pretraining]
     notes = [note for run in planned for note in run.notes]
-    notes += [resolve.note_on_scale(run.config) for run in pretrainings]
-    for note in dict.fromkeys(filter(None, notes)):
+    on_scale = (resolve.note_on_scale(run.config) for run in pretrainings)
+    for note in dict.fromkeys([*notes, *filter(None, on_scale)]):
         (console.problem if note.startswith("warning: ") else console.plain)(note)
     if any(run.drops_weights and run_log.result(run.folder) is None for run in planned):
         console.plain("fine-tuned weights are not kept in a sweep; finetune.keep=last keeps them")
@@ -178,7 +178,8 @@ def refuse_impossible(configs: list[RunConfig]) -> None:
 def run_in_looks(planned: list[PlannedRun], trackers: Trackers, load: LoadCheck) -> bool:
     """Runs the seeds of one look after the other until every arm is resolved, and times them; whether all of these finished."""
     parts, ran, all_finished = looks.parts(planned), [], True
-    console.plain(*looks.announced(planned))
+    for line in looks.announced(planned):
+        console.plain(line)
     for number, (seeds, runs) in enumerate(parts.items(), 1):
         ran += runs
         status.write_plan(ran)
@@ -210,7 +211,7 @@ def run_in_looks(planned: list[PlannedRun], trackers: Trackers, load: LoadCheck)
 def run_in_order(planned: list[PlannedRun], trackers: Trackers, load: LoadCheck, times: bool = True) -> bool:
     """Runs and times them; whether all finished. A sweep that stops before its end times nothing."""
     config, failures, queue = planned[0].config, Failures(planned[0].config.sweep), Queue(planned)
-    order, screen, workers = Order(_labelled(queue, len(planned))), Screen(len(planned)), config.hardware.workers
+    order, screen, workers = Order(_labelled(queue, len(planned))), Screen(len(planned)), config.hardware.workers or 1
     tables = Tables(planned) if times else None
     if workers > 1:
         load.fix()
@@ -246,7 +247,7 @@ def run_in_order(planned: list[PlannedRun], trackers: Trackers, load: LoadCheck,
                         tables.end(run, ran)
                 else:
                     break
-        if stop is None and times and config.sweep.timing:
+        if stop is None and tables is not None and config.sweep.timing:
             timing.time_runs(planned, trackers, screen, tables.show)
         if tables is not None:
             tables.close()

@@ -1,6 +1,8 @@
 """Tasks: the kinds of tasks and the checks of their configs. Each file of `conf/task/` is a task, each module here a kind."""
 
-from harness import metrics
+from functools import cache
+
+from harness import extensions, metrics
 from harness.config.choices import TaskKind
 from harness.config.schema import TaskConfig
 from harness.errors import InputError, Mistakes, unknown
@@ -11,6 +13,9 @@ from harness.tasks.minimal_pairs import MinimalPairs
 from harness.tasks.spans import Spans
 from harness.tasks.tagging import Tokens
 from harness.tasks.vectors import Retrieval, Similarity
+
+GROUP = "harness.tasks"
+"""Entry points of further kinds."""
 
 KINDS: dict[TaskKind, Kind] = {
     TaskKind.classification: Classification(),
@@ -25,8 +30,16 @@ KINDS: dict[TaskKind, Kind] = {
 
 
 def kind_of(task: TaskConfig) -> Kind:
-    """The kind of this task."""
-    return KINDS[task.kind]
+    """The kind of this task; InputError for one of another package that cannot be used."""
+    return KINDS[task.kind] if task.plugin is None else _added(task.plugin)
+
+
+@cache
+def _added(name: str) -> Kind:
+    kind = extensions.find(GROUP, name, type, "task.plugin")
+    if not issubclass(kind, Kind):
+        raise InputError(f"{GROUP}: {name} is {kind.__name__}: expected a class of harness.tasks.base.Kind")
+    return kind()
 
 
 def num_outputs(task: TaskConfig) -> int:

@@ -165,6 +165,7 @@ def _key(config: RunConfig, tables: dict[str, Table], more_text: list[str]) -> s
         del spec["tokenizer.sentinels"]  # data that was prepared before there were any is the same
     spec |= {f"tokenizer.{key}": bool(getattr(config.tokenizer, key)) for key in ("vocab_file", "file")}
     spec |= {f"task.{key}": getattr(config.task, key) for key in SHAPING} | {"version": PREPARE_VERSION}
+    spec |= {"task.plugin": config.task.plugin} if config.task.plugin else {}
     spec |= {"words": _words(config)}  # of which a vocabulary is trained, else of the rows
     digest.update(json.dumps(spec, sort_keys=True, default=lambda choice: choice.name).encode())
     _add_rows(digest, config, tables)

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from harness import paths, records, tags
+from harness.comparison.runs import Run as StudyRun
 
 os.environ.update(tags.CLIENT | os.environ)  # before MLflow is imported
 
@@ -389,7 +390,7 @@ def _is_registered(client: MlflowClient, name: str) -> bool:
     return True
 
 
-def finished_runs(uri: str | None, output: str) -> list[run_log.FinishedRun]:
+def finished_runs(uri: str | None, output: str) -> list[StudyRun]:
     """All finished runs of all studies, oldest first; none where there is no store. MlflowException when it is unreachable."""
     client, finished = _client(uri, output), []
     if client is None:
@@ -399,7 +400,9 @@ def finished_runs(uri: str | None, output: str) -> list[run_log.FinishedRun]:
         if run_tags.get(tags.ROLE) != tags.ROLE_STUDY:
             params = tags.unpacked(tags.PARAMETERS, run_tags) | data.params
             values = tags.unpacked(tags.METRICS, run_tags) | data.metrics
-            finished.append(run_log.FinishedRun(tags.without_packed(run_tags), params, values))
+            info = run.info
+            of_run = tags.without_packed(run_tags)
+            finished.append(StudyRun(info.run_id, info.run_name, info.start_time, of_run, params, values))
     return finished
 
 

@@ -15,7 +15,6 @@ import re
 import time
 import zlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, NotRequired, TypedDict
@@ -264,15 +263,6 @@ def _refuse_foreign_names(path: Path, record: Record) -> None:
             raise InputError(f"attempt={record['attempt']!r} must be a word")
     except InputError as error:
         raise InputError(f"{path}: {error}; correct it, or take this folder away") from error
-
-
-@dataclass(frozen=True)
-class FinishedRun:
-    """A finished run as the tracking store has it, with metrics at their highest step."""
-
-    tags: dict[str, str]
-    params: dict[str, str]
-    metrics: dict[str, float]
 
 
 LINK = "is a link, which is not followed"

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from harness import paths
+from harness import extensions, paths
 from harness.errors import InputError
 from harness.redact import redacted, whole
 from harness.terminal import console, counted, duration
@@ -181,12 +181,17 @@ class Kind:
     """A tracker: its name, the module and class of its backend, what helps where it is unreachable."""
 
     name: str
-    module: str
+    module: str  # empty: of another package
     backend: str
     advice: str
 
     def load(self, key: str) -> type[Backend]:
         """The class; its library takes seconds to import. InputError where that is missing."""
+        if not self.module:
+            backend = extensions.find(GROUP, key, type, "tracking.plugins")
+            if not issubclass(backend, Backend):
+                raise InputError(f"{GROUP}: {key} is {backend.__name__}: expected a class of harness.tracking.trackers.Backend")
+            return backend
         try:
             return getattr(importlib.import_module(f"harness.tracking.{self.module}"), self.backend)
         except ImportError as error:
@@ -202,14 +207,20 @@ KINDS = {
 """By key below `tracking`, which is also the name of the extra."""
 
 
+GROUP = "harness.trackers"
+"""Entry points of further backends."""
+
+
 class Trackers:
     """Passes everything on to the trackers that the config chooses. InputError where the package of one is missing."""
 
     def __init__(self, tracking: "TrackingConfig") -> None:
         chosen = {key: kind for key, kind in KINDS.items() if getattr(tracking, key)}
+        chosen |= {name: Kind(name, "", "", KEPT) for name in tracking.plugins}
         for key, kind in chosen.items():
             if key != "mlflow":  # which no extra brings: it is imported while the first runs start
                 kind.load(key)
+        self._kinds = chosen
         self._threads = {key: Background(kind.name, kind.advice) for key, kind in chosen.items()}
         self._backends: dict[tuple[str, ...], Backend] = {}  # of each tracker one for each study
 
@@ -221,7 +232,7 @@ class Trackers:
     def _call(self, key: str, config: "RunConfig", call: Callable[[Backend], object]) -> None:
         study = (config.tracking.uri, config.output, config.study)
         if (key, *study) not in self._backends:
-            self._backends[key, *study] = KINDS[key].load(key)(*study)
+            self._backends[key, *study] = self._kinds[key].load(key)(*study)
             self._backends[key, *study].reap()
         call(self._backends[key, *study])
 

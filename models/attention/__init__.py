@@ -4,13 +4,12 @@ from typing import Any, Protocol, runtime_checkable
 
 from torch import Tensor, nn
 
+from harness.models import added
 from harness.models.attention.disentangled import DisentangledAttention
 from harness.models.attention.full import SelfAttention
 from harness.models.attention.relative import RelativeAttention
 from harness.models.choices import Position
 from harness.models.config import EncoderConfig
-from harness.models.describe import Part
-from harness.models.reach import Reach
 
 OWN_ATTENTION = {Position.disentangled: DisentangledAttention, Position.relative: RelativeAttention}
 """Positions that need an attention of their own; all others go with SelfAttention."""
@@ -18,9 +17,11 @@ OWN_ATTENTION = {Position.disentangled: DisentangledAttention, Position.relative
 
 @runtime_checkable
 class Attention(Protocol):
-    """A module that mixes the tokens of a text: all that layers, costs and pictures ask of it, and nothing else.
+    """A module that mixes the tokens of a text: all that layers and costs ask of it.
 
-    It is made from the config and the number of its layer.
+    It is made from the config and the number of its layer. It may state more: `receptive_field`, the `Reach` of one layer
+    (EVERYWHERE where it does not), `depends_on_order`, false for a function of the set of its inputs (true), and, as an
+    attribute of the class, `reads`, those keys of OF_HEADS that shape it (all of them).
     """
 
     def forward(self, hidden: Tensor, context: Any) -> Tensor:
@@ -32,18 +33,9 @@ class Attention(Protocol):
     def flops(self, length: int) -> int:
         """FLOPs of one forward pass over one text, as its operators are counted."""
 
-    @property
-    def receptive_field(self) -> Reach:
-        """How far one token reads through this layer."""
-
-    @property
-    def depends_on_order(self) -> bool:
-        """Whether it is more than a function of the set of its inputs."""
-
-    def part(self) -> Part:
-        """What a picture says of it."""
-
 
 def make_attention(config: EncoderConfig, layer: int) -> nn.Module:
-    """The `Attention` of one layer, which may depend on its number."""
+    """The `Attention` of one layer, which may depend on its number; InputError for a wrong class of another package."""
+    if config.attention is not None:
+        return added.class_of("attention", config.attention)(config, layer)
     return OWN_ATTENTION.get(config.position, SelfAttention)(config, layer)

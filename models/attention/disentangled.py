@@ -12,7 +12,6 @@ from torch import Tensor, nn
 from harness.models.attention.products import Context, Heads, MultiHead, attend, over_heads
 from harness.models.choices import PositionTerms
 from harness.models.config import EncoderConfig
-from harness.models.describe import Part, parameters_of
 from harness.models.dropout import Dropout
 from harness.models.norms import make_norm
 from harness.models.reach import EVERYWHERE
@@ -120,11 +119,6 @@ class DisentangledAttention(MultiHead):
             distant_query = self.split((self.position_query or self.query)(distances) * self.scale)
             scores.append((distant_query @ key.transpose(-1, -2)).gather(-2, rows))
         return sum(scores[1:], scores[0])
-
-    def part(self) -> Part:
-        """With its heads and positions."""
-        detail = f"{self.heads_detail}, disentangled positions"
-        return Part("Full self-attention", "attention", detail, parameters_of(self))
 
     def flops(self, length: int) -> int:
         """FLOPs of one forward pass over one text: projections of content and of distances, and the products."""

@@ -9,7 +9,6 @@ from harness.models.attention.products import Context, Heads, MultiHead, attend,
 from harness.models.attention.windowed import window_pairs, windowed_attention
 from harness.models.choices import Position
 from harness.models.config import EncoderConfig
-from harness.models.describe import Part, parameters_of
 from harness.models.norms import make_norm
 from harness.models.positions import rotate
 from harness.models.reach import Reach
@@ -95,24 +94,6 @@ class SelfAttention(MultiHead):
     def depends_on_order(self) -> bool:
         """Whether it is more than a function of the set of its inputs."""
         return self.causal or self.window is not None or self.config.position not in ADDED_OR_NONE
-
-    def part(self) -> Part:
-        """With its heads, its window and its positions."""
-        details, position = [self.heads_detail], self.config.position
-        if self.window is not None:
-            details.append(f"{self.window // 2} tokens to each side")
-        if self.global_tokens:
-            details.append(f"first {self.global_tokens} see and are seen by all")
-        if self.query_norm is not None:
-            details.append("queries and keys normed")
-        if position not in ADDED_OR_NONE:
-            apart = self.window is None and self.config.rotary_global_theta is not None
-            theta = self.config.rotary_global_theta if apart else self.config.rotary_theta
-            base = f" of base {theta:,.0f}" if position is Position.rotary else ""
-            details.append(f"{position.value} positions{base}")
-        span = "windowed" if self.window is not None else "global" if self.config.attention_window is not None else "full"
-        title = f"{'Causal' if self.causal else span.capitalize()} self-attention"
-        return Part(title, "attention", ", ".join(details), parameters_of(self))
 
 
 def full_attention(heads: Heads) -> Tensor:

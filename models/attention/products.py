@@ -78,11 +78,6 @@ class MultiHead(nn.Module):
         """Share of the weights of attention that is dropped now."""
         return self.config.attention_probs_dropout_prob if self.training else 0.0
 
-    @property
-    def heads_detail(self) -> str:
-        """As a description of a model has it."""
-        return f"{self.num_heads} heads of {self.head_size}"
-
     def split(self, x: Tensor) -> Tensor:
         """(..., N, H K) -> (..., H, N, K)."""
         return x.unflatten(-1, (self.num_heads, self.head_size)).transpose(-3, -2)

@@ -21,7 +21,6 @@ from torch import Tensor, nn
 from harness.models.attention.products import Context, Heads, MultiHead, attend
 from harness.models.batch import Batch
 from harness.models.config import EncoderConfig
-from harness.models.describe import Part, parameters_of
 from harness.models.positions import frequencies
 from harness.models.reach import EVERYWHERE, Reach
 
@@ -106,13 +105,6 @@ class RelativeAttention(MultiHead):
         if positions is None:
             return relative_shift(scores, keys)
         return scores.gather(-1, positions[:, None].expand(-1, self.num_heads, -1, -1))
-
-    def part(self) -> Part:
-        """With its heads and positions."""
-        detail = f"{self.heads_detail}, relative positions"
-        if self.segment_length is not None:
-            detail += f", segments of {self.segment_length} tokens with a memory of {self.memory_length}"
-        return Part(f"{'Causal' if self.causal else 'Full'} self-attention", "attention", detail, parameters_of(self))
 
     @property
     def receptive_field(self) -> Reach:

@@ -4,9 +4,9 @@ from statistics import fmean
 
 from harness import tags
 from harness.comparison.paired import grouped
+from harness.comparison.runs import Run
 from harness.metrics import SCORE_TITLES
 from harness.terminal import DASH, Row, counted, table, wrapped
-from harness.tracking.run_log import FinishedRun
 
 STATED = "arXiv:1810.04805, table 1, page 6"
 SYSTEMS = ("before GPT", "ELMo", "GPT", "BERT-base", "BERT-large")
@@ -24,7 +24,7 @@ ROWS: tuple[tuple[str, str, str, tuple[float, ...]], ...] = (
 """Title, task, metric, and the points of each of SYSTEMS on the test set."""
 
 
-def compared(runs: list[FinishedRun]) -> str:
+def compared(runs: list[Run]) -> str:
     """The table, and where its numbers are from."""
     rows: list[Row] = []
     for title, task, metric, stated in ROWS:
@@ -42,7 +42,7 @@ def compared(runs: list[FinishedRun]) -> str:
     return "\n".join([table(head, rows, "lrrrrrrl"), "", *map(wrapped, notes)])
 
 
-def best(runs: list[FinishedRun], task: str, metric: str) -> tuple[str, str]:
+def best(runs: list[Run], task: str, metric: str) -> tuple[str, str]:
     """The points of the arm with the highest mean, and its name; dashes without a run that has the metric."""
     arms = grouped(
         ((run.tags[tags.ARM], run.tags.get(tags.SCALE, "")), run.metrics[metric])

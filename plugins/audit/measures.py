@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 
 import torch
 
+from harness.comparison.runs import Run
 from harness.config import compose
 from harness.config.schema import HardwareConfig, RunConfig, TokenizerConfig
 from harness.data import tokenizer
@@ -29,7 +30,6 @@ from harness.models.objectives.config import ObjectiveName
 from harness.plugins.audit import claims, scores, timing
 from harness.plugins.audit.claims import ModelPart, Reading
 from harness.plugins.audit.verdicts import Measured, Point
-from harness.tracking.run_log import FinishedRun
 
 
 @dataclass
@@ -168,7 +168,7 @@ class Instruments:
     shapes: Shapes
     timed: bool  # whether speed is timed now
     vocab_file: str | None
-    finished_runs: Callable[[], list[FinishedRun]]
+    finished_runs: Callable[[], list[Run]]
 
 
 @functools.singledispatch

@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 
-from harness.commands.grammar import key, switch
 from harness.commands.options import Store
 from harness.errors import InputError, unknown
+from harness.grammar import key
 
 AUDIT_FILTERS = ("verdict", "source", "measure")
 
@@ -21,8 +21,8 @@ class Audit(Store):
     claims: tuple[str, ...] = key((), "names of files in conf/claims/, names of claims, or paths, with commas (all)")
     vocab_file: str | None = key(None, "a WordPiece vocabulary, one piece a line, for claims about the ids of a text")
     where: tuple[str, ...] = key((), f"only rows of this {', '.join(AUDIT_FILTERS)}, such as where=verdict=refuted")
-    measure: bool = switch("times what is claimed of speed: minutes")
-    glue: bool = switch("in place of claims: GLUE before BERT and of BERT as its paper states it, beside the finished runs")
+    measure: bool = key(False, "times what is claimed of speed: minutes")
+    glue: bool = key(False, "in place of claims: GLUE before BERT and of BERT as its paper states it, beside the finished runs")
     config_dir: str | None = key(None, kind="hydra")
 
     def __post_init__(self) -> None:

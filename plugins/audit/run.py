@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from harness import records
+from harness.comparison.runs import Run
 from harness.config.schema import HardwareConfig
 from harness.errors import InputError
 from harness.hardware import facts
@@ -18,7 +19,7 @@ from harness.plugins.audit import verdicts
 from harness.plugins.audit.claims import Claim, Reading, Relation
 from harness.plugins.audit.measures import Instruments, Shapes, measure
 from harness.plugins.audit.verdicts import SETTLED, Measured, Point, Settled, Verdict, conditions, shown
-from harness.tracking.run_log import FinishedRun, now_ms
+from harness.tracking.run_log import now_ms
 from harness.tracking.trackers import complaint
 
 PREFIXES = {"bytes": ((1e9, "GB"), (1e6, "MB")), "FLOP": ((1e12, "TFLOP"), (1e9, "GFLOP"))}
@@ -184,7 +185,7 @@ def instruments(config_dir: str | None, timed: bool, vocab_file: str | None, uri
     return Instruments(Shapes(config_dir), timed, vocab_file, functools.cache(functools.partial(_finished_runs, uri, output)))
 
 
-def _finished_runs(uri: str | None, output: str) -> list[FinishedRun]:
+def _finished_runs(uri: str | None, output: str) -> list[Run]:
     from harness.tracking.mlflow_store import MlflowException, finished_runs  # MLflow takes seconds
 
     try:

@@ -5,23 +5,23 @@ but for those that the arm of one of them sets.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import product
-from statistics import fmean
 
 from scipy.special import nctdtr, ndtri
 
 from harness import metrics, tags
-from harness.comparison import arms, paired
-from harness.comparison.paired import CONFIDENCE, Difference, Replicate, Tells, Values, grouped
-from harness.comparison.plateau import LOSS, MASKED, PROBE, SHARE
+from harness.comparison import arms, comparable, paired
+from harness.comparison.launches import SectionKey
+from harness.comparison.paired import CONFIDENCE, Difference, Tells, grouped
+from harness.comparison.runs import Run
+from harness.comparison.section import Pairing, Row, Section
 from harness.config import mistakes
 from harness.errors import InputError, unknown
-from harness.metrics import PER_TOKEN, Direction, Metric, has_one_vocabulary
+from harness.metrics import Direction, Metric
 from harness.plugins.audit.claims import Relation, Score, arms_of
 from harness.plugins.audit.verdicts import PAIRS, Measured, Point, Where, conditions
-from harness.tracking.run_log import FinishedRun
 
 PARAMETERS = {
     "model": "model_name",
@@ -41,69 +41,50 @@ FREE_WITH = {
 FREE = ("facts.recipe", "facts.tokenizer_file")
 """Hashes of what follows from the named keys."""
 
-CONSTANT = {"eval/score": "eval/majority_score", "pretrain/masked_loss": "pretrain/unigram_entropy"}
-"""Metric -> its value for a constant answer."""
-
-HEADLINE = "task.headline"
+SIDES = ("of", "against")
 
 MOST_SEEDS = 1000
 
 MOST_NAMED = 2
-"""Settings that are named of sections which differ in nothing else; a resized model differs in more."""
+"""Settings that are named of matches which differ in nothing else; a resized model differs in more."""
 
-Arms = dict[arms.Known, list[FinishedRun]]
+Arms = dict[arms.Known, list[Run]]
 """Facts of an arm -> its runs."""
 
-Pair = tuple[list[FinishedRun], ...]
+Pair = tuple[list[Run], ...]
 """The runs of two arms: of `of` and of `against`."""
 
 
 @dataclass
-class Section:
-    """Runs of one task under equal conditions: their values by replicate, of `of` and of `against`."""
+class Match:
+    """Two arms that agree in all facts but those that the claim names: the pairing's arm is `of`, its baseline `against`."""
 
-    run: FinishedRun
-    against: FinishedRun
-    settings: dict[str, str]  # that the claim does not name: of the model for both arms, and what tells sections apart
-    values: tuple[dict[Replicate, float], dict[Replicate, float]]
-    constant: list[float]  # what is reached without reading the text, of each run
+    pairing: Pairing
+    settings: dict[str, str]  # that the claim does not name: of the model for both arms, and what tells matches apart
 
-    def difference(self, metric: Metric, margin: float) -> Difference | str | None:
-        """By how much `of` is better; the reason where the two cannot be compared, None without a pair."""
-        if metric.name in MASKED and bool(self.run.metrics.get(PROBE)) != bool(self.against.metrics.get(PROBE)):
-            return "masked tokens of one arm are predicted by a probe"
-        if metric.name in PER_TOKEN and not has_one_vocabulary([self.run.params, self.against.params]):
-            return f"{metric.unit} per token do not compare, the vocabularies differ: tokenizer=wordpiece gives both one"
-        constant = fmean(self.constant) if self.constant else None
-        headline = self.run.params.get(HEADLINE) if metric.name == "eval/score" else metric.name.rpartition("/")[2]
-        items = [paired.rows_of(run.metrics, headline) for run in (self.against, self.run)]
-        return difference(*self.values, metric, margin, constant, None if None in items else items, headline)
+    @property
+    def run(self) -> Run:
+        """Any run of `of`, for what all of its runs have in common."""
+        return self.pairing.after.first
+
+    @property
+    def against(self) -> Run:
+        return self.pairing.before.first
 
 
-def difference(
-    of: Values,
-    against: Values,
-    metric: Metric,
-    margin: float,
-    constant: float | None = None,
-    items: float | Sequence[float | None] | None = None,
-    headline: str | None = None,
-) -> Difference | str | None:
-    """By how much `of` is better, with its error over replicates and items; a text where the task cannot tell."""
+def difference(pairing: Pairing, metric: Metric, margin: float) -> Difference | str | None:
+    """By how much the arm is better, with its error over replicates and items; why nothing tells, or None without a pair."""
+    if reason := comparable.why_not(metric.name, pairing.before.runs, pairing.after.runs):
+        return reason
+    if (tells := pairing.tells(metric.name, margin)) is not Tells.EVERYTHING:
+        return tells.value if metric.unit == "score" else "neither arm has left the plateau of word frequencies"
     sign = -1 if metric.direction is Direction.LOWER else 1
-    ours, theirs = (paired.by_pretraining(side) for side in (of, against))
-    is_score = metric.unit == "score"
-    if is_score and (silent := paired.tells(theirs, ours, constant, margin, items, headline)) is not Tells.EVERYTHING:
-        return silent.value
-    if metric.name == LOSS and constant is not None and min(map(fmean, (ours, theirs))) > SHARE * constant:
-        return "neither arm has left the plateau of word frequencies"
-    difference = paired.compare_paired(*({one: sign * value for one, value in side.items()} for side in (against, of)))
-    if difference is None or not (is_score and items):
-        return difference
-    return difference.with_items(paired.items_error(fmean(theirs), fmean(ours), items, headline))
+    before, after = ({key: sign * value for key, value in side.values(metric.name).items()} for side in pairing.sides)
+    difference = paired.compare_paired(before, after)
+    return difference and difference.with_items(pairing.items_error(metric.name))
 
 
-def compare(reading: Score, runs: list[FinishedRun]) -> Measured:
+def compare(reading: Score, runs: list[Run]) -> Measured:
     """One point for each task, arm of `against` and conditions, positive where `of` is better; and what would settle it.
 
     Without a scatter to plan with, a study shall find a difference of one standard deviation.
@@ -117,13 +98,13 @@ def compare(reading: Score, runs: list[FinishedRun]) -> Measured:
     for against in arms_of(reading.against):
         named = {"against": against} if isinstance(reading.against, list) else {}
         measured = len(points)
-        for section in _sections(reading, against, runs):
-            difference, where = section.difference(metric, reading.margin), named | _conditions(section)
-            if isinstance(difference, str):
-                silent.append(f"{conditions(named | {'task': section.run.tags[tags.TASK]})} ({difference})")
-                unlike &= _is_unlike(section.run, reading)
-            elif difference is not None:
-                points.append(_point(difference, where | {PAIRS: difference.n}))
+        for match in _matches(reading, against, runs):
+            found, where = difference(match.pairing, metric, reading.margin), named | _conditions(match)
+            if isinstance(found, str):
+                silent.append(f"{conditions(named | {'task': match.run.tags[tags.TASK]})} ({found})")
+                unlike &= _is_unlike(match.run, reading)
+            elif found is not None:
+                points.append(_point(found, where | {PAIRS: found.n}))
         there = {point.where["task"] for point in points[measured:]}
         absent += [conditions(named | {"task": task}) for task in reading.tasks if task not in there]
         absent += [conditions(named)] if named and not there and not reading.tasks else []
@@ -139,7 +120,7 @@ def compare(reading: Score, runs: list[FinishedRun]) -> Measured:
     )
 
 
-def _is_unlike(run: FinishedRun, reading: Score) -> bool:
+def _is_unlike(run: Run, reading: Score) -> bool:
     """Whether the study that the audit would print has another scale, data or budget than this run, which could not tell."""
     held = arms.facts(run.params)
     return any(key in held and plain(held[key]) != plain(value) for key, value in facts_of(reading.study).items())
@@ -152,13 +133,13 @@ def _point(difference: Difference, where: Where) -> Point:
     return Point(difference.mean, where, difference=difference).at(CONFIDENCE)
 
 
-def _sections(reading: Score, against: str, runs: list[FinishedRun]) -> list[Section]:
+def _matches(reading: Score, against: str, runs: list[Run]) -> list[Match]:
     """Every pair of arms of the two sides whose facts agree: what is free may differ within a side."""
     sides, needed = [facts_of(text) for text in (reading.of, against)], facts_of(reading.needs)
     found: dict[arms.Known, tuple[Arms, Arms]] = {}
     for run in runs:
         place = _side(run, sides)
-        fits = reading.metric in run.metrics and _has(run, needed) and run.tags.get(tags.REPLICATE) != "true"
+        fits = reading.metric in run.metrics and _has(run, needed) and not run.is_aa_replicate
         if place is None or not fits or (reading.tasks and run.tags.get(tags.TASK) not in reading.tasks):
             continue
         of_side = found.setdefault(arms.known(_held(run, sides)), ({}, {}))[place]
@@ -166,44 +147,43 @@ def _sections(reading: Score, against: str, runs: list[FinishedRun]) -> list[Sec
     pairs = [
         pair for arms_of in found.values() for pair in product(*(side.values() for side in arms_of)) if _agree(pair, sides)
     ]
-    sections = [_section(pair, reading.metric, sides) for pair in pairs]
-    _tell_apart(sections)
-    _complete(sections)
-    return sections
+    matches = [_match(pair, sides) for pair in pairs]
+    _tell_apart(matches)
+    _complete(matches)
+    return matches
 
 
-def _section(pair: Pair, metric: str, sides: list[dict[str, str]]) -> Section:
-    first = [runs[0] for runs in pair]
-    values = tuple({_replicate(run): run.metrics[metric] for run in runs} for runs in pair)
-    constants = [run.metrics.get(CONSTANT.get(metric, "")) for runs in pair for run in runs]
-    settings = {key: first[0].params.get(key, "") for key in _set_keys(pair, sides)}
-    return Section(first[0], first[1], settings, values, [one for one in constants if one is not None])
+def _match(pair: Pair, sides: list[dict[str, str]]) -> Match:
+    after, before = (Row(label, {run.replicate: run for run in runs}) for label, runs in zip(SIDES, pair, strict=True))
+    place = SectionKey(after.first.task, "")
+    match = Section(place, place.task, {}, before.label, (before, after), before.sessions)
+    return Match(Pairing(match, before, after), {key: after.first.params.get(key, "") for key in _set_keys(pair, sides)})
 
 
-def _tell_apart(sections: list[Section]) -> None:
-    """Adds to sections that read alike the first settings in which they differ."""
-    for group in grouped((str(_conditions(section)), section) for section in sections).values():
+def _tell_apart(matches: list[Match]) -> None:
+    """Adds to matches that read alike the first settings in which they differ."""
+    for group in grouped((str(_conditions(match)), match) for match in matches).values():
         facts = [
-            {key: _of_both(section, key) for key in {**arms.facts(section.run.params), **arms.facts(section.against.params)}}
-            for section in group
+            {key: _of_both(match, key) for key in {**arms.facts(match.run.params), **arms.facts(match.against.params)}}
+            for match in group
         ]
         differing = [key for key in arms.varying(facts) if not key.startswith("facts.")]
-        for section, one in zip(group, facts, strict=True):
-            section.settings |= {key: one.get(key, "") for key in differing[:MOST_NAMED]}
+        for match, one in zip(group, facts, strict=True):
+            match.settings |= {key: one.get(key, "") for key in differing[:MOST_NAMED]}
 
 
-def _complete(sections: list[Section]) -> None:
-    """A setting that tells a section from others of its task is stated of each of them, also where it has its default."""
+def _complete(matches: list[Match]) -> None:
+    """A setting that tells a match from others of its task is stated of each of them, also where it has its default."""
     of_task: dict[str, dict[str, None]] = {}
-    for section in sections:
-        of_task.setdefault(section.run.tags[tags.TASK], {}).update(dict.fromkeys(section.settings))
-    for section in sections:
-        section.settings = {key: _of_both(section, key) for key in of_task[section.run.tags[tags.TASK]]}
+    for match in matches:
+        of_task.setdefault(match.run.tags[tags.TASK], {}).update(dict.fromkeys(match.settings))
+    for match in matches:
+        match.settings = {key: _of_both(match, key) for key in of_task[match.run.tags[tags.TASK]]}
 
 
-def _of_both(section: Section, key: str) -> str:
+def _of_both(match: Match, key: str) -> str:
     """`1e-3`, or `194 and 128` where the two arms differ in it."""
-    of_both = [run.params.get(key, "None") for run in (section.run, section.against)]
+    of_both = [run.params.get(key, "None") for run in (match.run, match.against)]
     return " and ".join(dict.fromkeys(map(_spelled, of_both)))
 
 
@@ -228,7 +208,7 @@ def facts_of(text: str) -> dict[str, str]:
     return facts
 
 
-def _side(run: FinishedRun, sides: list[dict[str, str]]) -> int | None:
+def _side(run: Run, sides: list[dict[str, str]]) -> int | None:
     """0 for `of`, 1 for `against`; None for a run that is neither or both."""
     found = [number for number, facts in enumerate(sides) if _has(run, facts)]
     return found[0] if len(found) == 1 else None
@@ -252,7 +232,7 @@ def _set_keys(pair: Pair, sides: list[dict[str, str]]) -> list[str]:
     return sorted(key for key in keys if not any(key in facts for facts in sides))
 
 
-def _has(run: FinishedRun, facts: Mapping[str, str]) -> bool:
+def _has(run: Run, facts: Mapping[str, str]) -> bool:
     params = run.params | {"pretrain.objective": arms.objective(run.params)} if "pretrain.phases" in run.params else run.params
     return all(key in params and plain(params[key]) == plain(value) for key, value in facts.items())
 
@@ -265,27 +245,21 @@ def plain(value: str) -> str:
         return {"null": "none"}.get(value.lower(), value.lower())
 
 
-def _held(run: FinishedRun, sides: list[dict[str, str]]) -> dict[str, str]:
+def _held(run: Run, sides: list[dict[str, str]]) -> dict[str, str]:
     """The facts that must agree; where two models differ, their keys are free."""
     differing = arms.varying(sides)
     free = [*FREE, *differing, *(key for name in differing for key in FREE_WITH.get(name, ()))]
     return {key: value for key, value in arms.facts(run.params).items() if not arms.within(key, free)}
 
 
-def _replicate(run: FinishedRun) -> Replicate:
-    seed = run.tags.get(tags.SEED, "")
-    own = seed if run.tags.get(tags.TASK) == tags.PRETRAINING_TASK else ""
-    return Replicate(run.tags.get(tags.PRETRAIN_SEED, own), seed)
-
-
-def _conditions(section: Section) -> dict[str, object]:
-    run = section.run
+def _conditions(match: Match) -> dict[str, object]:
+    run = match.run
     budget = "pretrain" if run.tags.get(tags.TASK) == tags.PRETRAINING_TASK else "finetune"
     settings = {
         key: run.params.get(f"{budget}.{key}") for key in ("max_steps", "seconds", "epochs", "steps", "tokens", "flops")
     }
     first = next(((key, _spelled(value)) for key, value in settings.items() if value not in (None, "None")), None)
-    named = section.settings | dict([first] if first else [])
+    named = match.settings | dict([first] if first else [])
     return {"task": run.tags[tags.TASK], "scale": run.tags[tags.SCALE], **named}
 
 

@@ -10,9 +10,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from harness import metrics
+from harness.comparison import comparable
 from harness.comparison.paired import Replicate, compare_paired, spread
 from harness.comparison.runs import Run
-from harness.comparison.section import Row, Section, are_comparable
+from harness.comparison.section import Row, Section
 from harness.metrics import Direction
 from harness.reports.chapters import Added, pictures
 from harness.reports.errors import ReportError, unknown
@@ -212,7 +213,7 @@ def table(section: Section, target: Target, study: Study) -> list[str]:
     """
     first, unlike, rows = section.before or section.rows[0], [], []
     for row in section.rows:
-        if not are_comparable(target.metric, first.runs, row.runs):
+        if comparable.why_not(target.metric, first.runs, row.runs):
             unlike.append(escape(row.label))
         elif spent := paid(row, target, study):
             rows.append(spent)

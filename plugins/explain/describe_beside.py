@@ -28,6 +28,7 @@ from harness.paths import file_name
 from harness.plugins.explain import describe_picture, describe_shapes
 from harness.plugins.explain.describe_shapes import numbered
 from harness.plugins.explain.inspect_pictures import maps_of
+from harness.plugins.explain.parts import columns
 from harness.plugins.explain.pictures import fitted, save
 from harness.terminal import DASH, duration, scaled, table, wrapped
 from harness.training.loop import Position
@@ -135,7 +136,7 @@ def facts(config: RunConfig, seen: list[Seen], length: int, flops_per_second: fl
     """Row -> what is in it: a text, a count, or None for what there is not. FLOPs and bytes are of texts of this length."""
     model, shapes = config.model, subject.shapes(config.model, config.task)
     sizes = size.sizes(shapes)
-    built = [part for column in shapes.encoder.layers.columns() for layer in column.layers for part in layer.parts]
+    built = [part for column in columns(shapes.encoder.layers) for layer in column.layers for part in layer.parts]
     titles = [part.title.lower() for part in built if part.kind in ("attention", "cross")]
     attention = dict.fromkeys(title.replace(" self-attention", "").replace("attention over", "over") for title in titles)
     stack = stack_of(model, seen)

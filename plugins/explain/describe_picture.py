@@ -10,9 +10,9 @@ from textwrap import wrap
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from harness.models.describe import Column, Part
 from harness.models.heads import Classifier
 from harness.plugins.explain.describe_shapes import numbered
+from harness.plugins.explain.parts import Column, Part, columns, embedding_parts, head_parts
 from harness.plugins.explain.pictures import CENTRED, fitted, rounded, sheet
 
 COLOURS = {
@@ -74,10 +74,10 @@ class Architecture:
 
 def architecture_of(model: Classifier, title: str, subtitle: str) -> Architecture:
     """The columns of a model, whose modules state their parts."""
-    columns = [(*_boxes(column.below), *_groups(column), *_boxes(column.above)) for column in model.encoder.layers.columns()]
-    columns[0] = (*_boxes(model.encoder.embeddings.parts()), *columns[0])
-    columns[-1] = (*columns[-1], *_boxes(model.head_parts()))
-    return Architecture(title, subtitle, tuple(columns))
+    drawn = [(*_boxes(column.below), *_groups(column), *_boxes(column.above)) for column in columns(model.encoder.layers)]
+    drawn[0] = (*_boxes(embedding_parts(model.encoder.embeddings)), *drawn[0])
+    drawn[-1] = (*drawn[-1], *_boxes(head_parts(model)))
+    return Architecture(title, subtitle, tuple(drawn))
 
 
 def _boxes(parts: Sequence[Part]) -> tuple[Box, ...]:

@@ -20,7 +20,6 @@ from tokenizers import Tokenizer
 from harness import tasks
 from harness.checkpoints import find_run, finetuned, native, start
 from harness.commands.features import Source, source_of
-from harness.commands.grammar import group_of
 from harness.commands.predict import SEPARATOR
 from harness.config.choices import TaskKind, TrainedOn
 from harness.config.resolve import MEASURED_LENGTH, has_task, resolve
@@ -28,6 +27,7 @@ from harness.config.schema import HardwareConfig, RunConfig, TaskConfig
 from harness.corpus.prepare import Lines
 from harness.data.tokenizer import build, pad_token_id, special_ids
 from harness.errors import InputError, on_one_line
+from harness.grammar import group_of
 from harness.hardware.device import Machine
 from harness.measure import subject
 from harness.models.batch import Batch

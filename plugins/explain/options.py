@@ -4,9 +4,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
-from harness.commands.grammar import Composed, group_of, key, switch, word
 from harness.commands.options import ABOVE_ZERO, RUN, Weights, has_values
 from harness.errors import InputError
+from harness.grammar import Composed, group_of, key, word
 from harness.models.ranges import Range
 
 TOKENIZERS = ("wordpiece", "bpe", "unigram", "words")
@@ -24,7 +24,7 @@ class Tour:
         "The old keeper of the bank was robbed yesterday.", "a text of yours, or a file with one; a second text after ` ||| `"
     )
     to: Path = key(Path("multirun", "tour", "tour.html"), "the page with all steps")
-    all: bool = switch("prints all steps without waiting for Enter, as where there is no terminal")
+    all: bool = key(False, "prints all steps without waiting for Enter, as where there is no terminal")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,8 +76,8 @@ class Inspect(Weights):
     text: str | None = key(None, "in place of an item: a text of yours, the texts of a pair separated by ` ||| `")
     split: str = key("validation", "of the task: train, validation, test, or a name of its own")
     to: Path = key(Path("multirun", "inspect"), "folder of the pictures, in `output` where that is set")
-    png: bool = key(False, "true: PNG beside SVG")
-    attention: bool = key(False, "true: the attention of every layer and head too, of RUN, checkpoint= or text=")
+    png: bool = key(False, "PNG beside SVG")
+    attention: bool = key(False, "the attention of every layer and head too, of RUN, checkpoint= or text=")
     word: str | None = key(None, "of text=: products of its queries with all keys, and its weights of attention, as numbers")
     layer: int = key(-1, "of word=: 1 is the first, -1 the last", range=Range(at_least=-1000, limit=1000))
     texts: str | None = key(

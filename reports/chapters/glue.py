@@ -68,15 +68,15 @@ class Column:
         return corrected({row.label: self._change(row.label) for section in self.sections for row in section.rows})
 
     def _change(self, label: str) -> Change | None:
-        baseline, score = self.sections[0].baseline, metrics.get(HEADLINE)
-        rows = [(section, row) for section in self.sections if section.before and (row := section.row_of(label))]
-        if not rows or label == baseline:
+        rows = [(section, row) for section in self.sections if (row := section.row_of(label))]
+        pairings = [pairing for section, row in rows if (pairing := section.against(row))]
+        if not pairings:
             return None
-        floor = rows[0][0].item(rows[0][1]) if len(self.sections) == 1 else None
-        of_items = paired.over_tasks([section.items_error(row, score) for section, row in rows])
-        tells = paired.tells_of_tasks([section.tells(row, HEADLINE) for section, row in rows])
-        both = self.numbers(baseline), self.numbers(label)
-        return change(self.metric, *both, floor, floor or 0.0, items=of_items, tells=tells)
+        floor = pairings[0].item if len(self.sections) == 1 else None
+        of_items = paired.over_tasks([pairing.items_error(HEADLINE) for pairing in pairings])
+        tells = paired.tells_of_tasks([pairing.tells(HEADLINE) for pairing in pairings])
+        both = self.numbers(self.sections[0].baseline), self.numbers(label)
+        return change(self.metric, *both, floor, items=of_items, tells=tells)
 
 
 @dataclass(frozen=True)

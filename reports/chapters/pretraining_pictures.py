@@ -11,9 +11,9 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
 from harness import metrics
-from harness.comparison import arms
+from harness.comparison import arms, comparable
 from harness.comparison.runs import Run
-from harness.comparison.section import ACCURACY, LOSS, UNIGRAM, Row, Section, have_probes
+from harness.comparison.section import ACCURACY, LOSS, UNIGRAM, Row, Section
 from harness.reports.reading.study import Study
 from harness.reports.writing import plots
 from harness.reports.writing.plots import (
@@ -91,7 +91,7 @@ def masked_loss(study: Study) -> Figure | None:
     of_panels = [(measure, cost) for measure in MEASURES for cost in costs]
     styles = arm_styles(comparison.labels)
     figure, axes = grid(len(of_panels) * len(every), wide=3.3, high=2.7, most=len(costs))
-    probed = {row.label for part in sections.values() for row in part.rows if have_probes(row.runs)}
+    probed = {row.label for part in sections.values() for row in part.rows if comparable.have_probes(row.runs)}
     entropy: list[Line2D] = []
     labels = {label for of_section in every.values() for panel in of_panels for label in of_section[panel]}
     for place, (name, of_section) in enumerate(every.items()):

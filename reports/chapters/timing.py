@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 
 from harness import metrics
 from harness.comparison import by_launch, launches
-from harness.comparison.launches import SectionKey, Sessions, side_by_side
+from harness.comparison.launches import SectionKey, Sessions
 from harness.comparison.paired import grouped
 from harness.comparison.runs import Run
 from harness.comparison.section import Section
@@ -110,9 +110,10 @@ def notes(section: Section) -> list[str]:
     apart, floorless, replicated = [], [], []
     sessions = section.sessions
     for row in section.rows:
-        if row is section.before or not any(row.values(name) for name in launches.JUDGED):
+        pairing = section.against(row)
+        if pairing is None or not any(row.values(name) for name in launches.JUDGED):
             continue
-        if (pair := side_by_side(sessions, section.against(row))) is None:
+        if (pair := pairing.side_by_side()) is None:
             apart.append(row.label)
             continue
         session = pair[1].session

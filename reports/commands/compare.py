@@ -12,8 +12,8 @@ from harness.comparison.launches import SHARED
 from harness.comparison.runs import Run
 from harness.comparison.section import RESULTS
 from harness.metrics import Compared, Direction, Metric
-from harness.reports.commands import Parser
 from harness.reports.errors import ReportError, some_of
+from harness.reports.options import Compare
 from harness.reports.read import open_store
 from harness.reports.reading import folders, store
 from harness.reports.reading.store import Reader
@@ -119,7 +119,7 @@ def numbers(first: Run, second: Run) -> list[Number]:
     Scores and shares differ by points, all else by the logarithm of its ratio, so that half is as far as twice. Times compare
     where one session has launched both side by side, and never what the clock of each training says alone.
     """
-    side_by_side = first.session is not None and first.session == second.session
+    side_by_side = first.session != "" and first.session == second.session
     every = [
         Number(
             metric := metrics.get(name),
@@ -159,28 +159,15 @@ NO_VERDICT = (
     "were launched side by side in one session. "
     "`python -m reports` compares arms by their replicates."
 )
-ORDER = (
-    "Numbers are listed by kind: scores and held-out losses, speed and energy, memory, sizes, others. In each kind what "
-    "differs most comes first (scores and shares by points, all else by ratio), and what does not compare last."
-)
 COLUMNS = ["part", "name", "unit", "a", "b", "change", "change_percent"]
-FORMATS = ("text", "md", "csv")
 NAME_WIDTH, VALUE_WIDTH = 46, 18
 Part = tuple[str, list[str], list[list[str]]]
 """Heading, column heads and rows."""
 
 
-def main(given: list[str]) -> int:
+def main(options: Compare) -> int:
     """0, and the comparison on stdout; ReportError where a run is not found or both are the same."""
-    parser = Parser("compare", "What differs between two runs: settings, environment, numbers. No verdict.")
-    parser.epilog = ORDER
-    for name in ("run_a", "run_b"):
-        parser.add_argument(name, metavar=name.upper(), help="id, name, or the beginning of the name of a run's folder")
-    parser.add_list("--study", "NAME", "where to search (default: every study)")
-    parser.add_argument("--all", action="store_true", help="show numbers that are equal, too")
-    parser.add_argument("--format", choices=FORMATS, default="text", help="(default: text, for a terminal)")
-    options = parser.parse(given)
-    reader = open_store(options.uri)
+    reader = open_store(options.address)
     with reader.guarded():
         first, second = (find(reader, name, options.study) for name in (options.run_a, options.run_b))
         if first.run_id == second.run_id:

@@ -5,15 +5,13 @@ not corrected, as all of them must pass: an intersection-union test (Berger, Tec
 report, corrected for the number of tests of the arm. Of several candidates each has a part of the level (`ledger.py`).
 """
 
-import argparse
 import enum
 import functools
 import json
 import math
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -28,9 +26,9 @@ from harness.comparison.runs import Run, oldest_first
 from harness.comparison.section import HEADLINE, Row, Section, headline
 from harness.comparison.verdicts import Change, Evidence, Verdict, margin_of
 from harness.metrics import FEWEST_REPLICATES, Direction, Margin, judged_by
-from harness.reports.commands import Parser, add_where
 from harness.reports.commands.ledger import Ledger, change_text, look_text, overview
 from harness.reports.errors import ReportError, unknown
+from harness.reports.options import Gate
 from harness.reports.read import StudyRuns, compare_with_any, read
 from harness.reports.reading.predictions import errors_in
 from harness.reports.writing import tables
@@ -193,8 +191,7 @@ def judge(change: Change, limit: Limit, level: float = LEVEL) -> tuple[Outcome, 
         is_above = _loss(change, limit) > _allowed(change, limit)
         return (Outcome.ABOVE, f"counted, and more than {limit.text} worse") if is_above else (Outcome.PASSED, "")
     if evidence is None:
-        apart = "not launched side by side in one session; run both arms in one command"
-        return Outcome.NOT_JUDGED, apart if limit.metric in TIMINGS else "predicted over another vocabulary or by another head"
+        return Outcome.NOT_JUDGED, change.reason
     difference, margin = evidence.found, margin_of(limit.margin, change.baseline_mean, evidence.ratio)
     if reason := _untestable(evidence, limit, margin):
         return Outcome.NOT_JUDGED, reason
@@ -306,14 +303,13 @@ LATENCY = "inference/latency_ms_p50"
 TIMINGS = {*launches.JUDGED}
 
 
-def main(given: list[str]) -> int:
+def main(options: Gate) -> int:
     """0 where every arm passed, 1 where one did not; ReportError for a wrong input."""
-    options = parse(given)
     if options.study is None:
         print(overview(options.ledger))
         return 0
     limits = limits_of(options)
-    new = read(options.uri, [options.study], options.where)
+    new = read(options.address, [options.study], options.where)
     with new.reader.guarded():
         comparison, pairs, unknown_arms = _sides(new, options)
         if options.timing is None:
@@ -333,9 +329,7 @@ def main(given: list[str]) -> int:
     return 0 if passed else 1
 
 
-def _recorded(
-    ledger: Ledger, comparison: Comparison, pair: Pair, of_arm: list[Test], options: argparse.Namespace
-) -> dict[str, Any]:
+def _recorded(ledger: Ledger, comparison: Comparison, pair: Pair, of_arm: list[Test], options: Gate) -> dict[str, Any]:
     """The ledger's answer where it has one; else the candidate is judged at the level of the next look, and written down."""
     rows = [[row for section in comparison.sections if (row := section.row_of(label))] for label in (pair.before, pair.after)]
     sides = [[run for row in of_side for run in row.runs] for of_side in rows]
@@ -358,76 +352,32 @@ def _name(run: Run, timed: bool = False) -> str:
     return f"{run.tags.get(tags.FINGERPRINT, run.run_id)} {run.session if timed else ''}".rstrip()
 
 
-def parse(given: list[str]) -> argparse.Namespace:
-    """The command line."""
-    parser = Parser(
-        "gate",
-        "Test that arms are not worse than they were.",
-        "Exit code 0: every arm passed. 1: one did not, or there was nothing to judge. 2: a wrong input.",
-    )
-    for option, metavar, text in (
-        ("--study", "NEW", "study that is judged; without one, --ledger is shown"),
-        ("--against", "OLD", "study that it is judged against (default: itself, with --baseline)"),
-        ("--baseline", "NAME", "arm to judge against (default: the same arm; in one study, base)"),
-        ("--max-drop", "X", "of the score: 0.5%% of what it was, or 0.5points"),
-        ("--max-slowdown", "X%", "of the latency, or of --timing"),
-        ("--max-memory", "X%", "more peak memory of inference and of training"),
-        ("--max-cost", "X%", "more FLOPs, bytes moved and operators, which are counted"),
-        (
-            "--timing",
-            "METRIC",
-            "timing of --max-slowdown (default: latency by the clock of the device, else by the wall clock)",
-        ),
-    ):
-        parser.add_argument(option, metavar=metavar, help=text)
-    for option, text in (
-        ("--better", "pass arms alone that are also shown to be better in a quantity"),
-        ("--json", "verdicts, margins, evidence and what would settle them, as JSON"),
-        ("--move-baseline", "allow another baseline than that of the ledger's last line"),
-    ):
-        parser.add_argument(option, action="store_true", help=text)
-    parser.add_list("--arm", "NAME", "arm to judge; may be repeated (default: all)")
-    parser.add_argument("--ledger", metavar="FILE", type=Path, help="JSON lines of all candidates, who share the level of 5 %%")
-    parser.add_argument("--looks", metavar="N", type=int, help="candidates of a new ledger, each with 1/N of the level")
-    add_where(parser)
-    options = parser.parse(given)
-    if options.study is None and options != parser.parse(["--ledger", str(options.ledger)]):
-        raise ReportError(
-            "gate needs --study NEW, or --ledger FILE alone to show it; python -m reports gate --help lists the options"
-        )
-    if options.ledger is None and (options.looks is not None or options.move_baseline):
-        raise ReportError("--looks and --move-baseline are of a ledger; expected --ledger FILE")
-    if options.looks is not None and options.looks < 1:
-        raise ReportError(f"--looks {options.looks}; expected 1 or more")
-    return options
-
-
-def limits_of(options: argparse.Namespace) -> list[Limit]:
+def limits_of(options: Gate) -> list[Limit]:
     """What the options allow; ReportError without any, or for one that cannot be read."""
     if options.timing and options.timing not in TIMINGS:
-        raise unknown("metric in --timing", options.timing, sorted(TIMINGS))
+        raise unknown("metric in timing=", options.timing, sorted(TIMINGS))
     given = {
-        "--max-drop": (options.max_drop, (HEADLINE,)),
-        "--max-slowdown": (options.max_slowdown, (options.timing or LATENCY,)),
-        "--max-memory": (options.max_memory, MEMORIES),
-        "--max-cost": (options.max_cost, COSTS),
+        "max_drop": (options.max_drop, (HEADLINE,)),
+        "max_slowdown": (options.max_slowdown, (options.timing or LATENCY,)),
+        "max_memory": (options.max_memory, MEMORIES),
+        "max_cost": (options.max_cost, COSTS),
     }
     limits = []
     for option, (allowed, names) in given.items():
         if allowed is not None:
-            points, match = option == "--max-drop", ALLOWED.fullmatch(allowed.strip())
+            points, match = option == "max_drop", ALLOWED.fullmatch(allowed.strip())
             size = float(match[1]) if match and (match[2] == "%" or points) else 0.0
             if not 0 < size < (100 if points else math.inf):
                 usual = "a size above 0 and below 100, such as 0.5% or 0.5points" if points else "a size above 0, such as 0.5%"
-                raise ReportError(f"{option} {allowed!r}; expected {usual}")
+                raise ReportError(f"{option}={allowed!r}: expected {usual}")
             margin = Margin(size / 100, relative=match[2] == "%")
             limits += [Limit(metric, margin, " ".join(allowed.split())) for metric in names]
     if not limits:
-        raise ReportError(f"gate needs a limit; expected one of {', '.join(given)}")
+        raise ReportError(f"gate needs a limit: expected one of {'=, '.join(given)}=")
     return limits
 
 
-def _sides(new: StudyRuns, options: argparse.Namespace) -> tuple[Comparison, list[Pair], list[str]]:
+def _sides(new: StudyRuns, options: Gate) -> tuple[Comparison, list[Pair], list[str]]:
     """The comparison of both sides, the pairs in it, and arms that have no counterpart."""
     if options.against in (None, options.study):
         comparison = compare(new.study, new.runs, options.baseline, options.along, errors_in(new.reader.output))
@@ -436,7 +386,7 @@ def _sides(new: StudyRuns, options: argparse.Namespace) -> tuple[Comparison, lis
         lost = {run.tags[tags.ARM] for run in unfinished if tags.ARM in run.tags} - {*finished, baseline}
         labels = _named("arm", options.arm, [*comparison.others, *sorted(lost)])
         return comparison, [Pair(label, label, baseline) for label in labels], []
-    old = read(options.uri, [options.against], options.where)
+    old = read(options.address, [options.against], options.where)
     for side in (new, old):
         if not any(run.status == "finished" for run in side.runs):
             raise ReportError(f"study {side.study!r} has no finished run; a gate needs some on both sides")
@@ -451,13 +401,13 @@ def _sides(new: StudyRuns, options: argparse.Namespace) -> tuple[Comparison, lis
     return comparison, *_across(comparison, options)
 
 
-def _across(comparison: Comparison, options: argparse.Namespace) -> tuple[list[Pair], list[str]]:
+def _across(comparison: Comparison, options: Gate) -> tuple[list[Pair], list[str]]:
     """Arms of two studies: each with the same arm of the other one, or all with the baseline; and those without another."""
     new = [label.removeprefix(PREFIX) for label in comparison.labels if label.startswith(PREFIX)]
     old = [label for label in comparison.labels if not label.startswith(PREFIX)]
     labels = _named("arm", options.arm, new)
     if options.baseline is not None:
-        _named(f"arm of {options.against!r} in --baseline", [options.baseline], old)
+        _named(f"arm of {options.against!r} in baseline=", [options.baseline], old)
         return [Pair(name, PREFIX + name, options.baseline) for name in labels], []
     _named(f"arm of {options.against!r}", options.arm, old)
     gone = [] if options.arm else [name for name in old if name not in new]
@@ -465,15 +415,15 @@ def _across(comparison: Comparison, options: argparse.Namespace) -> tuple[list[P
     return pairs, [name for name in labels if name not in old]
 
 
-def _named(kind: str, names: list[str], labels: list[str]) -> list[str]:
+def _named(kind: str, names: Sequence[str], labels: list[str]) -> list[str]:
     """These arms, all without a name; ReportError for one that there is not."""
     for name in names:
         if name not in labels:
             raise unknown(kind, name, labels)
-    return names or labels
+    return [*names] or labels
 
 
-def text(candidates: list[dict], without: list[str], passing: set[str], options: argparse.Namespace) -> str:
+def text(candidates: list[dict], without: list[str], passing: set[str], options: Gate) -> str:
     """The table of all tests, why tests did not pass, the verdicts, and the result."""
     tested = [(candidate["arm"], test) for candidate in candidates for test in candidate["tests"]]
     shares = {round(100 * test["confidence"], 6) for _, test in tested if "confidence" in test} or {90}

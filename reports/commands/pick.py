@@ -1,6 +1,5 @@
 """`python -m reports pick`: the arms that satisfy limits, those that do not and by what, and those that are not known well."""
 
-import argparse
 import enum
 import math
 from dataclasses import dataclass, replace
@@ -12,8 +11,8 @@ from harness.comparison.estimates import NO_BETTER, Estimate, estimate
 from harness.comparison.labels import seeds_text
 from harness.comparison.section import RESULTS, Row, Section, headline
 from harness.metrics import judged_by
-from harness.reports.commands import Parser, add_where
 from harness.reports.errors import ReportError, unknown
+from harness.reports.options import Pick
 from harness.reports.read import compare_with_any, read
 from harness.reports.writing import formats
 from harness.reports.writing.formats import DASH
@@ -85,30 +84,25 @@ class Candidate:
         return min((checked.fit for checked in self.checked), key=WORST_FIRST.index)
 
 
-def bound_of(option: str, text: str, at_least: bool) -> Bound:
-    """A bound written METRIC=NUMBER; ReportError for an undeclared metric or no number."""
+def bound_of(key: str, text: str, at_least: bool) -> Bound:
+    """A bound written METRIC=NUMBER; ReportError for an undeclared metric, no finite number, and one beyond its values."""
     name, equals, number = text.partition("=")
     if not equals:
-        raise ReportError(f"{option} {text!r}; expected METRIC=NUMBER, such as eval/score=0.8")
+        raise ReportError(f"{key}={text!r}: expected METRIC=NUMBER, such as eval/score=0.8")
     if name not in RESULTS:
         same_group = [metric for metric in RESULTS if metric.partition("/")[0] == name.partition("/")[0]]
-        raise unknown(f"metric in {option}", name, same_group or [metric for metric in USUAL if name in metric] or USUAL)
-    return replace(within_range(f"{option} {text!r}", option, name, number), at_least=at_least)
-
-
-def within_range(given: str, option: str, metric: str, number: str, factor: float = 1.0) -> Bound:
-    """The bound; ReportError for no finite number, and where no value of the metric is on the other side of it."""
+        raise unknown(f"metric in {key}=", name, same_group or [metric for metric in USUAL if name in metric] or USUAL)
     try:
-        value = factor * float(number)
+        value = float(number)
     except ValueError:
         value = math.nan
     if not math.isfinite(value):
-        raise ReportError(f"{option} {number!r}; expected a number in base units, such as 20e6")
-    least, most = RANGES.get(metrics.get(metric).unit, (0.0, math.inf))
+        raise ReportError(f"{key}={text!r}: {number!r} must be a number in base units, such as 20e6")
+    least, most = RANGES.get(metrics.get(name).unit, (0.0, math.inf))
     if not least <= value <= most:
         expected = f"between {least:g} and {most:g}" if math.isfinite(most) else f"at least {least:g}"
-        raise ReportError(f"{given}; {metric} is {expected}: expected a limit of that kind")
-    return Bound(metric, value)
+        raise ReportError(f"{key}={text!r}: {name} is {expected}: expected a limit of that kind")
+    return Bound(name, value, at_least)
 
 
 def candidates(comparison: Comparison, bounds: list[Bound]) -> list[Candidate]:
@@ -157,11 +151,11 @@ def _estimate(comparison: Comparison, section: Section, row: Row, metric: str) -
 
 
 SHORT = {
-    "--max-latency-ms": ("inference/latency_ms_p50", 1.0),
-    "--max-params": ("model/params_total", 1.0),
-    "--max-memory-mb": ("inference/peak_memory_bytes", 1e6),
+    "max_latency_ms": ("inference/latency_ms_p50", 1.0),
+    "max_params": ("model/params_total", 1.0),
+    "max_memory_mb": ("inference/peak_memory_bytes", 1e6),
 }
-"""Option -> metric, and its base units in one of the option's."""
+"""Key -> metric, and its base units in one of the key's."""
 HEADINGS = {
     Satisfies.YES: "Fits: the whole 95 % interval, with the share of the items or the noise floor, is within each limit",
     Satisfies.UNSURE: "Unsure: an interval crosses a limit, or what was measured supports no verdict",
@@ -169,11 +163,10 @@ HEADINGS = {
 }
 
 
-def main(given: list[str]) -> int:
+def main(options: Pick) -> int:
     """0 where an arm fits for certain, 1 where none does; ReportError for a wrong input."""
-    options = parse(given)
     bounds = bounds_of(options)
-    runs = read(options.uri, options.study, options.where)
+    runs = read(options.address, options.study, options.where)
     with runs.reader.guarded():
         comparison = compare_with_any(runs.study, runs.runs, options.along, runs.reader.output)
         if comparison is None:
@@ -186,29 +179,14 @@ def main(given: list[str]) -> int:
     return 0 if any(candidate.fit is Satisfies.YES for candidate in every) else 1
 
 
-def parse(given: list[str]) -> argparse.Namespace:
-    """The command line."""
-    parser = Parser("pick", "Arms that satisfy limits, the best score first; exit code 1 where none does.")
-    parser.add_list("--study", "NAME", "several are joined (default: the newest)")
-    for option, (metric, _) in SHORT.items():
-        parser.add_argument(option, metavar="N", help=f"limit on {metrics.get(metric).title.partition(', ')[0]}")
-    for option in ("--at-least", "--at-most"):
-        parser.add_list(option, "METRIC=N", "in base units; may be repeated")
-    add_where(parser)
-    return parser.parse(given)
-
-
-def bounds_of(options: argparse.Namespace) -> list[Bound]:
+def bounds_of(options: Pick) -> list[Bound]:
     """All limits; ReportError without any, or for one that cannot be read."""
-    bounds = []
-    for option, (metric, factor) in SHORT.items():
-        given = getattr(options, option.lstrip("-").replace("-", "_"))
-        if given is not None:
-            bounds.append(within_range(f"{option} {given}", option, metric, given, factor))
-    bounds += [bound_of("--at-most", text, False) for text in options.at_most]
-    bounds += [bound_of("--at-least", text, True) for text in options.at_least]
+    of_keys = [(getattr(options, key), metric, factor) for key, (metric, factor) in SHORT.items()]
+    bounds = [Bound(metric, factor * value) for value, metric, factor in of_keys if value is not None]
+    bounds += [bound_of("at_most", text, False) for text in options.at_most]
+    bounds += [bound_of("at_least", text, True) for text in options.at_least]
     if not bounds:
-        raise ReportError(f"pick needs a limit; expected one of {', '.join(SHORT)}, --at-most, --at-least")
+        raise ReportError(f"pick needs a limit: expected one of {'=, '.join((*SHORT, 'at_most', 'at_least'))}=")
     return bounds
 
 

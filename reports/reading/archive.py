@@ -81,11 +81,11 @@ class Manifest:
     @property
     def choices(self) -> dict[str, Any]:
         """Options of the report, as values; ReportError for one that an archive may not state, such as a store to read."""
-        choices: dict[str, Any] = {"baseline": [], "along": [], "target": [], "with_wnli": False, "where": None}
+        choices: dict[str, Any] = {"baseline": (), "along": (), "target": (), "with_wnli": False, "where": None}
         for word in self.options:
             match word.partition("="):
                 case ("--baseline" | "--along" | "--target") as name, "=", value:
-                    choices[name[2:]].append(value)
+                    choices[name[2:]] += (value,)
                 case "--where", "=", value:
                     choices["where"] = value
                 case "--with-wnli", "", "":

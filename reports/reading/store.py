@@ -135,7 +135,7 @@ def read_history(reader: Reader, runs: Iterable[Run], key: str) -> History:
 
 def with_launches(reader: Reader, runs: list[Run]) -> list[Run]:
     """The runs, each finished one of a session with what its launches measured."""
-    timed = [run for run in runs if run.session is not None and run.status == "finished"]
+    timed = [run for run in runs if run.session and run.status == "finished"]
     keys = [key for key in metrics.METRICS if key.startswith(metrics.LAUNCHES)]
     curves = {key: latest(read_history(reader, timed, key)) for key in keys}
     launches = {

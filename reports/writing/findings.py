@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from itertools import chain
 
 from harness import metrics, tags
-from harness.comparison import arms, overall, paired, plateau
+from harness.comparison import arms, comparable, overall, paired, plateau
 from harness.comparison.compare import Comparison
 from harness.comparison.items import CLASSES, SPANS, TAGS, Paired
 from harness.comparison.labels import unnamed_settings
 from harness.comparison.overall import Overall
 from harness.comparison.paired import LEVEL, Tells, grouped
 from harness.comparison.runs import Run, states_text
-from harness.comparison.section import HEADLINE, LOSS, Row, Section, have_probes
+from harness.comparison.section import HEADLINE, LOSS, Row, Section
 from harness.comparison.verdicts import Change, Verdict
 from harness.metrics import PER_BYTE, Compared, judged_by
 from harness.reports.errors import some_of
@@ -371,7 +371,7 @@ def _solved(comparison: Comparison) -> Iterator[str]:
         f"{escape(row.label)} on {escape(section.name)}"
         for section in comparison.selected
         for row in section.rows
-        if row is not section.before and section.tells(row, HEADLINE) is Tells.NO_EQUALITY
+        if (pairing := section.against(row)) and pairing.tells(HEADLINE) is Tells.NO_EQUALITY
     ]
     if solved:
         yield f"**Solved by the baseline, too**: {_first(solved)}. Equal scores there say that the task is too easy."
@@ -499,7 +499,7 @@ def _vocabulary(run: Run, has_files: bool) -> str:
 def _by_probe(comparison: Comparison, changes: list[Effect]) -> Iterator[str]:
     """Whose masked loss is not compared, and why; whose is of a probe on both sides."""
     rows = [row for section in overall.of_pretrainings(comparison).sections for row in section.rows]
-    by_probe = {row.label for row in rows if have_probes(row.runs)}
+    by_probe = {row.label for row in rows if comparable.have_probes(row.runs)}
     of_losses = [effect for effect in changes if effect.metric in (LOSS, PER_BYTE[LOSS])]
     no_verdict, probed = [], []
     for effect in of_losses:

@@ -120,7 +120,7 @@ def verdicts(output: Path) -> dict[str, list[str]]:
     (path,) = output.glob("reports/*/summary.csv")
     with path.open(newline="") as file:
         rows = [row for row in csv.DictReader(file) if row["verdict"]]
-    timed = {*metrics.compared(metrics.Compared.BY_LAUNCH)} & {row["metric"] for row in rows}
+    timed = metrics.COMPARED_BY.keys() & {row["metric"] for row in rows}
     timed = {name for name in timed if metrics.judged_by(name, timed.__contains__) == name}
     costs = {(row["arm"], row["metric"], row["change"]): row["verdict"] for row in rows if row["metric"] in timed}
     return {"scores": [row["verdict"] for row in rows if row["metric"] == "eval/score"], "costs": [*costs.values()]}

@@ -26,11 +26,12 @@ from torch.distributed.run import get_args_parser
 
 import harness.__main__ as harness_main
 import harness.reports.__main__ as reports_main
-from harness.commands import find, grammar, is_command
+from harness import grammar
+from harness.commands import find, is_command
 from harness.config import compose, mistakes
 from harness.config.schema import RunConfig
 from harness.hardware import facts
-from harness.reports.options import parse
+from harness.reports.options import Report
 from harness.study import supervisor
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -343,7 +344,7 @@ def test_a_command_of_the_reports_runs(command, study):
     """Exit code 1 is a verdict of `gate` or `pick`: not all limits are shown to be kept."""
     words = filled(list(command.words[3:]), study)
     if reason(command.line, PARSED):
-        assert parse(words).uri == words[-1]
+        assert grammar.parse(words, Report, "report").uri == words[-1]
         return
     code, text = called("reports", words)
     assert code in ((0, 1) if words[:1] in (["gate"], ["pick"]) else (0,)), text

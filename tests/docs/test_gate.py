@@ -10,7 +10,9 @@ from pathlib import Path
 import pytest
 import yaml
 
+from harness.grammar import parse
 from harness.reports.commands import gate
+from harness.reports.options import Gate
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "docs" / "gate"
@@ -20,7 +22,7 @@ def test_workflow_calls_the_script_whose_limits_can_be_read():
     job = yaml.safe_load((FOLDER / "workflow.yml").read_text())["jobs"]["gate"]
     assert job["steps"][-1]["run"] == "sh after/docs/gate/gate.sh before after"
     command = re.search(r"reports gate (.*)", (FOLDER / "gate.sh").read_text().replace("\\\n", " "))[1]
-    assert len(gate.limits_of(gate.parse(shlex.split(command)))) == 7
+    assert len(gate.limits_of(parse(shlex.split(command), Gate, "gate"))) == 7
 
 
 @pytest.mark.slow

@@ -15,9 +15,8 @@ from hypothesis import strategies as st
 
 from harness.__main__ import main
 from harness.commands import find, memory, plan, profile, tour, ui
-from harness.commands.grammar import Composed, Grammar
 from harness.config import mistakes
-from harness.reports import __main__ as reports_main
+from harness.grammar import Composed, Grammar
 
 STUDY = [
     "scale=tiny",
@@ -31,15 +30,13 @@ STUDY = [
 STUDY += ["task.grammar.train_examples=20", "task.grammar.validation_examples=10", "report=false"]
 
 OUTPUT = ("output={out}",)
-REPORTS = ("--output", "{out}")
 
 
 @dataclass(frozen=True)
 class Command:
-    """Words with which it succeeds, and the options, keys and flags that are drawn beside them."""
+    """Words with which it succeeds, and the keys and other words that are drawn beside them."""
 
     words: tuple[str, ...]
-    options: tuple[str, ...] = ()
     keys: tuple[str, ...] = ()
     flags: tuple[str, ...] = ()
     composes: bool = False  # takes groups and keys of a run too
@@ -63,55 +60,32 @@ WORDS = {
     "ui": OUTPUT,
     "submission": ("{run}", "to={free}/s.zip"),
     "tour": ("text=a bank", "to={free}/t.html"),
+    "report": (*OUTPUT, "to={free}"),
+    "report archive": ("s", "to={free}", *OUTPUT),
+    "report verify": ("{folder}",),
+    "report compare": ("base", "base", *OUTPUT),
+    "report gate": ("study=s", "against=s", "max_drop=0.5%", *OUTPUT),
+    "report pick": ("max_params=20e6", *OUTPUT),
 }
-"""Words with which each command of the harness succeeds."""
+"""Words with which each command succeeds, but `verify`, which needs an archive."""
 
 
 def command_of(name: str) -> Command:
     """A command with all that its options have, and old spellings."""
     grammar = Grammar(find(name).options_class())
-    flags = (*grammar.switches, "--out", "--output=x", "--json", *(("s", LONG, "..") if grammar.words else ()))
+    switches = tuple(grammar.written(key) for key in grammar.keys if grammar.written(key).startswith("-"))
+    flags = (*switches, "--out", "--output=x", "--json", *(("s", LONG, "..", "{out}") if grammar.words else ()))
     composes = issubclass(find(name).options_class(), Composed)
-    options = ("--config-dir",) if composes or name == "audit" else ()
-    return Command(WORDS[name], options, tuple(grammar.keys), flags, composes)
+    keys = (*grammar.keys, *(("--config-dir",) if grammar.takes_config else ()))
+    return Command(WORDS[name], keys, flags, composes)
 
 
-LIMITS = (
-    "--max-latency-ms",
-    "--max-params",
-    "--at-least",
-    "--at-most",
-    "--study",
-    "--where",
-    "--uri",
-    "--output",
-    "--baseline",
-)
 COMMANDS = {
     "run": Command(("scale=tiny", "task=bag", "output={free}"), composes=True, flags=("-q", "-m", "-", "--")),
     **{name: command_of(name) for name in WORDS},
     "--help": Command((), flags=("scale=tiny", "model=nosuch", "task.fields", "plan", "nosuch", "-", "")),
-    "reports": Command(
-        (*REPORTS, "--out", "{free}"),
-        ("--study", "--where", "--baseline", "--along", "--out", "--audit", "--target", "--format", "--uri", "--output"),
-    ),
-    "reports compare": Command(("base", "base", *REPORTS), ("--study", "--format", "--uri", "--output"), flags=(LONG, "--all")),
-    "reports gate": Command(
-        ("--study", "s", "--against", "s", "--max-drop", "0.5%", *REPORTS),
-        ("--study", "--against", "--along", "--max-drop", "--max-slowdown", "--max-memory", "--timing", "--where", "--uri"),
-    ),
-    "reports pick": Command(("--max-params", "20e6", *REPORTS), LIMITS),
-    "reports gate --ledger": Command(
-        ("--study", "s", "--against", "s", "--max-drop", "0.5%", "--ledger", "{free}.json", *REPORTS),
-        ("--ledger", "--study", "--against", "--max-drop"),
-        flags=("--record", "--json"),
-    ),
-    "reports archive": Command(
-        ("s", "--to", "{free}", *REPORTS), ("--to", "--pictures", "--where", "--uri"), flags=("--lean",)
-    ),
-    "reports verify": Command((), ("--uri", "--output"), flags=("{folder}", "{out}", "{run}", "{rows}", "s")),
 }
-"""By name, of the harness and of the reports."""
+"""By name."""
 
 VALUES = (
     *(
@@ -162,8 +136,6 @@ keys_of_runs = st.sampled_from([*mistakes.known_keys(), *mistakes.groups(), "set
 def words_of(command: Command) -> st.SearchStrategy:
     """One to three options, keys or flags with their values."""
     parts = [st.sampled_from(command.flags)] if command.flags else []
-    if command.options:
-        parts += [st.tuples(st.sampled_from(command.options), drawn_values)]
     if command.keys:
         parts += [st.tuples(st.sampled_from(command.keys), drawn_values).map("=".join)]
     if command.composes:
@@ -207,17 +179,9 @@ def answer(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture, tmp_pa
             *(word.format(**places) for word in COMMANDS[name].words),
             *(fill(word, places) for word in drawn),
         ]
-        label, call = f"harness {name}", main
-        if name == "run" or name == "--help":
-            label = "harness"
-        if name.startswith("reports"):
-            label, call, whole = "python -m reports", reports_main.main, whole[1:]
-        try:
-            code = call(whole)
-        except SystemExit as end:  # of argparse, after --help
-            code = end.code
-        err = capfd.readouterr().err
-        assert code in (0, 1, 2, None), (whole, err)
+        label = "harness" if name in ("run", "--help") else f"harness {name}"
+        code, err = main(whole), capfd.readouterr().err
+        assert code in (0, 1, 2), (whole, err)
         if code == 2:
             assert re.fullmatch(rf"{re.escape(label)}: [^\n]+\n", err), (whole, err)
 
@@ -247,7 +211,7 @@ READERS = (
     *(["sync", *OUTPUT], ["export", "{out}/s/{base}", "to={free}/e", *OUTPUT]),
     *(
         ["predict", "{out}/s/{base}", "input={rows}", "to={free}.jsonl"],
-        ["reports", "--output", "{out}", "--out", "{free}"],
+        ["report", "output={out}", "to={free}"],
     ),
     ["run", "scale=tiny", "task=bag", "pretrain.from={out}/s/{base}", "output={free}"],
 )
@@ -291,8 +255,7 @@ def read(answer: Callable, tmp_path: Path, study: Path, capfd: pytest.CaptureFix
             lines[int(damages[0][0] * (len(lines) - 1))] = json.dumps(damages[0][1])
             target.write_text("\n".join(lines))
         words = [word.format(**places) for word in READERS[command]]
-        call, words = (reports_main.main, words[1:]) if words[0] == "reports" else (main, words)
-        code = call(words)
+        code = main(words)
         err = capfd.readouterr().err
         assert code in (0, 1, 2), (words, err)
         assert code != 2 or re.fullmatch(r"[^\n]+: [^\n]+\n", err), (words, err)

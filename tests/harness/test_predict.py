@@ -25,12 +25,12 @@ from harness import paths
 from harness.__main__ import main
 from harness.checkpoints import finetuned
 from harness.commands import predict
-from harness.commands.grammar import parse
 from harness.commands.options import Predict
 from harness.config.choices import TaskKind
 from harness.config.schema import HardwareConfig, RunConfig, TaskConfig, TokenizerConfig
 from harness.data.tokenizer import build
 from harness.errors import InputError
+from harness.grammar import parse
 from harness.models.batch import Batch
 from harness.models.config import EncoderConfig
 from harness.models.encoder import initialise

@@ -72,9 +72,9 @@ def copy_tree(target: Path) -> None:
     command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     listed = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout
     for name in filter(None, listed.split("\0")):
-        if (ROOT / name).is_file():
+        if (ROOT / name).exists():  # harness/models and harness/reports are links to folders: of the copy
             (target / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(ROOT / name, target / name)
+            shutil.copy2(ROOT / name, target / name, follow_symlinks=False)
     if (ROOT.parent / "shared").is_dir():
         (target.parent / "shared").symlink_to(ROOT.parent / "shared")
 

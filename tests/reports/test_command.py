@@ -169,26 +169,6 @@ def test_folder_that_cannot_be_written_is_refused(tracking, capsys):
     assert "--out 'taken' cannot be written" in refused(capsys, "--out", "taken")
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["--studdy", "x"], "unknown option '--studdy' (did you mean '--study'?)"),
-        (["--format"], "argument --format: expected one argument; python -m reports --help lists the options"),
-        (
-            ["gate", "--max-drop", "1%"],
-            "gate needs --study NEW, or --ledger FILE alone to show it; python -m reports gate --help lists the options",
-        ),
-        (["pick", "--max-parms", "3"], "unknown option '--max-parms' (did you mean '--max-params'?)"),
-        (["compare"], "required: RUN_A, RUN_B"),
-        (["reprot"], "unknown command 'reprot' (did you mean 'python -m harness report'?)"),
-        (["train"], "unknown command 'train' (did you mean 'python -m harness model=base'?)"),
-        (["my_study"], "unknown command 'my_study' (did you mean 'python -m reports --study my_study'?)"),
-    ],
-)
-def test_a_wrong_command_line_is_one_line(tracking, capsys, arguments, message):
-    assert message in refused(capsys, *arguments)
-
-
 @pytest.mark.long
 def test_the_folder_of_the_runs_is_read_and_written_to(tracking, capsys):
     tracking.log("base")
@@ -225,19 +205,6 @@ def test_a_disk_that_is_full_leaves_the_report_before_whole(run_python):
 @pytest.mark.parametrize(("study", "folder"), [("a b/c", "a_b_c"), ("../up", "__up"), ("v1.2", "v1.2")])
 def test_study_name_stays_inside_the_reports_folder(study: str, folder: str):
     assert default_out(study) == Path("multirun", "reports", folder)
-
-
-@pytest.mark.long
-def test_command_ends_with_2_and_one_line(run_python):
-    done = run_python("-m", "reports")
-    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
-
-
-def test_help_loads_nothing_heavy(run_python):
-    code = (
-        "import sys, harness.reports.__main__; print({'mlflow', 'pandas', 'matplotlib', 'scipy', 'numpy'} & set(sys.modules))"
-    )
-    assert run_python("-c", code).stdout == "set()\n"
 
 
 @pytest.mark.long

@@ -643,10 +643,7 @@ def answer(words: list[str], capsys: pytest.CaptureFixture, *own: Path) -> tuple
     with warnings.catch_warnings(), watched() as seen:
         warnings.resetwarnings()
         warnings.simplefilter("default")
-        try:
-            code = main(words)
-        except SystemExit as error:
-            code = error.code
+        code = main(words)
     out, err = capsys.readouterr()
     assert outside(seen, *own) == [], words
     assert not any(SECRET in where for what, where in seen if what == "read"), words

@@ -10,7 +10,6 @@ import pytest
 from harness import metrics
 from harness.comparison import overall, paired
 from harness.comparison.compare import Comparison, compare
-from harness.comparison.paired import Replicate
 from harness.comparison.verdicts import EQUIVALENCE, Change, Verdict
 from harness.metrics import Margin
 from harness.plugins.audit import scores
@@ -128,10 +127,10 @@ def test_report_pick_and_gate_decide_by_one_set_of_rules(compared, name: str):
     assert found.fit is case.pick, found.checked[0].found
 
 
-def audited(case: Case) -> str:
+def audited(comparison: Comparison) -> str:
     """What the audit makes of the same scores, for a claim that the arm is better."""
-    sides = ({Replicate("", str(seed)): score for seed, score in enumerate(scores)} for scores in (case.after, case.before))
-    found = scores.difference(*sides, metrics.get(SCORE), 0.01, case.constant, case.items)
+    (section,) = comparison.sections
+    found = scores.difference(section.against(section.row_of("new")), metrics.get(SCORE), 0.01)
     if isinstance(found, str):
         return "silent"
     low, high = found.interval if paired.has_enough(found) else (-math.inf, math.inf)
@@ -139,8 +138,8 @@ def audited(case: Case) -> str:
 
 
 @pytest.mark.parametrize("name", [name for name, case in CASES.items() if case.again is None])
-def test_the_audit_decides_by_the_same_rules(name: str):
-    assert audited(CASES[name]) == CASES[name].audit
+def test_the_audit_decides_by_the_same_rules(compared, name: str):
+    assert audited(compared(CASES[name])) == CASES[name].audit
 
 
 def cells(rng: np.random.Generator, make_run, timed) -> list[tuple[str, Change]]:

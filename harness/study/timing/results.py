@@ -36,7 +36,7 @@ Values = dict[str, float]
 FLOAT32_PRODUCTS = (Precision.fp32, Precision.int8_weights)
 """Precisions whose products are those of the fastest matrix product, of which an MFU is a share; others have no MFU."""
 
-MEANS = metrics.compared(metrics.Compared.BY_LAUNCH)
+MEANS = metrics.COMPARED_BY
 """Metric of a run -> metric of a launch, whose value in the session it is."""
 
 

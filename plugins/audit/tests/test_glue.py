@@ -7,16 +7,16 @@ import pytest
 
 from harness import tags
 from harness.__main__ import main
+from harness.comparison.runs import Run
 from harness.metrics import METRICS
 from harness.plugins.audit.glue import ROWS, SYSTEMS, best, compared
-from harness.tracking.run_log import FinishedRun
 
 PRINTED_MEAN = {"before GPT": 74.0, "ELMo": 71.0, "GPT": 75.1, "BERT-base": 79.6, "BERT-large": 82.1}
 """The last column of the same table of the paper."""
 
 
-def finished(arm: str, value: float, task: str = "mrpc", metric: str = "eval/f1", **more: str) -> FinishedRun:
-    return FinishedRun({tags.TASK: task, tags.ARM: arm, tags.SCALE: "mini", **more}, {}, {metric: value})
+def finished(arm: str, value: float, task: str = "mrpc", metric: str = "eval/f1", **more: str) -> Run:
+    return Run("", "", 0, {tags.TASK: task, tags.ARM: arm, tags.SCALE: "mini", **more}, {}, {metric: value})
 
 
 def test_rows_have_the_mean_that_the_paper_prints():

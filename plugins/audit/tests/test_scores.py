@@ -7,20 +7,20 @@ from statistics import stdev
 import pytest
 
 from harness import tags
+from harness.comparison.runs import Run
 from harness.errors import InputError
 from harness.plugins.audit import claims, scores
 from harness.plugins.audit.claims import Relation
 from harness.plugins.audit.verdicts import Verdict, of_reading
-from harness.tracking.run_log import FinishedRun
 
 
 def run(
     model: str, seed: int, score: float, task: str = "sst2", metric: str = "eval/score", arm: str = "", **params: str
-) -> FinishedRun:
+) -> Run:
     known = {"model_name": model, "scale_name": "tiny", "finetune.learning_rate": "0.001", "task.name": task, "seed": str(seed)}
     known["model.hidden_act"] = "gelu"
     tags = {"task": task, "seed": str(seed), "scale": "tiny", "arm": arm or model}
-    return FinishedRun(tags, known | {key.replace("__", "."): value for key, value in params.items()}, {metric: score})
+    return Run("", "", 0, tags, known | {key.replace("__", "."): value for key, value in params.items()}, {metric: score})
 
 
 def reading(**more) -> claims.Score:
@@ -88,7 +88,7 @@ def test_other_settings_of_the_model_are_another_arm():
 
 
 def test_a_setting_is_compared_by_its_value_whichever_study_left_it_out_of_the_label():
-    def sized(model: str, tokens: str, score: float, arm: str = "") -> list[FinishedRun]:
+    def sized(model: str, tokens: str, score: float, arm: str = "") -> list[Run]:
         return [run(model, seed, score, arm=arm, model__max_position_embeddings=tokens) for seed in (1, 2, 3)]
 
     base = sized("base", "128", 0.7, "base scale=tiny")
@@ -215,7 +215,7 @@ def test_two_replicates_carry_no_verdict():
 
 
 def test_every_arm_that_a_claim_is_against_is_a_point_and_a_missing_one_is_named():
-    def rate(share: str, loss: float) -> list[FinishedRun]:
+    def rate(share: str, loss: float) -> list[Run]:
         return [run("base", s, loss + s**2 / 100, metric="eval/loss", pretrain__mask_rate=share) for s in (1, 2, 3)]
 
     several = reading(
@@ -233,7 +233,7 @@ def test_every_arm_that_a_claim_is_against_is_a_point_and_a_missing_one_is_named
 def test_settings_of_an_objective_that_another_study_sweeps_are_not_mixed():
     """A sweep of mask rates beside a study of objectives: 15 % of one objective is not held against 30 % of the other."""
 
-    def objective(name: str, rate: str, score: float, arm: str = "") -> list[FinishedRun]:
+    def objective(name: str, rate: str, score: float, arm: str = "") -> list[Run]:
         settings = {"pretrain__objective": name, "pretrain__mask_rate": rate}
         return [run("base", s, score + s**2 / 100, arm=arm, **settings) for s in (1, 2, 3)]
 

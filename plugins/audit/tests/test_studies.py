@@ -11,9 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from harness import tags
+from harness import grammar, tags
 from harness.__main__ import main
-from harness.commands import grammar
+from harness.comparison.runs import Run
+from harness.comparison.section import CONSTANTS
 from harness.config import compose
 from harness.plugins.audit import claims, run, scores
 from harness.plugins.audit import command as audit
@@ -21,7 +22,6 @@ from harness.plugins.audit.claims import Claim, read_all
 from harness.plugins.audit.options import Audit
 from harness.plugins.audit.verdicts import Measured
 from harness.study.plan import PlannedRun, plan
-from harness.tracking.run_log import FinishedRun
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -71,15 +71,13 @@ def printed(output) -> dict[str, str]:
     return commands_in(audit.text(rows))
 
 
-def finished(planned: PlannedRun, reading: claims.Score, values: Callable[[bool, int], float]) -> FinishedRun:
+def finished(planned: PlannedRun, reading: claims.Score, values: Callable[[bool, int], float]) -> Run:
     """A run as planned, whose metric is that of whether it is of the claim's arm, and of its seed."""
     record = planned.identity.described(planned.lifted)
     params = record["parameters"]
     ours = all(scores.plain(params[key]) == scores.plain(value) for key, value in scores.facts_of(reading.of).items())
     value = values(ours, planned.identity.seed)
-    return FinishedRun(
-        record["tags"], params, {reading.metric: value, scores.CONSTANT[reading.metric]: CONSTANT[reading.metric]}
-    )
+    return Run("", "", 0, record["tags"], params, {reading.metric: value, CONSTANTS[reading.metric]: CONSTANT[reading.metric]})
 
 
 @pytest.mark.long

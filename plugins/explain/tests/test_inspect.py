@@ -15,12 +15,12 @@ import torch
 from harness import paths
 from harness.__main__ import main
 from harness.checkpoints import native
-from harness.commands.grammar import parse
 from harness.config.choices import DataSource, TaskKind
 from harness.config.resolve import Found, resolve
 from harness.config.schema import DataConfig, ModelConfig, RunConfig, TaskConfig, TokenizerConfig
 from harness.data.tokenizer import SPECIAL, build
 from harness.errors import InputError
+from harness.grammar import parse
 from harness.models.batch import Batch
 from harness.models.config import Body, EncoderConfig, Position
 from harness.models.encoder import Encoder, initialise

@@ -21,9 +21,9 @@ from child_processes import started, wait_for
 from filelock import FileLock
 from small_disk import fill, mounted
 
-from harness import paths
+from harness import grammar, paths
 from harness.__main__ import main
-from harness.commands import find, grammar, is_command
+from harness.commands import find, is_command
 from harness.paths import conf_directory
 from harness.plugins.explain import tour
 from harness.plugins.explain.options import Tour

@@ -85,14 +85,7 @@ TYPED = [
     (["report=yes"], ["harness: report=yes must be true or false\n"]),
     (["finetune.batch_size=" + "9" * 400], ["finetune.batch_size=999", "must be at most 1000000000"]),
     (["-"], ["unknown option '-'; choices: "]),
-    (["report"], ["unknown command 'report'; did you mean 'python -m reports'?"]),
-    (["gate"], ["unknown command 'gate'; did you mean 'python -m reports gate'?"]),
-    (["train"], ["unknown command 'train'; did you mean 'python -m harness model=base'?"]),
-    (["Browse"], ["unknown command 'Browse'; did you mean 'python -m harness ui'?"]),
-    (["reprot"], ["unknown command 'reprot'; did you mean 'python -m reports'?"]),
-    (["results"], ["unknown command 'results'; did you mean 'python -m reports'?"]),
     (["pretrain"], ["unknown command 'pretrain'; did you mean 'python -m harness model=base pretrain=mlm'?"]),
-    (["archvie"], ["unknown command 'archvie'; did you mean 'python -m reports archive'?"]),
     (["study=\udcff"], ["study=\\udcff is not UTF-8: expected text\n"]),
     (["tracking.uri='http://[::1'"], ["tracking.uri='http://[::1' must be an address such as", "Invalid IPv6 URL"]),
     (["tracking.uri=http:///"], ["tracking.uri='http:///' must be an address such as", "no host"]),
@@ -176,22 +169,6 @@ def test_option_without_its_value_is_one_line(capsys):
 def test_a_command_names_itself_in_its_errors(capsys, words):
     assert main(["describe", *words]) == 2
     assert capsys.readouterr().err.startswith("harness describe: unknown key 'epochs'; did you mean 'finetune.epochs'?")
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["describe", "--ot", "x"], "unknown option '--ot'; choices for `python -m harness describe`: --config-dir"),
-        (["profile", "rounds=x"], "rounds='x' must be a whole number of at least 1"),
-        (["export"], "RUN is missing: expected folder or name of a run"),
-        (["sync", "--nope"], "unknown option '--nope'; choices for"),
-    ],
-)
-def test_wrong_option_of_a_command_is_one_line(capsys, arguments, message):
-    assert main(arguments) == 2
-    out, err = capsys.readouterr()
-    assert (out, err.count("\n")) == ("", 1)
-    assert err.startswith(f"harness {arguments[0]}: {message}")
 
 
 def test_full_error_shows_the_traceback_before_the_line(monkeypatch, capsys):

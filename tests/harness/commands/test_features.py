@@ -22,11 +22,11 @@ from harness.__main__ import main
 from harness.checkpoints import native
 from harness.commands import features
 from harness.commands.features import refuse_other_model
-from harness.commands.grammar import parse
 from harness.commands.options import Features
 from harness.config.schema import HardwareConfig, RunConfig, TokenizerConfig
 from harness.data.tokenizer import SPECIAL, build
 from harness.errors import InputError
+from harness.grammar import parse
 from harness.models.config import EncoderConfig, Init, Position
 from harness.models.encoder import initialise
 from harness.models.heads import SequenceClassifier

@@ -86,13 +86,9 @@ def _command(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 def shown(capsys, command: str) -> str:
-    code = 0
-    try:
-        code = main(shlex.split(command))
-    except SystemExit as ended:  # --help
-        code = ended.code
+    code = main(shlex.split(command))
     out, err = capsys.readouterr()
-    assert code in (0, None), err
+    assert code == 0, err
     return out
 
 

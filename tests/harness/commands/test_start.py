@@ -65,7 +65,7 @@ def test_console_script_ignores_even_a_folder_named_harness(foreign):
 def test_report_is_a_command_beside_a_folder_of_its_name(foreign):
     done = run_in(foreign, "-m", "harness", "report", "--uri", f"sqlite:///{foreign}/none.db")
     assert done.returncode == 2
-    assert done.stderr.startswith("python -m reports: ")
+    assert done.stderr.startswith("harness report: ")
     assert done.stderr.count("\n") == 1
 
 

@@ -81,7 +81,7 @@ def test_equal_differences_of_scores_are_no_evidence_unless_an_item_says_how_coa
     """A gain of exactly 2 of 100 items in every seed: rounding alone may hide the scatter."""
     sides = [{Replicate("", str(seed)): score + seed / 100 for seed in range(seeds)} for score in (0.5, 0.52)]
     assert change(metrics.get(SCORE), *sides).verdict is Verdict.NOT_RESOLVED
-    known = change(metrics.get(SCORE), *sides, 0.01, 0.01)
+    known = change(metrics.get(SCORE), *sides, 0.01)
     assert known.verdict is (Verdict.BETTER if seeds > 2 else Verdict.NOT_RESOLVED)
     half = stats.t.ppf(0.975, seeds - 1) * 0.01 / math.sqrt(6 * seeds)
     assert known.interval == pytest.approx((0.02 - half, 0.02 + half))

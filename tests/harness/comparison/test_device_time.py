@@ -10,6 +10,7 @@ from harness import tags
 from harness.comparison.compare import compare
 from harness.comparison.section import change_over
 from harness.comparison.verdicts import Verdict
+from harness.reports.__main__ import main
 from harness.reports.chapters import overview
 from harness.reports.commands import gate, pick
 from harness.reports.writing import findings, section_text, tables
@@ -92,8 +93,8 @@ def test_minutes_are_those_of_the_session_that_timed_both(timed):
         replace(run, launches={}, tags=run.tags | {tags.TASK: "order"}, run_id=f"{run.run_id}-order") for run in runs[::2]
     ]
     comparison = compare("s", [*runs, *untimed], "base")
-    tasks = [(section, section.row_of("albert")) for section in sorted(comparison.sections, key=lambda one: one.task)]
-    assert [section.task for section, _ in tasks] == ["bag", "order"]
+    tasks = [section.against(section.row_of("albert")) for section in sorted(comparison.sections, key=lambda one: one.task)]
+    assert [pairing.section.task for pairing in tasks] == ["bag", "order"]
     assert change_over(tasks, DEVICE).seconds == pytest.approx(60.0)
 
 
@@ -132,10 +133,10 @@ def test_gate_and_pick_ask_the_device(tracking, study, monkeypatch, capsys):
     for command in (gate, pick):
         monkeypatch.setattr(command, "read", lambda *_: found)
     monkeypatch.setattr(gate, "_sides", lambda *_: (comparison, [gate.Pair("albert", "albert", "base")], []))
-    assert gate.main(["--study", "s", "--max-slowdown", "20%"]) == 0
+    assert main(["gate", "--study", "s", "--max-slowdown", "20%"]) == 0
     assert DEVICE in capsys.readouterr().out
-    assert gate.main(["--study", "s", "--max-slowdown", "20%", "--timing", WALL]) == 1
+    assert main(["gate", "--study", "s", "--max-slowdown", "20%", "--timing", WALL]) == 1
     monkeypatch.setattr(pick, "compare_with_any", lambda *_: comparison)
-    assert pick.main(["--study", "s", "--max-latency-ms", "10.5"]) == 0
+    assert main(["pick", "--study", "s", "--max-latency-ms", "10.5"]) == 0
     fits = capsys.readouterr().out
     assert "latency, device time" in fits

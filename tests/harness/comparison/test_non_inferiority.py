@@ -30,7 +30,7 @@ def allowance(share: float, studies: int = STUDIES) -> float:
 
 def of_scores(before: np.ndarray, after: np.ndarray, item: float | None = None) -> Change:
     sides = [{Replicate("", str(seed)): float(score) for seed, score in enumerate(scores)} for scores in (before, after)]
-    return change(SCORE, *sides, item, item or 0.0)
+    return change(SCORE, *sides, item)
 
 
 def outcomes(effect: float, seeds: int, sd: float = 0.01, items: int | None = None) -> Counter[Outcome]:

@@ -69,7 +69,7 @@ def test_one_item_in_every_task_is_the_floor(make_run):
 def test_one_item_is_that_of_the_smaller_number_of_items(make_run):
     runs = [make_run(arm, 0, {SCORE: 0.8, ITEMS: items}) for arm, items in (("base", 872), ("new", 100))]
     section = compare("s", runs).sections[0]
-    assert section.item(section.row_of("new")) == 1 / 100
+    assert section.against(section.row_of("new")).item == 1 / 100
 
 
 def test_counts_are_means_and_memories_geometric_means(make_run):

@@ -121,7 +121,7 @@ def judged(labels: np.ndarray, both: list[np.ndarray], score: str, how: str) -> 
     else:
         error = paired.items_error(*means, len(labels), "accuracy", pair.share_apart)
     sides = [{Replicate("", str(seed)): value for seed, value in enumerate(side)} for side in values]
-    return change(SCORE, *sides, 1 / len(labels), 1 / len(labels), items=error)
+    return change(SCORE, *sides, 1 / len(labels), items=error)
 
 
 def false_verdicts(share: float, rows: int, seeds: int, count: int, score: str = "f1", how: str = "predictions") -> float:

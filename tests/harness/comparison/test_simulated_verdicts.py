@@ -35,7 +35,7 @@ def scores(rng: np.random.Generator, kind: str, arms: int, seeds: int, effect: f
 def judged(found: np.ndarray, item: float | None) -> list[Change]:
     """Of every arm but the first, as the family that a table judges."""
     base, *others = [{Replicate("", str(seed)): float(score) for seed, score in enumerate(one)} for one in found]
-    return list(corrected({arm: change(SCORE, base, one, item, item or 0.0) for arm, one in enumerate(others)}).values())
+    return list(corrected({arm: change(SCORE, base, one, item) for arm, one in enumerate(others)}).values())
 
 
 def verdicts(studies: int, kind: str, arms: int, seeds: int, known: bool = True, **how: float) -> list[list[Verdict]]:

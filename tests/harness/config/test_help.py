@@ -27,7 +27,7 @@ def test_every_choice_is_listed_with_its_meaning_in_whole_clauses():
     for group in groups():
         for path in (conf_directory() / group).glob("*.yaml"):
             assert re.search(rf"^   [ *] {path.stem} +\w.*", HELP, re.MULTILINE), f"{path} says in no comment what it is"
-    for line in HELP.splitlines():
+    for line in re.sub(r"\n {20,}", " ", HELP).splitlines():
         assert not re.search(r"^   [ *] \w.*([;,:(-]|\b(and|or|of|the|a))$", line), line
 
 
@@ -41,10 +41,8 @@ def test_default_choices_are_marked():
 def test_every_command_is_listed_and_has_a_help_of_its_own(capsys):
     for name in commands():
         assert re.search(rf"^   [ *] {name} +\w.*", HELP, re.MULTILINE), name
-        for arguments in ([name, "--help"], ["--help", name]) if name != "run" else ():
-            with pytest.raises(SystemExit) as left:
-                main(arguments)
-            assert left.value.code == 0
+        for arguments in ([*name.split(), "--help"], ["--help", *name.split()]) if name != "run" else ():
+            assert main(arguments) == 0
             assert capsys.readouterr().out.startswith(f"usage: python -m harness {name} ")
 
 

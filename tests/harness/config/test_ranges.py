@@ -1,6 +1,7 @@
 """Every number of the schema has a range, and a value outside of it is refused before anything runs."""
 
 import functools
+import math
 from collections.abc import Iterator
 from dataclasses import fields, is_dataclass
 from typing import Any, get_args, get_origin, get_type_hints
@@ -38,48 +39,39 @@ def test_every_number_of_the_schema_states_its_range():
 @pytest.fixture(scope="module")
 def plain():
     """A composed run."""
-    return outside_of_a_command(["task=bag", "scale=tiny"], None)
+    run = outside_of_a_command(["task=bag", "scale=tiny"], None)
+    run.task.grammar = run.task.grammar or GrammarConfig()
+    return run
 
 
-@pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf"), -1e30, 1e300])
-def test_nan_infinite_and_absurd_values_are_refused_by_their_key(plain, value):
-    plain.task.grammar = plain.task.grammar or GrammarConfig()
-    for key in NUMBERS:
-        *sections, name = key.split(".")
-        section = functools.reduce(getattr, sections, plain)
-        before = getattr(section, name)
-        setattr(section, name, [value] if key in LISTS else value)
-        with pytest.raises(InputError) as refused:
-            refuse_impossible(plain)
-        assert str(refused.value).startswith(f"{key}=")
-        setattr(section, name, before)
+def beyond(allowed: Range) -> list[float]:
+    """Values next to each bound that are outside of the range, and some that are in none."""
+    ends = [allowed.above, allowed.below, allowed.at_least - 1, allowed.at_most + 1, allowed.limit * 2]
+    return [*(end for end in ends if math.isfinite(end)), math.nan, math.inf, -math.inf, -1e30, 1e300]
+
+
+@pytest.mark.parametrize("key", NUMBERS)
+def test_every_value_out_of_the_range_of_its_key_is_refused(plain, key):
+    allowed = NUMBERS[key]["range"]
+    *sections, name = key.split(".")
+    owner = functools.reduce(getattr, sections, plain)
+    before = getattr(owner, name)
+    try:
+        for value in beyond(allowed):
+            setattr(owner, name, [value] if key in LISTS else value)
+            with pytest.raises(InputError, match=f"^{key}=") as refused:
+                refuse_impossible(plain)
+            assert allowed.expected(value) in str(refused.value)
+    finally:
+        setattr(owner, name, before)
 
 
 @pytest.mark.parametrize(
     ("override", "expected"),
     [
-        ("finetune.learning_rate=inf", "finetune.learning_rate=inf must be a finite number above 0"),
         ("finetune.adam_betas=[0.9]", "finetune.adam_betas=[0.9] must be 2 numbers, each at least 0 and below 1"),
-        ("finetune.adam_eps=0", "finetune.adam_eps=0.0 must be above 0"),
-        ("finetune.weight_decay=-1", "finetune.weight_decay=-1.0 must be at least 0"),
-        ("seed=-1", "seed=-1 must be at least 0"),
-        ("seed=4294967296", "seed=4294967296 must be at most 4294967295"),
         ("model.layer_norm_eps=nan", "model.layer_norm_eps=nan must be a finite number at least 0"),
-        ("model.initializer_range=inf", "model.initializer_range=inf must be a finite number at least 0"),
-        ("model.num_hidden_layers=100000000", "model.num_hidden_layers=100000000 must be at most 100000"),
         ("task.grammar.length=1e3", "task.grammar.length"),
-        ("task.grammar.distance=1", "task.grammar.distance=1 must be at least 2"),
-        ("task.grammar.symbols=1", "task.grammar.symbols=1 must be at least 2"),
-        ("task.grammar.pairs=1", "task.grammar.pairs=1 must be at least 2"),
-        ("task.grammar.length=10", "task.grammar.length=10 must be at least 16"),
-        ("task.grammar.validation_examples=1", "task.grammar.validation_examples=1 must be at least 2"),
-        ("task.tune_share=1.0", "task.tune_share=1.0 must be at least 0 and below 1"),
-        ("task.tune_share=-0.1", "task.tune_share=-0.1 must be at least 0"),
-        ("task.stride=-1", "task.stride=-1 must be at least 0"),
-        ("task.max_answer_length=0", "task.max_answer_length=0 must be at least 1"),
-        ("corpus.validation_share=1.0", "corpus.validation_share=1.0 must be above 0 and below 1"),
-        ("corpus.train_documents=0", "corpus.train_documents=0 must be at least 1"),
-        ("pretrain.length=7", "pretrain.length=7 must be at least 8"),
         ("measure.lengths=[1.5]", "measure.lengths"),
     ],
 )

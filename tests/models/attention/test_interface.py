@@ -1,4 +1,4 @@
-"""What layers, costs and pictures ask of an attention is the protocol `Attention`, and nothing else."""
+"""What layers and costs ask of an attention is the protocol `Attention`, and nothing else."""
 
 import pytest
 import torch
@@ -8,7 +8,6 @@ from harness.models import layers
 from harness.models.attention import Attention, make_attention
 from harness.models.batch import Batch
 from harness.models.config import EncoderConfig, Position
-from harness.models.describe import Part
 from harness.models.heads import SequenceClassifier
 from harness.models.reach import EVERYWHERE
 
@@ -18,17 +17,11 @@ SMALL = {"vocab_size": 30, "hidden_size": 8, "num_hidden_layers": 1, "num_attent
 class Mean(nn.Module):
     """Every token gets the mean of all, without a weight."""
 
-    receptive_field = EVERYWHERE
-    depends_on_order = False
-
     def forward(self, hidden, context):
         return hidden.mean(1, keepdim=True).expand_as(hidden)
 
     def flops(self, length):
         return 0
-
-    def part(self):
-        return Part("Mean", "attention", "of all tokens", 0)
 
 
 @pytest.mark.parametrize("position", Position)
@@ -42,6 +35,5 @@ def test_a_class_that_has_it_has_all_that_a_model_needs(monkeypatch):
     model = SequenceClassifier(EncoderConfig(**SMALL), 2)
     assert model(Batch(torch.ones(2, 5, dtype=torch.int64))).shape == (2, 2)
     assert model.encoder.layers.flops(5) == 2 * 5 * 2 * 8 * 16
-    block = model.encoder.layers.attentions[0]
-    assert not model.encoder.layers.depends_on_order
-    assert next(iter(block.parts())).title == "Mean"
+    assert model.encoder.layers.depends_on_order, "as nothing else is said"
+    assert model.encoder.layers.receptive_field == EVERYWHERE

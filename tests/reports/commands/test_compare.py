@@ -94,7 +94,6 @@ def test_folder_that_two_attempts_share_means_the_newest(ids, tracking, typical,
 def test_unclear_and_unknown_runs_are_one_line_with_choices(ids, tracking, capsys):
     assert "no run 'nope' in the tracking store" in refused(capsys, "nope", ids[0])
     assert ids[1] in refused(capsys, "nope", ids[0])
-    assert "no run ''" in refused(capsys, "", ids[0])
     assert "are the same run" in refused(capsys, ids[0], "base-tiny")
     assert "unknown study 'x'" in refused(capsys, *ids, "--study", "x")
     tracking.client.create_experiment("empty")
@@ -123,20 +122,8 @@ def test_markdown_is_tables(ids, capsys):
     assert "| eval/score | 0.800 | 0.750 | −5.0 points |" in text
 
 
-def test_unknown_command_lists_the_commands(capsys):
-    assert main(["comprae"]) == 2
-    assert "unknown command 'comprae' (did you mean 'python -m reports compare'?)" in capsys.readouterr().err
-
-
-def test_help_names_the_commands(capsys):
-    with pytest.raises(SystemExit):
-        main(["--help"])
-    assert "compare: what differs between two runs" in " ".join(capsys.readouterr().out.split())
-
-
 def test_help_states_the_order_of_the_numbers_and_the_table_has_it(ids, capsys):
-    with pytest.raises(SystemExit):
-        main(["compare", "--help"])
+    assert main(["compare", "--help"]) == 0
     assert "scores and held-out losses, speed and energy, memory, sizes, others" in " ".join(capsys.readouterr().out.split())
     names = [
         line.split()[0] for line in said(capsys, *ids).partition("Numbers that differ")[2].splitlines() if "/" in line[:20]

@@ -193,7 +193,7 @@ def test_masked_accuracies_over_two_vocabularies_are_not_compared(tracking, caps
             more = {"task": "pretraining", "lifted": '["tokenizer.kind"]', "params": params}
             tracking.log(arm, seed, values, study="new", **more)
     code, text = gate(capsys, "--study", "new", "--max-drop", "2points")
-    reason = "predicted over another vocabulary or by another head: pretraining other pretrain/masked_accuracy"
+    reason = "the vocabularies differ: tokenizer=wordpiece gives both one: pretraining other pretrain/masked_accuracy"
     assert (code, reason in " ".join(text.split())) == (1, True)
 
 
@@ -268,20 +268,20 @@ def test_memory_is_judged_by_seed(tracking, typical, capsys):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([], "gate needs a limit; expected one of --max-drop, --max-slowdown, --max-memory"),
-        (["--max-drop", "0.5"], "--max-drop '0.5'; expected a size above 0 and below 100, such as 0.5% or 0.5points"),
+        ([], "gate needs a limit: expected one of max_drop=, max_slowdown=, max_memory="),
+        (["--max-drop", "0.5"], "max_drop='0.5': expected a size above 0 and below 100, such as 0.5% or 0.5points"),
         (["--max-drop", "0%"], "expected a size above 0"),
         (["--max-drop", "100%"], "expected a size above 0 and below 100"),
         (["--max-drop", "500points"], "expected a size above 0 and below 100"),
         (["--max-slowdown", f"{'9' * 400}%"], "expected a size above 0"),
-        (["--max-slowdown", "5points"], "--max-slowdown '5points'; expected a size above 0, such as 0.5%\n"),
+        (["--max-slowdown", "5points"], "max_slowdown='5points': expected a size above 0, such as 0.5%\n"),
         (["--max-drop", "1%", "--arm", "albrt"], "unknown arm 'albrt' (did you mean 'albert'?)"),
         (["--max-drop", "1%", "--baseline", "x"], "unknown baseline 'x'"),
         (["--max-drop", "1%", "--against", "nope"], "unknown study 'nope'"),
         (["--max-drop", "1%", "--against", "old", "--arm", "albert"], "unknown arm of 'old' 'albert'"),
-        (["--max-drop", "1%", "--against", "old", "--baseline", "x"], "unknown arm of 'old' in --baseline 'x'"),
+        (["--max-drop", "1%", "--against", "old", "--baseline", "x"], "unknown arm of 'old' in baseline= 'x'"),
         (["--max-drop", "1%", "--against", "empty"], "study 'empty' has no finished run"),
-        (["--max-slowdown", "5%", "--timing", "inference/latency"], "unknown metric in --timing 'inference/latency'"),
+        (["--max-slowdown", "5%", "--timing", "inference/latency"], "unknown metric in timing= 'inference/latency'"),
     ],
 )
 def test_wrong_input_is_one_line(log, capsys, arguments, message):

@@ -10,11 +10,13 @@ import pytest
 from small_disk import fill, mounted
 
 from harness.comparison.compare import compare
+from harness.grammar import parse
 from harness.reports.__main__ import main
 from harness.reports.commands import gate as command
 from harness.reports.commands.gate import COSTS
 from harness.reports.commands.ledger import Ledger, overview
 from harness.reports.errors import ReportError
+from harness.reports.options import Gate
 
 SEEDS = 5
 LIMITS = ("--study", "new", "--max-drop", "2points", "--max-cost", "1%")
@@ -59,7 +61,7 @@ def test_a_loop_of_50_candidates_keeps_the_three_that_are_better(make_run, tmp_p
         for seed, score in enumerate(scores)
     ]
     comparison, path = compare("new", runs), tmp_path / "loop.jsonl"
-    options = command.parse([*LIMITS, "--ledger", str(path), "--looks", "50"])
+    options = parse([*LIMITS, "--ledger", str(path), "--looks", "50"], Gate, "gate")
     limits, verdicts = command.limits_of(options), Counter()
     for arm in [*arms][1:]:
         pair = command.Pair(arm, arm, "base")
@@ -174,8 +176,8 @@ def test_a_run_that_another_study_repeats_is_the_same_candidate(log, capsys):
 @pytest.mark.parametrize(
     ("arguments", "content", "message"),
     [
-        (["--looks", "3"], None, "--looks and --move-baseline are of a ledger; expected --ledger FILE"),
-        ([*LEDGER, "--looks", "0"], None, "--looks 0; expected 1 or more"),
+        (["--looks", "3"], None, "looks= and --move-baseline are of a ledger: expected ledger=FILE"),
+        ([*LEDGER, "--looks", "0"], None, "looks='0' must be a whole number of at least 1"),
         (["--ledger", "no/loop.jsonl"], None, "cannot be written; expected a file in a folder that exists"),
         ([*LEDGER], '{"look": 1}\n', "line 1 is no candidate at looks (Field required); expected lines that gate has written"),
         ([*LEDGER], '{"look": 1', "line 1 is no candidate"),
@@ -215,7 +217,7 @@ def test_a_ledger_is_shown_alone(two, capsys, more):
     """A gate whose --study was forgotten showed it and passed."""
     gate(capsys, *LEDGER)
     code, text = gate(capsys, *LEDGER, *more, limits=())
-    assert (code, "gate needs --study NEW, or --ledger FILE alone to show it" in text) == (2, True)
+    assert (code, "gate needs study=NEW, or ledger=FILE alone to show it" in text) == (2, True)
 
 
 def test_a_full_disk_leaves_the_ledger_whole_and_nothing_beside_it(two, log, capsys, tmp_path):

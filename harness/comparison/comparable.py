@@ -1,0 +1,59 @@
+"""Which runs may be compared, and in what.
+
+Runs meet in a comparison where their conditions agree: all facts but those of the arm (`arms.py`). Even then a loss by token
+says nothing across vocabularies, nor one of masked tokens where another head predicts them; times compare within a session
+alone (`launches.py`), and never what the clock of one training says (`metrics.Compared.OWN_CLOCK`).
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from harness.comparison import arms
+from harness.comparison.paired import grouped
+from harness.comparison.plateau import MASKED, PROBE
+from harness.comparison.runs import Run
+from harness.metrics import PER_TOKEN, has_one_vocabulary
+
+OF_OPTIMISER = ("pretrain.",)
+OF_PRETRAINING = (*OF_OPTIMISER, "corpus.", "facts.text", "tokenizer.trained_on")
+"""Settings, or groups of them, without effect on a run that was not pretrained here, if its tokenizer is read from a file."""
+
+
+def conditions(runs: Sequence[Run], lifted: Mapping[str, Iterable[str]]) -> dict[str, arms.Facts]:
+    """Run id -> the facts that must agree for a comparison; `lifted`: task -> keys that belong to its arms.
+
+    Settings of a pretraining are none of a run that had none: it takes those of the pretrained runs of its task with which it
+    agrees in all else, if these agree.
+    """
+    facts = {run.run_id: arms.conditions(run.facts, lifted[run.task]) for run in runs}
+    others = {key: arms.known(_without_pretraining(own)) for key, own in facts.items()}
+    pretrained = grouped(((run.task, others[run.run_id]), facts[run.run_id]) for run in runs if run.origin is not None)
+    agreed = {key: each[0] for key, each in pretrained.items() if len({arms.known(own) for own in each}) == 1}
+    alone = [run for run in runs if run.origin is None and not run.is_pretraining]
+    return facts | {run.run_id: agreed.get((run.task, others[run.run_id]), facts[run.run_id]) for run in alone}
+
+
+def _without_pretraining(facts: arms.Facts) -> arms.Facts:
+    # a tokenizer that is trained reads the text, with or without pretraining
+    reads_text = facts.get("facts.tokenizer_file", "None") in arms.NO_FILE
+    left_out = arms.members(tuple(facts), OF_OPTIMISER if reads_text else OF_PRETRAINING)
+    return {key: value for key, value in facts.items() if key not in left_out}
+
+
+def why_not(name: str, before: Iterable[Run], after: Iterable[Run]) -> str:
+    """Why runs under the same conditions do not compare in a metric; empty where they do."""
+    before, after = list(before), list(after)
+    if name in PER_TOKEN and not has_one_vocabulary(run.params for run in (*before, *after)):
+        return "values per token do not compare, the vocabularies differ: tokenizer=wordpiece gives both one"
+    if name in MASKED and heads_of(before) != heads_of(after):
+        return "masked tokens of one arm are predicted by a probe"
+    return ""
+
+
+def heads_of(runs: Iterable[Run]) -> set[float]:
+    """Steps that the probes of these pretrainings were trained for; 0 stands for the objective's own head."""
+    return {run.metrics[PROBE] for run in runs if PROBE in run.metrics}
+
+
+def have_probes(runs: Iterable[Run]) -> bool:
+    """Whether a probe answers for any of these pretrainings."""
+    return any(heads_of(runs))
