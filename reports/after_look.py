@@ -2,7 +2,7 @@
 
 python -m reports.after_look, with a JSON object on stdin: the `study`, the `folders` of its runs and its `output`, and
 `baselines`, of which the first that there is counts. With `headline`, a metric or null, prints, as JSON, a text of every arm
-and which arms are not resolved; without it the answer and the first table of the report, as Markdown.
+and which arms are not resolved; without it what the report opens with, a `harness.document.Screen` or null.
 """
 
 import json
@@ -11,18 +11,20 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from harness import metrics
 from harness.comparison.compare import Comparison
 from harness.comparison.overall import of_pretrainings, of_tasks
 from harness.comparison.runs import oldest_first
 from harness.comparison.section import HEADLINE, LOSS
 from harness.comparison.verdicts import Change, Verdict
+from harness.document import DASH, Screen
 from harness.metrics import PER_BYTE, Compared, has_one_vocabulary
 from harness.reports.errors import ReportError, refused
 from harness.reports.read import compare_with_first
 from harness.reports.reading import folders
 from harness.reports.writing import tables
-from harness.reports.writing.formats import DASH
 
 RESOLVED = (Verdict.BETTER, Verdict.WORSE, Verdict.SAME, Verdict.EQUAL)
 
@@ -53,11 +55,11 @@ def is_open(change: Change | None) -> bool:
     return change is None or (change.verdict not in RESOLVED and change.evidence is not None)
 
 
-def first_table(comparison: Comparison) -> str:
-    """The paragraphs of the report that `harness/study/first_screen.py` shows."""
+def first_screen(comparison: Comparison) -> Screen | None:
+    """What the report opens with, where it compares arms."""
     from harness.reports.chapters import overview  # with all that draws, which a look does without
 
-    return "\n\n".join(["", *overview.first_table(comparison)])
+    return overview.screen(comparison)
 
 
 def main() -> int:
@@ -70,8 +72,8 @@ def main() -> int:
             runs = [replace(run, metrics={key: run.metrics[key] for key in run.metrics if key in shown}) for run in runs]
         runs = oldest_first(runs)
         comparison = compare_with_first(request["study"], runs, Path(request["output"]), request["baselines"])
-        looked = judge(comparison, request["headline"]) if "headline" in request else first_table(comparison)
-        print(json.dumps(looked))
+        looked = judge(comparison, request["headline"]) if "headline" in request else first_screen(comparison)
+        print(msgspec.json.encode(looked).decode())
         return 0
     except ReportError as error:
         return refused(error)

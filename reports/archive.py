@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow
 from pyarrow import parquet
 
-from harness import metrics, paths
+from harness import document, metrics, paths
 from harness.comparison import items
 from harness.comparison.runs import Run
 from harness.reports.errors import ReportError, unknown
@@ -104,16 +104,12 @@ def report_of(reader: ArchiveReader) -> Files:
     """The report of an archive, made from its data alone; ReportError for a picture that it has not."""
     content = reader.manifest
     options = Report(study=(content.study,), format="md" if content.lean else "md,csv", **content.choices)
-    files = rendered(options, read(options, reader))
-    drawn = {name for name in files if name.endswith(".svg")}
-    kept = drawn if content.pictures is None else {*content.pictures.split(",")}
-    if wrong := kept - drawn:
-        raise unknown("picture", min(wrong), sorted(drawn))
-    paragraphs = files["report.md"].decode().split("\n\n")
-    for name in drawn - kept:
-        place = next(place for place, text in enumerate(paragraphs) if text.endswith(f"]({name})"))
-        del files[name], paragraphs[place : place + 2]  # the picture and its caption
-    return files | {"report.md": "\n\n".join(paragraphs).encode()}
+    runs, pictures = read(options, reader), {*content.pictures.split(",")} if content.pictures else None
+    files = rendered(options, runs, pictures)
+    del files[document.FILE]  # report.md has all of it
+    if wrong := (pictures or set()) - files.keys():
+        raise unknown("picture", min(wrong), sorted(name for name in rendered(options, runs) if name.endswith(".svg")))
+    return files
 
 
 def pack(runs: StudyRuns, lean: bool) -> tuple[Files, dict[str, Any]]:

@@ -9,17 +9,21 @@ import multiprocessing
 import os
 import sys
 import threading
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Container, Iterable, Iterator
+from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection
 
+import msgspec
+
+from harness import document
+from harness.document import Block, Document, Picture, is_detail, markdown, without
 from harness.processes import end_with_parent
-from harness.reports.chapters import chapters, components, effects, pictures, pretraining, scales, scaling
+from harness.reports import html
+from harness.reports.chapters import chapters, components, effects, overview, pictures, pretraining, scales, scaling
 from harness.reports.errors import ReportError, unknown
-from harness.reports.html import page
 from harness.reports.reading.study import Study
 from harness.reports.writing import latex, plots
-from harness.reports.writing.formats import Chapter, Detail, csv_file, escape
+from harness.reports.writing.formats import Chapter, csv_file, escape
 from harness.reports.writing.tables import COLUMNS, Line, parquet_file, summary
 
 DRAWN = (pretraining.chapter, components.chapter, effects.chapter, scales.scales, scaling.chapter, pictures.chapter)
@@ -86,61 +90,29 @@ Files = dict[str, bytes]
 """Name -> content."""
 
 
-def folded(paragraphs: Iterable[str]) -> Iterator[str]:
-    """What follows the heading of a chapter, closed until a reader opens it."""
-    is_open = False
-    for text in paragraphs:
-        is_heading = text.startswith("## ")
-        yield from ["</details>"] * (is_heading and is_open)
-        yield from ["<details><summary>", text, "</summary>"] if is_heading else [text]
-        is_open |= is_heading
-    yield from ["</details>"] * is_open
-
-
 @dataclass(frozen=True)
 class Report:
     """What every format is made from."""
 
-    study: Study
-    chapters: list[Chapter]  # in their order
-    lines: list[Line]  # results of all arms, for those formats that have them
-
-    @property
-    def title(self) -> str:
-        return f"Report: {self.study.comparison.study}"
-
-    @property
-    def paragraphs(self) -> list[str]:
-        """The whole report as Markdown."""
-        return [f"# Report: {escape(self.study.comparison.study)}", *(part for one in self.chapters for part in one.paragraphs)]
-
-    @property
-    def text(self) -> str:
-        """All paragraphs."""
-        return "\n\n".join(self.paragraphs) + "\n"
+    study: str
+    document: Document
+    files: Files  # pictures and tables beside it
+    summary: list[Line]  # rows of summary.csv and summary.parquet
 
     @property
     def brief(self) -> str:
-        """Without detail; of a small study every chapter folds, where Markdown is shown."""
-        kept = [part for part in self.paragraphs if not isinstance(part, Detail)]
-        left_out = [LEFT_OUT] if len(kept) < len(self.paragraphs) else []
-        return "\n\n".join([*(folded(kept) if self.study.comparison.is_small else kept), *left_out]) + "\n"
-
-    @property
-    def files(self) -> Files:
-        """Pictures and tables of the chapters."""
-        return {name: content for one in self.chapters for name, content in one.files.items()}
-
-    @property
-    def summary(self) -> list[Line]:
-        """Rows of summary.csv and summary.parquet."""
-        return [*self.lines, *(line for one in self.chapters for line in one.summary)]
+        """The report in Markdown, without detail; of a small study every chapter folds, where Markdown is shown."""
+        sections = [without(section, is_detail) for section in self.document.sections if not section.detail]
+        paragraphs = [f"# {self.document.title}"]
+        for section in sections:
+            parts, folds = [*markdown(section)], self.document.is_small and section.title
+            paragraphs += ["<details><summary>", parts[0], "</summary>", *parts[1:], "</details>"] if folds else parts
+        left_out = [LEFT_OUT] if sections != self.document.sections else []
+        return "\n\n".join([*paragraphs, *left_out]) + "\n"
 
 
-def _html(report: Report) -> Files:
-    parts = {part for part in report.paragraphs if isinstance(part, Detail) and part.startswith("### ")}
-    chapters = {part for part in report.paragraphs if part.startswith("## ")} if report.study.comparison.is_small else set()
-    return {"report.html": page(report.title, report.text, report.files, chapters | parts)}
+def _markdown(report: Report) -> Files:
+    return {"report.md": report.brief.encode(), document.FILE: msgspec.json.encode(report.document)} | report.files
 
 
 def _csv(report: Report) -> Files:
@@ -151,15 +123,15 @@ def _csv(report: Report) -> Files:
 def _png(report: Report) -> Files:
     pictures = {name: content for name, content in report.files.items() if isinstance(content, plots.Picture)}
     if not pictures:
-        raise ReportError(f"--format png: study {report.study.comparison.study!r} has no pictures; expected another format")
+        raise ReportError(f"--format png: study {report.study!r} has no pictures; expected another format")
     return {f"{name.removesuffix('.svg')}.png": plots.png(content) for name, content in pictures.items()}
 
 
 FORMATS: dict[str, Callable[[Report], Files]] = {
-    "md": lambda report: {"report.md": report.brief.encode()} | report.files,
-    "html": _html,
+    "md": _markdown,
+    "html": lambda report: {"report.html": html.page(report.document, report.files)},
     "csv": _csv,
-    "latex": lambda report: {"report.tex": latex.document(report.title, report.text)},
+    "latex": lambda report: {"report.tex": latex.document(report.document)},
     "parquet": lambda report: {"summary.parquet": parquet_file(report.summary)},
     "png": _png,
 }
@@ -176,20 +148,38 @@ def formats(text: str) -> tuple[str, ...]:
     return names
 
 
-def render(study: Study, formats: Iterable[str] = DEFAULT) -> Files:
-    """File name -> content, of all files in these formats."""
+def render(study: Study, formats: Iterable[str] = DEFAULT, pictures: Container[str] | None = None) -> Files:
+    """File name -> content, of all files in these formats; with these of the pictures alone where they are named."""
     names = tuple(formats)
     if study.forkable and "png" not in names and can_fork():  # PNG files are made from the figures themselves
         with draw_in_child(study) as drawn:
             report = _report(study, names, drawn)
     else:
         report = _report(study, names)
+    report = report if pictures is None else _with(report, pictures)
     return {name: content for one in names for name, content in FORMATS[one](report).items()}
+
+
+def _with(report: Report, pictures: Container[str]) -> Report:
+    def is_left_out(block: Block) -> bool:
+        return isinstance(block, Picture) and block.file not in pictures
+
+    sections = [without(section, is_left_out) for section in report.document.sections]
+    files = {name: content for name, content in report.files.items() if name in pictures or not name.endswith(".svg")}
+    return replace(report, document=msgspec.structs.replace(report.document, sections=sections), files=files)
 
 
 def _report(study: Study, names: tuple[str, ...], drawn: Callable[[], Chapters] | None = None) -> Report:
     """All chapters; what is `drawn` elsewhere is asked for last."""
     made = {chapter: chapter(study) for chapter in chapters() if drawn is None or chapter not in DRAWN}
-    lines = summary(study.comparison) if {"csv", "parquet"} & {*names} else []
+    comparison = study.comparison
+    lines = summary(comparison) if {"csv", "parquet"} & {*names} else []
     made |= drawn() if drawn else {}
-    return Report(study, [made[chapter] for chapter in chapters()], lines)
+    ordered = [made[chapter] for chapter in chapters()]
+    title, sections = f"Report: {escape(comparison.study)}", [section for chapter in ordered for section in chapter.sections]
+    return Report(
+        comparison.study,
+        Document(title, sections, overview.screen(comparison), comparison.is_small),
+        {name: content for chapter in ordered for name, content in chapter.files.items()},
+        [*lines, *(line for chapter in ordered for line in chapter.summary)],
+    )

@@ -3,7 +3,7 @@
 import contextlib
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from pathlib import Path
 
 import psutil
@@ -82,8 +82,8 @@ def read(options: Report, reader: Reader | None = None) -> StudyRuns:
     return read_store(reader or options.address, options.study, options.where)
 
 
-def rendered(options: Report, runs: StudyRuns) -> Files:
-    """Content of all files of the report, the one to open first."""
+def rendered(options: Report, runs: StudyRuns, pictures: Container[str] | None = None) -> Files:
+    """Content of all files of the report, the one to open first; with these pictures alone where they are named."""
     with runs.reader.guarded():
         study = Study(
             compare_with_first(runs.study, runs.runs, runs.reader.output, options.baseline, options.along),
@@ -92,7 +92,7 @@ def rendered(options: Report, runs: StudyRuns) -> Files:
             output=runs.reader.output,
             forkable=runs.reader.forkable,
         )
-        return render.render(study, render.formats(options.format))
+        return render.render(study, render.formats(options.format), pictures)
 
 
 def report(options: Report) -> Path:

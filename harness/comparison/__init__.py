@@ -18,12 +18,12 @@ def cached_method(
     """
     name = f"_{method.__name__}_cached"
 
-    @functools.wraps(method)
-    def call(self: Owner, *arguments: Arguments.args, **named: Arguments.kwargs) -> Result:
+    def call(self: Owner, /, *arguments: Arguments.args, **named: Arguments.kwargs) -> Result:
         results: dict[Any, Result] = self.__dict__.setdefault(name, {})
         key = (arguments, *named.items())
         if key not in results:
             results[key] = method(self, *arguments, **named)
         return results[key]
 
+    functools.update_wrapper(call, method)
     return call

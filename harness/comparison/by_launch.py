@@ -23,7 +23,7 @@ from harness.comparison.paired import (
     of_differences,
     pairs_to_decide,
     scattered,
-    spread,
+    variance,
 )
 from harness.metrics import DEVICE_LATENCY, DEVICE_THROUGHPUT, DEVICE_TIME, DEVICE_TRAINING, LATENCY, THROUGHPUT, TRAINING
 
@@ -148,7 +148,7 @@ def reference_helps(metric: str, pairs: Iterable[tuple[History, History]]) -> bo
         if min(map(len, both.values())) < 2 or len(both[True]) != len(both[False]):
             continue
         for use, logs in both.items():
-            scatter[use] += spread(logs).sd ** 2
+            scatter[use] += variance(logs)
     return scatter[True] < scatter[False]
 
 
@@ -217,7 +217,7 @@ class Table:
         tested = [scattered(change, CLOCK) for change in changes if change and change.interval]
         factors, margin = holm([change.t_test_p() for change in tested]), math.log1p(metrics.RELATIVE_MARGIN.size)
         return [
-            pairs_to_decide(change.error * math.sqrt(change.n), margin, factor, share)
+            pairs_to_decide(change.replicates_error * math.sqrt(change.n), margin, factor, share)
             for change, factor in zip(tested, factors, strict=True)
             if share * factor * change.t_test_p() > LEVEL and not change.is_within(margin, LEVEL / share)
         ] + [MOST_PAIRS + 1] * (len(self.arms) - len(tested))

@@ -71,7 +71,7 @@ class Comparison:
         """
         by_task = grouped((section.task, section) for section in self.sections)
         tasks = [max(group, key=_weight) for group in by_task.values() if not group[0].is_pretraining]
-        origins = {run.origin for section in tasks for run in section.runs} - {None}
+        origins = {run.origin for section in tasks for run in section.runs if run.origin}
         pretrainings = [group for group in by_task.values() if group[0].is_pretraining]
         first = [max(group, key=lambda section: (_used(section, origins), *_weight(section))) for group in pretrainings]
         return tuple(section for section in self.sections if section in (*first, *tasks))

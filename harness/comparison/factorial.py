@@ -67,6 +67,7 @@ def design(section: Section) -> Design | None:
         return None
     single: dict[str, Settings] = {}
     combined: dict[Combination, Row] = {}
+    by_label = {row.label: row for row in section.rows}
     changed = {row.label: _changed(section.before, row) for row in section.rows}
     for row in sorted(section.rows, key=lambda row: len(changed[row.label])):
         mine = changed[row.label]
@@ -81,12 +82,13 @@ def design(section: Section) -> Design | None:
         return None
     names, of_baseline = {}, section.baseline.split()
     for label in used:  # of an arm that is one enhancement its name, else what its label adds to that of the baseline
-        facts = section.row_of(label).first.facts
+        facts = by_label[label].first.facts
         named = [key.removeprefix(ENHANCEMENT) for key in facts if key.startswith(ENHANCEMENT) and facts[key] == "True"]
         names[label] = named[0] if len(named) == 1 else " ".join(word for word in label.split() if word not in of_baseline)
     if len(set(filter(None, names.values()))) < len(used):
         names = {label: label for label in used}
-    rows = {frozenset(): section.before} | {frozenset([names[label]]): section.row_of(label) for label in used}
+    rows: dict[Combination, Row] = {frozenset(): section.before}
+    rows |= {frozenset([names[label]]): by_label[label] for label in used}
     rows |= {frozenset(names[label] for label in changed): row for changed, row in combined.items()}
     pairs = [(one, other) for one, other in combinations(used, 2) if _has_two_values(single[one] | single[other])]
     return Design(section, tuple(names.values()), rows, frozenset(frozenset(names[label] for label in pair) for pair in pairs))
@@ -106,7 +108,7 @@ def _changed(before: Row, row: Row) -> Settings:
 def effects(study: Design) -> list[Effect]:
     """All whose arms there are. An interaction is how much more one change gives beside the other than without it, and
     stacking how much more all together give than the sum of what each gives alone."""
-    every, none = frozenset(study.factors), frozenset()
+    every, none = frozenset(study.factors), frozenset[str]()
     of_sum = {every: 1.0, none: len(study.factors) - 1.0} | {frozenset([factor]): -1.0 for factor in study.factors}
     candidates = [
         *(Effect(ALONE, (factor,), {frozenset([factor]): 1.0, none: -1.0}) for factor in study.factors),

@@ -89,8 +89,8 @@ def race(before: Replicates, after: Replicates, direction: Direction) -> Race | 
     sign = -1 if direction is Direction.LOWER else 1
     lead = [sign * math.log(second[length] / first[length]) for length in lengths]
     lead = [0.0 if abs(one) < 1e-12 else one for one in lead]
-    half = [_welch(np.log(before[length]), np.log(after[length])) for length in lengths]
-    half = None if None in half else tuple(half)
+    widths = [_welch(np.log(before[length]), np.log(after[length])) for length in lengths]
+    half = None if None in widths else tuple(width for width in widths if width is not None)
     return Race(tuple(lengths), tuple(lead), half, tuple(_crossings(np.log(lengths), np.array(lead), half)))
 
 

@@ -16,7 +16,7 @@ import pyarrow
 from scipy.special import ndtr, ndtri
 
 from harness.comparison import influences, paired
-from harness.comparison.paired import grouped
+from harness.comparison.paired import Numbers, grouped
 from harness.comparison.runs import Run
 from harness.metrics import golds_of, normalised
 
@@ -34,7 +34,7 @@ class Errors:
 
     what: str
     items: tuple[object, ...]
-    values: np.ndarray  # (N,)
+    values: Numbers  # (N,)
     labels: list[int] = field(default_factory=list)  # of a classification: the right class of each item
     answers: tuple[str, Any, Any] | None = None  # kind of task, labels and predictions as scores take them
 
@@ -58,9 +58,9 @@ def errors(run: Run, table: pyarrow.Table | None) -> Errors | None:
     if not {"item", "label", "prediction"} <= names:
         return None
     if pyarrow.types.is_integer(table.schema.field("label").type):
-        both = np.asarray(columns["label"]), np.asarray(columns["prediction"])
-        wrong, answers = both[0] != both[1], ("classification", *both)
-        return Errors(CLASSES, tuple(columns["item"]), wrong.astype(float), columns["label"], answers)
+        label, predicted = np.asarray(columns["label"]), np.asarray(columns["prediction"])
+        values = (label != predicted).astype(float)
+        return Errors(CLASSES, tuple(columns["item"]), values, columns["label"], ("classification", label, predicted))
     label, predicted = (np.asarray(columns[name], dtype=float) for name in ("label", "prediction"))
     return Errors(REGRESSION, tuple(columns["item"]), np.abs(label - predicted))
 
@@ -101,9 +101,11 @@ def _of_tags(columns: dict[str, list[Any]], names: list[str]) -> Errors:
         return Errors(TAGS, (), np.zeros(0))
     lengths = np.diff([*first, len(items)])
     known = names and max(label.max(), predicted.max()) < len(names)
-    tags = ([part.tolist() for part in np.split(np.array(names)[one], first[1:])] for one in (label, predicted) if known)
-    values = np.add.reduceat(label != predicted, first) / lengths
-    return Errors(TAGS, tuple(items[index] for index in first), values, answers=("tokens", *tags) if known else None)
+    values, answers = np.add.reduceat(label != predicted, first) / lengths, None
+    if known:
+        tags = [[part.tolist() for part in np.split(np.array(names)[one], first[1:])] for one in (label, predicted)]
+        answers = ("tokens", tags[0], tags[1])
+    return Errors(TAGS, tuple(items[index] for index in first), values, answers=answers)
 
 
 MOST_PAIRS = 5
@@ -118,8 +120,8 @@ class Paired:
 
     what: str  # as `item_errors` names it
     items: tuple[object, ...]
-    before: np.ndarray
-    after: np.ndarray
+    before: Numbers
+    after: Numbers
     labels: list[int] = field(default_factory=list)  # of a classification: (N,) right classes
     answers: tuple[tuple[tuple[str, Any, Any] | None, ...], ...] = ()  # of each replicate, before and after
 
@@ -128,9 +130,9 @@ class Paired:
         return float(np.mean(np.sum(((self.before > 0) == before_errs) & ((self.after > 0) == after_errs), axis=1)))
 
     @property
-    def change_of_items(self) -> np.ndarray:
+    def change_of_items(self) -> Numbers:
         """(N,) after minus before, means over the replicates: above 0 the arm errs more."""
-        return np.mean(self.after - self.before, axis=0)
+        return np.asarray(np.mean(self.after - self.before, axis=0))
 
     def counts(self) -> tuple[int, int, int]:
         """Items on which the arm errs less, as much, and more."""
@@ -140,7 +142,7 @@ class Paired:
     @property
     def count(self) -> int:
         """N."""
-        return self.before.shape[1]
+        return int(self.before.shape[1])
 
     @property
     def share_apart(self) -> float:
@@ -152,13 +154,14 @@ class Paired:
 
         By how far each item moves it (the delta method).
         """
-        if not self.answers or score is None or None in self.answers[0] + self.answers[1]:
+        if score is None:
             return None
-        moved = [[influences.of_score(kind, score, *both) for kind, *both in side] for side in self.answers]
-        if moved[0][0] is None:
+        moved = [[influences.of_score(one[0], score, one[1], one[2]) for one in side if one] for side in self.answers]
+        known = [[one for one in side if one] for side in moved]
+        if not known or list(map(len, known)) != [len(self.before)] * 2:
             return None
-        before, after = (np.mean([each for each, _ in side], axis=0) for side in moved)
-        return paired.influence_error(after - before, max(float(np.mean([one for _, one in side])) for side in moved))
+        before, after = (np.mean([each for each, _ in side], axis=0) for side in known)
+        return paired.influence_error(after - before, max(float(np.mean([one for _, one in side])) for side in known))
 
     @property
     def change(self) -> float:
@@ -193,10 +196,12 @@ def of_both(pairs: Iterable[tuple[Errors | None, Errors | None]]) -> Paired | No
     """The first pairs whose predictions are there, on the same items; None without any."""
     known: list[tuple[Errors, Errors]] = []
     for before, after in pairs:
-        if before and after and len(known) < MOST_PAIRS and before.items == after.items == (known or [(before,)])[0][0].items:
+        first = known[0][0] if known else before
+        if before and after and first and before.items == after.items == first.items and len(known) < MOST_PAIRS:
             known.append((before, after))
     if not known or not known[0][0].items:
         return None
-    first, (before, after) = known[0][0], (np.stack([pair[side].values for pair in known]) for side in (0, 1))
-    answers = tuple(tuple(pair[side].answers for pair in known) for side in (0, 1))
-    return Paired(first.what, first.items, before, after, first.labels, answers)
+    first, (befores, afters) = known[0][0], zip(*known, strict=True)
+    values = [np.stack([one.values for one in side]) for side in (befores, afters)]
+    answers = tuple(tuple(one.answers for one in side) for side in (befores, afters))
+    return Paired(first.what, first.items, values[0], values[1], first.labels, answers)

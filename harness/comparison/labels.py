@@ -231,6 +231,6 @@ def replicate_order(replicate: Replicate) -> tuple[tuple[int, str], ...]:
 
 def seeds_text(replicates: Iterable[Replicate]) -> str:
     """`seeds 0, 1`, or `seeds 0, 1 of pretraining 7` where there is pretraining; empty without a replicate."""
-    seeds = grouped(dict.fromkeys(sorted(replicates, key=replicate_order)))
+    seeds = grouped((one.pretrain_seed, one.seed) for one in dict.fromkeys(sorted(replicates, key=replicate_order)))
     found = grouped((f"seed{'s' * (len(own) > 1)} {', '.join(own)}", of) for of, own in seeds.items())
     return " and ".join(f"{text} of pretraining {', '.join(of)}" if any(of) else text for text, of in found.items())

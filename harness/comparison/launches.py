@@ -24,10 +24,9 @@ from harness.comparison.by_launch import (
     levels,
     merged,
     noise_floor,
-    of_rounds,
     reference_of,
 )
-from harness.comparison.paired import CLOCK, Difference, Spread, geometric_mean, grouped, scattered, spread
+from harness.comparison.paired import CLOCK, Difference, Spread, geometric_mean, grouped, of_differences, scattered, spread
 from harness.comparison.runs import Run
 from harness.comparison.verdicts import Evidence, margin_of
 from harness.metrics import Compared, Metric
@@ -53,13 +52,14 @@ def over_sessions(by_session: Iterable[list[dict[int, float]]]) -> Difference | 
     parts = []
     for each in by_session:
         if common := set.intersection(*map(set, each)):
-            parts.append(of_rounds([fmean(launches[step] for launches in each) for step in sorted(common)]))
+            logs = [fmean(launches[step] for launches in each) for step in sorted(common)]
+            parts.append(replace(of_differences(logs), p=None))
     if len(parts) < 2:
         return parts[0] if parts else None
     mean, rounds = fmean(part.mean for part in parts), sum(part.n for part in parts)
-    if any(not part.error for part in parts):
+    squares = [(part.error / len(parts)) ** 2 for part in parts if part.error]
+    if len(squares) < len(parts):
         return Difference(rounds, mean, None)
-    squares = [(part.error / len(parts)) ** 2 for part in parts]
     freedom = sum(squares) ** 2 / sum(square**2 / part.freedom for square, part in zip(squares, parts, strict=True))
     return Difference(rounds, mean, math.sqrt(sum(squares)), None, freedom=freedom, independent=rounds)
 
@@ -202,7 +202,7 @@ class Sessions:
         return [(where, floor) for where, floor in floors if floor is not None]
 
     @functools.cached_property
-    def _again(self) -> dict[tuple[str, SectionKey, frozenset], list[Run]]:
+    def _again(self) -> dict[tuple[str, SectionKey, frozenset[tuple[int, float]]], list[Run]]:
         """Session, section and latencies of an arm -> its A/A replicates: arms of one shape share their launches."""
         return {
             (run.session, self.owners[run.run_id][0], _latencies(run)): again

@@ -79,8 +79,9 @@ class Overall:
             return None
         change = change_over(pairings, name)
         before, after = self.spread(self.comparison.baseline, name), self.spread(label, name)
-        untimed = change is None and name in launches.JUDGED and before and after
-        return difference_alone(before, after, Verdict.OPEN) if untimed else change
+        if change is None and name in launches.JUDGED and before and after:
+            return difference_alone(before, after, Verdict.OPEN)
+        return change
 
 
 @cached_method

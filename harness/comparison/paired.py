@@ -18,12 +18,14 @@ from statistics import fmean
 from typing import NamedTuple, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 from scipy.special import ndtri, stdtr, stdtrit
 
 from harness.metrics import FEWEST_REPLICATES
 
 Key = TypeVar("Key")
 Value = TypeVar("Value")
+Numbers = npt.NDArray[np.float64]
 CONFIDENCE = 0.95
 EXACT_LIMIT = 14
 """Largest number of pairs for which all sign patterns are tried."""
@@ -68,14 +70,14 @@ class Difference:
     error: float | None
     p: float | None = None
     pretrainings: int = 0
-    freedom: float | None = None
+    freedom: float = 0.0
     independent: int | None = None
     items: float = 0.0
 
     @property
     def replicates(self) -> int:
         """How many pairs or clusters there are; where both levels vary, of the level with fewer."""
-        return self.independent or (1 if self.freedom is None else math.floor(self.freedom) + 1)
+        return self.independent or math.floor(self.freedom) + 1
 
     @property
     def interval(self) -> tuple[float, float] | None:
@@ -97,7 +99,8 @@ class Difference:
     @property
     def replicates_error(self) -> float:
         """The part of the error that is that of the replicates."""
-        return math.sqrt(max(0.0, self.error**2 - self.items**2)) if self.items else self.error
+        error = self.error or 0.0
+        return math.sqrt(max(0.0, error**2 - self.items**2)) if self.items else error
 
     def with_items(self, error: float) -> "Difference":
         """Its error with this standard error over the items added; one pair stays without any."""
@@ -137,9 +140,14 @@ def spread(values: Sequence[float]) -> Spread:
     """Count, mean, sample standard deviation and range; ValueError without values."""
     if not values:
         raise ValueError("a spread needs at least one value")
+    sd = math.sqrt(variance(values)) if len(values) > 1 else None
+    return Spread(len(values), math.fsum(values) / len(values), sd, min(values), max(values))
+
+
+def variance(values: Sequence[float]) -> float:
+    """Of a sample of two values or more."""
     n, mean = len(values), math.fsum(values) / len(values)
-    sd = math.sqrt(math.fsum((value - mean) ** 2 for value in values) / (n - 1)) if n > 1 else None
-    return Spread(n, mean, sd, min(values), max(values))
+    return math.fsum((value - mean) ** 2 for value in values) / (n - 1)
 
 
 def geometric_mean(values: Sequence[float]) -> float:
@@ -219,7 +227,7 @@ def replicates(seeds: Iterable[Replicate]) -> int:
     return len(by_pretraining(dict.fromkeys(seeds, 0.0)))
 
 
-def _crossed_error(of_pretrainings: list[float], of_seeds: list[float]) -> tuple[float | None, float | None]:
+def _crossed_error(of_pretrainings: list[float], of_seeds: list[float]) -> tuple[float | None, float]:
     """Error of a mean that varies with the pretraining, and with the fine-tuning that all pretrainings are compared with.
 
     The two variances are added, which counts a part of the noise twice, with Satterthwaite's degrees of freedom, which come
@@ -227,8 +235,8 @@ def _crossed_error(of_pretrainings: list[float], of_seeds: list[float]) -> tuple
     fine-tuning seed says nothing of its own variance.
     """
     if len(of_seeds) < 2:
-        return None, None
-    errors = [(spread(values).sd ** 2 / len(values), len(values) - 1) for values in (of_pretrainings, of_seeds)]
+        return None, 0.0
+    errors = [(variance(values) / len(values), len(values) - 1) for values in (of_pretrainings, of_seeds)]
     total = sum(error for error, _ in errors)
     if total == 0:
         return 0.0, len(of_seeds) - 1
@@ -252,7 +260,7 @@ def sign_flip_p(differences: Sequence[float]) -> float | None:
 
 
 @functools.cache
-def _sign_patterns(n: int) -> np.ndarray:
+def _sign_patterns(n: int) -> npt.NDArray[np.int64]:
     """(n, 2^n) of -1 and 1."""
     return np.indices((2,) * n).reshape(n, -1) * 2 - 1
 
@@ -278,32 +286,32 @@ FEWEST_PAIRS, MOST_PAIRS = 2, 1000
 
 
 def pairs_to_decide(
-    sd: float, margin: float, factor: float = 1.0, looks: float = 1.0, items: float = 0.0, fewest: int = 0
+    sd: float, margin: float, factor: float = 1.0, looks: float = 1.0, items: float = 0.0, least: int = 0
 ) -> int:
     """The fewest pairs, of this scatter, whose verdict must be different or the same; MOST_PAIRS + 1 where more.
 
     There the half intervals of both tests fit into the margin together.
     """
-    return _fewest(lambda n: sum(half_intervals(n, sd, factor, looks, items)) <= margin, fewest)
+    return fewest(lambda n: sum(half_intervals(n, sd, factor, looks, items)) <= margin, least)
 
 
 def pairs_to_differ(
-    sd: float, difference: float, factor: float = 1.0, looks: float = 1.0, items: float = 0.0, fewest: int = 0
+    sd: float, difference: float, factor: float = 1.0, looks: float = 1.0, items: float = 0.0, least: int = 0
 ) -> int:
     """The fewest pairs, of this scatter and this mean, whose interval leaves 0 out; MOST_PAIRS + 1 where more."""
-    return _fewest(lambda n: half_intervals(n, sd, factor, looks, items)[0] < abs(difference), fewest)
+    return fewest(lambda n: half_intervals(n, sd, factor, looks, items)[0] < abs(difference), least)
 
 
-def _fewest(fits: Callable[[int], bool], fewest: int) -> int:
+def fewest(fits: Callable[[int], bool], least: int = 0) -> int:
     """The fewest pairs that fit, at least so many; true for more where for fewer."""
-    fewest = max(FEWEST_PAIRS, fewest)
-    return fewest + bisect.bisect_left(range(fewest, MOST_PAIRS + 1), True, key=fits)
+    least = max(FEWEST_PAIRS, least)
+    return least + bisect.bisect_left(range(least, MOST_PAIRS + 1), True, key=fits)
 
 
 def half_intervals(n: int, sd: float, factor: float = 1.0, looks: float = 1.0, items: float = 0.0) -> tuple[float, float]:
     """Half intervals of the test of a difference and of that of equivalence, for n pairs of this scatter."""
-    of_pairs, of_items = _pair_quantiles(n, factor, looks), items_quantiles(factor, looks)
-    return tuple(math.hypot(t * sd, z * items) for t, z in zip(of_pairs, of_items, strict=True))
+    (t_different, t_same), (z_different, z_same) = _pair_quantiles(n, factor, looks), items_quantiles(factor, looks)
+    return math.hypot(t_different * sd, z_different * items), math.hypot(t_same * sd, z_same * items)
 
 
 POWER = 0.8
@@ -319,8 +327,8 @@ def smallest_difference(n: int, sd: float, factor: float = 1.0, looks: float = 1
 @functools.lru_cache(maxsize=65536)
 def _pair_quantiles(n: int, factor: float, looks: float) -> tuple[float, float]:
     """Half intervals of the test of a difference and of that of equivalence, for n pairs of a standard deviation of 1."""
-    both = (1 - LEVEL / looks / factor / 2, 1 - LEVEL / looks)
-    return tuple(float(stdtrit(n - 1, quantile)) / math.sqrt(n) for quantile in both)
+    different, same = stdtrit(n - 1, (1 - LEVEL / looks / factor / 2, 1 - LEVEL / looks)) / math.sqrt(n)
+    return float(different), float(same)
 
 
 @functools.lru_cache(maxsize=65536)
@@ -410,19 +418,17 @@ def _rows(variance: float, error: float) -> float:
     return max(variance / error**2, 1 / error)
 
 
-def items_error(
-    before: float, after: float, items: float | Sequence[float], headline: str | None = None, apart: float = 1.0
-) -> float:
+def items_error(before: float, after: float, items: Sequence[float], headline: str | None = None, apart: float = 1.0) -> float:
     """Standard error of the difference of two scores on the same items; `apart`: the share of the scatter not common to both.
 
-    `items`: as many rows as both sides count, or each (`rows_of`). Without predictions nothing is known to be common: `apart`
-    is 1, the largest that it is for arms that err on the same items.
+    `items`: as many rows as each side counts (`rows_of`). Without predictions nothing is known to be common: `apart` is 1, the
+    largest that it is for arms that err on the same items.
     """
-    each = zip((before, after), _of_sides(items), strict=True)
+    each = zip((before, after), items, strict=True)
     return math.sqrt(apart) * math.hypot(*(item_error(score, count, headline) for score, count in each))
 
 
-def influence_error(influences: np.ndarray, one: float) -> float:
+def influence_error(influences: Numbers, one: float) -> float:
     """Standard error over the items of a score, or of a difference, that each moves so far (`influences.of_score`)."""
     return math.hypot(float(np.linalg.norm(influences)), one) / len(influences)
 
@@ -439,26 +445,25 @@ def rows_of(measured: Mapping[str, float], headline: str | None) -> float | None
     score, low, high = (measured.get(f"eval/{headline}{end}") for end in ("", "_low", "_high"))
     if items is None or is_share or "eval/exact_match" in measured:
         return items
-    if None not in (score, low, high) and low < high:  # equal where the class neither occurs nor is predicted
+    if (
+        score is not None and low is not None and high is not None and low < high
+    ):  # equal where the class neither occurs nor is predicted
         variance = (1 - score**2) if headline == "matthews" else score * (1 - score)
         return _rows(variance, half_of(score, low, high, headline) / 1.96)
     constant, own = measured.get("eval/majority_score"), measured.get("eval/score", 0.0)
-    says_class = headline == "f1" and constant and score in (None, own)
-    return 2 * items * constant / (2 - constant) / (2 - own) if says_class else items
+    if headline != "f1" or not constant or score not in (None, own):
+        return items
+    return 2 * items * constant / (2 - constant) / (2 - own)
 
 
-def _of_sides(items: float | Sequence[float | None] | None) -> Sequence[float | None]:
-    return items if isinstance(items, Sequence) else (items, items)
-
-
-def share_apart(before: np.ndarray, after: np.ndarray) -> float:
+def share_apart(before: Numbers, after: Numbers) -> float:
     """Share of the scatter over items that two arms do not have in common, from the scores of each item: (seeds, items) each.
 
     The variance of the differences of single items, means over seeds, over that of single runs. One item more or less counts.
     """
     items = before.shape[1]
     common = items * float(np.var(before, axis=1).mean() + np.var(after, axis=1).mean())
-    return min(1.0, (items * float(np.var(np.mean(after - before, axis=0))) + 1) / (common + 1))
+    return float(min(1.0, (items * float(np.var(np.mean(after - before, axis=0))) + 1) / (common + 1)))
 
 
 def over_tasks(errors: Sequence[float]) -> float:
@@ -496,14 +501,14 @@ def tells(
     after: Sequence[float],
     constant: float | None,
     margin: float,
-    items: float | Sequence[float | None] | None = None,
+    items: Sequence[float | None] = (None, None),
     headline: str | None = None,
 ) -> Tells:
     """What a task says of two arms by the scores of their replicates; `constant` is that of the constant answer.
 
-    `items`: as many rows as both sides count, or each (`rows_of`).
+    `items`: as many rows as each side counts (`rows_of`).
     """
-    sides = [(list(side), count) for side, count in zip((before, after), _of_sides(items), strict=True)]
+    sides = list(zip((before, after), items, strict=True))
     errors = [item_error(fmean(side), count, headline) if count else 0.0 for side, count in sides]
     if constant is not None and not any(
         beats_constant(side, constant, item) for (side, _), item in zip(sides, errors, strict=True)

@@ -25,8 +25,10 @@ KEYS = ("seeds", "torch", "curve", "of")
 That of a fine-tuning has `metric`, a score, and epochs -> [low, high].
 """
 
-LATER = ("trains", "lora_rank", "freeze_layers", "layer_decay", "optimizer", "schedule", "momentum", "decay_fraction", "phases")
-LATER += ("class_weights", "early_stopping", "evaluations_per_epoch", "backend", "precision")
+LATER = (
+    *("trains", "lora_rank", "freeze_layers", "layer_decay", "optimizer", "schedule", "momentum", "decay_fraction", "phases"),
+    *("class_weights", "early_stopping", "evaluations_per_epoch", "backend", "precision"),
+)
 """Last parts of keys that runs lack at their defaults: a run with one that the reference lacks is another training."""
 
 
@@ -75,7 +77,7 @@ def _read(path: Path) -> dict[str, Any]:
     import yaml  # only pretraining needs it
 
     try:
-        values = yaml.safe_load(path.read_text())
+        values: dict[str, Any] = yaml.safe_load(path.read_text())
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise InputError(f"{path} is not YAML, it may be torn: restore it, or remove it") from error
     missing = [key for key in KEYS if not isinstance(values, dict) or not values.get(key)]

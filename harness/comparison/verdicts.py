@@ -14,7 +14,6 @@ from typing import TypeVar
 from harness.comparison.paired import (
     CLOCK,
     CONFIDENCE,
-    FEWEST_REPLICATES,
     LEVEL,
     MOST_PAIRS,
     ROUNDING,
@@ -32,7 +31,7 @@ from harness.comparison.paired import (
     scattered,
     spread,
 )
-from harness.metrics import COUNTED_UNITS, HIGHEST_FLOOR, TRAINED_UNITS, Compared, Direction, Margin, Metric
+from harness.metrics import COUNTED_UNITS, FEWEST_REPLICATES, HIGHEST_FLOOR, TRAINED_UNITS, Compared, Direction, Margin, Metric
 
 EQUIVALENCE = 1 - 2 * LEVEL
 """Confidence of the interval that two one-sided tests at LEVEL keep within the margin."""
@@ -134,7 +133,7 @@ class Evidence:
             return judge(self.direction, found.mean, False) if above else Verdict.NOT_RESOLVED
         if not self.has_enough:
             return Verdict.NOT_RESOLVED
-        exact_agrees = found.p is None or found.independent < FEWEST_EXACT or found.p <= LEVEL
+        exact_agrees = found.p is None or found.replicates < FEWEST_EXACT or found.p <= LEVEL
         if abs(found.mean) > self.least and factor * self.looks * found.t_test_p() <= LEVEL and exact_agrees:
             return judge(self.direction, found.mean, True)
         can_be_same = self.tells is Tells.EVERYTHING and not self.is_below_floor
@@ -162,7 +161,7 @@ class Evidence:
     @property
     def sd(self) -> float:
         """Scatter of single pairs."""
-        return self.found.replicates_error * math.sqrt(self.found.independent)
+        return self.found.replicates_error * math.sqrt(self.found.independent or 1)
 
     def in_units(self, value: float, before: float) -> float:
         """In units of the metric, of a baseline of this value; infinite where no number holds it.
@@ -230,14 +229,16 @@ class Change:
     @property
     def p(self) -> float | None:
         """p of the t test, corrected for several tests; None for a single pair."""
-        tested = self.evidence is not None and self.evidence.found.error is not None
-        return min(1.0, self.factor * self.evidence.looks * self.evidence.found.t_test_p()) if tested else None
+        if self.evidence is None or self.evidence.found.error is None:
+            return None
+        return min(1.0, self.factor * self.evidence.looks * self.evidence.found.t_test_p())
 
     @property
     def floor(self) -> float | None:
         """The noise floor of a ratio, in percent."""
-        ratio = self.evidence is not None and self.evidence.ratio and self.evidence.floor is not None
-        return 100 * math.expm1(self.evidence.floor) if ratio else None
+        if self.evidence is None or not self.evidence.ratio or self.evidence.floor is None:
+            return None
+        return 100 * math.expm1(self.evidence.floor)
 
     @functools.cached_property
     def needed(self) -> int | None:
@@ -246,7 +247,7 @@ class Change:
         if evidence is None or self.verdict is not Verdict.NOT_RESOLVED or self.is_below_items or evidence.is_below_floor:
             return None
         number = evidence.needed(self.factor) if evidence.tells is Tells.EVERYTHING else None
-        return number if number is not None and number > evidence.found.independent else None
+        return number if number is not None and number > evidence.found.replicates else None
 
     @functools.cached_property
     def needed_as_measured(self) -> int | None:
@@ -254,11 +255,11 @@ class Change:
 
         Neither where it is within the noise floor, which no number of pairs shows.
         """
-        is_open = self.verdict is Verdict.NOT_RESOLVED and self.evidence is not None
-        if not is_open or abs(self.evidence.found.mean) <= self.evidence.least:
+        evidence = self.evidence
+        if evidence is None or self.verdict is not Verdict.NOT_RESOLVED or abs(evidence.found.mean) <= evidence.least:
             return None
-        number = self.evidence.needed_as_measured(self.factor)
-        return number if number is not None and self.evidence.found.independent < number <= MOST_PAIRS else None
+        number = evidence.needed_as_measured(self.factor)
+        return number if number is not None and evidence.found.replicates < number <= MOST_PAIRS else None
 
     @property
     def is_below_items(self) -> bool:
@@ -274,8 +275,9 @@ class Change:
     @property
     def minutes(self) -> float | None:
         """How long the pairs would take that are still needed."""
-        timed = self.needed and self.seconds is not None
-        return (self.needed - self.evidence.found.independent) * self.seconds / 60 if timed else None
+        if self.evidence is None or not self.needed or self.seconds is None:
+            return None
+        return (self.needed - self.evidence.found.replicates) * self.seconds / 60
 
 
 def of_evidence(evidence: Evidence, before: float, factor: float = 1.0) -> Change:
@@ -287,7 +289,7 @@ def of_evidence(evidence: Evidence, before: float, factor: float = 1.0) -> Chang
         difference.n,
         before,
         evidence.in_units(difference.mean, before),
-        tuple(evidence.in_units(end, before) for end in ends) if ends else None,
+        (evidence.in_units(ends[0], before), evidence.in_units(ends[1], before)) if ends else None,
         verdict,
         evidence,
         pretrainings=difference.pretrainings,
@@ -304,15 +306,13 @@ def corrected(changes: Mapping[Key, Change | None]) -> dict[Key, Change | None]:
 
     Those that no test decides, such as times without a noise floor, are another one: their intervals are read like others.
     """
-    judged = {key: change for key, change in changes.items() if change and change.evidence}
+    judged = [(key, change, change.evidence) for key, change in changes.items() if change and change.evidence]
     again = dict(changes)
     for decided in (True, False):
-        family = {key: change for key, change in judged.items() if change.evidence.is_test is decided}
-        family = {key: change for key, change in family.items() if change.evidence.found.error is not None}
-        factors = holm([change.evidence.found.t_test_p() for change in family.values()])
-        for (key, change), factor in zip(family.items(), factors, strict=True):
-            corrected_change = of_evidence(change.evidence, change.baseline_mean, factor)
-            again[key] = replace(corrected_change, seconds=change.seconds)
+        family = [one for one in judged if one[2].is_test is decided and one[2].found.error is not None]
+        factors = holm([evidence.found.t_test_p() for _, _, evidence in family])
+        for (key, change, evidence), factor in zip(family, factors, strict=True):
+            again[key] = replace(of_evidence(evidence, change.baseline_mean, factor), seconds=change.seconds)
     return again
 
 

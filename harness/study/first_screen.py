@@ -1,8 +1,6 @@
 """What a sweep shows at its end: the first table of its report, and the report's answer, the score before all else."""
 
-import html
 import io
-import re
 import textwrap
 from dataclasses import dataclass
 
@@ -11,27 +9,25 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table
 
+from harness.document import Screen, unmarked
 from harness.terminal import columns, wrapped
 
-LEGEND = "▲"
-"""The first sign of the paragraph that explains the signs of the table."""
 WIDE_HEAD = 16
 """Columns that a head takes over narrower cells before it is wrapped."""
 GAP = 3
 """Columns between two columns of a table."""
 
 
-def first_screen(report: str) -> str:
-    """From the Markdown of a report, as wide as the terminal; empty where it compares no arms."""
-    paragraphs = report.split("\n\n")
-    place = next((place for place, text in enumerate(paragraphs) if text.startswith("| arm |")), None)
-    if place is None:
+def first_screen(screen: Screen | None) -> str:
+    """The opening of a report, as wide as the terminal; empty where it compares no arms."""
+    if screen is None:
         return ""
-    head, sides, *rows = ([cell.strip() for cell in line[1:-1].split(" | ")] for line in paragraphs[place].splitlines())
-    contents = zip(sides, *([_plain(cell) for cell in line] for line in (head, *rows)), strict=True)
-    every = [Column(title, cells, right=side.endswith(":")) for side, title, *cells in contents]
-    legend = [text for text in paragraphs[place + 1 : place + 2] if text.startswith(LEGEND)]
-    return "\n\n".join([_tables(every), *(wrapped(_plain(text), 0) for text in [*legend, paragraphs[1]])])
+    table = screen.table
+    every = [
+        Column(unmarked(head), ["\n".join(map(unmarked, cell.lines)) for cell in cells], right=place >= table.left)
+        for place, (head, cells) in enumerate(zip(table.head, table.columns, strict=True))
+    ]
+    return "\n\n".join([_tables(every), *(wrapped(unmarked(text), 0) for text in [*screen.notes[:1], screen.answer])])
 
 
 @dataclass(frozen=True)
@@ -76,9 +72,3 @@ def _table(block: list[Column]) -> str:
     printed = io.StringIO()
     Console(file=printed, width=columns(), markup=False, highlight=False).print(table)
     return "\n".join(line.rstrip() for line in printed.getvalue().splitlines())
-
-
-def _plain(markdown: str) -> str:
-    """Without markup; line breaks of a cell are line breaks."""
-    text = re.sub(r"(?<!\\)\*+", "", markdown).replace("<br>", "\n")
-    return html.unescape(re.sub(r"\\(.)", r"\1", text))

@@ -16,7 +16,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from harness import paths, tags
+import msgspec
+
+from harness import document, paths, tags
 from harness.comparison.paired import grouped
 from harness.config import command_line
 from harness.config.schema import RunConfig
@@ -58,7 +60,8 @@ def write_report(config: RunConfig, first: str) -> Path | None:
     except RuntimeError as error:
         console.problem(f"no report: {redacted(str(error))}")
         return None
-    if shown := first_screen((folder / "report.md").read_text()):
+    written = msgspec.json.decode((folder / document.FILE).read_bytes(), type=document.Document)
+    if shown := first_screen(written.screen):
         console.result(f"\n{shown}\n")
     how = f"{time.monotonic() - began:.0f} s, report=false skips it" if done == "written" else "nothing has changed"
     console.result(f"report: {os.path.relpath(folder / 'report.html')} (and report.md; {how})")
@@ -80,7 +83,7 @@ def show_table(planned: Sequence[PlannedRun], heading: str = "") -> None:
     """Prints the first table of the report on the runs that have finished, where it compares arms."""
     finished = [run for run in planned if run_log.finished(run.folder) is not None]
     try:
-        shown = first_screen(judged(finished)) if finished else ""
+        shown = first_screen(msgspec.convert(judged(finished), document.Screen | None)) if finished else ""
     except RuntimeError as error:
         console.problem(f"no table: {redacted(str(error))}")
         return

@@ -16,11 +16,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from harness import paths, records, tags
+from harness import document, paths, records, tags
 from harness.comparison.runs import Run as StudyRun
 
 os.environ.update(tags.CLIENT | os.environ)  # before MLflow is imported
 
+import msgspec
 import pandas as pd
 import psutil
 from filelock import FileLock
@@ -253,10 +254,11 @@ class Tracker(Backend):
         self._study_run = None  # another machine may have removed a double
         run_id = self.study_run()
         files = _files(report) if report else {}
-        text = files["report.md"].read_text() if "report.md" in files else None
+        report_file = files.get(document.FILE)
+        written = report_file and msgspec.json.decode(report_file.read_bytes(), type=document.Document)
         links = pages.Links(self.experiment, run_id, tuple(files))
         command = source.get(tags.COMMAND) or self._client.get_run(run_id).data.tags.get(tags.COMMAND, "")
-        note = pages.of_study(self.study, plan, command, links, text)
+        note = pages.of_study(self.study, plan, command, links, written)
         for path in files.values():  # not the folder, where another command may be writing
             self._client.log_artifact(run_id, str(path), pages.REPORT_FOLDER)
         self._set_tags(run_id, {"status": status, NOTE: note})

@@ -13,6 +13,7 @@ from typing import Any
 
 from harness import metrics, tags
 from harness.comparison import arms
+from harness.document import Block, Document, Picture, is_detail, markdown, without
 from harness.terminal import PREFIXES
 
 MOST_PARAMETERS = 40
@@ -229,13 +230,13 @@ def value_text(key: str, value: float) -> str:
     return f"{value:.4g} {unit}"
 
 
-def of_study(study: str, plan: Sequence[Mapping[str, str]], command: str, links: Links, report: str | None = None) -> str:
+def of_study(study: str, plan: Sequence[Mapping[str, str]], command: str, links: Links, report: Document | None = None) -> str:
     """What was found and where the rest is, what was run, the beginning of the report. `plan`: the tags of each planned run."""
     link = f"[The whole report]({links.report}). " if report and links.report else ""
-    _, answer, rest = [*(report or "").partition("<details>")[0].split("\n\n", 2), "", ""][:3]  # what folds is there
+    answer, *paragraphs = [*(beginning(report) if report else []), ""]
     first = f"**{study}**: {link}{' '.join(answer.split())}".rstrip(": ")  # the page shows the first line unfolded
     lines = [first, "", f"{_counted(plan)}.", "", *([f"Command: `{command}`", ""] if command else [])]
-    lines += [beginning(rest)] if report else ["The report is written when a sweep ends: `python -m reports`."]
+    lines += ["\n\n".join(paragraphs).rstrip()] if report else ["The report is written when a sweep ends: `python -m reports`."]
     return "\n".join(lines)
 
 
@@ -249,15 +250,21 @@ def _counted(plan: Sequence[Mapping[str, str]]) -> str:
     return f"{len(plan)} run{'s'[: len(plan) != 1]}: {', '.join(parts)}"
 
 
-def beginning(report: str) -> str:
-    """The first chapters of a report in Markdown without their pictures, which this page does not show."""
-    chapters = re.split(r"(?m)^(?=## )", re.sub(r"(?m)^!\[(.*)\]\(.*\)\n(\n\*\1\.\*\n\n?)?", "", report))
-    text = chapters[0]
-    for chapter in chapters[1:]:
-        if len(text) + len(chapter) > MOST_CHARACTERS:
+def _is_left_out(block: Block) -> bool:
+    return isinstance(block, Picture) or is_detail(block)
+
+
+def beginning(report: Document) -> list[str]:
+    """Paragraphs of the first chapters in Markdown, without pictures, which this page does not show, and without what folds."""
+    paragraphs: list[str] = []
+    for section in report.sections[: 1 if report.is_small else None]:
+        more = [] if section.detail else [*markdown(without(section, _is_left_out))]
+        if paragraphs and sum(map(len, [*paragraphs, *more])) > MOST_CHARACTERS:
             break
-        text += chapter
-    return text[:MOST_CHARACTERS].rstrip()
+        paragraphs += more
+    while sum(map(len, paragraphs)) > MOST_CHARACTERS and len(paragraphs) > 1:
+        paragraphs.pop()
+    return paragraphs
 
 
 def plan_table(plan: Sequence[Mapping[str, str]]) -> str:

@@ -14,14 +14,15 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from harness.comparison.paired import grouped
+from harness.document import DASH, Block, Cell, Section
 from harness.reports.chapters import Added, timing
 from harness.reports.reading.study import Study
 from harness.reports.reading.untrusted import PART, Entries, Line, Time, command_of, json_of
 from harness.reports.writing import formats, plots
-from harness.reports.writing.formats import DASH, SHOWN_VALUES, Chapter, bullets, code, escape, listed
+from harness.reports.writing.formats import SHOWN_VALUES, Chapter, bullets, code, escape, listed
 from harness.reports.writing.plots import arm_styles, grid, handle, legend
 
-HEADING = "## Claims and what is measured here"
+HEADING = "Claims and what is measured here"
 COMMANDS = "Commands that would settle the undecided ones:"
 INTRO = """\
 {count} claims, audited on {days} ({machines}): {verdicts}. Counts are those at the dimensions of each claim. A claim that can
@@ -45,20 +46,20 @@ def chapter(study: Study) -> Chapter:
         machines=listed((claim.machine for claim in claims), most=SHOWN_VALUES),
         verdicts=", ".join(f"{count} {text}" for text, count in Counter(claim.verdict for claim in claims).most_common()),
     )
-    paragraphs = [HEADING, intro]
+    blocks: list[Block] = [intro]
     for source, of_source in grouped((claim.source, claim) for claim in claims).items():
         rows = [row for claim in of_source for row in _rows(claim)]
         table = formats.table(["claim", "claimed", "measured here", "verdict"], rows, left=4)
-        paragraphs += [f"### {escape(source[:1].upper() + source[1:])}", table]
+        blocks.append(Section(escape(source[:1].upper() + source[1:]), [table]))
     captions, files = by_length(claims)
-    paragraphs += plots.pictured(captions, files)
+    after: list[Block] = [*plots.pictured(captions, files)]
     readings = [reading for claim in claims for reading in claim.readings]
     notes = [escape(f"{reading.name}: {reading.note}") for reading in readings if reading.note]
     words = filter(None, (command_of(reading.command) for reading in readings))
     commands = [code(shlex.join(["python", "-m", *one])) for one in words]
     for heading, lines in (("How it was measured:", notes), (COMMANDS, commands)):
-        paragraphs += [heading, *bullets(dict.fromkeys(lines))] if lines else []
-    return Chapter(paragraphs, files)
+        after += [heading, *bullets(dict.fromkeys(lines))] if lines else []
+    return Chapter([Section(HEADING, [*blocks, Section("", after)])], files)
 
 
 @dataclass(config=PART)
@@ -110,14 +111,14 @@ class Record:
     claims: Entries[Claim]
 
 
-def _rows(claim: Claim) -> list[list[str]]:
+def _rows(claim: Claim) -> list[list[Cell | str]]:
     """One for the claim, and one below it for each of several readings; those that explain are in italics."""
     readings = claim.readings
-    conditions = f"<br>({escape(claim.conditions)})" if claim.conditions else ""
+    conditions = f"({escape(claim.conditions)})" if claim.conditions else ""
     text, verdict = escape(claim.claim), escape(claim.text)
     if len(readings) == 1:
-        return [[text + conditions, escape(readings[0].claimed), _measured(readings[0]), verdict]]
-    rows = [[f"**{text}**{conditions}", "", "", f"**{verdict}**"]]
+        return [[Cell(text, change=conditions), escape(readings[0].claimed), _measured(readings[0]), verdict]]
+    rows: list[list[Cell | str]] = [[Cell(f"**{text}**", change=conditions), "", "", f"**{verdict}**"]]
     for reading in readings:
         cells = [escape(reading.name), escape(reading.claimed), _measured(reading)]
         rows.append([*(f"*{cell}*" for cell in cells), ""] if reading.beside else [*cells, escape(reading.verdict)])

@@ -14,12 +14,14 @@ from harness.comparison import comparable
 from harness.comparison.paired import Replicate, compare_paired, spread
 from harness.comparison.runs import Run
 from harness.comparison.section import Row, Section
+from harness.document import DASH, Block, Cell
+from harness.document import Section as Part
 from harness.metrics import Direction
 from harness.reports.chapters import Added, pictures
 from harness.reports.errors import ReportError, unknown
 from harness.reports.reading.study import Study
 from harness.reports.writing import formats
-from harness.reports.writing.formats import DASH, SHARES, Chapter, details, escape, listed
+from harness.reports.writing.formats import SHARES, Chapter, escape, listed
 
 MEASURES = ("pretrain/masked_loss", "pretrain/masked_accuracy", "tune/score", "eval/score")
 """Metrics that are evaluated while training and mean the same for every arm."""
@@ -198,16 +200,16 @@ def chapter(study: Study) -> Chapter:
             raise ReportError(
                 f"--target {target.metric}: no run of this study evaluated it more than once while training; {choices}"
             )
-    paragraphs = []
+    parts = []
     for section in sections:
         for target in targets or filter(None, [default_target(section, study)]):
-            paragraphs += table(section, target, study)
-    shown = details if len(sections) > 1 and not targets else list
-    return Chapter(shown(["## Cost of a quality", INTRO, *paragraphs]) if paragraphs else [])
+            parts += table(section, target, study)
+    is_detail = len(sections) > 1 and not targets
+    return Chapter([Part("Cost of a quality", [INTRO, *parts], detail=is_detail)] if parts else [])
 
 
-def table(section: Section, target: Target, study: Study) -> list[str]:
-    """Heading, table, which costs are missing and who is left out; empty where no row has the curve.
+def table(section: Section, target: Target, study: Study) -> list[Part]:
+    """The table, which costs are missing and who is left out; empty where no row has the curve.
 
     Left out are rows with another head for masked tokens, or another vocabulary, than the baseline, or else the first row.
     """
@@ -221,48 +223,47 @@ def table(section: Section, target: Target, study: Study) -> list[str]:
         return []
     before = next((row for row in rows if row.label == section.baseline), None)
     metric = metrics.get(target.metric)
-    lines = [[escape(row.label), _reached(row, target), *(cost_text(row, before, cost) for cost in UNITS)] for row in rows]
+    lines: list[list[Cell | str | int]] = [
+        [escape(row.label), _reached(row, target), *(cost_cell(row, before, cost) for cost in UNITS)] for row in rows
+    ]
     quality = f"{metric.title} of {formats.value(target.value, metric.unit)}"
-    heading = f"### {escape(section.name)}: to a {quality}"
-    paragraphs = [heading, formats.table(["arm", "runs that reached it", *UNITS], lines)]
+    blocks: list[Block] = [formats.table(["arm", "runs that reached it", *UNITS], lines)]
     lost = [escape(name) for cost, name in target.costs.items() if not any(row.amounts(cost) for row in rows)]
     if lost and any(any(row.reaches.values()) for row in rows):
-        paragraphs.append(f"Not available: no curve {', '.join(lost)} at the steps of these evaluations.")
+        blocks.append(f"Not available: no curve {', '.join(lost)} at the steps of these evaluations.")
     if unlike:
-        paragraphs.append(LEFT_OUT.format(names=listed(unlike)))
-    return paragraphs
+        blocks.append(LEFT_OUT.format(names=listed(unlike)))
+    return [Part(f"{escape(section.name)}: to a {quality}", blocks)]
 
 
-def _reached(row: Paid, target: Target) -> str:
+def _reached(row: Paid, target: Target) -> Cell:
     """`3 of 3`, or with the best value of those that did not reach it."""
     short = [row.best[replicate] for replicate, reach in row.reaches.items() if reach is None]
-    count = f"{len(row.reaches) - len(short)} of {len(row.reaches)}"
-    if not short:
-        return count
-    best = max(short, key=lambda value: target.sign * value)
-    return f"{count}<br>not reached (best {formats.value(best, metrics.get(target.metric).unit)})"
+    reached = len(row.reaches) - len(short)
+    best = max(short, key=lambda value: target.sign * value) if short else 0.0
+    below = f"not reached (best {formats.value(best, metrics.get(target.metric).unit)})" if short else ""
+    return Cell(f"{reached} of {len(row.reaches)}", reached, change=below)
 
 
-def cost_text(row: Paid, before: Paid | None, cost: str) -> str:
+def cost_cell(row: Paid, before: Paid | None, cost: str) -> Cell:
     """Amount and ratio; a dash where no run reached it, `not available` where the run has no curve of this cost."""
     if not any(row.reaches.values()):
-        return DASH
+        return Cell(DASH)
     amounts = list(row.amounts(cost).values())
     if not amounts:
-        return NOT_AVAILABLE
+        return Cell(NOT_AVAILABLE)
     over = spread(amounts)
     sd = None if row.bound else over.sd
     text = formats.value(over.mean, UNITS[cost], sd)
     if cost == STEPS:
         text = formats.plain(over.mean, 0) + (f" ± {formats.plain(sd, 0)}" if sd is not None else "")
     text = "≤ " * row.bound + text + ("" if row.reached else f" ({over.n} of {len(row.reaches)} runs)")
-    if before is None or before is row or cost in OWN_CLOCK:
-        return text
-    times = ratio(before, row, cost)
-    if times is None:
-        return f"{text}<br>{DASH}"
-    interval = f" [{', '.join(f'{end:.2f}' for end in times.interval)}]" if times.interval else ""
-    return f"{text}<br>× {times.limit}{times.mean:.2f}{interval}"
+    below = ""
+    if before is not None and before is not row and cost not in OWN_CLOCK:
+        times = ratio(before, row, cost)
+        interval = f" [{', '.join(f'{end:.2f}' for end in times.interval)}]" if times and times.interval else ""
+        below = f"× {times.limit}{times.mean:.2f}{interval}" if times else DASH
+    return Cell(text, over.mean, UNITS[cost], below)
 
 
 CHAPTER = Added(chapter, before=pictures.chapter, check=parse)

@@ -13,11 +13,12 @@ from harness.comparison.overall import Overall
 from harness.comparison.paired import Spread
 from harness.comparison.runs import Run
 from harness.comparison.section import HEADLINE, LOSS
+from harness.document import DASH, Cell, Section, Table
 from harness.reports.chapters import Added, glue
 from harness.reports.chapters.overview import cell
 from harness.reports.reading.study import Study
 from harness.reports.writing import formats, plots
-from harness.reports.writing.formats import DASH, Chapter, escape
+from harness.reports.writing.formats import Chapter, escape
 
 KINDS = {
     "params": ("params", "parameters", "parameters"),
@@ -63,7 +64,8 @@ def chapter(study: Study) -> Chapter:
         over, name = overall.of_pretrainings(comparison), LOSS
     files = plots.drawn({"matched.svg": (picture, over, name, variants)})
     captions = {"matched.svg": CAPTION.format(title=metrics.get(name).title.capitalize())}
-    return Chapter(["## At equal cost", INTRO, table(over, name, variants), *plots.pictured(captions, files)], files)
+    blocks = [INTRO, table(over, name, variants), *plots.pictured(captions, files)]
+    return Chapter([Section("At equal cost", blocks)], files)
 
 
 def pairs(comparison: Comparison) -> list[Pair]:
@@ -79,12 +81,12 @@ def pairs(comparison: Comparison) -> list[Pair]:
     return [by_label[label] for label in comparison.labels if label in by_label]
 
 
-def table(over: Overall, name: str, variants: list[Pair]) -> str:
+def table(over: Overall, name: str, variants: list[Pair]) -> Table:
     """One row a variant, as published and resized side by side."""
     title = "score" if name == HEADLINE else "held-out masked loss"
     head = ["variant", "resized", "cost as published", "cost resized", f"{title} as published", f"{title} resized"]
     baseline = over.comparison.baseline
-    rows = [[escape(baseline), DASH, DASH, DASH, cell(over, baseline, name), DASH]]
+    rows: list[list[Cell | str]] = [[escape(baseline), DASH, DASH, DASH, cell(over, baseline, name), DASH]]
     for pair in variants:
         before = cell(over, pair.published, name) if pair.published else DASH
         variant = escape(pair.published or pair.matched)
@@ -104,16 +106,17 @@ def _sizes(over: Overall, pair: Pair) -> str:
     return escape(", ".join(texts)) or DASH
 
 
-def _costs(pair: Pair) -> list[str]:
+def _costs(pair: Pair) -> list[Cell]:
     """As published and resized, with the share by which each is off the baseline."""
     name, unit = KINDS[pair.cost][1:]
     target, noise = pair.value("target"), pair.run.params.get("matched.half_width")
-    texts = []
-    for which in ("published", "reached"):
+    cells = []
+    for which, start in (("published", f"{name}: "), ("reached", "")):
         off = formats.percent(100 * (pair.value(which) / target - 1))
         exact = f", known within ± {100 * float(noise):.1f} %" if noise and which == "reached" else ""
-        texts.append(f"{formats.value(pair.value(which), unit)}<br>{off}{exact}")
-    return [f"{name}: {texts[0]}", texts[1]]
+        value = pair.value(which)
+        cells.append(Cell(start + formats.value(value, unit), value, unit, change=f"{off}{exact}"))
+    return cells
 
 
 def picture(over: Overall, name: str, variants: list[Pair]) -> Figure | None:

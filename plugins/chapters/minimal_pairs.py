@@ -8,13 +8,15 @@ from harness.comparison import items, paired
 from harness.comparison.items import MOST_PAIRS, Paradigm
 from harness.comparison.paired import grouped
 from harness.comparison.section import Section
+from harness.document import DASH, Cell
+from harness.document import Section as Part
 from harness.reports.chapters import Added, over_items
 from harness.reports.reading.predictions import predictions
 from harness.reports.reading.study import Study
 from harness.reports.writing import formats
-from harness.reports.writing.formats import DASH, Chapter, escape
+from harness.reports.writing.formats import Chapter, escape
 
-HEADING = "## Minimal pairs"
+HEADING = "Minimal pairs"
 INTRO = """\
 Share of the pairs in which an arm finds the right sentence likelier, without fine-tuning: mean over replicates (at most five),
 with its 95 % interval over the pairs. Guessing reaches 0.5. *Needs*: tokens between the words in which the sentences differ and
@@ -24,11 +26,11 @@ scores each token by its share of the pretraining text alone; a tie counts half.
 
 def chapter(study: Study) -> Chapter:
     """Empty where no predictions of minimal pairs are found."""
-    paragraphs = [part for section in study.comparison.sections for part in _section(study, section)]
-    return Chapter([HEADING, INTRO, *paragraphs] if paragraphs else [])
+    parts = [part for section in study.comparison.sections for part in _section(study, section)]
+    return Chapter([Part(HEADING, [INTRO, *parts])] if parts else [])
 
 
-def _section(study: Study, section: Section) -> list[str]:
+def _section(study: Study, section: Section) -> list[Part]:
     arms: dict[str, dict[str, list[Paradigm]]] = {}  # label -> paradigm -> its results, one for each replicate
     for row in section.rows:
         runs = row.runs[:MOST_PAIRS]
@@ -37,29 +39,30 @@ def _section(study: Study, section: Section) -> list[str]:
     if not arms:
         return []
     known = {name: paradigm for of_arm in arms.values() for name, (paradigm, *_) in of_arm.items()}
-    lines = []
+    lines: list[list[Cell | str | int]] = []
     for name, paradigm in known.items():
         needs = f"{paradigm.distance}, {paradigm.side}" if paradigm.distance else DASH
         each = [_share(of_arm[name]) if name in of_arm else DASH for of_arm in arms.values()]
-        lines.append([escape(name), f"{paradigm.pairs:,}", needs, _mean([paradigm.unigram]), *each])
+        lines.append([escape(name), paradigm.pairs, needs, _mean([paradigm.unigram]), *each])
     means = [_mean([one.right for replicates in of_arm.values() for one in replicates]) for of_arm in arms.values()]
     unigrams = _mean([paradigm.unigram for paradigm in known.values()])
-    lines.append(["**mean**", f"{sum(paradigm.pairs for paradigm in known.values()):,}", "", unigrams, *means])
+    lines.append(["**mean**", sum(paradigm.pairs for paradigm in known.values()), "", unigrams, *means])
     head = ["paradigm", "pairs", "needs", "word frequencies", *map(escape, arms)]
-    return [f"### Minimal pairs: {escape(section.name)}", formats.table(head, lines)]
+    return [Part(f"Minimal pairs: {escape(section.name)}", [formats.table(head, lines)])]
 
 
-def _share(replicates: list[Paradigm]) -> str:
+def _share(replicates: list[Paradigm]) -> Cell:
     """`0.620 [0.521, 0.709]`; all replicates answer the same pairs."""
     share, pairs = fmean(one.right for one in replicates), replicates[0].pairs
     half = float(ndtri(0.975)) * paired.item_error(share, pairs)
     low, high = (formats.plain(end, 2) for end in paired.score_interval(share, half, items=pairs))
-    return f"{formats.plain(share, 2)} [{low}, {high}]"
+    return Cell(f"{formats.plain(share, 2)} [{low}, {high}]", share)
 
 
-def _mean(shares: list[float | None]) -> str:
+def _mean(shares: list[float | None]) -> Cell:
     """With three digits; a dash where one is missing."""
-    return DASH if None in shares else formats.plain(fmean(shares), 3)
+    known = [share for share in shares if share is not None]
+    return Cell(DASH) if len(known) < len(shares) else Cell(formats.plain(fmean(known), 3), fmean(known))
 
 
 CHAPTER = Added(chapter, before=over_items.chapter)

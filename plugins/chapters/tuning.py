@@ -12,10 +12,11 @@ from matplotlib.ticker import MaxNLocator
 
 from harness.comparison.compare import Comparison
 from harness.comparison.paired import grouped
+from harness.document import DASH, Cell, Section, Table
 from harness.reports.chapters import Added, glue
 from harness.reports.reading.study import Study
 from harness.reports.writing import formats, plots
-from harness.reports.writing.formats import DASH, Chapter, code, escape
+from harness.reports.writing.formats import Chapter, code, escape
 
 
 def expected_best(scores: Sequence[float], trials: int) -> float:
@@ -70,7 +71,8 @@ def chapter(study: Study) -> Chapter:
     baseline = next((label for label in labels if label.startswith("base")), labels[0])
     intro = INTRO.format(baseline=code(f"--baseline {shlex.quote(baseline)}"))
     pictures = plots.pictured({"tuning.svg": CAPTION}, files)
-    return Chapter(["## Tuned settings", intro, table(study.comparison, searches), *notes, *pictures], files)
+    blocks = [intro, table(study.comparison, searches), *notes, *pictures]
+    return Chapter([Section("Tuned settings", blocks)], files)
 
 
 def tunings(comparison: Comparison) -> list[Tuning]:
@@ -97,7 +99,7 @@ def tunings(comparison: Comparison) -> list[Tuning]:
     return searches
 
 
-def table(comparison: Comparison, searches: list[Tuning]) -> str:
+def table(comparison: Comparison, searches: list[Tuning]) -> Table:
     """One row an arm and task; arms that were not tuned say so."""
     most = max(len(search.scores) for search in searches)
     columns = [*(number for number in SHOWN if number < most), most]
@@ -105,18 +107,14 @@ def table(comparison: Comparison, searches: list[Tuning]) -> str:
     rows = []
     for task, label in itertools.product(dict.fromkeys(search.task for search in searches), comparison.labels):
         search = by_place.get((task, label))
-        cells = ["as given", *[DASH] * (1 + len(columns))]
+        cells: list[Cell | str] = ["as given", *[DASH] * (1 + len(columns))]
         if search:
             count = len(search.scores)
             settings = ", ".join(f"{key.rpartition('.')[2]}={value:.3g}" for key, value in search.settings.items())
             whole = f" ({search.whole})" if search.whole < count else ""
-            best = [
-                formats.value(expected_best(search.scores, number), "score")
-                if search.is_independent and number <= count
-                else DASH
-                for number in columns
-            ]
-            cells = [escape(settings), f"{count}{whole}{' ‡' * search.failed}", *best]
+            shown = [number if search.is_independent and number <= count else None for number in columns]
+            best = [formats.cell(number and expected_best(search.scores, number), "score") for number in shown]
+            cells = [escape(settings), Cell(f"{count}{whole}{' ‡' * search.failed}", count), *best]
         rows.append([escape(label), escape(task), *cells])
     heads = [f"after {number}" for number in columns]
     return formats.table(["arm", "task", "settings", "trials", *heads], rows, left=3)

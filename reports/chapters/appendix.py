@@ -11,13 +11,14 @@ from harness.comparison.labels import in_order, seed_order
 from harness.comparison.paired import CONFIDENCE, FEWEST_REPLICATES, grouped
 from harness.comparison.runs import Run, oldest_first
 from harness.comparison.verdicts import FEWEST_EXACT
+from harness.document import DASH, Block, Bullets, Section
 from harness.metrics import HIGHEST_FLOOR, MARGINS, RELATIVE_MARGIN
 from harness.reports.errors import some_of
 from harness.reports.reading import folders
 from harness.reports.reading.study import Study
 from harness.reports.reading.untrusted import command_of
 from harness.reports.writing import formats
-from harness.reports.writing.formats import DASH, POINTS, SHOWN_VALUES, Chapter, code, details, escape, listed
+from harness.reports.writing.formats import POINTS, SHOWN_VALUES, Chapter, code, escape, listed
 
 NOT_RUN = "Planned and not started, {count} of them; a budget of time (`sweep.budget_minutes`) leaves such runs out: {names}."
 MOST_RUNS = 50
@@ -34,73 +35,83 @@ def left_out(study: Study) -> Chapter:
         [escape(text) for text in (run.name, *(run.tags.get(tag, DASH) for tag in (tags.ARM, tags.TASK, tags.SEED)), state)]
         for run, state in runs
     ]
-    paragraphs = [formats.table(["run", "arm", "task", "seed", "state"], rows, left=5)] if rows else []
+    blocks: list[Block] = [formats.table(["run", "arm", "task", "seed", "state"], rows, left=5)] if rows else []
     names = some_of([*map(escape, missing)], MOST_RUNS, "; ")
-    paragraphs += [NOT_RUN.format(count=len(missing), names=names)] if missing else []
-    return Chapter(["## Runs that do not count", *paragraphs] if paragraphs else [])
+    blocks += [NOT_RUN.format(count=len(missing), names=names)] if missing else []
+    return Chapter([Section("Runs that do not count", blocks)] if blocks else [])
 
 
-MARKS = """\
+VALUES = """\
 A value is the mean over replicates, ± its sample standard deviation where there are several (of latency and inference
 throughput over launches), and below it the change against {baseline}: in percent of the baseline's value, for a score or a
 share in points (1 point = 0.01), and in percent of a baseline of 0.1 or more. Replicates are pretrainings and the
 fine-tunings that start from each. Changes compare means over the replicates that both have, and of latency and inference
 throughput over the launches of one session. A latency is the mean of the medians of its launches. Times, rates and memories are
 compared by ratios: their means are geometric, and value and change are both divided by the reference workload or both not. The
-fine-tunings of one pretraining count as one cluster, not as independent evidence.
-
-| mark | meaning |
-| :-- | :-- |
-| ▲ better / ▼ worse | The triangle judges; it does not say that the number rose or fell. Less is better for parameters, \
+fine-tunings of one pretraining count as one cluster, not as independent evidence."""
+MARKS = {
+    "▲ better / ▼ worse": """\
+The triangle judges; it does not say that the number rose or fell. Less is better for parameters, \
 FLOPs, time, memory and losses, more for throughput, scores and masked accuracy. Filled: counted exactly, or t test below \
 {level:.0f} % after Holm's correction for all arms of the table in that metric. Scores and losses take {replicates} \
 replicates; the error of a score holds the share of the validation items beside that of the seeds, from the predictions of \
 both arms where these are there. Rounds are compared with the mean of the baseline and its A/A replicate; a training or \
-its memory must exceed what an A/A replicate differs by. From {fewest} pairs on the exact sign-flip test must agree. |
-| △ better? / ▽ worse? | One seed or launch only: a direction, which is no evidence. It exceeds the floor, or the margin where \
-no floor is known. |
-| ≈ same within X | Counts that differ by less than the margin. Of what is measured: no difference was found, and two \
+its memory must exceed what an A/A replicate differs by. From {fewest} pairs on the exact sign-flip test must agree.""",
+    "△ better? / ▽ worse?": """\
+One seed or launch only: a direction, which is no evidence. It exceeds the floor, or the margin where \
+no floor is known.""",
+    "≈ same within X": """\
+Counts that differ by less than the margin. Of what is measured: no difference was found, and two \
 one-sided t tests at {level:.0f} % each show that it is below the \
 margin: {margins}. That is an interval of {inner:.0f} %, uncorrected, within the margin: it is the one shown, marked \
-({inner:.0f} %). No score is called the same on a task that both arms solve, and no time whose noise floor exceeds the margin. |
-| ~ not resolved | Neither: the difference may be 0 or above the margin. How many seeds, rounds or pretrainings in all must \
+({inner:.0f} %). No score is called the same on a task that both arms solve, and no time whose noise floor exceeds the \
+margin.""",
+    "~ not resolved": """\
+Neither: the difference may be 0 or above the margin. How many seeds, rounds or pretrainings in all must \
 show one or the other, at the scatter measured, and the minutes that they take; or what more of them does not help against: \
-a floor or items that leave more than the margin open, or a task that both arms solve. |
-| = | No change. |
-| – | Not measured, or nothing to compare with. Behind the change of a timing: no verdict, for it was not measured \
+a floor or items that leave more than the margin open, or a task that both arms solve.""",
+    "=": "No change.",
+    DASH: """\
+Not measured, or nothing to compare with. Behind the change of a timing: no verdict, for it was not measured \
 side by side or no noise floor is known. A noise floor above {floor:.0f} % supports no verdict either. Behind the change \
-of a score: neither arm is shown to beat the constant answer. |
-
-k, M, G, T and P are powers of ten (1 MB = 10^6 bytes); one multiply-add is 2 FLOP."""
+of a score: neither arm is shown to beat the constant answer.""",
+}
+"""Mark of a verdict -> what it says."""
+UNITS = "k, M, G, T and P are powers of ten (1 MB = 10^6 bytes); one multiply-add is 2 FLOP."
 
 
 OF_ONE = """\
 A value is the mean over replicates, ± its sample standard deviation where there are several (of latency and inference
 throughput over launches). Replicates are pretrainings and the fine-tunings that start from each. Means of times, rates and
 memories are geometric. {arm} is the only arm: with another one in the study (`-m model=A,B`) the report compares them. –
-is what was not measured.
-
-k, M, G, T and P are powers of ten (1 MB = 10^6 bytes); one multiply-add is 2 FLOP."""
+is what was not measured."""
 
 
 def legend(study: Study) -> Chapter:
     """Always there; of one arm alone without what compares."""
     score, nats, bits = POINTS * MARGINS["score"].size, MARGINS["nats"].size, MARGINS["bits/byte"].size
     absolute = f"{score:g} point of a score or a share, {nats:g} nats, {bits:g} bits a byte"
-    text = (OF_ONE if len(study.comparison.labels) == 1 else MARKS).format(
-        arm=escape(next(iter(study.comparison.labels), "")),
-        baseline=escape(study.comparison.baseline),
-        level=100 * (1 - CONFIDENCE),
-        inner=100 * (2 * CONFIDENCE - 1),
-        fewest=FEWEST_EXACT,
-        replicates=FEWEST_REPLICATES,
-        margins=f"{absolute}, {100 * RELATIVE_MARGIN.size:g} % of anything else",
-        floor=100 * math.expm1(HIGHEST_FLOOR),
-    )
-    return Chapter(details(["## How to read the tables", text]))
+    labels, baseline = study.comparison.labels, escape(study.comparison.baseline)
+    marks = [
+        [
+            mark,
+            text.format(
+                level=100 * (1 - CONFIDENCE),
+                inner=100 * (2 * CONFIDENCE - 1),
+                fewest=FEWEST_EXACT,
+                replicates=FEWEST_REPLICATES,
+                margins=f"{absolute}, {100 * RELATIVE_MARGIN.size:g} % of anything else",
+                floor=100 * math.expm1(HIGHEST_FLOOR),
+            ),
+        ]
+        for mark, text in MARKS.items()
+    ]
+    compared = [VALUES.format(baseline=baseline), formats.table(["mark", "meaning"], marks, left=2)]
+    values = compared if len(labels) > 1 else [OF_ONE.format(arm=escape(next(iter(labels), "")))]
+    return Chapter([Section("How to read the tables", [*values, UNITS], detail=True)])
 
 
-AGAIN_HEADING = "## Run it again"
+AGAIN_HEADING = "Run it again"
 AGAIN_INTRO = """\
 The commands of the runs that count, in their order; arms of one command are timed in one session. What has finished is skipped:
 `rerun=true` runs it again, `sweep.retime=true` times it again. Relative paths begin where the command was typed."""
@@ -116,8 +127,9 @@ def reproduce(study: Study) -> Chapter:
     labels = {run.run_id: row.label for part in comparison.sections for row in part.rows for run in row.runs}
     for command, runs in commands(run for run in comparison.runs if not run.elsewhere).items():
         arms = in_order({labels[run.run_id] for run in runs}, comparison.baseline)
-        rows.append([listed(arms, most=MOST_ARMS), str(len(runs)), code(command)])
-    return Chapter([AGAIN_HEADING, AGAIN_INTRO, formats.table(["arms", "runs", "command"], rows, left=3)] if rows else [])
+        rows.append([listed(arms, most=MOST_ARMS), len(runs), code(command)])
+    table = formats.table(["arms", "runs", "command"], rows, left=3)
+    return Chapter([Section(AGAIN_HEADING, [AGAIN_INTRO, table])] if rows else [])
 
 
 def commands(runs: Iterable[Run]) -> dict[str, list[Run]]:
@@ -137,11 +149,11 @@ SHOWN_ELSEWHERE += ("energy_counter",)
 
 def conditions(study: Study) -> Chapter:
     """Always there."""
-    return Chapter(["## Conditions", header(study.comparison)])
+    return Chapter([Section("Conditions", [header(study.comparison)])])
 
 
-def header(comparison: Comparison) -> str:
-    """What was run on what, as a Markdown list."""
+def header(comparison: Comparison) -> Bullets:
+    """What was run on what."""
     runs = comparison.runs
 
     def first_of(values: Iterable[str]) -> str:
@@ -177,4 +189,4 @@ def header(comparison: Comparison) -> str:
         for key in sorted({key for run in runs for key in run.params if key.startswith("environment.")})
         if key.removeprefix("environment.") not in SHOWN_ELSEWHERE
     )
-    return "\n".join(f"- **{name}**: {fact}" for name, fact in facts.items())
+    return Bullets([f"**{name}**: {fact}" for name, fact in facts.items()])

@@ -10,9 +10,11 @@ from matplotlib.patches import Patch
 from harness import metrics
 from harness.comparison.compare import Comparison
 from harness.comparison.section import Row, Section
+from harness.document import DASH, Block, Cell, Table
+from harness.document import Section as Part
 from harness.reports.reading.study import Study
 from harness.reports.writing import formats, plots
-from harness.reports.writing.formats import DASH, Chapter, Detail, details, escape
+from harness.reports.writing.formats import Chapter, escape
 from harness.reports.writing.plots import axis_unit, grid, short_names
 from harness.reports.writing.tables import present
 
@@ -58,16 +60,17 @@ def parameters_of(row: Row, phase: str) -> dict[str, float]:
     return {part: mean or 0.0 for part, mean in means.items()} if any(mean is not None for mean in means.values()) else {}
 
 
-def table_of_changes(section: Section, phase: str) -> list[str]:
+def table_of_changes(section: Section, phase: str) -> list[Block]:
     """The table of the variants that change most, and which these are; empty where none differs in any component."""
     variants = changed(section, phase)
     rows = []
     for variant in variants[:MOST]:
         numbers = [(metrics.PARAMETER_COMPONENTS[part], count, variant.after[part]) for part, count in variant.before.items()]
         for name, before, after in [*numbers, ("**total**", sum(variant.before.values()), sum(variant.after.values()))]:
-            counts = [formats.value(count, "parameters") for count in (before, after)]
-            share = formats.percent(100 * (after - before) / before) if before else DASH
-            rows.append([escape(variant.label), name, *counts, formats.difference(after - before, "parameters"), share])
+            counts = [formats.cell(count, "parameters") for count in (before, after)]
+            change = Cell(formats.difference(after - before, "parameters"), after - before, "parameters")
+            share = formats.percent_cell(100 * (after - before) / before if before else None)
+            rows.append([escape(variant.label), name, *counts, change, share])
     note = [CHOSEN.format(count=len(variants), most=MOST)] if len(variants) > MOST else []
     return [*note, formats.table(HEADER, rows, left=2)] if rows else []
 
@@ -115,29 +118,31 @@ def chapter(study: Study) -> Chapter:
     }
     files = plots.drawn(pictures)
     drawn = [*plots.drawn_note(study.comparison), *plots.pictured(CAPTIONS, files)] if files else [ALIKE]
-    paragraphs = ["## Parameters by component", COMPONENTS]
+    blocks: list[Block] = [COMPONENTS]
     for place, (heading, phase, section) in enumerate(tables_of_parts):
         title = f"{heading[0].upper()}{heading[1:]}"
-        paragraphs += map(Detail if place else str, [f"### {title}", components(section, phase)])
-        paragraphs += [] if place else [*drawn, *weights(section)]
-        changes = table_of_changes(section, phase)
-        paragraphs += details([f"### {title}: changes by component", *changes]) if changes else []
-    return Chapter(paragraphs, files)
+        table = components(section, phase)
+        blocks.append(Part(title, [table, *([] if place else drawn)], detail=bool(place)))
+        blocks += [] if place else weights(section)
+        if changes := table_of_changes(section, phase):
+            blocks.append(Part(f"{title}: changes by component", changes, detail=True))
+    return Chapter([Part("Parameters by component", blocks)], files)
 
 
-def weights(section: Section) -> list[str]:
+def weights(section: Section) -> list[Part]:
     """Where the parameters of arms on changed weights come from; empty where no arm has derived ones.
 
     What a pretraining of the study made of changed weights is left out: all of it is trained.
     """
     rows = []
     for row in _on_weights(section):
-        counts = [row.mean(name) for name in ORIGINS]
-        cells = [f"{formats.value(count, 'parameters')} ({100 * count / sum(counts):.3g} %)" for count in counts]
+        counts = [row.mean(name) or 0.0 for name in ORIGINS]
+        texts = [f"{formats.value(count, 'parameters')} ({100 * count / sum(counts):.3g} %)" for count in counts]
+        cells = [Cell(text, count, "parameters") for text, count in zip(texts, counts, strict=True)]
         error = row.mean("model/weights_error")
-        rows.append([escape(row.label), *cells, DASH if error is None else f"{100 * error:.3g} %"])
+        rows.append([escape(row.label), *cells, Cell(DASH) if error is None else Cell(f"{100 * error:.3g} %", error, "%")])
     header = ["arm", *ORIGINS.values(), "largest relative error"]
-    return ["### Where the weights come from", WEIGHTS, formats.table(header, rows)] if rows else []
+    return [Part("Where the weights come from", [WEIGHTS, formats.table(header, rows)])] if rows else []
 
 
 def _on_weights(section: Section) -> list[Row]:
@@ -177,8 +182,8 @@ def encoder_counts(section: Section, phase: str) -> set[tuple[object, ...]]:
     return {(label, *(count for part, count in of.items() if part != "head")) for label, of in counts.items() if of}
 
 
-def components(section: Section, phase: str) -> str | None:
-    """Parameters by component, rows are the arms that have any; None without one. `phase` is model or published."""
+def components(section: Section, phase: str) -> Table:
+    """Parameters by component, rows are the arms that have any. `phase` is model or published."""
     parts, total = (
         {f"{phase}/params_component_{part}": name for part, name in metrics.PARAMETER_COMPONENTS.items()},
         f"{phase}/params_total",
@@ -195,11 +200,11 @@ def components(section: Section, phase: str) -> str | None:
     for row in section.rows:
         if any(row.values(name) for name in names):
             means = [row.mean(name) for name in (*names, *effective)]
-            counts = [DASH if mean is None else formats.value(mean, "parameters") for mean in means]
+            counts = [formats.cell(mean, "parameters") for mean in means]
             change = section.change(row, total)
-            counts.insert(len(names), formats.percent(change.percent) if change else DASH)
+            counts.insert(len(names), formats.percent_cell(change.percent if change else None))
             rows.append([escape(row.label), *counts])
-    return formats.table(header, rows) if rows else None
+    return formats.table(header, rows)
 
 
 def parameter_bars(comparison: Comparison, tables_of_parts: list[tuple[str, str, Section]]) -> Figure | None:

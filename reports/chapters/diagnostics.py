@@ -10,12 +10,14 @@ from harness.comparison.labels import seeds_text
 from harness.comparison.paired import grouped
 from harness.comparison.runs import Run
 from harness.comparison.section import HEADLINE, Row, Section
+from harness.document import DASH, Bullets, Cell, Table
+from harness.document import Section as Part
 from harness.reports.errors import some_of
 from harness.reports.reading.study import Study
 from harness.reports.writing import formats
-from harness.reports.writing.formats import DASH, Chapter, enumerated, escape
+from harness.reports.writing.formats import Chapter, enumerated, escape
 
-HEADING = "## Diagnostics: expected against found"
+HEADING = "Sanity checks: expected vs. observed"
 INTRO = """\
 Theory says of some arms, by their shape alone, that they must solve a task or cannot. *solves*: the score is at or above
 the bar shown, three quarters of the way from the best score without what decides to the ceiling. *cannot*: at or below the bar
@@ -61,14 +63,14 @@ def chapter(study: Study) -> Chapter:
             for run in row.runs:
                 reason = escape(run.tags.get(REASON, "no reason stated"))
                 if outcome(run):
-                    reasons[f"- {escape(section.task)}, {escape(row.label)}: {run.tags[EXPECTED]}, {reason}"] = None
+                    reasons[f"{escape(section.task)}, {escape(row.label)}: {run.tags[EXPECTED]}, {reason}"] = None
                 if outcome(run) is Outcome.DISAGREE:
                     where = f"**{escape(row.label)} on {escape(section.name)}**, {escape(seeds_text([run.replicate]))}"
                     score = formats.value(run.metrics[HEADLINE], "score")
-                    against.append(f"> - {where}: expected {_expected(run)} ({reason}), found {score}")
-    heading = f"> **{len(against)} finding{'s' * (len(against) > 1)} against theory: a bug until explained.**"
-    warning = ["\n".join([heading, ">", *against])] if against else []
-    return Chapter([HEADING, *warning, INTRO, _table(comparison, sections), "\n".join(["Why:\n", *reasons])])
+                    against.append(f"{where}: expected {_expected(run)} ({reason}), found {score}")
+    heading = f"**{len(against)} finding{'s' * (len(against) > 1)} against theory: a bug until explained.**"
+    warning = [heading, Bullets(against)] if against else []
+    return Chapter([Part(HEADING, [*warning, INTRO, _table(comparison, sections), "Why:", Bullets([*reasons])])])
 
 
 def sentence(comparison: Comparison) -> list[str]:
@@ -93,33 +95,33 @@ def sentence(comparison: Comparison) -> list[str]:
 
 
 def _expected(run: Run) -> str:
-    bars = {"solves": f"solves ≥ {_score(run, HIGH)}", "cannot": f"cannot ≤ {_score(run, LOW)}"}
+    bars = {"solves": f"solves ≥ {_score(run, HIGH).text}", "cannot": f"cannot ≤ {_score(run, LOW).text}"}
     return bars.get(run.tags[EXPECTED], "open")
 
 
-def _score(run: Run, tag: str) -> str:
-    return formats.value(float(run.tags[tag]), "score") if tag in run.tags else DASH
+def _score(run: Run, tag: str) -> Cell:
+    return formats.cell(float(run.tags[tag]) if tag in run.tags else None, "score")
 
 
-def _table(comparison: Comparison, sections: list[Section]) -> str:
+def _table(comparison: Comparison, sections: list[Section]) -> Table:
     labels = [label for label in comparison.labels if any(section.row_of(label) for section in sections)]
     lines = []
     for section in sections:
         first = next(run for run in section.runs if outcome(run))
-        texts = [_score_text(row) if (row := section.row_of(label)) else DASH for label in labels]
-        lines.append([escape(section.name), _score(first, CHANCE), _score(first, CEILING), *texts])
+        cells = [_found(row) if (row := section.row_of(label)) else Cell(DASH) for label in labels]
+        lines.append([escape(section.name), _score(first, CHANCE), _score(first, CEILING), *cells])
     return formats.table(["task", "chance", "ceiling", *(escape(label) for label in labels)], lines)
 
 
-def _score_text(row: Row) -> str:
+def _found(row: Row) -> Cell:
     """Score, expectation, and whether they agree; of several runs, how many do not."""
     judged = [(run, result) for run in row.runs if (result := outcome(run))]
-    if not judged:
-        return DASH
     spread = row.spread(HEADLINE)
+    if not judged or spread is None:
+        return Cell(DASH)
     against = sum(result is Outcome.DISAGREE for _, result in judged)
     result = Outcome.DISAGREE if against else judged[0][1]
     of_runs = f" ({against} of {len(judged)} runs)" if against and len(judged) > 1 else ""
     expected = "; ".join(dict.fromkeys(_expected(run) for run, _ in judged))
-    verdict = "" if result is Outcome.OPEN else f"<br>{result.value}{of_runs}"
-    return f"{formats.value(spread.mean, 'score', spread.sd)}<br>{expected}{verdict}"
+    verdict = "" if result is Outcome.OPEN else f"\n{result.value}{of_runs}"
+    return Cell(formats.value(spread.mean, "score", spread.sd), spread.mean, "score", f"{expected}{verdict}")

@@ -8,6 +8,7 @@ from harness.comparison.compare import Comparison
 from harness.comparison.factorial import Design
 from harness.comparison.section import HEADLINE
 from harness.comparison.verdicts import Change
+from harness.document import Block, Section, Table
 from harness.metrics import judged_by
 from harness.reports.reading.study import Study
 from harness.reports.writing import formats, plots, tables
@@ -34,13 +35,14 @@ def chapter(study: Study) -> Chapter:
     designs = designs_of(study.comparison)
     if not designs:
         return Chapter()
-    paragraphs = ["## Effects of combined changes", INTRO]
+    blocks: list[Block] = [INTRO]
     for design in designs:
-        paragraphs += [f"### Effects: {escape(design.section.name)}", table(design)]
         names = [" + ".join(sorted(arm)) or design.section.baseline for arm in design.missing]
-        paragraphs += [INCOMPLETE.format(missing=listed(names, most=SHOWN))] if names else []
+        incomplete = [INCOMPLETE.format(missing=listed(names, most=SHOWN))] if names else []
+        blocks.append(Section(f"Effects: {escape(design.section.name)}", [table(design), *incomplete]))
     files = plots.drawn({"effects.svg": (forest, designs)})
-    return Chapter([*paragraphs, *plots.pictured(CAPTIONS, files)], files)
+    blocks += plots.pictured(CAPTIONS, files)
+    return Chapter([Section("Effects of combined changes", blocks)], files)
 
 
 def designs_of(comparison: Comparison) -> list[Design]:
@@ -48,7 +50,7 @@ def designs_of(comparison: Comparison) -> list[Design]:
     return [design for section in comparison.selected_tasks if (design := factorial.design(section))]
 
 
-def table(design: Design) -> str:
+def table(design: Design) -> Table:
     """One row an effect."""
     effects = factorial.effects(design)
     counted = tables.present(design.section, COUNTED)
@@ -57,9 +59,9 @@ def table(design: Design) -> str:
     columns = {name: factorial.changes(design, name, effects) for name in measured}
     rows = []
     for effect in effects:
-        changes = [tables.difference_text(columns[name][effect.key], metrics.get(name).unit) for name in measured]
+        changes = [tables.difference(columns[name][effect.key], metrics.get(name).unit) for name in measured]
         shares = [factorial.exact(design, name, effect) for name in counted]
-        percents = [formats.percent(None if share is None else 100 * share) for share in shares]
+        percents = [formats.percent_cell(None if share is None else 100 * share) for share in shares]
         rows.append([effect.kind, escape(effect.name), *changes, *percents])
     header = ["effect", "of", *(tables.title(design.section, name) for name in (*measured, *counted))]
     return formats.table(header, rows, left=2)

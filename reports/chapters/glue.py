@@ -15,10 +15,12 @@ from harness.comparison.paired import Values, grouped, spread
 from harness.comparison.runs import Run
 from harness.comparison.section import HEADLINE, Section, over_tasks
 from harness.comparison.verdicts import Change, change, corrected
+from harness.document import DASH, Block, Cell, Table
+from harness.document import Section as Part
 from harness.metrics import Direction, Metric
 from harness.reports.reading.study import Study
 from harness.reports.writing import formats, tables
-from harness.reports.writing.formats import DASH, Chapter, bullets, details, escape, listed
+from harness.reports.writing.formats import Chapter, bullets, escape, listed
 from harness.reports.writing.tables import arm_columns, spread_and_change
 
 SCORES = {
@@ -139,53 +141,55 @@ BY_WHAT_IT_REPORTS = (
 LIMITED = "data.validation_examples"
 
 
-def table(glue: Glue) -> str:
+def table(glue: Glue) -> Table:
     """Rows are arms and last the constant answer, columns are tasks and their average where there is one."""
     heads = ["arm", *glue.heads]
     for place, section in enumerate(glue.sections, 1):
         scores = [(metrics.METRICS.get(name), name) for name in scores_of(section)]
         titles = [escape(metric.title if metric else name.removeprefix("eval/").replace("_", " ")) for metric, name in scores]
         heads[place] += f": {', '.join(titles)}"
-    rows = [[escape(label), *(_text(glue, column, label) for column in glue.columns)] for label in glue.labels]
+    rows = [[Cell(escape(label)), *(_number(glue, column, label) for column in glue.columns)] for label in glue.labels]
     constants = [_constant(section) for section in glue.sections]
-    if any(text != DASH for text in constants):
-        rows.append(["*constant answer*", *constants, *[DASH] * bool(glue.average)])
+    if any(cell.value is not None for cell in constants):
+        rows.append([Cell("*constant answer*"), *constants, *[Cell(DASH)] * bool(glue.average)])
     return formats.table(heads, rows)
 
 
-def _text(glue: Glue, column: Column, label: str) -> str:
+def _number(glue: Glue, column: Column, label: str) -> Cell:
     """The number, how many replicates have it if not all, a mark, and below it the change."""
     numbers, runs = column.numbers(label), column.runs(label)
     if not numbers:
-        return DASH
+        return Cell(DASH)
     over = spread(list(numbers.values()))
     text = formats.value(over.mean, "score", over.sd)
     text += f" (n {over.n})" if over.n < len({run.replicate for run in runs}) else ""
     text += f" {SELECTED}" if selected(runs) else ""
-    is_baseline = label == glue.comparison.baseline
-    return text if is_baseline else f"{text}<br>{tables.change_text(column.changes[label], 'score')}"
+    number = Cell(text, over.mean, "score")
+    if label == glue.comparison.baseline:
+        return number
+    change = column.changes[label]
+    return tables.with_change(number, change, tables.change_text(change, "score"))
 
 
-def _constant(section: Section) -> str:
+def _constant(section: Section) -> Cell:
     """The constant answer's headline score, which is named where it is not all of the task's number."""
-    text = tables.majority(section)
-    if text is None:
-        return DASH
-    headline = f"eval/{section.headline}"
-    return text if scores_of(section) == (headline,) else f"{text} ({escape(tables.score_title(section))})"
+    score = tables.majority(section)
+    if score is None or scores_of(section) == (f"eval/{section.headline}",):
+        return score or Cell(DASH)
+    return Cell(f"{score.text} ({escape(tables.score_title(section))})", score.value, score.unit)
 
 
-def differences(glue: Glue) -> str | None:
+def differences(glue: Glue) -> Table | None:
     """Paired differences of tasks and average with interval, verdict and p; None where no two replicates can be paired."""
     lines = []
     for label in glue.labels:
-        texts = [tables.difference_text(column.changes.get(label), "score") for column in glue.columns]
-        if any(text != DASH for text in texts):
-            lines.append([escape(label), *texts])
+        cells = [tables.difference(column.changes.get(label), "score") for column in glue.columns]
+        if any(cell.change for cell in cells):
+            lines.append([Cell(escape(label)), *cells])
     return formats.table(["arm", *glue.heads], lines) if lines else None
 
 
-def rule(glue: Glue) -> str:
+def rule(glue: Glue) -> list[Block]:
     """The note below the table: how the average is computed, and what it is not.
 
     The footnote where a number is marked, and what was not scored on the official split, follow.
@@ -206,7 +210,7 @@ def rule(glue: Glue) -> str:
     if selected(run for section in glue.sections for run in section.runs):
         parts.append(f"{SELECTED} A run of this arm {BY_WHAT_IT_REPORTS}.")
     sliced = [f"{name}: {note}" for name, section in zip(glue.heads, glue.sections, strict=False) for note in slices(section)]
-    return "\n\n".join([*parts, *bullets(sliced)])
+    return [*parts, *bullets(sliced)]
 
 
 def notes(section: Section) -> list[str]:
@@ -238,11 +242,11 @@ def chapter(study: Study) -> Chapter:
     glue = glue_of(study.comparison, () if study.options.with_wnli else LEFT_OUT)
     if glue is None:
         return Chapter()
-    paragraphs, paired_differences = ["## GLUE", table(glue), rule(glue)], differences(glue)
-    if paired_differences:
+    blocks: list[Block] = [table(glue), *rule(glue)]
+    if paired_differences := differences(glue):
         intro = max((tables.differences_intro(section) for section in glue.sections), key=len)
-        paragraphs += details([intro, paired_differences])
-    return Chapter(paragraphs, summary=[line for label in glue.labels if (line := summary_line(glue, label))])
+        blocks.append(Part("", [intro, paired_differences], detail=True))
+    return Chapter([Part("GLUE", blocks)], summary=[line for label in glue.labels if (line := summary_line(glue, label))])
 
 
 def summary_line(glue: Glue, label: str) -> dict[str, object] | None:

@@ -17,14 +17,15 @@ from harness.comparison.compare import Comparison
 from harness.comparison.overall import Overall
 from harness.comparison.paired import grouped
 from harness.comparison.section import HEADLINE, LOSS, Section
-from harness.comparison.verdicts import Verdict
-from harness.metrics import Compared, Direction
+from harness.comparison.verdicts import Change, Verdict
+from harness.document import DASH, Block, Cell, Screen, Table
+from harness.document import Section as Part
 from harness.reports.chapters import appendix, diagnostics, pretraining, scales
 from harness.reports.reading.study import Study
 from harness.reports.writing import findings, formats, plots, tables
 from harness.reports.writing.answer import OUTCOMES, answer
 from harness.reports.writing.findings import Effect
-from harness.reports.writing.formats import DASH, POINTS, SHARES, Chapter, bullets, code, escape, listed
+from harness.reports.writing.formats import POINTS, SHARES, Chapter, bullets, code, escape, listed
 from harness.reports.writing.plots import COLOURS, grid, short_names
 from harness.reports.writing.tables import size_text, verdict_text
 
@@ -64,35 +65,38 @@ def chapter(study: Study) -> Chapter:
     table = legible_overview(comparison)
     by_arm = findings.by_arm(comparison)
     compared, cautions, sentences = findings.opening(comparison), findings.cautions(comparison), findings.sentences(comparison)
-    results = [compared, *table, *cautions] if by_arm else [compared, *cautions, *table]  # a long table hides what follows
-    before = [
+    results = [*table, *cautions] if by_arm else [*cautions, *table]  # a long table hides what follows
+    before: list[Block] = [
         *_without_baseline(comparison),
         *answer(comparison),
         *hypotheses(comparison),
         *findings.no_study(comparison),
         *findings.controls(comparison),
         *pretraining.warnings(comparison),
+        compared,
+        *results,
     ]
     constant = listed(metric for metric, of_metric in _panels(comparison).items() if not any(map(_differs, of_metric)))
     alike = [f"The same in all arms, and in no picture: {constant}."] if constant else []
-    shown = [*curves.paragraphs, *plots.pictured(CAPTIONS, files)]
-    words = [f"### {'Arm by arm' if by_arm else 'Metric by metric'}", *sentences] if sentences else []
+    shown = [*curves.pictures, *plots.pictured(CAPTIONS, files)]
+    brackets = [findings.BRACKETS] if comparison.is_small else []
+    words = [Part("Arm by arm" if by_arm else "Metric by metric", [*sentences, *brackets])] if sentences else []
     if not comparison.is_small:
         pictures = [*plots.drawn_note(comparison), *shown, *alike]
-        return Chapter([*before, *results, *tasks_table(comparison), *pictures, *words], curves.files | files)
+        return Chapter([Part("", [*before, *tasks_table(comparison), *pictures, *words])], curves.files | files)
     of_tasks = [*tasks_table(comparison), *bullets(findings.of_tasks(comparison)), *shown[1:], *alike]
-    words += [findings.BRACKETS] if words else []
-    rest = ["## Task by task, arm by arm", *of_tasks, *words] if of_tasks or words else []
-    return Chapter([*before, *results, *diagnostics.sentence(comparison), *shown[:1], *rest], curves.files | files)
+    rest = [Part("Task by task, arm by arm", [*of_tasks, *words])] if of_tasks or words else []
+    return Chapter([Part("", [*before, *diagnostics.sentence(comparison), *shown[:1]]), *rest], curves.files | files)
 
 
-def first_table(comparison: Comparison) -> list[str]:
+def screen(comparison: Comparison) -> Screen | None:
     """The answer and the table, where arms are compared."""
     answers = answer(comparison) if len(comparison.labels) > 1 else []
-    return [*answers, *legible_overview(comparison)] if answers else []
+    table, *notes = legible_overview(comparison) if answers else [None]
+    return Screen(answers[0], table, [*map(str, notes)]) if isinstance(table, Table) else None
 
 
-def legible_overview(comparison: Comparison) -> list[str]:
+def legible_overview(comparison: Comparison) -> list[Table | str]:
     """The table and, below it, what its signs mean; empty without a metric."""
     if not findings.parts(comparison):
         return []
@@ -102,12 +106,12 @@ def legible_overview(comparison: Comparison) -> list[str]:
     return [table, *(["\n".join(notes)] if notes else [])]
 
 
-def hypotheses(comparison: Comparison) -> list[str]:
+def hypotheses(comparison: Comparison) -> list[Block]:
     """A paragraph for each study that has one: its text, and by the recorded times whether it came before the first run."""
     every = [*comparison.runs, *comparison.superseded, *comparison.left_out]
     runs = [run for run in every if not run.elsewhere]
     of_study = {run.tags.get(tags.STUDY): run.tags for run in runs if tags.HYPOTHESIS in run.tags}
-    paragraphs = []
+    paragraphs: list[Block] = []
     for study, recorded in of_study.items():
         time = int(recorded[tags.HYPOTHESIS_TIME])
         earlier = sum(run.started < time for run in runs if run.tags.get(tags.STUDY) == study)
@@ -160,17 +164,16 @@ def _without_baseline(comparison: Comparison) -> list[str]:
     ]
 
 
-def overview(comparison: Comparison) -> str:
+def overview(comparison: Comparison) -> Table:
     """One row an arm over all tasks, or over all pretrainings where there is no task: values, and below them changes."""
     over, names = findings.parts(comparison)[0]
     heads = [_head(over, name, text) for name, text in names.items()]
-    rows = [[escape(label), *(cell(over, label, name) for name in names)] for label in comparison.labels]
+    rows = [[Cell(escape(label)), *(cell(over, label, name) for name in names)] for label in comparison.labels]
     if len(overall.of_tasks(comparison).sections) > 1 and HEADLINE in names and len(comparison.labels) > 1:
         heads.insert(1, "worst task")
         for row, label in zip(rows, comparison.labels, strict=True):
-            section, change = over.worst(label) or (None, None)
-            text = f"{escape(section.name)}<br>{tables.short_text(change, 'score')}" if section else DASH
-            row.insert(2, text)
+            worst = over.worst(label)
+            row.insert(2, _with_short(Cell(escape(worst[0].name)), worst[1], "score") if worst else Cell(DASH))
     return formats.table(["arm", *heads], rows)
 
 
@@ -185,11 +188,11 @@ def _head(over: Overall, name: str, text: str) -> str:
     return f"{'mean ' * differs}{text}{f', {unit}{clock}' if unit in UNITS_IN_HEAD else ''}"
 
 
-def cell(over: Overall, label: str, name: str) -> str:
+def cell(over: Overall, label: str, name: str) -> Cell:
     """Value with its spread and change; how many tasks it is of where it lacks some."""
     spread, metric = over.spread(label, name), metrics.get(name)
     if spread is None:
-        return DASH
+        return Cell(DASH)
     exact = metric.deterministic or spread.minimum == spread.maximum
     text = formats.value(spread.mean, metric.unit, None if exact else spread.sd)
     text = text.removesuffix(f" {metric.unit}") if metric.unit in UNITS_IN_HEAD else text
@@ -199,12 +202,17 @@ def cell(over: Overall, label: str, name: str) -> str:
         name in (HEADLINE, LOSS)
         and any(findings.is_warned(run) for section in over.having(label, name) for run in section.row_of(label).runs)
     )
-    if label == over.comparison.baseline or metric.direction is Direction.NEITHER or metric.compared is Compared.OWN_CLOCK:
-        return text
-    return f"{text}<br>{tables.short_text(over.change(label, name), metric.unit)}"
+    value = Cell(text, spread.mean, metric.unit)
+    if label == over.comparison.baseline or not tables.is_judged(metric):
+        return value
+    return _with_short(value, over.change(label, name), metric.unit)
 
 
-def tasks_table(comparison: Comparison) -> list[str]:
+def _with_short(value: Cell, change: Change | None, unit: str) -> Cell:
+    return tables.with_change(value, change, tables.short_text(change, unit))
+
+
+def tasks_table(comparison: Comparison) -> list[Block]:
     """What every arm reached: held-out loss of its pretraining, and the score of every task; empty for one task alone.
 
     A score that is not above the constant answer is marked, and a pretraining with a warning.
@@ -215,30 +223,32 @@ def tasks_table(comparison: Comparison) -> list[str]:
         return []
     heads = [_head(*column) for column in pretrained]
     heads += [f"{escape(section.name)}: {escape(tables.score_title(section))}" for section in tasks]
-    rows = []
+    rows: list[list[Cell | str]] = []
     for label in comparison.labels:
         of_pretrainings = [cell(over, label, name) for over, name, _ in pretrained]
         rows.append([escape(label), *of_pretrainings, *(_score(section, label, len(tasks) > 1) for section in tasks)])
-    constants = [tables.majority(section) or DASH for section in tasks]
-    if any(text != DASH for text in constants):
-        rows.append(["*constant answer*", *[DASH] * len(pretrained), *constants])
+    constants = [tables.majority(section) for section in tasks]
+    if any(constants):
+        rows.append(["*constant answer*", *[DASH] * len(pretrained), *(constant or DASH for constant in constants)])
     table = formats.table(["arm", *heads], rows)
     return [table, *(["\n".join(notes)] if (notes := noted(table)) else [])]
 
 
-def noted(*texts: str) -> list[str]:
-    """What the signs in tables say."""
-    return [note for sign, note in NOTES.items() if any(sign in text for text in texts)]
+def noted(table: Table) -> list[str]:
+    """What the signs in a table say."""
+    texts = [cell.text for row in table.rows for cell in row]
+    return [note for sign, note in NOTES.items() if any(text.endswith(sign) for text in texts)]
 
 
-def _score(section: Section, label: str, with_change: bool) -> str:
+def _score(section: Section, label: str, with_change: bool) -> Cell:
     row = section.row_of(label)
     spread = row.spread(HEADLINE) if row else None
-    if spread is None:
-        return DASH
+    if row is None or spread is None:
+        return Cell(DASH)
     text = formats.value(spread.mean, "score", spread.sd) + f" {BELOW}" * findings.is_below_constant(section, row)
     change = section.change(row, HEADLINE) if with_change and row is not section.before else None
-    return f"{text}<br>{tables.short_text(change, 'score')}" if change else text
+    value = Cell(text, spread.mean, "score")
+    return _with_short(value, change, "score") if change else value
 
 
 MARKS = {

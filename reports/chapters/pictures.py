@@ -9,9 +9,10 @@ from harness import metrics
 from harness.comparison.compare import Comparison
 from harness.comparison.paired import grouped
 from harness.comparison.section import HEADLINE, MAJORITY, Row, Section
+from harness.document import Section as Part
 from harness.metrics import judged_by
 from harness.reports.reading.study import Curve, Study
-from harness.reports.writing import plots
+from harness.reports.writing import plots, tables
 from harness.reports.writing.formats import Chapter
 from harness.reports.writing.plots import (
     ArmStyle,
@@ -24,7 +25,7 @@ from harness.reports.writing.plots import (
     same_span,
     scale_axis,
 )
-from harness.reports.writing.tables import score_title, value_text
+from harness.reports.writing.tables import score_title
 
 CAPTIONS = {
     "score_parameters.svg": "Score against parameters; error bars are one standard deviation over replicates; all "
@@ -58,7 +59,8 @@ def chapter(study: Study) -> Chapter:
     alike = [ALIKE] if "score_parameters.svg" not in files and any(_is_constant(rows, TOTAL) for rows in having) else []
     if not files:
         return Chapter()
-    return Chapter(["## Pictures", *plots.drawn_note(comparison), *plots.pictured(CAPTIONS, files), *alike], files)
+    blocks = [*plots.drawn_note(comparison), *plots.pictured(CAPTIONS, files), *alike]
+    return Chapter([Part("Pictures", blocks)], files)
 
 
 def score_against(comparison: Comparison, metric: str) -> Figure | None:
@@ -144,7 +146,7 @@ def _point(axes: Axes, row: Row, metric: str, factor: float, point: tuple[float,
         "markeredgewidth": 0.6,
         "clip_on": False,
     }
-    values = [f"{metrics.get(name).title}: {value_text(row, name)}" for name in (metric, HEADLINE)]
+    values = [f"{metrics.get(name).title}: {tables.value(row, name).text}" for name in (metric, HEADLINE)]
     axes.plot(x, y, arm.marker, label="\n".join([row.label, *values]), **style)
 
 

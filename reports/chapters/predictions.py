@@ -8,22 +8,24 @@ import numpy as np
 from harness.comparison import items
 from harness.comparison.items import CLASSES, NO_ERROR, Paired
 from harness.comparison.section import Row, Section
+from harness.document import DASH, Block, Bullets, Cell
+from harness.document import Section as Part
 from harness.reports.reading import predictions as reading
 from harness.reports.reading.predictions import Texts
 from harness.reports.reading.study import Study
 from harness.reports.writing import formats, plots
-from harness.reports.writing.formats import DASH, Chapter, details, escape, listed
+from harness.reports.writing.formats import Chapter, escape, listed
 
 MOST_ARMS = 3
 """Arms of which items are shown."""
 
 
-def on_items(study: Study, title: str, intro: str, of_section: Callable[[Study, Section], list[str]]) -> Chapter:
-    """The paragraphs of every comparison on a task, after an introduction that names the baseline; empty if there are none."""
+def on_items(study: Study, title: str, intro: str, of_section: Callable[[Study, Section], list[Block]]) -> Chapter:
+    """The parts of every comparison on a task, after an introduction that names the baseline; empty if there are none."""
     sections = [section for section in study.comparison.tasks if section.before]
-    paragraphs = [part for section in sections for part in of_section(study, section)]
+    blocks = [part for section in sections for part in of_section(study, section)]
     intro = intro.format(baseline=escape(study.comparison.baseline), most=MOST_ARMS)
-    return Chapter(details([title, intro, *paragraphs]) if paragraphs else [])
+    return Chapter([Part(title, [intro, *blocks], detail=True)] if blocks else [])
 
 
 def drawn_rows(study: Study, section: Section) -> list[Row]:
@@ -47,15 +49,15 @@ THIRDS = ("short", "medium", "long")
 
 def disagreements(study: Study) -> Chapter:
     """Empty where no predictions of a classification are found for two arms of a task."""
-    return on_items(study, "## Where they disagree", DISAGREE, _disagreements)
+    return on_items(study, "Where they disagree", DISAGREE, _disagreements)
 
 
-def _disagreements(study: Study, section: Section) -> list[str]:
+def _disagreements(study: Study, section: Section) -> list[Block]:
     rows, baseline = drawn_rows(study, section), section.baseline
     paired = paired_errors(section, rows, lambda what: what == CLASSES)
     damaged = reading.corrupt((run for row in (section.before, *rows) for run in row.runs), study.output)
     corrupt = listed("/".join(path.parts[-3:]) for path in damaged)
-    left_out = [CORRUPT.format(files=corrupt)] if damaged else []
+    left_out: list[Block] = [CORRUPT.format(files=corrupt)] if damaged else []
     if not paired:
         return left_out
     run = section.before.first
@@ -70,21 +72,24 @@ def _disagreements(study: Study, section: Section) -> list[str]:
         replicates = len(both.before)
         counts = [both.both(*errs) for errs in itertools.product((False, True), repeat=2)]
         balance = both.change_of_items
-        changes = [formats.difference(-float(balance[of].mean()), "share") if len(of) else DASH for of in thirds]
-        numbers = [formats.plain(count, 0 if replicates == 1 else 1) for count in counts]
-        lines.append([escape(label), str(replicates), *numbers, *changes])
-    paragraphs = [f"### Disagreements: {escape(section.name)}", formats.table(head, lines), *left_out]
+        means = [-float(balance[of].mean()) if len(of) else None for of in thirds]
+        changes = [Cell(DASH) if mean is None else Cell(formats.difference(mean, "share"), mean, "share") for mean in means]
+        numbers = [Cell(formats.plain(count, 0 if replicates == 1 else 1), count) for count in counts]
+        lines.append([escape(label), replicates, *numbers, *changes])
+    blocks: list[Block] = [formats.table(head, lines), *left_out]
     missing = [row.label for row in rows if row.label not in paired]
-    paragraphs += [MISSING.format(arms=listed(missing))] if missing else []
+    blocks += [MISSING.format(arms=listed(missing))] if missing else []
+    title = f"Disagreements: {escape(section.name)}"
     if texts is None:
-        return [*paragraphs, NO_TEXTS]
+        return [Part(title, [*blocks, NO_TEXTS])]
     names = items.labels_of(run)  # else the numbers of classes stand for them
 
     def class_of(both: Paired, index: int) -> str:
         number = both.labels[index]
         return escape(names[number] if number < len(names) else str(number))
 
-    return paragraphs + _examples(RIGHT_HERE, baseline, paired, 0.5, texts, class_of)  # of half of the replicates
+    examples = _examples(RIGHT_HERE, baseline, paired, 0.5, texts, class_of)  # of half of the replicates
+    return [Part(title, [*blocks, *examples])]
 
 
 def paired_errors(section: Section, rows: list[Row], fits: Callable[[str], bool]) -> dict[str, Paired]:
@@ -101,10 +106,10 @@ ERRS_MORE = "Where {errs} errs more than {right}, the largest differences first:
 
 def errors(study: Study) -> Chapter:
     """Empty where no such predictions are found for two arms of a task."""
-    return on_items(study, "## Where their errors differ", ERR, _errors)
+    return on_items(study, "Where their errors differ", ERR, _errors)
 
 
-def _errors(study: Study, section: Section) -> list[str]:
+def _errors(study: Study, section: Section) -> list[Block]:
     paired = paired_errors(section, drawn_rows(study, section), lambda what: what != CLASSES)
     if not paired:
         return []
@@ -120,17 +125,17 @@ def _errors(study: Study, section: Section) -> list[str]:
     ]
     lines = []
     for label, both in paired.items():
-        means = [formats.plain(float(values.mean()), 3) for values in (both.before, both.after)]
-        lines.append([escape(label), str(len(both.before)), *means, *(f"{count:,}" for count in both.counts())])
+        means = [float(values.mean()) for values in (both.before, both.after)]
+        cells = [Cell(formats.plain(mean, 3), mean) for mean in means]
+        lines.append([escape(label), len(both.before), *cells, *both.counts()])
     texts = reading.texts(section.before.first, study.output, first.count)
 
     def errors_of(both: Paired, index: int) -> str:
         before, after = (formats.plain(float(values[:, index].mean()), 2) for values in (both.before, both.after))
         return f"baseline {before}, arm {after}"
 
-    title = f"### Errors: {escape(section.name)}"
     examples = _examples(ERRS_MORE, section.baseline, paired, NO_ERROR, texts, errors_of)
-    return [title, formats.table(head, lines), *examples]
+    return [Part(f"Errors: {escape(section.name)}", [formats.table(head, lines), *examples])]
 
 
 def _examples(
@@ -140,9 +145,10 @@ def _examples(
     least: float,
     texts: Texts | None,
     facts: Callable[[Paired, int], str],
-) -> list[str]:
+) -> list[Block]:
     """For each direction a sentence, and the items whose change is above `least`, of the arms with the largest changes."""
-    paragraphs, changes = [], {label: both.change_of_items for label, both in paired.items()}
+    blocks: list[Block] = []
+    changes = {label: both.change_of_items for label, both in paired.items()}
     for label in sorted(paired, key=lambda label: -float(np.abs(changes[label]).sum()))[:MOST_ARMS]:
         for errs, right, sign in ((label, baseline, 1), (baseline, label, -1)):
             change, lines = sign * changes[label], []
@@ -150,6 +156,6 @@ def _examples(
                 if change[index] > least:
                     text = texts.of(index) if texts else DASH
                     cut = escape(text if len(text) <= WIDTH else f"{text[:WIDTH]}…")
-                    lines.append(f"- {escape(paired[label].items[index])} ({facts(paired[label], index)}): {cut}")
-            paragraphs += [sentence.format(errs=escape(errs), right=escape(right)), "\n".join(lines)] if lines else []
-    return paragraphs
+                    lines.append(f"{escape(paired[label].items[index])} ({facts(paired[label], index)}): {cut}")
+            blocks += [sentence.format(errs=escape(errs), right=escape(right)), Bullets(lines)] if lines else []
+    return blocks

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from harness import tags
+from harness import document, tags
 from harness.comparison import plateau
 from harness.comparison.compare import Comparison
 from harness.comparison.labels import seeds_text, stem
@@ -26,12 +26,12 @@ OVERLAP_LENGTH = 13
 
 def chapter(study: Study) -> Chapter:
     """Before and after of every pretraining, and the pictures; empty where nothing was pretrained."""
-    comparison, paragraphs = study.comparison, []
+    comparison, sections = study.comparison, []
     for section in comparison.pretrainings:
-        first, last = notes(comparison, section), timing.notes(section)
-        paragraphs += section_text.paragraphs(comparison, section, first, last)
+        sections.append(section_text.chapter(comparison, section, notes(comparison, section), timing.notes(section)))
     files = plots.drawn({"masked_loss.svg": (masked_loss, study), "pretrain_loss.svg": (training_loss, study)})
-    return Chapter([*paragraphs, *plots.pictured(CAPTIONS, files)], files)
+    pictures = [document.Section("", [*plots.pictured(CAPTIONS, files)])] if files else []
+    return Chapter([*sections, *pictures], files)
 
 
 def notes(comparison: Comparison, section: Section) -> list[str]:
@@ -195,8 +195,8 @@ def _overlap(section: Section) -> list[str]:
 
 def tasks(study: Study) -> Chapter:
     """Empty where the study has pretrainings alone."""
-    comparison, paragraphs = study.comparison, []
+    comparison, sections = study.comparison, []
     for section in comparison.tasks:
         first, last = notes_of_task(comparison, section), [*timing.notes(section), *glue.notes(section)]
-        paragraphs += section_text.paragraphs(comparison, section, first, last)
-    return Chapter(paragraphs)
+        sections.append(section_text.chapter(comparison, section, first, last))
+    return Chapter(sections)

@@ -17,9 +17,11 @@ from harness.comparison.growth import PowerLaw, Replicates, centres, fit
 from harness.comparison.labels import unnamed_settings
 from harness.comparison.paired import CONFIDENCE, grouped
 from harness.comparison.section import FREQUENCIES, HEADLINE, LOSS, MAJORITY, Section
+from harness.document import DASH, Block, Cell, Picture, Table
+from harness.document import Section as Part
 from harness.reports.reading.study import Study
 from harness.reports.writing import formats, plots
-from harness.reports.writing.formats import DASH, Chapter, escape, listed
+from harness.reports.writing.formats import Chapter, escape, listed
 from harness.reports.writing.plots import ArmStyle, panels_of_lines
 
 FLOPS, TOKENS = "pretrain/flops", "pretrain/tokens"
@@ -54,10 +56,11 @@ def scales(study: Study) -> Chapter:
         return Chapter()
     labels = list(dict.fromkeys(without_scale(label) for label in comparison.labels))
     files = plots.drawn({"scales.svg": (panels_of_lines, labels, panels, _draw_laws, True, 4.2)})
-    paragraphs = ["## Loss against FLOPs over scales", INTRO.format(level=CONFIDENCE)]
+    blocks: list[Block] = [INTRO.format(level=CONFIDENCE)]
     for name, laws in panels.items():
-        paragraphs += [*([name] if len(panels) > 1 else []), table(laws)]
-    return Chapter([*paragraphs, *plots.pictured({"scales.svg": SCALES}, files)], files)
+        blocks += [*([name] if len(panels) > 1 else []), table(laws)]
+    blocks += plots.pictured({"scales.svg": SCALES}, files)
+    return Chapter([Part("Loss against FLOPs over scales", blocks)], files)
 
 
 def laws_of(section: Section) -> dict[str, Law]:
@@ -84,17 +87,18 @@ def without_scale(label: str) -> str:
     return re.sub(r" (scale|scale_name)=\S+", "", label)
 
 
-def table(laws: dict[str, Law]) -> str:
+def table(laws: dict[str, Law]) -> Table:
     """One row an arm."""
     rows = []
     for label, law in laws.items():
         exponent = formats.plain(-law.line.exponent, 3)
         if law.line.interval:
             exponent += f" [{', '.join(formats.plain(-end, 3) for end in reversed(law.line.interval))}]"
-        seeds = " to ".join(map(str, sorted({len(losses) for losses in law.losses.values()})))
-        ends = " to ".join(formats.value(flops, "FLOP") for flops in (min(law.losses), max(law.losses)))
-        off = f"{100 * law.line.deviation:.2g} %"
-        rows.append([escape(label), listed(law.names), seeds, ends, exponent, off])
+        counts, least = sorted({len(losses) for losses in law.losses.values()}), min(law.losses)
+        seeds = Cell(" to ".join(map(str, counts)), counts[0])
+        ends = Cell(" to ".join(formats.value(flops, "FLOP") for flops in (least, max(law.losses))), least, "FLOP")
+        off = Cell(f"{100 * law.line.deviation:.2g} %", law.line.deviation, "%")
+        rows.append([escape(label), listed(law.names), seeds, ends, Cell(exponent, -law.line.exponent), off])
     return formats.table(["arm", "scales", "seeds", "FLOPs", "exponent b", "off by"], rows)
 
 
@@ -148,13 +152,21 @@ Line = dict[float, list[float]]
 """Tokens of pretraining -> scores of the seeds, in the order of tokens."""
 
 
-def curves(comparison: Comparison) -> Chapter:
+@dataclass(frozen=True)
+class Curves:
+    """A picture with its file; none of both where there is nothing to show."""
+
+    pictures: list[Picture]
+    files: dict[str, bytes]
+
+
+def curves(comparison: Comparison) -> Curves:
     """What every arm reaches along the one number that the study sweeps: tokens of its pretraining, or a setting."""
     along = along_pretraining(comparison)
     return along if along.files else along_setting(comparison)
 
 
-def along_setting(comparison: Comparison) -> Chapter:
+def along_setting(comparison: Comparison) -> Curves:
     """Empty where arms do not differ in one setting that is a number, with three values or more."""
     panels, qualities = {}, set()
     key, values = _swept(comparison)
@@ -168,12 +180,12 @@ def along_setting(comparison: Comparison) -> Chapter:
             panels[escape(section.name)] = lines
             qualities.add(quality)
     if not panels:
-        return Chapter()
+        return Curves([], {})
     labels = list(dict.fromkeys(name for lines in panels.values() for name in lines))
     draw_in = functools.partial(_draw_lines, key=key, quality=HEADLINE if HEADLINE in qualities else LOSS)
     files = plots.drawn({"along_setting.svg": (panels_of_lines, labels, panels, draw_in, True, 3.6, 2.8)})
     caption = f"What arms reach along {key}: mean over seeds; bars reach from the least to the largest"
-    return Chapter(plots.pictured({"along_setting.svg": caption}, files), files)
+    return Curves(plots.pictured({"along_setting.svg": caption}, files), files)
 
 
 def _swept(comparison: Comparison) -> tuple[str, dict[str, tuple[str, float]]]:
@@ -192,17 +204,17 @@ def _swept(comparison: Comparison) -> tuple[str, dict[str, tuple[str, float]]]:
     return next(iter(several.items())) if len(several) == 1 else ("", {})
 
 
-def along_pretraining(comparison: Comparison) -> Chapter:
+def along_pretraining(comparison: Comparison) -> Curves:
     """Empty where no arm was fine-tuned from several points of its pretraining."""
     panels = {
         escape(section.name): lines | references(section) for section in comparison.sections if (lines := lines_of(section))
     }
     if not panels:
-        return Chapter()
+        return Curves([], {})
     labels = list(dict.fromkeys(without_point(label) for label in comparison.labels))
     files = plots.drawn({"along_pretraining.svg": (panels_of_lines, labels, panels, _draw_lines, True, 3.6, 2.8)})
     caption = ALONG + SCORED * any(references(section) for section in comparison.sections)
-    return Chapter(plots.pictured({"along_pretraining.svg": caption}, files), files)
+    return Curves(plots.pictured({"along_pretraining.svg": caption}, files), files)
 
 
 def lines_of(section: Section) -> dict[str, Line]:

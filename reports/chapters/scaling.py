@@ -13,9 +13,11 @@ from harness.comparison.growth import Crossing, PowerLaw, Race, Replicates, cent
 from harness.comparison.paired import CONFIDENCE, grouped
 from harness.comparison.runs import Run
 from harness.comparison.section import Section
+from harness.document import DASH, Block, Cell, Table
+from harness.document import Section as Part
 from harness.reports.reading.study import Study
 from harness.reports.writing import formats, plots
-from harness.reports.writing.formats import DASH, Chapter, escape
+from harness.reports.writing.formats import Chapter, escape
 from harness.reports.writing.plots import ArmStyle, arm_styles, grid, legend
 
 INTRO = """\
@@ -86,28 +88,24 @@ def chapter(study: Study) -> Chapter:
     comparison, devices = study.comparison, groups(study)
     if not devices:
         return Chapter()
-    paragraphs, files = ["## Cost by length of the text", INTRO.format(level=CONFIDENCE)], {"scaling.csv": _csv(devices)}
+    blocks: list[Block] = [INTRO.format(level=CONFIDENCE)]
+    files: dict[str, bytes] = {"scaling.csv": _csv(devices)}
     for number, group in enumerate(devices, 1):
         name = "scaling.svg" if len(devices) == 1 else f"scaling_{number}.svg"
         files[name] = plots.draw(panels, comparison.labels, group)
         where = f"{escape(group.section.name)}, {escape(group.hardware)}"
         caption = f"Cost by length, {where}; bars reach from the least to the largest value, rings mark crossovers"
-        paragraphs += [
-            f"### By length: {where}",
-            exponents(group),
-            *_crossovers(group),
-            *plots.pictured({name: caption}, files),
-        ]
-    return Chapter(paragraphs, files)
+        parts = [exponents(group), *_crossovers(group), *plots.pictured({name: caption}, files)]
+        blocks.append(Part(f"By length: {where}", parts))
+    return Chapter([Part("Cost by length of the text", blocks)], files)
 
 
-def exponents(group: Group) -> str:
+def exponents(group: Group) -> Table:
     """One row an arm, one column a quantity."""
     rows = []
     for label in group.labels:
         points = {quantity: of_arms.get(label, {}) for quantity, of_arms in group.values.items()}
-        texts = [fit_text(fit(points[quantity], metrics.get(quantity).deterministic)) for quantity in points]
-        rows.append([escape(label), *texts])
+        rows.append([escape(label), *(exponent(fit(points[name], metrics.get(name).deterministic)) for name in points)])
     return formats.table(["arm", *(f"exponent of {_title(quantity)}" for quantity in group.values)], rows)
 
 
@@ -115,18 +113,19 @@ def _title(quantity: str) -> str:
     return metrics.get(quantity).title.removesuffix(" by length")
 
 
-def fit_text(line: PowerLaw | None) -> str:
+def exponent(line: PowerLaw | None) -> Cell:
     """`1.42 [1.30, 1.54]`, and on a second line the exponent of the last doubling and how far off the line it is."""
     if line is None:
-        return DASH
+        return Cell(DASH)
     interval = f" [{', '.join(formats.plain(end, 2) for end in line.interval)}]" if line.interval else ""
     begin, end = line.doubling
     where = "last doubling" if end == 2 * begin else f"{begin:,} to {end:,}"
     off = "0 %" if line.deviation < 1e-9 else f"{100 * line.deviation:.2g} %"
-    return f"{formats.plain(line.exponent, 2)}{interval}<br>{where} {formats.plain(line.last, 2)}, off by {off}"
+    below = f"{where} {formats.plain(line.last, 2)}, off by {off}"
+    return Cell(f"{formats.plain(line.exponent, 2)}{interval}", line.exponent, change=below)
 
 
-def _crossovers(group: Group) -> list[str]:
+def _crossovers(group: Group) -> list[Block]:
     races = {label: [group.race(quantity, label) for quantity in group.values] for label in group.labels}
     races = {label: of_label for label, of_label in races.items() if any(of_label)}
     if not races:

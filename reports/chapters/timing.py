@@ -8,12 +8,14 @@ from harness.comparison.launches import SectionKey, Sessions
 from harness.comparison.paired import grouped
 from harness.comparison.runs import Run
 from harness.comparison.section import Section
+from harness.document import DASH, Cell
+from harness.document import Section as Part
 from harness.metrics import HIGHEST_FLOOR
 from harness.reports.reading.study import Study
 from harness.reports.writing import formats
-from harness.reports.writing.formats import DASH, Chapter, bullets, escape, listed
+from harness.reports.writing.formats import Chapter, bullets, escape, listed
 
-HEADING = "## Timings: sessions and noise floor"
+HEADING = "Timings: sessions and noise floor"
 INTRO = """\
 Latency, throughput and training steps are compared by launch: in every round of a session each arm ran once in a process of
 its own, in a new order, with a reference workload between its calls. A change is the mean over rounds of log(after / before),
@@ -39,7 +41,7 @@ def chapter(study: Study) -> Chapter:
     lines = [line for name in sessions.names for line in _lines(sessions, name, columns)]
     sentences = bullets(text for name in sessions.names for text in _sentences(sessions, name))
     intro = INTRO.format(highest=by_launch.percent(HIGHEST_FLOOR))
-    return Chapter([HEADING, intro, formats.table(heads, lines, left=3), *sentences])
+    return Chapter([Part(HEADING, [intro, formats.table(heads, lines, left=3), *sentences])])
 
 
 def _compared(sessions: Sessions, name: str) -> dict[str, str]:
@@ -50,7 +52,7 @@ def _compared(sessions: Sessions, name: str) -> dict[str, str]:
     return {metrics.SHORT[metric]: metric for metric in judged} | waited
 
 
-def _lines(sessions: Sessions, name: str, columns: Iterable[str]) -> Iterator[list[str]]:
+def _lines(sessions: Sessions, name: str, columns: Iterable[str]) -> Iterator[list[Cell | str | int]]:
     """Change of each A/A replicate with its interval, its floor, what is divided by the reference, and other work."""
     here, compared = sessions.of(name), _compared(sessions, name)
     rounds = {step for run in here for values in run.launches.values() for step in values}
@@ -59,16 +61,17 @@ def _lines(sessions: Sessions, name: str, columns: Iterable[str]) -> Iterator[li
     watched = sum(len(history.get(launches.FOREIGN_CPUS, {})) for history in histories)
     disturbed = f"{sum(len(launches.disturbed(history)) for history in histories)} of {watched}" if watched else DASH
     for pair in sessions.pairs(name) or [None]:
-        measured = []
+        measured: list[Cell | str | int] = []
         for column in columns:
             ratio = pair.ratio(compared[column]) if pair and column in compared else None
             floor = launches.noise_floor(ratio) if ratio else None
             ends = tuple(map(by_launch.percent, ratio.interval)) if ratio and ratio.interval else None
-            measured.append(formats.difference(by_launch.percent(ratio.mean), "%", ends) if ratio else DASH)
-            measured.append(DASH if floor is None else formats.value(by_launch.percent(floor), "%"))
+            change = by_launch.percent(ratio.mean) if ratio else None
+            measured.append(DASH if change is None else Cell(formats.difference(change, "%", ends), change, "%"))
+            measured.append(formats.cell(None if floor is None else by_launch.percent(floor), "%"))
         divided = ", ".join(text for text, launch in compared.items() if pair and launch in pair.corrected)
         arm = escape(_name(sessions, [pair.first])) if pair else DASH
-        yield [escape(name), str(len(rounds)), arm, *measured, divided or "not used", disturbed, formats.percent(drift)]
+        yield [escape(name), len(rounds), arm, *measured, divided or "not used", disturbed, formats.percent_cell(drift)]
 
 
 def _name(sessions: Sessions, shared: list[Run]) -> str:

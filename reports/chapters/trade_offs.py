@@ -17,6 +17,8 @@ from harness import metrics
 from harness.comparison.estimates import of_launches
 from harness.comparison.paired import by_pretraining, grouped
 from harness.comparison.section import HEADLINE, Row, Section
+from harness.document import Block, Cell, Table
+from harness.document import Section as Part
 from harness.metrics import judged_by
 from harness.reports.reading.study import Study
 from harness.reports.writing import formats
@@ -149,7 +151,7 @@ ALONE = "One replicate in common: the front is that of the numbers measured, and
 
 def chapter(study: Study) -> Chapter:
     """Empty where no two arms have scores on the same tasks."""
-    comparison, paragraphs = study.comparison, []
+    comparison, parts = study.comparison, []
     groups = grouped(
         (tuple(row.label for row in section.rows if row.values(HEADLINE)), section) for section in comparison.selected_tasks
     )
@@ -159,25 +161,25 @@ def chapter(study: Study) -> Chapter:
         fronts = [arms for cost in costs if (arms := front(sections, labels, cost))]
         if fronts:
             names = ", ".join(escape(section.name) for section in sections)
-            paragraphs += [f"### Score against cost: {names}"] if len(groups) > 1 else []
             own = {label: fmean(section.row_of(label).mean(HEADLINE) for section in sections) for label in labels}
             common = {label: place.score for label, place in fronts[0].places.items() if abs(place.score - own[label]) > TINY}
-            paragraphs += [table(own | common, fronts), *([COMMON] if common else [])]
+            blocks: list[Block] = [table(own | common, fronts), *([COMMON] if common else [])]
             replicates = min(arms.replicates for arms in fronts)
-            paragraphs += [ALONE] if replicates < 2 else [FEW.format(count=replicates)] if replicates < FEWEST else []
+            blocks += [ALONE] if replicates < 2 else [FEW.format(count=replicates)] if replicates < FEWEST else []
             missing = listed(label for label in comparison.labels if label not in labels)
-            paragraphs += [f"Not among them, for want of a score on these tasks: {missing}."] if missing else []
-    return Chapter(["## Trade-offs", INTRO, *paragraphs] if paragraphs else [])
+            blocks += [f"Not among them, for want of a score on these tasks: {missing}."] if missing else []
+            parts.append(Part(f"Score against cost: {names}" if len(groups) > 1 else "", blocks))
+    return Chapter([Part("Trade-offs", [INTRO, *parts])] if parts else [])
 
 
-def table(scores: dict[str, float], fronts: list[Front]) -> str:
+def table(scores: dict[str, float], fronts: list[Front]) -> Table:
     """One row an arm, one column a cost."""
     rows = []
     for label, score in scores.items():
-        cells = [formats.value(score, "score")]
+        cells = [formats.cell(score, "score")]
         for place in (front.places[label] for front in fronts):
             where = "**front**" if place.behind is None else f"behind {escape(place.behind)}"
-            cells.append(where if place.probability is None else f"{where}<br>{percent(place.probability)}")
+            cells.append(Cell(where, change="" if place.probability is None else percent(place.probability)))
         rows.append([escape(label), *cells])
     return formats.table(["arm", "score", *(metrics.get(front.cost).title for front in fronts)], rows)
 

@@ -11,6 +11,7 @@ from harness.comparison import arms
 from harness.comparison.launches import SHARED
 from harness.comparison.runs import Run
 from harness.comparison.section import RESULTS
+from harness.document import DASH, Section, markdown
 from harness.metrics import Compared, Direction, Metric
 from harness.reports.errors import ReportError, some_of
 from harness.reports.options import Compare
@@ -18,7 +19,7 @@ from harness.reports.read import open_store
 from harness.reports.reading import folders, store
 from harness.reports.reading.store import Reader
 from harness.reports.writing import formats
-from harness.reports.writing.formats import DASH, SHARES
+from harness.reports.writing.formats import SHARES
 from harness.terminal import WIDTH, table, wrapped
 
 ENVIRONMENT_TAGS = (tags.HARDWARE, tags.GIT_COMMIT, tags.GIT_DIRTY)
@@ -211,7 +212,7 @@ def _number(number: Number) -> list[str]:
 def _markdown(part: Part) -> str:
     heading, head, rows = part
     lines = [[formats.escape(text) for text in row] for row in rows]
-    return f"## {heading}" + (f"\n\n{formats.table(head, lines)}" if rows else "")
+    return "\n\n".join(markdown(Section(heading, [formats.table(head, lines)] if rows else [])))
 
 
 def _terminal(part: Part) -> str:

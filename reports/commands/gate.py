@@ -6,7 +6,6 @@ report, corrected for the number of tests of the arm. Of several candidates each
 """
 
 import enum
-import functools
 import json
 import math
 import re
@@ -14,14 +13,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
 from scipy.special import ndtri, stdtrit
 
 from harness import metrics, tags
 from harness.comparison import arms, by_launch, launches
 from harness.comparison.compare import Comparison, compare
 from harness.comparison.labels import seeds_text
-from harness.comparison.paired import LEVEL, MOST_PAIRS, POWER, Tells, grouped
+from harness.comparison.paired import LEVEL, MOST_PAIRS, POWER, Tells, fewest, grouped
 from harness.comparison.runs import Run, oldest_first
 from harness.comparison.section import HEADLINE, Row, Section, headline
 from harness.comparison.verdicts import Change, Evidence, Verdict, margin_of
@@ -258,20 +256,19 @@ def _needed(change: Change, limit: Limit, level: float) -> int | None:
 
 def pairs_needed(sd: float, margin: float, items: float = 0.0, level: float = LEVEL) -> int | None:
     """The fewest pairs with which an equal arm passes in POWER of all studies, of this scatter; None beyond MOST_PAIRS."""
-    enough = np.hypot(_errors_apart(level) * sd, _items_apart(level) * items) <= margin
-    return max(int(enough.argmax()) + 2, FEWEST_REPLICATES) if enough.any() else None
+    of_items = _items_apart(level) * items
+
+    def passes(n: int) -> bool:
+        apart = stdtrit(n - 1, 1 - level) + stdtrit(n - 1, POWER)  # loss and limit, in standard errors
+        return math.hypot(float(apart) * sd / math.sqrt(n), of_items) <= margin
+
+    number = fewest(passes, FEWEST_REPLICATES)
+    return number if number <= MOST_PAIRS else None
 
 
 def _items_apart(level: float) -> float:
     """How far apart loss and limit must be, in standard errors over the items."""
     return float(ndtri(1 - level) + ndtri(POWER))
-
-
-@functools.lru_cache(maxsize=64)
-def _errors_apart(level: float) -> np.ndarray:
-    """How far apart they must be, in standard deviations of a difference, for 2, 3, ... MOST_PAIRS pairs."""
-    n = np.arange(2, MOST_PAIRS + 1)
-    return (stdtrit(n - 1, 1 - level) + stdtrit(n - 1, POWER)) / np.sqrt(n)
 
 
 def verdict(of_arm: list[Test]) -> Verdict:

@@ -24,6 +24,7 @@ from pydantic.dataclasses import dataclass as validated
 from harness import paths
 from harness.comparison.paired import LEVEL, grouped
 from harness.comparison.verdicts import Verdict
+from harness.document import DASH
 from harness.reports.errors import ReportError
 from harness.reports.reading.untrusted import PART, Entries, Line, json_of
 from harness.reports.writing import formats
@@ -226,7 +227,7 @@ def _changes(line: dict[str, Any]) -> str:
 def change_text(test: dict[str, Any]) -> str:
     """The change of a recorded test: in points or in percent, with its interval."""
     if "difference" not in test:
-        return formats.DASH
+        return DASH
     number, ends, unit = test["difference"], test.get("interval"), test["unit"]
     if unit not in formats.SHARES and test.get("before"):
         size, unit = abs(test["before"]) / 100, "%"

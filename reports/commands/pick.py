@@ -10,12 +10,12 @@ from harness.comparison.compare import Comparison
 from harness.comparison.estimates import NO_BETTER, Estimate, estimate
 from harness.comparison.labels import seeds_text
 from harness.comparison.section import RESULTS, Row, Section, headline
+from harness.document import DASH
 from harness.metrics import judged_by
 from harness.reports.errors import ReportError, unknown
 from harness.reports.options import Pick
 from harness.reports.read import compare_with_any, read
 from harness.reports.writing import formats
-from harness.reports.writing.formats import DASH
 from harness.terminal import table, wrapped
 
 RANGES = {"score": (-1.0, 1.0), "share": (0.0, 1.0)}

@@ -17,6 +17,7 @@ from harness.comparison.paired import LEVEL, Tells, grouped
 from harness.comparison.runs import Run, states_text
 from harness.comparison.section import HEADLINE, LOSS, Row, Section
 from harness.comparison.verdicts import Change, Verdict
+from harness.document import Bullets
 from harness.metrics import PER_BYTE, Compared, judged_by
 from harness.reports.errors import some_of
 from harness.reports.writing import formats, tables
@@ -171,8 +172,8 @@ def counted(sections: list[Section]) -> str:
     return f"{len(sections)} tasks" if len(sections) > 1 else ""
 
 
-def sentences(comparison: Comparison) -> list[str]:
-    """Markdown: a list of findings with their intervals; empty without any."""
+def sentences(comparison: Comparison) -> list[Bullets]:
+    """A list of findings with their intervals; empty without any."""
     changes = effects(comparison)
     lines = _of_arms(comparison, changes) if by_arm(comparison) else _of_metrics(changes)
     return bullets(chain(lines, (sentence(*difference) for difference in by_items(comparison)[:MOST])))
@@ -183,8 +184,8 @@ def by_arm(comparison: Comparison) -> bool:
     return len(comparison.labels) <= MOST + 1
 
 
-def cautions(comparison: Comparison) -> list[str]:
-    """Markdown: a list of what to be careful of; empty without any. A small study has `of_tasks` in another place."""
+def cautions(comparison: Comparison) -> list[Bullets]:
+    """A list of what to be careful of; empty without any. A small study has `of_tasks` in another place."""
     changes = effects(comparison)
     notes = (
         _of_constants(comparison),

@@ -8,10 +8,10 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from harness.document import DASH, Bullets, Cell, Section, Table, markdown
 from harness.errors import on_one_line
 from harness.reports.errors import some_of
 
-DASH = "–"
 MINUS = "−"
 PREFIXES = ((1e18, "E"), (1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 SCALED = {"parameters": "", "bytes": "B", "FLOP": "FLOP", "FLOP/s": "FLOP/s", "tokens": ""}
@@ -82,6 +82,11 @@ def value(number: float, unit: str, sd: float | None = None) -> str:
     return f"{plain(number / factor, digits)}{spread} {name}".rstrip()
 
 
+def cell(number: float | None, unit: str, sd: float | None = None) -> Cell:
+    """A value with its unit; a dash where there is none."""
+    return Cell(DASH) if number is None else Cell(value(number, unit, sd), number, unit)
+
+
 def plain(number: float, digits: int) -> str:
     """With thousands separators and a typographic minus."""
     if math.isinf(number):
@@ -104,6 +109,11 @@ def percent(number: float | None) -> str:
     return f"{signed(number, digits)} %"
 
 
+def percent_cell(number: float | None) -> Cell:
+    """A change in percent; a dash where there is none."""
+    return Cell(percent(number), number, "%")
+
+
 def difference(number: float, unit: str, interval: tuple[float, float] | None = None) -> str:
     """A signed difference in its unit, scores and shares in points, and its interval in the same scale."""
     largest = max(map(abs, (number, *(interval or ()))))
@@ -112,29 +122,34 @@ def difference(number: float, unit: str, interval: tuple[float, float] | None = 
     return f"{signed(number / factor, digits)}{ends} {name}".rstrip()
 
 
-def table(header: list[str], rows: list[list[str]], left: int = 1) -> str:
-    """A Markdown table of these texts; the first `left` columns are aligned left, the others right."""
-    rule = [":--"] * left + ["--:"] * (len(header) - left)
-    return "\n".join("| " + " | ".join(line) + " |" for line in [header, rule, *rows])
+def table(head: Sequence[str], rows: Iterable[Sequence[Cell | str | int]], left: int = 1) -> Table:
+    """A table of these cells, of which a text has no number, and an integer is a count."""
+    return Table([*head], [[*map(_cell, row)] for row in rows], left)
 
 
-def readable(header: list[str], rows: list[list[str]]) -> str:
+def _cell(content: Cell | str | int) -> Cell:
+    if isinstance(content, Cell):
+        return content
+    return Cell(content) if isinstance(content, str) else Cell(f"{content:,}", content)
+
+
+def readable(head: Sequence[str], rows: Sequence[Sequence[Cell | str | int]]) -> list[Table]:
     """A table where it is narrow; else one row a column and one column a row, in tables of at most MOST_COLUMNS columns.
 
     The first row, the baseline's, is repeated in each.
     """
-    if len(header) <= MOST_COLUMNS:
-        return table(header, rows)
+    if len(head) <= MOST_COLUMNS:
+        return [table(head, rows)]
     first, others = rows[0], rows[1:]
     blocks = [[first, *others[start : start + MOST_COLUMNS - 2]] for start in range(0, max(1, len(others)), MOST_COLUMNS - 2)]
-    turned = [[list(line) for line in zip(header, *block, strict=True)] for block in blocks]
-    return "\n\n".join(table(lines[0], lines[1:]) for lines in turned)
+    turned = [[*zip(head, *block, strict=True)] for block in blocks]
+    return [table([_cell(name).text for name in lines[0]], lines[1:]) for lines in turned]
 
 
-def bullets(lines: Iterable[str]) -> list[str]:
-    """A list as one paragraph; none without a line."""
-    text = "\n".join(f"- {line}" for line in lines)
-    return [text] if text else []
+def bullets(lines: Iterable[str]) -> list[Bullets]:
+    """One list; none without a line."""
+    items = [*lines]
+    return [Bullets(items)] if items else []
 
 
 def csv_file(lines: Iterable[Mapping[str, object]], columns: Sequence[str]) -> bytes:
@@ -157,21 +172,15 @@ def _as_text(entry: object) -> object:
     return f"'{line}" if line.startswith(FORMULA) else line
 
 
-class Detail(str):
-    """A paragraph for who looks closer: on the page and in LaTeX, and not in report.md."""
-
-    __slots__ = ()
-
-
-def details(paragraphs: Iterable[str]) -> list[str]:
-    """All of them as detail."""
-    return [*map(Detail, paragraphs)]
-
-
 @dataclass(frozen=True)
 class Chapter:
-    """A part of the report; a chapter without paragraphs is left out."""
+    """A part of the report; one without sections is left out."""
 
-    paragraphs: list[str] = field(default_factory=list)  # Markdown
+    sections: list[Section] = field(default_factory=list)
     files: dict[str, bytes] = field(default_factory=dict)  # written beside the report
     summary: list[dict[str, object]] = field(default_factory=list)  # further rows of summary.csv
+
+    @property
+    def paragraphs(self) -> list[str]:
+        """All of it as Markdown."""
+        return [part for section in self.sections for part in markdown(section)]

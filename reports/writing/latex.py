@@ -1,11 +1,10 @@
 """The report's main tables as a LaTeX document, for a paper: booktabs, in landscape, with every column within the page."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from harness.reports.writing import markdown
-from harness.reports.writing.tables import TESTED
+from harness.document import Document, Section, Table, unmarked
 
 TEXT_WIDTH = 160
 """Digits beside each other on a page of A4 in landscape; a column takes GAP more than its text."""
@@ -68,11 +67,20 @@ def _size(text: str) -> float:
     return sum(map(WIDTHS.get, text, others), 0.0)
 
 
-def document(title: str, text: str) -> bytes:
-    """The tables of a Markdown text that are not below a heading of the third level, or below TESTED; each with its chapter."""
-    tables = [(above[:2], table) for above, table in markdown.tables(text) if len(above) < 3 or above[-1] == TESTED]
-    parts = [part for above, table in tables for part in _tables(above[-1] if above else title, _columns(table))]
+def document(report: Document) -> bytes:
+    """The tables that are of the opening, of a chapter itself, or for a paper; each with its chapter as caption."""
+    title = unmarked(report.title)
+    tables = [(unmarked(part.title) or title, table) for part in report.sections for table in _of_chapter(part)]
+    parts = [part for caption, table in tables for part in _tables(caption, _columns(table))]
     return (DOCUMENT + f"\\section*{{{escape(title)}}}\n" + "\n".join(parts) + "\\end{document}\n").encode()
+
+
+def _of_chapter(section: Section) -> Iterator[Table]:
+    for block in section.blocks:
+        if isinstance(block, Table):
+            yield block
+        elif isinstance(block, Section) and (block.for_paper or not block.title):
+            yield from _of_chapter(block)
 
 
 def escape(text: str) -> str:
@@ -99,11 +107,11 @@ def _breakable(line: str) -> str:
     return "{}" + text if text.startswith(("[", "*")) else text
 
 
-def _columns(table: markdown.Table) -> list[Column]:
-    rows = [[markdown.lines(cell) for cell in row] for row in table.rows]
+def _columns(table: Table) -> list[Column]:
+    texts = [[[*map(unmarked, cell.lines)] for cell in column] for column in table.columns]
     return [
-        Column(markdown.lines(head), [row[index] for row in rows], "right" in str(head.attrs.get("style", "")))
-        for index, head in enumerate(table.header)
+        Column([unmarked(head)], cells, place >= table.left)
+        for place, (head, cells) in enumerate(zip(table.head, texts, strict=True))
     ]
 
 

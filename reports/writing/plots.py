@@ -20,7 +20,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedLocator, LogLocator, MaxNLocator, NullFormatter, NullLocator
 
-from harness import metrics
+from harness import document, metrics
 from harness.comparison.compare import Comparison
 from harness.comparison.paired import grouped
 from harness.comparison.section import headline
@@ -366,9 +366,9 @@ def png(picture: Picture) -> bytes:
     return buffer.getvalue()
 
 
-def pictured(captions: dict[str, str], files: dict[str, bytes]) -> list[str]:
-    """A paragraph for each of the pictures that were drawn, with its caption."""
-    return [f"![{text}]({name})\n\n*{text}.*" for name, text in captions.items() if name in files]
+def pictured(captions: dict[str, str], files: dict[str, bytes]) -> list[document.Picture]:
+    """Those of the pictures that were drawn, with their captions."""
+    return [document.Picture(name, text) for name, text in captions.items() if name in files]
 
 
 def drawn(pictures: Mapping[str, tuple]) -> dict[str, Picture]:

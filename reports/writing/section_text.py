@@ -2,16 +2,17 @@
 
 import shlex
 
-from harness import metrics, tags
+from harness import document, metrics, tags
 from harness.comparison import arms, launches
 from harness.comparison.compare import Comparison, differing_settings
 from harness.comparison.labels import says_setting, seeds_text
 from harness.comparison.paired import grouped, pair
 from harness.comparison.runs import UNSET, Run, states_text
 from harness.comparison.section import HEADLINE, Row, Section
+from harness.document import DASH, Block, Cell
 from harness.reports.writing import formats, tables
-from harness.reports.writing.formats import DASH, SHOWN_VALUES, Detail, bullets, code, details, escape, listed
-from harness.reports.writing.tables import by_the_wall, present, value_text
+from harness.reports.writing.formats import SHOWN_VALUES, bullets, code, escape, listed
+from harness.reports.writing.tables import by_the_wall, present
 
 FACT_WORDS = {
     "pretrain.objective": "objective of pretraining",
@@ -144,11 +145,11 @@ def _superseded(section: Section) -> list[str]:
     return [text + (f" They had other settings: {listed(sorted(keys), most=SHOWN_VALUES)}." if keys else "")]
 
 
-def conditions_differences(comparison: Comparison, section: Section) -> str | None:
-    """How the conditions of this section's task differ and how to compare along them; None where there is one section."""
+def conditions_differences(comparison: Comparison, section: Section) -> list[Block]:
+    """How the conditions of this section's task differ and how to compare along them; empty where there is one section."""
     sections = [other for other in comparison.sections if other.task == section.task]
     if len(sections) < 2:
-        return None
+        return []
     keys = arms.varying(other.facts for other in sections)
     names = (escape(other.conditions) + " (this one)" * (other is section) for other in sections)
     header, rows = ["key", *names, "to compare along it"], []
@@ -160,7 +161,7 @@ def conditions_differences(comparison: Comparison, section: Section) -> str | No
     )
     along = shlex.join(part for key in keys for part in ("--along", key))
     advice = f"{code(f'python -m reports {along}')} compares them in one table."
-    return f"{intro} They differ in:\n\n{formats.table(header, rows, left=len(header))}\n\n{advice}"
+    return [f"{intro} They differ in:", formats.table(header, rows, left=len(header)), advice]
 
 
 PEAKS = {"inference/mfu": "inference/peak_flops_per_s", "finetune/mfu": "hardware/peak_flops_per_s"}
@@ -256,28 +257,23 @@ SENTENCES = (
 """(metrics, what they are): shown where a row has one of them."""
 
 
-def part(section: Section) -> list[str]:
-    """Heading, what the figures are, and the table; empty where no row has any of them."""
+def part(section: Section) -> list[document.Section]:
+    """What the figures are, and the table; empty where no row has any of them."""
     names = [name for name in present(section, COLUMNS) if name not in BY_THE_WALL or name in by_the_wall(section)]
     if not names:
         return []
-    rows = [[escape(row.label), *(text_of(row, name) for name in names)] for row in section.rows]
-    return [
-        "### Measured in detail",
-        intro(section, names),
-        formats.readable(
-            ["arm", *(f"{metrics.get(name).title}{' per million tokens' * (name == ENERGY)}" for name in names)], rows
-        ),
-    ]
+    rows = [[escape(row.label), *(cell(row, name) for name in names)] for row in section.rows]
+    head = ["arm", *(f"{metrics.get(name).title}{' per million tokens' * (name == ENERGY)}" for name in names)]
+    return [document.Section("Measured in detail", [intro(section, names), *formats.readable(head, rows)], detail=True)]
 
 
-def text_of(row: Row, name: str) -> str:
+def cell(row: Row, name: str) -> Cell:
     """Value with unit and spread; a utilisation with the peak that it is a share of."""
     if name == ENERGY and (spread := row.spread(ENERGY)):
-        return formats.value(MILLION * spread.mean, "J", None if spread.sd is None else MILLION * spread.sd)
-    text = value_text(row, name)
-    peak = value_text(row, PEAKS[name]) if name in PEAKS and text else None
-    return f"{text} of {peak}" if peak else text or DASH
+        return formats.cell(MILLION * spread.mean, "J", None if spread.sd is None else MILLION * spread.sd)
+    own = tables.value(row, name)
+    peak = tables.value(row, PEAKS[name]) if name in PEAKS and own.value is not None else None
+    return Cell(f"{own.text} of {peak.text}", own.value, own.unit) if peak and peak.value is not None else own
 
 
 def intro(section: Section, names: list[str]) -> str:
@@ -305,17 +301,15 @@ def intro(section: Section, names: list[str]) -> str:
     return " ".join([INTRO, *sentences, threads]).rstrip()
 
 
-def paragraphs(comparison: Comparison, section: Section, first: list[str], last: list[str]) -> list[str]:
-    """Markdown; `first` and `last` are sentences around the notes that every section has."""
-    other_conditions = conditions_differences(comparison, section)
-    differences = tables.differences(section)
+def chapter(comparison: Comparison, section: Section, first: list[str], last: list[str]) -> document.Section:
+    """All of a task; `first` and `last` are sentences around the notes that every section has."""
     sentences = [*first, *section_notes(section), *without_score(comparison, section), *last]
     about = "before and after" if len(comparison.labels) > 1 else "measured"
-    parts = [f"## {escape(section.name)}: {about}", f"Conditions {escape(section.conditions)}."]
-    parts += [other_conditions] if other_conditions else []
     several = len(comparison.selected_tasks) > 1 and not section.is_pretraining
-    parts.append((Detail if several else str)(tables.before_after(section)))  # the first tables have the scores of all
-    parts += bullets(sentences)
-    tested = [f"### {tables.TESTED}", tables.differences_intro(section), differences]
-    parts += details(tested) if differences else []
-    return parts + details(part(section))
+    before_after = document.Section("", [*tables.before_after(section)], detail=several)  # the first tables have all scores
+    blocks: list[Block] = [f"Conditions {escape(section.conditions)}.", *conditions_differences(comparison, section)]
+    blocks += [before_after, *bullets(sentences)]
+    if differences := tables.differences(section):
+        tested = [tables.differences_intro(section), *differences]
+        blocks.append(document.Section(tables.TESTED, tested, detail=True, for_paper=True))
+    return document.Section(f"{escape(section.name)}: {about}", [*blocks, *part(section)])

@@ -1,4 +1,4 @@
-"""The report's tables, as Markdown: values, changes and verdicts; and the rows of `summary.csv` and `summary.parquet`.
+"""The report's tables: values, changes and verdicts; and the rows of `summary.csv` and `summary.parquet`.
 
 A column that no row has is left out; a missing number is a dash.
 """
@@ -13,9 +13,10 @@ from harness.comparison.compare import Comparison
 from harness.comparison.paired import CONFIDENCE, MOST_PAIRS, Replicate, Spread, Tells, pair
 from harness.comparison.section import ACCURACY, FREQUENCIES, HEADLINE, LOSS, MAJORITY, RESULTS, UNIGRAM, Row, Section
 from harness.comparison.verdicts import Change, Evidence, Verdict
+from harness.document import DASH, Cell, Table
 from harness.metrics import COUNTED_UNITS, PER_BYTE, RELATIVE_MARGIN, Compared, Direction, Metric, judged_by
 from harness.reports.writing import formats
-from harness.reports.writing.formats import DASH, SHARES, escape
+from harness.reports.writing.formats import SHARES, escape
 
 MARKS = {
     Verdict.BETTER: "▲ better",
@@ -125,6 +126,12 @@ def mark(change: Change) -> str:
     return MARKS.get(change.verdict, "").partition(" ")[0]
 
 
+def with_change(cell: Cell, change: Change | None, text: str) -> Cell:
+    """The cell with the change below its value, in these words."""
+    verdict = change.verdict.value if change and change.verdict in (Verdict.BETTER, Verdict.WORSE) else ""
+    return Cell(cell.text, cell.value, cell.unit, text, verdict)
+
+
 MEASURES = (
     "model/params_total",
     "model/flops_forward",
@@ -203,39 +210,49 @@ def score_title(section: Section) -> str:
     return metric.title if metric else section.headline or metrics.get(HEADLINE).title
 
 
-def value_text(row: Row, name: str) -> str | None:
-    """Value and spread; n where it is not that of the whole row. None where no run has the metric."""
+def value(row: Row, name: str) -> Cell:
+    """Value and spread; n where it is not that of the whole row. A dash where no run has the metric."""
     spread = row.spread(name)
     if spread is None:
-        return None
+        return Cell(DASH)
     metric = metrics.get(name)
     counted_alike = _is_counted(metric) and spread.minimum == spread.maximum
     text = formats.value(spread.mean, metric.unit, None if counted_alike else spread.sd)
     having = len(row.values(name))
-    return text + (f" (n {having})" if having < len(row.runs) else "")
+    return Cell(text + (f" (n {having})" if having < len(row.runs) else ""), spread.mean, metric.unit)
 
 
-def value_and_change(section: Section, row: Row, name: str) -> str:
-    """Value and spread, and on a second line the change."""
-    text, metric = value_text(row, name), metrics.get(name)
-    if text is None:
-        return DASH
-    if row is section.before or metric.direction is Direction.NEITHER or metric.compared is Compared.OWN_CLOCK:
-        return text
-    return f"{text}<br>{change_text(section.change(row, name), metric.unit)}"
+def value_and_change(section: Section, row: Row, name: str) -> Cell:
+    """Value and spread, and below them the change."""
+    cell, metric = value(row, name), metrics.get(name)
+    if cell.value is None or row is section.before or not is_judged(metric):
+        return cell
+    change = section.change(row, name)
+    return with_change(cell, change, change_text(change, metric.unit))
 
 
-def before_after(section: Section) -> str:
+def is_judged(metric: Metric) -> bool:
+    """Whether changes of it are shown beside its values."""
+    return metric.direction is not Direction.NEITHER and metric.compared is not Compared.OWN_CLOCK
+
+
+def before_after(section: Section) -> list[Table]:
     """One row an arm, one column a metric, and below them the value that is reached without reading the text."""
     names = columns(section)
-    rows = [
-        [escape(row.label), replicates_text(row), *(value_and_change(section, row, name) for name in names)]
-        for row in section.rows
+    rows: list[list[Cell | str | int]] = [
+        [escape(row.label), replicates(row), *(value_and_change(section, row, name) for name in names)] for row in section.rows
     ]
-    for below, of, text in references(section):
-        if text and of in names:
-            rows.append([below, DASH, *(text if name == of else DASH for name in names)])
+    for below, of, reference in references(section):
+        if reference and of in names:
+            rows.append([below, DASH, *(reference if name == of else DASH for name in names)])
     return formats.readable(["arm", "replicates", *(title(section, name) for name in names)], rows)
+
+
+def replicates(row: Row) -> Cell:
+    """How often it was trained; a column is sorted by the number of pretrainings where there are some."""
+    text = replicates_text(row)
+    pretrainings = {run.replicate.pretrain_seed for run in row.runs} - {""}
+    return Cell(text, len(pretrainings) or len(row.runs), "pretraining" if pretrainings else "seed")
 
 
 def replicates_text(*rows: Row) -> str:
@@ -256,7 +273,7 @@ def _counted_noun(count: int | str, noun: str) -> str:
     return f"{count} {noun}{'s' * (str(count) != '1')}"
 
 
-def references(section: Section) -> list[tuple[str, str, str | None]]:
+def references(section: Section) -> list[tuple[str, str, Cell | None]]:
     """(name, metric, value) of each answer that reads no order of words; no value where no run has it."""
     if section.is_pretraining:
         return [("*unigram entropy*", LOSS, _range(section, UNIGRAM, metrics.get(UNIGRAM).unit))]
@@ -264,29 +281,31 @@ def references(section: Section) -> list[tuple[str, str, str | None]]:
     return [("*constant answer*", HEADLINE, majority(section)), ("*word frequencies*", HEADLINE, frequencies)]
 
 
-def majority(section: Section) -> str | None:
+def majority(section: Section) -> Cell | None:
     """The score of always answering the same, a range where the runs differ in it; None where no run has it."""
     return _range(section, MAJORITY, "score")
 
 
-def _range(section: Section, name: str, unit: str) -> str | None:
+def _range(section: Section, name: str, unit: str) -> Cell | None:
     values = [value for row in section.rows for value in row.values(name).values()]
-    ends = [formats.value(end, unit) for end in (min(values), max(values))] if values else []
-    return " to ".join(dict.fromkeys(ends)) or None
+    if not values:
+        return None
+    ends = [formats.value(end, unit) for end in (min(values), max(values))]
+    return Cell(" to ".join(dict.fromkeys(ends)), min(values), unit)
 
 
-def differences(section: Section) -> str | None:
-    """Paired differences with their interval, p and verdict; None where no arm shares two replicates with the baseline."""
+def differences(section: Section) -> list[Table]:
+    """Paired differences with their interval, p and verdict; empty where no arm shares two replicates with the baseline."""
     compared, lines = [], []
     for name in columns(section):
         changes = [section.change(row, name) for row in section.rows]
         if not _is_counted(metrics.get(name)) and any(change and change.interval for change in changes):
             compared.append(name)
     for row in section.rows:
-        texts = [difference_text(section.change(row, name), metrics.get(name).unit) for name in compared]
-        if any(text != DASH for text in texts):
-            lines.append([escape(row.label), *texts])
-    return formats.readable(["arm", *(title(section, name) for name in compared)], lines) if lines else None
+        cells = [difference(section.change(row, name), metrics.get(name).unit) for name in compared]
+        if any(cell.change for cell in cells):
+            lines.append([escape(row.label), *cells])
+    return formats.readable(["arm", *(title(section, name) for name in compared)], lines) if lines else []
 
 
 def pairs_text(change: Change) -> str:
@@ -317,14 +336,15 @@ def _is_counted(metric: Metric) -> bool:
     return metric.deterministic or metric.unit in ("FLOP", "tokens")
 
 
-def difference_text(change: Change | None, unit: str) -> str:
+def difference(change: Change | None, unit: str) -> Cell:
     """`+1.2 points [0.4, 2.0]` with verdict, p and pairs, of ratios in percent; a dash without an interval."""
     if change is None or change.interval is None:
-        return DASH
+        return Cell(DASH)
     words = [verdict_text(change, unit), f"p {change.p:.2g}"]
     if change.verdict is Verdict.OPEN:
         words = [words[0] if words[0] != DASH else Verdict.OPEN.value]
-    return f"{size_text(change, unit)}<br>" + ", ".join(text for text in (*words, pairs_text(change)) if text)
+    below = ", ".join(text for text in (*words, pairs_text(change)) if text)
+    return with_change(Cell(size_text(change, unit), change.absolute, unit), change, below)
 
 
 COLUMNS: dict[str, type] = dict.fromkeys(("task", "conditions", "arm", "model", "scale", "metric", "unit", "direction"), str)

@@ -5,7 +5,7 @@ from dataclasses import fields
 import pytest
 import torch
 
-from harness.models.batch import Batch, as_batch
+from harness.models.batch import Batch
 from harness.models.config import EncoderConfig
 from harness.models.encoder import Encoder
 from harness.models.heads import SequenceClassifier, TokenClassifier
@@ -22,22 +22,6 @@ def test_to_moves_every_tensor():
     assert [tensor.dtype for tensor in tensors] == [torch.int64, torch.int64, torch.bool, torch.int64, torch.float32]
 
 
-def test_to_keeps_values_none_and_numbers():
-    batch = Batch(torch.tensor([[4, 5]]), tokens=2)
-    moved = batch.to(torch.device("cpu"))
-    assert moved is not batch
-    assert torch.equal(moved.input_ids, batch.input_ids)
-    assert moved.tokens == 2
-    left = (moved.token_type_ids, moved.attention_mask, moved.position_ids, moved.labels)
-    assert left == (None, None, None, None)
-
-
-def test_to_leaves_the_original_where_it_was():
-    batch = Batch(torch.tensor([[4, 5]]), labels=torch.tensor([1]))
-    batch.to("meta")
-    assert batch.input_ids.device.type == batch.labels.device.type == "cpu"
-
-
 @pytest.mark.parametrize(
     "build", [Encoder, lambda shape: SequenceClassifier(shape, 2), lambda shape: TokenClassifier(shape, 2)]
 )
@@ -45,11 +29,6 @@ def test_models_take_ids_alone(build):
     model, ids = build(SHAPE).eval(), torch.tensor([[4, 5, 6], [7, 8, 0]])
     assert torch.equal(model(ids), model(Batch(ids)))
     assert torch.equal(model(ids.int()), model(Batch(ids)))
-
-
-def test_hidden_states_take_ids_alone():
-    encoder, ids = Encoder(SHAPE).eval(), torch.tensor([[4, 5, 6]])
-    assert torch.equal(encoder.hidden_states(ids)[-1], encoder(Batch(ids)))
 
 
 @pytest.mark.parametrize(
@@ -66,8 +45,3 @@ def test_hidden_states_take_ids_alone():
 def test_anything_else_is_refused_by_name(inputs, found):
     with pytest.raises(TypeError, match=r"expected a models.batch.Batch or a \(B, T\) tensor of integer ids, " + f".*{found}"):
         Encoder(SHAPE)(inputs)
-
-
-def test_a_batch_stays_the_same_object():
-    batch = Batch(torch.tensor([[4]]))
-    assert as_batch(batch) is batch

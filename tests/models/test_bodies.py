@@ -10,7 +10,6 @@ from torch import nn
 from variant_files import merged
 
 from harness.measure.flops import Shape, counted
-from harness.measure.size import components, count, effective, sizes
 from harness.models.batch import Batch
 from harness.models.config import Body, EncoderConfig, NormPlace, Position
 from harness.models.encoder import initialise
@@ -67,14 +66,6 @@ def test_padding_changes_nothing_at_real_tokens(name, side):
         assert_close(logits[row], model(alone)[0])
 
 
-def test_hole_in_a_text_is_skipped_by_both_directions():
-    model, ids = classifier(published("bilstm")), padded_batch(9).input_ids
-    mask = torch.ones_like(ids, dtype=torch.bool)
-    mask[:, 4] = False
-    holed, closed = model.encoder(Batch(ids, attention_mask=mask)), model.encoder(Batch(ids[mask][None]))
-    assert_close(holed[mask], closed[0])
-
-
 @pytest.mark.parametrize("name", MODELS)
 def test_gradients_reach_every_parameter(name):
     config = published(name, pooling="mean")  # a maximum could leave a feature out
@@ -99,13 +90,6 @@ def test_formula_of_flops_equals_the_count(name, backward, length):
     config = published(name)
     expected = 2 * on_meta(config, 3).flops(length) * (3 if backward else 1)
     assert counted(Shape(config, 3, 2, length), backward=backward) == pytest.approx(expected, rel=0.02)
-
-
-@pytest.mark.parametrize("name", MODELS)
-def test_components_add_up_and_nothing_is_shared(name):
-    model = on_meta(published(name), 2)
-    assert sizes(model)["model/params_total"] == sum(components(model).values()) == count(model) == effective(model)
-    assert (components(model)["layers"] == 0) == (name == "static")
 
 
 @pytest.mark.parametrize(
@@ -181,14 +165,6 @@ def test_mask_of_rows_and_columns_is_refused_by_an_lstm():
 # Nothing
 
 
-def test_static_ignores_order_and_bilstm_does_not():
-    ids = padded_batch(9).input_ids
-    for name, same in (("static", True), ("bilstm", False)):
-        model = classifier(published(name))
-        one, other = model(Batch(ids)), model(Batch(ids.flip(1)))
-        assert torch.allclose(one, other, rtol=0, atol=1e-6) == same
-
-
 def test_static_vector_is_the_mean_of_its_tokens():
     config = published("static")
     model, ids = classifier(config), torch.tensor([[3, 4, 4, 0]])
@@ -211,12 +187,6 @@ def test_decoder_ignores_later_tokens_given_what_the_encoder_says():
     assert ((one - other)[:, 5:].abs().amax(-1) > 1e-3).all()
     *_, through_encoder = body(changed, batch)
     assert ((one - through_encoder)[:, :5].abs().amax(-1) > 1e-4).all()
-
-
-def test_each_side_is_as_deep_as_the_scale():
-    model = classifier(published("encoder_decoder"))
-    assert [len(blocks) for blocks in model.encoder.layers.execution_order()] == [2, 2, 2, 3, 3, 3]
-    assert len(model.encoder.hidden_states(padded_batch(4))) == 7
 
 
 @pytest.mark.filterwarnings("ignore:enable_nested_tensor:UserWarning")

@@ -76,13 +76,6 @@ def test_nothing_is_computed_twice_without_gradients():
     assert runs(True, "answer") == runs(False, "answer") == 2 * 3
 
 
-def test_it_can_be_switched_off_again():
-    model = build_classifier(EncoderConfig(**SMALL), 2, seed=0)
-    set_activation_checkpointing(model, True)
-    set_activation_checkpointing(model, False)
-    assert not model.encoder.layers.activation_checkpointing
-
-
 @pytest.mark.parametrize("body", [Body.lstm, Body.static])
 def test_a_model_without_such_layers_is_refused(body):
     model = build_classifier(EncoderConfig(**SMALL, body=body, position=Position.none), 2, seed=0)

@@ -33,6 +33,9 @@ FILES = {
     "t5-base": ("scale/base", "model/t5"),
     "longformer-base": ("scale/base", "model/longformer"),
     "modernbert-base": ("scale/base", "model/modern", "model/published/modern_base"),
+    "deberta-base": ("scale/base", "model/deberta"),
+    "deberta-v3-base": ("scale/base", "model/deberta_v3"),
+    "xlnet-base": ("scale/base", "model/xlnet"),
     "mini-bert": ("scale/mini_bert", "model/base"),
     "larger-bert": ("scale/larger_bert", "model/base"),
 }

@@ -167,12 +167,6 @@ def test_gelu_becomes_a_gated_silu_within_the_bound_of_its_approximation():
         assert difference.max() > 1e-4
 
 
-def test_texts_of_one_type_do_not_miss_the_types():
-    model = model_of(SHAPE)
-    other, _ = changed(model, type_vocab_size=0)
-    torch.testing.assert_close(logits(other, batch_of(False)), logits(model, batch_of(False)), atol=1e-5, rtol=1e-5)
-
-
 def test_everything_at_once_has_the_shape_that_is_asked_for():
     """With a window, factorised tables, shared layers and gated units, of half of the layers."""
     model = model_of(SHAPE)

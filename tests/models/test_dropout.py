@@ -39,13 +39,6 @@ def test_kept_elements_are_scaled_by_what_really_drops(probability):
     torch.testing.assert_close(kept[kept != 0], values[kept != 0] * scale, rtol=1e-15, atol=0)
 
 
-@pytest.mark.parametrize("probability", PROBABILITIES)
-def test_mean_is_kept(probability):
-    torch.manual_seed(0)
-    seen = dropout(torch.ones(SIZE, dtype=torch.float64), probability)
-    assert abs(seen.mean().item() - 1) < 5 * math.sqrt(probability / (1 - probability) / SIZE)
-
-
 def test_seed_decides_the_mask():
     def drawn(seed):
         torch.manual_seed(seed)
@@ -95,14 +88,6 @@ def test_bfloat16_stays_bfloat16():
     seen = dropout(torch.ones(SIZE, dtype=torch.bfloat16), 0.1)
     assert seen.dtype == torch.bfloat16
     assert seen.unique().tolist() == [0, pytest.approx(1 / 0.9, rel=2**-8)]
-
-
-def test_transposed_input_is_dropped_elementwise():
-    torch.manual_seed(0)
-    values = torch.rand(6, 9).t() + 1
-    seen = dropout(values, 0.5)
-    assert ((seen == 0) | torch.isclose(seen, 2 * values)).all()
-    assert 0 < (seen == 0).sum() < values.numel()
 
 
 def test_zero_probability_draws_nothing():

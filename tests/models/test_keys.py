@@ -14,7 +14,7 @@ from variant_files import merged
 from harness.models.batch import Batch
 from harness.models.config import Activation, Body, EncoderConfig, Init, Norm, NormPlace, Position, Sharing
 from harness.models.heads import MaskedLMHead, TextVectors, TokenClassifier, build_classifier
-from harness.models.keys import NEEDS, built, keys_read, refuse_unread
+from harness.models.keys import built, keys_read, refuse_unread
 from harness.models.mask_decoder import make_mask_decoder
 
 ROOT = Path(__file__).parents[2]
@@ -90,10 +90,6 @@ def test_every_shape_reads_what_its_keys_say(changes):
 def test_every_key_is_read_by_some_shape():
     shapes = [EncoderConfig(**{**SMALL, **changes}) for changes in SHAPES.values()]
     assert frozenset().union(*map(keys_read, shapes)) == KEYS
-
-
-def test_needs_are_keys():
-    assert {other for needed in NEEDS.values() for other in needed} <= KEYS
 
 
 @pytest.mark.parametrize(

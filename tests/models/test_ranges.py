@@ -59,20 +59,19 @@ def test_numbers_within_their_ranges_pass(values):
     refuse_out_of_range(Outer(Inner(**values)))
 
 
-@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
-@pytest.mark.parametrize(
-    ("config", "key"),
-    [
-        (EncoderConfig, "layer_norm_eps"),
-        (EncoderConfig, "initializer_range"),
-        (EncoderConfig, "rotary_theta"),
-        (EncoderConfig, "depth_fraction"),
-        (ObjectiveConfig, "mask_rate"),
-        (ObjectiveConfig, "soft_weight"),
-        (ObjectiveConfig, "temperature"),
-        (ObjectiveConfig, "mean_span"),
-    ],
-)
-def test_shapes_and_objectives_have_no_infinite_numbers(config, key, value):
-    with pytest.raises(ValueError, match=rf"\.{key}={value} must be a finite number"):
+SIZES = "vocab_size max_position_embeddings hidden_size num_hidden_layers num_attention_heads intermediate_size embedding_size"
+SIZES += " num_hidden_groups head_size feed_forward_size attention_window"
+OUTSIDE = [(EncoderConfig, key, 0, "at least 1") for key in SIZES.split()]
+for key in ("hidden_dropout_prob", "attention_probs_dropout_prob", "classifier_dropout"):
+    OUTSIDE += [(EncoderConfig, key, value, "at least 0 and below 1") for value in (-0.1, 1.0)]
+OUTSIDE += [(EncoderConfig, "embedding_fraction", value, "above 0 and at most 1") for value in (0.0, 1.01)]
+for key in ("layer_norm_eps", "initializer_range", "rotary_theta", "depth_fraction"):
+    OUTSIDE += [(EncoderConfig, key, value, "a finite number") for value in (math.nan, math.inf)]
+for key in ("mask_rate", "soft_weight", "temperature", "mean_span"):
+    OUTSIDE += [(ObjectiveConfig, key, value, "a finite number") for value in (math.nan, math.inf)]
+
+
+@pytest.mark.parametrize(("config", "key", "value", "expected"), OUTSIDE)
+def test_numbers_of_shapes_and_objectives_have_their_ranges(config, key, value, expected):
+    with pytest.raises(ValueError, match=rf"\.{key}={value} must be {expected}"):
         config(**{key: value})

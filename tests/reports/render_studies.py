@@ -30,6 +30,7 @@ STUDIES = {
 }
 """Study -> baseline of its report."""
 FORMATS = "md,html,csv,latex"
+LEFT_OUT = (".svg", ".html", ".json")
 
 PRINTED = {
     "one_run": ["harness status one_run"],
@@ -61,11 +62,11 @@ def unpacked() -> Iterator[Path]:
 def of(study: str) -> dict[str, str]:
     """File name -> text of all that is rendered and printed of a study, in its working directory.
 
-    Left out are pictures, whose bytes follow the library that draws them, the style and script of all pages, and what follows
-    the ninth digit of a number, which differs between processors.
+    Left out are the objects, of which all this is made, pictures, whose bytes follow the library that draws them, the style and
+    script of all pages, and what follows the ninth digit of a number, which differs between processors.
     """
     _run("reports", "--study", study, "--baseline", STUDIES[study], "--out", "rendered", "--format", FORMATS)
-    files = {path.name: path.read_text("utf-8") for path in Path("rendered").iterdir() if path.suffix not in (".svg", ".html")}
+    files = {path.name: path.read_text("utf-8") for path in Path("rendered").iterdir() if path.suffix not in LEFT_OUT}
     page = Path("rendered", "report.html").read_text("utf-8")
     files["report.html"] = re.sub(r"<(svg|style|script)\b.*?</\1>", r"<\1>", page, flags=re.DOTALL)
     files["pictures.txt"] = "".join(f"{path.name}\n" for path in sorted(Path("rendered").glob("*.svg")))

@@ -48,6 +48,7 @@ def test_report_pictures_and_summary_are_written(tracking, typical, capsys):
     names = {path.name for path in report.parent.iterdir()}
     assert names == {
         "report.md",
+        "report.json",
         "report.html",
         "summary.csv",
         "changes.svg",

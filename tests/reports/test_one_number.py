@@ -5,6 +5,7 @@ import re
 import pytest
 
 from harness.comparison.compare import compare
+from harness.document import markdown
 from harness.reports import render
 
 pytestmark = pytest.mark.long
@@ -32,7 +33,8 @@ def result(timed):
 
 
 def text_of(result, study_of) -> str:
-    return render._report(study_of(result), ()).text
+    sections = render._report(study_of(result), ()).document.sections
+    return "\n\n".join(part for section in sections for part in markdown(section))
 
 
 def numbers(text: str, arms: list[str]) -> dict[tuple[str, str, str], set[str]]:

@@ -180,7 +180,7 @@ def test_no_verdict_stands_beside_a_bracket_that_denies_it(make_run, timed):
             margin = change.evidence.margin
             ends = (math.expm1(-margin), math.expm1(margin)) if change.evidence.ratio else (-margin, margin)
             lower, upper = (end * (change.baseline_mean if change.evidence.ratio else 1) for end in ends)
-            text, room = tables.difference_text(change, metric.unit), 0.1
+            text, room = " ".join(tables.difference(change, metric.unit).lines), 0.1
             if change.verdict is Verdict.SAME:
                 assert change.confidence == EQUIVALENCE
                 assert lower <= low <= change.absolute <= high <= upper

@@ -4,7 +4,7 @@ import pyarrow
 import pytest
 
 from harness.config.choices import TaskKind
-from harness.reports.verify import Checks, compare_predictions, parts_of
+from harness.reports.verify import Checks, compare_files, compare_predictions
 
 LOGITS = {"logit_0": [0.1, 2.0, 0.3], "logit_1": [1.0, 0.0, 0.4]}
 KINDS = {
@@ -58,19 +58,23 @@ def test_predictions_that_are_not_those_of_their_logits_are_found():
     assert checks.wrong == ["run, predictions that are not by their logits, from row [2] on: 1 in the archive, 0 computed anew"]
 
 
-def test_numbers_and_marks_of_a_report_are_parts():
-    assert parts_of("report.md", "| albert | 1,234.5 ± 0.2<br>−50.9 points ▼ |\n1e-3") == [
-        (1, 1234.5),
-        (1, 0.2),
-        (1, -50.9),
-        (1, "▼"),
-        (2, 0.001),
-    ]
-    assert parts_of("summary.csv", 'arm,mean\n"a, b",0.25\nc,nan') == [
-        (1, "arm"),
-        (1, "mean"),
-        (2, "a, b"),
-        (2, 0.25),
-        (3, "c"),
-        (3, "nan"),
-    ]
+@pytest.mark.parametrize(
+    ("name", "archived", "computed", "difference"),
+    [
+        ("report.md", "a\n| −50.9 points ▼ |", "a\n| −50.9 points ▲ |", "line 2: ▼ in the archive, ▲ computed anew"),
+        ("report.md", "a b", "a b\nc", "line 2: nothing in the archive, c computed anew"),
+        ("summary.csv", 'x\n"a, b",0.25', 'x\n"a, b",0.35', "line 2: 0.25 in the archive, 0.35 computed anew"),
+    ],
+)
+def test_a_difference_of_a_report_names_its_line(name: str, archived: str, computed: str, difference: str):
+    checks = Checks()
+    compare_files(checks, name, archived, archived)
+    assert checks.wrong == []
+    compare_files(checks, name, archived, computed)
+    assert checks.wrong == [f"{name}, {difference}"]
+
+
+def test_sums_of_floats_may_differ_in_the_last_digits():
+    checks = Checks()
+    compare_files(checks, "summary.csv", "0.1,nan", "0.1000000000001,nan")
+    assert checks.wrong == []

@@ -54,7 +54,7 @@ def test_a_claim_that_depends_on_the_length_has_a_picture(chapter_of):
 
 def test_without_an_audit_there_is_no_chapter(make_run):
     comparison = compare("study", [make_run("base", 0, {"eval/score": 0.8})])
-    assert audit.chapter(Study(comparison)).paragraphs == []
+    assert audit.chapter(Study(comparison)).sections == []
 
 
 @pytest.mark.parametrize("record", [{}, [], {"claims": [{"time": 1}]}], ids=["empty", "list", "part"])

@@ -11,7 +11,6 @@ from harness.plugins.chapters import cost
 from harness.plugins.chapters.cost import Target, paid, parse, ratio, reach
 from harness.reports.__main__ import main
 from harness.reports.errors import ReportError
-from harness.reports.writing.formats import Detail
 
 LOSS, ACCURACY, TOKENS = "pretrain/masked_loss", "pretrain/masked_accuracy", "pretrain/tokens"
 TARGET = Target(LOSS, 6.0)
@@ -84,15 +83,15 @@ def test_ratio_is_paired_by_seed(rows):
     result = ratio(before, after, "tokens")
     assert (result.mean, *result.interval) == pytest.approx((2, 2, 2))
     assert ratio(before, after, "time") is None
-    assert cost.cost_text(after, before, "tokens") == "400 ± 283<br>× 2.00 [2.00, 2.00]"
-    assert cost.cost_text(after, before, "energy") == "not available"
+    assert "<br>".join(cost.cost_cell(after, before, "tokens").lines) == "400 ± 283<br>× 2.00 [2.00, 2.00]"
+    assert "<br>".join(cost.cost_cell(after, before, "energy").lines) == "not available"
 
 
 def test_seed_that_did_not_reach_it_forbids_the_ratio(rows):
     curves = curves_of(([7.0, 6.0], [1.0, 100.0]), ([7.0, 6.0], [1.0, 80.0]), ([7.0, 6.71], [1.0, 100.0]))
     before, after = rows(["base+mlm", "gpt+clm", "gpt+clm"], curves)
     assert ratio(before, after, "tokens") is None
-    assert cost.cost_text(after, before, "tokens") == "80 (1 of 2 runs)<br>–"
+    assert "<br>".join(cost.cost_cell(after, before, "tokens").lines) == "80 (1 of 2 runs)<br>–"
 
 
 AT_MOST, KNOWN = ([5.5, 5.0], [10.0, 100.0]), ([7.0, 6.0], [1.0, 100.0])
@@ -105,7 +104,7 @@ AT_MOST, KNOWN = ([5.5, 5.0], [10.0, 100.0]), ([7.0, 6.0], [1.0, 100.0])
 )
 def test_upper_bound_makes_the_ratio_a_limit(rows, earlier: tuple, later: tuple, text: str):
     before, after = rows(["base+mlm", "gpt+clm"], curves_of(earlier, later))
-    assert cost.cost_text(after, before, "tokens") == text
+    assert "<br>".join(cost.cost_cell(after, before, "tokens").lines) == text
 
 
 @pytest.fixture
@@ -188,16 +187,15 @@ def test_fine_tuning_is_shown_in_all_that_was_logged_at_its_evaluations(make_run
 def test_targets_that_were_asked_for_are_no_detail(make_run, study_of):
     comparison = compare("s", [make_run("base", task=task) for task in ("sst2", "cola")])
     curves = {"tune/score": {run.run_id: {100: 0.5, 200: 0.7} for run in comparison.runs}}
-    asked = cost.chapter(study_of(comparison, curves, targets=("tune/score=0.6",))).paragraphs
-    by_default = cost.chapter(study_of(comparison, curves)).paragraphs
-    assert len(asked) == len(by_default) == 2 + 2 * 3
-    assert {isinstance(text, Detail) for text in asked} == {False}
-    assert {isinstance(text, Detail) for text in by_default} == {True}
+    asked = cost.chapter(study_of(comparison, curves, targets=("tune/score=0.6",)))
+    by_default = cost.chapter(study_of(comparison, curves))
+    assert len(asked.paragraphs) == len(by_default.paragraphs) == 2 + 2 * 3
+    assert [made.sections[0].detail for made in (asked, by_default)] == [False, True]
 
 
 def test_one_score_at_the_end_is_no_curve(make_run, study_of):
     study = study_of(compare("s", [make_run()]), {"eval/score": {"run1": {0: 0.8}}})
-    assert cost.chapter(study).paragraphs == []
+    assert cost.chapter(study).sections == []
 
 
 @pytest.mark.parametrize(

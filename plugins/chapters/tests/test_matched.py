@@ -54,7 +54,7 @@ def test_what_was_not_run_as_published_is_a_dash(comparison, study_of):
 
 def test_a_study_without_resized_arms_has_no_such_chapter(make_run, study_of):
     runs = [run_of(make_run, arm, seed, 0.5 + seed) for arm in ("base", "albert") for seed in (0, 1)]
-    assert matched.chapter(study_of(compare("s", runs))).paragraphs == []
+    assert matched.chapter(study_of(compare("s", runs))).sections == []
 
 
 def test_the_noise_of_a_timed_match_is_stated(make_run, study_of):

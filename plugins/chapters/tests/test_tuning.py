@@ -63,4 +63,4 @@ def test_trials_that_are_no_independent_draws_have_a_dash(chapter):
 
 
 def test_a_study_without_a_search_has_no_such_chapter(chapter):
-    assert chapter().paragraphs == []
+    assert chapter().sections == []

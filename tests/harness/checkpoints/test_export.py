@@ -21,9 +21,8 @@ from harness.__main__ import main
 from harness.checkpoints import native
 from harness.checkpoints.export import by_our_reader, by_transformers, check, export
 from harness.commands.export import summary
-from harness.config.choices import TokenizerKind
 from harness.config.schema import ModelConfig, TokenizerConfig
-from harness.data.tokenizer import build, special_ids
+from harness.data.tokenizer import build
 from harness.errors import InputError
 from harness.models.batch import Batch
 from harness.models.config import EncoderConfig
@@ -267,20 +266,6 @@ def test_tokenizer_config_names_special_pieces_and_case(tokenizer, tmp_path):
     assert (reading.mask_token, reading.pad_token_id, reading.model_max_length) == ("[MASK]", shape.pad_token_id, 38)
     assert reading.model_input_names == ["input_ids", "attention_mask"]
     assert json.loads((folder / "tokenizer_config.json").read_text())["do_lower_case"] is True
-
-
-@pytest.mark.parametrize("kind", TokenizerKind)
-def test_every_kind_of_tokenizer_gives_the_same_ids(kind, tmp_path):
-    texts = [*TEXTS, "A [MASK] sat, naïvely: 1,024 cats & co.", " two  spaces "] * 3
-    tokenizer = build(TokenizerConfig(kind=kind, vocab_size=300, min_frequency=1), texts)
-    shape = shape_of("base", tokenizer)
-    folder, _ = exported(tmp_path, shape, tokenizer, Trained(shape))
-    reading = transformers.AutoTokenizer.from_pretrained(folder)
-    assert reading(texts)["input_ids"] == [row.ids for row in tokenizer.encode_batch(texts)]
-    pair, expected = reading(texts[0], texts[4]), tokenizer.encode(texts[0], texts[4])
-    assert (pair["input_ids"], pair["token_type_ids"]) == (expected.ids, expected.type_ids)
-    roles = ("pad", "unk", "cls", "sep", "mask")
-    assert {role: getattr(reading, f"{role}_token_id") for role in roles} == special_ids(tokenizer)
 
 
 # The checkpoint runs before it gets its name

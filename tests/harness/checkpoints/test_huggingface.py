@@ -73,12 +73,6 @@ def test_shape_and_tokenizer_are_the_checkpoints(compose, published):
 
 
 @pytest.mark.long
-def test_without_a_checkpoint_nothing_changes(compose):
-    (composed,) = compose("task=bag")
-    assert resolved(composed).model == composed.model
-
-
-@pytest.mark.long
 def test_weights_are_loaded_and_fresh_ones_named(compose, published):
     from harness.study.execute import _build
 
@@ -172,21 +166,6 @@ def test_a_folder_without_tokenizer_is_refused(compose, published):
     (published / "vocab.txt").unlink()
     with pytest.raises(InputError, match=r"neither tokenizer\.json nor vocab\.txt"):
         plan([config_of(compose, published)])
-
-
-def test_a_family_that_is_not_known_is_refused(compose, published):
-    given = json.loads((published / "config.json").read_text())
-    (published / "config.json").write_text(json.dumps(given | {"model_type": "mamba"}))
-    with pytest.raises(InputError, match=r"model_type='mamba' is none of .*albert"):
-        plan([config_of(compose, published)])
-
-
-def test_a_name_that_is_no_folder_asks_the_hub(compose, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    with pytest.raises(
-        InputError, match=r"model\.init_from='nobody/nothing' is not a folder and cannot be downloaded from the hub"
-    ):
-        plan([config_of(compose, Path("nobody/nothing"))])
 
 
 def test_a_whole_tokenizer_is_used_as_it_was_saved(compose, published):

@@ -4,6 +4,7 @@ import math
 from dataclasses import replace
 
 import pytest
+from texts import md
 
 from harness import metrics
 from harness.comparison.compare import compare
@@ -37,7 +38,7 @@ def test_a_report_shows_a_rise_from_below_zero_as_a_rise(make_run):
     runs = [make_run(name, values={MATTHEWS: score}) for name, score in (("base", -0.1), ("new", 0.1))]
     section = compare("s", runs).sections[0]
     assert section.change(section.rows[1], MATTHEWS).percent == pytest.approx(200)
-    assert "(+200.0 %)" in tables.before_after(section)
+    assert "(+200.0 %)" in md(tables.before_after(section))
 
 
 FLOPS = "pretrain/flops"

@@ -5,6 +5,7 @@ from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
+from texts import md, parts
 
 from harness import tags
 from harness.comparison.compare import compare
@@ -61,7 +62,7 @@ def test_the_table_has_the_clock_of_the_device_and_the_details_the_other(study):
     columns = tables.columns(section)
     assert DEVICE in columns
     assert WALL not in columns
-    assert "latency, wall clock" in section_text.part(section)[2]
+    assert "latency, wall clock" in parts(section_text.part(section))[2]
     assert "inference/device_tokens_per_s" in columns
     assert "inference/tokens_per_s" not in columns
     assert tables.title(section, DEVICE) == "latency, device time"
@@ -69,7 +70,7 @@ def test_the_table_has_the_clock_of_the_device_and_the_details_the_other(study):
 
 
 def test_the_first_table_says_whose_time_it_has(study):
-    assert "latency, ms of device time" in overview.overview(study(1.0, 1.0))
+    assert "latency, ms of device time" in md(overview.overview(study(1.0, 1.0)))
 
 
 def test_what_is_not_resolved_says_how_many_rounds_and_minutes_it_takes(study):
@@ -101,7 +102,7 @@ def test_minutes_are_those_of_the_session_that_timed_both(timed):
 @pytest.mark.parametrize(("wall", "device", "said"), [(1.5, 1.0, True), (1.3, 1.3, False), (1.0, 1.0, False)])
 def test_clocks_that_disagree_are_named(study, wall, device, said):
     """Half as slow again by the wall clock and the same by the device: it waits."""
-    text = "\n".join(findings.cautions(study(wall, device, STEADY)))
+    text = "\n".join(parts(findings.cautions(study(wall, device, STEADY))))
     assert ("**The two clocks disagree on albert**" in text) is said
     if said:
         assert "+50.0 [" in text.partition("its latency is ")[2].partition(" by the wall clock")[0]

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from texts import md
 
 from harness import metrics
 from harness.comparison.compare import compare
@@ -116,7 +117,7 @@ def test_tables_show_both_counts(section):
         "scratch": "3 seeds",
         "one": "1 pretraining × 1 seed",
     }
-    lines = [line.strip("| ").split(" | ") for line in tables.differences(result).splitlines()]
+    lines = [line.strip("| ").split(" | ") for line in md(tables.differences(result)).splitlines()]
     pairs = {line[0]: line[1].rpartition(", ")[2] for line in lines[2:]}
     assert pairs == {"new": "5 seeds of 3 pretrainings", "scratch": "6 seeds of 3 pretrainings"}
     assert "Multi-Bootstrap, arXiv:2106.16163" in tables.differences_intro(result)

@@ -3,6 +3,7 @@
 import statistics
 
 import pytest
+from texts import md, parts
 
 from harness.comparison import overall
 from harness.comparison.compare import Comparison, compare
@@ -40,7 +41,7 @@ def test_a_change_beyond_the_scatter_of_rounds_has_a_verdict_and_one_within_is_t
     assert verdict(result, "slow") is Verdict.WORSE
     assert verdict(result, "slow", SPEED) is Verdict.WORSE
     assert verdict(result, "same") is Verdict.SAME
-    assert "≈ same within 5 %" in tables.before_after(result.sections[0])
+    assert "≈ same within 5 %" in md(tables.before_after(result.sections[0]))
     assert notes_of(result) == ""
 
 
@@ -103,8 +104,8 @@ def test_a_noise_floor_above_a_quarter_supports_no_verdict(timed):
     ]
     result = compare("s", runs)
     assert [verdict(result, "slow", metric) for metric in (LATENCY, SPEED)] == [Verdict.OPEN] * 2
-    assert tables.before_after(result.sections[0]).count("no verdict: noise floor") == 2
-    assert "A noise floor above 25 % supports no verdict" in appendix.legend(Study(result)).paragraphs[1]
+    assert md(tables.before_after(result.sections[0])).count("no verdict: noise floor") == 2
+    assert "A noise floor above 25 % supports no verdict" in "\n".join(appendix.legend(Study(result)).paragraphs)
 
 
 def test_what_the_clock_of_each_training_says_is_shown_and_never_compared(timed):
@@ -120,10 +121,10 @@ def test_what_the_clock_of_each_training_says_is_shown_and_never_compared(timed)
         assert overall.of_tasks(result).change("slow", name) is None
         (line,) = (line for line in summary(result) if (line["arm"], line["metric"]) == ("slow", name))
         assert not {"change", "change_percent", "verdict"} & line.keys()
-    details = section_text.part(section)[2]
+    details = parts(section_text.part(section))[2]
     assert {"training time, own clock", "throughput of the whole training, own clock"} <= {*map(str.strip, details.split("|"))}
     assert not any(sign in details for sign in "%△▽▲▼~")
-    table = overview.overview(result)
+    table = md(overview.overview(result))
     assert "training throughput, tokens/s by its own clock" in table
     assert " | 1,000.0 |" in table
     assert " | 500.0 |" in table
@@ -164,10 +165,10 @@ def test_failed_aa_replicate_is_left_out(timed):
 
 def test_arm_of_another_session_has_a_number_and_no_verdict(timed):
     result = compare("s", [*pair(timed), timed("slow", SLOW, session="s2")])
-    text = tables.before_after(result.sections[0]).splitlines()[-1]
+    text = md(tables.before_after(result.sections[0])).splitlines()[-1]
     assert "+19.8 % –" in text
     assert "Not timed side by side with base: slow." in notes_of(result)
-    assert tables.differences(result.sections[0]) is None
+    assert tables.differences(result.sections[0]) == []
 
 
 def test_aa_replicate_is_taken_for_a_baseline_of_another_session(timed):
@@ -196,14 +197,14 @@ def test_floor_of_a_superseded_baseline_still_counts_for_its_session(timed):
 def test_without_an_aa_replicate_there_is_an_interval_and_no_verdict(timed):
     result = compare("s", [timed("base", BASE), timed("slow", SLOW)])
     assert verdict(result, "slow") is Verdict.OPEN
-    assert "no verdict, 5 rounds" in tables.differences(result.sections[0])
+    assert "no verdict, 5 rounds" in md(tables.differences(result.sections[0]))
     assert "it has no A/A replicate" in "\n".join(timing.chapter(Study(result)).paragraphs)
 
 
 def test_runs_without_any_session_keep_their_numbers(make_run):
     result = compare("s", [make_run(values={LATENCY: 10.0}), make_run("new", values={LATENCY: 5.0})])
     assert verdict(result, "new") is Verdict.OPEN
-    assert tables.before_after(result.sections[0]).splitlines()[-1] == "| new | 1 seed | 5.00 ms<br>−50.0 % – |"
+    assert md(tables.before_after(result.sections[0])).splitlines()[-1] == "| new | 1 seed | 5.00 ms<br>−50.0 % – |"
     assert "Not timed side by side with base: new." in notes_of(result)
     assert timing.chapter(Study(result)).paragraphs == []
 
@@ -222,7 +223,7 @@ def test_seeds_share_launches_and_do_not_multiply_them(timed):
     assert (row.spread(LATENCY).n, row.spread(LATENCY).sd) == (5, pytest.approx(0.0849, rel=0.01))
     assert row.spread("inference/latency_ms_p90").sd is None
     assert len(result.sessions.of("s1")) == 3
-    assert "(n " not in tables.before_after(result.sections[0])
+    assert "(n " not in md(tables.before_after(result.sections[0]))
 
 
 def test_other_percentiles_have_no_verdict(timed):

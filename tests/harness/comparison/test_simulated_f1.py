@@ -119,7 +119,7 @@ def judged(labels: np.ndarray, both: list[np.ndarray], score: str, how: str) -> 
         ]
         error = paired.items_error(*means, [float(np.mean(side)) for side in recorded], score)
     else:
-        error = paired.items_error(*means, len(labels), "accuracy", pair.share_apart)
+        error = paired.items_error(*means, [len(labels)] * 2, "accuracy", pair.share_apart)
     sides = [{Replicate("", str(seed)): value for seed, value in enumerate(side)} for side in values]
     return change(SCORE, *sides, 1 / len(labels), items=error)
 

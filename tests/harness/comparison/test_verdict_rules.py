@@ -31,7 +31,7 @@ def study(rng: np.random.Generator, count: int, items: int, own: float, luck: fl
 def difference(right: np.ndarray, with_predictions: bool) -> Difference:
     before, after = right
     apart = paired.share_apart(before, after) if with_predictions else 1.0
-    error = paired.items_error(float(before.mean()), float(after.mean()), right.shape[2], apart=apart)
+    error = paired.items_error(float(before.mean()), float(after.mean()), [right.shape[2]] * 2, apart=apart)
     return compare_paired(seeds(before.mean(axis=1)), seeds(after.mean(axis=1))).with_items(error)
 
 
@@ -160,11 +160,11 @@ def test_what_both_arms_get_wrong_is_no_scatter_of_their_difference():
     ],
 )
 def test_what_a_task_can_tell(before: tuple, after: tuple, constant: float | None, found: Tells):
-    assert paired.tells(before, after, constant, 0.01, 500) is found
+    assert paired.tells(before, after, constant, 0.01, (500, 500)) is found
 
 
 def test_an_arm_that_fails_on_one_seed_solves_no_task():
-    assert paired.tells((1.0, 1.0, 0.5), (1.0, 0.99, 1.0), None, 0.01, 500) is Tells.EVERYTHING
+    assert paired.tells((1.0, 1.0, 0.5), (1.0, 0.99, 1.0), None, 0.01, (500, 500)) is Tells.EVERYTHING
 
 
 @pytest.mark.parametrize(("sd", "items"), [(0.02, 0.0), (0.02, 0.01)])

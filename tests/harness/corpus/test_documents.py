@@ -82,11 +82,6 @@ def test_a_heading_begins_a_document(table):
     assert list(documents(config, "train")) == ["before", "= Fox =\nruns\n= = Food = =", "= X =\nis a letter"]
 
 
-def test_the_first_so_many_documents_are_trained_on(table):
-    assert list(documents(table(train_documents=2), "train")) == ["a fox", "a hare"]
-    assert list(documents(table(train_documents=2), "validation")) == ["a wolf"]
-
-
 def test_held_out_documents_are_never_trained_on(table):
     texts = [f"number {number % 150}" for number in range(300)]  # each text twice
     config = table({split: {"text": texts} for split in ROWS}, validation_split=None, validation_share=0.2)
@@ -128,15 +123,6 @@ def test_each_row_of_a_table_is_a_document(tmp_path, name, content):
         list(documents(RunConfig(corpus=replace(corpus, text="body")), "train"))
 
 
-def test_files_without_a_held_out_file_hold_out_a_share(files):
-    text = "\n\n".join(f"number {number}" for number in range(200)).encode()
-    config = files(text, validation_share=0.2)
-    train, validation = (set(documents(config, split)) for split in ("train", "validation"))
-    assert len(train | validation) == 200
-    assert not train & validation
-    assert validation
-
-
 def test_builtin_text_is_the_same_each_time_and_other_with_another_seed():
     config = RunConfig(corpus=CorpusConfig(name="builtin", documents=20))
     other = replace(config, corpus=replace(config.corpus, seed=1))
@@ -153,21 +139,6 @@ def test_builtin_text_holds_every_word_of_the_builtin_tasks():
     ]
     text = " ".join(documents(RunConfig(corpus=CorpusConfig(name="builtin", documents=300)), "train"))
     assert not set(words) - set(text.lower().replace(".", " ").replace("!", " ").replace(",", " ").split())
-
-
-def test_verbs_of_builtin_text_agree_with_their_subject():
-    config = RunConfig(corpus=CorpusConfig(name="builtin", documents=200))
-    sentences = [sentence for text in documents(config, "train") for sentence in text.lower().replace("!", ".").split(".")]
-    these = [sentence.split() for sentence in sentences if sentence.strip().startswith("these ")]
-    assert len(these) > 100
-    assert not [words for words in these if {"is", "walks", "waits", "rests", "sings", "stays"} & set(words)]
-
-
-def test_mood_of_builtin_text_holds_over_a_document():
-    config = RunConfig(corpus=CorpusConfig(name="builtin", documents=100))
-    for text in documents(config, "train"):
-        words = set(text.replace(".", " ").replace("!", " ").replace(",", " ").split())
-        assert not (words & set(tasks_grammar.PRAISE) and words & set(tasks_grammar.BLAME))
 
 
 def test_wrong_encoding_names_file_line_and_byte(files):
@@ -189,16 +160,6 @@ def test_a_file_on_both_sides_is_refused(files):
     config = files(b"a fox", b"a wolf")
     config.corpus.validation_files += config.corpus.files
     assert "corpus.validation_files" in error_of(config)
-
-
-@pytest.mark.parametrize(
-    ("keys", "expected"),
-    [
-        ({"files": []}, "corpus.files"),
-    ],
-)
-def test_impossible_values_name_their_key(files, keys, expected):
-    assert expected in error_of(files(b"a fox", b"a wolf", **keys))
 
 
 def test_empty_text_is_refused(files):
@@ -228,13 +189,6 @@ def test_a_row_that_is_not_text_is_named(table):
     assert "train, row 1: corpus.text='text' must hold text, got None" in error_of(table(rows))
 
 
-def test_a_torn_file_is_named(table, tmp_path):
-    config = table()
-    path = tmp_path / "root" / "set" / "tiny" / "train-00000-of-00001.parquet"
-    path.write_bytes(path.read_bytes()[:50])
-    assert f"{path} is not a readable parquet file" in error_of(config)
-
-
 def test_a_missing_root_is_named(table):
     config = table()
     for root, expected in ((None, "set data.root"), ("/nowhere", "data.root='/nowhere' is not a folder")):
@@ -243,11 +197,6 @@ def test_a_missing_root_is_named(table):
 
 def test_a_corpus_without_a_name_on_the_hub_asks_for_a_folder(table):
     assert "data=local data.root=FOLDER" in error_of(replace(table(), data=DataConfig()))
-
-
-def test_the_hub_out_of_reach_asks_for_a_folder(table):
-    config = replace(table(hub="nobody/nothing-at-all"), data=DataConfig())
-    assert "data=local data.root=FOLDER" in error_of(config)
 
 
 def test_real_documents_are_whole_articles(compose, shared_data):

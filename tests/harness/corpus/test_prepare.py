@@ -135,14 +135,6 @@ def test_a_failed_build_leaves_nothing(corpus_of, monkeypatch):
     assert entries(config) == [folder.name]
 
 
-def test_a_bad_line_late_in_the_text_leaves_nothing(corpus_of):
-    config = corpus_of()
-    Path(config.corpus.files[0]).write_bytes(b"a fox\n" * 100 + b"\xff\n")
-    with pytest.raises(InputError, match="line 101"):
-        prepare.prepare(config)
-    assert not paths.cache_folder(config.output).exists()
-
-
 def test_batches_leave_no_seam(corpus_of, monkeypatch):
     config = corpus_of("\n\n".join(f"fox {number} sees\nhare {number}" for number in range(30)))
     whole = sequences.read(config.output, prepare.prepare(config))

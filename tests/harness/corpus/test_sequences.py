@@ -1,7 +1,6 @@
 """Sequences: the whole stream and nothing twice, an order that can be resumed anywhere, pairs inside of documents."""
 
 from itertools import pairwise
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -215,11 +214,6 @@ def test_the_vocabulary_says_where_words_begin(corpus):
     vocabulary = corpus.vocabulary()
     assert vocabulary.size == corpus.vocab_size == len(vocabulary.word_start) == WORDS + 6
     assert vocabulary.special == (0, 2, 3, 4)
-
-
-def test_a_corpus_that_was_not_prepared_is_not_found(tmp_path: Path):
-    with pytest.raises(FileNotFoundError):
-        sequences.read(str(tmp_path), "nothing")
 
 
 @pytest.mark.long

@@ -27,7 +27,6 @@ from harness.tasks.rows import load_table
 
 WORDPIECE, BPE, UNIGRAM = TokenizerKind.wordpiece, TokenizerKind.bpe, TokenizerKind.unigram
 STATING = sorted(path for path in conf_directory().glob("*/*.yaml") if path.parent.name in ("model", "scale"))
-SPANS = ["task.kind=spans", "task.fields=[question,context]", "task.label=answers", "task.scores=[f1]", "task.headline=f1"]
 
 
 @pytest.mark.parametrize(
@@ -131,11 +130,6 @@ def test_stated_size_is_the_published_one():
         assert (stated is not None) == (path.stem in ("mbert", "larger_bert", "mini_bert")), path
 
 
-def test_published_counts_keep_the_published_vocabulary(compose):
-    (mbert,), (larger,) = compose("task=bag", "model=mbert", "scale=tiny"), compose("task=bag", "scale=larger_bert")
-    assert (mbert.published.vocab_size, larger.model.vocab_size) == (119547, 50000)
-
-
 # Training
 
 ENDINGS = [f"{vowel}{consonant}" for vowel in "aeiou" for consonant in "bdgk"][:17]
@@ -204,13 +198,6 @@ def test_nothing_is_said_of_a_size_that_is_reached_or_that_the_user_chose(compos
     ):
         (item,) = plan(compose(*arguments, *more))
         assert not any("vocabulary" in note for note in item.notes)
-
-
-def test_nothing_is_said_of_a_vocabulary_that_is_read(compose, tmp_path):
-    pieces = [*tokenizers.SPECIAL, *"abcdefghijklmnopqrstuvwxyz"]
-    (tmp_path / "vocab.txt").write_text("\n".join(pieces))
-    (item,) = plan(compose("task=bag", "model=mbert", f"tokenizer.vocab_file={tmp_path / 'vocab.txt'}", f"output={tmp_path}"))
-    assert (item.config.model.vocab_size, item.notes) == (len(pieces), [])
 
 
 def test_a_pretraining_says_its_size_too(compose, tmp_path):

@@ -14,9 +14,6 @@ from harness.config.schema import HardwareConfig
 from harness.hardware.device import Machine
 from harness.measure.memory import CLEAR, SLACK, Baseline, peak_memory, refuse_less_than
 from harness.measure.records import Peak
-from harness.measure.size import count
-from harness.models.config import EncoderConfig
-from harness.models.heads import build_classifier
 
 pytestmark = pytest.mark.skipif(not CLEAR.exists(), reason="this kernel gives no high-water mark")
 MB = 1_000_000
@@ -76,12 +73,6 @@ def test_mark_alone_is_read_without_a_sampler(baseline):
     assert baseline.peak() == pytest.approx(200 * MB, rel=0.1)
 
 
-def test_peak_is_at_least_the_weights(machine):
-    with peak_memory(machine) as peak:
-        model = build_classifier(EncoderConfig(num_hidden_layers=1), 2, seed=0)
-    assert peak.kernel >= 4 * count(model)
-
-
 @pytest.mark.parametrize("make", [lambda: np.ones(25 * MB), lambda: torch.ones(50 * MB)], ids=["numpy", "torch"])
 def test_a_known_amount_is_seen_within_three_percent_by_the_mark_and_by_the_sampler(machine, make):
     with peak_memory(machine) as peak:
@@ -90,13 +81,6 @@ def test_a_known_amount_is_seen_within_three_percent_by_the_mark_and_by_the_samp
         del held
     assert peak.kernel == pytest.approx(200 * MB, rel=0.03)
     assert peak.sampled == pytest.approx(200 * MB, rel=0.03)
-
-
-def test_what_is_held_for_a_moment_is_seen_by_the_mark_at_least_as_by_the_sampler(machine):
-    with peak_memory(machine) as peak:
-        np.ones(25 * MB).sum()
-    assert peak.kernel == pytest.approx(200 * MB, rel=0.03)
-    assert peak.sampled <= peak.kernel + SLACK
 
 
 ALLOCATES = """

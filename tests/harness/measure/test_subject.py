@@ -53,14 +53,6 @@ def config_of(kind: TaskKind = TaskKind.classification) -> RunConfig:
     )
 
 
-def test_texts_with_labels_have_the_ids_of_those_without(machine):
-    config = config_of()
-    labelled, plain = subject.labelled_texts(config, 3, machine), subject.texts(90, 12, machine, 3)
-    assert torch.equal(labelled.input_ids, plain.input_ids)
-    assert (labelled.tokens, plain.tokens) == (36, 36)
-    assert labelled.labels.shape == (3,)
-
-
 def test_a_subject_with_data_is_measured_on_them_and_one_without_on_random_ids(prepared, machine):
     config = config_of()
     real, random = Subject(config, machine, prepared), Subject(config, machine)

@@ -64,12 +64,6 @@ def test_last_of_several_levels_counts():
     assert last_change([40.0] * 10 + [20.0] * 10 + [10.0] * 20) == 20
 
 
-def test_all_times_are_kept_in_order():
-    times = list(itertools.islice(noisy(starting_slowly(5), 0), MAXIMUM))
-    taken = until_steady(times)
-    assert taken.raw_ms == times[: taken.calls]
-
-
 def test_real_calls_are_timed_and_the_slow_ones_left_behind():
     pauses = itertools.chain(itertools.repeat(0.02, SEGMENT), itertools.repeat(0.002))
     calls = []

@@ -2,29 +2,28 @@
 
 import pytest
 
+from harness.document import Cell, Screen, Table
 from harness.study.first_screen import first_screen
 
-REPORT = """\
-# Report: s
-
-**Score against base**: small\\_one (−1.0 points) is not resolved. **Cost**: small\\_one is best in parameters (−50.0 %).
-
-base against **base** on bag
-
-| arm | score: accuracy | parameters |
-| :-- | --: | --: |
-| base | 0.800 ± 0.010 | 2.0 M |
-| small\\_one | 0.790 ± 0.010<br>−1.0 points ~ | 1.0 M<br>−50.0 % ▲ |
-
-▲ better, ▼ worse, ~ not resolved. ± is the standard deviation
-over replicates.
-
-## Trade-offs
-"""
+SCREEN = Screen(
+    "**Score against base**: small\\_one (−1.0 points) is not resolved. **Cost**: small\\_one is best in parameters (−50.0 %).",
+    Table(
+        ["arm", "score: accuracy", "parameters"],
+        [
+            [Cell("base"), Cell("0.800 ± 0.010", 0.8, "score"), Cell("2.0 M", 2e6, "parameters")],
+            [
+                Cell(r"small\_one"),
+                Cell("0.790 ± 0.010", 0.79, "score", "−1.0 points ~"),
+                Cell("1.0 M", 1e6, "parameters", "−50.0 % ▲", "better"),
+            ],
+        ],
+    ),
+    ["▲ better, ▼ worse, ~ not resolved. ± is the standard deviation\nover replicates."],
+)
 
 
 def test_table_legend_and_the_score_of_each_arm_stand_below_each_other():
-    assert first_screen(REPORT).splitlines() == [
+    assert first_screen(SCREEN).splitlines() == [
         "arm         score: accuracy   parameters",
         "────────────────────────────────────────",
         "base          0.800 ± 0.010        2.0 M",
@@ -38,15 +37,14 @@ def test_table_legend_and_the_score_of_each_arm_stand_below_each_other():
     ]
 
 
-@pytest.mark.parametrize("report", ["", "# Report: s\n\nno run finished\n"])
-def test_a_report_without_arms_shows_nothing(report):
-    assert first_screen(report) == ""
+def test_a_report_without_arms_shows_nothing():
+    assert first_screen(None) == ""
 
 
 @pytest.mark.parametrize("columns", ["28", "40"])
 def test_a_narrow_terminal_breaks_the_table_between_columns_and_loses_nothing(monkeypatch, columns):
     monkeypatch.setenv("COLUMNS", columns)
-    shown = first_screen(REPORT)
+    shown = first_screen(SCREEN)
     assert max(map(len, shown.splitlines())) <= int(columns)
     cells = ("small_one", "0.790 ± 0.010", "−1.0 points ~", "−50.0 % ▲")
     assert [shown.count(cell) for cell in cells] == [3 + (columns == "28"), 1, 1, 1]
@@ -54,6 +52,6 @@ def test_a_narrow_terminal_breaks_the_table_between_columns_and_loses_nothing(mo
 
 def test_a_cell_wider_than_the_terminal_is_folded(monkeypatch):
     monkeypatch.setenv("COLUMNS", "20")
-    table = first_screen(REPORT).partition("▲ better")[0]
+    table = first_screen(SCREEN).partition("▲ better")[0]
     assert max(map(len, table.splitlines())) <= 20
     assert "0.790" in table

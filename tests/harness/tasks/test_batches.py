@@ -51,11 +51,6 @@ def test_order_depends_on_seed_and_epoch_alone(split):
     assert flat(training_order(split, 32, seed=3, epoch=2)) != first
 
 
-def test_labels_do_not_move_the_order(split):
-    other = Split(split.ids, split.types, split.starts, 1 - split.labels, split.items)
-    assert flat(training_order(other, 32, 3, 0)) == flat(training_order(split, 32, 3, 0))
-
-
 def test_endless_batches_are_the_epochs_in_turn(split):
     expected = [chosen for epoch in (0, 1) for chosen in training_order(split, 32, 3, epoch)]
     got = list(islice(training_batches(split, 32, 3, PAD, 4), len(expected)))
@@ -100,11 +95,6 @@ def test_grouped_batches_pad_less_than_random_ones(split):
     assert padded(evaluation_order(split, 30)) < padded(random) / 4
 
 
-def test_short_and_long_batches_are_mixed_over_an_epoch(split):
-    means = [split.lengths[chosen].mean() for chosen in training_order(split, 10, 3, 0)]
-    assert means != sorted(means)
-
-
 @pytest.mark.parametrize("count", [1, 2, 3, 5, 8])
 def test_pieces_put_together_are_the_batch(split, count):
     batch = collate(split, np.arange(8), PAD)
@@ -112,11 +102,6 @@ def test_pieces_put_together_are_the_batch(split, count):
     assert len(cut) <= count
     for name in ("input_ids", "token_type_ids", "attention_mask", "labels"):
         assert torch.equal(torch.cat([getattr(piece, name) for piece in cut]), getattr(batch, name))
-
-
-def test_pieces_of_an_unpadded_batch_have_no_mask(split):
-    batch = collate(split, np.array([9, 9, 9, 9]), PAD)
-    assert [piece.attention_mask for piece in pieces(batch, 2)] == [None, None]
 
 
 @pytest.mark.parametrize(("dtype", "expected"), [("bf16", [4, 8, 12, 16, 18]), ("fp32", [*range(1, 19)])])

@@ -5,7 +5,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pyarrow
 import pytest
 from pyarrow import parquet
@@ -14,7 +13,6 @@ from tokenizers import Tokenizer
 from harness import paths
 from harness.config.choices import DataSource
 from harness.config.schema import DataConfig, GrammarConfig, RunConfig, TaskConfig, TokenizerConfig
-from harness.data import tokenizer
 from harness.tasks import prepared as cache
 from harness.tasks.rows import load_table
 
@@ -59,13 +57,6 @@ def test_same_content_in_another_folder_has_the_same_key(local):
 def test_other_content_has_another_key(local):
     """Even in a folder that differs from an earlier one only in its rows."""
     assert cache.prepare(local("here")) != cache.prepare(local("there", "a dull film"))
-
-
-def test_content_changed_in_place_has_another_key(local):
-    before = cache.prepare(local("here"))
-    config = local("here", "a dull film")
-    assert cache.prepare(config) != before
-    assert load_table(config, "train").columns["text"][0] == "a dull film 0"
 
 
 def test_tokenizer_and_length_are_part_of_the_key(small_config, tmp_path):
@@ -176,16 +167,6 @@ def test_failure_in_the_middle_leaves_no_entry_and_the_next_try_succeeds(small_c
     assert len(cache.read(small_config, key).validation) == 60
 
 
-def test_tokenizer_that_cannot_be_built_leaves_nothing(small_config, monkeypatch):
-    def fails(*_: object) -> None:
-        raise RuntimeError("no tokenizer")
-
-    monkeypatch.setattr(tokenizer, "build", fails)
-    with pytest.raises(RuntimeError, match="no tokenizer"):
-        cache.prepare(small_config)
-    assert entries(small_config) == []
-
-
 def test_prepared_data_is_not_made_twice(small_config, monkeypatch):
     key = cache.prepare(small_config)
     monkeypatch.setattr(cache, "_fill", lambda *_: pytest.fail("written again"))
@@ -202,23 +183,10 @@ def test_real_tasks_load_whole(compose, shared_data, name, train, validation):
     assert [len(load_table(config, split).items) for split in ("train", "validation")] == [train, validation]
 
 
-@pytest.mark.long
-def test_a_real_regression_task_has_numbers_for_labels(compose, shared_data, tmp_path):
-    (config,) = compose("task=stsb", "data=local", f"data.root={shared_data}", "data.train_examples=50", f"output={tmp_path}")
-    prepared = cache.read(config, cache.prepare(config))
-    assert prepared.train.labels.dtype == np.float32
-    assert 0 <= prepared.validation.labels.min() < prepared.validation.labels.max() == 5
-
-
 def test_labels_named_otherwise_than_the_data_set_are_refused(compose, shared_data):
     (config,) = compose("task=rte", "data=local", f"data.root={shared_data}", "task.labels=[not_entailment,entailment]")
     with pytest.raises(ValueError, match="must be the data set's own: \\['entailment', 'not_entailment'\\]"):
         load_table(config, "validation")
-
-
-def test_generated_rows_need_no_data_source(small_config, tmp_path):
-    nowhere = replace(small_config, data=DataConfig(source=DataSource.local, root=str(tmp_path / "nowhere")))
-    assert load_table(nowhere, "train") == load_table(small_config, "train")
 
 
 def test_grammar_seed_is_part_of_the_key(small_config):

@@ -193,13 +193,6 @@ def test_no_answer_needs_every_window_to_say_so(cut):
     assert made.predicted[0] == ""
 
 
-def test_one_row_an_item_with_its_own_id(cut):
-    columns = answers(encoded(cut), np.zeros((len(encoded(cut).ids), 2), dtype=np.float32)).columns
-    assert columns["item"] == ["q0", "q1", "q2"]
-    assert set(columns) == {"item", "prediction", "score", "start_logit", "end_logit", "null_score", "answers"}
-    assert {len(values) for values in columns.values()} == {3}
-
-
 def test_loss_is_the_mean_of_both_cross_entropies_over_all_windows(cut):
     split = encoded(cut)
     logits = np.random.default_rng(1).normal(size=(len(split.ids), 2)).astype(np.float32)

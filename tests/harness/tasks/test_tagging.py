@@ -16,7 +16,7 @@ from harness.errors import InputError
 from harness.models.batch import Batch
 from harness.models.losses import IGNORED
 from harness.tasks.base import Examples, Split
-from harness.tasks.batches import collate, pieces
+from harness.tasks.batches import pieces
 from harness.tasks.rows import Table, load_table
 from harness.training.finetune import step_of
 
@@ -126,14 +126,6 @@ def test_most_frequent_tag_is_the_constant_answer(pieces_of):
     kind = tasks.kind_of(task())
     assert kind.majority(task(), kind.examples(task(), table([["a", "b", "c"], ["d"]], [[1, 1, 0], [0]]))) in (0, 1)
     assert kind.majority(task(), kind.examples(task(), table([["a", "b", "c"], ["d"]], [[2, 2, 0], [2]]))) == 2
-
-
-def test_batches_have_a_label_for_every_token_and_none_for_padding(pieces_of):
-    split = encoded(pieces_of)
-    batch = collate(split, np.array([1, 0]), pad_token_id=0)
-    assert batch.labels.shape == batch.input_ids.shape
-    assert (batch.labels[0, split.lengths[1] :] == IGNORED).all()
-    assert batch.labels[1].tolist() == split.labels[: split.starts[1]].tolist()
 
 
 def test_pieces_of_a_step_weigh_by_their_labelled_words():

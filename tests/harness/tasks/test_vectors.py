@@ -60,12 +60,6 @@ def test_a_ranking_follows_the_cosines_and_the_constant_answer_the_number_of_que
     assert scores.compute(TaskKind.retrieval, "recall_at_10", answers.labels, answers.predicted) == 1
 
 
-def test_what_is_not_among_the_first_ten_counts_nothing():
-    ranked = [[*range(10)]] * 2
-    assert scores.compute(TaskKind.retrieval, "ndcg_at_10", [[11], [9]], ranked) == pytest.approx(0.5 / np.log2(11))
-    assert scores.compute(TaskKind.retrieval, "recall_at_10", [[11, 3], [9]], ranked) == 0.75
-
-
 def test_gain_is_that_of_scikit_learn():
     stream = np.random.default_rng(0)
     cosines, truth = stream.random((50, 30)), stream.random((50, 30)) < 0.2

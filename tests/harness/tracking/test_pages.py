@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from harness.document import Document, Picture, Section
 from harness.tracking import pages
 from harness.tracking.pages import Links
 
@@ -14,7 +15,8 @@ LINKS = Links("1", "abc", ("report.html", "report.md"))
 
 def test_first_line_of_a_study_links_its_report():
     """The page shows that line without unfolding the rest."""
-    report = "# Report: s\n\n**Score against base**: albert is\nthe same.\n\nalbert against **base**\n"
+    opening = Section("", ["**Score against base**: albert is\nthe same.", "albert against **base**"])
+    report = Document("Report: s", [opening])
     first, *rest = pages.of_study("s", PLAN, "harness -m model=base,albert", LINKS, report).split("\n")
     assert first == f"**s**: [The whole report]({REPORT}). **Score against base**: albert is the same."
     assert "2 runs: 2 arms (base, albert), 1 task (bag), 1 seed." in rest
@@ -22,16 +24,22 @@ def test_first_line_of_a_study_links_its_report():
     assert "Command: `harness -m model=base,albert`" in rest
 
 
-def test_the_page_of_a_study_has_no_caption_of_a_picture_that_it_does_not_show():
-    report = (
-        "# Report: s\n\nIt is.\n\n![Loss; mean](a.svg)\n\n*Loss; mean.*\n\n![Size](b.svg)\n\n*Size.*\n\n*Note.*\n\n### Arms\n"
-    )
+def test_the_page_of_a_study_has_no_picture_that_it_does_not_show_and_no_detail():
+    opening = ["It is.", Picture("a.svg", "Loss; mean"), "*Note.*", Section("Arms", []), Section("Tests", ["x"], detail=True)]
+    report = Document("Report: s", [Section("", opening)])
     assert pages.of_study("s", PLAN, "", LINKS, report).endswith("1 seed.\n\n*Note.*\n\n### Arms")
 
 
 def test_the_page_of_a_small_study_ends_where_its_report_folds():
-    report = "# Report: s\n\nIt is.\n\n| arm |\n\n<details><summary>\n\n## Trade-offs\n\n</summary>\n\nText.\n\n</details>\n"
-    assert pages.of_study("s", PLAN, "", LINKS, report).endswith("1 seed.\n\n| arm |")
+    report = Document("Report: s", [Section("", ["It is.", "a table"]), Section("Trade-offs", ["Text."])], is_small=True)
+    assert pages.of_study("s", PLAN, "", LINKS, report).endswith("1 seed.\n\na table")
+
+
+def test_the_page_of_a_study_ends_before_the_chapter_that_is_too_long():
+    chapters = [Section("", ["It is."]), Section("A", ["a" * 3000]), Section("B", ["b" * 3000])]
+    text = pages.of_study("s", PLAN, "", LINKS, Document("Report: s", chapters))
+    assert "## A" in text
+    assert "## B" not in text
 
 
 def test_the_table_has_one_number_of_a_quantity():

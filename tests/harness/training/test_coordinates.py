@@ -40,7 +40,3 @@ def test_after_some_steps_activations_are_flat_over_widths(growth):
 
 def test_and_they_grow_without_it(growth):
     assert all(power > 0.4 for power in growth[None].values()), growth[None]
-
-
-def test_at_the_base_width_training_is_the_same_to_the_bit():
-    assert coordinates(with_base(64), 1) == coordinates(with_base(None), 1)

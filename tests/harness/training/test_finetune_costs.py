@@ -1,26 +1,22 @@
 """What a fine-tuning took: counted on its real batches, and written at every evaluation."""
 
-import json
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import SimpleNamespace
 
+import in_process
 import pytest
 
 from harness.config.choices import KeepBest
-from harness.config.schema import FinetuneConfig, HardwareConfig, RunConfig
+from harness.config.schema import FinetuneConfig, RunConfig
 from harness.hardware import energy
-from harness.hardware.device import Machine
 from harness.hardware.energy import Counter
 from harness.measure import flops
 from harness.models.heads import build_classifier
-from harness.study import execute
-from harness.study.identity import Inputs
 from harness.tasks import prepared as cache
 from harness.tasks.batches import training_order
 from harness.tasks.prepared import Prepared
-from harness.tracking.run_log import Reader, RunLog
 from harness.training import evaluation, loop
 from harness.training import finetune as finetuning
 
@@ -52,15 +48,8 @@ def done(small_config: RunConfig, tmp_path: Path) -> Callable[..., Done]:
     def train(**budget: object) -> Done:
         config = replace(small_config, task=task, measure=measure, finetune=FinetuneConfig(batch_size=BATCH, **budget))
         folder = tmp_path / f"run{len(list(tmp_path.iterdir()))}"
-        folder.mkdir()
-        run_log, key = RunLog(folder), cache.prepare(config)
-        execute.run_task(config, Inputs(data=key), Machine(HardwareConfig(threads=1)), run_log)
-        run_log.finish("finished")
-        curves: dict[str, dict[int, float]] = {}
-        for entry in Reader(folder).new_entries():
-            if "key" in entry:
-                curves.setdefault(entry["key"], {})[entry["step"]] = entry["value"]
-        return Done(cache.read(config, key), json.loads((folder / "result.json").read_text())["metrics"], curves)
+        values = in_process.ran(config, folder)
+        return Done(cache.read(config, cache.prepare(config)), values, in_process.curves_of(folder))
 
     return train
 
@@ -107,11 +96,6 @@ def test_a_budget_in_seconds_is_of_training_alone_and_its_end_is_evaluated(done)
     assert plain.curves["finetune/learning_rate"][1] > 0
 
 
-def test_energy_without_a_counter_is_no_number(done, monkeypatch):
-    monkeypatch.setattr(energy, "counters", lambda *, cuda: [])
-    assert "finetune/energy_j" not in done(epochs=1).values
-
-
 def padded_tokens(seen: Done, seed: int, epochs: int) -> int:
     """Places of all batches of so many epochs, by the order that they are drawn in."""
     order = [batch for epoch in range(epochs) for batch in training_order(seen.prepared.train, BATCH, seed, epoch)]
@@ -142,12 +126,6 @@ def test_costs_are_written_at_every_evaluation_and_end_with_the_whole(done, monk
         assert 0 < spent[evaluations[0]] < spent[evaluations[1]] < spent[evaluations[2]] == seen.values[name]
     assert list(seen.curves["finetune/tokens"].values()) == [epoch * seen.prepared.train.lengths.sum() for epoch in (1, 2, 3)]
     assert "finetune/energy_j" not in seen.curves
-
-
-def test_costs_without_evaluations_are_written_at_the_end_alone(done):
-    seen = done(epochs=1)
-    assert not set(COSTS) & set(seen.curves)
-    assert set(COSTS) <= set(seen.values)
 
 
 def test_flops_are_those_of_the_padded_batches(done, small_config):

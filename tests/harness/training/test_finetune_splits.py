@@ -5,22 +5,20 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+import in_process
 import numpy as np
 import pytest
 from datasets import ClassLabel, Dataset, Features, Value
 from pyarrow import parquet
 
 from harness.config.choices import CorpusSource, TaskKind
-from harness.config.schema import CorpusConfig, HardwareConfig, RunConfig, TaskConfig, TokenizerConfig
+from harness.config.schema import CorpusConfig, RunConfig, TaskConfig, TokenizerConfig
 from harness.corpus import prepare
 from harness.errors import InputError
-from harness.hardware.device import Machine
-from harness.study import execute, plan, run_folder
+from harness.study import plan, run_folder
 from harness.study.identity import Inputs
 from harness.tasks import glue_submission, prepared
-from harness.tasks.rows import with_labels
 from harness.tracking import run_log
-from harness.tracking.run_log import RunLog
 
 CLASSES = ["entailment", "neutral", "contradiction"]
 FILES = {"MNLI-m": 12, "MNLI-mm": 9}
@@ -78,15 +76,6 @@ def mnli(compose: Callable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     return config
 
 
-def finished(config: RunConfig, folder: Path) -> dict[str, float]:
-    """The results of one run in this process."""
-    folder.mkdir()
-    run_log = RunLog(folder)
-    execute.run_task(config, Inputs(data=prepared.prepare(config)), Machine(HardwareConfig(threads=1)), run_log)
-    run_log.finish("finished")
-    return json.loads((folder / "result.json").read_text())["metrics"]
-
-
 def predictions(folder: Path, name: str) -> dict[str, list]:
     return parquet.read_table(folder / name).to_pydict()
 
@@ -96,7 +85,7 @@ def lines(path: Path) -> list[list[str]]:
 
 
 def test_mismatched_rows_are_scored_beside_the_matched_ones(mnli, tmp_path):
-    values = finished(mnli("finetune.max_steps=2"), tmp_path / "run")
+    values = in_process.ran(mnli("finetune.max_steps=2"), tmp_path / "run")
     assert values["eval/examples"] == ROWS["validation_matched"]
     tables = {
         "eval/accuracy": ("validation_matched", predictions(tmp_path / "run", "predictions.parquet")),
@@ -113,7 +102,7 @@ def test_mismatched_rows_are_scored_beside_the_matched_ones(mnli, tmp_path):
 def test_submission_has_the_rows_and_class_names_of_each_file(mnli, tmp_path):
     """A word of each row tells its class, and is learned."""
     config = mnli("finetune.submit=true")
-    assert finished(config, tmp_path / "run")["eval/accuracy"] == 1
+    assert in_process.ran(config, tmp_path / "run")["eval/accuracy"] == 1
     for file, split in {"MNLI-m": "test_matched", "MNLI-mm": "test_mismatched"}.items():
         header, *rows = lines(tmp_path / "run" / "submission" / f"{file}.tsv")
         assert header == ["index", "prediction"]
@@ -172,23 +161,6 @@ def test_answers_that_are_no_label_are_refused(compose):
     (config,) = compose("task=squad")
     with pytest.raises(InputError, match="needs a classification or regression: task 'squad' is of kind spans"):
         glue_submission.splits(replace(config.task, submission="CoLA"))
-
-
-@pytest.mark.parametrize(("kind", "labels"), [("classification", "neg,pos"), ("tokens", "B-x,O")])
-def test_labels_that_are_not_named_are_those_of_the_data(tmp_path, kind, labels):
-    words = kind == "tokens"
-    values = labels.split(",")
-    given = [{"text": ["a"] if words else "a", "y": [values[row % 2]] if words else values[row % 2]} for row in range(6)]
-    path = tmp_path / "a.jsonl"
-    path.write_text("".join(json.dumps(row) + "\n" for row in given))
-    score = "entity_f1" if words else "f1"
-    task = TaskConfig(
-        name="reviews", kind=TaskKind(kind), train_file=str(path), train_split="train[:4]", validation_split="train[4:]"
-    )
-    task = replace(task, fields=["text"], label="y", scores=[score], headline=score)
-    config = RunConfig(task=task, output=str(tmp_path))
-    assert with_labels(config).task.labels == sorted(values)
-    assert prepared.prepare(config)
 
 
 def test_overlap_counts_items_where_one_has_several_windows(tmp_path):

@@ -4,6 +4,7 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
+import in_process
 import numpy as np
 import pytest
 from pyarrow import parquet
@@ -17,10 +18,7 @@ from harness.config.choices import Keep, KeepBest, TaskKind
 from harness.config.schema import FinetuneConfig, HardwareConfig, RunConfig
 from harness.errors import InputError
 from harness.hardware.device import Machine
-from harness.study import execute
-from harness.study.identity import Inputs
 from harness.tasks import prepared as cache
-from harness.tracking.run_log import RunLog
 from harness.training.evaluation import predict
 
 NAMES = {"model.safetensors", "model.json", "tokenizer.json", "task.json"}
@@ -31,10 +29,7 @@ def trained(config: RunConfig, folder: Path, **budget: object) -> RunConfig:
     task = replace(config.task, tune_share=0.3)
     measure = replace(config.measure, enabled=False)
     config = replace(config, task=task, measure=measure, finetune=FinetuneConfig(epochs=2, batch_size=32, **budget))
-    folder.mkdir()
-    run_log = RunLog(folder)
-    execute.run_task(config, Inputs(data=cache.prepare(config)), Machine(HardwareConfig(threads=1)), run_log)
-    run_log.finish("finished")
+    in_process.ran(config, folder)
     return config
 
 
@@ -78,9 +73,7 @@ def test_an_earlier_checkpoint_is_replaced_and_nothing_half_written_stays(small_
     (tmp_path / "run" / paths.WEIGHTS / "left.txt").write_text("of an earlier attempt")
     config = replace(small_config, measure=replace(small_config.measure, enabled=False))
     config = replace(config, finetune=FinetuneConfig(max_steps=1, keep=Keep.last))
-    run_log = RunLog(tmp_path / "run")
-    execute.run_task(config, Inputs(data=cache.prepare(config)), Machine(HardwareConfig(threads=1)), run_log)
-    run_log.finish("finished")
+    in_process.ran(config, tmp_path / "run")
     assert {path.name for path in (tmp_path / "run" / paths.WEIGHTS).iterdir()} == NAMES
     assert not list((tmp_path / "run").glob(".*"))
     source = source_of(Weights(run=str(tmp_path / "run")), config)  # as features and inspect load it

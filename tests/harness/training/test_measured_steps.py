@@ -106,15 +106,6 @@ def test_every_kind_of_task_has_its_head_counted(kind):
     assert measured.activations == pytest.approx(formula.activations, rel=0.0001)  # a span's head does not count its tokens
 
 
-@pytest.mark.parametrize("batch_size", [1, 4, 8])
-def test_formula_holds_for_mini_bert(compose, batch_size):
-    (composed,) = compose("scale=mini_bert", "task=bag", "hardware.threads=1")
-    measured, formula = both(composed, StepRequest(batch_size))
-    assert composed.measure.length == 64
-    for part in ("weights", "gradients", "optimiser", "activations"):
-        assert getattr(measured, part) == pytest.approx(getattr(formula, part), rel=0.1)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("batch_size", [1, 4, 8])
 @pytest.mark.parametrize("arguments", ["scale=larger_bert", "scale=base", "scale=base model=albert"])
@@ -149,18 +140,6 @@ def test_other_kernels_have_no_number(hardware):
 def test_checkpointing_of_layers_that_cannot_be_run_alone_has_no_number():
     request = StepRequest(2, checkpointing=True)
     assert parts(steps(config(body=Body.encoder_decoder), request)).activations is None
-
-
-def test_only_activations_grow_with_the_batch():
-    one, four = (parts(steps(config(), StepRequest(size))) for size in (1, 4))
-    assert replace(one, activations=0) == replace(four, activations=0)
-    assert 3.5 * one.activations < four.activations < 4.5 * one.activations
-
-
-def test_weights_that_are_used_twice_are_held_once():
-    alone, shared = (parts(steps(config(num_hidden_groups=groups), StepRequest(1))) for groups in (3, 1))
-    assert shared.weights < alone.weights / 2
-    assert shared.activations == alone.activations
 
 
 def test_a_storage_is_counted_once_and_whole_and_not_where_it_is_named():

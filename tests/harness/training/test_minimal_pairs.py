@@ -1,13 +1,12 @@
 """Pairs are scored as transformers' own model scores them, and runs of one pretraining go through the whole command."""
 
-import json
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pyarrow.parquet
 import pytest
 import torch
+from in_process import metrics_of
 from tokenizers import Tokenizer
 from transformers import BertConfig, BertForMaskedLM
 
@@ -91,18 +90,6 @@ def test_published_weights_score_pairs_as_transformers_does(published):
     assert np.allclose(nats[1, 0], nats[1, 1])
 
 
-def test_random_values_are_of_the_seed_and_published_shapes_may_be_random(published):
-    vocabulary = minimal_pairs.vocabulary_of(cut(published))
-    config = config_of(published, random_weights=True)
-    (one, origins), (again, _), (other, _) = (
-        language_model.load(replace(config, seed=seed), vocabulary, None) for seed in (0, 0, 1)
-    )
-    assert {origin.kind for origin in origins.values()} == {"random"}
-    matrices = [model.masked_head.dense.weight for model in (one, again, other)]
-    assert torch.equal(matrices[0], matrices[1])
-    assert not torch.equal(matrices[0], matrices[2])
-
-
 def test_weights_without_the_head_are_refused_by_their_key(published):
     from safetensors.torch import load_file, save_file
 
@@ -134,7 +121,7 @@ SMALL = [
 def finished(output: Path) -> dict[str, dict]:
     """Folder of a run of pairs -> its metrics."""
     folders = output.glob("default/*-minimal_pairs-*")
-    return {folder.name: json.loads((folder / "result.json").read_text())["metrics"] for folder in folders}
+    return {folder.name: metrics_of(folder) for folder in folders}
 
 
 @pytest.mark.long

@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 
+import in_process
 import pytest
 import torch
 from safetensors.torch import load_file
@@ -18,7 +19,7 @@ from harness.hardware.device import Machine
 from harness.measure.memory import Baseline
 from harness.models import choices
 from harness.models.objectives.config import ObjectiveName
-from harness.tracking.run_log import Reader, RunLog
+from harness.tracking.run_log import RunLog
 from harness.training import resume
 from harness.training.loop import Position
 from harness.training.pretrain import pretrain
@@ -141,11 +142,7 @@ def test_the_average_is_what_is_kept_and_evaluated_and_the_training_is_the_same(
     found = {}
     for name, decay in (("last", None), ("averaged", 0.5)):
         folder = pretrained(name, ema_decay=decay)
-        curves = {}
-        for entry in Reader(folder).new_entries():
-            if "key" in entry:
-                curves.setdefault(entry["key"], []).append(entry["value"])
-        found[name] = curves, kept(folder, SECOND)
+        found[name] = in_process.curves_of(folder), kept(folder, SECOND)
     (plain, last), (same, averaged) = found.values()
     assert same["pretrain/loss"] == plain["pretrain/loss"]
     held_out = next(key for key in plain if key.startswith("pretrain/") and "masked_loss" in key)

@@ -90,17 +90,6 @@ def test_in_half_precision_every_variant_learns_almost_as_in_single_precision(co
     assert (half_gradient - gradient).norm() <= 0.1 * gradient.norm()
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("model", VARIANTS)
-def test_every_variant_can_be_trained_by_masked_tokens(compose, model):
-    options, shape = shape_of(compose, model, "mlm")
-    objective = built(options, shape).train()
-    data = batch_of(objective, options.objective)
-    assert flops.of_objective(objective, data, T) > 0
-    objective(data).backward()
-    assert objective.masked_head is not None
-
-
 def test_who_has_no_layers_or_two_directions_has_objectives_of_its_own(compose):
     for model, objective in (("static", "cbow"), ("bilstm", "bidirectional_lm")):
         options, shape = shape_of(compose, model, "own")

@@ -1,12 +1,12 @@
 """A fine-tuned teacher: its answers and its hidden states in the loss, its cost in the FLOPs, what does not fit refused."""
 
-import json
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from in_process import metrics_of
 
 from harness.__main__ import main
 from harness.config.schema import FinetuneConfig, HardwareConfig
@@ -25,7 +25,7 @@ from harness.tasks.prepared import Prepared
 from harness.tasks.spans import Spans
 from harness.tasks.tagging import Tokens
 from harness.training.loop import Position
-from harness.training.taught import Taught, hidden_loss, with_answers
+from harness.training.taught import Taught, with_answers
 
 SHAPE = EncoderConfig(
     vocab_size=40, hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=24, max_position_embeddings=12
@@ -121,19 +121,6 @@ def test_answers_that_are_computed_once_give_the_same_loss(name: str, capsys):
     assert capsys.readouterr().out.endswith(f"{B} rows are kept for all epochs, {size / 1e6:.3g} MB\n")
 
 
-def test_padding_has_no_part_in_hidden_states():
-    states = [torch.randn(B, T, 4), torch.randn(B, T, 4)]
-    other = [state.where(REAL[..., None], state + 5) for state in states]
-    assert hidden_loss(states, other, REAL).item() == 0
-    assert hidden_loss(states, other, None).item() > 1
-
-
-def test_the_forward_pass_of_the_teacher_is_counted():
-    student, teacher = models_of(*KINDS["classes"][:2])
-    more = flops.of_training(student, teacher)(B, T) - flops.of_training(student)(B, T)
-    assert more == flops.of_model(teacher, B, T)
-
-
 SMALL = [
     *("scale=tiny", "task=bag", "data.train_examples=64", "data.validation_examples=32", "finetune.max_steps=3"),
     *("measure=none", "report=false", "hardware.threads=1"),
@@ -159,7 +146,7 @@ def test_a_run_is_taught_by_another_one(teacher: Path):
         finetuning(teacher.parents[1], *given, f"finetune.teacher={teacher}"),
     )
     assert alone != taught
-    before, after = (json.loads((run / "result.json").read_text())["metrics"] for run in (alone, taught))
+    before, after = map(metrics_of, (alone, taught))
     assert after["finetune/flops"] > 1.3 * before["finetune/flops"]
     assert after["model/params_total"] == before["model/params_total"]
 
@@ -170,7 +157,7 @@ def test_a_forecast_has_the_cost_of_the_teacher(teacher: Path, compose, weight):
     given = [f"finetune.teacher={teacher}", f"finetune.hidden_weight={weight}", "seed=2"]
     (run,) = plan(compose(*SMALL, *given, f"output={teacher.parents[1]}"))
     needed = forecast.work(run)
-    metrics = json.loads((finetuning(teacher.parents[1], *given) / "result.json").read_text())["metrics"]
+    metrics = metrics_of(finetuning(teacher.parents[1], *given))
     assert needed.flops == metrics["finetune/flops"]
     seen = {"finetune/duration_s": 2.0, "finetune/samples_per_s": 32 / 3, "steps": 2.0, "finetune/flops": needed.flops / 2}
     assert forecast._extrapolated(run, replace(needed, steps=300), 3.0, seen).seconds == pytest.approx(1 + 4 + 1)

@@ -78,12 +78,6 @@ def test_training_step_has_all_phases_and_components_both_ways():
     assert spent["optimiser"]["other"] > 0
 
 
-def test_recurrent_layers_are_other():
-    spent = spent_on(config_of("bilstm", length=128))[trace.PASS].parts_ms["forward"]
-    assert "attention" not in spent
-    assert spent["other"] > spent["embeddings"]
-
-
 def test_nodes_of_the_graph_belong_to_the_component_that_made_them():
     config = config_of("base")
     model = build_classifier(config.model, 2, 0).train()
@@ -133,12 +127,6 @@ def test_parts_that_do_not_add_up_are_an_error():
     spent.add("forward", "attention", 9000.0)
     with pytest.raises(RuntimeError, match=r"9\.000 ms, but the clock says 10\.000 ms"):
         spent.checked()
-
-
-def test_what_is_between_ranges_is_kept_as_other():
-    spent = trace.Spent(10.0)
-    spent.add("forward", "attention", 9800.0)
-    assert spent.checked().parts_ms["other"]["other"] == pytest.approx(0.2)
 
 
 def test_every_weight_outside_of_recurrent_layers_has_a_component():

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from in_process import metrics_of
 from pyarrow import parquet
 from transformers import BertConfig, BertModel
 
@@ -55,17 +56,6 @@ def vector(model: BertModel, text: str) -> torch.Tensor:
         return torch.nn.functional.normalize(model(torch.tensor([ids])).last_hidden_state[0].mean(dim=0), dim=-1)
 
 
-def test_vectors_are_means_of_the_real_tokens_of_length_one():
-    shape = EncoderConfig(vocab_size=50, hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=32)
-    model = build_classifier(shape, 0, 0, TextVectors).eval()
-    ids, mask = torch.randint(0, 50, (2, 6)), torch.ones(2, 6, dtype=torch.bool)
-    mask[1, 4:] = False
-    with torch.inference_mode():
-        vectors = model(Batch(ids, attention_mask=mask))
-        alone = model.encoder(Batch(ids[1:, :4]))[0].mean(dim=0)
-    torch.testing.assert_close(vectors[1], alone / alone.norm(), atol=1e-5, rtol=1e-5)
-
-
 @pytest.mark.long
 @pytest.mark.parametrize("task", ["similarity", "retrieval"])
 def test_scores_of_a_published_encoder_are_those_of_its_cosines(run_harness, published, tmp_path, task):
@@ -75,7 +65,7 @@ def test_scores_of_a_published_encoder_are_those_of_its_cosines(run_harness, pub
     ended = run_harness(*arguments, "report=false", f"output={tmp_path / 'out'}", "study=s")
     assert ended.returncode == 0, ended.stderr
     (folder,) = (path.parent for path in (tmp_path / "out" / "s").glob("*/result.json"))
-    found = json.loads((folder / "result.json").read_text())["metrics"]
+    found = metrics_of(folder)
     model = BertModel.from_pretrained(published).eval()
     first, second = (torch.stack([vector(model, pair[side]) for pair in PAIRS]) for side in (0, 1))
     rows = parquet.read_table(folder / "predictions.parquet").to_pydict()
@@ -177,10 +167,6 @@ def test_pairs_that_are_trained_on_teach_to_find_others(run_harness, pairs_of_wo
     assert again.returncode == 0, again.stderr
     scores = [metrics_of(path.parent)["eval/score"] for path in (tmp_path / "out" / "s").glob("*/result.json")]
     assert scores.count(after["eval/score"]) == 2
-
-
-def metrics_of(folder: Path) -> dict[str, float]:
-    return json.loads((folder / "result.json").read_text())["metrics"]
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from harness.models.attention.products import Context, Heads, attend
 from harness.models.attention.windowed import windowed_attention as windowed_of_heads
 from harness.models.batch import Batch
 from harness.models.config import EncoderConfig, Position
-from harness.models.encoder import Encoder, initialise
+from harness.models.encoder import Encoder
 from harness.models.positions import BucketedBias
 
 WINDOWS = [2, 8, 64]
@@ -106,17 +106,6 @@ def test_token_sees_half_a_window_to_each_side(window, length):
         assert seen == list(range(max(0, token - window // 2), min(length, token + window // 2 + 1)))
 
 
-def test_window_one_token_short_is_not_full_attention():
-    """The narrowest window that reaches from end to end is twice the distance; the next one changes the result."""
-    torch.manual_seed(0)
-    hidden, full = torch.randn(B, 9, H * K), SelfAttention(config()).eval()
-    wide, narrow = (SelfAttention(config(attention_window=window)).eval() for window in (16, 14))
-    wide.load_state_dict(full.state_dict())
-    narrow.load_state_dict(full.state_dict())
-    torch.testing.assert_close(wide(hidden, Context()), full(hidden, Context()))
-    assert not torch.allclose(narrow(hidden, Context()), full(hidden, Context()), atol=1e-4)
-
-
 @pytest.mark.parametrize("make_mask", MASKS.values(), ids=MASKS)
 @pytest.mark.parametrize(("window", "length"), GRID)
 def test_windowed_equals_masked_full_attention(window, length, make_mask):
@@ -124,59 +113,6 @@ def test_windowed_equals_masked_full_attention(window, length, make_mask):
     output = windowed_attention(*ours, mask, window, 0.0)
     expected = plain_attention(*theirs, band_mask(mask, length, window))
     assert_same_with_gradients(output, ours, expected, theirs)
-
-
-@pytest.mark.parametrize("make_mask", MASKS.values(), ids=MASKS)
-@pytest.mark.parametrize(("window", "length"), [(2, 70), (8, 33), (64, 5)])
-def test_windowed_module_equals_banded_full_module(window, length, make_mask):
-    torch.manual_seed(0)
-    windowed, full = SelfAttention(config(attention_window=window)).eval(), SelfAttention(config()).eval()
-    full.load_state_dict(windowed.state_dict())
-    mask, hidden = make_mask(length), torch.randn(B, length, H * K)
-    ours, theirs = hidden.clone().requires_grad_(), hidden.clone().requires_grad_()
-    output, expected = windowed(ours, Context(mask)), full(theirs, Context(band_mask(mask, length, window)))
-    real = mask if mask is not None and mask.dim() == 2 else torch.ones(B, length, dtype=torch.bool)
-    inputs = [ours, *windowed.parameters()], [theirs, *full.parameters()]
-    assert_same_with_gradients(output[real], inputs[0], expected[real], inputs[1])
-
-
-@pytest.mark.parametrize("window", WINDOWS)
-def test_windowed_encoder_equals_banded_full_encoder(window):
-    length = 70
-    shape = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
-    windowed, full = Encoder(config(attention_window=window, **shape)), Encoder(config(**shape))
-    initialise(windowed, 0.2, seed=1)
-    full.load_state_dict(windowed.state_dict())
-    ids = torch.randint(1, 40, (B, length), generator=torch.Generator().manual_seed(2))
-    real = padding_mask(length)
-    output = windowed(Batch(ids, attention_mask=real))[real]
-    expected = full(Batch(ids, attention_mask=band_mask(real, length, window)))[real]
-    torch.testing.assert_close(output, expected, rtol=0, atol=1e-5)
-    direction = torch.randn(output.shape, generator=torch.Generator().manual_seed(9)) / len(output)
-    (output * direction).sum().backward()
-    (expected * direction).sum().backward()
-    for (name, ours), theirs in zip(windowed.named_parameters(), full.parameters(), strict=True):
-        torch.testing.assert_close(ours.grad, theirs.grad, rtol=0, atol=1e-5, msg=lambda text, name=name: f"{name}: {text}")
-
-
-@pytest.mark.parametrize(("window", "length"), [(2, 1), (2, 2), (8, 5), (64, 33), (138, 70)])
-def test_window_that_reaches_both_ends_is_full_attention(window, length):
-    mask, ours, theirs = padding_mask(length), heads(length), heads(length)
-    real = mask[:, None, :, None].expand(B, H, length, K)
-    output, expected = windowed_attention(*ours, mask, window, 0.0)[real], full_attention(*theirs, mask, 0.0)[real]
-    assert_same_with_gradients(output, ours, expected, theirs)
-
-
-@pytest.mark.parametrize("window", WINDOWS)
-def test_windowed_padding_is_finite_and_never_seen(window):
-    length, mask = 70, padding_mask(70)
-    query, key, value = (x.detach() for x in heads(length))
-    output = windowed_attention(query, key, value, mask, window, 0.0)
-    assert output.isfinite().all()
-    hidden = ~mask[:, None, :, None]
-    changed = windowed_attention(query, key + 50 * hidden, value - 50 * hidden, mask, window, 0.0)
-    real = mask[:, None, :, None].expand_as(output)
-    assert torch.equal(output[real], changed[real])
 
 
 # Cost

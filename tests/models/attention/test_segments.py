@@ -1,7 +1,5 @@
 """Segment-level recurrence (arXiv:1901.02860). B sequences, T tokens, D hidden, L layers, S tokens a segment, M of memory."""
 
-from dataclasses import replace
-
 import pytest
 import torch
 from torch import Tensor
@@ -14,8 +12,6 @@ from harness.models.batch import Batch
 from harness.models.changes import refuse_underived
 from harness.models.config import EncoderConfig, Pooling, Position
 from harness.models.encoder import Encoder, initialise, without_values
-from harness.models.heads import build_classifier
-from harness.models.keys import refuse_unread
 
 LENGTH = 13
 SIZES = [(4, 4), (4, 2), (4, 6), (4, 8), (3, 7), (4, 0), (5, 13), (1, 1), (20, 4)]
@@ -90,18 +86,6 @@ def test_states_and_gradients_are_those_of_the_published_recurrence(segment, mem
         torch.testing.assert_close(gradient, expected[name], rtol=0, atol=1e-8, msg=name)
 
 
-@pytest.mark.parametrize("segment", [1, 4, 5])
-def test_segments_with_all_of_the_past_as_memory_equal_the_text_at_once(segment):
-    assert_near(built(segment, LENGTH)(ids()), built(None)(ids()))
-    assert not torch.allclose(built(segment, 2)(ids()), built(None)(ids()), atol=1e-3)
-
-
-def test_segments_without_memory_are_texts_of_their_own():
-    encoder = built(4, 0)
-    alone = torch.cat([built(None)(part) for part in ids().split(4, dim=1)], dim=1)
-    assert_near(encoder(ids()), alone)
-
-
 @pytest.mark.parametrize("mask", ["padding", "pairs"])
 def test_masks_are_cut_to_segments(mask):
     real = torch.arange(LENGTH) < torch.tensor([LENGTH, 6])[:, None]
@@ -152,22 +136,6 @@ def test_flops_formula_equals_the_count(segment, memory, length):
     assert count == flops.formula(Shape(config, 2, 3, length))
 
 
-@pytest.mark.parametrize("memory", [0, 4, 32])
-def test_flops_of_a_training_step_agree_with_the_formula(memory):
-    config = shape(4, memory, pooling=Pooling.last)
-    assert flops.counted(Shape(config, 2, 8, 32), backward=True) == pytest.approx(
-        flops.formula(Shape(config, 2, 8, 32), backward=True), rel=0.02
-    )
-
-
-def test_cost_grows_with_the_length_and_not_with_its_square():
-    def cost(length: int, **changes) -> int:
-        return flops.counted(Shape(shape(**{"segment": 32, "memory": 32, **changes}), 2, 1, length), backward=False)
-
-    assert cost(1024) / cost(512) == pytest.approx(2, rel=0.05)
-    assert cost(1024, segment=None, memory=0) > 5 * cost(1024)
-
-
 @pytest.mark.parametrize(
     ("layers", "hidden", "inner", "million"),
     [(12, 512, 2048, 41), (24, 1024, 3072, 277)],
@@ -188,28 +156,6 @@ def test_a_causal_model_has_no_tensors_for_pairs_and_permutations():
     assert names < pairs
 
 
-@pytest.mark.parametrize(
-    ("changes", "error"),
-    [
-        ({"causal": False}, r"model\.segment_length=4 is read by nothing .* needs model\.causal=true \(now false\)"),
-        ({"position": Position.rotary}, r"model\.segment_length=4 .* needs model\.position=relative \(now rotary\)"),
-        ({"segment_length": None}, r"model\.memory_length=4 .* needs a model\.segment_length \(now null\)"),
-    ],
-)
-def test_keys_that_nothing_reads_are_refused(changes, error):
-    with pytest.raises(ValueError, match=error):
-        refuse_unread(
-            replace(shape(4, 4), **changes), ["segment_length"] if changes.get("segment_length", 1) else ["memory_length"]
-        )
-
-
 def test_weights_for_pairs_of_texts_do_not_become_causal():
     with pytest.raises(ValueError, match=r"model\.causal with position=relative"):
         refuse_underived(shape(None, 0, causal=False), shape(None, 0))
-
-
-def test_padding_changes_no_score_of_a_text_of_many_segments():
-    model = build_classifier(shape(4, 4, pooling=Pooling.last, initializer_range=0.3), num_outputs=2, seed=0).double().eval()
-    real = torch.arange(LENGTH) < torch.tensor([LENGTH, 6])[:, None]
-    together = model(Batch(ids().masked_fill(~real, 0), attention_mask=real))
-    assert_near(together[1:], model(ids()[1:, :6]))

@@ -20,24 +20,6 @@ def same(found: dict[str, Tensor], state: dict[str, Tensor]) -> bool:
     return found.keys() == state.keys() and all(torch.equal(found[name], tensor) for name, tensor in state.items())
 
 
-@pytest.mark.parametrize(
-    ("prefix", "note"),
-    [
-        ("_orig_mod.", "prefix '_orig_mod.' left out"),
-        ("module._orig_mod.", "prefix '_orig_mod.' and 'module.' left out"),
-        ("_fsdp_wrapped_module.", "prefix '_fsdp_wrapped_module.' left out"),
-        ("model.", "prefix 'model.' left out"),
-        ("student.net.", "prefix 'student.net.' left out"),
-        ("0.auto_model.", "prefix '0.auto_model.' left out"),
-    ],
-)
-def test_prefixes_of_wrappers_are_left_out_and_named(prefix, note):
-    state, config_json = published()
-    found, notes = plain({f"{prefix}{name}": tensor for name, tensor in state.items()}, config_json)
-    assert same(found, state)
-    assert notes == [note]
-
-
 def test_a_part_that_is_compiled_alone_is_read():
     state, config_json = published()
     found, _ = plain({name.replace("encoder.", "encoder._orig_mod.", 1): tensor for name, tensor in state.items()}, config_json)
@@ -89,14 +71,6 @@ def test_an_embedding_that_is_stored_as_the_output_matrix_alone_is_read():
     assert torch.equal(found["embeddings.word_embeddings.weight"], table)
     assert notes == ["token embedding: cls.predictions.decoder.weight, to which it is tied"]
     assert plain(state, config_json | {"tie_word_embeddings": False}) == (state, [])
-
-
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64])
-def test_other_floating_point_numbers_are_read_as_float32(dtype):
-    state, config_json = published()
-    found, notes = plain({name: tensor.to(dtype) for name, tensor in state.items()}, config_json)
-    assert {tensor.dtype for tensor in found.values()} == {torch.float32}
-    assert notes == [f"{str(dtype).removeprefix('torch.')} read as float32"]
 
 
 def test_whole_numbers_in_place_of_weights_are_refused():

@@ -1,39 +1,16 @@
 """XLNet against transformers' own, and the mathematics that the two share. B sequences, T tokens, D hidden."""
 
-import json
-from dataclasses import replace
-from pathlib import Path
-
 import pytest
 import torch
 import transformers
-from omegaconf import OmegaConf
 from torch import Tensor, nn
-from variant_files import merged
 
 from harness.models.batch import Batch
-from harness.models.config import EncoderConfig, Pooling, Position
-from harness.models.encoder import Encoder
-from harness.models.heads import SequenceClassifier, build_classifier
+from harness.models.heads import SequenceClassifier
 from harness.models.huggingface import load, xlnet
 
-ROOT = Path(__file__).parents[3]
-COUNTS = ROOT.parent / "shared" / "reference" / "parameters.json"
 SIZES = {"vocab_size": 60, "d_model": 48, "n_layer": 3, "n_head": 4, "d_inner": 80, "pad_token_id": 5, "num_labels": 3}
 FIRST_WORD = 6
-
-
-@pytest.fixture(autouse=True)
-def one_thread():
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
-
-
-def small_config(**changes) -> EncoderConfig:
-    sizes = {"vocab_size": 60, "hidden_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 80}
-    return EncoderConfig(**{**sizes, "position": Position.relative, "type_vocab_size": 0, **changes})
 
 
 def both(**changes) -> tuple[transformers.XLNetForSequenceClassification, SequenceClassifier]:
@@ -112,23 +89,6 @@ def test_each_summary_equals_that_of_transformers_text_by_text(pooling):
         assert_near(ours(Batch(ids[:2])), theirs(ids[:2]).logits)
 
 
-def test_pooling_reads_the_last_real_token():
-    theirs, ours = both()
-    ids, types, mask = padded([20, 13, 1], left=False)
-    logits = ours(Batch(ids, types, mask))
-    for row, length in enumerate(mask.sum(dim=1).tolist()):
-        alone = theirs(ids[row : row + 1, :length], token_type_ids=types[row : row + 1, :length]).logits
-        assert_near(logits[row : row + 1], alone)
-
-
-def test_attention_of_the_comparison_is_not_uniform():
-    theirs, _ = both()
-    ids, types = words(2, 30)
-    theirs.set_attn_implementation("eager")
-    for probabilities in theirs(ids, token_type_ids=types, output_attentions=True).attentions:
-        assert probabilities.amax(dim=-1).mean() > 3 / 30
-
-
 def drawn_order(rows: int, length: int, targets: int) -> tuple[Tensor, Tensor]:
     """(B, T, T) True where the column is earlier in the drawn order, and the (B, P) places drawn last."""
     generator = torch.Generator().manual_seed(3)
@@ -172,65 +132,7 @@ def test_two_streams_equal_one_with_appended_queries():
 # What holds by itself
 
 
-def test_queries_train_the_mask_vector():
-    _, ours = both()
-    ids, types = words(2, 10)
-    ours.encoder(one_stream(ids, types, *drawn_order(2, 10, targets=4)))[:, 10:].sum().backward()
-    assert ours.encoder.embeddings.mask_embedding.grad.abs().min() > 0
-
-
-def test_a_query_does_not_see_its_target_but_what_was_drawn_before():
-    _, ours = both()
-    ids, types = words(2, 10)
-    earlier, targets = drawn_order(2, 10, targets=4)
-
-    def last_query(changed: Tensor) -> Tensor:
-        other = ids.scatter(1, changed, SIZES["vocab_size"] - 1 - ids.gather(1, changed) + FIRST_WORD)
-        return ours.encoder(one_stream(other, types, earlier, targets))[:, -1]
-
-    plain = ours.encoder(one_stream(ids, types, earlier, targets))[:, -1]
-    assert_near(last_query(targets[:, 3:]), plain)
-    assert not torch.allclose(last_query(targets[:, 2:3]), plain, atol=1e-2)
-
-
-def test_a_query_that_sees_nothing_stays_finite_with_its_gradient():
-    config = small_config(hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.1)
-    model = build_classifier(config, 2, seed=0)
-    ids, types = words(2, 6)
-    earlier, targets = drawn_order(2, 6, targets=6)
-    states = model.encoder(one_stream(ids, types, earlier, targets))
-    states.square().sum().backward()
-    assert states.isfinite().all()
-    assert all(p.grad.isfinite().all() for p in model.encoder.parameters())
-
-
-def test_classification_reaches_all_but_the_mask_vector():
-    model = build_classifier(small_config(attention_bias=False, pooling=Pooling.last), 2, seed=0)
-    ids, types = words(3, 9)
-    logits = model(Batch(ids, types, torch.ones_like(ids, dtype=torch.bool)))
-    model.loss(logits, torch.tensor([0, 1, 1])).backward()
-    untouched = {name for name, p in model.named_parameters() if p.grad is None or not p.grad.any()}
-    assert untouched == {"encoder.embeddings.mask_embedding"}
-
-
 # Size and cost
-
-
-def published() -> EncoderConfig:
-    variant = OmegaConf.load(ROOT / "conf" / "model" / "xlnet.yaml")
-    return merged(variant)
-
-
-def test_published_dimensions_count_to_the_last_weight():
-    with torch.device("meta"):
-        encoder = Encoder(published())
-    expected = json.loads(COUNTS.read_text())["counts"]["xlnet-base"]["encoder"] if COUNTS.exists() else 116718336
-    assert sum(parameter.numel() for parameter in encoder.parameters()) == expected == 116718336
-
-
-def test_configuration_file_is_the_published_model():
-    given = transformers.XLNetConfig(d_model=768, n_layer=12, n_head=12, d_inner=3072, mem_len=None).to_dict()
-    assert replace(xlnet.config(given), classifier_dropout=None) == published()
 
 
 # Checkpoints
@@ -266,12 +168,3 @@ def test_a_bare_encoder_and_a_language_model_translate_as_the_classifier_does():
         translated = xlnet.tensors(state, ours.encoder.config)
         assert translated.keys() == expected.keys()
         assert all(torch.equal(translated[name], expected[name]) for name in expected)
-
-
-def test_a_layer_too_many_and_one_too_few_are_refused():
-    theirs, ours = both()
-    given = theirs.config.to_dict()
-    for layers, problem in ((2, r"left over: encoder\.layers\.attentions\.2"), (4, r"missing: encoder\.layers\.attentions\.3")):
-        model = SequenceClassifier(replace(ours.encoder.config, num_hidden_layers=layers), SIZES["num_labels"])
-        with pytest.raises(ValueError, match=problem):
-            load(model, theirs.state_dict(), given)

@@ -16,8 +16,7 @@ from harness.models.config import Body, EncoderConfig
 from harness.models.encoder import initialise
 from harness.models.huggingface import config_of
 from harness.models.huggingface.t5 import tensors, with_decoder
-from harness.models.losses import IGNORED
-from harness.models.objectives.base import PretrainBatch, Vocabulary
+from harness.models.objectives.base import Vocabulary
 from harness.models.objectives.build import refuse_misfit
 from harness.models.objectives.config import ObjectiveConfig, ObjectiveName
 from harness.models.objectives.span_corruption import SpanCorruption, Spans, corrupted
@@ -246,13 +245,3 @@ def test_too_few_sentinels_are_refused_with_the_number_that_is_needed():
     objective._vocabulary = replace(VOCABULARY, sentinels=SENTINELS[:6])
     with pytest.raises(ValueError, match=r"needs 7 sentinels for 128 tokens, the tokenizer has 6: set tokenizer\.sentinels=7"):
         objective.make_batch(texts(), [1, 2, 3])
-
-
-def test_unused_slots_are_read_as_padding():
-    """Targets of another length, as a batch of several tasks may have them."""
-    objective = built()
-    data = objective.make_batch(texts(), [1, 2, 3])
-    padded = nn.functional.pad(data.targets, (0, 2), value=IGNORED)
-    positions = torch.arange(padded.shape[1]).repeat(3, 1)
-    longer = PretrainBatch(data.inputs, positions, padded, data.total_predictions, 3)
-    assert objective(longer).item() == pytest.approx(objective(data).item(), rel=1e-6)

@@ -1,6 +1,7 @@
 """Changes of parameters by component: the table of original and variant."""
 
 import pytest
+from texts import parts
 
 from harness import tags
 from harness.comparison.compare import compare
@@ -38,7 +39,7 @@ def test_the_variants_that_change_most_come_first_and_equal_ones_are_left_out(se
 
 
 def test_table_has_original_variant_and_both_changes_and_says_which_variants(section):
-    note, table = components.table_of_changes(section, "model")
+    note, table = parts(components.table_of_changes(section, "model"))
     assert note == "Of 4 variants with another number of parameters, the 3 whose total changes most."
     lines = table.splitlines()
     assert lines[0] == "| variant | component | original | variant's | change | percent |"
@@ -49,7 +50,7 @@ def test_table_has_original_variant_and_both_changes_and_says_which_variants(sec
 
 
 def test_component_that_the_original_lacks_has_no_percentage(section):
-    lines = components.table_of_changes(section, "model")[1].splitlines()
+    lines = parts(components.table_of_changes(section, "model"))[1].splitlines()
     assert sum("| 0 | 65.5 k | +65.5 k | – |" in line for line in lines) == 1
 
 

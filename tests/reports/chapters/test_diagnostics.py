@@ -37,14 +37,14 @@ def test_score_is_held_against_its_bar(make, expected, score, result):
 
 def test_report_without_expectations_has_no_section(make_run):
     comparison = compare("study", [make_run("base", 0, {"eval/score": 0.8})])
-    assert diagnostics.chapter(Study(comparison)).paragraphs == []
+    assert diagnostics.chapter(Study(comparison)).sections == []
     assert "Diagnostics" not in render(Study(comparison))["report.md"].decode()
 
 
 def test_table_shows_expected_found_chance_and_ceiling_of_every_arm(make):
     runs = [make("base", "solves", 0.99), make("static", "cannot", 0.52), make("bilstm", "open", 0.7)]
     report = render(Study(compare("study", runs)))["report.md"].decode()
-    assert "## Diagnostics: expected against found" in report
+    assert "## Sanity checks: expected vs. observed" in report
     assert "| task | chance | ceiling | base | bilstm | static |" in report
     row = next(line for line in report.splitlines() if line.startswith("| order | 0.500 | 1.000 |"))
     assert "0.990<br>solves ≥ 0.900<br>agree" in row
@@ -55,9 +55,9 @@ def test_table_shows_expected_found_chance_and_ceiling_of_every_arm(make):
 
 def test_finding_against_theory_stands_out_with_its_reason(make):
     runs = [make("base", "solves", 0.99), make("static", "cannot", 0.95)]
-    _, warning, *_ = diagnostics.chapter(Study(compare("study", runs))).paragraphs
-    assert warning.startswith("> **1 finding against theory: a bug until explained.**")
-    assert "**static on order**, seed 0: expected cannot ≤ 0.600 (why cannot), found 0.950" in warning
+    _, warning, against, *_ = diagnostics.chapter(Study(compare("study", runs))).paragraphs
+    assert warning.startswith("**1 finding against theory: a bug until explained.**")
+    assert "**static on order**, seed 0: expected cannot ≤ 0.600 (why cannot), found 0.950" in against
 
 
 def test_one_seed_of_several_against_theory_is_not_averaged_away(make):

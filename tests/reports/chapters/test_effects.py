@@ -54,4 +54,4 @@ def test_one_seed_has_counts_and_no_picture(chapter):
 
 
 def test_study_that_combines_nothing_has_no_such_chapter(chapter):
-    assert chapter([(), ("shared",), ("swiglu",)]).paragraphs == []
+    assert chapter([(), ("shared",), ("swiglu",)]).sections == []

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from texts import md
 
 from harness.comparison.compare import Comparison, compare
 from harness.reports.__main__ import main
@@ -108,7 +109,7 @@ def test_one_task_alone_is_no_glue(tracking):
 
 def test_arm_without_a_task_has_no_average(study):
     result = glue_of(study({"base": BASE, "new": {"cola": (0.9, 0.9), "sst2": (0.9, 0.9)}}))
-    texts = line(glue.table(result), "new")
+    texts = line(md(glue.table(result)), "new")
     assert texts[3:] == ["–", "–"]
     assert texts[1].startswith("0.900")
     assert [label for label in result.labels if glue.summary_line(result, label)] == ["base"]
@@ -117,14 +118,14 @@ def test_arm_without_a_task_has_no_average(study):
 def test_seed_without_a_task_enters_no_average(study):
     scores = {"cola": (0.2, 0.9), "sst2": (0.4, None)}
     result = glue_of(study({"base": scores}))
-    assert line(glue.table(result), "base") == ["base", "0.550 ± 0.495", "0.400", "0.300 (n 1)"]
+    assert line(md(glue.table(result)), "base") == ["base", "0.550 ± 0.495", "0.400", "0.300 (n 1)"]
 
 
 def test_undefined_score_is_a_dash_and_so_is_its_average(study):
     comparison = study({"base": {"stsb": ((0.5, 0.7),), "rte": (0.6,)}, "new": {"stsb": ((0.5, 0.7),), "rte": (0.6,)}})
     undefined = next(run for run in comparison.runs if run.tags["task"] == "stsb" and run.tags["arm"] == "new")
     undefined.metrics.pop("eval/spearman")
-    table = glue.table(glue_of(comparison))
+    table = md(glue.table(glue_of(comparison)))
     assert line(table, "base") == ["base", "0.600", "0.600", "0.600"]
     assert line(table, "new")[1] == "–"
     assert line(table, "new")[3] == "–"
@@ -144,9 +145,9 @@ def test_wnli_is_left_out_and_said_unless_it_is_counted(tracking):
 
 def test_tasks_that_leave_nothing_to_average_have_no_average(study):
     one = glue_of(study({"base": {"cola": (0.2,), "wnli": (0.5,)}}))
-    assert line(glue.table(one), "arm")[-1].startswith("wnli")
-    assert "**Average**: none, for there is one task to average." in glue.rule(one)
-    assert "first table" not in glue.rule(one)
+    assert line(md(glue.table(one)), "arm")[-1].startswith("wnli")
+    assert "**Average**: none, for there is one task to average." in md(glue.rule(one))
+    assert "first table" not in md(glue.rule(one))
     assert not any(glue.summary_line(one, label) for label in one.labels)
 
 
@@ -155,15 +156,15 @@ def test_of_a_task_under_two_sets_of_conditions_the_newer_enters(make_run):
     result = glue_of(compare("s", [*runs, make_run(values=values("rte", 0.5), task="rte")]))
     (one,) = [section for section in result.sections if section.task == "sst2"]
     assert one.facts["finetune.epochs"] == "2"
-    assert line(glue.table(result), "arm")[1:] == [f"sst2 ({one.conditions}): accuracy", "rte: accuracy", "average"]
+    assert line(md(glue.table(result)), "arm")[1:] == [f"sst2 ({one.conditions}): accuracy", "rte: accuracy", "average"]
 
 
 def test_mismatched_accuracy_enters_where_there_is_one(study):
     scores = {"rte": (0.5,), "mnli": (0.6,)}
     alone = study({"base": scores, "new": scores})
-    assert line(glue.table(glue_of(alone)), "arm")[1] == "mnli: accuracy"
+    assert line(md(glue.table(glue_of(alone))), "arm")[1] == "mnli: accuracy"
     both = study({"base": {"rte": (0.5,), "mnli": ((0.6, 0.7),)}, "new": scores})
-    table = glue.table(glue_of(both))
+    table = md(glue.table(glue_of(both)))
     assert line(table, "arm")[1].startswith("mnli: accuracy, ")
     assert line(table, "base")[1] == "0.650"
     assert line(table, "new")[1] == "–"  # half of the scores would be another number
@@ -174,7 +175,7 @@ def test_constant_answer_stands_in_the_table_and_says_which_score_it_is(study):
     for run in comparison.runs:
         if run.tags["task"] == "stsb":
             run.metrics.pop("eval/majority_score")
-    assert line(glue.table(glue_of(comparison)), r"*constant answer*") == [
+    assert line(md(glue.table(glue_of(comparison))), r"*constant answer*") == [
         "*constant answer*", "0.500", "0.500 (accuracy)", "–", "–",
     ]  # fmt: skip
 
@@ -200,7 +201,7 @@ def test_official_splits_have_no_such_note(study):
     settings = {"task.validation_split": "validation_matched", "data.validation_examples": "None", "finetune.keep_best": "none"}
     comparison = study({"base": {"cola": (0.3,), "rte": (0.5,)}}, **settings)
     assert [glue.notes(section) for section in comparison.sections] == [[], []]
-    assert "†" not in glue.rule(glue_of(comparison))
+    assert "†" not in md(glue.rule(glue_of(comparison)))
 
 
 def test_first_examples_of_a_split_are_no_glue_score(study):

@@ -25,11 +25,11 @@ def test_runs_of_the_newest_command_that_were_not_started_are_named(make_run, tm
 
 def test_nothing_is_said_where_everything_ran_or_no_plan_is_known(make_run, tmp_path):
     comparison = compare("s", [make_run()])
-    assert appendix.left_out(Study(comparison)).paragraphs == []
-    assert appendix.left_out(Study(comparison, output=tmp_path)).paragraphs == []
+    assert appendix.left_out(Study(comparison)).sections == []
+    assert appendix.left_out(Study(comparison, output=tmp_path)).sections == []
     (tmp_path / "s").mkdir()
     (tmp_path / "s" / "plan.json").write_text("torn")
-    assert appendix.left_out(Study(comparison, output=tmp_path)).paragraphs == []
+    assert appendix.left_out(Study(comparison, output=tmp_path)).sections == []
 
 
 def test_runs_that_failed_are_in_the_table(make_run):

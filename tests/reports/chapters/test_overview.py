@@ -10,6 +10,7 @@ import pyarrow
 import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from pyarrow import parquet
+from texts import md, parts
 
 from harness import paths, tags
 from harness.comparison.compare import Comparison, compare
@@ -52,7 +53,11 @@ def result(make_run) -> Comparison:
 
 def paragraphs(comparison: Comparison) -> list[str]:
     """What was compared, what was found, and what to be careful of; an empty list is left out."""
-    return [findings.opening(comparison), *findings.sentences(comparison), *findings.cautions(comparison)]
+    return [
+        findings.opening(comparison),
+        *parts(findings.sentences(comparison)),
+        *parts(findings.cautions(comparison)),
+    ]
 
 
 @pytest.fixture
@@ -67,7 +72,7 @@ def rows(table: str) -> dict[str, list[str]]:
 
 
 def test_one_row_an_arm_with_change_and_verdict_over_all_tasks(result):
-    table = rows(overview.overview(result))
+    table = rows(md(overview.overview(result)))
     assert table["arm"] == ["score, mean of 2 tasks", "worst task", "parameters", "inference memory"]
     assert table["base"] == ["0.600 ± 0.010", "–", "1.00 k", "4.00 MB"]
     assert table["small"] == [
@@ -128,7 +133,7 @@ def test_a_count_that_differs_by_less_than_the_margin_is_called_the_same(make_ru
 
 
 def test_scores_below_the_constant_answer_are_marked(result):
-    table, note = overview.tasks_table(result)
+    table, note = parts(overview.tasks_table(result))
     assert rows(table)["base"] == ["0.800 ± 0.010", "0.400 ± 0.010 ‡"]
     assert rows(table)["worse"] == ["0.700 ± 0.000<br>−10.0 points ▼", "0.397 ± 0.015<br>−0.3 points –"]
     assert rows(table)["*constant answer*"] == ["0.500", "0.500"]
@@ -253,7 +258,7 @@ def test_predictions_narrow_the_share_of_the_items(predicting, tmp_path):
 
 def test_arm_that_lacks_a_task_says_of_how_many_its_mean_is(make_run):
     runs = [*runs_of(make_run, "base", {"sst2": [0.8], "cola": [0.4]}), *runs_of(make_run, "new", {"sst2": [0.9]})]
-    assert rows(overview.overview(compare("s", runs)))["new"][0].startswith("0.900 (1 of 2 tasks)<br>+10.0 points")
+    assert rows(md(overview.overview(compare("s", runs))))["new"][0].startswith("0.900 (1 of 2 tasks)<br>+10.0 points")
 
 
 def test_one_seed_names_the_arms_where_others_have_more(make_run):
@@ -268,7 +273,7 @@ def test_the_first_line_says_which_conditions_the_numbers_over_tasks_are_of(make
     compared = paragraphs(result)[0]
     said = f"**sst2 was run under 2 sets of conditions**: the numbers over all tasks are those of {one.conditions} (epochs=3);"
     assert said in compared
-    assert rows(overview.overview(result))["arm"][0] == "score: accuracy"
+    assert rows(md(overview.overview(result)))["arm"][0] == "score: accuracy"
 
 
 def test_a_failed_run_is_no_finding_where_the_same_arm_and_seed_finished_since(make_run):
@@ -346,7 +351,7 @@ def test_alone_the_baseline_has_no_findings(make_run):
 def test_what_was_pretrained_stands_beside_the_scores(make_run, pretrained):
     scores = {SCORE: 0.8, TOTAL: 4.3e6, MAJORITY: 0.5}
     result = compare("s", [make_run("base", values=scores), pretrained(), make_run("base+mlm", values=scores)])
-    (table,) = overview.tasks_table(result)
+    (table,) = parts(overview.tasks_table(result))
     assert rows(table)["arm"] == ["pretraining FLOPs", "held-out masked loss, nats", "sst2: accuracy"]
     assert rows(table)["base"] == ["–", "–", "0.800"]
     assert rows(table)["base+mlm"] == ["600.0 TFLOP<br>–", "3.000<br>–", "0.800"]
@@ -355,8 +360,8 @@ def test_what_was_pretrained_stands_beside_the_scores(make_run, pretrained):
 
 def test_pretraining_alone_has_sizes_and_losses(pretrained, ended):
     result = compare("s", [pretrained(), pretrained("new+mlm", ends=ended(2.5))], "base+mlm")
-    assert rows(overview.overview(result))["arm"] == ["parameters", "pretraining FLOPs", "held-out masked loss, nats"]
-    assert rows(overview.overview(result))["new+mlm"][2] == "2.500<br>−16.7 % △"
+    assert rows(md(overview.overview(result)))["arm"] == ["parameters", "pretraining FLOPs", "held-out masked loss, nats"]
+    assert rows(md(overview.overview(result)))["new+mlm"][2] == "2.500<br>−16.7 % △"
 
 
 def test_picture_has_a_panel_a_metric_and_ratios_share_their_axis(result):
@@ -397,7 +402,7 @@ def test_chapter_begins_with_the_answer_and_ends_with_details_in_words(result, n
         "**Score, mean of 2 tasks, against base**: worse (−5.2 points) is **worse**; small (within 1 point)"
     )
     assert "against **base**" in second
-    assert kinds_of(chapter.paragraphs[2:-2]) == ["table", "words", "words", "table", "words", "picture"]
+    assert kinds_of(chapter.paragraphs[2:-2]) == ["table", "words", "words", "table", "words", "picture", "words"]
     assert heading == "### Arm by arm"
     assert details.startswith("- **small**")
 
@@ -447,7 +452,7 @@ def test_a_hypothesis_names_pretrainings_that_another_study_had_begun(make_run, 
     own = [replace(run, started=30, tags=run.tags | said) for run in own]
     shared = [make_run("base", seed, {"pretrain/masked_loss": 3.0}, task=tags.PRETRAINING_TASK) for seed in range(2)]
     shared = [replace(run, started=begun, tags=run.tags | {tags.STUDY: "earlier"}) for run in shared]
-    text, found = overview.hypotheses(compare("later", [*shared, *own], "base"))
+    text, found = parts(overview.hypotheses(compare("later", [*shared, *own], "base")))
     assert found == "- **Open**: what it names has no verdict here."
     assert text.startswith(f"**Hypothesis**, written before the first run{beside}, on 1970-01-01")
 
@@ -518,9 +523,9 @@ def test_a_training_that_went_wrong_is_marked_in_the_first_table_and_said_once(m
     low = {tags.WARNING: "score 0.4 is not above the majority baseline", tags.NOTES: "baseline"}
     runs.append(make_run("c", 0, {SCORE: 0.4, MAJORITY: 0.5, ITEMS: 400}, **low))
     comparison = compare("s", runs)
-    cells = rows(overview.overview(comparison))
+    cells = rows(md(overview.overview(comparison)))
     assert {arm: "†" in cells[arm][0] for arm in ("base", "b", "c")} == {"base": False, "b": True, "c": True}
-    said = "\n".join(findings.cautions(comparison))
+    said = "\n".join(parts(findings.cautions(comparison)))
     assert "**Warnings of trainings**: b on sst2, seed 0 (the loss still fell: raise finetune.epochs (2))." in said
     assert (
         "Not shown to be better than the constant answer**, which ignores the text: c on sst2" in said
@@ -533,7 +538,9 @@ def test_seeds_of_an_arm_with_one_warning_are_said_together(make_run):
     runs = [make_run("base", seed, {SCORE: 0.9, MAJORITY: 0.5, ITEMS: 400}, **WARNED) for seed in range(3)]
     comparison = compare("s", runs)
     said = "\n".join(findings.of_tasks(comparison))
-    assert "- **3 of 3 trainings have a warning**: the loss still fell at the end: 3." in findings.cautions(comparison)
+    assert (
+        "- **3 of 3 trainings have a warning**: the loss still fell at the end: 3." in parts(findings.cautions(comparison))[0]
+    )
     assert f"**Warnings of trainings**: base on sst2, seeds 0, 1, 2 ({WARNED[tags.WARNING]})." in said
 
 
@@ -542,10 +549,12 @@ def test_a_sign_says_one_thing_where_a_pretraining_has_a_warning_and_a_score_is_
         make_run("base", 0, {SCORE: 0.4, MAJORITY: 0.5, ITEMS: 400}),
         make_run("base", 0, {"pretrain/masked_loss": 6.5}, task="pretraining", **WARNED),
     ]
-    table, notes = overview.tasks_table(compare("s", runs))
+    table, notes = parts(overview.tasks_table(compare("s", runs)))
     assert [sign for cell in rows(table)["base"] for sign in "†‡" if sign in cell] == ["†", "‡"]
     assert notes.split("\n") == [*overview.NOTES.values()]
-    alone, note = overview.tasks_table(compare("s", [make_run("base", 0, {SCORE: 0.9, MAJORITY: 0.5, ITEMS: 400}), runs[1]]))
+    alone, note = parts(
+        overview.tasks_table(compare("s", [make_run("base", 0, {SCORE: 0.9, MAJORITY: 0.5, ITEMS: 400}), runs[1]]))
+    )
     assert (note, "‡" in alone) == (overview.NOTES["†"], False)
 
 
@@ -555,10 +564,12 @@ def test_rates_that_follow_from_the_start_are_said_and_swept_ones_are_not(make_r
             make_run(arm, 0, {SCORE: 0.9}, {"finetune.learning_rate": rate, "swept": swept})
             for arm, rate in (("base", "0.0003"), ("minilm", "5e-05"))
         ]
-        said = "\n".join(findings.cautions(compare("s", runs)))
+        said = "\n".join(parts(findings.cautions(compare("s", runs))))
         assert ("**Learning rates of fine-tuning differ** (0.0003: base; 5e-05: minilm)" in said) == is_said
 
 
 def test_an_arm_that_is_another_one_is_named(make_run):
     runs = [make_run("base", 0, {SCORE: 0.9}), make_run("other", 0, {SCORE: 0.9}, **{tags.SAME_AS: "base"})]
-    assert "**The same model and recipe under two names**: other is base." in "\n".join(findings.cautions(compare("s", runs)))
+    assert "**The same model and recipe under two names**: other is base." in "\n".join(
+        parts(findings.cautions(compare("s", runs)))
+    )

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from texts import md, parts
 
 from harness.comparison import compare as comparing
 from harness.comparison.section import ACCURACY, LOSS
@@ -39,7 +40,7 @@ def sentences(comparison, index: int = 0) -> str:
 def test_section_of_a_pretraining_judges_held_out_loss_and_accuracy(pretrained, ended):
     better = pretrained("albert+mlm_sop", ends=ended(2.7, {"pretrain/masked_accuracy": 0.42}))
     section = comparing.compare("s", [pretrained(), better]).sections[0]
-    result = texts(tables.before_after(section), "albert+mlm_sop")
+    result = texts(md(tables.before_after(section)), "albert+mlm_sop")
     assert result["held-out masked loss"] == "2.700 nats<br>−10.0 % △ better?"
     assert result["held-out masked accuracy"] == "0.420<br>+2.0 points (+5.0 %) △ better?"
     assert result["tokens pretrained on"] == "20.0 M"
@@ -50,7 +51,7 @@ def test_parts_of_an_objective_are_columns_with_what_to_hold_them_against(pretra
     parts = {"pretrain/pair_accuracy": 0.52}, {"pretrain/detection_accuracy": 0.9, "pretrain/replaced_accuracy": 0.2}
     runs = [pretrained("base+mlm_sop", ends=ended(3.0, parts[0])), pretrained("base+rtd", ends=ended(3.0, parts[1]))]
     result = comparing.compare("s", [pretrained(), *runs], "base+mlm")
-    table = tables.before_after(result.sections[0])
+    table = md(tables.before_after(result.sections[0]))
     assert texts(table, "base+mlm_sop")["held-out accuracy on segment pairs"].startswith("0.520")
     assert texts(table, "base+rtd")["held-out replaced tokens that the detector finds"].startswith("0.200")
     assert texts(table, "base+mlm")["held-out accuracy on segment pairs"] == "–"
@@ -58,11 +59,11 @@ def test_parts_of_an_objective_are_columns_with_what_to_hold_them_against(pretra
     assert "one that never says replaced" in sentences(result)
     plain = comparing.compare("s", [pretrained()])
     assert "guessing" not in sentences(plain)
-    assert "segment pairs" not in tables.before_after(plain.sections[0])
+    assert "segment pairs" not in md(tables.before_after(plain.sections[0]))
 
 
 def test_unigram_entropy_stands_below_the_masked_losses(pretrained):
-    result = texts(tables.before_after(comparing.compare("s", [pretrained()]).sections[0]), "*unigram entropy*")
+    result = texts(md(tables.before_after(comparing.compare("s", [pretrained()]).sections[0])), "*unigram entropy*")
     assert result.pop("held-out masked loss") == "6.400 nats"
     assert set(result.values()) == {"*unigram entropy*", "–"}
 
@@ -72,7 +73,7 @@ def test_training_losses_of_objectives_are_never_compared(pretrained, ended):
     runs += [pretrained("base+rtd", seed, ended(2.0, {"pretrain/probe_steps": 200.0})) for seed in (0, 1)]
     result = comparing.compare("s", runs, "base+mlm")
     files = render.render(Study(result))
-    assert "| pretraining loss |" not in tables.before_after(result.sections[0])
+    assert "| pretraining loss |" not in md(tables.before_after(result.sections[0]))
     assert "pretrain/loss" not in files["summary.csv"].decode()
     assert "Training losses of different objectives (mlm, rtd) are not compared" in sentences(result)
 
@@ -155,7 +156,8 @@ def test_metric_that_one_pretraining_lacks_is_a_dash(pretrained, ended):
     short = ended()
     del short[ACCURACY], short["pretrain/flops"]
     result = texts(
-        tables.before_after(comparing.compare("s", [pretrained(), pretrained("gpt+clm", ends=short)]).sections[0]), "gpt+clm"
+        md(tables.before_after(comparing.compare("s", [pretrained(), pretrained("gpt+clm", ends=short)]).sections[0])),
+        "gpt+clm",
     )
     assert (result["held-out masked accuracy"], result["pretraining FLOPs"]) == ("–", "–")
     assert "pretraining peak memory" not in result
@@ -163,7 +165,7 @@ def test_metric_that_one_pretraining_lacks_is_a_dash(pretrained, ended):
 
 def test_counted_costs_have_no_interval(pretrained):
     runs = [pretrained(name, seed) for name in ("base+mlm", "gpt+clm") for seed in (0, 1)]
-    header = tables.differences(comparing.compare("s", runs).sections[0]).splitlines()[0]
+    header = md(tables.differences(comparing.compare("s", runs).sections[0])).splitlines()[0]
     assert "held-out masked loss" in header
     assert "pretraining time" not in header  # by the clock of each run
     assert "FLOPs" not in header
@@ -295,7 +297,7 @@ def test_overlap_is_said_in_the_section_of_its_task(make_run):
 
 def test_conditions_that_differ_in_pretraining_say_it_in_words(make_run):
     result = comparing.compare("s", [make_run(params={"pretrain.tokens": size, "x": size}) for size in "12"])
-    text = section_text.conditions_differences(result, result.sections[0])
+    text = md(section_text.conditions_differences(result, result.sections[0]))
     assert "| pretraining budget in tokens (pretrain.tokens) | 1 | 2 | `--along pretrain.tokens` |" in text
     assert "| x | 1 | 2 | `--along x` |" in text
 
@@ -343,10 +345,10 @@ def test_arms_of_several_vocabularies_are_compared_by_byte_and_not_by_token(pret
     assert section.change(row, PER_TOKEN).verdict is Verdict.OPEN
     assert section.change(row, "pretrain/masked_accuracy").verdict is Verdict.OPEN
     assert section.change(row, BITS).verdict is Verdict.WORSE
-    head = overview.overview(result).splitlines()[0]
+    head = md(overview.overview(result)).splitlines()[0]
     assert "held-out masked bits per byte, bits/byte" in head
     assert "held-out masked loss" not in head
-    said = " ".join(findings.sentences(result) + findings.cautions(result))
+    said = " ".join(parts(findings.sentences(result)) + parts(findings.cautions(result)))
     assert "WordPiece, lower case, up to 8192 pieces: base+mlm; byte-level BPE, cased, up to 8192 pieces: roberta+mlm" in said
     assert "**worse** in held-out masked bits per byte" in said
     assert BITS in tables.columns(section)
@@ -362,6 +364,6 @@ def test_arms_of_one_vocabulary_are_compared_by_token(pretrained, ended):
     result = of_vocabularies(pretrained, ended, BERTS)
     (section,) = result.sections
     assert section.change(section.row_of("roberta+mlm"), PER_TOKEN).verdict is Verdict.BETTER
-    assert "held-out masked loss, nats" in overview.overview(result).splitlines()[0]
-    assert "Vocabularies" not in " ".join(findings.cautions(result))
+    assert "held-out masked loss, nats" in md(overview.overview(result)).splitlines()[0]
+    assert "Vocabularies" not in " ".join(parts(findings.cautions(result)))
     assert BITS not in tables.columns(section)

@@ -44,4 +44,4 @@ def test_odd_values_are_quoted(make_run):
 
 
 def test_runs_that_do_not_say_their_command_have_no_row(make_run):
-    assert appendix.reproduce(Study(compare("s", [make_run(), make_run("b")]))).paragraphs == []
+    assert appendix.reproduce(Study(compare("s", [make_run(), make_run("b")]))).sections == []

@@ -72,7 +72,7 @@ def test_the_chapter_says_the_exponent_with_its_interval_and_draws_it(pretrained
 )
 def test_too_few_scales_and_equal_flops_have_no_line(pretrained, ended, names, flops):
     comparison = studied(pretrained, ended, names, flops=flops)
-    assert scales.scales(Study(comparison)).paragraphs == []
+    assert scales.scales(Study(comparison)).sections == []
 
 
 def test_the_scale_is_taken_out_of_a_label():

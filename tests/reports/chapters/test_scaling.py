@@ -227,7 +227,7 @@ def test_picture_has_a_panel_a_quantity_and_a_ring_a_crossover(study):
 
 
 def test_nothing_measured_by_length_has_no_chapter(make_run):
-    assert scaling.chapter(Study(compare("s", [make_run()]))).paragraphs == []
+    assert scaling.chapter(Study(compare("s", [make_run()]))).sections == []
 
 
 def log_lengths(tracking, number: str, growth: float, launches: int = 3) -> None:

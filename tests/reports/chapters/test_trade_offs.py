@@ -66,9 +66,9 @@ def test_the_scores_shown_are_those_that_decide_where_an_arm_has_more_replicates
 def test_one_arm_or_no_score_gives_no_chapter(chapter, make_run, study_of):
     assert chapter({"base": (("a",), 1, [0.8])}) == ""
     runs = [make_run(arm, 0, {"model/params_total": 5.0}) for arm in ("base", "small")]
-    assert trade_offs.chapter(study_of(compare("s", runs))).paragraphs == []
+    assert trade_offs.chapter(study_of(compare("s", runs))).sections == []
     runs = [make_run(arm, 0, {"eval/score": 0.5}) for arm in ("base", "small")]
-    assert trade_offs.chapter(study_of(compare("s", runs))).paragraphs == []
+    assert trade_offs.chapter(study_of(compare("s", runs))).sections == []
 
 
 def test_an_arm_that_was_not_pretrained_takes_no_probability_from_the_others(make_run, study_of, typical):

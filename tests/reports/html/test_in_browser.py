@@ -8,6 +8,7 @@ from browser import Page, axe_core, chromium
 from child_processes import wait_for
 
 from harness.comparison.compare import compare
+from harness.document import Cell, Document, Section
 from harness.reports.html import page as page_of
 from harness.reports.render import render
 from harness.reports.writing import formats
@@ -94,10 +95,10 @@ def page(browser: Page, report: Path) -> Page:
     return browser
 
 
-def write(folder: Path, text: str) -> str:
-    """Address of the page of a small report."""
+def write(folder: Path, *sections: Section, small: bool = False) -> str:
+    """Address of the page of a report with these sections."""
     path = folder / "small.html"
-    path.write_bytes(page_of("small", text, {}))
+    path.write_bytes(page_of(Document("r", [*sections], is_small=small), {}))
     return path.as_uri()
 
 
@@ -114,11 +115,8 @@ def test_nothing_is_cut_and_nothing_fails(page: Page, report: Path, width: int, 
 
 
 def test_a_link_to_a_folded_chapter_opens_it(browser: Page, folder: Path):
-    path = folder / "folded.html"
-    path.write_bytes(
-        page_of("folded", "# r\n\n## one\n\n1\n\n## two\n\n2\n\n## three\n\n3", {}, ["## one", "## two", "## three"])
-    )
-    browser.open(f"{path.as_uri()}#two")
+    chapters = [Section(name, ["text"]) for name in ("one", "two", "three")]
+    browser.open(f"{write(folder, *chapters, small=True)}#two")
     shown = "[...document.querySelectorAll('main details')].map(one => one.open)"
     assert browser.run(shown) == [False, True, False]
     browser.run("document.querySelector('nav a[href=\"#three\"]').click()")
@@ -153,7 +151,7 @@ def test_heads_of_a_narrow_page_are_no_higher_than_three_lines(browser: Page, fo
     """A box that scrolls need not squeeze its columns: a head of a word a line would leave the first screen empty."""
     heads = ["arm", *(f"training throughput, tokens/s of device time {number}" for number in range(6))]
     browser.show(400)
-    browser.open(write(folder, f"# r\n\n{formats.table(heads, [['a', *map(str, range(6))]])}"))
+    browser.open(write(folder, Section("", [formats.table(heads, [["a", *range(6)]])])))
     height, line = browser.run(
         "(head => [head.getBoundingClientRect().height, parseFloat(getComputedStyle(head).lineHeight)])"
         "(document.querySelector('thead tr'))"
@@ -167,8 +165,14 @@ def test_first_table_shows_all_of_its_columns_at_1000_pixels(page: Page):
 
 
 def test_table_of_short_verdicts_shows_all_of_its_columns_at_1000_pixels(browser: Page, folder: Path):
-    cells = ["3.44 M<br>−73.8 % ▲ better", "875.2 MFLOP<br>+0.30 % ▼ worse", "13.7 ± 0.2 ms<br>+17.2 % ▼ worse"]
-    cells += ["138.8 MB<br>−45.8 % △ better?", "10,381 tokens/s<br>+2.3 % ~ not resolved", "0.985<br>−10.6 points ▽ worse?"]
+    cells = [
+        Cell("3.44 M", 3.44e6, "parameters", "−73.8 % ▲ better", "better"),
+        Cell("875.2 MFLOP", 875.2e6, "FLOP", "+0.30 % ▼ worse", "worse"),
+        Cell("13.7 ± 0.2 ms", 13.7, "ms", "+17.2 % ▼ worse", "worse"),
+        Cell("138.8 MB", 138.8e6, "bytes", "−45.8 % △ better?"),
+        Cell("10,381 tokens/s", 10381, "tokens/s", "+2.3 % ~ not resolved"),
+        Cell("0.985", 0.985, "score", "−10.6 points ▽ worse?"),
+    ]
     heads = [
         "arm",
         "parameters",
@@ -178,10 +182,8 @@ def test_table_of_short_verdicts_shows_all_of_its_columns_at_1000_pixels(browser
         "training throughput",
         "score, mean of 3 tasks",
     ]
-    rule = " | ".join([":--"] + ["--:"] * len(cells))
-    text = f"# r\n\n| {' | '.join(heads)} |\n| {rule} |\n| albert | {' | '.join(cells)} |\n"
     browser.show(1000)
-    browser.open(write(folder, text))
+    browser.open(write(folder, Section("", [formats.table(heads, [["albert", *cells]])])))
     assert browser.run(HIDDEN) == 0
 
 
@@ -200,9 +202,9 @@ def test_tables_sort_by_number_and_back(page: Page):
 
 
 def test_dashes_and_texts_come_last_either_way(browser: Page, folder: Path):
-    cells = ["–", "order", "−0.5", "+12.0 k", "bag", "", "3 [−5, 8] M", "1,000"]
-    rows = "\n".join(f"| a{number} | {cell} |" for number, cell in enumerate(cells))
-    browser.open(write(folder, f"# r\n\n| arm | x |\n| :-- | --: |\n{rows}\n"))
+    cells = {"–": None, "order": None, "−0.5": -0.5, "+12.0 k": 12e3, "bag": None, "": None, "3 [−5, 8] M": 3e6, "1,000": 1e3}
+    rows = [[f"a{number}", Cell(text, value)] for number, (text, value) in enumerate(cells.items())]
+    browser.open(write(folder, Section("", [formats.table(["arm", "x"], rows)])))
     table, orders = TABLE.format(0), []
     for _ in range(2):
         browser.run(f"{table}.tHead.rows[0].cells[1].querySelector('button').click()")
@@ -214,11 +216,9 @@ def test_dashes_and_texts_come_last_either_way(browser: Page, folder: Path):
 
 
 def test_a_column_of_several_units_does_not_sort(browser: Page, folder: Path):
-    browser.open(
-        write(
-            folder, "# r\n\n| arm | base | one |\n| :-- | --: | --: |\n| latency | 2.0 ms | 1.0 ms |\n| memory | 3.0 MB | – |\n"
-        )
-    )
+    times = [formats.cell(value, "ms") for value in (2.0, 1.0)]
+    rows = [["latency", *times], ["memory", formats.cell(3e6, "bytes"), "–"]]
+    browser.open(write(folder, Section("", [formats.table(["arm", "base", "one"], rows)])))
     heads = f"[...{TABLE.format(0)}.tHead.rows[0].cells].map(head => head.querySelector('button') !== null)"
     assert browser.run(heads) == [True, False, True]
 

@@ -4,6 +4,7 @@ import re
 from dataclasses import replace
 
 import pytest
+from texts import md, parts
 
 from harness import metrics
 from harness.comparison.compare import compare
@@ -32,7 +33,9 @@ MEASURED |= {"inference/energy_j_per_token": 0.00123, "finetune/energy_j": 321.0
 
 def table(section: Section) -> dict[str, dict[str, str]]:
     """Arm -> metric -> text; arms are rows, or columns where there are many metrics."""
-    lines = [[text.strip() for text in line.strip("| ").split(" | ")] for line in section_text.part(section)[2].splitlines()]
+    lines = [
+        [text.strip() for text in line.strip("| ").split(" | ")] for line in parts(section_text.part(section))[2].splitlines()
+    ]
     if section.baseline in lines[0]:
         lines = list(zip(*lines[:1], *lines[2:], strict=True))
     else:
@@ -104,7 +107,7 @@ def test_sentences_hold_the_numbers_of_the_runs(timed):
     params = {"measure.length": "64", "measure.repeats": "30", "measure.threads": "1", "measure.batch_size": "16"}
     run = timed("base", [1.0, 2.0, 3.0], values=MEASURED)
     run.params.update(params | {"environment.threads": "2"})
-    text = section_text.part(compare("s", [run]).sections[0])[1]
+    text = parts(section_text.part(compare("s", [run]).sections[0]))[1]
     assert "Latency is that of batch size 1 and 64 tokens, 3 launches of 30 calls, CPU threads: 1." in text
     assert (
         "Percentiles are of all calls, as measured; the latency by the wall clock is the mean of the launches' medians" in text
@@ -112,26 +115,26 @@ def test_sentences_hold_the_numbers_of_the_runs(timed):
     assert "real validation batches of 16 texts" in text
     assert "CPU threads of training: 2." in text
     run.params["measure.throughput_texts"] = "8"
-    text = section_text.part(compare("s", [run]).sections[0])[1]
+    text = parts(section_text.part(compare("s", [run]).sections[0]))[1]
     assert "Inference throughput is that of batches of 8 texts of the same length." in text
 
 
 def test_sentences_have_no_number_that_the_runs_do_not_say(timed):
     run = replace(timed("base", [1.0], values=MEASURED), launches={}, tags=timed("base", [1.0]).tags)
     run.params["measure.length"] = "None"
-    text = section_text.part(compare("s", [run]).sections[0])[1]
+    text = parts(section_text.part(compare("s", [run]).sections[0]))[1]
     assert "Latency is that of batch size 1. Percentiles" in text
     assert not set("02345678") & set(text)
 
 
 def test_sentences_on_figures_that_are_not_there_are_left_out(make_run):
-    text = section_text.part(compare("s", [make_run(values={"finetune/mfu": 0.3})]).sections[0])[1]
+    text = parts(section_text.part(compare("s", [make_run(values={"finetune/mfu": 0.3})]).sections[0]))[1]
     assert "fastest matrix product" in text
     assert not any(word in text for word in ("Latency", "interval", "First call", "Bytes", "sampled", "Energy", "batches"))
 
 
 def test_a_section_without_such_figures_has_no_table(make_run):
-    assert section_text.part(compare("s", [make_run(values={"eval/score": 0.5})]).sections[0]) == []
+    assert parts(section_text.part(compare("s", [make_run(values={"eval/score": 0.5})]).sections[0])) == []
 
 
 def test_report_holds_the_table_of_every_section(make_run):
@@ -159,6 +162,6 @@ def test_header_says_whether_energy_is_counted(make_run, counters, said):
     runs = [make_run(), make_run("b")]
     for run, name in zip(runs, counters, strict=True):
         run.params.update({} if name is None else {"environment.energy_counter": name})
-    header = appendix.header(compare("s", runs))
+    header = md(appendix.header(compare("s", runs)))
     assert (said in header) if said else ("energy" not in header)
     assert "energy_counter" not in header

@@ -4,6 +4,7 @@ import csv
 import io
 
 import pytest
+from texts import md
 
 from harness.reports.writing import formats
 
@@ -62,7 +63,7 @@ def test_escape_leaves_no_markup(raw: str, shown: str):
 
 
 def test_table_keeps_every_row_on_one_line():
-    text = formats.table(["arm", "score"], [["base", "1"], ["x", "2"]])
+    text = md(formats.table(["arm", "score"], [["base", "1"], ["x", "2"]]))
     assert text.splitlines() == ["| arm | score |", "| :-- | --: |", "| base | 1 |", "| x | 2 |"]
 
 
@@ -74,13 +75,15 @@ def test_csv_file_is_empty_where_a_line_has_no_value():
 def test_wide_tables_are_turned_and_cut_with_the_baseline_in_each_part():
     header = ["arm", *(f"metric{index}" for index in range(8))]
     arms = [[f"arm{row}", *(f"{row}.{index}" for index in range(8))] for row in range(8)]
-    first, second = formats.readable(header, arms).split("\n\n")
+    first, second = md(formats.readable(header, arms)).split("\n\n")
     assert first.splitlines()[0] == "| arm | arm0 | arm1 | arm2 | arm3 | arm4 | arm5 |"
     assert second.splitlines()[0] == "| arm | arm0 | arm6 | arm7 |"
     assert second.splitlines()[2] == "| metric0 | 0.0 | 6.0 | 7.0 |"
     assert len(first.splitlines()) == len(second.splitlines()) == 10
-    assert formats.readable(header, arms[:1]).splitlines()[0] == "| arm | arm0 |"
-    assert formats.readable(header[:7], [arm[:7] for arm in arms]) == formats.table(header[:7], [arm[:7] for arm in arms])
+    assert md(formats.readable(header, arms[:1])).splitlines()[0] == "| arm | arm0 |"
+    assert md(formats.readable(header[:7], [arm[:7] for arm in arms])) == md(
+        formats.table(header[:7], [arm[:7] for arm in arms])
+    )
 
 
 @pytest.mark.parametrize("name", ["=1+1", "+1", "-1+2", "@x", "\t=1", "\n=1", "＝1+1", "＠x"])

@@ -10,6 +10,7 @@ import pytest
 import tools
 
 from harness.comparison.compare import compare
+from harness.document import Cell, Document, Section
 from harness.plugins.chapters import tuning
 from harness.reports.chapters.glue import SELECTED
 from harness.reports.render import render
@@ -22,13 +23,13 @@ ARMS = ("base", "albert")
 OPEN = re.compile(r"\\(begin|end)\{(\w+)\}")
 
 
-CELLS = [
-    "900.7 k<br>−73.8 % ▲ better",
-    "0.985<br>[−10.6, +1.5] points ▽ worse?",
+CELLS: list[Cell | str] = [
+    Cell("900.7 k", change="−73.8 % ▲ better"),
+    Cell("0.985", change="[−10.6, +1.5] points ▽ worse?"),
     "– ± × ≈ ≤ ≥ → ↑ ↓ † ‡ ∞ …",
     "MMMM WWWW mmmm wwww %%%%",
 ]
-CELLS += ["over and over again, " * 12, "[a]<br>*"]
+CELLS += ["over and over again, " * 12, Cell("[a]", change=r"\*")]
 
 
 @pytest.fixture
@@ -37,7 +38,7 @@ def document() -> str:
     names = [formats.escape(name) for name in HOSTILE]
     rows = formats.table(["arm", *(f"metric {number}" for number in range(len(CELLS)))], [[name, *CELLS] for name in names])
     columns = formats.table(["metric", *names], [[f"[{number}]", *CELLS, *CELLS] for number in range(60)])
-    return latex.document("s_1 & more", f"# s\\_1 & more\n\n{rows}\n\n## {names[2]}\n\n{columns}").decode()
+    return latex.document(Document("s\\_1 & more", [Section("", [rows]), Section(names[2], [columns])])).decode()
 
 
 def bodies(document: str) -> list[tuple[int, list[str]]]:
@@ -92,7 +93,7 @@ def test_overview_and_every_task_have_a_table(timed, study_of):
 def test_wide_table_is_cut_with_its_first_column_in_each_part():
     cells = [f"{number} tokens/s of something" for number in range(20)]
     text = formats.table(["arm", *(f"metric {number}" for number in range(20))], [["albert", *cells]])
-    document = latex.document("t", text).decode()
+    document = latex.document(Document("t", [Section("", [text])])).decode()
     found = bodies(document)
     assert len(found) > 2
     assert all(rows[-1].removeprefix("\\midrule\n\\endhead\n").startswith("albert & ") for _, rows in found)
@@ -103,8 +104,10 @@ def test_wide_table_is_cut_with_its_first_column_in_each_part():
 
 def test_tables_below_the_third_heading_are_left_out():
     table = formats.table(["arm", "x"], [["a", "1"]])
-    document = latex.document("t", f"# t\n\n{table}\n\n## b\n\n{table}\n\n### c\n\n{table}\n\n## d\n\n{table}").decode()
-    assert re.findall(r"\\caption\{(.*)\}\\tabularnewline", document) == ["t", "b", "d"]
+    parts = [Section("c", [table]), Section("e", [table], for_paper=True), Section("", [table])]
+    report = Document("t", [Section("", [table]), Section("b", [table, *parts]), Section("d", [table])])
+    document = latex.document(report).decode()
+    assert re.findall(r"\\caption\{(.*)\}\\tabularnewline", document) == ["t", "b", "b", "b", "d"]
 
 
 def test_every_mark_of_the_report_is_known():

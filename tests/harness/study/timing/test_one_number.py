@@ -7,10 +7,11 @@ import json
 import re
 from pathlib import Path
 
+import msgspec
 import pytest
 from mlflow import MlflowClient
 
-from harness import metrics, reports, tags
+from harness import document, metrics, reports, tags
 from harness.metrics import Compared
 from harness.reports.__main__ import main as reports_main
 from harness.study import first_screen
@@ -66,7 +67,7 @@ class Study:
 
     def report(self, folder: Path) -> dict[str, str]:
         self.said("--study", self.name, "--out", str(folder))
-        return {path.suffix: path.read_text() for path in folder.iterdir() if path.suffix in (".md", ".html", ".csv")}
+        return {path.suffix: path.read_text() for path in folder.iterdir() if path.suffix in (".md", ".html", ".csv", ".json")}
 
     def check(self, found: Found) -> set[str]:
         """The metrics that were found; AssertionError where a number is not that of the run, or nothing says whose it is."""
@@ -175,9 +176,10 @@ def test_every_surface_gives_the_number_of_the_session(timed, tmp_path):
 
 
 def test_the_first_screen_and_the_note_of_the_study_have_the_reports_table(timed, tmp_path):
-    report = timed.report(tmp_path / "report")[".md"]
+    files = timed.report(tmp_path / "report")
+    report = files[".md"]
     cells = [cell.partition("<br>")[0] for row in markdown_tables(report)[0][1:] for cell in row]
-    screen = first_screen.first_screen(report)
+    screen = first_screen.first_screen(msgspec.json.decode(files[".json"], type=document.Document).screen)
     assert all(cell in screen for cell in cells)
 
 

@@ -120,13 +120,6 @@ def test_one_sentence_of_a_pair_tells_nothing():
         assert LogisticRegression().fit(vectors[:half], labels[:half]).score(vectors[half:], labels[half:]) < 0.57
 
 
-def test_label_of_induction_is_what_stood_behind_the_key():
-    for row in generate(config(Rule.induction), "train"):
-        *words, query = row["sentence"].split()
-        assert words.count(query) == 1
-        assert row["label"] == int(words[words.index(query) + 1] in ("blue", "azure"))
-
-
 @pytest.mark.parametrize(("pairs", "depth"), [(2, 1), (2, 2), (4, 3), (6, 2)])
 def test_brackets_open_and_close_alike_in_both_classes_and_nest_as_deep_as_asked(pairs, depth):
     for row in generate(config(Rule.brackets, pairs=pairs, depth=depth), "train"):

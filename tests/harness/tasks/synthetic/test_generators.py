@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 from tokenizers import Tokenizer
-from true_labels import TRUE_LABELS
 
 from harness import paths
 from harness.config.choices import Rule
@@ -48,13 +47,6 @@ def spoken(config: RunConfig, split: str) -> list[list[str]]:
     columns = load_table(config, split).columns
     rows = zip(*(columns[name] for name in config.task.fields), strict=True)
     return [[text if isinstance(text, str) else " ".join(text) for text in row] for row in rows]
-
-
-@pytest.mark.parametrize("rule", Rule)
-@pytest.mark.parametrize("split", ["train", "validation"])
-def test_every_label_follows_the_rule(rule, split):
-    for row in rows(rule, split):
-        assert row["label"] == TRUE_LABELS[rule](row, GrammarConfig(rule=rule)), row
 
 
 @pytest.mark.parametrize("rule", Rule)
@@ -228,16 +220,6 @@ def test_a_text_that_ends_before_what_decides_is_refused(rule):
     refuse_cut(grammar, needed)
     with pytest.raises(InputError, match=f"needs {needed} tokens .* expected task.max_length={needed} at least"):
         refuse_cut(grammar, needed - 1)
-
-
-def test_gates_need_a_text_that_holds_both():
-    needed = theory_of(grammar := GrammarConfig(rule=Rule.distance, distance=500)).to_first.least
-    words = [row["sentence"].split() for row in generate(grammar, "validation")]
-    assert all({*OPEN, *SHUT} & {*row[1:needed]} for row in words)
-    assert not any({*OPEN, *SHUT} & {*row[1 : needed - 1]} for row in words)
-    line = "task.grammar.distance=500 needs 503 tokens to hold what decides a label, task.max_length=64 is less: expected "
-    with pytest.raises(InputError, match=f"^{line}task.max_length=503 at least$"):
-        refuse_cut(grammar, 64)
 
 
 def test_a_depth_that_hardly_any_pattern_has_is_refused():

@@ -102,12 +102,6 @@ def test_a_global_token_or_layer_carries_over_any_distance(verdict, model):
 
 
 @pytest.mark.long
-def test_attention_without_positions_is_a_bag(verdict):
-    assert verdict("model.position=none", "task=order").verdict is Verdict.cannot
-    assert verdict("model.position=none", "task=pairs").verdict is Verdict.solves
-
-
-@pytest.mark.long
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [
@@ -134,11 +128,6 @@ def test_bars_lie_between_chance_and_ceiling_and_apart(compose):
     for config in compose(*EXPERIMENT):
         expected = expectation(config)
         assert expected.chance <= expected.low < expected.high < expected.ceiling
-
-
-def test_fewer_rows_widen_the_bar_of_cannot(verdict):
-    arguments = ("task=order", "model=static")
-    assert verdict(*arguments, "data.validation_examples=100").low > verdict(*arguments).low
 
 
 def test_tags_tell_the_verdict_and_only_of_generated_tasks(compose):

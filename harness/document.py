@@ -1,0 +1,123 @@
+"""A report as objects: what chapters return, and what all formats, the first screen, MLflow's page and archives are made from.
+
+Texts are inline Markdown (emphasis and code) in which names are escaped. Structure, numbers and verdicts are never read back
+from text: another process reads the objects themselves, as JSON.
+"""
+
+import html
+import re
+from collections.abc import Callable, Iterator
+from typing import Union
+
+import msgspec
+
+DASH = "–"
+FILE = "report.json"
+"""The document beside its report."""
+
+
+class Cell(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A cell of a table. `value` is its number, in base units, of which `unit` is comparable with those of the same unit."""
+
+    text: str
+    value: float | None = None
+    unit: str = ""
+    change: str = ""  # below the value; may have several lines
+    verdict: str = ""  # `better` or `worse`, where that is supported
+
+    @property
+    def lines(self) -> list[str]:
+        return [self.text, *(self.change.split("\n") if self.change else [])]
+
+
+class Table(msgspec.Struct, frozen=True, omit_defaults=True, tag="table"):
+    """The first `left` columns are aligned left, the others right."""
+
+    head: list[str]
+    rows: list[list[Cell]]
+    left: int = 1
+
+    @property
+    def columns(self) -> list[list[Cell]]:
+        return [[row[index] for row in self.rows] for index in range(len(self.head))]
+
+
+class Bullets(msgspec.Struct, frozen=True, tag="bullets"):
+    """A list."""
+
+    items: list[str]
+
+
+class Picture(msgspec.Struct, frozen=True, tag="picture"):
+    """A picture in a file beside the report."""
+
+    file: str
+    caption: str
+
+
+class Section(msgspec.Struct, frozen=True, omit_defaults=True, tag="section"):
+    """What is under a heading. One without a title goes on under the heading before it."""
+
+    title: str = ""
+    blocks: list["Block"] = []
+    detail: bool = False  # on the page and in LaTeX, and not in report.md
+    for_paper: bool = False  # LaTeX has its tables although it is below a chapter
+
+
+Block = Union[str, Bullets, Table, Picture, Section]  # noqa: UP007 - Section is defined by it
+"""A paragraph is a text."""
+
+
+class Screen(msgspec.Struct, frozen=True):
+    """What a sweep shows of a report: its answer, and its first table with the notes below."""
+
+    answer: str
+    table: Table
+    notes: list[str]
+
+
+class Document(msgspec.Struct, frozen=True):
+    """A report. Its first section has no title; the chapters of a small study fold."""
+
+    title: str
+    sections: list[Section]
+    screen: Screen | None = None
+    is_small: bool = False
+
+
+def without(section: Section, drops: Callable[[Block], bool]) -> Section:
+    """The section, and those in it, without the blocks for which that is true."""
+    kept = (block for block in section.blocks if not drops(block))
+    blocks = [without(block, drops) if isinstance(block, Section) else block for block in kept]
+    return msgspec.structs.replace(section, blocks=blocks)
+
+
+def is_detail(block: Block) -> bool:
+    """Whether it is for who looks closer."""
+    return isinstance(block, Section) and block.detail
+
+
+def markdown(block: Block, level: int = 2) -> Iterator[str]:
+    """Paragraphs of Markdown; the heading of a section is of this level."""
+    if isinstance(block, Section):
+        if block.title:
+            yield f"{'#' * level} {block.title}"
+        for part in block.blocks:
+            yield from markdown(part, level + bool(block.title or level == 2))
+    elif isinstance(block, Bullets):
+        yield "\n".join(f"- {item}" for item in block.items)
+    elif isinstance(block, Picture):
+        yield f"![{block.caption}]({block.file})"
+        yield f"*{block.caption}.*"
+    elif isinstance(block, Table):
+        rule = [":--" if index < block.left else "--:" for index in range(len(block.head))]
+        lines = [block.head, rule, *(["<br>".join(cell.lines) for cell in row] for row in block.rows)]
+        yield "\n".join("| " + " | ".join(line) + " |" for line in lines)
+    else:
+        yield block
+
+
+def unmarked(text: str) -> str:
+    """The text without its markup, on one line."""
+    bare = re.sub(r"(?<!\\)[*`]+", "", " ".join(text.split()))
+    return html.unescape(re.sub(r"\\([\\`*\[\]|_])", r"\1", bare))
