@@ -7,7 +7,7 @@ stays the same at every scale; an explicit value switches the rule off. A field 
 
 from dataclasses import dataclass
 
-from harness.models.added import refuse_unknown
+from harness.models.added import class_of
 from harness.models.choices import Activation, Body, Init, Norm, NormPlace, Pooling, Position, PositionTerms, Sharing, Trains
 from harness.models.ranges import Refused, Role, When, option, refuse_out_of_range
 
@@ -171,7 +171,7 @@ class EncoderConfig:
         refuse_out_of_range(self, "model.")
         for key in ("attention", "feed_forward", "layers"):
             if (name := getattr(self, key)) is not None:
-                refuse_unknown(key, name)
+                class_of(key, name)
         self._refuse_impossible_shapes()
         self._refuse_impossible_pairs()
 

@@ -131,7 +131,7 @@ def _values(config: Any, prefix: str) -> Iterator[tuple[str, Any, Any]]:
     for name, metadata in _fields(kind):
         value = getattr(config, name)
         is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-        if is_number or (isinstance(value, list) and "range" in metadata):
+        if is_number or (isinstance(value, list) and {"range", "count"} <= metadata.keys()):
             yield prefix + name, value, metadata
         elif is_dataclass(type(value)):
             yield from _values(value, f"{prefix}{name}.")

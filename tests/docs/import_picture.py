@@ -1,10 +1,12 @@
 """Draws docs/design/imports.svg from the imports of the code: `python tests/docs/import_picture.py`.
 
-A box is a package (loose modules of `harness` that others import count as one, `contracts`). A line leads to what a package
+A box is a package. Loose modules of `harness` that others import are `foundations` where models need them, too, else
+`contracts`. A line leads to what a package
 imports; lines that follow from others are left out. A row imports only from the rows below it.
 """
 
 import functools
+import graphlib
 import re
 from collections import defaultdict
 from html import escape
@@ -25,9 +27,13 @@ def imports() -> dict[str, set[str]]:
         path.name for folder in ("harness", ".") for path in (ROOT / folder).iterdir() if (path / "__init__.py").is_file()
     }
 
+    foundations = {name.split(".")[1] for name in graph.find_upstream_modules("harness.models", as_package=True) if "." in name}
+
     def package(module: str) -> str:
         part = module.split(".")[1]
-        return part if part in folders - {"paired", "processes", "terminal"} else "contracts"
+        if part in folders - {"processes", "terminal"}:
+            return part
+        return "foundations" if part in foundations else "contracts"
 
     found: dict[str, set[str]] = defaultdict(set)
     for module in graph.modules:
@@ -39,6 +45,7 @@ def imports() -> dict[str, set[str]]:
 
 def drawn(edges: dict[str, set[str]]) -> str:
     """The picture as SVG; ValueError where packages import each other."""
+    graphlib.TopologicalSorter(edges).prepare()
 
     @functools.cache
     def reached(name: str) -> frozenset[str]:

@@ -70,11 +70,12 @@ OTHERS = {
     "printf ": TEAM,
     "mlflow server": TEAM,
     ".ci/tools": "it installs packages of Debian",
+    ".ci/wheel": "it builds an environment; .ci/run runs it",
 }
 """Beginning of a line in a block of commands -> why it is not run."""
 
 OF_A_COPY = "docs/new_mathematics.md"
-"""Its variant exists in the copy of tests/docs/test_new_mathematics.py alone, which runs its commands there."""
+"""Its variant is in the package that tests/docs/test_new_mathematics.py types in; it runs the commands there."""
 
 STUDY, ARM = "small", "albert"
 WORDS = dict.fromkeys(["STUDY", "OTHER", "NEW", "OLD", "loop", "order"], STUDY) | dict.fromkeys(["mine", "c07"], ARM)

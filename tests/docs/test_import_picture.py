@@ -3,6 +3,7 @@
 import re
 
 import import_picture
+import pytest
 
 
 def test_the_picture_has_the_packages_that_there_are():
@@ -15,6 +16,8 @@ def test_a_line_that_follows_from_others_is_left_out():
     picture = import_picture.drawn({"a": {"b", "c"}, "b": {"c"}, "c": set()})
     assert import_picture.boxes(picture) == {"a", "b", "c"}
     assert picture.count("<path") == 2
+    with pytest.raises(ValueError, match="cycle"):
+        import_picture.drawn({"a": {"b"}, "b": {"a"}})
 
 
 def test_the_files_that_the_page_names_are_there():
