@@ -7,7 +7,7 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 UNUSABLE = (errno.ENAMETOOLONG, errno.ENOTDIR, errno.EISDIR, errno.ELOOP, errno.EACCES, errno.EPERM, errno.EROFS)
 """What the system says of a path that cannot be read or written, whatever is there."""
@@ -57,7 +57,7 @@ class Mistakes:
             raise InputError(lines[0]) if len(lines) == 1 else SeveralMistakesError(lines)
 
 
-def checked(values: Iterable[Any], check: Callable[[int, Any], Any]) -> list:
+def checked(values: Iterable[Any], check: Callable[[int, Any], Any]) -> list[Any]:
     """`check(row, value)` of every row; InputError for all rows that it refuses."""
     mistakes, results = Mistakes(), []
     for row, value in enumerate(values):
@@ -181,3 +181,13 @@ def meant(word: str, commands: Iterable[str] = ()) -> list[str]:
     words |= {name.split()[-1]: f"harness {name}" for name in commands}
     near = [word.lower()] if word.lower() in words else difflib.get_close_matches(word.lower(), words, n=1, cutoff=0.8)
     return [f"python -m {words[name]}" for name in near]
+
+
+T = TypeVar("T")
+
+
+def present(value: T | None) -> T:
+    """A value that an earlier check or rule has made sure of; ValueError where it is missing after all."""
+    if value is None:
+        raise ValueError("a value is missing that an earlier check makes sure of")
+    return value

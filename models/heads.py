@@ -124,19 +124,16 @@ class PlainLMHead(nn.Module):
         return 2 * self.output.weight.numel()
 
 
-class _WithOutput(nn.Module, ABC):
-    """Encoder and one linear output, on texts or on tokens. Abstract."""
+class Classifier(nn.Module, ABC):
+    """Encoder and a head: one linear output on texts or on tokens, or none. Abstract."""
 
-    pools: ClassVar[bool]
     class_weights: Tensor | None  # (C,) of the loss
 
-    def __init__(self, config: EncoderConfig, num_outputs: int) -> None:
+    def __init__(self, config: EncoderConfig, num_outputs: int = 0) -> None:
         super().__init__()
         self.encoder = Encoder(config)
-        self.pooler = Pooler(config) if self.pools else None
-        own = config.classifier_dropout
-        self.dropout = Dropout(config.hidden_dropout_prob if own is None else own)
-        self.head = nn.Linear(config.hidden_size, num_outputs, bias=config.classifier_bias)
+        self.pooler: Pooler | None = None
+        self.head: nn.Linear | None = None
         self.register_buffer("class_weights", None, persistent=False)
 
     def forward(self, inputs: Batch | Tensor) -> Tensor:
@@ -146,7 +143,29 @@ class _WithOutput(nn.Module, ABC):
 
     @abstractmethod
     def of_hidden(self, hidden: Tensor, batch: Batch) -> Tensor:
-        """(B, T, D) of the last layer -> logits."""
+        """(B, T, D) of the last layer -> the output."""
+
+    @abstractmethod
+    def loss(self, logits: Tensor, labels: Tensor) -> Tensor:
+        """() mean over the labels."""
+
+    @abstractmethod
+    def flops(self, length: int) -> int:
+        """FLOPs of one forward pass over one text of `length` tokens, by the shapes of all matrix products."""
+
+
+class _WithOutput(Classifier):
+    """With dropout and one linear output. Abstract."""
+
+    pools: ClassVar[bool] = False
+    head: nn.Linear
+
+    def __init__(self, config: EncoderConfig, num_outputs: int) -> None:
+        super().__init__(config)
+        self.pooler = Pooler(config) if self.pools else None
+        own = config.classifier_dropout
+        self.dropout = Dropout(config.hidden_dropout_prob if own is None else own)
+        self.head = nn.Linear(config.hidden_size, num_outputs, bias=config.classifier_bias)
 
 
 class SequenceClassifier(_WithOutput):
@@ -168,14 +187,11 @@ class SequenceClassifier(_WithOutput):
         return F.cross_entropy(logits.float(), labels, self.class_weights, reduction="none").mean()
 
     def flops(self, length: int) -> int:
-        """FLOPs of one forward pass over one text of `length` tokens, by the shapes of all matrix products."""
         return self.encoder.flops(length) + self.pooler.flops() + 2 * self.head.weight.numel()
 
 
 class TokenClassifier(_WithOutput):
     """Encoder and one linear output on every token: (B, T, C) logits; start and end of a span are `span_loss`'s."""
-
-    pools = False
 
     def of_hidden(self, hidden: Tensor, batch: Batch) -> Tensor:
         """(B, T, D) of the last layer -> (B, T, C)."""
@@ -187,30 +203,22 @@ class TokenClassifier(_WithOutput):
         return F.cross_entropy(logits, labels, self.class_weights, ignore_index=IGNORED, reduction="sum") / labelled
 
     def flops(self, length: int) -> int:
-        """FLOPs of one forward pass over one text of `length` tokens, by the shapes of all matrix products."""
         return self.encoder.flops(length) + 2 * length * self.head.weight.numel()
 
 
-class TextVectors(nn.Module):
+class TextVectors(Classifier):
     """Encoder and, of length 1, its last hidden states pooled over the real tokens: products are cosines."""
 
-    def __init__(self, config: EncoderConfig, num_outputs: int = 0) -> None:
-        super().__init__()
-        self.encoder = Encoder(config)
-        self.pooling = config.vector_pooling
-        self.pooler = self.head = None
+    def of_hidden(self, hidden: Tensor, batch: Batch) -> Tensor:
+        """(B, T, D) of the last layer -> (B, D)."""
+        return F.normalize(pool(hidden, batch.attention_mask, self.encoder.config.vector_pooling).float(), dim=-1)
 
-    def forward(self, inputs: Batch | Tensor) -> Tensor:
-        """Batch, or (B, T) ids without padding -> (B, D)."""
-        batch = as_batch(inputs)
-        return F.normalize(pool(self.encoder(batch), batch.attention_mask, self.pooling).float(), dim=-1)
+    def loss(self, logits: Tensor, labels: Tensor) -> Tensor:
+        """NotImplementedError: vectors of texts are compared in pairs, by `losses.in_batch_loss`."""
+        raise NotImplementedError
 
     def flops(self, length: int) -> int:
-        """FLOPs of one forward pass over one text of `length` tokens, by the shapes of all matrix products."""
         return self.encoder.flops(length)
-
-
-Classifier = SequenceClassifier | TokenClassifier | TextVectors
 
 
 def span_loss(logits: Tensor, labels: Tensor, mask: Tensor | None) -> Tensor:

@@ -54,7 +54,7 @@ def main(options: Archive) -> int:
     before = replaced(options.to)
     with still_line("packing the study and writing its report: some seconds, minutes for many predictions"):
         files = archive(options)
-        write(files, options.to, "to=")
+        write(files, options.to)
     for name in before - files.keys():
         (options.to / name).unlink(missing_ok=True)
     print(f"{options.to}: {len(files)} files, {sum(map(len, files.values())) / 1e6:.2f} MB")

@@ -9,7 +9,7 @@ from pathlib import Path
 import psutil
 
 from harness import paths
-from harness.errors import InputError, is_disk_full
+from harness.errors import InputError, writing
 from harness.reports import render
 from harness.reports.chapters import added
 from harness.reports.errors import ReportError
@@ -40,10 +40,10 @@ def audit_of(options: Compared, runs: StudyRuns) -> bytes | None:
         raise ReportError(f"--audit {str(path)!r}: expected the file that `python -m harness audit` wrote") from error
 
 
-def write(files: dict[str, bytes], out: Path, key: str = "--out ") -> None:
+def write(files: dict[str, bytes], out: Path) -> None:
     """Writes complete files only, and removes what a process that was killed here left; ReportError where `out` cannot be."""
     scratch = out / f".writing.{os.getpid()}"  # the name by which `python -m harness clean` takes it for what it is
-    with writable(out, key):
+    with writable(out):
         for old in out.glob(".writing.*[0-9]"):
             is_ours = (old / paths.MARK).is_file() and not old.is_symlink()
             if is_ours and old != scratch and old.suffix[1:].isdecimal() and not psutil.pid_exists(int(old.suffix[1:])):
@@ -59,17 +59,11 @@ def write(files: dict[str, bytes], out: Path, key: str = "--out ") -> None:
 
 
 @contextlib.contextmanager
-def writable(out: Path, key: str = "--out ") -> Iterator[None]:
+def writable(out: Path) -> Iterator[None]:
     """Makes the folder; ReportError where what the block does there fails, unless the disk is full."""
-    try:
+    with writing(out, "a folder with space for it"):
         out.mkdir(parents=True, exist_ok=True)
         yield
-    except OSError as error:
-        if is_disk_full(error):
-            raise
-        raise ReportError(
-            f"{key}{str(out)!r} cannot be written ({error.strerror}); expected a folder with space for it"
-        ) from error
 
 
 def read(options: Report, reader: Reader | None = None) -> StudyRuns:

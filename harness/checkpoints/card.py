@@ -35,7 +35,7 @@ RECIPE = ("batch_size", "learning_rate", "epochs", "max_steps", "seconds", "toke
 def text(run: Path, licence: str) -> str:
     """The card of a finished run; InputError where its config or its results cannot be read."""
     try:
-        config = OmegaConf.to_container(own_files.load(run / "config.yaml"), resolve=True)
+        config: Any = OmegaConf.to_container(own_files.load(run / "config.yaml"), resolve=True)
         result, record = records.read(run / run_log.RESULT, Result), records.read(run / run_log.RECORD, Record)
         return _card(config, result["metrics"], record["tags"], licence)
     except (OSError, ValueError, LookupError, TypeError, AttributeError, OmegaConfBaseException) as error:  # of other shapes
@@ -56,7 +56,12 @@ def _card(config: dict[str, Any], measured: dict[str, float], tags: dict[str, st
         "dataset": {"type": data, "name": data},
         "metrics": [{"type": name, "value": value} for name, value in scores.items()],
     }
-    head = {"license": licence, "library_name": "transformers", "pipeline_tag": pipeline, "tags": ["encoder-variant-harness"]}
+    head: dict[str, Any] = {
+        "license": licence,
+        "library_name": "transformers",
+        "pipeline_tag": pipeline,
+        "tags": ["encoder-variant-harness"],
+    }
     head |= {"model-index": [{"name": arm, "results": [results]}]} if scores else {}
     lines = [
         *(f"- {metrics.SCORE_TITLES[name]}: {value:.4f}{_interval(measured, name)}" for name, value in scores.items()),

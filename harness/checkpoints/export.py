@@ -179,14 +179,15 @@ def by_transformers(folder: Path, ids: Tensor) -> tuple[str, Tensor]:
     import transformers  # optional: may not be installed
 
     (architecture,) = json.loads((folder / "config.json").read_text()).get("architectures", ["AutoModel"])
-    level = transformers.logging.get_verbosity()
-    transformers.logging.set_verbosity_error()  # `Export` lists the parts that the checkpoint lacks
-    transformers.logging.disable_progress_bar()
+    logging: Any = transformers.logging
+    level = logging.get_verbosity()
+    logging.set_verbosity_error()  # `Export` lists the parts that the checkpoint lacks
+    logging.disable_progress_bar()
     try:
         model = getattr(transformers, architecture).from_pretrained(folder).eval()
     finally:
-        transformers.logging.set_verbosity(level)
-        transformers.logging.enable_progress_bar()
+        logging.set_verbosity(level)
+        logging.enable_progress_bar()
     both = {"decoder_input_ids": ids} if architecture == "T5Model" else {}
     return f"transformers {transformers.__version__}", model(input_ids=ids, **both).last_hidden_state
 

@@ -9,7 +9,7 @@ import json
 import re
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
@@ -23,7 +23,7 @@ from harness.config.schema import RunConfig, TokenizerConfig
 from harness.data import published as published_tokenizer
 from harness.data import tokenizer as tokenizers
 from harness.data.tokenizer import pad_token_id
-from harness.errors import InputError
+from harness.errors import InputError, present
 from harness.models.changes import OF_HEAD
 from harness.models.choices import Body, Pooling
 from harness.models.config import EncoderConfig
@@ -116,7 +116,7 @@ def _shape(published: dict[str, Any], key: str, name: str) -> EncoderConfig:
         raise InputError(f"{key}={name!r}: config.json, {error.full_key}: {' '.join(reason.split())}") from error
     except (ValueError, TypeError, AttributeError, ArithmeticError, IndexError, RecursionError) as error:
         raise InputError(f"{key}={name!r}: config.json: {' '.join(str(error).split())}") from error
-    return typed
+    return cast(EncoderConfig, typed)
 
 
 def checkpoint_of(config: RunConfig) -> Checkpoint:
@@ -124,10 +124,10 @@ def checkpoint_of(config: RunConfig) -> Checkpoint:
 
     InputError for an unknown family or a checkpoint without tokenizer files.
     """
-    folder = folder_of(config.model.init_from)
-    shape = _shape(_read_for(config, folder), "model.init_from", config.model.init_from)
+    folder = folder_of(present(config.model.init_from))
+    shape = _shape(_read_for(config, folder), "model.init_from", present(config.model.init_from))
     native.refuse_larger(shape, *_weight_files(folder, "model.init_from"))
-    name, tokenizer = Path(config.model.init_from).name, tokenizer_of(config, folder)
+    name, tokenizer = Path(present(config.model.init_from)).name, tokenizer_of(config, folder)
     if kind_of(config.task).head() is TextVectors and (pooling := _pooling(config)):
         shape = replace(shape, vector_pooling=pooling)
     rows = rows_of(tokenizer, folder)
@@ -178,14 +178,16 @@ def notes(config: RunConfig) -> list[str]:
     """
     if config.model.init_from is None:
         return []
-    folder, kind = folder_of(config.model.init_from), kind_of(config.task)
+    folder, kind = folder_of(present(config.model.init_from)), kind_of(config.task)
     head = SequenceClassifier if kind.head() is TextVectors else kind.head()
     decided = _as_published(config, folder, on_meta(config.model, kind.num_outputs(config.task), head)).notes
     if kind.head() is TextVectors:
         stated, pooling = _pooling(config), config.model.vector_pooling
         source = "modules.json" if stated is pooling else "model.vector_pooling" if stated else "nothing states another"
         decided.append(f"vectors: {POOLED[pooling]} ({source})")
-        limit = sentence_transformers.longest_text(root_of(config.model.init_from, "model.init_from"), "model.init_from")
+        limit = sentence_transformers.longest_text(
+            root_of(present(config.model.init_from), "model.init_from"), "model.init_from"
+        )
         if limit is not None and limit < config.task.max_length:
             decided.append(f"texts are cut at task.max_length={config.task.max_length}, not max_seq_length={limit}")
     return decided + ([*published_tokenizer.read(folder)[1]] if config.tokenizer.file == str(folder) else [])
@@ -193,7 +195,7 @@ def notes(config: RunConfig) -> list[str]:
 
 def _pooling(config: RunConfig) -> Pooling | None:
     """How a folder of Sentence Transformers makes vectors of texts; None for other folders."""
-    return sentence_transformers.pooling_of(root_of(config.model.init_from, "model.init_from"), "model.init_from")
+    return sentence_transformers.pooling_of(root_of(present(config.model.init_from), "model.init_from"), "model.init_from")
 
 
 def load_weights(config: RunConfig, model: Classifier) -> dict[str, Origin]:
@@ -202,7 +204,7 @@ def load_weights(config: RunConfig, model: Classifier) -> dict[str, Origin]:
         return dict.fromkeys(model.state_dict(), RANDOM)
     if model.head is None:
         return load_encoder(config, model.encoder)
-    folder = folder_of(config.model.init_from)
+    folder = folder_of(present(config.model.init_from))
     published = _as_published(config, folder, model)
     rows = rows_of(config.tokenizer, folder)
     state, origins = derived(published.state, published.shape, config.model, config.model.keep_layers, rows)
@@ -215,7 +217,7 @@ def load_encoder(config: RunConfig, encoder: Encoder) -> dict[str, Origin]:
 
     InputError naming tensors of the encoder that are missing, left over or of another shape.
     """
-    folder = folder_of(config.model.init_from)
+    folder = folder_of(present(config.model.init_from))
     state, shape = encoder_of(folder, "model.init_from", _read_for(config, folder))
     state = {name: tensor for name, tensor in state.items() if name.startswith("encoder.")}
     source = with_head_of(config.model, shape)
@@ -236,7 +238,7 @@ def pooler_of(config: RunConfig) -> dict[str, Tensor]:
     """Tensors of the published pooler under our names, for what is fine-tuned after a pretraining that trains none."""
     if config.model.init_from is None or config.model.random_weights:
         return {}
-    folder = folder_of(config.model.init_from)
+    folder = folder_of(present(config.model.init_from))
     state, _ = encoder_of(folder, "model.init_from", _read_for(config, folder))
     return {name: tensor for name, tensor in state.items() if name.startswith("pooler.")}
 
@@ -290,7 +292,9 @@ def encoder_of(folder: Path, key: str, config_json: dict[str, Any] | None = None
 
 def _plain(folder: Path, key: str, config_json: dict[str, Any]) -> Published:
     """The tensors as the family names them, whatever wrapped it; InputError for files that cannot be read."""
-    shape, files, state, notes = _shape(config_json, key, str(folder)), _weight_files(folder, key), {}, []
+    shape, files = _shape(config_json, key, str(folder)), _weight_files(folder, key)
+    state: dict[str, Tensor] = {}
+    notes: list[str] = []
     native.refuse_larger(shape, *files)
     for path in files:
         try:

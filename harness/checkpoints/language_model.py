@@ -5,7 +5,7 @@ from pathlib import Path
 
 from harness.checkpoints import huggingface, native
 from harness.config.schema import RunConfig
-from harness.errors import InputError
+from harness.errors import InputError, present
 from harness.models.derive import RANDOM, Origin, derived
 from harness.models.objectives import build
 from harness.models.objectives.base import Objective, Vocabulary
@@ -52,7 +52,7 @@ def load(config: RunConfig, vocabulary: Vocabulary, weights: Path | None) -> tup
     InputError naming the tensors that are missing or of another shape.
     """
     shape = config.model
-    objective = build.build(objective_of(config), shape, vocabulary, config.seed).eval()
+    objective = build.build(objective_of(config), shape, vocabulary, config.seed).phases[0].eval()
     expected = objective.state_dict()
     if weights is None and (shape.init_from is None or shape.random_weights):
         return objective, dict.fromkeys(expected, RANDOM)
@@ -60,7 +60,7 @@ def load(config: RunConfig, vocabulary: Vocabulary, weights: Path | None) -> tup
     if weights is not None:
         state, source = native.read(weights)
     else:
-        weights = huggingface.folder_of(shape.init_from)
+        weights = huggingface.folder_of(present(shape.init_from))
         state, source = huggingface.masked_lm(weights, "model.init_from")
         pieces = huggingface.rows_of(config.tokenizer, weights)
     source = huggingface.with_head_of(shape, source)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import fields
 from enum import Enum
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
@@ -155,7 +155,7 @@ def typed(path: Path, kind: type[Kind]) -> Kind:
         values = paths.read_object(path)
     except (InputError, OSError) as error:
         raise InputError(f"{error}: it may be corrupt") from error
-    names = {field.name for field in fields(kind)}
+    names = {field.name for field in fields(cast(Any, kind))}
     if kind is EncoderConfig:
         values = ADDED | values
     if values.keys() != names:
@@ -164,14 +164,14 @@ def typed(path: Path, kind: type[Kind]) -> Kind:
     schema = OmegaConf.structured(kind)
     OmegaConf.set_readonly(schema, False)  # that of a frozen dataclass
     try:
-        return OmegaConf.to_object(OmegaConf.merge(schema, as_text(values)))
+        return cast(Kind, OmegaConf.to_object(OmegaConf.merge(schema, as_text(values))))
     except (OmegaConfBaseException, ValueError, TypeError, RecursionError) as error:
         key = getattr(error, "full_key", None)
         reason = " ".join(str(error).split("full_key")[0].split())
         raise InputError(f"{path}: {f'{key}: ' if key else ''}{reason}") from error
 
 
-def json_of(path: Path, key: str, kind: type[paths.Json] = dict) -> paths.Json:
+def json_of(path: Path, key: str, kind: Any = dict) -> Any:
     """The JSON object, or list, in a file of published weights; InputError, naming `key`, for any other content."""
     try:
         return paths.read_object(path, kind)

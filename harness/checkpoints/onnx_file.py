@@ -60,7 +60,7 @@ class _OfTensors(nn.Module):
         super().__init__()
         self.model = model
 
-    def forward(self, *tensors: Tensor) -> Tensor:
+    def forward(self, *tensors: Any) -> Tensor:
         """As the model."""
         return self.model(Batch(*tensors))
 
@@ -92,7 +92,8 @@ def write(model: Encoder | Classifier, path: Path) -> float:
     InputError where the exporter cannot express the model, or the file does not compute what it does: the file is removed.
     """
     library("onnx")
-    torch.onnx.register_custom_op_symbolic("aten::rms_norm", _rms_norm, OPSET)
+    exporter: Any = torch.onnx
+    exporter.register_custom_op_symbolic("aten::rms_norm", _rms_norm, OPSET)
     shape = model.config if isinstance(model, Encoder) else model.encoder.config
     traced = max(TRACED, shape.attention_window or 0)  # a shorter text would be traced as if there were no window
     sizes = ((2, traced), *CHECKED, (2, 2 * traced))
@@ -174,7 +175,8 @@ def round_weights(path: Path) -> None:
 def products(path: Path) -> Counter[str]:
     """Type of the weights -> products with weights in the file."""
     graph = library("onnx").load(path).graph
-    types, count = {one.name: one.data_type for one in graph.initializer}, Counter()
+    types = {one.name: one.data_type for one in graph.initializer}
+    count: Counter[str] = Counter()
     for node in graph.node:
         if node.op_type.rpartition("Quantize")[2].startswith(("MatMul", "Gemm", "LSTM")):
             of_weights = [types[name] for name in node.input[:2] if name in types]
@@ -211,14 +213,16 @@ def export(checkpoint: Path, out: Path) -> str:
     of a pretraining the last hidden states, of as many tokens as the model reads.
     """
     native.refuse_filled(out)
+    model: Classifier | Encoder
     if finetuned.is_finetuned(checkpoint):
         model, facts, path = finetuned.load_finetuned(checkpoint)
         tokenizer = finetuned.cut(finetuned.tokenizer_of(path, model.encoder.config), facts)
         output = "vectors" if model.head is None else "logits"
     else:
-        model, output = native.encoder_of(*native.read(checkpoint)).eval(), "hidden states"
-        tokenizer = finetuned.tokenizer_of(checkpoint / native.TOKENIZER, model.config)
-        tokenizer.enable_truncation(model.config.longest_text)
+        model = encoder = native.encoder_of(*native.read(checkpoint)).eval()
+        output, shape = "hidden states", encoder.config
+        tokenizer = finetuned.tokenizer_of(checkpoint / native.TOKENIZER, shape)
+        tokenizer.enable_truncation(shape.longest_text)
     with native.exported(out) as building:
         difference = write(model, building / FILE)
         tokenizer.save(str(building / native.TOKENIZER))

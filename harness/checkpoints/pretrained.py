@@ -11,7 +11,7 @@ from harness.config.adopted import Checkpoint
 from harness.config.choices import TaskKind
 from harness.config.resolve import pretraining_of
 from harness.config.schema import RunConfig, TaskConfig
-from harness.errors import InputError
+from harness.errors import InputError, present
 from harness.models.derive import RANDOM, Origin, derived
 from harness.models.heads import Classifier
 from harness.paths import WEIGHTS
@@ -24,7 +24,7 @@ def checkpoint_of(config: RunConfig) -> Checkpoint:
     A fine-tuning is one whose seed is that of the run, before another task (arXiv:1811.01088). InputError for a run that does
     not exist or saved no weights, and for a fine-tuning where a language model is expected.
     """
-    folder = find_run.weights_folder(config.pretrain.checkpoint, "pretrain.from", config.output, config.tracking.uri)
+    folder = find_run.weights_folder(present(config.pretrain.checkpoint), "pretrain.from", config.output, config.tracking.uri)
     is_finetuned = finetuned.is_finetuned(folder)
     if is_finetuned and config.task.kind is TaskKind.minimal_pairs:
         raise InputError(f"pretrain.from={config.pretrain.checkpoint!r} is a fine-tuning: expected a pretraining to start from")

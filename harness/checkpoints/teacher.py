@@ -9,7 +9,7 @@ from harness.checkpoints import find_run, finetuned, huggingface, native
 from harness.config.choices import DeviceSharding
 from harness.config.schema import RunConfig, TokenizerConfig
 from harness.data.published import LARGEST_BYTES
-from harness.errors import InputError
+from harness.errors import InputError, present
 from harness.models.heads import MaskedLMHead
 from harness.models.mask_decoder import make_mask_decoder
 from harness.models.objectives.config import ObjectiveConfig, ObjectiveName
@@ -38,7 +38,7 @@ def read(config: RunConfig) -> tuple[str, TokenizerConfig] | None:
 def folder_of(config: RunConfig) -> Path:
     """The folder of the teacher's weights; without one that is named, of those that the student starts from."""
     if config.pretrain.teacher is None:
-        return huggingface.folder_of(config.model.init_from)
+        return huggingface.folder_of(present(config.model.init_from))
     teacher, key = config.pretrain.teacher, "pretrain.teacher"
     if (Path(teacher) / "config.json").exists() or not (Path(teacher).is_dir() or find_run.is_id(teacher)):
         return huggingface.folder_of(teacher, key)
@@ -69,14 +69,14 @@ def refuse_misfit(config: RunConfig, vocab_size: int) -> None:
     if config.pretrain.objective is not ObjectiveName.distillation:
         return
     name = f"pretrain.teacher={config.pretrain.teacher!r}"
-    loaded = load(Path(config.pretrain.teacher), config.pretrain, config.tokenizer)
+    loaded = load(Path(present(config.pretrain.teacher)), config.pretrain, config.tokenizer)
     shape = loaded.encoder.config
     if shape.vocab_size != vocab_size:
         raise InputError(
             f"{name} has {shape.vocab_size} pieces, the tokenizer {vocab_size}: "
             "set tokenizer.file or tokenizer.vocab_file to the teacher's own"
         )
-    if shape.longest_text < config.pretrain.length:
+    if shape.longest_text < present(config.pretrain.length):
         raise InputError(f"{name} reads {shape.longest_text} tokens at most, pretrain.length={config.pretrain.length} is more")
     refuse_unlike(config.pretrain, config.model, loaded)
 

@@ -156,7 +156,10 @@ class Column:
         return {
             "metrics": {name: {number: metrics_of(record) for number, record in items} for name, items in rounds.items()},
             "records": {
-                name: {number: asdict(record) if is_dataclass(record) else record for number, record in items}
+                name: {
+                    number: asdict(record) if is_dataclass(record) and not isinstance(record, type) else record
+                    for number, record in items
+                }
                 for name, items in rounds.items()
             },
             "missing": self.missing,
@@ -234,7 +237,7 @@ def labelled(configs: list[RunConfig]) -> dict[str, RunConfig]:
     flat = [{key: value for key, value in flatten(to_dict(config)).items() if key.startswith(IN_LABEL)} for config in configs]
     differing = [key for key in flat[0] if len({str(values[key]) for values in flat}) > 1]
     scaled = len({config.scale_name for config in configs}) > 1
-    labels = {}
+    labels: dict[str, RunConfig] = {}
     for config, keys in zip(configs, flat, strict=True):
         parts = [config.label, *([config.scale_name] if scaled else []), *(f"{key}={keys[key]}" for key in differing)]
         labels.setdefault(" ".join(parts), config)
@@ -358,9 +361,10 @@ def values_of(column: Column, instrument: str, name: str) -> Values:
     """What was measured, or why it was not."""
     launches = column.values(instrument, name)
     values = {number: value for number, value in launches.items() if value is not None}
-    if values and metrics.METRICS[name].launch in metrics.DEVICE_TIME.values():
+    launch_metric = metrics.get(name).launch
+    if values and launch_metric and launch_metric in metrics.DEVICE_TIME.values():
         history = by_launch.history_of((number, record.values) for number, record in column.records[instrument].items())
-        return Values(values, corrected=by_launch.corrected(history, metrics.get(name).launch))
+        return Values(values, corrected=by_launch.corrected(history, launch_metric))
     if values or (launches and name == COMPILING):
         return Values(values)
     return Values({}, NO_MARK if launches else column.missing.get(instrument, "not measured"))
@@ -412,14 +416,11 @@ def compared(values: list[Values], again: Values) -> list[str]:
     )
     factors = iter(holm([difference.t_test_p() for difference in differences if difference]))
     intervals = [it.interval_at(1 - (1 - CONFIDENCE) / next(factors)) if it else None for it in differences]
-    return [_floor(twice), *(_ratio(it, interval) for it, interval in zip(differences, intervals, strict=True))]
-
-
-def _floor(twice: Difference | None) -> str:
-    """`4.3 %`: the larger end of the interval of a change between equals; a dash for a single round."""
-    if twice is None or twice.interval is None:
-        return DASH
-    return f"{100 * math.expm1(max(map(abs, twice.interval))):.1f} %"
+    floor = by_launch.noise_floor(twice)
+    return [
+        DASH if floor is None else f"{by_launch.percent(floor):.1f} %",
+        *(_ratio(it, interval) for it, interval in zip(differences, intervals, strict=True)),
+    ]
 
 
 def _ratio(difference: Difference | None, interval: tuple[float, float] | None) -> str:

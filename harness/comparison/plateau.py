@@ -55,7 +55,7 @@ def references(folder: Path | None = None) -> dict[str, dict[str, Any]]:
     return {path.stem: _read(path) for path in sorted((folder or conf_directory() / REFERENCE).glob("*.yaml"))}
 
 
-def _outside(metrics: dict[str, float], parameters: Mapping[str, str], folder: Path | None) -> str | None:
+def _outside(metrics: Mapping[str, float], parameters: Mapping[str, str], folder: Path | None) -> str | None:
     later = {key for key in parameters if key.rpartition(".")[2] in LATER}
     for name, reference in references(folder).items():
         value, of = metrics.get(reference.get("metric", LOSS)), reference["of"]

@@ -141,48 +141,41 @@ GROUPS = {
     "experiment": "named sweeps: +experiment=NAME",
 }
 
-HEAD = """\
-harness: trains and measures variants of BERT-like encoders under equal conditions, and tracks every number in MLflow.
+HEAD = "harness: trains and measures variants of BERT-like encoders under equal conditions, and tracks every number in MLflow."
+CALL = "  python -m harness"
 
-  python -m harness [COMMAND] [-m] [-q] [group=choice ...] [key=value ...]
+EXAMPLES = {
+    "": "the default model on the built-in tasks",
+    " -m model=base,albert,windowed": "a sweep: every combination, three seeds each (seed=0: one)",
+    " 'enhancement=[swiglu,windowed]' task=sst2 data=local": "two changes stacked on the default model, on real data",
+    " -m model=base,albert pretrain=mlm pretrain.tokens=20e6": "pretrain each on the same text, fine-tune from there",
+    " describe model=albert scale=base": "how a variant differs from BERT",
+    " report --baseline base": "then read: every arm against one of them",
+    " ui": "and browse",
+}
+"""Words of a command -> what it does."""
 
-Commands (each has a --help)"""
-
-EXAMPLES = """
-Examples
-  python -m harness                                       the default model on the built-in tasks
-  python -m harness -m model=base,albert,windowed         a sweep: every combination, three seeds each (seed=0: one)
-  python -m harness 'enhancement=[swiglu,windowed]' task=sst2 data=local data.root=FOLDER
-                                                          two changes stacked on the default model, on real data
-  python -m harness -m model=base,albert pretrain=mlm pretrain.tokens=20e6
-                                                          pretrain each on the same text, fine-tune from there
-  python -m harness describe model=albert scale=base      how a variant differs from BERT
-
-Then read:    python -m reports --baseline base
-and browse:   python -m harness ui
-
-Groups and choices (* is the default); --help GROUP lists the keys of a group, --help KEY explains one"""
-
-TAIL = """
-Any key can be set: model.attention_window=32 finetune.learning_rate=1e-4 seed=7 study=NAME. `--cfg job` prints them all.
--q (--quiet) shows only problems and where the results are; every line is in sweep.log of the study.
-Arms that are compared have three seeds each (seed=0,1,2) where none is named; seed=0 runs one. A single run has seed=0.
-A run that is finished already is skipped; rerun=true runs it again. --config-dir FOLDER adds your own conf/ files.
-HYDRA_FULL_ERROR=1 or hydra.verbose=true adds the traceback to an error. --version prints the version.
-Tab completion, after installation: eval "$(harness -sc install=bash)"
-"""
+TAIL = (
+    "Any key can be set: model.attention_window=32 finetune.learning_rate=1e-4 seed=7 study=NAME. `--cfg job` prints them all.",
+    "-q (--quiet) shows only problems and where the results are; every line is in sweep.log of the study.",
+    "Arms that are compared have three seeds each (seed=0,1,2) where none is named; seed=0 runs one. A single run has seed=0.",
+    "A run that is finished already is skipped; rerun=true runs it again. --config-dir FOLDER adds your own conf/ files.",
+    "HYDRA_FULL_ERROR=1 or hydra.verbose=true adds the traceback to an error. --version prints the version.",
+    'Tab completion, after installation: eval "$(harness -sc install=bash)"',
+)
 
 
 def page(commands: dict[str, str]) -> str:
-    """The whole help page; `commands` is name -> description."""
-    lines = [
-        HEAD,
-        *(wrapped(line, 21, f"   {'*' if name == 'run' else ' '} {name}") for name, line in commands.items()),
-        EXAMPLES,
-    ]
+    """The whole help page, wrapped to the terminal; `commands` is name -> description."""
+    marked = {f"   {'*' if name == 'run' else ' '} {name}": text for name, text in commands.items()}
+    lines = [wrapped(HEAD), f"\n{CALL} [COMMAND] [-m] [-q] [group=choice ...] [key=value ...]\n"]
+    lines += ["Commands (each has a --help)", *(wrapped(text, 21, name) for name, text in marked.items())]
+    lines += ["\nExamples", *(f"{CALL}{words}\n{wrapped(text, 8)}" for words, text in EXAMPLES.items())]
+    choices = "Groups and choices (* is the default); --help GROUP lists the keys of a group, --help KEY explains one"
+    lines += [f"\n{wrapped(choices)}"]
     for group, meaning in GROUPS.items():
-        lines += [f"\n  {group}: {meaning}", *choices_of(group)]
-    return "\n".join([*lines, TAIL])
+        lines += [f"\n{wrapped(f'{group}: {meaning}', 2)}", *choices_of(group)]
+    return "\n".join([*lines, "", *map(wrapped, TAIL)])
 
 
 def choices_of(group: str) -> list[str]:
@@ -250,17 +243,15 @@ def _section(name: str, section: str) -> str:
             heading = key.heading
             lines.append(f"\n  {heading}" if heading else "")
         kind = f"--help {name}.{key.name}" if key.section else key.type
-        lines.append(f"  {text:<{width}}  {kind:<{type_width}}  {key.comment}".rstrip())
+        lines.append(wrapped(f"{kind:<{type_width}}  {key.comment}", width + 4, f"  {text}"))
     return "\n".join(lines)
 
 
 def _key(name: str, key: Key) -> str:
-    lines = [f"{name}={key.default}", f"  {key.type}"]
-    if key.comment:
-        lines.append(f"  {key.comment}")
+    lines = [f"{name}={key.default}", wrapped(key.type, 2), *([wrapped(key.comment, 2)] if key.comment else [])]
     if any(comment for _, comment in key.choices):
-        width = max(len(choice) for choice, _ in key.choices)
-        lines += ["", *(f"    {choice:<{width}}  {comment}".rstrip() for choice, comment in key.choices)]
+        width = max(len(choice) for choice, _ in key.choices) + 6
+        lines += ["", *(wrapped(comment, width, f"    {choice}") or f"    {choice}" for choice, comment in key.choices)]
     return "\n".join(lines)
 
 

@@ -99,7 +99,7 @@ def features(path: Path) -> dict[str, Any]:
     from datasets import Features  # takes 1 s
 
     try:
-        return Features.from_arrow_schema(schema)
+        return dict(Features.from_arrow_schema(schema))
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:  # of another version
         raise InputError(f"{path}: what the file says of its columns is not read by `datasets`: {error}") from error
 
@@ -179,7 +179,7 @@ def _json(lines: Iterable[Line], where: str, key: str, mistakes: Mistakes) -> It
     if "Extra data" in wrong or (isinstance(value, dict) and "data" not in value):
         yield from _json_lines(lines, where, key, mistakes)
         return
-    found = value.get("data") if isinstance(value, dict) else value
+    found: Any = value.get("data") if isinstance(value, dict) else value
     if not wrong and not (isinstance(found, list) and all(isinstance(row, dict) for row in found)):
         wrong = "expected a list of objects, or SQuAD's `data`"
     if wrong:
@@ -215,12 +215,14 @@ def _table(lines: Iterator[Line], where: str, key: str, wanted: Wanted, mistakes
         return
     before, head = first
     texts = (text for part in ([head], (line for _, line in lines)) for text in part)
-    reader, header, line = None, None, before
+    reader, line, header = None, before, list[str]()
     try:
-        options = {"delimiter": "\t", "quoting": csv.QUOTE_NONE} if is_tsv else {"delimiter": _delimiter(head, wanted)}
+        options: dict[str, Any] = (
+            {"delimiter": "\t", "quoting": csv.QUOTE_NONE} if is_tsv else {"delimiter": _delimiter(head, wanted)}
+        )
         reader = csv.reader(texts, strict=True, **options)
         for row in reader:
-            if row and header is None:
+            if row and not header:
                 header = row
                 if is_tsv and len(row) == 1 and (other := _delimiter(head, wanted)) in head and row[0] not in wanted.names:
                     raise InputError(f"{where}: {other!r} and no tab separates the columns: name the file of {key} .csv")
@@ -272,7 +274,10 @@ def _sentences(lines: Iterator[Line], where: str, key: str, wanted: Wanted, mist
     """A row a sentence (CoNLL). Columns are parted by tabs, or by blanks where there are none; `-DOCSTART-` and comments are
     left out. Words are in the first column, or behind one of their numbers as in CoNLL-U, and tags in the last one; or in those
     of the header, or with these numbers."""
-    begin, words, places, width, has_tabs, header = 0, [], None, 0, False, []
+    begin, width, has_tabs = 0, 0, False
+    words: list[list[str]] = []  # of the sentence, each with its columns
+    header: list[str] = []
+    places: tuple[int, int | None] = (0, None)  # of words and of tags
     numbered: bool | None = None
 
     def row() -> Row:

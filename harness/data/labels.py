@@ -69,8 +69,8 @@ def several(task: TaskConfig, column: list[Any], place: Callable[[int], str]) ->
             f"{place(0)}: lists of {width} zeros and ones in {task.label!r} of task.label, but task.labels has {len(names)}: "
             "name each place of the lists"
         )
-    bits = iter(bits)
-    return [None if row is None else [n for n, bit in zip(names, next(bits), strict=True) if bit] for row in lists], names
+    each = iter(bits)
+    return [None if row is None else [n for n, bit in zip(names, next(each), strict=True) if bit] for row in lists], names
 
 
 def _each_once(values: list[Any] | None, where: str) -> list[Any] | None:
@@ -151,7 +151,8 @@ def order(strata: list[str], seed: int) -> list[int]:
 
     The first row of each stratum is at the beginning, so that few rows have them all.
     """
-    draw, of_stratum = random.Random(seed), {}
+    draw = random.Random(seed)
+    of_stratum: dict[str, list[int]] = {}
     keys = [draw.random() for _ in strata]
     for row in sorted(range(len(strata)), key=keys.__getitem__):
         of_stratum.setdefault(strata[row], []).append(row)

@@ -18,7 +18,7 @@ from typing import Any
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, normalizers, pre_tokenizers, processors
 from tokenizers.models import BPE, Unigram, WordPiece
 
-from harness.errors import InputError
+from harness.errors import InputError, present
 
 WHOLE, WORDS, PAIRS, MERGES = "tokenizer.json", "vocab.txt", "vocab.json", "merges.txt"
 SETTINGS, SPECIAL, ADDED = "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json"
@@ -119,7 +119,7 @@ class _Settings:
     values: dict[str, Any]
     special: dict[str, str | AddedToken] = field(default_factory=dict)  # role, or the name of another one, -> piece
     extra: list[str | AddedToken] | None = None  # special ones without a role
-    added: dict[int, AddedToken] = field(default_factory=dict)  # number -> piece beside the vocabulary
+    added: dict[int, str | AddedToken] = field(default_factory=dict)  # number -> piece beside the vocabulary
     charsmap: bytes | None = None  # of SentencePiece's normaliser, in tokenizer.json
 
     def flag(self, key: str, default: bool) -> bool:
@@ -183,7 +183,7 @@ def _settings(folder: Path, whole: dict[str, Any]) -> _Settings:
     return said
 
 
-def _piece(said: _Settings, key: str, piece: object) -> str | AddedToken:
+def _piece(said: _Settings, key: str, piece: Any) -> str | AddedToken:
     """InputError for what is no piece."""
     if isinstance(piece, str | AddedToken):
         return piece
@@ -257,20 +257,19 @@ def _prefix(said: _Settings) -> str:
     return "always" if said.flag("add_prefix_space", True) else "never"
 
 
-def _letters(said: _Settings, keeps_accents: bool) -> list[Any]:
-    steps = [normalizers.Replace("``", '"'), normalizers.Replace("''", '"')]
-    steps += [] if keeps_accents else [normalizers.NFKD(), normalizers.StripAccents()]
-    return steps
+def _letters(keeps_accents: bool) -> list[Any]:
+    accents = [] if keeps_accents else [normalizers.NFKD(), normalizers.StripAccents()]
+    return [normalizers.Replace("``", '"'), normalizers.Replace("''", '"'), *accents]
 
 
 def _albert(said: _Settings, vocabulary: list[Any], _: Pairs) -> Tokenizer:
-    steps = _letters(said, said.flag("keep_accents", False))
+    steps = _letters(said.flag("keep_accents", False))
     steps += [normalizers.Lowercase()] if said.flag("do_lower_case", True) else []
     return _unigram(said, vocabulary, 1, steps, _prefix(said))
 
 
 def _xlnet(said: _Settings, vocabulary: list[Any], _: Pairs) -> Tokenizer:
-    steps = _letters(said, False) + ([normalizers.Lowercase()] if said.flag("do_lower_case", False) else [])
+    steps = _letters(False) + ([normalizers.Lowercase()] if said.flag("do_lower_case", False) else [])
     return _unigram(said, vocabulary, said.values.get("unk_id", 0), steps, "always")
 
 
@@ -322,14 +321,16 @@ def _template(single: str, pair: str) -> Callable[[_Settings, Tokenizer], Any]:
 
 
 def _roberta_frame(said: _Settings, tokenizer: Tokenizer) -> Any:
-    sep, cls = ((said.name(role), tokenizer.token_to_id(said.name(role))) for role in ("sep", "cls"))
-    trims = said.flag("trim_offsets", True)
-    return processors.RobertaProcessing(sep, cls, trim_offsets=trims, add_prefix_space=said.flag("add_prefix_space", False))
+    return _roberta(said, tokenizer, said.flag("trim_offsets", True), said.flag("add_prefix_space", False))
 
 
 def _mpnet_frame(said: _Settings, tokenizer: Tokenizer) -> Any:
-    sep, cls = ((said.name(role), tokenizer.token_to_id(said.name(role))) for role in ("sep", "cls"))
-    return processors.RobertaProcessing(sep, cls, trim_offsets=True, add_prefix_space=False)
+    return _roberta(said, tokenizer, True, False)
+
+
+def _roberta(said: _Settings, tokenizer: Tokenizer, trims: bool, spaced: bool) -> Any:
+    sep, cls = ((said.name(role), present(tokenizer.token_to_id(said.name(role)))) for role in ("sep", "cls"))
+    return processors.RobertaProcessing(sep, cls, trim_offsets=trims, add_prefix_space=spaced)
 
 
 def _ends(said: _Settings, tokenizer: Tokenizer) -> Any:
@@ -357,7 +358,7 @@ MPNET_SPECIAL = {role: AddedToken(piece) for role, piece in ROBERTA_SPECIAL.item
     "unk": AddedToken("[UNK]"),
     "mask": STRIPPING_MASK,
 }
-XLNET_SPECIAL = ROBERTA_SPECIAL | {"sep": "<sep>", "cls": "<cls>", "mask": STRIPPING_MASK}
+XLNET_SPECIAL: dict[str, str | AddedToken] = {**ROBERTA_SPECIAL, "sep": "<sep>", "cls": "<cls>", "mask": STRIPPING_MASK}
 CAMEMBERT_SPECIAL = ROBERTA_SPECIAL | {"mask": AddedToken("<mask>", lstrip=True, special=True)}
 T5_SPECIAL = {"eos": "</s>", "unk": "<unk>", "pad": "<pad>"}
 GPT2_SPECIAL = dict.fromkeys(("unk", "bos", "eos"), "<|endoftext|>")
@@ -472,13 +473,13 @@ def _assembled(folder: Path) -> tuple[str, tuple[str, ...]]:
     whole = _object(folder / WHOLE)
     name, said = _class_of(folder), _settings(folder, whole)
     kind, original = CLASSES.get(name), Tokenizer.from_str(json.dumps(whole)) if whole else None
-    if kind is None and original is None:
-        raise InputError(f"{folder} has no {WHOLE}, which tokenizer_class={name} is read from; set tokenizer.file")
     if kind is None:
+        if original is None:
+            raise InputError(f"{folder} has no {WHOLE}, which tokenizer_class={name} is read from; set tokenizer.file")
         tokenizer = original
     else:
         said.special = copy.deepcopy({**kind.special}) | said.special
-        said.extra = kind.others(said) if said.extra is None else said.extra
+        said.extra = [*kind.others(said)] if said.extra is None else said.extra
         tokenizer = kind.build(said, *_vocabulary(folder, name, kind, whole))
     if whole.get("padding") and name != "GPT2Tokenizer":  # which has none
         said.special.setdefault("pad", whole["padding"]["pad_token"])
@@ -512,7 +513,7 @@ def _vocabulary(folder: Path, name: str, kind: _Class, whole: dict[str, Any]) ->
             raise InputError(
                 f"{folder / WHOLE} has a model of type {model['type']}, but {name} reads {kind.model.__name__}{_cure(folder)}"
             )
-        merges = [tuple(merge.split(" ")) if isinstance(merge, str) else tuple(merge) for merge in model.get("merges", [])]
+        merges: Any = [tuple(merge.split(" ") if isinstance(merge, str) else merge) for merge in model.get("merges", [])]
         vocabulary = model["vocab"]
         return [tuple(scored) for scored in vocabulary] if isinstance(vocabulary, list) else vocabulary, merges
     if kind.model is WordPiece and (folder / WORDS).is_file():

@@ -18,7 +18,8 @@ from harness.config.choices import UNTRAINED, DataSource, TaskKind
 from harness.config.schema import DataConfig, RunConfig, TaskConfig
 from harness.data import files as own_files
 from harness.data import hub, labels
-from harness.errors import InputError, Mistakes, on_one_line, unknown
+from harness.errors import InputError, Mistakes, on_one_line, present, unknown
+from harness.paths import ending
 
 EVERY = "*"
 """Value of `task.subset`: all configurations of the data set, one after the other."""
@@ -94,7 +95,7 @@ def _built(config: RunConfig, source: Source, split: str, builder: Any) -> list[
     """The parts of a split of one configuration of a data set; local text files are read as those of the user."""
     found = {str(name): [*map(Path, paths)] for name, paths in (builder.config.data_files or {}).items()}
     names, known = _names(_cut_of(config.task, split)[1]), (builder.info.features or {}).get(config.task.label)
-    is_text = all(own_files.ending(path) in TEXT for name in names for path in found.get(name, [Path()]))
+    is_text = all(ending(path) in TEXT for name in names for path in found.get(name, [Path()]))
     if is_text and not (source.cached or _options(builder.config)):
         files = replace(source, files={name: found[name] for name in names})
         return [replace(part, class_names=_class_names(known)) for part in _read(config, files, split)]
@@ -129,7 +130,8 @@ def _read(config: RunConfig, source: Source, split: str) -> list[Loaded]:
     wanted = own_files.Wanted(tuple(task.fields), task.label, others, task.kind is TaskKind.tokens)
     for name, paths in source.files.items():
         key = f"task.{name}_file" if is_own(task) else "task.folder"
-        rows, names = [], {}
+        rows: list[tuple[int | None, list[Any]]] = []
+        names: dict[str, None] = {}
         for path in paths:
             where = source.where if is_own(task) else f"{source.where} ({path.name})"
             with mistakes.collected():
@@ -137,8 +139,8 @@ def _read(config: RunConfig, source: Source, split: str) -> list[Loaded]:
                     names |= {} if row.keys() <= names.keys() else dict.fromkeys(row)
                     rows.append((line, [row.get(name) for name in wanted.names]))
         columns = {name: [values[at] for _, values in rows] for at, name in enumerate(wanted.names) if name in names}
-        lines = [line for line, _ in rows]
-        lines = None if None in lines or len(paths) > 1 else lines
+        numbers = [line for line, _ in rows if line is not None]
+        lines = numbers if len(numbers) == len(rows) and len(paths) == 1 else None
         whole[name] = Loaded(columns, None, source.where, lines, [name for name in names if name not in columns], len(rows))
     mistakes.refuse()
     for name, loaded in whole.items():
@@ -168,7 +170,8 @@ def _joined(parts: list[Loaded]) -> Loaded:
     columns = {
         name: [value for part in parts for value in part.columns.get(name, [None] * part.count)] for name in first.columns
     }
-    lines = None if any(part.lines is None for part in parts) else [line for part in parts for line in part.lines]
+    known = [part.lines for part in parts if part.lines is not None]
+    lines = [line for part in known for line in part] if len(known) == len(parts) else None
     return replace(first, columns=columns, lines=lines, count=sum(part.count for part in parts))
 
 
@@ -233,7 +236,7 @@ def text_of(language: str) -> str:
 
 def _cut_of(task: TaskConfig, split: str) -> tuple[str, str]:
     """Subset of the data set, and the split in the notation of `datasets`."""
-    subset, part = re.fullmatch(r"(?:([^:\[+]+):)?(.*)", part_of(task, split), re.DOTALL).groups()
+    subset, part = present(re.fullmatch(r"(?:([^:\[+]+):)?(.*)", part_of(task, split), re.DOTALL)).groups()
     return task.subset if subset is None else subset.strip(), part.strip()
 
 
@@ -343,7 +346,7 @@ def local_folder(data: DataConfig, name: str, key: str) -> str:
 
 def _no_folder(data: DataConfig, name: str, key: str) -> InputError:
     """Names data.root, with a better one where it is one folder too high or too low, unless the name looks misspelt."""
-    root = Path(data.root)
+    root = Path(present(data.root))
     there = sorted(path.name for path in root.iterdir() if path.is_dir())
     better = [str(path) for path in (*(root / one for one in there), root.parent) if os.path.isdir(path / name)]
     if not name or (not better and difflib.get_close_matches(name, there)):

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from itertools import count, pairwise, takewhile
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from tokenizers import Regex, Tokenizer, decoders, normalizers, pre_tokenizers, processors
@@ -17,7 +18,7 @@ from tokenizers.trainers import BpeTrainer, UnigramTrainer, WordPieceTrainer
 from harness.config.choices import TokenizerKind
 from harness.config.schema import TokenizerConfig
 from harness.data import published
-from harness.errors import InputError
+from harness.errors import InputError, present
 
 SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 
@@ -60,7 +61,7 @@ def build(config: TokenizerConfig, texts: Iterable[str]) -> Tokenizer:
     tokenizer.add_special_tokens([*SPECIAL, *(SENTINEL.format(number) for number in reversed(range(config.sentinels or 0)))])
     cls, sep = (("[CLS]", tokenizer.token_to_id("[CLS]")), ("[SEP]", tokenizer.token_to_id("[SEP]")))
     frame = TemplateProcessing(
-        single="[CLS] $A [SEP]", pair=f"[CLS] $A{' [SEP]' * config.separators} $B:1 [SEP]:1", special_tokens=[cls, sep]
+        single="[CLS] $A [SEP]", pair=f"[CLS] $A{' [SEP]' * present(config.separators)} $B:1 [SEP]:1", special_tokens=[cls, sep]
     )
     bytewise = isinstance(tokenizer.pre_tokenizer, ByteLevel)  # a piece does not begin at the white space before its word
     tokenizer.post_processor = processors.Sequence([processors.ByteLevel(trim_offsets=True), frame]) if bytewise else frame
@@ -174,7 +175,7 @@ def special_ids(tokenizer: Tokenizer) -> dict[str, int | None]:
     return named | ({"unk": vocabulary[unknown]} if unknown in vocabulary else {}) | _frame(tokenizer)
 
 
-def _frame(tokenizer: Tokenizer) -> dict[str, int]:
+def _frame(tokenizer: Tokenizer) -> dict[str, Any]:
     """Ids of the first special piece before a single text and of the first one behind it."""
     frame = json.loads(tokenizer.post_processor.__getstate__()) if tokenizer.post_processor else {}
     for part in frame.get("processors", [frame]):
@@ -202,8 +203,8 @@ def by_words(tokenizer: Tokenizer) -> Tokenizer:
 
 def sentinels(tokenizer: Tokenizer) -> list[int]:
     """Ids of `<extra_id_0>`, `<extra_id_1>` and so on, as far as there is each."""
-    ids = map(tokenizer.token_to_id, map(SENTINEL.format, count()))
-    return list(takewhile(lambda number: number is not None, ids))
+    vocabulary, names = tokenizer.get_vocab(), map(SENTINEL.format, count())
+    return [vocabulary[name] for name in takewhile(vocabulary.__contains__, names)]
 
 
 def pad_token_id(tokenizer: Tokenizer) -> int | None:
@@ -259,24 +260,26 @@ def limited(texts: Iterable[str], characters: int) -> Iterator[str]:
 def _train(config: TokenizerConfig, texts: Iterable[str]) -> Tokenizer:
     """TooFewPiecesError in place of a larger vocabulary than asked for: trainers keep the alphabet, whatever the size."""
     reserved = config.sentinels or 0
-    learned = replace(config, vocab_size=max(0, config.vocab_size - reserved))
+    learned = replace(config, vocab_size=max(0, present(config.vocab_size) - reserved))
+    kind = present(config.kind)
     try:
-        tokenizer = TRAINED[config.kind](learned, texts)
+        tokenizer = TRAINED[kind](learned, texts)
     except Exception as error:
         if "vocabulary is not large enough" not in str(error):  # of the unigram trainer
             raise
         raise _too_few(config, reserved + _least_unigram(config, texts)) from error
-    if (size := tokenizer.get_vocab_size()) > learned.vocab_size:  # nothing was merged
-        raise _too_few(config, reserved + (_least_unigram(config, texts) if config.kind is TokenizerKind.unigram else size))
+    if (size := tokenizer.get_vocab_size()) > present(learned.vocab_size):  # nothing was merged
+        raise _too_few(config, reserved + (_least_unigram(config, texts) if kind is TokenizerKind.unigram else size))
     return tokenizer
 
 
 def _too_few(config: TokenizerConfig, least: int) -> TooFewPiecesError:
-    alphabet = "every byte" if config.kind is TokenizerKind.bpe else "every letter of this text"
+    kind = present(config.kind)
+    alphabet = "every byte" if kind is TokenizerKind.bpe else "every letter of this text"
     given = f"tokenizer.vocab_size={config.vocab_size} is too small"
     sentinels = f", {config.sentinels} of them sentinels (tokenizer.sentinels)" if config.sentinels else ""
     return TooFewPiecesError(
-        f"{given}: kind {config.kind.name} keeps {alphabet} and the special pieces; expected at least {least}{sentinels}"
+        f"{given}: kind {kind.name} keeps {alphabet} and the special pieces; expected at least {least}{sentinels}"
     )
 
 
@@ -287,9 +290,9 @@ def _least_unigram(config: TokenizerConfig, texts: Iterable[str]) -> int:
     return len(SPECIAL) + len({letter for letter in letters if not letter.isspace()} | {"▁"}) + 1
 
 
-def _words_of_bert(model: WordPiece, lowercase: bool) -> Tokenizer:
+def _words_of_bert(model: WordPiece, lowercase: bool | None) -> Tokenizer:
     tokenizer = Tokenizer(model)
-    tokenizer.normalizer = BertNormalizer(lowercase=lowercase)
+    tokenizer.normalizer = BertNormalizer(lowercase=bool(lowercase))
     tokenizer.pre_tokenizer = BertPreTokenizer()
     return tokenizer
 
@@ -300,7 +303,7 @@ def _train_wordpiece(config: TokenizerConfig, texts: Iterable[str]) -> Tokenizer
     """
     learner = _words_of_bert(WordPiece(unk_token="[UNK]"), config.lowercase)
     trainer = WordPieceTrainer(
-        vocab_size=config.vocab_size,
+        vocab_size=present(config.vocab_size),
         min_frequency=config.min_frequency,
         special_tokens=[*SPECIAL, *_inner_letters(learner, limited(texts, config.train_characters))],
         show_progress=False,
@@ -326,7 +329,7 @@ def _train_bpe(config: TokenizerConfig, texts: Iterable[str]) -> Tokenizer:
     tokenizer.pre_tokenizer = ByteLevel(add_prefix_space=True)
     tokenizer.decoder = decoders.ByteLevel()
     trainer = BpeTrainer(
-        vocab_size=config.vocab_size,
+        vocab_size=present(config.vocab_size),
         min_frequency=config.min_frequency,
         special_tokens=list(SPECIAL),
         initial_alphabet=sorted(ByteLevel.alphabet()),
@@ -338,7 +341,9 @@ def _train_bpe(config: TokenizerConfig, texts: Iterable[str]) -> Tokenizer:
 
 def _train_unigram(config: TokenizerConfig, texts: Iterable[str]) -> Tokenizer:
     learner = _marked_words(Unigram(), config.lowercase)
-    trainer = UnigramTrainer(vocab_size=config.vocab_size, special_tokens=list(SPECIAL), unk_token="[UNK]", show_progress=False)
+    trainer = UnigramTrainer(
+        vocab_size=present(config.vocab_size), special_tokens=list(SPECIAL), unk_token="[UNK]", show_progress=False
+    )
     learner.train_from_iterator(limited(texts, config.train_characters), trainer)
     pieces = json.loads(learner.to_str())["model"]["vocab"][len(SPECIAL) :]
     vocabulary = [(piece, 0.0) for piece in SPECIAL] + _sorted_pieces(pieces)
@@ -359,7 +364,7 @@ def _sorted_pieces(pieces: list[tuple[str, float]]) -> list[tuple[str, float]]:
     return sorted(scored, key=lambda scored: (-scored[1], scored[0]))
 
 
-def _marked_words(model: Unigram, lowercase: bool) -> Tokenizer:
+def _marked_words(model: Unigram, lowercase: bool | None) -> Tokenizer:
     """Words and punctuation marks apart, as SentencePiece keeps scripts apart; each word has the prefix `▁`.
 
     Text is normalised as published: NFKC, and in lower case also without accents, as ALBERT's (arXiv:1909.11942).

@@ -5,6 +5,7 @@ import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TypeVar
 
 import torch
 from torch import nn
@@ -13,6 +14,8 @@ from harness.config.choices import Device, Dtype, Products
 from harness.config.schema import HardwareConfig
 from harness.errors import InputError
 from harness.hardware import facts, outer_launcher, products
+
+M = TypeVar("M", bound=nn.Module)
 
 COMPILER_CACHE = "TORCHINDUCTOR_CACHE_DIR"
 """Environment variable with the folder of compiled code."""
@@ -95,15 +98,16 @@ class Machine:
         """Sets the CPU threads, by default those of training."""
         torch.set_num_threads(count or self._threads)
 
-    def autocast(self):
+    def autocast(self) -> contextlib.AbstractContextManager[object]:
         """Context of every forward pass: bfloat16 products over float32 weights, or nothing.
 
         RuntimeError, naming the key, if the model cannot be compiled.
         """
-        half = torch.autocast(self.device.type, dtype=torch.bfloat16) if self._half else contextlib.nullcontext()
+        half: contextlib.AbstractContextManager[object] = contextlib.nullcontext()
+        half = torch.autocast(self.device.type, dtype=torch.bfloat16) if self._half else half
         return self._compiling.failures_named(half) if self._compiling else half
 
-    def prepare(self, model: "nn.Module") -> "nn.Module":
+    def prepare(self, model: M) -> M:
         """The module with its tensor names, as this machine runs it: compiled, or with the chosen matrix products.
 
         One compiled graph serves all lengths and batch sizes, unless the model branches on them; random numbers are those of
@@ -115,9 +119,11 @@ class Machine:
             products.use_onednn(model)
         return model
 
-    def uncompiled(self):
+    def uncompiled(self) -> contextlib.AbstractContextManager[object]:
         """Context in which all calls run operator by operator, so that operators can be counted."""
-        return torch.compiler.set_stance("force_eager") if self.compiles else contextlib.nullcontext()
+        if self.compiles:
+            return torch.compiler.set_stance("force_eager")
+        return contextlib.nullcontext()
 
     def compiling_s(self) -> float:
         """Seconds that this process has spent compiling so far."""

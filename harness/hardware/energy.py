@@ -8,6 +8,7 @@ import ctypes
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -59,8 +60,12 @@ def rapl_counters(folder: Path = POWERCAP) -> list[Counter]:
         file = zone / "energy_uj"
         if wraps_at is None or _read(file) is None:  # the kernel refuses: since CVE-2020-8694 only root may read
             return []
-        found.append(Counter(lambda file=file: int(file.read_text()), 1e-6, int(wraps_at)))
+        found.append(Counter(partial(_number, file), 1e-6, int(wraps_at)))
     return found
+
+
+def _number(path: Path) -> int:
+    return int(path.read_text())
 
 
 def _read(path: Path) -> str | None:

@@ -77,7 +77,8 @@ class OneDnnLinear(nn.Linear):
         is_small = x.numel() * self.out_features < SMALLEST
         if is_small or x.is_meta or x.dtype is not torch.float32 or torch.is_autocast_enabled("cpu"):
             return F.linear(x, self.weight, self.bias)
-        return _Product.apply(x.flatten(0, -2).contiguous(), self.weight, self.bias).view(*x.shape[:-1], self.out_features)
+        rows = _Product.apply(x.flatten(0, -2).contiguous(), self.weight, self.bias)  # type: ignore[no-untyped-call]  # torch's
+        return rows.view(*x.shape[:-1], self.out_features)
 
 
 def use_onednn(model: nn.Module) -> None:

@@ -36,7 +36,7 @@ class MovedBytes(TorchDispatchMode):
     """Adds up what operators read and write inside its block, and counts those that read or write."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]  # torch's
         self.total = self.operators = 0
 
     def __torch_dispatch__(

@@ -51,7 +51,7 @@ class _Operators(TorchDispatchMode):
     supports_higher_order_operators = True
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]  # torch's
         self.unstated: dict[str, None] = {}
 
     def __torch_dispatch__(
@@ -221,11 +221,12 @@ def formula(shape: Shape, backward: bool = False) -> int:
 def of_model(model: Classifier, batch_size: int, length: int, backward: bool = False) -> int:
     """FLOPs of an existing model, without running it."""
     blocks = [block for blocks in model.encoder.layers.execution_order() for block in blocks]
-    parts = [part for block in blocks for part in block.modules() if hasattr(part, "flops_once")]
+    modules: list[Any] = [part for block in blocks for part in block.modules()]
+    parts = [part for part in modules if hasattr(part, "flops_once")]
     once = sum(part.flops_once(length) for part in parts)  # needed once per batch of any size
     forward = batch_size * model.flops(length) - (batch_size - 1) * once
     constant = sum(part.flops_once(length) for part in parts if part.positions_are_constant)  # without gradient of its input
-    transforms = [part for block in blocks for part in block.modules() if hasattr(part, "transform_flops")]
+    transforms = [part for part in modules if hasattr(part, "transform_flops")]
     constant += batch_size * sum(part.transform_flops(length) for part in transforms)  # one input, so one gradient
     return 3 * forward - constant if backward else forward
 
@@ -243,7 +244,7 @@ def of_training(model: Classifier, teacher: Classifier | None = None) -> Callabl
     taught = [] if teacher is None else [teacher]
     is_whole = all(parameter.requires_grad for parameter in model.parameters())
     without_data = {id(one): nn.Parameter(one.detach().to("meta"), one.requires_grad) for one in model.parameters()}
-    partly = None if is_whole else copy.deepcopy(model, without_data).to("meta").train()
+    partly = model if is_whole else copy.deepcopy(model, without_data).to("meta").train()
 
     @functools.cache
     def share(length: int) -> float:
@@ -251,7 +252,7 @@ def of_training(model: Classifier, teacher: Classifier | None = None) -> Callabl
 
     def count(texts: int, length: int) -> int:
         ours = of_model(model, texts, length, backward=True)
-        if partly is not None:
+        if not is_whole:
             low = 2 ** max(2, length.bit_length() - 1)
             low, high = (min(one, model.encoder.config.longest_text) for one in (low, 2 * low))
             further = (length - low) / max(1, high - low)

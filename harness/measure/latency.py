@@ -5,10 +5,10 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
+from torch import nn
 
 from harness.hardware.device import Machine
 from harness.models.batch import Batch
-from harness.models.heads import Classifier
 
 
 class Clocked(NamedTuple):
@@ -44,7 +44,7 @@ def time_ms(call: Callable[[], object], machine: Machine) -> float:
     return clocked(call, machine).wall_ms
 
 
-def forward(model: Classifier, machine: Machine) -> Callable[[Batch], torch.Tensor]:
+def forward(model: nn.Module, machine: Machine) -> Callable[[Batch], torch.Tensor]:
     """The call that is measured: evaluation mode, no gradients, the configured dtype."""
     model.eval()
 

@@ -11,7 +11,8 @@ from multiprocessing.connection import Connection
 def main(server: Connection) -> None:
     """Receives the seconds at which to ask for each text; sends, at the end, milliseconds from there to its answer."""
     arrivals = server.recv()
-    began, asked, latencies = time.perf_counter(), 0, {}
+    began, asked = time.perf_counter(), 0
+    latencies: dict[int, float] = {}
     while len(latencies) < len(arrivals):
         until = began + arrivals[asked] - time.perf_counter() if asked < len(arrivals) else None
         if until is not None and until <= 0:

@@ -63,9 +63,7 @@ class Saved(torch.autograd.graph.saved_tensors_hooks):
 class _AttentionOfCPU(torch.overrides.TorchFunctionMode):
     """A CPU has a fused kernel that keeps no scores; on the meta device torch would spell attention out."""
 
-    def __torch_function__(
-        self, function: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
-    ) -> Any:
+    def __torch_function__(self, function: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None) -> Any:
         if function is not F.scaled_dot_product_attention:
             return function(*args, **(kwargs or {}))
         mask = kwargs["attn_mask"]

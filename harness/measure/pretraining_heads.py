@@ -39,7 +39,8 @@ def shapes(model: ModelConfig, pretrain: PretrainConfig) -> Objective:
 
 def components(objective: Objective) -> dict[str, int | str]:
     """Component -> parameters that no component before it nor the encoder has, or TIED."""
-    counted, sizes = {id(parameter) for parameter in objective.encoder.parameters()}, {}
+    counted = {id(parameter) for parameter in objective.encoder.parameters()}
+    sizes: dict[str, int | str] = {}
     for name, module in objective.named_children():
         if module is objective.encoder:
             continue
@@ -55,10 +56,10 @@ def components(objective: Objective) -> dict[str, int | str]:
 
 def _of_head(name: str, head: MaskedLMHead, counted: set[int]) -> dict[str, int | str]:
     """The output matrix and the mask decoder apart from the rest."""
-    matrix = TIED if id(head.output.weight) in counted else head.output.weight.numel()
+    matrix = 0 if id(head.output.weight) in counted else head.output.weight.numel()
     decoder = {} if head.decoder is None else {f"{name}.decoder": count(head.decoder)}
-    rest = _new(head, counted) - count(head.decoder) - (0 if matrix == TIED else matrix)
-    return {name: rest, **decoder, f"{name}.output": matrix}
+    rest = _new(head, counted) - count(head.decoder) - matrix
+    return {name: rest, **decoder, f"{name}.output": matrix or TIED}
 
 
 def _new(module: nn.Module, counted: set[int]) -> int:

@@ -155,16 +155,16 @@ class Launch:
             "timing/foreign_cpus": self.foreign_cpus,
             "timing/launch_s": self.seconds,
         }
-        if self.latency.device_ms:
+        if self.latency.device_ms and self.latency.reference_device_ms:
             values[metrics.DEVICE_LATENCY] = trimmed_mean(self.latency.device_ms)
             values["timing/reference_device_ms"] = trimmed_mean(self.latency.reference_device_ms)
-        if work.device_seconds:
+        if work.device_seconds and work.reference_device_ms:
             values[metrics.DEVICE_THROUGHPUT] = work.tokens / work.device_seconds
             values["timing/throughput_reference_device_ms"] = trimmed_mean(work.reference_device_ms)
         if steps:
             values[metrics.TRAINING] = 1e3 * steps.tokens / median(steps.raw_ms)
             values["timing/train_reference_ms"] = median(steps.reference_ms)
-        if steps and steps.device_ms:
+        if steps and steps.device_ms and steps.reference_device_ms:
             values[metrics.DEVICE_TRAINING] = 1e3 * steps.tokens / trimmed_mean(steps.device_ms)
             values["timing/train_reference_device_ms"] = trimmed_mean(steps.reference_device_ms)
         return {name: value for name, value in values.items() if value is not None}

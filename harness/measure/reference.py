@@ -1,6 +1,7 @@
 """A fixed workload whose time shows how fast the machine was while a model was timed."""
 
 from collections.abc import Callable
+from typing import TypedDict
 
 import torch
 
@@ -40,6 +41,15 @@ class Reference:
         torch.add(self._line, self._line, out=self._total)
 
 
+class Milliseconds(TypedDict):
+    """Fields of a record: calls, and the reference workload between them; None where the device has no clock of its own."""
+
+    raw_ms: list[float]
+    reference_ms: list[float]
+    device_ms: list[float] | None
+    reference_device_ms: list[float] | None
+
+
 class Clocks:
     """Calls that are timed with the reference workload in between: milliseconds of both by both clocks."""
 
@@ -62,10 +72,17 @@ class Clocks:
         self.time_reference()
         return self._calls[-1].wall_ms
 
-    def lists(self, first: int = 0) -> dict[str, list[float] | None]:
-        """Calls from number `first` on: the fields `raw_ms`, `reference_ms`, `device_ms`, `reference_device_ms` of a record."""
-        measured = {"": self._calls[first:], "reference_": self._between[first:]}
-        wall = {f"{of or 'raw_'}ms": [call.wall_ms for call in calls] for of, calls in measured.items()}
-        if any(call.device_ms is None for call in self._calls):
-            return wall | {"device_ms": None, "reference_device_ms": None}
-        return wall | {f"{of}device_ms": [call.device_ms for call in calls] for of, calls in measured.items()}
+    def lists(self, first: int = 0) -> Milliseconds:
+        """Calls from number `first` on."""
+        calls, between = self._calls[first:], self._between[first:]
+        by_device = all(call.device_ms is not None for call in self._calls)
+        return {
+            "raw_ms": [call.wall_ms for call in calls],
+            "reference_ms": [call.wall_ms for call in between],
+            "device_ms": _on_device(calls) if by_device else None,
+            "reference_device_ms": _on_device(between) if by_device else None,
+        }
+
+
+def _on_device(calls: list[Clocked]) -> list[float]:
+    return [call.device_ms for call in calls if call.device_ms is not None]

@@ -16,7 +16,7 @@ from harness.checkpoints import onnx_file
 from harness.checkpoints.onnx_file import OnnxModel, library
 from harness.config.choices import Backend, Dtype, Precision
 from harness.config.schema import MeasureConfig, RunConfig
-from harness.errors import InputError
+from harness.errors import InputError, present
 from harness.hardware.device import Machine
 from harness.measure import subject
 from harness.models.heads import Classifier
@@ -59,7 +59,9 @@ def write(model: Classifier, measure: MeasureConfig, path: Path) -> int:
 
     InputError for a model that ONNX cannot express, or whose file has products that are not of the precision.
     """
-    copy = type(model)(model.encoder.config, model.head.out_features).eval()  # without what a machine has made of its layers
+    copy = type(model)(
+        model.encoder.config, present(model.head).out_features
+    ).eval()  # without what a machine has made of its layers
     copy.load_state_dict(model.state_dict())
     if measure.backend is Backend.onnxruntime:
         onnx_file.write(copy, path)
@@ -88,7 +90,8 @@ def products(path: Path, measure: MeasureConfig) -> Counter[str]:
         return onnx_file.products(path)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        model, count = torch.load(path, weights_only=False), Counter()  # written above, by this command
+        model = torch.load(path, weights_only=False)  # written above, by this command
+    count: Counter[str] = Counter()
     for module in model.modules():
         if isinstance(module, EIGHT_BITS):
             count["int8"] += 1

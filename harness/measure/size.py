@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Mapping
+from typing import Any
 
 from torch import nn
 
@@ -37,7 +38,7 @@ def components(model: Classifier) -> dict[str, int]:
     }
 
 
-def effective(model: nn.Module) -> int:
+def effective(model: Any) -> int:
     """Parameters of a model with an encoder, with a shared layer counted at each of its uses."""
     uses = [block for blocks in model.encoder.layers.execution_order() for block in blocks]
     return count(model) + sum(map(count, uses)) - sum(map(count, set(uses)))
@@ -48,11 +49,11 @@ def weights_bytes(model: nn.Module) -> int:
     return sum(parameter.nbytes for parameter in model.parameters())
 
 
-def per_layer(model: Classifier) -> list[dict[str, object]]:
+def per_layer(model: Classifier) -> list[dict[str, Any]]:
     """One row per tensor, in the order of the model, with the layers that use it; RuntimeError if rows and totals differ."""
     order = model.encoder.layers.execution_order()
     used = Counter(id(parameter) for blocks in order for block in blocks for parameter in block.parameters())
-    rows = [
+    rows: list[dict[str, Any]] = [
         {
             "name": name,
             "shape": list(parameter.shape),
@@ -81,7 +82,7 @@ def sizes(model: Classifier) -> dict[str, int]:
     return parameters | {f"model/params_component_{name}": value for name, value in parts.items()}
 
 
-def of_objective(objective: Objective) -> dict[str, int]:
+def of_objective(objective: Objective | Classifier) -> dict[str, int]:
     """Metric name -> value for a pretraining objective; a generator counts as a head."""
     embeddings, layers = count(objective.encoder.embeddings), count(objective.encoder.layers)
     return _parameters(objective, layers, count(objective) - embeddings - layers)

@@ -9,7 +9,7 @@ from torch import Tensor
 from harness import tasks
 from harness.config.choices import UNTRAINED, TaskKind
 from harness.config.schema import MeasureConfig, RunConfig, TaskConfig
-from harness.errors import InputError
+from harness.errors import InputError, present
 from harness.hardware.device import Machine
 from harness.measure.flops import Shape
 from harness.models.batch import Batch
@@ -63,7 +63,7 @@ def texts(vocab_size: int, length: int, machine: Machine, batch_size: int = 1) -
 def labelled_texts(config: RunConfig, batch_size: int, machine: Machine) -> Batch:
     """Texts of random ids of measure.length with random labels, in the shape that the task is trained on."""
     stream = torch.Generator().manual_seed(0)
-    batch = _texts(config.model.vocab_size, config.measure.length, batch_size, stream)
+    batch = _texts(config.model.vocab_size, present(config.measure.length), batch_size, stream)
     batch.labels = _labels(config.task, batch.input_ids, stream)
     return batch.to(machine.device)
 
@@ -94,7 +94,9 @@ def sample_batches(validation: Split, pad_token_id: int, measure: MeasureConfig,
 def step_shape(config: RunConfig, batch_size: int) -> Shape:
     """The classifier of the task and its batch of measure.length tokens, as counts of FLOPs and memory take them."""
     head, averaged = tasks.kind_of(config.task).head(), config.finetune.ema_decay is not None
-    return Shape(config.model, outputs_of(config.task), batch_size, config.measure.length, head, config.finetune, averaged)
+    return Shape(
+        config.model, outputs_of(config.task), batch_size, present(config.measure.length), head, config.finetune, averaged
+    )
 
 
 @dataclass(frozen=True)
@@ -118,14 +120,16 @@ class Subject:
         """Batches for the peak of memory: of the task, or of random ids if there is no data."""
         measure = self.config.measure
         if self.data is None:
-            return [self.text(measure.length, measure.batch_size)] * BATCHES
+            return [self.text(present(measure.length), measure.batch_size)] * BATCHES
         return sample_batches(self.data.validation, self.data.pad_token_id, measure, self.machine)
 
     def timed_batches(self, key: str | None) -> list[Batch]:
         """Throughput batches: measure.throughput_texts of random ids, else those of the prepared data with this key."""
         if key is None or self.config.measure.throughput_texts:
             return [
-                self.text(self.config.measure.length, self.config.measure.throughput_texts or self.config.measure.batch_size)
+                self.text(
+                    present(self.config.measure.length), self.config.measure.throughput_texts or self.config.measure.batch_size
+                )
             ]
         facts = prepared.facts(self.config.output, key)
         return sample_batches(prepared.read_validation(self.config, key), facts.pad_token_id, self.config.measure, self.machine)

@@ -14,7 +14,10 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+from torch import nn
+
 from harness.config.schema import MeasureConfig
+from harness.errors import present
 from harness.hardware import energy, load, peak_flops
 from harness.hardware.device import COMPILER_CACHE, Machine, empty_compiler_cache
 from harness.measure import scenarios, serving
@@ -25,7 +28,6 @@ from harness.measure.reference import Clocks, Reference
 from harness.measure.subject import Subject
 from harness.measure.warmup import MAXIMUM, STRETCH, until_steady
 from harness.models.batch import Batch
-from harness.models.heads import Classifier
 from harness.tasks import prepared
 from harness.tracking.run_log import now_ms
 
@@ -62,7 +64,7 @@ def _launch(subject: Subject, request: Request, folder: Path, import_s: float) -
     started = time.perf_counter()
     model = serving.build(subject.config, machine, folder)
     built, call = time.perf_counter() - started, forward(model, machine)
-    text = subject.text(settings.length)
+    text = subject.text(present(settings.length))
     first_call_ms = time_ms(lambda: call(text), machine)
     peak = None if machine.compiles else baseline.peak()
     peaks = memory_of_points(model, subject, baseline)  # before the reference workload, whose memory is not the model's
@@ -152,7 +154,7 @@ def throughput(call: Callable[[Batch], object], batches: list[Batch], machine: M
         samples=passes * sum(len(batch.input_ids) for batch in batches),
         joules=meter.counted,
         reference_ms=lists["reference_ms"],
-        device_seconds=None if lists["device_ms"] is None else sum(lists["device_ms"]) / 1e3,
+        device_seconds=None if (device := lists["device_ms"]) is None else sum(device) / 1e3,
         reference_device_ms=lists["reference_device_ms"],
     )
 
@@ -161,10 +163,10 @@ def shapes(subject: Subject) -> list[tuple[int, int]]:
     """Batch size and length: measure.lengths that the model can read, at batch 1, and measure.batch_sizes."""
     settings, longest = subject.config.measure, subject.config.model.longest_text
     lengths = [(1, length) for length in settings.lengths if length <= longest]
-    return lengths + [(size, settings.length) for size in settings.batch_sizes]
+    return lengths + [(size, present(settings.length)) for size in settings.batch_sizes]
 
 
-def memory_of_points(model: Classifier, subject: Subject, baseline: Baseline) -> list[int | None]:
+def memory_of_points(model: nn.Module, subject: Subject, baseline: Baseline) -> list[int | None]:
     """Peak bytes of one call of each shape, above the process before the model."""
     call, peaks = forward(model, subject.machine), []
     for size, length in shapes(subject):
@@ -178,7 +180,7 @@ def memory_of_points(model: Classifier, subject: Subject, baseline: Baseline) ->
     return peaks
 
 
-def point(model: Classifier, subject: Subject, size: int, length: int, peak: int | None) -> Point:
+def point(model: nn.Module, subject: Subject, size: int, length: int, peak: int | None) -> Point:
     """Latency and throughput of texts without padding, beside their peak memory.
 
     Throughput is that of a batch with about as many tokens as one of measure.length, so that short texts are
@@ -188,8 +190,9 @@ def point(model: Classifier, subject: Subject, size: int, length: int, peak: int
     call, text = forward(model, machine), subject.text(length, size)
     raw = repeated(lambda: call(text), settings.repeats, settings.seconds_per_length, machine)
     texts, taken = size, raw
-    if settings.batch_size * settings.length >= 2 * size * length:
-        texts = settings.batch_size * settings.length // length
+    tokens = settings.batch_size * present(settings.length)
+    if tokens >= 2 * size * length:
+        texts = tokens // length
         wide = subject.text(length, texts)
         taken = repeated(lambda: call(wide), FEWEST, 0.0, machine)
     rate = len(taken) * texts * length / (sum(taken) / 1e3)

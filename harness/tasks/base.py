@@ -18,6 +18,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from harness.config.schema import TaskConfig
+from harness.errors import present
 from harness.models.batch import Batch
 from harness.models.heads import Classifier, SequenceClassifier, TokenClassifier
 from harness.models.losses import IGNORED
@@ -123,7 +124,7 @@ class Kind(ABC):
 
     def loss_of(self, model: "Classifier", logits: Tensor, batch: "Batch") -> Tensor:
         """The same, from the logits of the model."""
-        return model.loss(logits, batch.labels)
+        return model.loss(logits, present(batch.labels))
 
     def soft_loss(self, logits: Tensor, answers: Tensor, batch: "Batch", temperature: float) -> Tensor:
         """() divergence in nats from a teacher's answers, the mean over `num_targets` labels; squared error for a regression.
@@ -132,7 +133,8 @@ class Kind(ABC):
         """
         if logits.shape[-1] == 1:
             return F.mse_loss(logits.float(), answers.float())
-        counted = batch.labels != IGNORED if self.labels_of_tokens else torch.ones(len(logits), device=logits.device)
+        every = torch.ones(len(logits), device=logits.device)
+        counted = present(batch.labels) != IGNORED if self.labels_of_tokens else every
         return soft_loss(logits.float(), answers.float(), counted, temperature) / counted.sum().clamp(min=1)
 
     def num_targets(self, batch: "Batch") -> int:

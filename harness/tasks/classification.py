@@ -10,7 +10,7 @@ from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy,
 
 from harness.config.choices import TaskKind
 from harness.config.schema import TaskConfig
-from harness.errors import InputError
+from harness.errors import InputError, present
 from harness.models.batch import Batch
 from harness.models.heads import Classifier
 from harness.tasks import scores
@@ -131,7 +131,7 @@ class MultiLabel(Classification):
 
     def loss_of(self, model: Classifier, logits: Tensor, batch: Batch) -> Tensor:
         """Binary cross-entropy in nats, mean over texts and classes."""
-        return binary_cross_entropy_with_logits(logits.float(), batch.labels, pos_weight=model.class_weights)
+        return binary_cross_entropy_with_logits(logits.float(), present(batch.labels), pos_weight=model.class_weights)
 
     def soft_loss(self, logits: Tensor, answers: Tensor, batch: Batch, temperature: float) -> Tensor:
         """() divergence in nats of each class, mean over texts and classes."""

@@ -48,7 +48,9 @@ def splits(task: TaskConfig) -> dict[str, str]:
     return files
 
 
-def write(folder: Path, task: TaskConfig, items: Sequence[int], predictions: Sequence[float], name: str | None = None) -> Path:
+def write(
+    folder: Path, task: TaskConfig, items: Sequence[int] | Sequence[str], predictions: Sequence[float], name: str | None = None
+) -> Path:
     """Writes `name`.tsv, by default task.submission, below the run's folder; returns its path.
 
     `items` (N,) are the ids of the rows, in any order; `predictions` (N,) are class numbers, or scores of a regression.
@@ -67,7 +69,7 @@ def write(folder: Path, task: TaskConfig, items: Sequence[int], predictions: Seq
     return path
 
 
-def refuse_other_rows(task: TaskConfig, name: str, items: Sequence[int]) -> None:
+def refuse_other_rows(task: TaskConfig, name: str, items: Sequence[int] | Sequence[str]) -> None:
     """InputError unless the items are the rows of the benchmark's file, each once."""
     if sorted(map(str, items)) != sorted(map(str, range(ROWS[name]))):
         expected = f"expected the rows 0 to {ROWS[name] - 1}, each once"
@@ -92,8 +94,11 @@ def pack(folders: list[Path], archive: Path) -> list[str]:
             if path.name in found:
                 raise InputError(f"{found[path.name]} and {path} are of the same task: name one run per task")
             found[path.name] = path
-    deflated = {"mode": "w", "compression": zipfile.ZIP_DEFLATED}
-    with writing(archive, "a file"), replaced(archive) as temporary, zipfile.ZipFile(temporary, **deflated) as packed:
+    with (
+        writing(archive, "a file"),
+        replaced(archive) as temporary,
+        zipfile.ZipFile(temporary, "w", zipfile.ZIP_DEFLATED) as packed,
+    ):
         for name, path in sorted(found.items()):
             packed.write(path, name)
     return [f"{name}.tsv" for name in ROWS if f"{name}.tsv" not in found]

@@ -51,7 +51,8 @@ class MinimalPairs(Kind):
 
         InputError for a sentence of more than task.max_length tokens, which cannot be cut.
         """
-        seen, labels = Counter(), []
+        seen: Counter[str] = Counter()
+        labels = []
         for paradigm in examples.labels:
             labels.append(seen[paradigm] % 2)
             seen[paradigm] += 1

@@ -21,7 +21,7 @@ def of_rows(task: TaskConfig, splits: dict[str, Examples], leaked: dict[str, flo
 
     `leaked` are the shares of `leaks`.
     """
-    notes = []
+    notes: list[str] = []
     if task.kind in WITH_CLASSES:
         notes += _of_names(task.labels)
         classes = {name: _classes(examples) for name, examples in splits.items()}

@@ -75,7 +75,7 @@ def prepare(config: RunConfig) -> str:
     said = {name: examples for name, examples in splits.items() if name not in _submitted(config).values()}
     leaked = notes.leaks(config.task, said)
     noted = [*(note for table in tables.values() for note in table.notes), *notes.of_rows(config.task, said, leaked)]
-    facts = {"notes": noted, "leaked": leaked.get("validation")}
+    facts: dict[str, Any] = {"notes": noted, "leaked": leaked.get("validation")}
     key = _key(config, tables, [*more_text, *noted])
     folder = paths.cache_folder(config.output) / key
     facts |= _row_hashes(config, tables)
@@ -141,8 +141,8 @@ def read(config: RunConfig, key: str) -> Prepared:
 
 def read_validation(config: RunConfig, key: str) -> Split:
     """The validation split without its item ids and texts, which need another library; FileNotFoundError when not cached."""
-    arrays = load_file(paths.cache_folder(config.output) / key / "validation.safetensors")
-    return Split(*(arrays[array] for array in ARRAYS), [], labels_of_tokens=tasks.kind_of(config.task).labels_of_tokens)
+    folder, of_tokens = paths.cache_folder(config.output) / key, tasks.kind_of(config.task).labels_of_tokens
+    return _read_split(folder, "validation", of_tokens, with_items=False)
 
 
 def split_names(config: RunConfig) -> list[str]:
@@ -177,7 +177,7 @@ def _row_hashes(config: RunConfig, tables: dict[str, Table]) -> dict[str, str]:
     """Hashes of the rows that influence results, as Facts has them; test splits to submit do not."""
     hidden = _submitted(config).values()
     apart = ("train", "tune") if config.task.kind is TaskKind.retrieval else ()
-    hashes = {}
+    hashes: dict[str, str] = {}
     for name, is_apart in (("rows", False), ("trained_rows", True)):
         chosen = {split: table for split, table in tables.items() if split not in hidden and (split in apart) is is_apart}
         digest = hashlib.sha256()
@@ -232,8 +232,9 @@ def _write_split(split: Split, folder: Path, name: str) -> None:
     parquet.write_table(pyarrow.table({"item": split.items, **split.texts}), folder / f"{name}.parquet")
 
 
-def _read_split(folder: Path, name: str, labels_of_tokens: bool) -> Split:
+def _read_split(folder: Path, name: str, labels_of_tokens: bool, with_items: bool = True) -> Split:
     arrays = load_file(folder / f"{name}.safetensors")
-    numbers = {key.removeprefix("numbers."): array for key, array in arrays.items() if key.startswith("numbers.")}
-    texts = parquet.read_table(folder / f"{name}.parquet").to_pydict()
-    return Split(*(arrays[array] for array in ARRAYS), texts.pop("item"), numbers, texts, labels_of_tokens)
+    ids, types, starts, labels = (arrays.pop(array) for array in ARRAYS)
+    numbers = {key.removeprefix("numbers."): array for key, array in arrays.items()}
+    texts = parquet.read_table(folder / f"{name}.parquet").to_pydict() if with_items else {"item": []}
+    return Split(ids, types, starts, labels, texts.pop("item"), numbers, texts, labels_of_tokens)

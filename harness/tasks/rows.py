@@ -13,7 +13,7 @@ from harness.data import labels as label_forms
 from harness.data import sources
 from harness.data.labels import as_number, is_missing, name_of
 from harness.data.sources import Loaded
-from harness.errors import InputError, Mistakes, checked, has_half_characters, unknown
+from harness.errors import InputError, Mistakes, checked, has_half_characters, present, unknown
 from harness.tasks.synthetic import families, paradigms
 
 NUMBERED = ("idx", "id")
@@ -139,7 +139,7 @@ def _generated(task: TaskConfig, split: str) -> Loaded:
         raise InputError(f"task {task.name!r} has no split {split!r}: a generated task has train, tune and validation")
     if task.grammar:
         families.refuse_cut(task.grammar, task.max_length)
-    rows = families.generate(task.grammar, source) if task.grammar else paradigms.generate(task.pairs, source)
+    rows = families.generate(task.grammar, source) if task.grammar else paradigms.generate(present(task.pairs), source)
     columns = {column: [row[column] for row in rows] for column in rows[0]}
     return Loaded(columns, None, f"task {task.name!r}, {split}")
 
@@ -239,7 +239,7 @@ def _refuse_other_than_text(task: TaskConfig, name: str, table: Table) -> None:
     of_words = task.kind is TaskKind.tokens
 
     def refuse(row: int, value: object) -> None:
-        words = value if of_words and isinstance(value, list) else [value]
+        words: list[Any] = value if of_words and isinstance(value, list) else [value]
         if not all(isinstance(word, str) for word in words) or (of_words and not isinstance(value, list)):
             expected = "lists of words" if of_words else "text in every column"
             raise InputError(f"{table.place(row)}: expected {expected} of task.fields, got {value!r:.60} in {name!r}")
@@ -281,7 +281,7 @@ def _labels(task: TaskConfig, table: Table, class_names: list[str] | None, split
                 return numbers[name]
         return _class_number(task, label, place, by_name)
 
-    def number_of(row: int, label: object) -> object:
+    def number_of(row: int, label: Any) -> object:
         place = table.place(row)
         if isinstance(label, list) and task.kind is TaskKind.tokens:
             return [one(place, word) for word in label]
@@ -310,7 +310,7 @@ def _refuse_other_names(task: TaskConfig, table: Table, class_names: list[str] |
         raise InputError(f"task.labels={task.labels} of task {task.name!r} must be the data set's own: {class_names}")
 
 
-def _class_number(task: TaskConfig, label: object, where: str, by_name: bool) -> int:
+def _class_number(task: TaskConfig, label: Any, where: str, by_name: bool) -> int:
     """The label as a class number, also when it was read as text; InputError for any other label, and `by_name`, which is
     where classes are named by numbers, for all."""
     label = as_number(label)

@@ -6,6 +6,7 @@ S windows, T tokens of a window.
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from tokenizers import Encoding, Tokenizer
@@ -14,7 +15,7 @@ from torch import Tensor, from_numpy, ones, tensor
 from harness.config.choices import TaskKind
 from harness.config.schema import TaskConfig
 from harness.data.tokenizer import special_ids
-from harness.errors import InputError, checked
+from harness.errors import InputError, checked, present
 from harness.models.batch import Batch
 from harness.models.heads import Classifier, span_loss, span_scores
 from harness.models.objectives.distillation import soft_loss
@@ -71,7 +72,7 @@ class Spans(Kind):
         golds = [examples.labels[owner] for owner in owners]
         labels = [_label(*window) for window in zip(offsets, golds, cls, strict=True)]
         numbers = {"owners": np.array(owners), "cls": np.array(cls), "offsets": np.concatenate(offsets)}
-        kept = {"contexts": [texts[1] for texts in examples.texts], "answers": _texts(examples.labels)}
+        kept: dict[str, list[Any]] = {"contexts": [texts[1] for texts in examples.texts], "answers": _texts(examples.labels)}
         return Split(*joined(windows), np.array(labels, dtype=np.int64), examples.items, numbers, kept)
 
     def majority(self, task: TaskConfig, train: Examples) -> int:
@@ -88,7 +89,7 @@ class Spans(Kind):
 
     def loss_of(self, model: "Classifier", logits: "Tensor", batch: "Batch") -> "Tensor":
         """Mean of the cross-entropies of start and end over all windows."""
-        return span_loss(logits, batch.labels, batch.attention_mask)
+        return span_loss(logits, present(batch.labels), batch.attention_mask)
 
     def soft_loss(self, logits: "Tensor", answers: "Tensor", batch: "Batch", temperature: float) -> "Tensor":
         """Mean of the divergences of start and end, which are distributions over real tokens."""
@@ -134,10 +135,9 @@ def _answers(task: TaskConfig, context: str, value: object, where: str) -> list[
     column = f"column {task.label!r}, task.label"
     if isinstance(value, list) and all(isinstance(answer, dict) for answer in value):  # as in SQuAD's own file
         value = {key: [answer.get(key) for answer in value] for key in ("text", "answer_start")}
-    lists = [value.get(key) for key in ("text", "answer_start")] if isinstance(value, dict) else []
-    if not lists or not all(isinstance(values, list) for values in lists):
+    texts, starts = (value.get(key) if isinstance(value, dict) else None for key in ("text", "answer_start"))
+    if not isinstance(texts, list) or not isinstance(starts, list):
         raise InputError(f"{where}: expected lists `text` and `answer_start` in {column}, got {str(value)[:SHOWN]}")
-    texts, starts = lists
     if len(texts) != len(starts):
         raise InputError(f"{where}: {len(texts)} answers, but {len(starts)} of answer_start in {column}")
     if not texts and task.answerable_only:

@@ -16,7 +16,7 @@ from torch.nn.functional import cross_entropy
 
 from harness.config.schema import TaskConfig
 from harness.data.files import TAG
-from harness.errors import InputError, checked
+from harness.errors import InputError, checked, present
 from harness.models.batch import Batch
 from harness.models.losses import IGNORED
 from harness.tasks.base import Examples, Kind, Predictions, Split, joined, logit_columns
@@ -81,7 +81,7 @@ class Tokens(Kind):
 
     def num_targets(self, batch: "Batch") -> int:
         """Number of labelled words."""
-        return int((batch.labels != IGNORED).sum())
+        return int((present(batch.labels) != IGNORED).sum())
 
     def predictions(self, task: TaskConfig, split: Split, logits: np.ndarray, majority: int) -> Predictions:
         """Columns, one row per word: item, position, label, prediction, and one logit per tag, null for truncated words."""
@@ -98,14 +98,15 @@ class Tokens(Kind):
         predicted[has_logits] = of_words[has_logits].argmax(axis=1)
         loss = cross_entropy(from_numpy(logits), from_numpy(split.labels)).item() if has_logits.any() else 0.0
         labels = np.concatenate(tags)
-        named = [_named(task, numbers, lengths) for numbers in (labels, predicted, np.full_like(predicted, majority))]
+        arrays = (labels, predicted, np.full_like(predicted, majority))
+        tagged, ours, constant = (_named(task, numbers, lengths) for numbers in arrays)
         columns = {
             "item": np.repeat(np.array(split.items, dtype=object), lengths).tolist(),
             "position": np.concatenate([np.arange(length) for length in lengths]),
             "label": labels,
             "prediction": predicted,
         }
-        return Predictions(*named, loss, columns | logit_columns(of_words, has_logits))
+        return Predictions(tagged, ours, constant, loss, columns | logit_columns(of_words, has_logits))
 
 
 def scheme_of(rows: list[list[str]]) -> str:

@@ -7,6 +7,7 @@ every width. Where they grow, a rate that suits a narrow model is too high for a
 from dataclasses import replace
 from functools import partial
 from statistics import fmean
+from typing import cast
 
 import torch
 from torch import Tensor, nn
@@ -15,7 +16,8 @@ from harness.config.schema import RunConfig
 from harness.models import mup
 from harness.models.batch import Batch
 from harness.models.heads import MaskedLMHead
-from harness.models.objectives.base import Vocabulary
+from harness.models.objectives.base import Objective, Vocabulary
+from harness.models.stack import Stack
 from harness.training import pretrain
 from harness.training.optimiser import make_optimiser
 
@@ -31,7 +33,7 @@ def coordinates(config: RunConfig, times: int) -> dict[str, float]:
     sizes = {name: getattr(config.model, name) * times for name in ("hidden_size", "num_attention_heads", "intermediate_size")}
     shape = replace(config.model, **sizes, vocab_size=VOCABULARY, pad_token_id=0)
     vocabulary = Vocabulary(VOCABULARY, 0, 1, 2, 3, torch.ones(VOCABULARY, dtype=torch.bool))
-    objective = pretrain.build(replace(config, model=shape), vocabulary).train()
+    objective = pretrain.build(replace(config, model=shape), vocabulary).phases[0].train()
     rates = mup.rates(objective, pretrain.times_wider(config.pretrain, shape))
     optimiser = make_optimiser(objective, config.pretrain, rates)
     for group in optimiser.param_groups:
@@ -48,14 +50,14 @@ def coordinates(config: RunConfig, times: int) -> dict[str, float]:
     return {place: fmean(values) for place, values in found.items()}
 
 
-def _measure(objective: nn.Module, found: dict[str, list[float]]) -> None:
+def _measure(objective: Objective, found: dict[str, list[float]]) -> None:
     """From now on every forward pass adds its mean absolute activations."""
 
     def add(place: str, _module: nn.Module, _inputs: object, output: Tensor) -> None:
         found.setdefault(place, []).append(output.detach().abs().mean().item())
 
-    for number, (attention, feed_forward) in enumerate(objective.encoder.layers.execution_order(), 1):
-        attention.attention.register_forward_hook(partial(add, f"attention {number}"))
+    for number, (attention, feed_forward) in enumerate(cast(Stack, objective.encoder.layers).execution_order(), 1):
+        attention.get_submodule("attention").register_forward_hook(partial(add, f"attention {number}"))
         feed_forward.feed_forward.register_forward_hook(partial(add, f"feed-forward {number}"))
     (head,) = (module for module in objective.children() if isinstance(module, MaskedLMHead))
     head.register_forward_hook(partial(add, "logits"))

@@ -126,7 +126,7 @@ BACKENDS = {Device.cpu: "gloo", Device.cuda: "cpu:gloo,cuda:nccl"}
 """Libraries of collective calls, on a GPU also for tensors on its CPU."""
 
 
-def join(hardware: HardwareConfig, store: distributed.Store | None = None) -> Ranks:
+def join(hardware: HardwareConfig, store: Any = None) -> Ranks:
     """Joins the ranks of a run in the store, by default in that of the launcher, which sets RANK and WORLD_SIZE."""
     rank, count = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
     backend = BACKENDS[hardware.device]

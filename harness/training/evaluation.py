@@ -4,6 +4,7 @@ import math
 from collections import Counter
 from itertools import chain
 from pathlib import Path
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -17,7 +18,9 @@ from harness.models.heads import Classifier
 from harness.tasks import glue_submission, scores
 from harness.tasks.base import Predictions, Split
 from harness.tasks.batches import collate, evaluation_order
+from harness.tasks.classification import Classification
 from harness.tasks.prepared import Prepared
+from harness.tasks.vectors import Similarity
 from harness.tracking.run_log import RunLog
 
 SAMPLES = 200
@@ -28,7 +31,7 @@ def evaluate_split(config: RunConfig, model: Classifier, split: Split, data: Pre
     """The model's predictions on a split with known labels."""
     kind, sides = tasks.kind_of(config.task), [split] if split.second is None else [split, split.second]
     logits, *others = (predict(model, side, config.finetune.eval_batch_size, data.pad_token_id, machine) for side in sides)
-    logits = kind.compared(logits, *others) if others else logits
+    logits = kind.compared(logits, *others) if others and isinstance(kind, Similarity) else logits
     return kind.predictions(config.task, split, logits, data.majority)
 
 
@@ -39,12 +42,12 @@ def predict(model: Classifier, split: Split, batch_size: int, pad_token_id: int,
     (S, C) for every sequence, or (N, C) for every token of all sequences, padding left out.
     """
     model.eval()
-    logits: np.ndarray | None = None
+    logits = np.empty((0, 0), dtype=np.float32)
     for rows in evaluation_order(split, batch_size):
         batch = collate(split, rows, pad_token_id).to(machine.device)
         with machine.autocast():
             output = model(batch).float().cpu().numpy()  # (B, C) or (B, T, C)
-        if logits is None:
+        if not len(logits):
             logits = np.empty((len(split) if output.ndim == 2 else len(split.ids), output.shape[-1]), dtype=np.float32)
         if output.ndim == 2:
             logits[rows] = output
@@ -103,8 +106,8 @@ def write_intervals(task: TaskConfig, answers: Predictions, run_log: RunLog) -> 
     end is never what no score can be.
     """
     regression, count = task.kind is TaskKind.regression, len(answers.labels)
-    sampled = task.kind in (TaskKind.multilabel, TaskKind.regression, TaskKind.similarity, TaskKind.retrieval)
-    samples = np.random.default_rng(0).integers(count, size=(SAMPLES if sampled else 0, count))
+    by_samples = task.kind in (TaskKind.multilabel, TaskKind.regression, TaskKind.similarity, TaskKind.retrieval)
+    samples = np.random.default_rng(0).integers(count, size=(SAMPLES if by_samples else 0, count))
     for name in [*task.scores, *(["loss"] if regression else [])]:
         value = _score(task, name, answers, np.arange(count))
         moved = (
@@ -112,8 +115,9 @@ def write_intervals(task: TaskConfig, answers: Predictions, run_log: RunLog) -> 
             if value is None or name == "loss"
             else influences.of_score(task.kind.value, name, answers.labels, answers.predicted)
         )
-        values = [_score(task, name, answers, sample) for sample in samples] if moved is None else []
-        if value is None or None in values or (moved is None and not values):
+        sampled = [_score(task, name, answers, sample) for sample in samples] if moved is None else []
+        values = [one for one in sampled if one is not None]
+        if value is None or len(values) < len(sampled) or (moved is None and not values):
             continue
         half = 1.96 * (paired.influence_error(*moved) if moved else float(np.std(values, ddof=1)))
         if name == "loss":
@@ -127,9 +131,12 @@ def write_intervals(task: TaskConfig, answers: Predictions, run_log: RunLog) -> 
 
 
 def _score(task: TaskConfig, name: str, answers: Predictions, rows: np.ndarray) -> float | None:
-    both = answers.labels, answers.predicted
-    labels, predicted = ([one[row] for row in rows] if isinstance(one, list) else one[rows] for one in both)
+    labels, predicted = (_rows(one, rows) for one in (answers.labels, answers.predicted))
     return float(np.mean((labels - predicted) ** 2)) if name == "loss" else scores.compute(task.kind, name, labels, predicted)
+
+
+def _rows(values: Any, rows: np.ndarray) -> Any:
+    return [values[row] for row in rows] if isinstance(values, list) else values[rows]
 
 
 def write_more_scores(task: TaskConfig, suffix: str, answers: Predictions, run_log: RunLog) -> None:
@@ -151,7 +158,7 @@ def submit(config: RunConfig, model: Classifier, data: Prepared, machine: Machin
     task, written = config.task, []
     for file, split in glue_submission.splits(task).items():
         logits = predict(model, data.more[split], config.finetune.eval_batch_size, data.pad_token_id, machine)
-        predicted = tasks.kind_of(task).predicted(logits)
+        predicted = cast(Classification, tasks.kind_of(task)).predicted(logits)
         written.append(glue_submission.write(folder, task, data.more[split].items, predicted.tolist(), file))
     return written
 

@@ -12,10 +12,11 @@ from harness import tasks
 from harness.config.choices import KeepBest, TaskKind
 from harness.config.resolve import BALANCED
 from harness.config.schema import RunConfig
+from harness.errors import present
 from harness.hardware.device import Machine
 from harness.hardware.energy import EnergyMeter
 from harness.models.batch import Batch
-from harness.models.heads import Classifier, TextVectors
+from harness.models.heads import Classifier
 from harness.models.losses import IGNORED, in_batch_loss
 from harness.tasks.batches import pieces, step_of_lengths, training_batches
 from harness.tasks.prepared import Prepared
@@ -81,7 +82,7 @@ def training_of(
     """The training that `finetune` runs, with or without a teacher; its batches can be consumed once."""
     budget, kind = config.finetune, tasks.kind_of(config.task)
     step = step_of_lengths(config.hardware)
-    batches = training_batches(data.train, budget.batch_size, config.seed, data.pad_token_id, step)
+    batches = training_batches(present(data.train), budget.batch_size, config.seed, data.pad_token_id, step)
     limit = limit_of(config, data)
     loss = partial(kind.loss, model) if teacher is None else Taught(budget, kind, model, teacher).loss
     return Training(
@@ -89,7 +90,7 @@ def training_of(
         loss=partial(loss_of_pairs, model, budget.cosine_temperature) if budget.in_batch_negatives else loss,
         next_step=lambda position: step_of(next(batches), budget.accumulation, kind.num_targets, cost, ranks),
         limit=limit,
-        planned_steps=limit.total if limit.unit == "step" else 0,
+        planned_steps=int(limit.total) if limit.unit == "step" else 0,
         phase="finetune",
         config=budget,
         seed=config.seed,
@@ -100,14 +101,17 @@ def training_of(
 def limit_of(config: RunConfig, data: Prepared) -> Limit:
     """The budget: seconds, or the steps of the epochs."""
     seconds = config.finetune.seconds
-    return Limit("step", config.finetune.planned_steps(len(data.train))) if seconds is None else Limit("seconds", seconds)
+    return (
+        Limit("step", config.finetune.planned_steps(len(present(data.train)))) if seconds is None else Limit("seconds", seconds)
+    )
 
 
-def loss_of_pairs(model: TextVectors, temperature: float, batch: Batch) -> torch.Tensor:
+def loss_of_pairs(model: Classifier, temperature: float, batch: Batch) -> torch.Tensor:
     """() loss of a batch of questions and their paragraphs; those of an equal question, or equal ones, are no negatives."""
     questions, paragraphs = (model(side) for side in batch.sides)
+    labels = present(batch.labels)
     same_question = (batch.input_ids[:, None] == batch.input_ids).all(dim=-1)
-    return in_batch_loss(questions, paragraphs, same_question | (batch.labels[:, None] == batch.labels), temperature)
+    return in_batch_loss(questions, paragraphs, same_question | (labels[:, None] == labels), temperature)
 
 
 def class_weights(config: RunConfig, data: Prepared, machine: Machine) -> torch.Tensor | None:
@@ -116,7 +120,7 @@ def class_weights(config: RunConfig, data: Prepared, machine: Machine) -> torch.
     Balanced ones are the rows (of kind `tokens`: words) over the classes times the rows of the class, as scikit-learn's; of
     kind `multilabel`, where a class is a question of its own, the texts without the label over those with it.
     """
-    given, labels = config.finetune.class_weights, data.train.labels
+    given, labels = config.finetune.class_weights, present(data.train).labels
     if given is None:
         return None
     if given != BALANCED:
@@ -158,12 +162,12 @@ class BestCheckpoint:
         self._meter = meter or EnergyMeter([])
         self._config, self._model, self._data, self._machine, self._run_log = config, model, data, machine, run_log
         by_tune = config.finetune.keep_best is KeepBest.tune
-        self._split, self._key = (data.tune, "tune/score") if by_tune else (data.validation, "eval/score")
-        self._steps_per_epoch = config.finetune.steps_per_epoch(len(data.train))
+        self._split, self._key = (present(data.tune), "tune/score") if by_tune else (data.validation, "eval/score")
+        self._steps_per_epoch = config.finetune.steps_per_epoch(len(present(data.train)))
         self._limit = limit_of(config, data)
         self.best: Checkpoint | None = None
         self._without_better = 0  # evaluations in a row
-        rows = len(data.train) + len(self._split)
+        rows = len(present(data.train)) + len(self._split)
         if by_tune:
             print(
                 f"tune: {len(self._split):,} of {rows:,} rows of train are not trained on, and choose the weights", flush=True

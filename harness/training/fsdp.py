@@ -12,8 +12,11 @@ from pathlib import Path
 
 import torch
 from torch import Tensor, nn
-from torch.distributed import checkpoint, init_device_mesh
-from torch.distributed.checkpoint import HuggingFaceStorageReader, HuggingFaceStorageWriter
+from torch.distributed.checkpoint.hf_storage import HuggingFaceStorageReader, HuggingFaceStorageWriter
+from torch.distributed.checkpoint.metadata import TensorStorageMetadata
+from torch.distributed.checkpoint.state_dict_loader import load
+from torch.distributed.checkpoint.state_dict_saver import save
+from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor import DTensor, distribute_tensor
 
@@ -45,12 +48,13 @@ def write(folder: Path, weights: dict[str, Tensor], moments: dict[str, Tensor]) 
     """Writes the parts of all ranks; all must call it."""
     state = {WEIGHTS + name: tensor for name, tensor in weights.items()}
     state |= {OPTIMISER + name: tensor for name, tensor in moments.items()}
-    checkpoint.save(state, storage_writer=HuggingFaceStorageWriter(str(folder), _files(state), save_distributed=True))
+    save(state, storage_writer=HuggingFaceStorageWriter(str(folder), _files(state), save_distributed=True))
 
 
 def _files(state: dict[str, Tensor]) -> dict[str, int]:
     """Name of a tensor -> number of the file that a rank writes its part to."""
-    numbers, held = {}, FILE_BYTES
+    numbers: dict[str, int] = {}
+    held = FILE_BYTES
     for name, tensor in state.items():
         size = tensor.numel() * tensor.element_size()
         begins = held + size > FILE_BYTES
@@ -62,7 +66,8 @@ def _files(state: dict[str, Tensor]) -> dict[str, int]:
 def shapes(folder: Path) -> dict[str, torch.Size]:
     """Name of each of the weights -> its whole shape."""
     stored = HuggingFaceStorageReader(str(folder)).read_metadata().state_dict_metadata
-    return {name.removeprefix(WEIGHTS): part.size for name, part in stored.items() if name.startswith(WEIGHTS)}
+    weights = {name.removeprefix(WEIGHTS): part for name, part in stored.items() if name.startswith(WEIGHTS)}
+    return {name: part.size for name, part in weights.items() if isinstance(part, TensorStorageMetadata)}
 
 
 def read(
@@ -74,7 +79,7 @@ def read(
     moments = (name.removeprefix(OPTIMISER) for name in stored if name.startswith(OPTIMISER))
     likes = dict(_moments(moments, optimiser))
     state |= {OPTIMISER + name: torch.zeros(()) if like is None else torch.zeros_like(like) for name, like in likes.items()}
-    checkpoint.load(state, storage_reader=HuggingFaceStorageReader(str(folder)))
+    load(state, storage_reader=HuggingFaceStorageReader(str(folder)))
     return {name: state[WEIGHTS + name] for name in weights}, {name: state[OPTIMISER + name] for name in likes}
 
 

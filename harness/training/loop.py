@@ -16,7 +16,7 @@ from harness.config.schema import OptimiserConfig, PretrainConfig
 from harness.data.seeds import derive
 from harness.hardware.device import Machine
 from harness.models.encoder import set_activation_checkpointing
-from harness.tracking.run_log import RunLog, now_ms
+from harness.tracking.run_log import now_ms
 from harness.training import gradients
 from harness.training.distributed import ALONE, Ranks, kept_apart
 from harness.training.optimiser import Clipped, use_sparse_gradients
@@ -88,6 +88,16 @@ class Step:
         return self.weights or [1.0] * len(self.micro_batches)
 
 
+class Log(Protocol):
+    """What a training writes of itself, such as a RunLog."""
+
+    def stage(self, name: str, steps: int = 0) -> None:
+        """A new phase, and the steps that are planned in it."""
+
+    def curve(self, key: str, step: int, value: float, tokens: int, time_ms: int | None = None) -> None:
+        """A point."""
+
+
 class Callback(Protocol):
     """Runs between steps, outside of the measured training time."""
 
@@ -132,7 +142,7 @@ class Training:
     ranks: Ranks = ALONE
 
 
-def train(training: Training, optimiser: Clipped, position: Position, machine: Machine, run_log: RunLog) -> None:
+def train(training: Training, optimiser: Clipped, position: Position, machine: Machine, run_log: Log) -> None:
     """Trains from the position to the limit and updates the position; DivergedError at a loss that is not finite."""
     model, config, limit, ranks = training.model, training.config, training.limit, training.ranks
     model.train()
@@ -241,7 +251,7 @@ def learning_rate_factor(
 class Curves:
     """The losses and norms of all steps. They stay on the device until they are written together."""
 
-    def __init__(self, phase: str, run_log: RunLog, ranks: Ranks = ALONE) -> None:
+    def __init__(self, phase: str, run_log: Log, ranks: Ranks = ALONE) -> None:
         self._phase, self._run_log, self._ranks = phase, run_log, ranks
         self._unwritten: list[tuple[int, int, int, Tensor, dict[str, Tensor | float | None]]] = []
 

@@ -14,6 +14,7 @@ import torch
 from harness.config.schema import PretrainConfig
 from harness.corpus.sequences import Corpus, Sequences
 from harness.data.seeds import derive
+from harness.errors import present
 from harness.hardware.device import Machine
 from harness.models.config import EncoderConfig
 from harness.models.encoder import Encoder
@@ -34,8 +35,8 @@ class MaskedLMEval:
     def __init__(self, config: PretrainConfig, shape: EncoderConfig, corpus: Corpus, machine: Machine) -> None:
         self._config, self._shape, self._machine = config, shape, machine
         self._corpus, self._vocabulary = corpus, corpus.vocabulary()
-        self._held_out = Sequences(corpus, "validation", config.length, None, SEED)
-        self._train = Sequences(corpus, "train", config.length, None, SEED)
+        self._held_out = Sequences(corpus, "validation", present(config.length), None, SEED)
+        self._train = Sequences(corpus, "train", present(config.length), None, SEED)
 
     def measure(self, objective: Objective) -> dict[str, float]:
         """Metric name -> loss in nats, accuracy and bits per byte over all masked tokens, and the loss of a unigram model."""

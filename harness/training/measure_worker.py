@@ -12,13 +12,16 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any, cast
 
 import psutil
 from omegaconf import OmegaConf
+from torch import nn
 
 from harness import records
 from harness.config import resolve
 from harness.config.own_files import as_text
+from harness.errors import present
 from harness.hardware.device import Machine
 from harness.measure import flops, serving, size, timing
 from harness.measure import subject as subjects
@@ -55,7 +58,8 @@ def main(folder: Path) -> None:
     if request.memory_limit is not None:
         limit_memory(machine, request.memory_limit)
     for name in request.instruments:
-        measured = replace(measured, **{name: INSTRUMENTS[name](Subject(config, machine), request, folder)})
+        results: dict[str, Any] = {name: INSTRUMENTS[name](Subject(config, machine), request, folder)}
+        measured = replace(measured, **results)
         records.write(folder / MEASURED, to_json(measured))
 
 
@@ -78,16 +82,16 @@ def _memory(subject: Subject, request: Request, folder: Path) -> MemoryPeaks:
         return MemoryPeaks(inference, Peak())
     if machine.compiles:
         with baseline.leave_out():
-            TrainingSteps(config, model, machine).compile_ahead()
+            TrainingSteps(config, cast(Classifier, model), machine).compile_ahead()
     with peak_memory(machine, baseline) as training_step:
-        TrainingSteps(config, model, machine).run(STEPS)
+        TrainingSteps(config, cast(Classifier, model), machine).run(STEPS)
     return MemoryPeaks(inference, training_step)
 
 
-def _infer(model: Classifier, subject: Subject) -> None:
+def _infer(model: nn.Module, subject: Subject) -> None:
     """One throughput batch."""
     settings = subject.config.measure
-    forward(model, subject.machine)(subject.text(settings.length, settings.batch_size))
+    forward(model, subject.machine)(subject.text(present(settings.length), settings.batch_size))
 
 
 def _served(subject: Subject, request: Request, folder: Path) -> int:
@@ -112,7 +116,7 @@ INSTRUMENTS: dict[str, Callable[[Subject, Request, Path], object]] = {
     "training_time": lambda subject, *_: measured_steps.time_steps(subject.config),
     "memory": _memory,
     "served": _served,
-    "training_step": lambda subject, request, _: measured_steps.measure(subject.config, request.step, subject.machine),
+    "training_step": lambda subject, request, _: measured_steps.measure(subject.config, present(request.step), subject.machine),
     "sizes": lambda subject, *_: size.sizes(subjects.step_shape(subject.config, 1).model()),
     "flops": _flops,
     "trace": _trace,

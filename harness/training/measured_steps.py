@@ -16,6 +16,7 @@ from torch import Tensor
 
 from harness import tasks
 from harness.config.schema import RunConfig
+from harness.errors import present
 from harness.hardware.device import Machine
 from harness.hardware.peak_flops import peak_flops_per_s
 from harness.measure import flops, memory_formula, subject
@@ -40,11 +41,9 @@ STEPS = 2
 class NoLog:
     """A log that discards everything: losses of random texts mean nothing."""
 
-    def stage(self, name: str, steps: int = 0) -> None:
-        """Discarded."""
+    def stage(self, name: str, steps: int = 0) -> None: ...
 
-    def curve(self, key: str, step: int, value: float, tokens: int, time_ms: int | None = None) -> None:
-        """Discarded."""
+    def curve(self, key: str, step: int, value: float, tokens: int, time_ms: int | None = None) -> None: ...
 
 
 class TrainingSteps:
@@ -178,7 +177,7 @@ def step_times(steps: TrainingSteps, request: StepRequest) -> tuple[list[float],
 
 def parts(steps: TrainingSteps) -> Parts:
     """The four parts, measured on one more step."""
-    model, batch = steps.model, [steps.batch.input_ids, steps.batch.labels]
+    model, batch = steps.model, [steps.batch.input_ids, present(steps.batch.labels)]
     saved, gradients = Saved([*model.parameters(), *batch]), []
     hook = steps.optimiser.register_step_pre_hook(
         lambda *_: gradients.append(held(parameter.grad for parameter in model.parameters()))

@@ -70,15 +70,16 @@ def score(objective: Objective, split: Split, mask: int, machine: Machine) -> np
             same = np.flatnonzero(lengths == length)
             for rows in np.array_split(same, -(-len(same) // SENTENCES)):
                 places = starts[rows][:, None] + np.arange(length)
-                batch = [torch.from_numpy(values[places].astype(np.int64)).to(machine.device) for values in (ids, words)]
-                nats[rows, :, side] = log_likelihoods(objective, *batch, mask).double().sum(dim=-1).cpu().numpy().T
+                both = (torch.from_numpy(values[places].astype(np.int64)).to(machine.device) for values in (ids, words))
+                of_ids, of_words = both
+                nats[rows, :, side] = log_likelihoods(objective, of_ids, of_words, mask).double().sum(dim=-1).cpu().numpy().T
     return nats
 
 
 def sides(split: Split) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
     """Ids, starts and words of the right sentences, and of the wrong ones."""
-    good = split.ids, split.starts, split.numbers["good_words"]
-    return [good, tuple(split.numbers[f"bad_{name}"] for name in ("ids", "starts", "words"))]
+    ids, starts, words = (split.numbers[f"bad_{name}"] for name in ("ids", "starts", "words"))
+    return [(split.ids, split.starts, split.numbers["good_words"]), (ids, starts, words)]
 
 
 def _frequencies(config: RunConfig, corpus: str | None) -> np.ndarray | None:

@@ -33,7 +33,7 @@ class MuonWithAdamW(torch.optim.Optimizer):
         self._parts = (muon, torch.optim.AdamW(chosen[1], lr=lr, betas=betas, eps=eps, fused=True))
 
     @torch.no_grad()
-    def step(self) -> None:
+    def step(self) -> None:  # type: ignore[override]  # torch's takes a closure, which nobody here passes
         """One step of both, on groups and state that a checkpoint may have replaced."""
         for part, is_muon in zip(self._parts, (True, False), strict=True):
             part.param_groups, part.state = [group for group in self.param_groups if group["muon"] is is_muon], self.state
@@ -105,9 +105,7 @@ class Clipped(torch.optim.Optimizer):
     With `ema_decay` it keeps the exponential moving average of each trained parameter, from the first step on.
     """
 
-    def __init__(
-        self, groups: list[dict[str, Any]], max_norm: float, ema_decay: float | None = None, **options: object
-    ) -> None:
+    def __init__(self, groups: list[dict[str, Any]], max_norm: float, ema_decay: float | None = None, **options: Any) -> None:
         super().__init__(groups, **options)
         self._max_norm = max_norm
         self._averaging = None if ema_decay is None else get_ema_multi_avg_fn(ema_decay)
@@ -191,8 +189,19 @@ class Clipped(torch.optim.Optimizer):
         return norm
 
 
-KINDS = {name.lower(): kind for name, kind in vars(torch.optim).items() if isinstance(kind, type)} | {"muon": MuonWithAdamW}
-"""Name of an optimizer -> its class."""
+KINDS: dict[Optimizer, type[torch.optim.Optimizer]] = {
+    Optimizer.adamw: torch.optim.AdamW,
+    Optimizer.adam: torch.optim.Adam,
+    Optimizer.nadam: torch.optim.NAdam,
+    Optimizer.radam: torch.optim.RAdam,
+    Optimizer.adamax: torch.optim.Adamax,
+    Optimizer.adagrad: torch.optim.Adagrad,
+    Optimizer.adadelta: torch.optim.Adadelta,
+    Optimizer.adafactor: torch.optim.Adafactor,
+    Optimizer.rmsprop: torch.optim.RMSprop,
+    Optimizer.sgd: torch.optim.SGD,
+    Optimizer.muon: MuonWithAdamW,
+}
 
 
 def make_optimiser(model: nn.Module, config: OptimiserConfig, rates: Mapping[str, float] | None = None) -> Clipped:
@@ -217,7 +226,7 @@ def make_optimiser(model: nn.Module, config: OptimiserConfig, rates: Mapping[str
         | ({"muon": with_muon} if is_muon else {})
         for (decays, factor, with_muon), members in sorted(tensors.items(), key=lambda item: item[0], reverse=True)
     ]
-    kind = KINDS[config.optimizer.value]
+    kind = KINDS[config.optimizer]
     options = {"betas": (config.adam_betas[0], config.adam_betas[1]), "eps": config.adam_eps, "momentum": config.momentum}
     if config.optimizer is Optimizer.adafactor:  # its eps are other bounds
         del options["eps"]

@@ -10,7 +10,7 @@ import torch
 from harness.config.schema import PretrainConfig
 from harness.corpus.sequences import Corpus, Sequences
 from harness.data.seeds import derive
-from harness.errors import InputError
+from harness.errors import InputError, present
 from harness.hardware.device import Machine
 from harness.models.objectives.base import Objective
 from harness.models.objectives.build import OBJECTIVES
@@ -42,7 +42,7 @@ class PartsEval:
                     parts = objective.evaluate_parts(batch.to(self._machine.device))
                 for name, result in parts.items():
                     sums[name] = sums.get(name, 0) + np.array(result, dtype=float)
-        scores = {}
+        scores: dict[str, float] = {}
         for name, (loss, correct, predictions) in sums.items():
             if predictions:
                 scores |= {f"pretrain/{name}_loss": loss / predictions, f"pretrain/{name}_accuracy": correct / predictions}
@@ -54,7 +54,7 @@ class PartsEval:
 def _sequences(corpus: Corpus, config: PretrainConfig) -> Sequences | None:
     """Held-out sequences as the objective reads them; None, said in the log, where the text is too short for pairs."""
     try:
-        return Sequences(corpus, "validation", config.length, OBJECTIVES[config.objective].segment_pairs, SEED)
+        return Sequences(corpus, "validation", present(config.length), OBJECTIVES[config.objective].segment_pairs, SEED)
     except InputError as error:
         print(f"pairs are trained on, but not evaluated on held-out text: {error}")
         return None

@@ -67,7 +67,7 @@ class Predictor:
         """One row per text, pair or list of words, numbered from `first`."""
         tagged, numbers = self._is_tagged, list(range(first, first + len(texts)))
         multiple = self.task.kind is TaskKind.multilabel
-        unlabelled = [[0] * len(words) for words in texts] if tagged else [[] if multiple else 0] * len(texts)
+        unlabelled: list[Any] = [[0] * len(words) for words in texts] if tagged else [[] if multiple else 0] * len(texts)
         kind = kind_of(self.task)
         split = kind.encode(self.task, self._tokenizer, Examples(texts, unlabelled, numbers, "input"))
         logits = predict(self._model, split, self._batch_size, self._pad, self._machine)

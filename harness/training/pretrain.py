@@ -13,6 +13,7 @@ from harness.checkpoints import teacher as teachers
 from harness.config.schema import PretrainConfig, RunConfig
 from harness.corpus import prepare
 from harness.corpus.sequences import Corpus
+from harness.errors import present
 from harness.hardware.device import Machine
 from harness.measure.memory import Baseline
 from harness.models import mup
@@ -132,7 +133,7 @@ def build(config: RunConfig, vocabulary: Vocabulary, run_log: RunLog | None = No
     """
     options, seed = config.pretrain, seed_of(config)
     distilled = options.objective is ObjectiveName.distillation
-    teacher = teachers.load(Path(options.teacher), options, config.tokenizer) if distilled else None
+    teacher = teachers.load(Path(present(options.teacher)), options, config.tokenizer) if distilled else None
     objective = build_objective(options, pretrained_shape(options, config.model), vocabulary, seed, teacher)
     mup.scale_initial_values(objective, times_wider(options, config.model))
     if options.neighbour_heads:
@@ -151,13 +152,13 @@ def times_wider(options: PretrainConfig, shape: EncoderConfig) -> float:
 
 def pretrained_shape(options: PretrainConfig, shape: EncoderConfig) -> EncoderConfig:
     """The model while it is pretrained: with the initial values and the dropout of the recipe."""
-    deviation, dropout = options.initializer_range, options.dropout
-    own = {} if deviation is None else {"initializer_range": deviation}
-    own |= {} if dropout is None else {"hidden_dropout_prob": dropout, "attention_probs_dropout_prob": dropout}
-    return replace(shape, **own)
+    if options.initializer_range is not None:
+        shape = replace(shape, initializer_range=options.initializer_range)
+    dropout = options.dropout
+    return shape if dropout is None else replace(shape, hidden_dropout_prob=dropout, attention_probs_dropout_prob=dropout)
 
 
-def costs(position: Position, peak_bytes: int | None) -> dict[str, float | None]:
+def costs(position: Position, peak_bytes: float | None) -> dict[str, float | None]:
     """Metric name -> cost of the pretraining."""
     return {
         "pretrain/steps": position.step,

@@ -8,6 +8,7 @@ import numpy as np
 from harness.config.schema import PretrainConfig, RunConfig
 from harness.corpus.sequences import Corpus, Sequences
 from harness.data.seeds import derive
+from harness.errors import present
 from harness.measure import flops
 from harness.models.objectives.base import Objective, PretrainBatch
 from harness.models.objectives.phases import Phases
@@ -23,7 +24,7 @@ def seed_of(config: RunConfig) -> int:
 def steps_of(config: RunConfig, corpus: Corpus, objective: Objective | Phases, ranks: Ranks = ALONE) -> "Steps":
     """The steps of the pretraining on the training part of the text."""
     options, seed = config.pretrain, seed_of(config)
-    sequences = [Sequences(corpus, "train", options.length, phase.segment_pairs, seed) for phase in objective.phases]
+    sequences = [Sequences(corpus, "train", present(options.length), phase.segment_pairs, seed) for phase in objective.phases]
     return Steps(options, objective, sequences, seed, ranks)
 
 
@@ -58,7 +59,7 @@ class BatchSizes:
             share = min(1.0, done / self.limit.total / options.ramp_fraction)
             rows = round(options.ramp_from + (options.batch_size - options.ramp_from) * share)
         flops = self.flops_per_sequence[self.phase(position)]
-        per_sequence = {"tokens": options.length, "flops": flops}.get(self.limit.unit)
+        per_sequence = {"tokens": present(options.length), "flops": flops}.get(self.limit.unit)
         return rows if per_sequence is None else max(1, min(rows, -int(-self.left(position) // per_sequence)))
 
     def planned_steps(self, position: Position) -> int:
@@ -74,7 +75,7 @@ class BatchSizes:
         ahead = replace(position)
         while not self.limit.reached(ahead):
             rows = self.rows(ahead)
-            tokens = rows * self._options.length
+            tokens = rows * present(self._options.length)
             step = Step([], rows, tokens, tokens, rows * self.flops_per_sequence[self.phase(ahead)])
             ahead.advance(step, self._equal_steps(ahead, step))
         return ahead
@@ -106,7 +107,7 @@ class Steps:
         for number, one in enumerate(self._objectives):
             self.phase = number
             first = self.batch(Position(), [range(options.batch_size)])
-            per_sequence.append(flops.of_objective(one, first, options.length) / len(first))
+            per_sequence.append(flops.of_objective(one, first, present(options.length)) / len(first))
         self._sizes = BatchSizes(options, *per_sequence)
         self.limit, self.planned, self.end = self._sizes.limit, self._sizes.planned_steps, self._sizes.end
 
@@ -115,7 +116,7 @@ class Steps:
         options, rows, self.phase = self._options, self._sizes.rows(position), self._sizes.phase(position)
         size = -(-options.batch_size // options.accumulation)
         micro_batches, weights = self._own(position, [range(rows)[start : start + size] for start in range(0, rows, size)])
-        tokens = rows * options.length  # there is no padding
+        tokens = rows * present(options.length)  # there is no padding
         return Step(micro_batches, rows, tokens, tokens, rows * self._sizes.flops_per_sequence[self.phase], weights)
 
     def _own(self, position: Position, pieces: list[range]) -> tuple[list[PretrainBatch], list[float]]:
@@ -126,8 +127,8 @@ class Steps:
         batch, ends = self.batch(position, own), itertools.accumulate(map(len, own))
         parts = [batch.micro_batch(slice(end - len(piece), end)) for piece, end in zip(own, ends, strict=True)]
         predictions = sum(part.predictions * weight for part, weight in zip(parts, weights, strict=True))
-        totals = {"total_predictions": max(1, self._ranks.counted(predictions)), "total_sequences": sum(map(len, pieces))}
-        return [replace(part, **totals) for part in parts], weights
+        total, rows = max(1, self._ranks.counted(predictions)), sum(map(len, pieces))
+        return [replace(part, total_predictions=total, total_sequences=rows) for part in parts], weights
 
     def batch(self, position: Position, pieces: list[range]) -> PretrainBatch:
         """The next sequences, with their masks, the same for all variants of one seed."""

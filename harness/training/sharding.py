@@ -7,6 +7,7 @@ What is evaluated and saved are the moving averages where the optimiser keeps th
 """
 
 from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
 
 import torch
 from torch import nn
@@ -16,13 +17,15 @@ from harness.training.distributed import Ranks, load_fsdp, plain
 from harness.training.loop import Callback, Position
 from harness.training.optimiser import Clipped
 
+M = TypeVar("M", bound=nn.Module)
+
 
 @dataclass(frozen=True)
-class Weights:
+class Weights(Generic[M]):
     """The model, what is trained in its place, and where."""
 
-    whole: nn.Module
-    trained: nn.Module  # the model itself, or its sharded copy
+    whole: M
+    trained: M  # the model itself, or its sharded copy
     machine: Machine
     ranks: Ranks
 
@@ -54,7 +57,7 @@ class Weights:
         self.whole.to("cpu" if self.ranks.first else "meta")
 
 
-def weights_of(model: nn.Module, machine: Machine, ranks: Ranks) -> Weights:
+def weights_of(model: M, machine: Machine, ranks: Ranks) -> Weights[M]:
     """What is trained in place of the model: a sharded copy where ranks shard their weights, and else the model."""
     if not ranks.sharded:
         return Weights(model, model, machine, ranks)
@@ -68,7 +71,7 @@ class Collected:
     """A callback that reads the model, which has the trained weights meanwhile."""
 
     callback: Callback
-    weights: Weights
+    weights: Weights[Any]
     optimiser: Clipped
 
     def should_run(self, position: Position) -> bool:

@@ -11,6 +11,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from harness.config.schema import FinetuneConfig
+from harness.errors import present
 from harness.hardware.device import Machine
 from harness.measure import flops
 from harness.models.batch import Batch
@@ -54,7 +55,7 @@ def with_answers(data: Prepared, teacher: Classifier, batch_size: int, machine: 
 
     Time and FLOPs of the pass are added to the position; the bytes that the answers take are printed.
     """
-    started, train = perf_counter(), data.train
+    started, train = perf_counter(), present(data.train)
     answers = predict(teacher, train, batch_size, data.pad_token_id, machine)
     print(f"teacher: its answers to {len(train):,} rows are kept for all epochs, {answers.nbytes / 1e6:.3g} MB", flush=True)
     position.flops += flops_of_answers(teacher, train, batch_size)
@@ -75,4 +76,5 @@ def hidden_loss(states: list[Tensor], taught: list[Tensor], mask: Tensor | None)
     """
     real = torch.ones_like(states[0][..., 0], dtype=torch.bool) if mask is None else mask
     pairs = matched(len(states), len(taught), MatchedLayers.all)
-    return sum(F.mse_loss(states[own][real].float(), taught[other][real].float()) for own, other in pairs) / len(pairs)
+    losses = [F.mse_loss(states[own][real].float(), taught[other][real].float()) for own, other in pairs]
+    return sum(losses[1:], losses[0]) / len(pairs)

@@ -15,6 +15,7 @@ from torch.autograd.profiler import record_function
 from torch.autograd.profiler_util import FunctionEvent
 from torch.profiler import ProfilerActivity, profile
 
+from harness.errors import present
 from harness.measure import latency, subject, warmup
 from harness.measure.components import OTHER, of_range, ranges
 from harness.measure.records import Trace, TracedCall
@@ -75,7 +76,7 @@ def measure(measured: Subject, path: Path) -> Trace:
     RuntimeError where the components do not add up to the time on the clock.
     """
     config, machine = measured.config, measured.machine
-    model, text = subject.build(config, machine), measured.text(config.measure.length)
+    model, text = subject.build(config, machine), measured.text(present(config.measure.length))
     call = latency.forward(model, machine)
     machine.use_threads(config.measure.threads)
     warmup.warm_up(lambda: call(text), machine)

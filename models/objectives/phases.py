@@ -22,12 +22,12 @@ class Phases(nn.Module):
         for number, later in enumerate(phases):
             for earlier in phases[:number]:
                 _share(earlier, later)
-        self.phases = nn.ModuleList(phases)
+        self.phases = cast(Sequence[Objective], nn.ModuleList(phases))
 
     @property
     def encoder(self) -> Encoder:
         """The encoder of all phases."""
-        return cast(Objective, self.phases[0]).encoder
+        return self.phases[0].encoder
 
     def forward(self, batch: PretrainBatch) -> Tensor:
         """() loss in nats of the batch's phase."""

@@ -1,7 +1,7 @@
 """`python -m reports compare RUN_A RUN_B`: what differs between two runs, without a verdict: it takes replicates for one."""
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -49,7 +49,9 @@ class Number:
     @property
     def change(self) -> float | None:
         """Second minus first; None where they do not compare."""
-        return None if None in (self.first, self.second) or not self.compares else self.second - self.first
+        if self.first is None or self.second is None or not self.compares:
+            return None
+        return self.second - self.first
 
     @property
     def percent(self) -> float | None:
@@ -110,7 +112,7 @@ def differing_environment(first: Run, second: Run) -> list[Setting]:
     return _differing(*both)
 
 
-def _differing(first: Mapping[str, str], second: Mapping[str, str]) -> list[Setting]:
+def _differing(first: dict[str, str], second: dict[str, str]) -> list[Setting]:
     return [(key, first.get(key), second.get(key)) for key in arms.varying((first, second))]
 
 
@@ -151,8 +153,8 @@ def _distance(number: Number) -> float:
         return 0.0
     if number.metric.unit in SHARES:
         return abs(number.change)
-    both_positive = number.first > 0 and number.second > 0
-    return abs(math.log(number.second / number.first)) if both_positive else math.inf
+    first, second = number.first or 0.0, number.second or 0.0
+    return abs(math.log(second / first)) if first > 0 and second > 0 else math.inf
 
 
 NO_VERDICT = (
@@ -233,6 +235,7 @@ def _csv(first: Run, second: Run) -> str:
     for part, rows in (("setting", differing_settings(first, second)), ("environment", differing_environment(first, second))):
         lines += [{"part": part, "name": key, "a": a, "b": b} for key, a, b in rows]
     for number in numbers(first, second):
-        line = {"part": "number", "name": number.metric.name, "unit": number.metric.unit, "a": number.first, "b": number.second}
-        lines.append(line | {"change": number.change, "change_percent": number.percent})
+        named: dict[str, object] = {"part": "number", "name": number.metric.name, "unit": number.metric.unit}
+        both = {"a": number.first, "b": number.second}
+        lines.append(named | both | {"change": number.change, "change_percent": number.percent})
     return formats.csv_file(lines, COLUMNS).decode().rstrip("\n")

@@ -81,9 +81,12 @@ class Test:
     @property
     def interval(self) -> tuple[float, float] | None:
         """The interval of both one-sided tests, in units of the metric; None for a single pair, and where it has no end."""
-        ends = self.change.evidence.found.interval_at(self.confidence) if self.confidence else None
-        found = [self.change.evidence.in_units(end, self.change.baseline_mean) for end in ends or (math.inf,)]
-        return tuple(found) if all(map(math.isfinite, found)) else None
+        evidence = self.change.evidence if self.change else None
+        if self.change is None or evidence is None or self.confidence is None:
+            return None
+        ends = evidence.found.interval_at(self.confidence) or (math.inf, math.inf)
+        low, high = (evidence.in_units(end, self.change.baseline_mean) for end in ends)
+        return (low, high) if math.isfinite(low) and math.isfinite(high) else None
 
     def at(self, level: float) -> "Test":
         """This test at another level."""
@@ -93,6 +96,8 @@ class Test:
     def is_gain(self, tests: int) -> bool:
         """Whether it is shown to be better, as one of so many tests: beyond the noise floor, by a count by the limit."""
         change = self.change
+        if change is None:
+            return False
         if change.evidence is None:
             return -_loss(change, self.limit) > _allowed(change, self.limit)
         is_better = change.evidence.verdict(tests * LEVEL / self.level) is Verdict.BETTER
@@ -105,7 +110,7 @@ class Test:
         """
         metric, change = metrics.get(self.limit.metric), self.change
         title = tables.score_title(self.section) if self.limit.metric == HEADLINE else metric.name
-        told = {"task": self.section.name, "metric": metric.name, "title": title, "unit": metric.unit}
+        told: dict[str, Any] = {"task": self.section.name, "metric": metric.name, "title": title, "unit": metric.unit}
         told |= {"direction": metric.direction.value, "allowed": self.limit.text}
         told |= {"outcome": self.outcome.value, "reason": self.reason}
         if change is None:
@@ -117,10 +122,10 @@ class Test:
             return told
         floor = None if evidence.floor is None else evidence.in_units(evidence.floor, change.baseline_mean)
         told |= {"pairs": change.pairs_are, "interval": self.interval, "confidence": self.confidence, "noise_floor": floor}
-        number = _needed(change, self.limit, self.level) if self.outcome is Outcome.NOT_SHOWN else None
+        number = _needed(change, evidence, self.limit, self.level) if self.outcome is Outcome.NOT_SHOWN else None
         if passed:  # what would show a gain as large as it was measured
             number = evidence.needed_as_measured(tests * LEVEL / self.level)
-        more = number - evidence.found.independent if number is not None and number <= MOST_PAIRS else 0
+        more = number - evidence.found.replicates if number is not None and number <= MOST_PAIRS else 0
         hours = more * change.seconds / 3600 if more > 0 and change.seconds is not None else None
         return told | {"needed": number if more > 0 else None, "hours": hours}
 
@@ -150,33 +155,31 @@ def tests(comparison: Comparison, pairs: Iterable[Pair], limits: list[Limit]) ->
 
 
 def _test(comparison: Comparison, section: Section, row: Row, pair: Pair, limit: Limit) -> Test:
-    name = headline(section) if limit.metric == HEADLINE else limit.metric
+    name, before = headline(section) if limit.metric == HEADLINE else limit.metric, section.before
     own, outcome, change = replace(limit, metric=name), Outcome.NOT_JUDGED, None
-    reason = _unpaired(comparison, section, row, name)
-    if not reason and limit.metric == HEADLINE and (lost := comparison.diverged(row) & section.before.by_replicate.keys()):
+    sides = (("here", row), ("on the other side", before))
+    if before is None:
+        reason = _no_baseline(comparison, section)
+    elif lacking := [where for where, side in sides if side and not side.values(name)]:
+        reason = f"{name} was not measured {' and '.join(lacking)}"
+    elif limit.metric == HEADLINE and (lost := comparison.diverged(row) & before.by_replicate.keys()):
         reason = f"diverged with {seeds_text(lost)}, which finished on the other side"
-    if not reason and (change := section.single_change(row, name)):
+    elif change := section.single_change(row, name):
         outcome, reason = judge(change, own)
-    elif not reason:
-        here, there = (seeds_text(side.values(name)) for side in (row, section.before))
+    else:
+        here, there = (seeds_text(side.values(name)) for side in (row, before))
         reason = f"no seed ran on both sides: {here} here, {there} there"
     return Test(section, pair.name, own, outcome, reason, change)
 
 
-def _unpaired(comparison: Comparison, section: Section, row: Row, name: str) -> str:
-    """Why there is no change at all; empty where there may be one."""
-    if section.before is None:
-        others = [other for other in comparison.sections if other.task == section.task and other.row_of(section.baseline)]
-        if not others:
-            return f"the other side has no finished run of {section.baseline} on this task"
-        there = others[0].facts
-        keys = [
-            f"{key} ({section.facts.get(key, UNSET)} here, {there.get(key, UNSET)} there)"
-            for key in arms.varying((section.facts, there))
-        ]
-        return f"the other side ran this task under other conditions: {', '.join(keys)}; --along KEY lifts one"
-    lacking = [where for where, side in (("here", row), ("on the other side", section.before)) if not side.values(name)]
-    return f"{name} was not measured {' and '.join(lacking)}" if lacking else ""
+def _no_baseline(comparison: Comparison, section: Section) -> str:
+    """Why the other side is not in this section."""
+    others = [other for other in comparison.sections if other.task == section.task and other.row_of(section.baseline)]
+    if not others:
+        return f"the other side has no finished run of {section.baseline} on this task"
+    here, there = section.facts, others[0].facts
+    keys = [f"{key} ({here.get(key, UNSET)} here, {there.get(key, UNSET)} there)" for key in arms.varying((here, there))]
+    return f"the other side ran this task under other conditions: {', '.join(keys)}; --along KEY lifts one"
 
 
 def judge(change: Change, limit: Limit, level: float = LEVEL) -> tuple[Outcome, str]:
@@ -200,7 +203,7 @@ def judge(change: Change, limit: Limit, level: float = LEVEL) -> tuple[Outcome, 
         return Outcome.NOT_JUDGED, evidence.tells.value
     if difference.t_test_p(-good * margin, good) <= each:
         return Outcome.PASSED, ""
-    return Outcome.NOT_SHOWN, f"not shown to be within {limit.text}" + _advice(change, limit, level)
+    return Outcome.NOT_SHOWN, f"not shown to be within {limit.text}" + _advice(change, evidence, limit, level)
 
 
 def _allowed(change: Change, limit: Limit) -> float:
@@ -220,34 +223,34 @@ def _loss(change: Change, limit: Limit) -> float:
 def _untestable(evidence: Evidence, limit: Limit, margin: float) -> str:
     """Why no test can decide; empty where one can."""
     if evidence.tells is Tells.NOTHING:
-        return evidence.tells.value
+        return str(evidence.tells.value)
     if evidence.found.error is None or evidence.found.replicates < FEWEST_REPLICATES:
         number = evidence.found.replicates
         return f"{number} pair{'s' * (number > 1)} only; expected {FEWEST_REPLICATES} or more"
     if limit.metric in TIMINGS and evidence.floor is None:
         return "no A/A replicate was timed in its session, so that the noise floor is unknown"
-    if evidence.is_too_noisy or (evidence.ratio and (evidence.floor or 0.0) > margin):
-        return f"noise floor {by_launch.percent_text(evidence.floor)}, above what could be judged"
+    floor = evidence.floor or 0.0
+    if evidence.is_too_noisy or (evidence.ratio and floor > margin):
+        return f"noise floor {by_launch.percent_text(floor)}, above what could be judged"
     return "" if evidence.found.error else "all differences are equal, and the number of items is unknown: nothing to test by"
 
 
-def _advice(change: Change, limit: Limit, level: float) -> str:
+def _advice(change: Change, evidence: Evidence, limit: Limit, level: float) -> str:
     """How many pairs would show it, of an arm that is equal and scatters as these do; empty where that is unknown."""
-    difference, alone = change.evidence.found, _items_apart(level / change.evidence.looks) * change.evidence.found.items
+    difference, alone = evidence.found, _items_apart(level / evidence.looks) * evidence.found.items
     if difference.independent is None:
         return ""
-    if alone > margin_of(limit.margin, change.baseline_mean, change.evidence.ratio):
+    if alone > margin_of(limit.margin, change.baseline_mean, evidence.ratio):
         return f"; the items alone leave ± {100 * alone:.2g} points, with any number of seeds"
-    number = _needed(change, limit, level)
+    number = _needed(change, evidence, limit, level)
     if number is not None and number <= difference.independent:
         return ""
     pairs = f"over {MOST_PAIRS:,}" if number is None else f"{number:,}"
     return f"; an equal arm takes {pairs} {change.pairs_are} to pass {100 * POWER:.0f} % of the time"
 
 
-def _needed(change: Change, limit: Limit, level: float) -> int | None:
+def _needed(change: Change, evidence: Evidence, limit: Limit, level: float) -> int | None:
     """The fewest pairs with which an equal arm passes; None where that is unknown or beyond MOST_PAIRS."""
-    evidence = change.evidence
     if evidence.found.independent is None:
         return None
     margin = margin_of(limit.margin, change.baseline_mean, evidence.ratio)
@@ -364,7 +367,7 @@ def limits_of(options: Gate) -> list[Limit]:
         if allowed is not None:
             points, match = option == "max_drop", ALLOWED.fullmatch(allowed.strip())
             size = float(match[1]) if match and (match[2] == "%" or points) else 0.0
-            if not 0 < size < (100 if points else math.inf):
+            if match is None or not 0 < size < (100 if points else math.inf):
                 usual = "a size above 0 and below 100, such as 0.5% or 0.5points" if points else "a size above 0, such as 0.5%"
                 raise ReportError(f"{option}={allowed!r}: expected {usual}")
             margin = Margin(size / 100, relative=match[2] == "%")
@@ -394,8 +397,10 @@ def _sides(new: StudyRuns, options: Gate) -> tuple[Comparison, list[Pair], list[
         if run.run_id not in shared
     ]
     runs = oldest_first([*old.runs, *renamed])
-    comparison = compare_with_any(f"{new.study} against {old.study}", runs, options.along, new.reader.output)
-    return comparison, *_across(comparison, options)
+    both = compare_with_any(f"{new.study} against {old.study}", runs, options.along, new.reader.output)
+    if both is None:
+        raise ReportError(f"study {new.study!r} has no finished run; a gate needs some on both sides")
+    return both, *_across(both, options)
 
 
 def _across(comparison: Comparison, options: Gate) -> tuple[list[Pair], list[str]]:
@@ -420,12 +425,14 @@ def _named(kind: str, names: Sequence[str], labels: list[str]) -> list[str]:
     return [*names] or labels
 
 
-def text(candidates: list[dict], without: list[str], passing: set[str], options: Gate) -> str:
+def text(candidates: list[dict[str, Any]], without: list[str], passing: set[str], options: Gate) -> str:
     """The table of all tests, why tests did not pass, the verdicts, and the result."""
     tested = [(candidate["arm"], test) for candidate in candidates for test in candidate["tests"]]
     shares = {round(100 * test["confidence"], 6) for _, test in tested if "confidence" in test} or {90}
     head = ("task", "arm", "quantity", f"change [{max(shares):g} % interval]", "allowed", "result")
-    rows = [(test["task"], arm, test["title"], change_text(test), test["allowed"], test["outcome"]) for arm, test in tested]
+    rows: list[tuple[str, ...]] = [
+        (test["task"], arm, test["title"], change_text(test), test["allowed"], test["outcome"]) for arm, test in tested
+    ]
     lines = [table(head, rows, "lllrrl"), ""] if tested else []
     reasons = grouped((test["reason"], f"{test['task']} {arm} {test['metric']}") for arm, test in tested if test["reason"])
     lines += [wrapped(f"{reason}: {', '.join(names)}.", 2, "-") for reason, names in reasons.items()]

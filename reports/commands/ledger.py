@@ -201,12 +201,12 @@ def _gains(line: dict[str, Any]) -> dict[tuple[str, str], float]:
     return dict(sorted(changes.items()))
 
 
-def overview(path: Path) -> str:
+def overview(path: Path | None) -> str:
     """All candidates of a ledger, the frontier, and the level of the next look."""
-    if path.is_symlink() or not path.is_file():
+    if path is None or path.is_symlink() or not path.is_file():
         raise ReportError(f"--ledger {str(path)!r} is no file; expected a ledger that gate has written")
     ledger = Ledger.read(path)
-    rows = [
+    rows: list[tuple[str, ...]] = [
         (str(line["look"] or "-"), f"{line['study']}/{line['arm']}", line["verdict"], f"{line['level']:.2g}", _changes(line))
         for line in ledger.lines
     ]

@@ -114,7 +114,8 @@ def candidates(comparison: Comparison, bounds: list[Bound]) -> list[Candidate]:
     every = []
     for label in comparison.labels:
         if own := [section for section in sections if section.row_of(label)]:
-            means = [section.row_of(label).mean(headline(section)) for section in _measured(comparison, own, label)]
+            rows = [(section, section.row_of(label)) for section in _measured(comparison, own, label)]
+            means = [mean for section, row in rows if row and (mean := row.mean(headline(section))) is not None]
             checked = tuple(_worst(comparison, own, label, bound) for bound in bounds)
             every.append(Candidate(label, fmean(means) if means else None, len(means), checked))
     return sorted(every, key=lambda candidate: math.inf if candidate.score is None else -candidate.score)
@@ -125,7 +126,8 @@ def _measured(comparison: Comparison, sections: list[Section], label: str, metri
 
     One study may train on a GPU and another time on a CPU.
     """
-    having = [section for section in sections if section.row_of(label).values(metric or headline(section))]
+    rows = [(section, section.row_of(label)) for section in sections]
+    having = [section for section, row in rows if row and row.values(metric or headline(section))]
     chosen = {section.task for section in having if section in comparison.selected}
     return [section for section in having if section in comparison.selected or section.task not in chosen]
 
@@ -133,9 +135,8 @@ def _measured(comparison: Comparison, sections: list[Section], label: str, metri
 def _worst(comparison: Comparison, sections: list[Section], label: str, bound: Bound) -> Checked:
     """The bound where it is kept worst."""
     measured = _measured(comparison, sections, label, bound.metric) or sections[:1]
-    every = [
-        Checked(bound, section, _estimate(comparison, section, section.row_of(label), bound.metric)) for section in measured
-    ]
+    rows = [(section, section.row_of(label)) for section in measured]
+    every = [Checked(bound, section, _estimate(comparison, section, row, bound.metric)) for section, row in rows if row]
     return min(
         every,
         key=lambda checked: (WORST_FIRST.index(checked.fit), checked.found is not None and bound.margin(checked.found)),

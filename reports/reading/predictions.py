@@ -71,7 +71,7 @@ def texts(run: Run, output: Output, items: int) -> Texts | None:
         return Texts(table["tokens"].to_numpy(), table["text"].to_pylist().__getitem__)
     folder = folders.folder_of(run, output)
     key = folders.record_of(folder).get("inputs", {}).get("data") if folder else None
-    if key is None:
+    if folder is None or key is None:
         return None
     try:
         cache = paths.data_folder(str(folder.parent.parent), key)

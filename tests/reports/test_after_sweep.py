@@ -103,5 +103,5 @@ def test_what_a_killed_process_left_is_removed_and_what_another_one_writes_stays
 
 def test_where_nothing_can_be_written_one_line_says_so(update):
     Path("reports").write_text("a file in place of the folder")
-    with pytest.raises(ReportError, match=r"--out .* cannot be written"):
+    with pytest.raises(ReportError, match=r"to=.* cannot be written"):
         update()

@@ -167,7 +167,7 @@ def test_unknown_baseline_lists_the_arms(tracking, capsys):
 def test_folder_that_cannot_be_written_is_refused(tracking, capsys):
     tracking.log("base")
     Path("taken").touch()
-    assert "--out 'taken' cannot be written" in refused(capsys, "--out", "taken")
+    assert "to='taken' cannot be written" in refused(capsys, "--out", "taken")
 
 
 @pytest.mark.long
@@ -198,7 +198,7 @@ print({path.name: path.read_bytes() for path in out.iterdir()} == {"report.md": 
 def test_a_disk_that_is_full_leaves_the_report_before_whole(run_python):
     done = run_python("-c", FULL_DISK)
     assert done.stdout.splitlines() == [
-        "--out 'report' cannot be written (File too large); expected a folder with space for it",
+        "to='report' cannot be written (File too large); expected a folder with space for it",
         "True",
     ], done.stderr
 

@@ -8,6 +8,7 @@ right in half of the pairs, and so is a model that does not see what decides.
 import random
 import re
 from dataclasses import dataclass
+from typing import Any
 
 from harness.data.seeds import derive
 from harness.errors import InputError
@@ -92,7 +93,7 @@ class Paradigm:
     templates: tuple[str, ...]
 
 
-CONTRASTS = {
+CONTRASTS: dict[str, dict[str, tuple[Any, ...]]] = {
     "agreement": {
         "agreement_adjacent": (
             1,
@@ -265,7 +266,8 @@ def _filled(rng: random.Random, template: str, held_out: bool) -> tuple[str, str
     text = SLOT.sub(word, template)
     if len({*draws.values()}) < len(draws):
         return None
-    return tuple(_sentence(re.sub(r"\[(.*?)\|(.*?)\]", side, text)) for side in (r"\1", r"\2"))
+    good, bad = (_sentence(re.sub(r"\[(.*?)\|(.*?)\]", side, text)) for side in (r"\1", r"\2"))
+    return good, bad
 
 
 def _sentence(text: str) -> str:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from harness.config.choices import TrainedOn
 from harness.config.schema import RunConfig
+from harness.errors import present
 from harness.models.choices import Body, Pooling
 from harness.models.config import EncoderConfig
 from harness.tasks.synthetic.families import FAMILIES, Theory, theory_of
@@ -103,7 +104,8 @@ def _why_open(config: RunConfig, theory: Theory) -> str | None:
 
 def _why_budget_is_open(config: RunConfig, relayed: bool) -> str | None:
     """`relayed`: the deciding words are outside of the window of one layer, so their information passes through several."""
-    family, grammar = FAMILIES[config.task.grammar.rule], config.task.grammar
+    grammar = present(config.task.grammar)
+    family = FAMILIES[grammar.rule]
     required = family.relayed_steps if relayed else family.steps
     planned = config.finetune.planned_steps(min(filter(None, (grammar.train_examples, config.data.train_examples))))
     if config.finetune.seconds is not None:

@@ -176,7 +176,6 @@ def test_runs_of_a_finished_sweep_are_compared(audit, sweep, tmp_path):
             ["tracking.uri=foo"],
             "harness audit: tracking.uri='foo' must be an address such as http://HOST:5000 or sqlite:////FOLDER/mlflow.db",
         ),
-        (["--measured"], "unknown option '--measured'"),
     ],
     ids=["name", "path", "key", "filter", "no row", "verdict", "source", "measure", "output", "uri", "option"],
 )

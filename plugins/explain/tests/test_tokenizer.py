@@ -145,7 +145,6 @@ def test_rows_of_lengths_double_and_hold_all_texts():
         ([], "task= and corpus= are missing: expected one of them"),
         (["task=bag", "corpus=builtin"], "task= and corpus= both name a text"),
         (["task=bag", "kinds=bpee"], "unknown kind 'bpee'; did you mean 'bpe'?"),
-        (["task=bag", "characters=0"], "characters='0' must be a whole number of at least 1"),
         (["task=bag", "nowhere"], "RUN='nowhere' is neither a folder nor the id of a run"),
         (["task=bag", "tokenizer.file=nowhere.json"], "tokenizer.file='nowhere.json' cannot be read"),
         (["-m", "task=bag,order"], "the command line names 2 runs: expected one text"),

@@ -137,7 +137,6 @@ def test_long_text_is_no_path():
         ("to=page.pdf", "to='page.pdf' ends in '.pdf': expected .html"),
         ("to=file/page.html", "to='file/page.html': file is a file, expected a folder"),
         ("txt=A bank.", "unknown key 'txt'; did you mean 'text'?"),
-        ("--al", "unknown option '--al'; did you mean '--all'?"),
     ],
 )
 def test_wrong_input_is_one_line(word, error, tmp_path, monkeypatch, capsys):

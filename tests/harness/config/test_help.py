@@ -46,6 +46,13 @@ def test_every_command_is_listed_and_has_a_help_of_its_own(capsys):
             assert capsys.readouterr().out.startswith(f"usage: python -m harness {name} ")
 
 
+@pytest.mark.parametrize("columns", [80, 120])
+def test_the_page_fits_the_terminal(columns, monkeypatch):
+    monkeypatch.setenv("COLUMNS", str(columns))
+    long = [line for line in page({name: one.help for name, one in commands().items()}).splitlines() if len(line) > columns]
+    assert long == []
+
+
 def test_help_goes_to_stdout_and_leaves_with_0(run_module):
     done = run_module("harness", "--help")
     assert (done.returncode, done.stderr) == (0, "")

@@ -162,7 +162,7 @@ def test_report_that_fails_is_one_line(run_harness, sweep_of, output):
     done = run_harness(*sweep_of, "seed=1,2")
     assert (done.returncode, done.stderr) == (0, "")
     (line,) = (line for line in done.stdout.splitlines() if "report" in line)
-    assert line.startswith("no report: python -m reports: --out ")
+    assert line.startswith("no report: python -m reports: to=")
     assert study_of(output).info.status == "FINISHED"
 
 
