@@ -1,5 +1,6 @@
 """Keys that no run of a command reads: a command that types or sweeps one would name arms by what they do not differ in."""
 
+import functools
 import itertools
 from operator import attrgetter
 
@@ -40,12 +41,16 @@ def refuse_unread_parts(runs: list[RunConfig], overrides: list[str]) -> None:
             raise InputError(f"{said} has no effect, because {reason}, or leave it out")
 
 
+@functools.cache
+def _refused_everywhere() -> list[tuple[str, object, When]]:
+    """Keys with their defaults and conditions; a sweep checks them for each of its runs."""
+    pairs = ((key, stated.field.default, when) for key, stated in stated_keys().items() for when in stated.read)
+    return [(key, default, when) for key, default, when in pairs if when.refused is Refused.everywhere]
+
+
 def refuse_idle(config: RunConfig) -> None:
     """InputError for a key with another value than its default, in a command or a file, that only other runs could read."""
-    for key, stated in stated_keys().items():
-        for when in stated.read:
-            is_checked = when.refused is Refused.everywhere and (value := attrgetter(key)(config)) != stated.field.default
-            if is_checked and not holds(config, key, when):
-                choice = when.choice.format(section=key.partition(".")[0])
-                said = f"{key}={str(value).lower() if isinstance(value, bool) else value}"
-                raise InputError(f"{said} is read only by a run that {when.why}: add {choice}, or leave it out")
+    for key, default, when in _refused_everywhere():
+        if (value := attrgetter(key)(config)) != default and not holds(config, key, when):
+            choice = when.choice.format(section=key.partition(".")[0])
+            raise InputError(f"{key}={value} is read only by a run that {when.why}: add {choice}, or leave it out")

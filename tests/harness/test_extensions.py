@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -143,7 +144,8 @@ def test_the_package_is_installed_in_an_environment_of_its_own(tmp_path):
     (site,) = (tmp_path / "venv" / "lib").glob("python*/site-packages")
     (site / "parent.pth").write_text("\n".join([*(path for path in sys.path if path.endswith("site-packages")), str(ROOT)]))
     install = [python, "-m", "pip", "install", "-q", "--no-deps", "--no-build-isolation", "--prefix", str(tmp_path / "venv")]
-    subprocess.run([*install, str(PACKAGE)], check=True, cwd=tmp_path)
+    shutil.copytree(PACKAGE, tmp_path / "package")  # a build leaves files beside its sources
+    subprocess.run([*install, "./package"], check=True, cwd=tmp_path)
     done = subprocess.run(
         [python, "-m", "harness", "words", "text=a b"], cwd=tmp_path, capture_output=True, text=True, check=True
     )

@@ -305,13 +305,6 @@ def test_data_root_that_nobody_set(tell):
     assert_refused(tell("task=sst2", "data=local"), "data=local", "set data.root")
 
 
-def test_data_root_without_local_data_is_refused(tell):
-    message = (
-        "harness: data.root=/data is read only by a run that reads a folder of data sets: add data=local, or leave it out\n"
-    )
-    assert_refused(tell("task=sst2", "data.root=/data"), message)
-
-
 def test_missing_data_folder_names_those_there(tell, local):
     assert_refused(tell(*on_local(local, "task.folder=gleu")), "gleu", "task.folder", "glue")
 

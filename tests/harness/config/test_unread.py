@@ -24,21 +24,8 @@ def compose(*arguments: str) -> list:
     ("arguments", "message"),
     [
         (
-            ["-m", "pretrain.mask_rate=0.15,0.4"],
-            "pretrain.mask_rate=0.15,0.4 has no effect.*no run .* pretrains: add pretrain=mlm",
-        ),
-        (["pretrain.tokens=1e6"], "add pretrain=mlm"),
-        (["-m", "search.trials=3,4"], "no run of this command searches for settings: add search=rate"),
-        (["match.to=albert"], "no run of this command is resized: add match=params"),
-        (
             ["-m", "finetune.optimizer=sgd,adafactor", "finetune.adam_eps=1e-6,1e-8"],
             "finetune.adam_eps=1e-6,1e-8 has no effect.* has an optimizer with adam_eps: add finetune.optimizer=adamw",
-        ),
-        (["pretrain=mlm", "pretrain.optimizer=sgd", "pretrain.adam_betas=[0.9,0.98]"], "add pretrain.optimizer=adamw"),
-        (["pretrain.adam_betas=[0.9,0.98]"], "no run of this command pretrains: add pretrain=mlm"),
-        (
-            ["finetune.seconds=9", "finetune.epochs=3"],
-            "finetune.epochs=3 has no effect, because no run of this command trains by epochs: add finetune.seconds=null",
         ),
         (["pretrain.from=FOLDER", "pretrain.mask_rate=0.4"], "the pretraining is that of pretrain.from=FOLDER"),
     ],

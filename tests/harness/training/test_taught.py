@@ -177,10 +177,3 @@ def test_a_teacher_that_does_not_fit_is_refused_in_one_line(teacher: Path, capsy
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith(f"harness: finetune.teacher={teacher}")
     assert message in line
-
-
-def test_settings_of_a_teacher_without_one_are_refused(capsys, tmp_path):
-    assert main([*SMALL, "finetune.temperature=3", f"output={tmp_path}"]) == 2
-    (line,) = capsys.readouterr().err.splitlines()
-    reader = "a run that has a teacher: add finetune.teacher=FINE-TUNING, or leave it out"
-    assert line == f"harness: finetune.temperature=3.0 is read only by {reader}"

@@ -1,5 +1,6 @@
 """A chapter that greets the arms of a study."""
 
+from harness.document import Section
 from harness.reports.chapters import Added, pictures
 from harness.reports.reading.study import Study
 from harness.reports.writing.formats import Chapter
@@ -7,7 +8,7 @@ from harness.reports.writing.formats import Chapter
 
 def greeting(study: Study) -> Chapter:
     """Never empty."""
-    return Chapter(["## Greeting", f"Hello, {', '.join(study.comparison.labels)}."])
+    return Chapter([Section("Greeting", [f"Hello, {', '.join(study.comparison.labels)}."])])
 
 
 GREETING = Added(greeting, before=pictures.chapter)

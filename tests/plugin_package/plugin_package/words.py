@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from harness.commands.grammar import key
+from harness.grammar import key
 
 
 @dataclass(frozen=True)
