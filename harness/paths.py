@@ -161,6 +161,10 @@ def whole(folder: Path) -> Iterator[Path]:
     _temporary(folder).mkdir(parents=True, exist_ok=True)
     with _unfinished(folder, os.O_RDONLY) as (building, _):
         yield building
+        for path in below(building):
+            if path.is_file():
+                with path.open("rb") as file:
+                    os.fsync(file)
         building.rename(folder)
 
 

@@ -8,6 +8,7 @@ import base64
 import json
 import zlib
 from collections.abc import Mapping
+from typing import Final
 
 STUDY = "study"
 HYPOTHESIS, HYPOTHESIS_TIME = "hypothesis", "hypothesis_time"
@@ -79,16 +80,16 @@ STATUS = "status"
 REASON = "reason"
 """Why a run did not finish; empty or absent for others."""
 
-PIECES = "pieces"
+PIECES: Final = "pieces"
 """Pieces that a batch of training was cut into because the run ran out of memory with fewer; absent for others."""
 
-PEAK = "hardware/peak_flops_per_s"
+PEAK: Final = "hardware/peak_flops_per_s"
 """FLOP/s that an earlier run of the same command has measured, which is that metric; absent for the first one."""
 
-RETRIES = "retries"
+RETRIES: Final = "retries"
 """In the record of a run: how its worker was killed, for each time that the same command ran it again. As a tag: how often."""
 
-END = "end"
+END: Final = "end"
 """In the record of a run: state, reason, last lines of its log and time of its end."""
 
 ATTEMPT = "attempt"

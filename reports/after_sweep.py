@@ -78,7 +78,7 @@ def _hashes(folder: Path, names: Any) -> dict[str, str]:
 
 
 def _read(stamp: Path) -> dict[str, Any]:
-    """The last stamp; an empty one where it is missing or torn."""
+    """The last stamp; an empty one where it is missing or corrupt."""
     try:
         last = json.loads(stamp.read_bytes())
         return {

@@ -186,13 +186,15 @@ def curves_of(reader: Reader, run: Run, lean: bool) -> Iterator[tuple[str, list[
 
 
 def _predictions(run: Run, output: Output) -> Iterator[tuple[str, pyarrow.Table]]:
-    """Name in the archive and rows of each whole file of predictions."""
+    """Name in the archive and rows of each file of predictions that can be read."""
     folder = folders.folder_of(run, output)
     for path in sorted(folder.glob(f"{PREDICTIONS}*.parquet")) if folder else ():
-        if not folders.torn(run, output, path.name):
+        try:
             table = table_of(paths.read(path, LARGEST_TABLES), str(path)).replace_schema_metadata()
-            ids = pyarrow.array([run.run_id] * len(table))
-            yield paths.file_name(f"{path.stem}-{run.task}.parquet"), table.add_column(0, "run_id", ids)
+        except ReportError:
+            continue
+        ids = pyarrow.array([run.run_id] * len(table))
+        yield paths.file_name(f"{path.stem}-{run.task}.parquet"), table.add_column(0, "run_id", ids)
 
 
 def _texts(run: Run, output: Output) -> dict[str, pyarrow.Table]:

@@ -63,6 +63,7 @@ def draw_in_child(study: Study) -> Iterator[Callable[[], Chapters]]:
 
 def _draw(study: Study, sent: Connection, parent: int) -> None:
     end_with_parent(parent)
+    chapters: list[Chapter] | Exception
     try:
         chapters = [chapter(study) for chapter in DRAWN]
     except Exception as error:  # noqa: BLE001 - raised where it is waited for

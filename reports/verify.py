@@ -127,9 +127,11 @@ def answers(kind: TaskKind, columns: Mapping[str, np.ndarray], names: list[str])
         return columns["paradigm"].tolist(), np.stack(right, axis=1)
     if kind is TaskKind.multilabel:
         both = columns["labels"], columns["predictions"]
-        return tuple(np.array([[name in row for name in names] for row in rows], dtype=int) for rows in both)
+        sides = [np.array([[name in row for name in names] for row in rows], dtype=int) for rows in both]
+        return sides[0], sides[1]
     if kind is TaskKind.retrieval:
-        return tuple([row.tolist() for row in columns[name]] for name in ("relevant", "ranked"))
+        relevant, ranked = ([row.tolist() for row in columns[name]] for name in ("relevant", "ranked"))
+        return relevant, ranked
     both = columns["label"], columns["cosine" if kind is TaskKind.similarity else "prediction"]
     if kind is not TaskKind.tokens:
         return both

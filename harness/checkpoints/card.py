@@ -11,11 +11,12 @@ from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from scipy.special import ndtri
 
-from harness import metrics
+from harness import metrics, records
 from harness.comparison.paired import CONFIDENCE, item_error, score_interval
 from harness.config import own_files
 from harness.errors import InputError, on_one_line
 from harness.tracking import run_log
+from harness.tracking.run_log import Record, Result
 
 PIPELINES = {
     "tokens": ("token-classification", "AutoModelForTokenClassification"),
@@ -35,8 +36,8 @@ def text(run: Path, licence: str) -> str:
     """The card of a finished run; InputError where its config or its results cannot be read."""
     try:
         config: Any = OmegaConf.to_container(own_files.load(run / "config.yaml"), resolve=True)
-        measured, tags = run_log.read(run / run_log.RESULT)["metrics"], run_log.read(run / run_log.RECORD)["tags"]
-        return _card(config, measured, tags, licence)
+        result, record = records.read(run / run_log.RESULT, Result), records.read(run / run_log.RECORD, Record)
+        return _card(config, result["metrics"], record["tags"], licence)
     except (OSError, ValueError, LookupError, TypeError, AttributeError, OmegaConfBaseException) as error:  # of other shapes
         raise InputError(f"{run} has no readable config.yaml, result.json or run.json, of which its card is made") from error
 

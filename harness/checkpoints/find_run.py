@@ -31,7 +31,7 @@ def folder_of(run: str, key: str, output: str, uri: str | None) -> Path:
         attempt = attempt_of(run, uri, output)
     except (MlflowException, ImportError) as error:  # the latter for the driver of a database
         raise InputError(f"{key}={run!r} cannot be looked up: {str(error).splitlines()[0]}") from error
-    for folder, record in run_log.records(output).items() if attempt else ():
+    for folder, record in run_log.all_records(output).items() if attempt else ():
         if record.get("attempt") == attempt:
             return folder
     raise InputError(f"{key}={run!r} has no folder below output={output!r}: it ran elsewhere, or has been run again since")

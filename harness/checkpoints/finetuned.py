@@ -5,14 +5,13 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from harness import checksums
+from harness import records
 from harness.checkpoints import native
 from harness.config.choices import TaskKind
 from harness.config.schema import TaskConfig, TokenizerConfig
 from harness.data.tokenizer import build
 from harness.errors import InputError, unknown
 from harness.paths import whole
-from harness.tracking.run_log import write_json
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -69,8 +68,7 @@ def save(folder: Path, model: "Classifier", task: TaskConfig, tokenizer: Path) -
     with whole(folder) as building:
         native.save(building, model.state_dict(), model.encoder.config)
         shutil.copyfile(tokenizer, building / native.TOKENIZER)
-        write_json(building / TASK, asdict(facts))
-        checksums.seal(building)
+        records.write(building / TASK, asdict(facts))
         shutil.rmtree(folder, ignore_errors=True)
 
 

@@ -15,13 +15,12 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-from harness import checksums, paths
+from harness import paths, records
 from harness.config.own_files import as_text
 from harness.errors import InputError, writing
 from harness.models.config import EncoderConfig
 from harness.models.encoder import Encoder, without_values
 from harness.models.ranges import refuse_out_of_range
-from harness.tracking.run_log import write_json
 
 Kind = TypeVar("Kind")
 
@@ -49,7 +48,7 @@ def save(folder: Path, state: dict[str, Tensor], shape: EncoderConfig) -> None:
     with paths.replaced(folder / WEIGHTS) as temporary:
         save_file(whole, temporary, metadata={"format": "pt", "shape": json.dumps(values)})
         paths.share(temporary)
-    write_json(folder / SHAPE, values)
+    records.write(folder / SHAPE, values)
 
 
 def read(folder: Path) -> tuple[dict[str, Tensor], EncoderConfig]:
@@ -57,7 +56,6 @@ def read(folder: Path) -> tuple[dict[str, Tensor], EncoderConfig]:
     for name in (SHAPE, WEIGHTS):
         if not (folder / name).is_file():
             raise InputError(f"{folder} lacks {name}: expected the weights of a run, {SHAPE} with {WEIGHTS}")
-    checksums.refuse_broken_seal(folder)
     shape = typed(folder / SHAPE, EncoderConfig)
     refuse_larger(shape, folder / WEIGHTS)
     state, metadata = tensors(folder / WEIGHTS)
@@ -90,7 +88,7 @@ def _opened(path: Path) -> Iterator[Any]:
     except (SafetensorError, OSError, RuntimeError, ValueError) as error:
         if isinstance(error, InputError):
             raise
-        raise InputError(f"{path} cannot be read, it may be torn: {' '.join(str(error).split())}") from error
+        raise InputError(f"{path} cannot be read, it may be corrupt: {' '.join(str(error).split())}") from error
 
 
 def refuse_larger(shape: EncoderConfig, path: Path, *more: Path) -> None:
@@ -156,7 +154,7 @@ def typed(path: Path, kind: type[Kind]) -> Kind:
     try:
         values = paths.read_object(path)
     except (InputError, OSError) as error:
-        raise InputError(f"{error}: it may be torn") from error
+        raise InputError(f"{error}: it may be corrupt") from error
     names = {field.name for field in fields(cast(Any, kind))}
     if kind is EncoderConfig:
         values = ADDED | values

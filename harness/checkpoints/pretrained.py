@@ -3,7 +3,7 @@
 from dataclasses import replace
 from pathlib import Path
 
-from harness import checksums, tags
+from harness import records, tags
 from harness.checkpoints import find_run, finetuned, huggingface, native
 from harness.comparison import arms
 from harness.config import resolve
@@ -15,8 +15,7 @@ from harness.errors import InputError, present
 from harness.models.derive import RANDOM, Origin, derived
 from harness.models.heads import Classifier
 from harness.paths import WEIGHTS
-from harness.tracking import run_log
-from harness.tracking.run_log import RECORD
+from harness.tracking.run_log import RECORD, Record
 
 
 def checkpoint_of(config: RunConfig) -> Checkpoint:
@@ -33,8 +32,6 @@ def checkpoint_of(config: RunConfig) -> Checkpoint:
     for path in (saved, folder.parent / RECORD):
         if not path.exists():
             raise InputError(f"pretrain.from={config.pretrain.checkpoint!r}: {path} is missing: expected the folder of a run")
-    if torn := checksums.fault(folder.parent, run_log.read(folder.parent / RECORD).get("files", {})):
-        raise checksums.TornError(f"{folder.parent / torn} is torn or has changed since it was written")
     pretraining, (_, shape) = resolve.load(saved), native.read(folder)
     if is_finetuned:
         arm, model = f"{pretraining.arm}+{pretraining.task.name}", replace(pretraining.model, init_from=None)
@@ -49,7 +46,7 @@ def identity_of(folder: Path) -> dict[str, str | None]:
 
     The recipe of a fine-tuning is the hash of its facts, which have no seeds.
     """
-    run, is_finetuned = run_log.read(folder / RECORD), finetuned.is_finetuned(folder / WEIGHTS)
+    run, is_finetuned = records.read(folder / RECORD, Record), finetuned.is_finetuned(folder / WEIGHTS)
     try:
         inputs, named = run["inputs"], run["tags"]
         return {
@@ -59,7 +56,9 @@ def identity_of(folder: Path) -> dict[str, str | None]:
             "recipe": arms.short_hash(arms.facts(run["parameters"])) if is_finetuned else named[tags.RECIPE],
         }
     except (KeyError, TypeError) as error:
-        raise checksums.TornError(f"{folder / RECORD} is torn: it lacks what says how these weights were pretrained") from error
+        raise records.CorruptError(
+            f"{folder / RECORD} is corrupt: it lacks what says how these weights were pretrained"
+        ) from error
 
 
 def load_weights(

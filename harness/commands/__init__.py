@@ -52,7 +52,7 @@ BUILT_IN = {
         "predict": "labels and probabilities of new texts, by a fine-tuned run",
         "export": "a trained model as a checkpoint that transformers loads",
         "status": "what of a study is missing and why, and the command that completes it",
-        "clean": "remove data, launches and torn files that no run needs; asks first",
+        "clean": "remove data, launches and temporary files that no run needs; asks first",
         "sync": "send results to MLflow that it has missed",
         "ui": "look at the results in MLflow's pages: a table of each study, sorted by score",
         "submission": "pack predictions for GLUE's page",

@@ -8,7 +8,7 @@ instead, and `register=NAME` adds a fine-tuning to MLflow's model registry, whos
 
 from pathlib import Path
 
-from harness import paths
+from harness import paths, records
 from harness.checkpoints import card, find_run, onnx_file
 from harness.checkpoints.export import Export, export
 from harness.commands.options import Export as Options
@@ -16,6 +16,7 @@ from harness.config.choices import TaskKind
 from harness.config.schema import HardwareConfig
 from harness.errors import InputError, is_disk_full
 from harness.tracking import run_log
+from harness.tracking.run_log import Record
 from harness.tracking.trackers import complaint
 
 
@@ -64,7 +65,7 @@ def _register(options: Options, checkpoint: Path) -> str:
         answer["prediction"] = [served.task.labels]  # without a label it would have no type in the signature
     model = mlflow_store.Registered(options.register, checkpoint, predictor.__name__, example, answer)
     try:
-        return mlflow_store.register(model, run_log.read(record)["attempt"], options.uri, options.output)
+        return mlflow_store.register(model, records.read(record, Record)["attempt"], options.uri, options.output)
     except (mlflow_store.MlflowException, ImportError, OSError) as error:  # ImportError for the driver of a database
         if is_disk_full(error):
             raise

@@ -286,7 +286,7 @@ class Status(OutputFolder):
 
 @dataclass(frozen=True, kw_only=True)
 class Clean(OutputFolder):
-    """Removes what no run needs: unused data, launches of old timing sessions, torn and temporary files; asks first."""
+    """Removes what no run needs: unused data, launches of old timing sessions, temporary files; asks first."""
 
     dry_run: bool = key(False, "only lists what would be removed")
     yes: bool = key(False, "does not ask")

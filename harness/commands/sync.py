@@ -6,16 +6,14 @@ python -m harness sync [output=multirun] [tracking.uri=URI]
 """
 
 from pathlib import Path
-from typing import Any
 
 from harness import paths, tags
-from harness.checksums import TornError
 from harness.commands.options import Sync
 from harness.errors import InputError, on_one_line
 from harness.study import status
 from harness.terminal import counted
 from harness.tracking import database, run_log
-from harness.tracking.run_log import State
+from harness.tracking.run_log import Record, State
 from harness.tracking.trackers import complaint
 
 SENT = ("attempt", "name", "started", "tags", "parameters")
@@ -32,12 +30,12 @@ def sync(output: str, uri: str | None) -> int:
         Tracker,
     )  # MLflow takes a second, which a wrong input does not need
 
-    records = {folder: record for folder, record in run_log.records(output).items() if _is_whole(folder, record)}
+    runs = {folder: record for folder, record in run_log.all_records(output).items() if _is_sound(folder, record)}
     try:
         if set_aside := database.renewed(uri or paths.database_uri(output)):
             print(f"the tracking store was broken: kept as {set_aside}, and made anew from the folders of the runs")
         trackers: dict[str, Tracker] = {}
-        for folder, record in records.items():
+        for folder, record in runs.items():
             study = record["tags"]["study"]
             if study not in trackers:
                 trackers[study] = Tracker(uri, output, study)
@@ -45,13 +43,13 @@ def sync(output: str, uri: str | None) -> int:
             trackers[study].send(record, folder)
         for study, tracker in trackers.items():
             tracker.reap()
-            runs = {folder: record["tags"] for folder, record in records.items() if record["tags"]["study"] == study}
-            if state := _state(output, study, [*runs]):
+            of_study = {folder: record["tags"] for folder, record in runs.items() if record["tags"]["study"] == study}
+            if state := _state(output, study, [*of_study]):
                 report = paths.report_folder(output, study)
                 written = report if (report / "report.md").is_file() else None
                 planned = [
                     run_tags | {"folder": folder.name, tags.STATUS: run_log.result(folder)["status"]}
-                    for folder, run_tags in runs.items()
+                    for folder, run_tags in of_study.items()
                     if tags.REPLICATE not in run_tags
                 ]
                 tracker.close_study(planned, {}, state, written)
@@ -61,27 +59,27 @@ def sync(output: str, uri: str | None) -> int:
         raise InputError(
             f"tracking.uri: MLflow needs the module {error.name!r} for this address: install it, or name another"
         ) from error
-    return len(records)
+    return len(runs)
 
 
-def _is_whole(folder: Path, record: dict[str, Any]) -> bool:
-    """Whether the run has a result, a record with all that is sent, and files as it wrote them; what is torn is printed."""
+def _is_sound(folder: Path, record: Record) -> bool:
+    """Whether the run has a result, a record with all that is sent, and files that can be read; what is wrong is printed."""
     lacks = [*(key for key in SENT if key not in record), *({tags.STUDY} - record.get("tags", {}).keys())]
-    torn = run_log.torn(folder) | ({run_log.RECORD: f"has no {lacks[0]}"} if lacks else {})
-    if not torn and "time" not in (run_log.result(folder) or {"time": 0}):
-        torn = {run_log.RESULT: "has no time"}
-    for name, why in torn.items():
+    faults = run_log.faults(folder) | ({run_log.RECORD: f"has no {lacks[0]}"} if lacks else {})
+    if not faults and "time" not in (run_log.result(folder) or {"time": 0}):
+        faults = {run_log.RESULT: "has no time"}
+    for name, why in faults.items():
         print(
             f"{on_one_line(str(folder / name))} {why}: this run is left out, the command that ran it makes it again", flush=True
         )
-    return not torn and (folder / run_log.RESULT).exists()
+    return not faults and (folder / run_log.RESULT).exists()
 
 
 def _state(output: str, study: str, folders: list[Path]) -> State | None:
     """How the study ended: killed where a run of it has no result; None while one of them is running."""
-    try:  # what the commands of the study planned; nothing where that is torn
-        plans = run_log.read_json(paths.study_folder(output, study) / paths.PLAN).values()
-    except TornError:
+    try:  # what the commands of the study planned; nothing where that is corrupt
+        plans = [*status.plans(output, study).values()]
+    except InputError:
         plans = []
     folders = [*folders, *(paths.planned_folder(output, entry["folder"]) for plan in plans for entry in plan["runs"])]
     if any(status.is_held(folder / lock) for folder in folders for lock in (paths.LOCK, paths.WORKER_LOCK)):

@@ -7,12 +7,11 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 
-from harness import checksums, paths
+from harness import paths, records
 from harness.config.choices import CorpusSource, DataSource
 from harness.config.schema import RunConfig
 from harness.corpus.documents import documents
 from harness.data.sources import local_folder
-from harness.tracking.run_log import write_json
 
 VERSION = 1
 """Increased when the same files are read as other documents."""
@@ -29,11 +28,11 @@ def text_hash(config: RunConfig) -> str:
     key = hashlib.sha256(json.dumps(settings, sort_keys=True, default=lambda choice: choice.name).encode()).hexdigest()[:16]
     path = paths.text_hashes(config.output) / f"{key}.json"
     try:
-        return checksums.read(path)["sha256"]
-    except (FileNotFoundError, checksums.TornError):
+        return records.read(path, dict[str, str])["sha256"]
+    except (FileNotFoundError, records.CorruptError, KeyError):
         entries = _read(config)
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_json(path, checksums.with_checksum({"sha256": entries}))
+    records.write(path, {"sha256": entries})
     return entries
 
 

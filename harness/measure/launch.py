@@ -1,15 +1,13 @@
 """Starts one measuring process and reads its results."""
 
-import json
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from harness import processes
+from harness import processes, records
 from harness.config.schema import RunConfig, to_dict
 from harness.hardware import facts
-from harness.measure.records import CONFIG, MEASURED, REQUEST, Measured, Request, from_json, to_json
+from harness.measure.records import CONFIG, MEASURED, REQUEST, Measured, Request, to_json
 from harness.processes.ending import Ending, Watch, last_lines
-from harness.tracking.run_log import write_json
 
 WORKER = "harness.training.measure_worker"
 
@@ -59,13 +57,13 @@ def launch(config: RunConfig, request: Request, folder: Path) -> Outcome:
     folder.mkdir(parents=True, exist_ok=True)
     result, log = folder / MEASURED, folder / "log.txt"
     result.unlink(missing_ok=True)
-    write_json(folder / CONFIG, to_dict(config))
-    write_json(folder / REQUEST, to_json(request))
+    records.write(folder / CONFIG, to_dict(config))
+    records.write(folder / REQUEST, to_json(request))
     threads = config.measure.threads if request.instruments[0] in (*TIMING, *TRAINING) else facts.threads(config.hardware)
     prepare()
     watch = Watch()
     code = processes.run(WORKER, [str(folder)], threads, log)
-    measured = from_json(Measured, json.loads(result.read_text())) if result.exists() else Measured()
+    measured = records.read_or(result, Measured, Measured())
     if measured.timing and (training := training or measured.training_time):
         measured = replace(measured, timing=[replace(one, training=training) for one in measured.timing])
     return Outcome(measured, code, log, watch.ending(code, log).oom_kills)

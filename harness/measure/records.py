@@ -1,10 +1,8 @@
 """Requests to a measuring process, results of its instruments, and their JSON."""
 
-import types
-import typing
-from dataclasses import asdict, dataclass, fields, is_dataclass
+from dataclasses import asdict, dataclass
 from statistics import fmean, median
-from typing import Any, TypeVar, cast
+from typing import Any
 
 from harness import metrics
 from harness.measure.flops import StepFlops
@@ -12,8 +10,6 @@ from harness.measure.memory_formula import Parts
 
 CONFIG, REQUEST, MEASURED, TRACE = "config.json", "request.json", "measured.json", "trace.json"
 """Files in the folder of a measuring process: config, request, results, and events of a trace."""
-
-R = TypeVar("R")
 
 
 @dataclass
@@ -261,22 +257,3 @@ class Measured:
 def to_json(record: Any) -> dict[str, Any]:
     """The record as JSON values."""
     return asdict(record)
-
-
-def from_json(kind: type[R], value: dict[str, Any]) -> R:
-    """The record of a value of `to_json`; TypeError for a missing or unknown field."""
-    hints = typing.get_type_hints(kind)
-    names = {field.name for field in fields(cast(Any, kind))}
-    return kind(**{name: _read(hints[name], one) if name in names else one for name, one in value.items()})
-
-
-def _read(kind: Any, value: Any) -> Any:
-    if value is None:
-        return None
-    if typing.get_origin(kind) in (typing.Union, types.UnionType):
-        (kind,) = (option for option in typing.get_args(kind) if option is not types.NoneType)
-    if is_dataclass(kind):
-        return from_json(cast(Any, kind), value)
-    if typing.get_origin(kind) is list:
-        return [_read(typing.get_args(kind)[0], one) for one in value]
-    return tuple(value) if typing.get_origin(kind) is tuple else value

@@ -8,7 +8,7 @@ from pathlib import Path
 from filelock import FileLock
 from torch import nn
 
-from harness import paths, tags, tasks
+from harness import paths, records, tags, tasks
 from harness.checkpoints import finetuned, huggingface, native, pretrained
 from harness.config.choices import Keep, KeepBest, TaskKind
 from harness.config.resolve import is_only_scored
@@ -31,7 +31,7 @@ from harness.tasks import prepared as cache
 from harness.tasks import scores
 from harness.tasks.batches import padded_shapes, step_of_lengths
 from harness.tasks.prepared import Prepared
-from harness.tracking.run_log import RunLog, State, now_ms, write_json
+from harness.tracking.run_log import RunLog, State, now_ms
 from harness.training import distributed, gradients, minimal_pairs, vectors
 from harness.training.distributed import ALONE, Ranks
 from harness.training.evaluation import (
@@ -55,7 +55,7 @@ def execute(folder: Path, config: RunConfig, ranks: Ranks = ALONE) -> None:
     config = micro_batches.applied(config, record)
     run_log = RunLog(folder, writes=ranks.first)
     if ranks.first:
-        write_json(folder / "environment.json", facts.environment(config.hardware))
+        records.write(folder / "environment.json", facts.environment(config.hardware))
     try:
         inputs, machine = Inputs(**record["inputs"]), Machine(config.hardware, distributed.local_rank())
         if inputs.is_pretraining:
@@ -134,7 +134,7 @@ def measure_inference(
             peak = _peak_of_served(config, measured, path) if settings.is_served else peak
     path.unlink(missing_ok=True)
     _load(config, inputs, model, run_log)  # after the peak, to which reading and changing weights would add
-    write_json(run_log.folder / "parameters.json", size.per_layer(model))
+    records.write(run_log.folder / "parameters.json", size.per_layer(model))
     sizes = size.sizes(model) | size.published_sizes(config.published, outputs, head)
     run_log.values(sizes | products | {"model/file_bytes": file_bytes})
     if settings.enabled:

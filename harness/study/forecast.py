@@ -19,7 +19,6 @@ from typing import Any
 
 from harness import processes, tags, tasks
 from harness.checkpoints import finetuned, language_model
-from harness.checksums import TornError
 from harness.comparison import arms
 from harness.comparison.paired import Replicate, grouped
 from harness.config.choices import Keep, KeepBest, TaskKind
@@ -31,6 +30,7 @@ from harness.measure.launch import TIMING, launch
 from harness.measure.records import Request
 from harness.models.adapt import adapt
 from harness.models.heads import on_meta
+from harness.records import CorruptError
 from harness.study import WORKER, run_folder
 from harness.study.plan import PlannedRun
 from harness.study.timing import session
@@ -147,7 +147,7 @@ class Finished:
 def finished(outputs: Iterable[str]) -> Iterator[Finished]:
     """The finished runs in these folders, without A/A replicates, which train nothing: their records last milliseconds."""
     for folder in (path.parent for output in outputs for path in Path(output).glob(f"*/*/{run_log.RECORD}")):
-        with contextlib.suppress(TornError):  # the command that ran it says so, and makes it again
+        with contextlib.suppress(CorruptError):  # the command that ran it says so, and makes it again
             result, record = run_log.finished(folder), run_folder.read(folder)
             run_tags = record["tags"]
             if result is not None and run_tags.get(tags.REPLICATE) != "true":
@@ -242,7 +242,7 @@ def _run_shortened(run: PlannedRun, folder: Path, steps: int, passive: bool) -> 
         config, last = replace(config, finetune=short), "finetune/samples_per_s"
     elif is_only_scored(config):
         last = "eval/score"
-    run_folder.prepare(folder, config, run_folder.record(config, inputs, run.lifted))
+    run_folder.prepare(folder, config, run_folder.new_record(config, inputs, run.lifted))
     began, reader = time.monotonic(), run_log.Reader(folder)
     results: dict[str, float] = {}
     with (folder / "log.txt").open("w") as log:

@@ -2,12 +2,14 @@
 
 from collections.abc import Iterable
 from pathlib import Path
+from typing import TypedDict
 
-from harness import checksums, paths, tags
+from harness import paths, records, tags
 from harness.config.schema import RunConfig
 from harness.errors import InputError
 from harness.terminal import counted
 from harness.tracking import run_log
+from harness.tracking.run_log import Record
 
 FILE = "hypothesis.json"
 """In the folder of a study: text, and time in ms since 1970."""
@@ -16,12 +18,19 @@ LONGEST = 1000
 """Letters of a hypothesis: it is a tag of every run."""
 
 
+class Recorded(TypedDict):
+    """What a study expects, and since when, in ms since 1970."""
+
+    text: str
+    time: int
+
+
 def refuse_late(configs: Iterable[RunConfig]) -> None:
     """InputError for a text that is not the recorded one of its study, or that comes after the first run began."""
     texts: dict[Path, str] = {}
     for config in configs:
         folder, text, advice = paths.study_folder(config.output, config.study), config.hypothesis, "leave it out, or set study"
-        recorded = run_log.read_json(folder / FILE).get("text")
+        recorded = records.read(folder / FILE, Recorded)["text"] if (folder / FILE).exists() else None
         expected = recorded or texts.setdefault(folder, text)
         if text and text != expected:  # a command may leave out what is recorded
             raise InputError(f"hypothesis={text!r}: study {config.study!r} has another one, {expected!r}; {advice}")
@@ -37,18 +46,21 @@ def refuse_late(configs: Iterable[RunConfig]) -> None:
 def _begun(config: RunConfig) -> int:
     """Runs that began under the name of the study, the pretrainings that studies share among them."""
     folders = [paths.study_folder(config.output, name) for name in (config.study, paths.PRETRAINED)]
-    records = [run_log.read(path) for folder in folders for path in folder.glob(f"*/{run_log.RECORD}")]
-    return sum(record.get("tags", {}).get(tags.STUDY) == config.study for record in records)
+    runs = [records.read(path, Record) for folder in folders for path in folder.glob(f"*/{run_log.RECORD}")]
+    return sum(run.get("tags", {}).get(tags.STUDY) == config.study for run in runs)
 
 
 def write(config: RunConfig) -> None:
     """Records the text in the folder of the study, which exists, unless there is one or the command has none."""
     path = paths.study_folder(config.output, config.study) / FILE
     if config.hypothesis and not path.exists():
-        run_log.write_json(path, checksums.with_checksum({"text": config.hypothesis, "time": run_log.now_ms()}))
+        records.write(path, {"text": config.hypothesis, "time": run_log.now_ms()})
 
 
 def tags_of(config: RunConfig) -> dict[str, str]:
     """Tags of a run of a study with a hypothesis: text and time; empty without one."""
-    recorded = run_log.read_json(paths.study_folder(config.output, config.study) / FILE)
-    return {tags.HYPOTHESIS: recorded["text"], tags.HYPOTHESIS_TIME: str(recorded["time"])} if recorded else {}
+    path = paths.study_folder(config.output, config.study) / FILE
+    if not path.exists():
+        return {}
+    recorded = records.read(path, Recorded)
+    return {tags.HYPOTHESIS: recorded["text"], tags.HYPOTHESIS_TIME: str(recorded["time"])}

@@ -1,7 +1,7 @@
 """Files below the folder of all results that no run needs any more.
 
 Only what the harness has made is one of them, by the mark in it, or by what only the harness writes: the record in the folder
-of a run, the plan in that of a study, the checksums in that of prepared data. A link, and what is behind one, never is.
+of a run, the plan in that of a study. A link, and what is behind one, never is.
 """
 
 import contextlib
@@ -12,11 +12,12 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import psutil
 
-from harness import checksums, paths
-from harness.checksums import TornError
+from harness import paths, records
+from harness.records import CorruptError
 from harness.study.status import is_held
 from harness.tracking import run_log
 
@@ -102,34 +103,22 @@ def _cache(root: Path) -> Iterator[tuple[Path, str]]:
     used = "\n".join(paths.read(path, paths.LARGEST_RECORD).decode(errors="replace") for path in configs if path.is_file())
     for path in sorted((root / "cache").glob("*")):
         key = CACHED.match(path.name)
-        if not key or not path.is_dir() or path.is_symlink() or not ((path / paths.MARK).is_file() or _is_sealed(path)):
+        if not key or not path.is_dir() or path.is_symlink() or not (path / paths.MARK).is_file():
             continue
-        if path.suffix == ".tmp":
-            yield path, "torn: its process was killed"
-        elif path.name not in used and path.name.removeprefix("corpus-") not in used:
+        if path.name not in used and path.name.removeprefix("corpus-") not in used:
             yield path, "data of no run"
             lock = path.with_name(f"{path.name}.lock")
             if lock.exists():
                 yield lock, "data of no run"
 
 
-def _is_sealed(folder: Path) -> bool:
-    """Whether the folder has the checksums of all its files, and no others but counts of overlap, which are added later."""
-    try:
-        sealed = checksums.read(folder / checksums.FILE)["files"]
-    except (OSError, TornError, KeyError):
-        return False
-    names = {path.relative_to(folder).as_posix() for path in paths.below(folder)}
-    return not {name for name in names - {*sealed, checksums.FILE} if not re.fullmatch(r"\.?overlap-[\w.-]+", name)}
-
-
 def _old_sessions(root: Path) -> Iterator[tuple[Path, str]]:
     """Launches of sessions that nothing resumes: what they measured is in the folders of the runs."""
     for path in _sessions(root):
         try:
-            state = run_log.read_json(path / paths.SESSION)
-        except TornError:
-            yield path, "torn"
+            state = records.read_or(path / paths.SESSION, dict[str, Any], {})
+        except CorruptError:
+            yield path, "corrupt"
             continue
         if state.get("done", True):
             yield path, "launches of an old timing session"
@@ -138,7 +127,7 @@ def _old_sessions(root: Path) -> Iterator[tuple[Path, str]]:
 def _checkpoints(root: Path) -> Iterator[tuple[Path, str]]:
     """A run that has a result is not resumed."""
     for folder in _runs(root):
-        with contextlib.suppress(TornError):  # such a run is made again
+        with contextlib.suppress(CorruptError):  # such a run is made again
             if run_log.finished(folder) and (folder / paths.CHECKPOINTS).is_dir():
                 yield folder / paths.CHECKPOINTS, "checkpoints to resume a run that has finished"
 
@@ -149,7 +138,7 @@ def _temporary(root: Path) -> Iterator[tuple[Path, str]]:
         parts = TEMPORARY.fullmatch(path.name)
         has_ended = parts is not None and not psutil.pid_exists(int(parts["process"]))
         if has_ended or (path.exists() and time.time() - path.stat().st_mtime > SETTLED_S):
-            yield path, "torn: its process was killed"
+            yield path, "half-written: its process was killed"
 
 
 def _half_written(root: Path) -> Iterator[Path]:
@@ -159,6 +148,7 @@ def _half_written(root: Path) -> Iterator[Path]:
     for folder in (*_runs(root), *_sessions(root)):
         yield from (path for path in paths.below(folder) if TEMPORARY.fullmatch(path.name))
     yield from (path for path in root.glob("cache/*/.*") if TEMPORARY_JSON.fullmatch(path.name))
+    yield from (path for path in root.glob("cache/.*") if TEMPORARY.fullmatch(path.name) and (path / paths.MARK).is_file())
     studies = {path.parent for path in root.glob(f"*/{paths.PLAN}") if paths.planned(path)}
     for folder in (*studies, root / "audit", root / "reports"):
         yield from (path for path in folder.glob(".*") if TEMPORARY_JSON.fullmatch(path.name))

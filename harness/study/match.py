@@ -18,7 +18,7 @@ from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
 
-from harness import paths
+from harness import paths, records
 from harness.comparison import by_launch
 from harness.comparison.paired import t_quantile
 from harness.config.choices import MatchBy, MatchOn
@@ -31,7 +31,6 @@ from harness.measure.records import Request
 from harness.models.choices import Position
 from harness.models.keys import refuse_unread, unmet
 from harness.terminal import live_line, scaled
-from harness.tracking import run_log
 
 FEED_FORWARD_STEP = 8
 """Of a feed-forward width: the multiple that gated ones are rounded to."""
@@ -334,7 +333,7 @@ def _counted(keys: dict[str, Any], variant: RunConfig, baseline: RunConfig) -> M
 def _timed(ladder: Ladder, variant: RunConfig, baseline: RunConfig, key: str) -> MatchResult:
     """Measured, or as kept; the search begins where FLOPs are equal."""
     path = paths.study_folder(variant.output, variant.study) / SHAPES_FILE
-    earlier = run_log.read_or_set_aside(path)
+    earlier = records.read_or_set_aside(path, dict[str, Any], {})
     if key in earlier:
         return MatchResult(**earlier[key])
     with live_line(f"timing shapes of {variant.label}"):
@@ -345,7 +344,7 @@ def _timed(ladder: Ladder, variant: RunConfig, baseline: RunConfig, key: str) ->
     result = MatchResult(ladder.keys(steps), values)
     _refuse_beyond_tolerance(variant, result)
     path.parent.mkdir(parents=True, exist_ok=True)
-    run_log.write_json(path, {**run_log.read_json(path), key: {"keys": result.keys, "matched": result.matched}})
+    records.write(path, {**records.read_or(path, dict[str, Any], {}), key: {"keys": result.keys, "matched": result.matched}})
     return result
 
 

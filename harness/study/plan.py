@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from harness import checksums, paths
+from harness import paths, records
 from harness.checkpoints import huggingface, language_model, native, pretrained, start, teacher
 from harness.comparison.paired import grouped
 from harness.config.adopted import Checkpoint
@@ -38,7 +38,6 @@ from harness.study import identity
 from harness.study.identity import Identity, Inputs
 from harness.study.match import note, resized
 from harness.tasks import prepared
-from harness.tracking import run_log
 
 SMALL = 4e6
 """Parameters in the layers up to which runs of a sweep train one on each core: a little more than those of scale mini."""
@@ -320,12 +319,12 @@ def _from_checkpoint(
 def _overlap(config: RunConfig, inputs: Inputs) -> float:
     """Share of the evaluation items with an n-gram of the corpus, counted once per task and corpus."""
     path = paths.data_folder(config.output, inputs.rows) / f"overlap-{inputs.corpus}.json"
-    share = run_log.read_or_set_aside(path).get("share")
+    share = records.read_or_set_aside(path, dict[str, float], {}).get("share")
     if share is None:
         split = prepared.read(config, inputs.rows).validation
         corpus = sequences.read(config.output, inputs.text)
         special = [corpus.pad, corpus.cls, corpus.sep]
         items = [ids[~np.isin(ids, special)] for ids in split.ids_of_items()]
         share = overlap.overlap(corpus, items)
-        run_log.write_json(path, checksums.with_checksum({"share": share}))
+        records.write(path, {"share": share})
     return share

@@ -23,7 +23,7 @@ from harness.study.progress import RunProgress, Screen
 from harness.study.schedule import INTERRUPTED, LOOKS_AGAIN_S, End
 from harness.terminal import console
 from harness.tracking import run_log
-from harness.tracking.run_log import Result, State
+from harness.tracking.run_log import Record, Result, State
 from harness.tracking.trackers import TrackedRun, Trackers
 
 POLL_S = 0.5
@@ -193,7 +193,7 @@ def run_to_end(run: PlannedRun, command: Command, again: bool) -> Outcome | None
             if not is_ours:
                 return None
             _wait_for_worker(run)
-            result, record = run_log.result(run.folder), run_log.read_json(run.folder / run_log.RECORD)
+            result, record = run_log.result(run.folder), run_log.record(run.folder) or Record()
             command.micro_batches.learn(run, record)
             if result is not None and not all(folder.is_dir() for folder in run.needs_weights):
                 key, result = "pretrain.keep" if run.inputs.is_pretraining else "finetune.keep", None
@@ -254,7 +254,7 @@ def _start_workers(run: PlannedRun, command: Command) -> End:
     leftovers.remove_temporary(run.folder)
     record = None if run.config.rerun else run_folder.resumable(run.folder, run.config.pretrain.keep)
     if record is None:
-        record, first = run_folder.record(run.config, run.inputs, run.lifted), command.micro_batches.first(run)
+        record, first = run_folder.new_record(run.config, run.inputs, run.lifted), command.micro_batches.first(run)
         record |= {tags.PIECES: first} if first else {}
         record |= {tags.PEAK: peak} if (peak := command.peaks.get(str(run.config.hardware))) else {}
         record["tags"] |= {tags.SAME_AS: run.same_as} if run.same_as else {}

@@ -1,4 +1,4 @@
-"""The folder of a run around its worker: its config, its record with the end, and what is done with a torn file."""
+"""The folder of a run around its worker: its config, its record with the end, and what is done where it cannot be read."""
 
 import contextlib
 import getpass
@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING
 
 from filelock import FileLock, Timeout
 
-from harness import checksums, paths, tags
-from harness.checksums import TornError
+from harness import paths, records, tags
 from harness.config.resolve import load, save
 from harness.config.schema import RunConfig
 from harness.errors import InputError
+from harness.records import CorruptError
 from harness.redact import words
 from harness.study import hypothesis
 from harness.study.identity import Identity, Inputs
@@ -33,7 +33,7 @@ if TYPE_CHECKING:  # workers plan nothing
 CONFIG = "config.yaml"
 
 
-def record(config: RunConfig, inputs: Inputs, lifted: list[str]) -> Record:
+def new_record(config: RunConfig, inputs: Inputs, lifted: list[str]) -> Record:
     """A new attempt at the run."""
     identity = Identity(config, inputs)
     described = identity.described(lifted)
@@ -44,7 +44,8 @@ def record(config: RunConfig, inputs: Inputs, lifted: list[str]) -> Record:
         "started": run_log.now_ms(),
         "inputs": asdict(inputs),
         "training": identity.training,
-        **described,
+        "tags": described["tags"],
+        "parameters": described["parameters"],
     }
 
 
@@ -60,7 +61,7 @@ def source(commit: str) -> dict[str, str]:
 
 
 def prepare(folder: Path, config: RunConfig, run: Record) -> None:
-    """Writes config and record, which gets the checksum of the config, and removes the files of an earlier attempt."""
+    """Writes config and record, and removes the files of an earlier attempt."""
     folder.mkdir(parents=True, exist_ok=True)
     for name in (paths.CHECKPOINTS, paths.WEIGHTS, paths.KEPT):
         shutil.rmtree(folder / name, ignore_errors=True)
@@ -68,7 +69,6 @@ def prepare(folder: Path, config: RunConfig, run: Record) -> None:
     for path in (*run_log.artifacts(folder), folder / run_log.LINES, folder / run_log.RECORD, *links):
         path.unlink(missing_ok=True)
     save(config, folder / CONFIG)
-    run["files"] = checksums.of_files(folder, [CONFIG])
     write(folder, run)
 
 
@@ -81,18 +81,18 @@ def try_again(folder: Path, run: Record) -> None:
 
 def write(folder: Path, run: Record) -> None:
     """Replaces the record of a run."""
-    run_log.write_json(folder / run_log.RECORD, checksums.with_checksum(run))
+    records.write(folder / run_log.RECORD, run)
 
 
 def write_end(folder: Path, run: Record, end: End) -> None:
     """Adds the end to the record of the run, in its folder."""
-    run[tags.END] = {"state": end.state.value, "reason": end.reason, "lines": list(end.lines), "time": run_log.now_ms()}
+    run[tags.END] = {"state": end.state, "reason": end.reason, "lines": list(end.lines), "time": run_log.now_ms()}
     write(folder, run)
 
 
 def read(folder: Path) -> Record:
-    """The record of a run; FileNotFoundError where there is none, TornError for a torn one."""
-    return run_log.read(folder / run_log.RECORD)
+    """The record of a run; FileNotFoundError where there is none, CorruptError for one that cannot be read."""
+    return records.read(folder / run_log.RECORD, Record)
 
 
 def resumable(folder: Path, keep: list[float]) -> Record | None:
@@ -105,7 +105,9 @@ def resumable(folder: Path, keep: list[float]) -> Record | None:
     keeps_all = {*keep} <= {*load(folder / CONFIG).pretrain.keep}
     if not keeps_all:
         return None
-    return {key: value for key, value in read(folder).items() if key != tags.END}
+    record = read(folder)
+    record.pop(tags.END, None)
+    return record
 
 
 RESUMED_FROM = "resumed_from"
@@ -141,27 +143,22 @@ def _steps(other: Path, config: RunConfig, record: Record) -> list[Path]:
         return []
     try:
         theirs = resumable(other, config.pretrain.keep)
-    except TornError:
+    except CorruptError:
         return []
     same = theirs and theirs["attempt"] != record["attempt"] and theirs.get("training") == record["training"]
     return steps if same else []
 
 
 def set_aside(planned: Sequence["PlannedRun"]) -> None:
-    """Renames what is torn, and prints it, so that these runs run again; another process may be at work in a folder.
+    """Renames records, results and logs that cannot be read, and prints it, so that these runs run again.
 
-    The weights of a pretraining are read only where a run that is not finished starts from them.
+    The one place that does: what a run writes is whole, so that only damage from outside is noticed here.
     """
     for run in planned:
-        if not run.inputs.is_pretraining:
-            _check(run.folder, weights=False)
-    used = {run.needs.folder for run in planned if run.needs and not (run.folder / run_log.RESULT).exists()}
-    for run in planned:
-        if run.inputs.is_pretraining:
-            _check(run.folder, weights=run.folder in used)
+        _check(run.folder)
 
 
-def _check(folder: Path, weights: bool) -> None:
+def _check(folder: Path) -> None:
     """InputError for a folder that is a link: a run would empty what it names, which may be anywhere."""
     if folder.is_symlink() or folder.parent.is_symlink():
         raise InputError(
@@ -170,14 +167,9 @@ def _check(folder: Path, weights: bool) -> None:
     if not (folder / run_log.RECORD).exists() and not (folder / run_log.RESULT).exists():
         return
     with contextlib.suppress(Timeout), FileLock(folder / paths.LOCK, timeout=0):  # one that is being run stays
-        torn, again = run_log.torn(folder, weights), "and the run is made again"
-        names = {*torn, run_log.RECORD, run_log.RESULT}
-        if not torn:
-            if tags.SESSION in read(folder)["tags"] or not run_log.is_timing_torn(folder):
-                return
-            torn, names, again = {run_log.TIMING: run_log.CHANGED}, {run_log.TIMING}, "and timed again"
-        listed = ", ".join(f"{name} {why}" for name, why in torn.items())
-        console.problem(f"{folder}: {listed}: kept as *{checksums.ASIDE}, {again}")
-        for path in (folder / name for name in names):
-            if path.exists() or path.is_symlink():
-                path.rename(checksums.aside(path))
+        if faults := run_log.faults(folder):
+            listed = ", ".join(f"{name} {why}" for name, why in faults.items())
+            console.problem(f"{folder}: {listed}: kept as *{records.ASIDE}, and the run is made again")
+            for path in (folder / name for name in {*faults, run_log.RECORD, run_log.RESULT}):
+                if path.exists() or path.is_symlink():
+                    records.set_aside(path)

@@ -9,15 +9,15 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NotRequired, TypedDict
 
 from filelock import FileLock
 
-from harness import paths, tags
-from harness.checksums import TornError
+from harness import paths, records, tags
 from harness.config import command_line
 from harness.config.command_line import QUIET_KEY
 from harness.errors import LONGEST, InputError, on_one_line
+from harness.records import CorruptError
 from harness.redact import words
 from harness.terminal import counted
 from harness.tracking import run_log
@@ -31,6 +31,29 @@ PLAN_LOCK = ".plan.lock"
 
 MOST_OF_REASON = 1000
 """Characters of the reason why a run has not finished."""
+
+
+class Entry(TypedDict):
+    """A run that a command planned."""
+
+    folder: str
+    title: str
+    timed: bool
+    needs: str | None
+
+
+class Plan(TypedDict):
+    """What one command planned."""
+
+    time: int
+    folder: str
+    runs: list[Entry]
+    sweep: NotRequired[str | None]
+    search: NotRequired[bool]
+
+
+Plans = dict[str, Plan]
+"""Content of the plan of a study: by command."""
 
 AGAIN = ("rerun=true", "sweep.retime=true")
 """Words of a command that repeat finished work."""
@@ -55,14 +78,14 @@ def write_plan(planned: Sequence["PlannedRun"], is_search: bool = False) -> None
         folder = paths.study_folder(output, study)
         folder.mkdir(parents=True, exist_ok=True)
         with FileLock(folder / PLAN_LOCK):
-            plans = run_log.read_or_set_aside(folder / paths.PLAN)
+            plans = records.read_or_set_aside(folder / paths.PLAN, Plans, {})
             mine = {"time": run_log.now_ms(), "folder": os.getcwd(), "sweep": command_line.sweep(), "runs": entries}
             mine |= {"search": True} if is_search else {}
             before = plans.get(command(), {})
             if mine["sweep"] is not None and before.get("sweep") == mine["sweep"]:
                 planned_here = {entry["folder"] for entry in entries}
                 mine["runs"] = [*(entry for entry in before["runs"] if entry["folder"] not in planned_here), *entries]
-            run_log.write_json(folder / paths.PLAN, {**plans, command(): mine})
+            records.write(folder / paths.PLAN, {**plans, command(): mine})
 
 
 def command() -> str:
@@ -113,7 +136,7 @@ def called(output: str, study: str) -> str:
     return shlex.join(["python", "-m", "harness", "status", study, *([] if output == "multirun" else [f"output={output}"])])
 
 
-RUNNING, NOT_STARTED, TORN = "running", "not started", "torn"
+RUNNING, NOT_STARTED, CORRUPT = "running", "not started", "corrupt"
 """States of runs that have not ended, or whose files cannot be read, beside those of `State`."""
 
 
@@ -174,8 +197,8 @@ def studies(output: str) -> list[str]:
 def of_study(output: str, study: str) -> list[CommandStatus]:
     """What each command of the study planned, oldest first."""
     commands = []
-    for command, plan in _plans(output, study).items():
-        is_searching = "search" in plan and command not in _plans(output, study.removesuffix(paths.OF_TRIALS))
+    for command, plan in plans(output, study).items():
+        is_searching = "search" in plan and command not in plans(output, study.removesuffix(paths.OF_TRIALS))
         runs = [_status(output, entry) for entry in plan["runs"]]
         try:
             shown, left_out = rebuilt(command)
@@ -185,11 +208,11 @@ def of_study(output: str, study: str) -> list[CommandStatus]:
     return sorted(commands, key=lambda command: command.time_ms)
 
 
-def _plans(output: str, study: str) -> dict[str, Any]:
-    """Command -> what it plans of the study; InputError where that is torn."""
+def plans(output: str, study: str) -> dict[str, Any]:
+    """Command -> what it plans of the study; InputError where that is corrupt."""
     try:
-        return run_log.read_json(paths.study_folder(output, study) / paths.PLAN)
-    except TornError as error:
+        return records.read_or(paths.study_folder(output, study) / paths.PLAN, Plans, {})
+    except CorruptError as error:
         raise InputError(f"{error}; the next command of study {study!r} keeps it aside and writes a new one") from error
 
 
@@ -197,12 +220,12 @@ def _status(output: str, entry: dict[str, Any]) -> RunStatus:
     folder = paths.planned_folder(output, entry["folder"])
     needs = paths.planned_folder(output, entry["needs"]) if entry["needs"] else None
     try:
-        record, result = run_log.read_json(folder / run_log.RECORD), run_log.result(folder)
+        record, result = run_log.record(folder) or Record(), run_log.result(folder)
         state, reason = _state(folder, record, result)
         if state == NOT_STARTED and needs and run_log.finished(needs) is None:
             reason = f"it needs the pretraining {needs.name}"
-    except TornError as error:  # the same command makes the run again
-        return RunStatus(folder, on_one_line(entry["title"], LONGEST), TORN, str(error), is_untimed=False, retries=0)
+    except CorruptError as error:  # the same command makes the run again
+        return RunStatus(folder, on_one_line(entry["title"], LONGEST), CORRUPT, str(error), is_untimed=False, retries=0)
     finished = state == State.finished.text
     is_untimed = finished and entry["timed"] and tags.SESSION not in record.get("tags", {})
     title, retries = on_one_line(entry["title"], LONGEST), len(record.get(tags.RETRIES, []))
@@ -217,7 +240,7 @@ def _state(folder: Path, record: Record, result: Result | None) -> tuple[str, st
     if is_held(folder / paths.LOCK) or is_held(folder / paths.WORKER_LOCK):
         return RUNNING, _progress(folder)
     if end.get("state") in (State.finished, State.diverged):
-        return TORN, f"{run_log.RESULT} is missing"
+        return CORRUPT, f"{run_log.RESULT} is missing"
     if end:
         return State(end["state"]).text, end["reason"]
     if record:

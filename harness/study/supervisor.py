@@ -109,7 +109,7 @@ def _begun(
     `trials`: all of a search so far, if these are of one. Others follow them: no tracker is waited for.
     """
     if any(run.inputs.is_pretraining for run in planned):
-        plateau.references()  # refuses a torn one before anything runs
+        plateau.references()  # refuses a corrupt one before anything runs
     with console.logged(_studies(planned)):
         first = next(iter(looks.parts(planned).values()))
         _announce(first, heading)
@@ -128,7 +128,7 @@ def _begun(
 
 
 def _announce(planned: list[PlannedRun], heading: str) -> None:
-    """Says what is noteworthy of the runs before the first one starts; what is torn is set aside."""
+    """Says what is noteworthy of the runs before the first one starts; what cannot be read is set aside."""
     console.plain(status.command(), replaced=True)
     run_folder.set_aside(planned)
     if heading:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from harness import document, paths, tags
+from harness import document, paths, records, tags
 from harness.comparison.runs import Run as StudyRun
 
 os.environ.update(tags.CLIENT | os.environ)  # before MLflow is imported
@@ -175,18 +175,19 @@ class Tracker(Backend):
         result = run_log.result(folder) or {"metrics": {}, "time": run_log.now_ms()}
         last = result.get("steps", {})  # steps of values that end a curve
         main, details = pages.main_and_details(result["metrics"], last)
-        main |= pages.score_of_task(run_log.read_json(folder / run_log.RECORD).get("tags", {}), main)
+        main |= pages.score_of_task((run_log.record(folder) or {}).get("tags", {}), main)
         stored = self._client.get_run(run_id).data.metrics  # the result that ends a curve is its last point
         points = [
             Metric(key, value, result["time"], last.get(key, 0)) for key, value in main.items() if stored.get(key) != value
         ]
         self._client.log_batch(run_id, metrics=points)
         environment = {
-            f"environment.{key}": str(value) for key, value in run_log.read_json(folder / "environment.json").items()
+            f"environment.{key}": str(value)
+            for key, value in records.read_or(folder / "environment.json", dict[str, Any], {}).items()
         }
         run_tags = tags.packed(tags.METRICS, details)  # a parameter could not change
         run_tags |= tags.packed(tags.ENVIRONMENT, environment) if environment else {}
-        if record := run_log.read_json(folder / run_log.RECORD):
+        if record := run_log.record(folder):
             links, end = pages.Links(self.experiment, self._study_run), record.get(tags.END, {})
             stated = {
                 tags.WARNING: run_log.said_of(result),
@@ -285,12 +286,12 @@ class Tracker(Backend):
         """
         self._remove_doubles()
         gone = [run for run in self._runs("attributes.status = 'RUNNING'") if is_gone(run.data.tags.get("process"))]
-        records = run_log.records(self._output) if gone else {}
-        folders = {record.get("attempt", ""): folder for folder, record in records.items()}
+        here = run_log.all_records(self._output) if gone else {}
+        folders = {record.get("attempt", ""): folder for folder, record in here.items()}
         for run in gone:
             folder = folders.get(run.data.tags.get("attempt", ""))
             if folder is not None and run_log.result(folder) is not None:
-                self.send(run_log.read_json(folder / run_log.RECORD), folder)
+                self.send(records.read(folder / run_log.RECORD, Record), folder)
                 continue
             self._client.set_tag(run.info.run_id, "status", "killed")
             self._client.set_terminated(run.info.run_id, "KILLED")
@@ -299,7 +300,7 @@ class Tracker(Backend):
     def _pretraining_run(self, record: Record) -> dict[str, str]:
         """Tag with the id of the run that pretrained the weights, in any study."""
         folder = record.get("inputs", {}).get("pretrained")
-        attempt = run_log.read_json(Path(folder) / run_log.RECORD).get("attempt") if folder else None
+        attempt = (run_log.record(Path(folder)) or {}).get("attempt") if folder else None
         if attempt is None:
             return {}
         run = _run_of(attempt, self._client, _studies(self._client))

@@ -4,17 +4,12 @@
 - `metrics.jsonl`: stages, curves and results, one entry per line: the worker's, then those of timing from the supervisor
 - `result.json`: status and results, of all processes that wrote the log; its existence means that the run is done
 
-Records, results and entries have a checksum each. A result holds those of the other files, a record that of the config.
-
-What is read again is checked: SHAPES has the types of its values, so that no reader checks its own, and `torn` says which files
-of a folder are not as they were written.
+They are typed where they are read (`Record`, `Entry`, `Result`), so that no reader checks them again.
 """
 
-import enum
 import gzip
 import itertools
 import json
-import math
 import os
 import re
 import time
@@ -22,19 +17,12 @@ import zlib
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import Any
+from typing import Any, NotRequired, TypedDict
 
-from harness import checksums, metrics, paths, tags
-from harness.checksums import TornError
+from harness import metrics, paths, records, tags
 from harness.config import command_line
 from harness.errors import InputError, on_one_line
-
-Record = dict[str, Any]
-"""Content of `run.json`: tags, parameters and inputs of a run, and how it ended."""
-Result = dict[str, Any]
-"""Content of `result.json`: status, notes on what went wrong, time, metrics, and the steps of those that end a curve."""
-Entry = dict[str, Any]
-"""A line of `metrics.jsonl`: a stage, a point of a curve, or a result."""
+from harness.records import CorruptError
 
 
 class State(StrEnum):
@@ -54,64 +42,59 @@ class State(StrEnum):
         return self.value.replace("_", " ")
 
 
-SUMS = {...: [int]}
-"""Name of a file -> its size and checksum."""
+Number = int | float
 
-SHAPES: dict[str, Any] = {
-    "run.json": {
-        "attempt?": str,
-        "name?": str,
-        "started?": int,
-        "tags?": {...: str},
-        "parameters?": {...: str},
-        "inputs?": dict,
-        "files?": SUMS,
-        f"{tags.END}?": {"state": State, "reason": str},
-        f"{tags.RETRIES}?": list,
-        f"{tags.PIECES}?": {...: int},
+
+class RunEnd(TypedDict):
+    """How a run ended."""
+
+    state: State
+    reason: str
+    lines: NotRequired[list[str]]  # the last ones of its log
+    time: NotRequired[int]
+
+
+Record = TypedDict(
+    "Record",
+    {
+        "attempt": str,
+        "name": str,
+        "started": int,  # ms since 1970
+        "inputs": dict[str, Any],
+        "training": str,
+        "tags": dict[str, str],
+        "parameters": dict[str, str],
+        "end": RunEnd,
+        "retries": list[str],
+        "pieces": dict[str, int],
+        "hardware/peak_flops_per_s": Number,
     },
-    "result.json": {
-        "status": State,
-        "notes?": [{"kind": str, "text": str}],
-        "time?": int,
-        "metrics": {...: float},
-        "steps?": {...: int},
-        "files?": SUMS,
-    },
-    "hypothesis.json": {"text": str, "time": int},
-    "audit.json": {"claims": [{"source": str, "name": str}]},
-    paths.PLAN: {
-        ...: {"time": int, "folder": str, "runs": [{"folder": str, "title": str, "timed": bool, "needs": str | None}]}
-    },
-}
-"""Name of a file -> what it holds."""
-
-ENTRY = {"time?": int, "step?": int, "key?": str, "value?": float, "tokens?": int, "stage?": str, "steps?": int, "result?": str}
-"""A line of the log."""
+    total=False,
+)
+"""Content of `run.json`."""
 
 
-def misfit(value: Any, shape: Any, key: str = "") -> str | None:
-    """What is wrong with the value, such as `its metrics.eval/score is no number`; None where it has the shape."""
-    of = f"its {key}" if key else "its content"
-    if isinstance(shape, list):
-        if not isinstance(value, list):
-            return f"{of} is no list"
-        return next(filter(None, (misfit(part, shape[0], f"{key}[{place}]") for place, part in enumerate(value))), None)
-    if isinstance(shape, dict):
-        if not isinstance(value, dict):
-            return f"{of} is no object"
-        named = {name.rstrip("?"): part for name, part in shape.items() if name is not ...}
-        missing = [name for name in shape if name is not ... and not name.endswith("?") and name not in value]
-        if missing:
-            return f"{of} has no {missing[0]}"
-        pairs = ((f"{key}.{name}".lstrip("."), part, named.get(name, shape.get(...))) for name, part in value.items())
-        return next(filter(None, (misfit(part, of, name) for name, part, of in pairs if of is not None)), None)
-    if isinstance(shape, enum.EnumType):
-        return None if value in list(shape) else f"{of} is none of {', '.join(shape)}"
-    if shape is float:
-        return None if type(value) in (int, float) and math.isfinite(value) else f"{of} is no finite number"
-    fits = isinstance(value, shape) and (shape is bool or not isinstance(value, bool))
-    return None if fits else f"{of} is of another type"
+class Result(TypedDict):
+    """Content of `result.json`."""
+
+    status: State
+    metrics: dict[str, Number]
+    time: NotRequired[int]  # ms since 1970
+    steps: NotRequired[dict[str, int]]  # of the metrics that end a curve
+    notes: NotRequired[list[dict[str, str]]]  # `kind` and `text` of what went wrong
+
+
+class Entry(TypedDict, total=False):
+    """A line of `metrics.jsonl`: a stage, a point of a curve, or a result."""
+
+    time: int
+    step: int
+    key: str
+    value: Number
+    tokens: int
+    stage: str
+    steps: int
+    result: str
 
 
 RECORD = "run.json"
@@ -128,9 +111,6 @@ ARTIFACTS = (
 
 LINES, RESULT = "metrics.jsonl", "result.json"
 
-UNCHECKED = ("config.yaml", RESULT, "log.txt")
-"""Tracked files without a checksum in the result: the record has that of the config, and the log has not ended yet."""
-
 
 def artifacts(folder: Path) -> list[Path]:
     """Files of the run's folder that are tracked with it, as far as they exist; links are not followed."""
@@ -138,42 +118,9 @@ def artifacts(folder: Path) -> list[Path]:
     return [path for path in files if path.is_file() and not paths.is_linked(path, folder.parent)]
 
 
-def write_json(path: Path, value: Any) -> None:
-    """Writes the file atomically."""
-    with paths.replaced(path) as temporary, temporary.open("w") as file:
-        json.dump(value, file, indent=1, allow_nan=False)
-
-
-def read(path: Path) -> dict[str, Any]:
-    """The content of the file, without its checksum; TornError for a torn one, and for one that holds anything but it should.
-
-    FileNotFoundError where there is none.
-    """
-    content = checksums.read(path)
-    if path.name in SHAPES and (wrong := misfit(content, SHAPES[path.name])):
-        raise TornError(f"{path} is torn: {wrong}")
-    return content
-
-
-def read_json(path: Path) -> dict[str, Any]:
-    """The content of a JSON file; empty where there is none."""
-    return read(path) if path.exists() else {}
-
-
-def read_or_set_aside(path: Path) -> dict[str, Any]:
-    """As `read_json`, of a file that can be made anew: a torn one is kept aside, which is printed, as if there were none."""
-    try:
-        return read_json(path)
-    except TornError as error:
-        set_aside(path, str(error))
-        return {}
-
-
-def set_aside(path: Path, why: str) -> None:
-    """Renames the file to a free name that says so, and prints why."""
-    aside = checksums.aside(path)
-    path.rename(aside)
-    print(f"{why}; {path.name} is kept as {aside.name}", flush=True)
+def record(folder: Path) -> Record | None:
+    """The record of a run; None where there is none. CorruptError for one that cannot be read."""
+    return records.read(folder / RECORD, Record) if (folder / RECORD).exists() else None
 
 
 def now_ms() -> int:
@@ -231,35 +178,10 @@ class RunLog:
         self.close()
         steps = {key: step for key, step in self._steps.items() if key in self._values}
         result = {"status": status, "time": time_ms or now_ms(), "metrics": self._values, "steps": steps, "notes": [*notes]}
-        files = [path.relative_to(self.folder).as_posix() for path in artifacts(self.folder)]
-        result["files"] = checksums.of_files(self.folder, [LINES, *(name for name in files if name not in UNCHECKED)])
-        write_json(self.folder / RESULT, checksums.with_checksum(result))
+        records.write(self.folder / RESULT, result)
 
     def _write(self, entry: Entry) -> None:
-        self._lines.write(_line({"time": now_ms(), **entry}))
-
-
-def _line(entry: Entry) -> str:
-    """One line, with the checksum of what is before it."""
-    text = json.dumps(entry, allow_nan=False)
-    return f'{text[:-1]}, "{checksums.KEY}": {zlib.crc32(text.encode())}}}\n'
-
-
-def _entries(lines: bytes, path: Path) -> list[Entry]:
-    """The entries of whole lines, without their checksums; TornError for one that was not written so."""
-    entries = []
-    for line in lines.splitlines():
-        try:
-            entry = json.loads(line)
-            if wrong := misfit(entry, ENTRY):
-                raise TornError(f"{path} is torn: of a line, {wrong}")
-        except (ValueError, RecursionError) as error:
-            raise TornError(f"{path} is torn: a line is no entry of a log") from error
-        checksum = entry.pop(checksums.KEY, None)
-        if checksum is not None and checksum != zlib.crc32(json.dumps(entry).encode()):
-            raise TornError(f"{path} is torn: the checksum of a line does not match")
-        entries.append(entry)
-    return entries
+        self._lines.write(json.dumps({"time": now_ms(), **entry}, allow_nan=False) + "\n")
 
 
 class Reader:
@@ -270,7 +192,7 @@ class Reader:
         self.offset = 0  # bytes that were read
 
     def new_entries(self) -> list[Entry]:
-        """Entries that were completed since the last call; TornError for lines that are none."""
+        """Entries that were completed since the last call; CorruptError for lines that are none."""
         if not self._path.exists():
             return []
         try:
@@ -278,47 +200,45 @@ class Reader:
                 file.seek(self.offset)
                 text = file.read()
         except InputError as error:
-            raise TornError(f"{self._path} is torn: {error}") from error
+            raise CorruptError(f"{self._path} is corrupt: {error}") from error
         whole = text[: text.rfind(b"\n") + 1]
         self.offset += len(whole)
-        return _entries(whole, self._path)
+        return [records.decoded(line, Entry, self._path) for line in whole.splitlines()]
 
 
 def result(folder: Path) -> Result | None:
-    """The result of a run; None if it has none yet. TornError for a torn one."""
-    return read_json(folder / RESULT) or None
+    """The result of a run; None if it has none yet. CorruptError for one that cannot be read."""
+    return records.read(folder / RESULT, Result) if (folder / RESULT).exists() else None
 
 
 def said_of(result: Result | None) -> str:
     """What went wrong in a training, as one line; empty where nothing did, or there is no result."""
-    return "; ".join(note["text"] for note in (result or {}).get("notes", []))
+    return "; ".join(note["text"] for note in result.get("notes", [])) if result else ""
 
 
 def finished(folder: Path) -> Result | None:
-    """The result of a run that has finished; None for any other. TornError for a torn one."""
+    """The result of a run that has finished; None for any other."""
     ended = result(folder)
     return ended if ended and ended["status"] == State.finished else None
 
 
-def drop_later(folder: Path, file: str) -> None:
-    """Takes out of the log and the result of a run what was added with this file after it had ended."""
-    ended = read(folder / RESULT)
-    text = (folder / LINES).read_bytes()
-    entries = list(itertools.takewhile(lambda entry: entry["time"] <= ended["time"], _entries(text, folder / LINES)))
-    size = sum(map(len, text.splitlines(keepends=True)[: len(entries)]))
-    if size == len(text):
+def drop_later(folder: Path) -> None:
+    """Takes out of the log and the result of a run what was added to them after it had ended."""
+    ended = records.read(folder / RESULT, Result)
+    lines = (folder / LINES).read_bytes().splitlines(keepends=True)
+    entries = [records.decoded(line, Entry, folder / LINES) for line in lines]
+    before = list(itertools.takewhile(lambda entry: entry["time"] <= ended["time"], entries))
+    if len(before) == len(lines):
         return
-    before = {entry["result"] for entry in entries if "result" in entry}
-    for part in ("metrics", "steps"):
-        ended[part] = {key: value for key, value in ended[part].items() if key in before}
-    ended["files"] = {name: sums for name, sums in ended["files"].items() if name != file}
-    ended["files"][LINES] = [size, checksums.of_file(folder / LINES, size)]
-    write_json(folder / RESULT, checksums.with_checksum(ended))  # it holds for the longer log as well
-    os.truncate(folder / LINES, size)
+    names = {entry["result"] for entry in before if "result" in entry}
+    ended["metrics"] = {key: value for key, value in ended["metrics"].items() if key in names}
+    ended["steps"] = {key: step for key, step in ended.get("steps", {}).items() if key in names}
+    records.write(folder / RESULT, ended)  # it holds for the longer log as well
+    os.truncate(folder / LINES, sum(map(len, lines[: len(before)])))
 
 
-def records(output: str) -> dict[Path, Record]:
-    """Folder -> record of every run below `output`; a torn record, or one behind a link, is printed and left out.
+def all_records(output: str) -> dict[Path, Record]:
+    """Folder -> record of every run below `output`; a corrupt record, or one behind a link, is printed and left out.
 
     InputError for a record whose names would lead elsewhere.
     """
@@ -328,9 +248,9 @@ def records(output: str) -> dict[Path, Record]:
             print(f"{on_one_line(str(path))} is reached by a link, which is not followed: this run is left out", flush=True)
             continue
         try:
-            by_folder[path.parent] = read(path)
+            by_folder[path.parent] = records.read(path, Record)
             _refuse_foreign_names(path, by_folder[path.parent])
-        except TornError as error:
+        except CorruptError as error:
             print(f"{on_one_line(str(error))}; this run is left out, the command that ran it makes it again", flush=True)
     return by_folder
 
@@ -345,56 +265,33 @@ def _refuse_foreign_names(path: Path, record: Record) -> None:
         raise InputError(f"{path}: {error}; correct it, or take this folder away") from error
 
 
-CHANGED = "is torn or has changed since it was written"
-
 LINK = "is a link, which is not followed"
 
 TIMING = "timing.json.gz"
 
 
-def torn(folder: Path, weights: bool = False) -> dict[str, str]:
-    """Name -> what is wrong, of each file that another run or the report must not read; empty for a whole folder.
-
-    With `weights`, the content of its weights is read too; without, only their size.
-    """
+def faults(folder: Path) -> dict[str, str]:
+    """Name -> what is wrong, of each file that another run or a tracker must not read; empty for a sound folder."""
     links = [path for path in (folder, *paths.below(folder)) if path.is_symlink()]
     if links:  # what they name, which may be any file of this machine, would be tracked or overwritten
         return {path.relative_to(folder).as_posix(): LINK for path in links}
-    faults = {}
-    for name in (RECORD, RESULT):
+    wrong = {}
+    for name, read in ((RECORD, record), (RESULT, result), (LINES, lambda folder: Reader(folder).new_entries())):
         try:
-            if torn_file := checksums.fault(folder, read_json(folder / name).get("files", {}), growing=LINES):
-                faults[torn_file] = CHANGED
-        except TornError:
-            faults[name] = CHANGED
-    if not (folder / RESULT).exists():  # nothing has the checksum of the log yet
-        try:
-            Reader(folder).new_entries()
-        except TornError:
-            faults[LINES] = CHANGED
-    elif not (folder / RECORD).exists():
-        faults[RECORD] = "is missing"
-    for place in (paths.WEIGHTS, *(path.relative_to(folder).as_posix() for path in folder.glob(f"{paths.KEPT}/tokens-*"))):
-        if (folder / place / checksums.FILE).exists() and checksums.broken_seal(folder / place, weights):
-            faults[place] = CHANGED
-    return faults
+            if read(folder) is None and name == RECORD:
+                wrong[name] = "is missing"
+        except CorruptError as error:
+            wrong[name] = str(error).removeprefix(f"{folder / name} ")
+    return wrong
 
 
-def is_timing_torn(folder: Path) -> bool:
-    """Whether launches that were never added to the result, because the command was killed, cannot be read."""
+def read_gzip(path: Path) -> bytes:
+    """The content of a compressed file; CorruptError for another file, and for one with more bytes than a log has."""
     try:
-        read_gzip(folder / TIMING)
-    except FileNotFoundError:
-        return False
-    except (OSError, EOFError, zlib.error, ValueError, RecursionError):
-        return True
-    return False
-
-
-def read_gzip(path: Path) -> Any:
-    """The JSON value in a compressed file; InputError for a value of more bytes than a log has."""
-    with paths.opened(path, paths.LARGEST_LOG) as compressed, gzip.open(compressed) as file:
-        content = file.read(paths.LARGEST_LOG + 1)
+        with paths.opened(path, paths.LARGEST_LOG) as compressed, gzip.open(compressed) as file:
+            content = file.read(paths.LARGEST_LOG + 1)
+    except (gzip.BadGzipFile, EOFError, zlib.error, InputError) as error:
+        raise CorruptError(f"{path} is corrupt: {error}") from error
     if len(content) > paths.LARGEST_LOG:
-        raise InputError(f"{path} holds over {paths.LARGEST_LOG:,} bytes: expected fewer")
-    return json.loads(content)
+        raise CorruptError(f"{path} is corrupt: it holds over {paths.LARGEST_LOG:,} bytes")
+    return content

@@ -18,6 +18,7 @@ import psutil
 from omegaconf import OmegaConf
 from torch import nn
 
+from harness import records
 from harness.config import resolve
 from harness.config.own_files import as_text
 from harness.errors import present
@@ -37,12 +38,10 @@ from harness.measure.records import (
     Peak,
     Request,
     Trace,
-    from_json,
     to_json,
 )
 from harness.measure.subject import Subject
 from harness.models.heads import Classifier
-from harness.tracking.run_log import write_json
 from harness.training import measured_steps
 from harness.training.measured_steps import STEPS, TrainingSteps
 
@@ -52,7 +51,7 @@ IMPORT_S = time.time() - psutil.Process().create_time()
 
 def main(folder: Path) -> None:
     """Runs the request of the folder; after an exception the earlier results are kept."""
-    request = from_json(Request, json.loads((folder / REQUEST).read_text()))
+    request = records.read(folder / REQUEST, Request)
     config = resolve.from_node(OmegaConf.create(as_text(json.loads((folder / CONFIG).read_text()))))
     serves = {"timing", "memory"} & {*request.instruments}
     machine, measured = serving.machine(config) if serves else Machine(config.hardware), Measured()
@@ -61,7 +60,7 @@ def main(folder: Path) -> None:
     for name in request.instruments:
         results: dict[str, Any] = {name: INSTRUMENTS[name](Subject(config, machine), request, folder)}
         measured = replace(measured, **results)
-        write_json(folder / MEASURED, to_json(measured))
+        records.write(folder / MEASURED, to_json(measured))
 
 
 def _memory(subject: Subject, request: Request, folder: Path) -> MemoryPeaks:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from torch import Tensor
 
-from harness import checksums, paths
+from harness import paths
 from harness.checkpoints import huggingface, native
 from harness.checkpoints import teacher as teachers
 from harness.config.schema import PretrainConfig, RunConfig
@@ -183,4 +183,3 @@ def save_weights(
     folder.mkdir(exist_ok=True)
     shutil.copyfile(tokenizer, folder / native.TOKENIZER)
     native.save(folder, state, shape)
-    checksums.seal(folder)

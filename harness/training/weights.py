@@ -5,6 +5,7 @@ from typing import TypeVar
 
 from torch import nn
 
+from harness import records
 from harness.checkpoints import huggingface
 from harness.config.schema import RunConfig
 from harness.hardware.device import Machine
@@ -12,7 +13,7 @@ from harness.measure import size
 from harness.models.derive import Origin
 from harness.models.heads import Classifier
 from harness.models.objectives.base import Objective
-from harness.tracking.run_log import RunLog, write_json
+from harness.tracking.run_log import RunLog
 
 M = TypeVar("M", bound="Objective | Classifier")
 
@@ -44,4 +45,4 @@ def write_origins(config: RunConfig, model: nn.Module, origins: Mapping[str, Ori
         {"component": part, **group.origin._asdict(), "parameters": numbers, "tensors": list(group.names)}
         for part, group, numbers in groups
     ]
-    write_json(run_log.folder / "weights.json", rows)
+    records.write(run_log.folder / "weights.json", rows)

@@ -5,9 +5,11 @@ import math
 import shlex
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import torch
 
+from harness import records
 from harness.comparison.runs import Run
 from harness.config.schema import HardwareConfig
 from harness.errors import InputError
@@ -17,7 +19,7 @@ from harness.plugins.audit import verdicts
 from harness.plugins.audit.claims import Claim, Reading, Relation
 from harness.plugins.audit.measures import Instruments, Shapes, measure
 from harness.plugins.audit.verdicts import SETTLED, Measured, Point, Settled, Verdict, conditions, shown
-from harness.tracking.run_log import now_ms, read, write_json
+from harness.tracking.run_log import now_ms
 from harness.tracking.trackers import complaint
 
 PREFIXES = {"bytes": ((1e9, "GB"), (1e6, "MB")), "FLOP": ((1e12, "TFLOP"), (1e9, "GFLOP"))}
@@ -228,7 +230,8 @@ def write(rows: list[Row], output: str, keep_others: bool) -> Path:
     machine = f"{facts.device_name(HardwareConfig())}, torch {torch.__version__}"
     claims = {(row.claim.source, row.claim.name): row.to_json() | {"time": now, "machine": machine} for row in rows}
     if keep_others and path.is_file():
-        claims = {(claim["source"], claim["name"]): claim for claim in read(path)["claims"]} | claims
+        earlier = records.read(path, dict[str, list[dict[str, Any]]])["claims"]
+        claims = {(claim["source"], claim["name"]): claim for claim in earlier} | claims
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_json(path, {"claims": list(claims.values())})
+    records.write(path, {"claims": list(claims.values())})
     return path

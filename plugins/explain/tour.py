@@ -19,17 +19,17 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from string import Template
+from typing import Any
 
 import yaml
 from filelock import FileLock, Timeout
 from rich.console import Console
 
-from harness import paths, versions
+from harness import paths, records, versions
 from harness.errors import InputError
 from harness.plugins.explain.options import Tour
 from harness.study import status
 from harness.terminal import counted, duration, live_line, wrapped
-from harness.tracking import run_log
 
 FOLDER = Path("multirun", "tour")
 TEMPLATE = Path(__file__).with_suffix(".html")
@@ -177,7 +177,7 @@ class Runner:
         self._process: subprocess.Popen | None = None
         self._stopped, self._lock = False, threading.Lock()
         self._kept_in = root / FOLDER / "steps.json"
-        self._kept = run_log.read_or_set_aside(self._kept_in)
+        self._kept = records.read_or_set_aside(self._kept_in, dict[str, Any], {})
         to.parent.mkdir(parents=True, exist_ok=True)
         self._write()
 
@@ -191,7 +191,7 @@ class Runner:
             result = self._run(step)
         if not result.failed:
             self._kept[key] = asdict(result)
-            run_log.write_json(self._kept_in, self._kept)
+            records.write(self._kept_in, self._kept)
         self._results[step.title] = result
         self._write()
         return result

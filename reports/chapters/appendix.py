@@ -8,11 +8,11 @@ from datetime import UTC, datetime
 from harness import tags
 from harness.comparison.compare import Comparison
 from harness.comparison.labels import in_order, seed_order
-from harness.comparison.paired import CONFIDENCE, FEWEST_REPLICATES, grouped
+from harness.comparison.paired import CONFIDENCE, grouped
 from harness.comparison.runs import Run, oldest_first
 from harness.comparison.verdicts import FEWEST_EXACT
 from harness.document import DASH, Block, Bullets, Section
-from harness.metrics import HIGHEST_FLOOR, MARGINS, RELATIVE_MARGIN
+from harness.metrics import FEWEST_REPLICATES, HIGHEST_FLOOR, MARGINS, RELATIVE_MARGIN
 from harness.reports.errors import some_of
 from harness.reports.reading import folders
 from harness.reports.reading.study import Study
@@ -142,8 +142,9 @@ def commands(runs: Iterable[Run]) -> dict[str, list[Run]]:
     )
 
 
-SHOWN_ELSEWHERE = ("device", "dtype", "threads", "compile", "git_commit", "git_dirty", "load_average", "measure_version")
-SHOWN_ELSEWHERE += ("energy_counter",)
+SHOWN_ELSEWHERE = (
+    *("device", "dtype", "threads", "compile", "git_commit", "git_dirty", "load_average", "measure_version", "energy_counter"),
+)
 """Facts of the environment that another line of the header, or the conditions, show already."""
 
 
@@ -179,10 +180,10 @@ def header(comparison: Comparison) -> Bullets:
     }
     if comparison.superseded:
         facts["runs"] += f", {len(comparison.superseded)} superseded"
-    counters = [run.params.get("environment.energy_counter") for run in runs]
-    if set(counters) == {"None"}:
+    counters = [counter for run in runs if (counter := run.params.get("environment.energy_counter"))]
+    if set(counters) == {"None"} and len(counters) == len(runs):
         facts["energy"] = "not available, no counter on this machine (or none that may be read)"
-    elif None not in counters:
+    elif len(counters) == len(runs):
         facts["energy"] = "counted by " + first_of("no counter" if name == "None" else name for name in counters)
     facts["versions"] = ", ".join(
         f"{escape(key.removeprefix('environment.'))} {first_of(run.params.get(key, 'not recorded') for run in runs)}"

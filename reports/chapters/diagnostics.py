@@ -10,7 +10,7 @@ from harness.comparison.labels import seeds_text
 from harness.comparison.paired import grouped
 from harness.comparison.runs import Run
 from harness.comparison.section import HEADLINE, Row, Section
-from harness.document import DASH, Bullets, Cell, Table
+from harness.document import DASH, Block, Bullets, Cell, Table
 from harness.document import Section as Part
 from harness.reports.errors import some_of
 from harness.reports.reading.study import Study
@@ -57,7 +57,8 @@ def chapter(study: Study) -> Chapter:
     sections = [section for section in comparison.sections if any(outcome(run) for run in section.runs)]
     if not sections:
         return Chapter()
-    against, reasons = [], {}
+    against: list[str] = []
+    reasons: dict[str, None] = {}
     for section in sections:
         for row in section.rows:
             for run in row.runs:
@@ -69,7 +70,7 @@ def chapter(study: Study) -> Chapter:
                     score = formats.value(run.metrics[HEADLINE], "score")
                     against.append(f"{where}: expected {_expected(run)} ({reason}), found {score}")
     heading = f"**{len(against)} finding{'s' * (len(against) > 1)} against theory: a bug until explained.**"
-    warning = [heading, Bullets(against)] if against else []
+    warning: list[Block] = [heading, Bullets(against)] if against else []
     return Chapter([Part(HEADING, [*warning, INTRO, _table(comparison, sections), "Why:", Bullets([*reasons])])])
 
 

@@ -80,12 +80,12 @@ def forest(designs: list[Design]) -> Figure | None:
     tallest = max(len(rows) for _, rows in panels)
     wide = 5.6 + plots.wider(name for _, rows in panels for name in short_names(rows).values())
     figure, axes = grid(len(panels), wide=wide, high=1.1 + 0.24 * tallest, most=2, margin=0)
-    ends = [abs(end) * POINTS for _, rows in panels for change in rows.values() for end in change.interval]
+    ends = [abs(end) * POINTS for _, rows in panels for change in rows.values() for end in change.interval or ()]
     reach = 1.08 * max(LEAST_POINTS, *ends)
     for panel, (design, rows) in zip(axes, panels, strict=True):
         panel.axvline(0, color="0.6", linewidth=1)
         for place, (name, change) in enumerate(rows.items()):
-            panel.plot([end * POINTS for end in change.interval], [place, place], color="black", linewidth=1.2)
+            panel.plot([end * POINTS for end in change.interval or ()], [place, place], color="black", linewidth=1.2)
             label = f"{name}\n{size_text(change, 'score')}"
             panel.plot(change.absolute * POINTS, place, marker="o", color="black", markersize=4.5, label=label)
         panel.set_yticks(range(len(rows)), list(short_names(rows).values()))

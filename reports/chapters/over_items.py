@@ -32,8 +32,9 @@ def chapter(study: Study) -> Chapter:
 
 def _interval(row: Row, name: str) -> Cell:
     """`0.870 [0.855, 0.884]`; a dash where it is unknown."""
-    ends = [row.mean(f"eval/{name}{end}") for end in ("", "_low", "_high")]
-    if None in ends:
+    means = [row.mean(f"eval/{name}{end}") for end in ("", "_low", "_high")]
+    ends = [mean for mean in means if mean is not None]
+    if len(ends) < len(means):
         return Cell(DASH)
     least, most = paired.ends(name) if name != "loss" else (0.0, math.inf)  # runs of before knew no such ends
     value, low, high = (formats.plain(min(most, max(least, end)), 3) for end in ends)

@@ -41,8 +41,8 @@ five). They speak of these items, and hold no verdict: another fine-tuning of th
 of the {most} arms that disagree most."""
 RIGHT_HERE = "Right by {right}, wrong by {errs}, in the most replicates; texts as their tokens read:"
 MISSING = "No predictions are known of {arms}: they are read from the folders of runs, below `multirun/`."
-NO_TEXTS = "Texts and lengths are not known: the cache of prepared data of these runs is gone or torn."
-TORN = "Torn files of runs, which are left out: {files}. The command that ran them makes them again."
+NO_TEXTS = "Texts and lengths are not known: the cache of prepared data of these runs is gone or cannot be read."
+CORRUPT = "Corrupt files of runs, which are left out: {files}. The command that ran them makes them again."
 SHOWN, WIDTH = 3, 160
 THIRDS = ("short", "medium", "long")
 
@@ -55,9 +55,9 @@ def disagreements(study: Study) -> Chapter:
 def _disagreements(study: Study, section: Section) -> list[Block]:
     rows, baseline = drawn_rows(study, section), section.baseline
     paired = paired_errors(section, rows, lambda what: what == CLASSES)
-    damaged = reading.torn((run for row in (section.before, *rows) for run in row.runs), study.output)
-    torn = listed("/".join(path.parts[-3:]) for path in damaged)
-    left_out: list[Block] = [TORN.format(files=torn)] if damaged else []
+    damaged = reading.corrupt((run for row in (section.before, *rows) for run in row.runs), study.output)
+    corrupt = listed("/".join(path.parts[-3:]) for path in damaged)
+    left_out: list[Block] = [CORRUPT.format(files=corrupt)] if damaged else []
     if not paired:
         return left_out
     run = section.before.first

@@ -22,9 +22,9 @@ def inline(svg: bytes, prefix: str, label: str) -> str:
         _clean(element, prefix)
         for child in [child for child in element if _local(child.tag) in LEFT_OUT]:
             element.remove(child)
-    width, unit = re.fullmatch(r"([\d.]+)(\w*)", root.get("width")).groups()
+    width, unit = re.findall(r"^([\d.]+)(\w*)$", root.attrib["width"])[0]
     root.attrib = {
-        "viewBox": root.get("viewBox"),
+        "viewBox": root.attrib["viewBox"],
         "width": f"{float(width) * PIXELS[unit]:g}",
         "role": "img",
         "aria-label": label,

@@ -5,16 +5,16 @@ from typing import Any
 
 from pydantic.dataclasses import dataclass
 
-from harness import checksums, metrics, paths, tags
-from harness.checksums import TornError
+from harness import metrics, paths, records, tags
 from harness.comparison import arms
 from harness.comparison.runs import Run
+from harness.records import CorruptError
 from harness.reports.errors import ReportError
 from harness.reports.reading.store import Output, Packed
 from harness.reports.reading.untrusted import PART, Entries, Line, json_of
 
 RECORD, RESULT = "run.json", "result.json"
-"""In the folder of a run: its record, with the attempt that wrote the folder last, and its result with sums of other files."""
+"""In the folder of a run: its record, with the attempt that wrote the folder last, and its result."""
 
 
 def name_of(run: Run) -> str | None:
@@ -34,16 +34,16 @@ def folder_of(run: Run, output: Output) -> Path | None:
 
 
 def record_of(folder: Path) -> dict[str, Any]:
-    """The record in a run's folder; empty where it is missing or torn."""
+    """The record in a run's folder; empty where it is missing or cannot be read."""
     try:
-        return checksums.read(folder / RECORD)
-    except (OSError, TornError):
+        return records.read(folder / RECORD, dict[str, Any])
+    except (OSError, CorruptError):
         return {}
 
 
 def run_of(folder: Path) -> Run:
-    """The finished run in a folder, as the store has it; OSError or TornError where its files are not whole."""
-    record, result = checksums.read(folder / RECORD), checksums.read(folder / RESULT)
+    """The finished run in a folder, as the store has it; OSError or CorruptError where they cannot be read."""
+    record, result = (records.read(folder / name, dict[str, Any]) for name in (RECORD, RESULT))
     identity = {tags.STATUS: result["status"], tags.ATTEMPT: record["attempt"]}
     values = {name: value for name, value in result["metrics"].items() if value is not None and name in metrics.METRICS}
     if notes := result.get("notes", []):
@@ -52,18 +52,10 @@ def run_of(folder: Path) -> Run:
     return Run(record["attempt"], record["name"], record["started"], run_tags, record["parameters"], values)
 
 
-def torn(run: Run, output: Output, name: str) -> Path | None:
-    """The record of a run, or the file of this name in its folder, where it is not as it was written; None where it is."""
-    for folder in candidates(run, output):
-        if (folder / RECORD).is_file() and not record_of(folder):
-            return folder / RECORD
-        if _is_of(run, folder) and (folder / name).is_file():
-            try:
-                sums = checksums.read(folder / RESULT).get("files", {})
-            except (OSError, TornError):
-                return None  # without a whole result nothing says what the file was
-            return folder / name if name in sums and checksums.fault(folder, {name: sums[name]}) else None
-    return None
+def corrupt_record(run: Run, output: Output) -> Path | None:
+    """The record of a run where it cannot be read; None where it can be, and where there is none."""
+    places = [folder / RECORD for folder in candidates(run, output)]
+    return next((path for path in places if path.is_file() and not record_of(path.parent)), None)
 
 
 def candidates(run: Run, output: Output) -> list[Path]:

@@ -6,10 +6,11 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow
+from safetensors import SafetensorError
 from safetensors.numpy import load_file
 from tokenizers import Tokenizer
 
-from harness import checksums, paths
+from harness import paths
 from harness.comparison import items
 from harness.comparison.items import ErrorsOf
 from harness.comparison.runs import Run
@@ -23,11 +24,11 @@ FILE = "predictions.parquet"
 
 
 def predictions(run: Run, output: Output) -> pyarrow.Table | None:
-    """The table of a run; None where they are gone or torn."""
+    """The table of a run; None where they are gone or cannot be read."""
     if isinstance(output, Packed):
         return output.predictions.get(run.run_id)
     folder = folders.folder_of(run, output)
-    return None if folder is None or folders.torn(run, output, FILE) else _table(folder / FILE)
+    return None if folder is None else _table(folder / FILE)
 
 
 def _table(path: Path) -> pyarrow.Table | None:
@@ -50,20 +51,19 @@ class Texts:
     of: Callable[[int], str]  # the text of one item, put together from its tokens without markers
 
 
-def torn(runs: Iterable[Run], output: Output) -> list[Path]:
-    """Records and predictions of these runs that are not as they were written, or cannot be read."""
+def corrupt(runs: Iterable[Run], output: Output) -> list[Path]:
+    """Records and predictions of these runs that cannot be read."""
     paths = []
     for run in runs:
-        folder = folders.folder_of(run, output)
-        path = folders.torn(run, output, FILE)
+        folder, path = folders.folder_of(run, output), folders.corrupt_record(run, output)
         if path is None and folder is not None and (folder / FILE).is_file() and _table(folder / FILE) is None:
-            path = folder / FILE  # the result of an older run has no checksum of them
+            path = folder / FILE
         paths += [path] if path else []
     return paths
 
 
 def texts(run: Run, output: Output, items: int) -> Texts | None:
-    """The validation data of a run; None where its cache is gone or torn, or an item has several sequences."""
+    """The validation data of a run; None where its cache is gone or cannot be read, or an item has several sequences."""
     if isinstance(output, Packed):
         table = output.texts.get(run.run_id)
         if table is None or len(table) != items:
@@ -79,9 +79,10 @@ def texts(run: Run, output: Output, items: int) -> Texts | None:
         return None
     if not (cache / "validation.safetensors").is_file() or not (cache / "tokenizer.json").is_file():
         return None
-    if (cache / checksums.FILE).exists() and checksums.broken_seal(cache):
+    try:
+        arrays = load_file(cache / "validation.safetensors")
+    except SafetensorError:
         return None
-    arrays = load_file(cache / "validation.safetensors")
     if len(arrays["starts"]) != items + 1:
         return None
     tokenizer, parts = Tokenizer.from_file(str(cache / "tokenizer.json")), np.split(arrays["ids"], arrays["starts"][1:-1])

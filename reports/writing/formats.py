@@ -122,18 +122,18 @@ def difference(number: float, unit: str, interval: tuple[float, float] | None = 
     return f"{signed(number / factor, digits)}{ends} {name}".rstrip()
 
 
-def table(head: Sequence[str], rows: Iterable[Sequence[Cell | str | int]], left: int = 1) -> Table:
+def table(head: Sequence[str], rows: Iterable[Sequence[object]], left: int = 1) -> Table:
     """A table of these cells, of which a text has no number, and an integer is a count."""
     return Table([*head], [[*map(_cell, row)] for row in rows], left)
 
 
-def _cell(content: Cell | str | int) -> Cell:
+def _cell(content: object) -> Cell:
     if isinstance(content, Cell):
         return content
-    return Cell(content) if isinstance(content, str) else Cell(f"{content:,}", content)
+    return Cell(f"{content:,}", content) if isinstance(content, int) else Cell(str(content))
 
 
-def readable(head: Sequence[str], rows: Sequence[Sequence[Cell | str | int]]) -> list[Table]:
+def readable(head: Sequence[str], rows: Sequence[Sequence[object]]) -> list[Table]:
     """A table where it is narrow; else one row a column and one column a row, in tables of at most MOST_COLUMNS columns.
 
     The first row, the baseline's, is repeated in each.
@@ -177,7 +177,7 @@ class Chapter:
     """A part of the report; one without sections is left out."""
 
     sections: list[Section] = field(default_factory=list)
-    files: dict[str, bytes] = field(default_factory=dict)  # written beside the report
+    files: Mapping[str, bytes] = field(default_factory=dict)  # written beside the report
     summary: list[dict[str, object]] = field(default_factory=list)  # further rows of summary.csv
 
     @property

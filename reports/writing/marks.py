@@ -61,10 +61,10 @@ def marks(figure: Figure) -> Iterator[Mark]:
                 if isinstance(container, BarContainer):
                     yield from _of_bars(axes, container)
                 elif isinstance(container, ErrorbarContainer):
-                    yield from _of_line(axes, container.lines[0], container.get_label(), container)
+                    yield from _of_line(axes, container.lines[0], str(container.get_label()), container)
             for line in filter(_is_labelled, axes.lines):
                 if not isinstance(line.get_transform(), ACROSS_THE_PANEL):
-                    yield from _of_line(axes, line, line.get_label())
+                    yield from _of_line(axes, line, str(line.get_label()))
 
 
 def _is_labelled(artist: Line2D | Container) -> bool:

@@ -366,7 +366,7 @@ def png(picture: Picture) -> bytes:
     return buffer.getvalue()
 
 
-def pictured(captions: dict[str, str], files: dict[str, bytes]) -> list[document.Picture]:
+def pictured(captions: Mapping[str, str], files: Mapping[str, bytes]) -> list[document.Picture]:
     """Those of the pictures that were drawn, with their captions."""
     return [document.Picture(name, text) for name, text in captions.items() if name in files]
 

@@ -55,7 +55,8 @@ def section_notes(section: Section) -> list[str]:
         for label, pieces in cut.items()
         if pieces
     ]
-    notes = [*in_pieces, *_paired(section), *_trained_otherwise(section)] if section.before else [missing, *in_pieces]
+    before = section.before
+    notes = [*in_pieces, *_paired(section, before), *_trained_otherwise(section, before)] if before else [missing, *in_pieces]
     settings = {
         row.label: [
             f"{escape(key)} ({listed(values, most=SHOWN_VALUES)})" for key, values in differing_settings(row.runs).items()
@@ -86,9 +87,10 @@ def without_score(comparison: Comparison, section: Section) -> list[str]:
     ]
 
 
-def _paired(section: Section) -> list[str]:
+def _paired(section: Section, before: Row) -> list[str]:
     """Rows with other seeds than the baseline; and rows whose interval is over the fine-tunings of a single pretraining."""
-    before, sentences, labels = section.before, [], []
+    sentences: list[str] = []
+    labels: list[str] = []
     for row in section.rows:
         pairs = pair(before.by_replicate, row.by_replicate)
         if {mine for mine, _ in pairs} != set(before.by_replicate) or {other for _, other in pairs} != set(row.by_replicate):
@@ -107,9 +109,9 @@ def _paired(section: Section) -> list[str]:
     return [*sentences, *([of_one] if labels else [])]
 
 
-def _trained_otherwise(section: Section) -> list[str]:
+def _trained_otherwise(section: Section, before: Row) -> list[str]:
     """Settings of training in which arms differ from the baseline beside what their label names."""
-    ours, differing = _of_training(section.before.first), []
+    ours, differing = _of_training(before.first), []
     for row in section.rows:
         theirs = _of_training(row.first)
         texts = [
@@ -310,6 +312,6 @@ def chapter(comparison: Comparison, section: Section, first: list[str], last: li
     blocks: list[Block] = [f"Conditions {escape(section.conditions)}.", *conditions_differences(comparison, section)]
     blocks += [before_after, *bullets(sentences)]
     if differences := tables.differences(section):
-        tested = [tables.differences_intro(section), *differences]
+        tested: list[Block] = [tables.differences_intro(section), *differences]
         blocks.append(document.Section(tables.TESTED, tested, detail=True, for_paper=True))
     return document.Section(f"{escape(section.name)}: {about}", [*blocks, *part(section)])

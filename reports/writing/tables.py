@@ -47,7 +47,7 @@ def change_text(change: Change | None, unit: str) -> str:
 
 def verdict_text(change: Change, unit: str) -> str:
     """The verdict with its margin, or what it lacks; empty for a metric that is no merit."""
-    evidence, words = change.evidence, MARKS.get(change.verdict, "")
+    evidence, words = change.evidence, MARKS[change.verdict] if change.verdict else ""
     if change.verdict is Verdict.SAME:
         return f"{words} {within(change, unit)}"
     if evidence and change.verdict is Verdict.OPEN:
@@ -55,14 +55,16 @@ def verdict_text(change: Change, unit: str) -> str:
             return "no verdict: no better than the constant answer"
         if evidence.is_too_noisy:
             return f"no verdict: noise floor {amount(evidence, evidence.floor, unit)}"
-    why = lacking(change, unit) if evidence and change.verdict is Verdict.NOT_RESOLVED else ""
+    why = lacking(change, evidence, unit) if evidence and change.verdict is Verdict.NOT_RESOLVED else ""
     return f"{words}: {why}" if why else words
 
 
 def within(change: Change, unit: str) -> str:
     """`within 5 %`: the margin of what is the same, which is relative for all counts."""
-    evidence, counted = change.evidence, change.evidence is None or unit in COUNTED_UNITS
-    return f"within {100 * RELATIVE_MARGIN.size:g} %" if counted else f"within {amount(evidence, evidence.margin, unit)}"
+    evidence = change.evidence
+    if evidence is None or unit in COUNTED_UNITS:
+        return f"within {100 * RELATIVE_MARGIN.size:g} %"
+    return f"within {amount(evidence, evidence.margin, unit)}"
 
 
 def amount(evidence: Evidence, size: float, unit: str) -> str:
@@ -75,9 +77,9 @@ def amount(evidence: Evidence, size: float, unit: str) -> str:
     return formats.value(size, unit)
 
 
-def lacking(change: Change, unit: str) -> str:
+def lacking(change: Change, evidence: Evidence, unit: str) -> str:
     """Why a change is not resolved: a solved task, floor or items beyond the margin, or too few pairs; empty where unknown."""
-    evidence, replicates = change.evidence, change.pairs_are
+    replicates = change.pairs_are
     more, as_measured = "", ""  # `needs 12 seeds, 30 min more`; `7 if as measured`
     if change.needed:
         number = f"over {MOST_PAIRS:,}" if change.needed > MOST_PAIRS else f"{change.needed:,}"
@@ -123,7 +125,7 @@ def short_text(change: Change | None, unit: str) -> str:
 
 def mark(change: Change) -> str:
     """The mark of its verdict without words; empty for a metric that is no merit."""
-    return MARKS.get(change.verdict, "").partition(" ")[0]
+    return MARKS[change.verdict].partition(" ")[0] if change.verdict else ""
 
 
 def with_change(cell: Cell, change: Change | None, text: str) -> Cell:

@@ -18,7 +18,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parents[1])]
 
-from harness import metrics  # noqa: E402
+from harness import metrics, records  # noqa: E402
 from harness.comparison.compare import compare  # noqa: E402
 from harness.comparison.overall import of_tasks  # noqa: E402
 from harness.comparison.paired import grouped  # noqa: E402
@@ -27,7 +27,6 @@ from harness.metrics import Compared  # noqa: E402
 from harness.reports.read import read  # noqa: E402
 from harness.reports.reading.predictions import errors_in  # noqa: E402
 from harness.terminal import counted  # noqa: E402
-from harness.tracking.run_log import write_json  # noqa: E402
 
 OFFSETS = {"base_a": 1, "base_b": 2}
 """Arm -> the number of its first position."""
@@ -54,7 +53,7 @@ def repeat(folder: Path, number: int, overrides: Iterable[str]) -> list[Row]:
         added = [f"model=base,{','.join(OFFSETS)}", f"seed={seeds}", *overrides, f"output={output}"]
         command = [sys.executable, "-m", "harness", "--config-dir", str(folder / "conf"), "-m", *added]
         subprocess.run(command, cwd=HERE.parents[1], check=True)
-        write_json(ended, {"verdicts": verdicts(output)})
+        records.write(ended, {"verdicts": verdicts(output)})
     return json.loads(ended.read_text())["verdicts"]
 
 

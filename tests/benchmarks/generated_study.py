@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from harness import metrics, paths, tags
+from harness import metrics, paths, records, tags
 from harness.config import compose
 from harness.config.schema import RunConfig
 from harness.study.identity import Identity, Inputs
@@ -196,8 +196,8 @@ def send(run: Generated, output: Path) -> str:
     tracker.curves(run.record, run.points)
     with tempfile.TemporaryDirectory() as folder:
         result = {"status": "finished", "time": run.ended, "metrics": run.results, "steps": run.steps}
-        run_log.write_json(Path(folder, run_log.RECORD), run.record)
-        run_log.write_json(Path(folder, "result.json"), result)
+        records.write(Path(folder, run_log.RECORD), run.record)
+        records.write(Path(folder, "result.json"), result)
         tracker.end(run.record, Path(folder), "finished")
     return run_id
 

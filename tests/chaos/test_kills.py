@@ -207,7 +207,7 @@ def _tracker_agrees(uri: str, output: Path) -> None:
     runs = client.search_runs([study.experiment_id], max_results=1000)
     assert [run.info.run_name for run in runs if run.info.status == "RUNNING"] == []
     finished = [run for run in runs if run.data.tags.get(tags.ROLE) == tags.ROLE_RUN and run.info.status == "FINISHED"]
-    records = run_log.records(str(output))
+    records = run_log.all_records(str(output))
     assert sorted(run.data.tags["attempt"] for run in finished) == sorted(one["attempt"] for one in records.values())
     assert len(records) == len(list(output.glob(f"chaos/*/{paths.LOCK}"))) == RUNS
     for run in finished:

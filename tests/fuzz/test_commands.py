@@ -13,7 +13,6 @@ import pytest
 from fuzzing import ALL, LONG, changed, changes, tried, values
 from hypothesis import strategies as st
 
-from harness import checksums
 from harness.__main__ import main
 from harness.commands import find, memory, plan, profile, ui
 from harness.config import mistakes
@@ -223,7 +222,7 @@ WRITTEN = (
     *("s/{base}/run.json", "s/{base}/result.json", "s/{base}/config.yaml", "s/plan.json"),
     *("s/{base}/checkpoint/model.json", "s/{base}/checkpoint/task.json"),
 )
-"""What they read; the checksums are left out, or every change would be found by them."""
+"""What they read."""
 
 
 @pytest.fixture
@@ -244,12 +243,11 @@ def read(answer: Callable, tmp_path: Path, study: Path, capfd: pytest.CaptureFix
         shutil.rmtree(tmp_path / "free", ignore_errors=True)
         shutil.copytree(study, tmp_path / "out")
         target = tmp_path / "out" / path.relative_to(study)
-        (target.parent / checksums.FILE).unlink(missing_ok=True)
         if damages is None:
             target.unlink()
             target.mkdir()
         elif path.suffix == ".json":
-            value = {key: one for key, one in json.loads(path.read_text()).items() if key != checksums.KEY}
+            value = json.loads(path.read_text())
             for place, new in damages:
                 value = changed(value, place, new)
             target.write_text(json.dumps(value))

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from harness import checksums, paths
+from harness import paths, records
 from harness.errors import InputError, on_one_line
 
 
@@ -28,8 +28,8 @@ def test_what_may_have_no_end_is_not_opened(tmp_path, kind):
     with pytest.raises(InputError, match=r"no regular file|has over 16 bytes"):
         paths.read(path, 16)
     if path == place:
-        with pytest.raises(checksums.TornError, match="no regular file"):
-            checksums.read(place)
+        with pytest.raises(records.CorruptError, match="no regular file"):
+            records.read(place, dict)
         assert not paths.is_record(place)
 
 

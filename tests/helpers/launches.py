@@ -5,11 +5,11 @@ from dataclasses import replace
 
 import pytest
 
+from harness import records
 from harness.measure.launch import Outcome
 from harness.measure.records import Measured, Request
 from harness.study.plan import PlannedRun
 from harness.study.timing import session as sessions
-from harness.tracking import run_log
 
 ARGUMENTS = ["scale=tiny", "task=bag", "task.grammar.train_examples=60", "task.grammar.validation_examples=40"]
 
@@ -49,5 +49,5 @@ class Launches:
 
 def finish(item: PlannedRun, status: str = "finished", **tags: str) -> None:
     item.folder.mkdir(parents=True, exist_ok=True)
-    run_log.write_json(item.folder / "result.json", {"status": status, "metrics": {}})
-    run_log.write_json(item.folder / "run.json", {"tags": tags})
+    records.write(item.folder / "result.json", {"status": status, "metrics": {}})
+    records.write(item.folder / "run.json", {"tags": tags})

@@ -13,7 +13,7 @@ from harness.reports.reading.study import Study
 from harness.reports.writing.formats import Chapter
 
 FOLDER = Path(__file__).parents[2] / "reports"
-LAZY = {"__init__.py", "__main__.py", "after_look.py", "after_sweep.py", "errors.py", "read.py", "tables.py"}
+LAZY = {"__init__.py", "after_look.py", "after_sweep.py", "read.py", "tables.py"}
 """Files that import inside a function, to save start-up time; each place says so in a comment."""
 
 

@@ -7,20 +7,23 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
+from typing import NotRequired, TypedDict
 
 import numpy as np
 from filelock import FileLock
 
-from harness import metrics, paths, tags
+from harness import metrics, paths, records, tags
 from harness.comparison import by_launch
 from harness.config.choices import Precision
 from harness.hardware import peak_flops
 from harness.measure.launch import prepare as prepare_launches
-from harness.measure.records import Launch, LoadTimes, from_json, to_json
+from harness.measure.records import Launch, LoadTimes, to_json
+from harness.records import CorruptError
 from harness.study import run_folder
 from harness.study.plan import PlannedRun
 from harness.study.progress import Screen
 from harness.study.timing.session import Session, Timed, has_timing, is_measured
+from harness.terminal import console
 from harness.tracking import run_log
 from harness.tracking.run_log import TIMING, RunLog
 from harness.tracking.trackers import TrackedRun, Trackers
@@ -35,6 +38,14 @@ FLOAT32_PRODUCTS = (Precision.fp32, Precision.int8_weights)
 
 MEANS = metrics.COMPARED_BY
 """Metric of a run -> metric of a launch, whose value in the session it is."""
+
+
+class Content(TypedDict):
+    """Content of `timing.json.gz`."""
+
+    session: str
+    launches: list[Launch]
+    values: NotRequired[Values]
 
 
 @dataclass(frozen=True)
@@ -54,9 +65,8 @@ def write_timing(folder: Path, timing: Timing, flops_forward: float | None = Non
     launches = timing.launches
     content = {"unit": "ms", "session": timing.session, "launches": [to_json(launch) for launch in launches]}
     content |= {"values": timing.values} if timing.values else {}
-    temporary = folder / f".{TIMING}"
-    temporary.write_bytes(gzip.compress(json.dumps(content, allow_nan=False).encode(), mtime=0))
-    temporary.replace(folder / TIMING)
+    with paths.replaced(folder / TIMING) as temporary:
+        temporary.write_bytes(gzip.compress(json.dumps(content, allow_nan=False).encode(), mtime=0))
     run_log = RunLog(folder)
     run_log.values(timing_values(launches, flops_forward, timing.values))
     for launch in launches:
@@ -74,8 +84,8 @@ def write_timing(folder: Path, timing: Timing, flops_forward: float | None = Non
 
 def read_timing(folder: Path) -> Timing:
     """What was written; FileNotFoundError if the run was not timed."""
-    content = run_log.read_gzip(folder / TIMING)
-    return Timing(content["session"], [from_json(Launch, launch) for launch in content["launches"]], content.get("values"))
+    content = records.decoded(run_log.read_gzip(folder / TIMING), Content, folder / TIMING)
+    return Timing(content["session"], content["launches"], content.get("values"))
 
 
 def timing_values(
@@ -154,10 +164,14 @@ def time_runs(
     for run in filter(is_measured, planned):
         if has_timing(run):  # a store that is new, or was away, lacks its replicates
             for folder in sorted(run.folder.parent.glob(f"replicate-*-{run.folder.name}")):
-                if not run_log.torn(folder) and run_log.result(folder) is not None:
+                if not run_log.faults(folder) and run_log.result(folder) is not None:
                     _sync(run, folder, trackers)
-        elif (run.folder / TIMING).exists():
-            _add_timing(run, read_timing(run.folder), trackers)  # an earlier command was killed while it added this
+        elif (run.folder / TIMING).exists():  # an earlier command was killed while it added this
+            try:
+                _add_timing(run, read_timing(run.folder), trackers)
+            except CorruptError as error:
+                console.problem(f"{error}: kept as *{records.ASIDE}, and timed again")
+                records.set_aside(run.folder / TIMING)
     session = Session(planned)
     if session.saved is None:
         return
@@ -207,7 +221,7 @@ def _add_timing(run: PlannedRun, timing: Timing, trackers: Trackers) -> None:
             return
         record, result = run_folder.read(run.folder), run_log.result(run.folder)
         record["tags"] |= _session_tags(run, timing)
-        run_log.drop_later(run.folder, TIMING)  # of another session, or of a command that was killed here
+        run_log.drop_later(run.folder)  # of another session, or of a command that was killed here
         reader = run_log.Reader(run.folder)
         reader.new_entries()
         as_peak = run.config.measure.precision in FLOAT32_PRODUCTS
@@ -232,7 +246,7 @@ def _track_replicate(run: PlannedRun, timed: Timed, timing: Timing, trackers: Tr
     if run_log.result(folder) is not None:  # an earlier command was interrupted after it had added this
         _sync(run, folder, trackers)
         return
-    record = run_folder.record(run.config, run.inputs, run.lifted)
+    record = run_folder.new_record(run.config, run.inputs, run.lifted)
     record["name"] += " (A/A replicate)"
     record["tags"] |= _session_tags(run, timing) | {tags.REPLICATE: "true", tags.ROLE: tags.ROLE_REPLICATE}
     run_folder.prepare(folder, run.config, record)

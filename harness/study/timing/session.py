@@ -32,17 +32,17 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
-from harness import metrics, paths, tags, tasks, versions
-from harness.checksums import TornError
+from harness import metrics, paths, records, tags, tasks, versions
 from harness.comparison import arms, by_launch
 from harness.comparison.by_launch import History, Table
 from harness.comparison.paired import MOST_PAIRS, grouped
 from harness.config.schema import RunConfig, flatten, to_dict
 from harness.hardware import facts
 from harness.measure.launch import TIMING, launch
-from harness.measure.records import Launch, Request, from_json, to_json
+from harness.measure.records import Launch, Request, to_json
 from harness.metrics import HIGHEST_FLOOR
 from harness.models.config import AdaptationConfig
+from harness.records import CorruptError
 from harness.study import run_folder
 from harness.study.plan import PlannedRun
 from harness.study.progress import Screen, TimingProgress
@@ -61,7 +61,7 @@ class SessionFolder:
 
     def __init__(self, output: str, name: str) -> None:
         self.folder = paths.session_folder(output, name)
-        self.state: dict[str, Any] = run_log.read_json(self.folder / paths.SESSION)
+        self.state = records.read_or(self.folder / paths.SESSION, dict[str, Any], {})
 
     @property
     def rounds(self) -> int:
@@ -95,7 +95,7 @@ class SessionFolder:
 
     def _write(self, state: dict[str, Any]) -> None:
         self.state = state
-        run_log.write_json(self.folder / paths.SESSION, state)
+        records.write(self.folder / paths.SESSION, state)
 
 
 def unfinished(output: str, shapes: Shapes, conditions: dict[str, str]) -> SessionFolder | None:
@@ -103,10 +103,10 @@ def unfinished(output: str, shapes: Shapes, conditions: dict[str, str]) -> Sessi
     for path in sorted((Path(output).absolute() / "sessions").glob(f"*/{paths.SESSION}"), reverse=True):
         try:
             for counted_file in path.parent.glob(f"*/*/{COUNTED}"):
-                run_log.read_json(counted_file)
+                records.read(counted_file, dict[str, Launch])
             session = SessionFolder(output, path.parent.name)
-        except TornError as error:  # a round without a launch would pair nothing
-            run_log.set_aside(path, f"{error}: the session is not resumed")
+        except CorruptError as error:  # a round without a launch would pair nothing
+            print(f"{error}: the session is not resumed; {path.name} is kept as {records.set_aside(path).name}", flush=True)
             continue
         has_all = all({*keys} <= {*session.state["shapes"].get(name, [])} for name, keys in shapes.items())
         if session.state["done"] or session.state["conditions"] != conditions or not has_all:
@@ -210,8 +210,8 @@ class Session:
         for name, timed in self._timed.items():
             timed.folder, timed.failed = self.saved.folder / name, self.saved.failed.get(name)
             for number in range(self.saved.rounds):
-                launches = run_log.read_json(timed.folder / f"launch-{number}" / COUNTED)  # empty where it was not launched
-                self._count(timed, {key: from_json(Launch, one) for key, one in launches.items()})
+                file = timed.folder / f"launch-{number}" / COUNTED
+                self._count(timed, records.read_or(file, dict[str, Launch], {}))  # empty where it was not launched
         self.replicates = [
             (run, timed)
             for run, timed in self.replicates
@@ -305,7 +305,7 @@ class Session:
             key: replace(measured, round=number, repeated=len(tried) - 1, peak_flops_per_s=peak, seconds=seconds)
             for key, measured in zip(variant.tasks, best, strict=True)
         }
-        run_log.write_json(folder / COUNTED, {key: to_json(one) for key, one in launches.items()})
+        records.write(folder / COUNTED, {key: to_json(one) for key, one in launches.items()})
         self._count(variant, launches)
 
     @property

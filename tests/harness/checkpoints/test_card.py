@@ -9,6 +9,7 @@ import yaml
 from huggingface_hub import ModelCard
 
 import harness
+from harness import records
 from harness.__main__ import main
 from harness.checkpoints import card
 from harness.comparison.paired import ends
@@ -66,8 +67,8 @@ def test_an_interval_is_the_measured_one_and_the_recipe_has_the_seed(tmp_path):
         "eval/pearson_high": 0.75,
         "eval/examples": 9.0,
     }
-    run_log.write_json(tmp_path / run_log.RESULT, {"status": "finished", "metrics": measured})
-    run_log.write_json(tmp_path / run_log.RECORD, {"tags": {"arm": "base"}})
+    records.write(tmp_path / run_log.RESULT, {"status": "finished", "metrics": measured})
+    records.write(tmp_path / run_log.RECORD, {"tags": {"arm": "base"}})
     written = card.text(tmp_path, "mit")
     assert "- Pearson correlation: 0.5000 [0.2500, 0.7500], 9 items" in written
     assert "- learning_rate: 0.1\n- seed: 7\n" in written
@@ -81,8 +82,8 @@ def test_the_interval_of_a_score_is_within_what_it_can_be(tmp_path, kind, name, 
     task = {"name": "mine", "kind": kind, "version": 1}
     (tmp_path / "config.yaml").write_text(yaml.safe_dump({"task": task, "finetune": {}, "seed": 7}))
     measured = {"eval/score": score, f"eval/{name}": score, "eval/examples": 20.0}
-    run_log.write_json(tmp_path / run_log.RESULT, {"status": "finished", "metrics": measured})
-    run_log.write_json(tmp_path / run_log.RECORD, {"tags": {"arm": "base"}})
+    records.write(tmp_path / run_log.RESULT, {"status": "finished", "metrics": measured})
+    records.write(tmp_path / run_log.RECORD, {"tags": {"arm": "base"}})
     low, high = map(float, re.search(rf"{score:.4f} \[(.*), (.*)\], 20 items", card.text(tmp_path, "mit")).groups())
     least, most = ends(name)
     assert least <= low <= score < high < most

@@ -11,9 +11,8 @@ from types import SimpleNamespace
 import pytest
 from filelock import FileLock
 
-from harness import checksums, paths
+from harness import paths, records
 from harness.study import leftovers
-from harness.tracking import run_log
 
 pytestmark = pytest.mark.long
 
@@ -39,29 +38,35 @@ def results(tmp_path, ended) -> tuple[Path, set[Path], set[Path]]:
     run, begun, pretraining = out / "s" / "base-1", out / "s" / "base-2", out / "pretrained" / "base-3"
     for folder, inputs in ((run, {"data": "aaaa1111"}), (begun, {"data": "bbbb2222"}), (pretraining, {"corpus": "cccc3333"})):
         folder.mkdir(parents=True)
-        run_log.write_json(folder / "run.json", {"attempt": "a", "tags": {}, "parameters": {}, "inputs": inputs})
+        records.write(folder / "run.json", {"attempt": "a", "tags": {}, "parameters": {}, "inputs": inputs})
     planned = [{"folder": "s/base-1"}, {"folder": "s/base-2"}, {"folder": "s/base-4"}]
-    run_log.write_json(out / "s" / paths.PLAN, {"harness": {"time": 1, "folder": "/", "runs": planned}})
-    run_log.write_json(run / "result.json", {"status": "finished", "metrics": {}})
+    records.write(out / "s" / paths.PLAN, {"harness": {"time": 1, "folder": "/", "runs": planned}})
+    records.write(run / "result.json", {"status": "finished", "metrics": {}})
     (begun / "config.yaml").write_text("tokenizer: {file: /elsewhere/cache/corpus-dddd4444/tokenizer.json}\n")
     (out / "sessions" / "open").mkdir(parents=True)
-    run_log.write_json(out / "sessions" / "open" / paths.SESSION, {"done": False})
+    records.write(out / "sessions" / "open" / paths.SESSION, {"done": False})
     (out / "sessions" / "over").mkdir()
     session = {"shapes": {}, "conditions": {}, "rounds": 1, "done": True}
-    run_log.write_json(out / "sessions" / "over" / paths.SESSION, session)
-    for name in ("cache/aaaa1111.tmp", "cache/eeee5555", "sessions/older", f"reports/s/.writing.{ended}"):
+    records.write(out / "sessions" / "over" / paths.SESSION, session)
+    for name in (
+        "cache/aaaa1111.tmp",
+        f"cache/.abab1212.{ended}",
+        "cache/eeee5555",
+        "cache/corpus-ffff6666",
+        "sessions/older",
+        f"reports/s/.writing.{ended}",
+    ):
         paths.made(out / name)
     report = file(out / "reports" / "s" / f".writing.{ended}" / "report.md").parent
     before_marks = file(out / "reports" / "s" / ".writing-abc" / "report.md").parent
     long_ago = time.time() - 2 * leftovers.SETTLED_S
     os.utime(before_marks, (long_ago, long_ago))
-    sealed = file(out / "cache" / "corpus-ffff6666" / "text").parent
-    checksums.seal(sealed)
-    file(sealed / "overlap-cccc3333.json")
+    corpus = file(out / "cache" / "corpus-ffff6666" / "text").parent
     goes = {
         file(out / "cache" / "eeee5555" / "train.safetensors", 5000).parent,
         file(out / "cache" / "eeee5555.lock", 0),
-        sealed,
+        corpus,
+        out / "cache" / f".abab1212.{ended}",
         report,
         before_marks,
         file(out / "s" / f".plan.json.{ended}"),
@@ -107,7 +112,7 @@ def test_it_is_removed_and_the_rest_stays(results, run_harness):
     assert (again.returncode, again.stdout) == (0, f"nothing to remove in {out}\n")
 
 
-def test_torn_files_do_not_stop_it(results):
+def test_corrupt_files_do_not_stop_it(results):
     out, goes, _ = results
     paths.made(out / "sessions" / "open")
     (out / "sessions" / "open" / paths.SESSION).write_text("{")
@@ -121,7 +126,7 @@ def test_a_dry_run_lists_sizes_largest_first_and_removes_nothing(results, run_ha
     done = run_harness("clean", f"output={out}", "--dry-run")
     lines = done.stdout.splitlines()
     assert lines[2].split() == ["cache/eeee5555", "5.09", "kB", "data", "of", "no", "run"]
-    assert lines[-1].startswith(f"{len(goes)} files and folders, 18.")
+    assert lines[-1].startswith(f"{len(goes)} files and folders, 17.")
     assert all(path.exists() for path in goes)
 
 
@@ -185,7 +190,7 @@ def test_old_temporary_files_of_another_machine_go_too(tmp_path):
     """Its process ids mean nothing here."""
     torn = file(tmp_path / "s" / "base-1" / f".run.json.{os.getpid()}")
     plan = {"harness": {"time": 1, "folder": "/", "runs": [{"folder": "s/base-1"}]}}
-    run_log.write_json(tmp_path / "s" / paths.PLAN, plan)
+    records.write(tmp_path / "s" / paths.PLAN, plan)
     assert leftovers.find(tmp_path) == []
     long_ago = time.time() - 2 * leftovers.SETTLED_S
     os.utime(torn, (long_ago, long_ago))

@@ -4,11 +4,12 @@ import json
 
 import pytest
 
+from harness import records
 from harness.commands.memory import LARGEST, Probe, largest, probe, result_of
 from harness.measure.flops import StepFlops
 from harness.measure.launch import Outcome
 from harness.measure.memory_formula import Parts
-from harness.measure.records import Measured, Peak, StepRequest, TrainingStepMemory, from_json, to_json
+from harness.measure.records import Measured, Peak, StepRequest, TrainingStepMemory, to_json
 
 PARTS = Parts(1, 1, 2, None)
 
@@ -71,7 +72,7 @@ def test_a_process_that_failed_otherwise_is_an_error_with_its_last_line(tmp_path
 
 def test_measured_survives_its_way_through_a_file():
     before = Measured(training_step=measured(3, 5))
-    assert from_json(Measured, json.loads(json.dumps(to_json(before)))) == before
+    assert records.decoded(json.dumps(to_json(before)).encode(), Measured, "a file") == before
 
 
 @pytest.mark.long

@@ -7,15 +7,15 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from filelock import FileLock
 from small_disk import mounted
 
-from harness import paths
+from harness import paths, records
 from harness.study import status
 from harness.study.plan import plan
-from harness.tracking import run_log
 
 SMALL = ["scale=tiny", "task=bag", "task.grammar.train_examples=60", "task.grammar.validation_examples=40"]
 
@@ -37,9 +37,9 @@ def laid_out(item, end: dict | None = None, status: str | None = None, session: 
     """The folder of a run that ended so."""
     item.folder.mkdir(parents=True, exist_ok=True)
     record = {"tags": {"session": "x"} if session else {}} | ({"end": end} if end else {})
-    run_log.write_json(item.folder / "run.json", record)
+    records.write(item.folder / "run.json", record)
     if status:
-        run_log.write_json(item.folder / "result.json", {"status": status, "metrics": {}})
+        records.write(item.folder / "result.json", {"status": status, "metrics": {}})
 
 
 def test_every_state_is_named_with_its_reason_and_the_command_that_completes_it(planned, run_harness, output):
@@ -73,19 +73,19 @@ def test_every_state_is_named_with_its_reason_and_the_command_that_completes_it(
     assert "rerun=true" in lines[-1]
 
 
-def test_a_run_whose_files_are_torn_is_one_of_the_missing(planned, run_harness, output):
-    whole, torn, without = planned("seed=1,2,3")
-    for item in (whole, torn, without):
+def test_a_run_whose_files_are_corrupt_is_one_of_the_missing(planned, run_harness, output):
+    whole, corrupt, without = planned("seed=1,2,3")
+    for item in (whole, corrupt, without):
         laid_out(item, status="finished", session=True)
-    (torn.folder / "run.json").write_text("{")
+    (corrupt.folder / "run.json").write_text("{")
     (without.folder / "result.json").write_text("{")
     done = run_harness("status", "s", f"output={output}")
     assert (done.returncode, done.stderr) == (1, "")
-    assert done.stdout.splitlines()[0] == "s: 3 runs: 2 torn, 1 finished"
+    assert done.stdout.splitlines()[0] == "s: 3 runs: 2 corrupt, 1 finished"
     assert "python -m harness -m seed=1,2,3" in done.stdout
 
 
-def test_a_torn_plan_is_kept_aside_by_the_next_command(planned, run_harness, output, capsys):
+def test_a_corrupt_plan_is_kept_aside_by_the_next_command(planned, run_harness, output, capsys):
     planned("seed=1,2")
     (output / "s" / paths.PLAN).write_text("{")
     done = run_harness("status", "s", f"output={output}")
@@ -93,7 +93,7 @@ def test_a_torn_plan_is_kept_aside_by_the_next_command(planned, run_harness, out
     assert done.stderr.count("\n") == 1
     assert "the next command of study 's' keeps it aside" in done.stderr
     planned("seed=3")
-    assert f"{paths.PLAN} is kept as {paths.PLAN}.torn" in capsys.readouterr().out
+    assert f"{paths.PLAN} is kept as {paths.PLAN}.corrupt" in capsys.readouterr().out
     assert run_harness("status", "s", f"output={output}").stdout.startswith("s: 1 run: 1 not started\n")
 
 
@@ -111,8 +111,8 @@ def test_a_run_whose_result_was_removed_has_not_finished(planned, run_harness, o
     laid_out(item, {"state": "finished", "reason": ""}, "finished")
     (item.folder / "result.json").unlink()
     done = run_harness("status", "s", f"output={output}")
-    assert (done.returncode, done.stdout.splitlines()[0]) == (1, "s: 1 run: 1 torn")
-    assert " ".join(done.stdout.splitlines()[2].split()).endswith("torn result.json is missing")
+    assert (done.returncode, done.stdout.splitlines()[0]) == (1, "s: 1 run: 1 corrupt")
+    assert " ".join(done.stdout.splitlines()[2].split()).endswith("corrupt result.json is missing")
 
 
 def test_a_study_on_a_disk_that_can_only_be_read_has_a_status(planned, run_harness, output):
@@ -131,9 +131,9 @@ def test_a_search_that_was_killed_between_its_trials_is_not_complete(planned, ru
     for item in planned("measure=none"):
         laid_out(item, status="finished")
     folder, trials = paths.study_folder(str(output), "s"), paths.study_folder(str(output), "s" + paths.OF_TRIALS)
-    plans = run_log.read_json(folder / paths.PLAN)
+    plans = records.read(folder / paths.PLAN, dict[str, Any])
     trials.mkdir()
-    run_log.write_json(trials / paths.PLAN, {command: plans[command] | {"search": True}})
+    records.write(trials / paths.PLAN, {command: plans[command] | {"search": True}})
     ended = run_harness("status", "s-search", f"output={output}")
     assert (ended.returncode, ended.stdout.splitlines()[-1]) == (0, f"nothing is missing of: {command}")
     (folder / paths.PLAN).unlink()  # which the command writes when its last trial has ended
@@ -147,7 +147,7 @@ def test_a_search_that_was_killed_between_its_trials_is_not_complete(planned, ru
     ]
     assert (done.returncode, done.stdout.splitlines()) == (1, said)
     (output / "other").mkdir()
-    run_log.write_json(output / "other" / paths.PLAN, plans)
+    records.write(output / "other" / paths.PLAN, plans)
     both = run_harness("status", f"output={output}")
     assert both.stdout.splitlines()[1] == "s-search: 1 of 1 planned runs complete, the search has not ended"
 

@@ -6,7 +6,7 @@ import shutil
 import pytest
 from filelock import FileLock
 
-from harness import checksums, paths, tags
+from harness import paths, tags
 from harness.commands.sync import sync
 from harness.comparison.compare import compare as reports_compare
 from harness.reports.read import read
@@ -110,7 +110,7 @@ def test_runs_of_a_colleague_are_added_once_and_other_hardware_is_kept_apart(swe
         record["attempt"] = f"their-{record['attempt']}"
         record["parameters"]["facts.device_name"] = record["tags"]["hardware"] = "another CPU"
         record["tags"] |= {"session": "theirs", "fingerprint": f"their-{record['tags']['fingerprint']}"}
-        path.write_text(json.dumps(checksums.with_checksum(record)))
+        path.write_text(json.dumps(record))
     for _ in range(2):
         assert sync(str(theirs), ours) == 3
         assert len(runs_of(output, "sweep")) == 6
@@ -122,12 +122,11 @@ def test_runs_of_a_colleague_are_added_once_and_other_hardware_is_kept_apart(swe
     assert comparison.superseded == []
 
 
-def changed(path, without_checksum=True, **tags_of_run):
-    """The record with other tags, as a copy from anywhere may have them; without a checksum it is not checked."""
+def changed(path, **tags_of_run):
+    """The record with other tags, as a copy from anywhere may have them."""
     record = json.loads(path.read_text())
     attempt = tags_of_run.pop("attempt", record["attempt"])
     record |= {"tags": record["tags"] | tags_of_run, "attempt": attempt}
-    del record[checksums.KEY]
     path.write_text(json.dumps(record))
 
 
@@ -170,14 +169,18 @@ def test_a_name_in_a_record_that_leads_elsewhere_is_one_line(run_harness, copied
 DAMAGED = {
     "no tags": ("run.json", lambda record: record.pop("tags"), "run.json has no tags"),
     "no study": ("run.json", lambda record: record["tags"].pop("study"), "run.json has no study"),
-    "no text": ("run.json", lambda record: record["tags"].update(study={"/": 1}), "its tags.study is of another type"),
-    "no start": ("run.json", lambda record: record.update(started=[1]), "its started is of another type"),
-    "status": ("result.json", lambda result: result.update(status="well"), "is torn or has changed"),
-    "metrics": ("result.json", lambda result: result.update(metrics=[1, 2]), "is torn or has changed"),
+    "no text": (
+        "run.json",
+        lambda record: record["tags"].update(study={"/": 1}),
+        "corrupt: Expected `str`, got `object`",
+    ),
+    "no start": ("run.json", lambda record: record.update(started=[1]), "corrupt: Expected `int`, got `array`"),
+    "status": ("result.json", lambda result: result.update(status="well"), "result.json is corrupt: "),
+    "metrics": ("result.json", lambda result: result.update(metrics=[1, 2]), "result.json is corrupt: "),
     "infinite": (
         "result.json",
         lambda result: result["metrics"].update({"eval/score": float("inf")}),
-        "is torn or has changed",
+        "result.json is corrupt: ",
     ),
     "folder": ("run.json", None, "no regular file"),
 }
@@ -194,7 +197,7 @@ def test_one_damaged_run_is_left_out_with_a_line_and_the_others_are_sent(run_har
         path.mkdir()
     else:
         damage(content)
-        path.write_text(json.dumps({key: value for key, value in content.items() if key != checksums.KEY}))
+        path.write_text(json.dumps(content))
     done = run_harness("sync", f"output={copied}")
     assert (done.returncode, done.stderr) == (0, "")
     first, *_, last = done.stdout.splitlines()
@@ -213,17 +216,17 @@ def test_a_plan_of_another_form_is_one_line(run_harness, copied, runs):
     for plan in plans.values():
         if isinstance(plan, dict):
             plan["runs"] = runs
-    path.write_text(json.dumps({key: plan for key, plan in plans.items() if key != checksums.KEY}))
+    path.write_text(json.dumps(plans))
     done = run_harness("status", "sweep", f"output={copied}")
     assert (done.returncode, done.stdout) == (2, "")
-    assert "plan.json is torn: its " in done.stderr
+    assert "plan.json is corrupt: " in done.stderr
     assert done.stderr.count("\n") == 1
 
 
 @pytest.mark.parametrize("key", ["folder", "needs"])
 @pytest.mark.parametrize("place", ["../../x", "/etc", "sweep/../../x", "sweep"])
 def test_a_plan_that_leads_elsewhere_is_one_line(run_harness, copied, key, place):
-    plans = checksums.without_checksum(json.loads((copied / "sweep" / "plan.json").read_text()))
+    plans = json.loads((copied / "sweep" / "plan.json").read_text())
     for plan in plans.values():
         plan["runs"][0][key] = place
     (copied / "sweep" / "plan.json").write_text(json.dumps(plans))

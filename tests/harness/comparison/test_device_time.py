@@ -79,7 +79,9 @@ def test_what_is_not_resolved_says_how_many_rounds_and_minutes_it_takes(study):
     unresolved = change(study(1.04, 1.04, seconds=20.0, steady=wide), DEVICE)
     assert unresolved.verdict is Verdict.NOT_RESOLVED
     assert unresolved.minutes == pytest.approx(unresolved.needed - 6)
-    assert f"needs {unresolved.needed} rounds, {unresolved.minutes:.0f} min more" in tables.lacking(unresolved, "ms")
+    assert f"needs {unresolved.needed} rounds, {unresolved.minutes:.0f} min more" in tables.lacking(
+        unresolved, unresolved.evidence, "ms"
+    )
     assert change(study(1.04, 1.04, steady=wide), DEVICE).minutes is None
 
 

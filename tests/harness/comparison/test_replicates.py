@@ -207,7 +207,7 @@ def test_ignoring_that_fine_tunings_share_their_pretraining_claims_too_much():
 )
 def test_too_few_replicates_ask_for_more_of_their_kind(pairs: dict[str, list[float]], needs: str):
     few = change(SCORE, dict.fromkeys(values(pairs), 0.502), values(pairs))
-    assert f" {needs}" in tables.lacking(few, "score")
+    assert f" {needs}" in tables.lacking(few, few.evidence, "score")
 
 
 def test_unequal_numbers_of_fine_tunings_and_missing_pairs_keep_the_level():

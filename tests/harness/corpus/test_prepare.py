@@ -102,7 +102,6 @@ def test_an_entry_is_used_again(corpus_of):
     before = {path.name: path.stat().st_mtime_ns for path in folder.iterdir()}
     assert sorted(before) == [
         ".made-by-harness",
-        "checksums.json",
         "facts.json",
         "tokenizer.json",
         "train.documents",
@@ -115,7 +114,7 @@ def test_an_entry_is_used_again(corpus_of):
     assert {path.name: path.stat().st_mtime_ns for path in folder.iterdir()} == before
 
 
-def test_a_torn_build_leaves_nothing(corpus_of, monkeypatch):
+def test_a_failed_build_leaves_nothing(corpus_of, monkeypatch):
     """Here the last file cannot be written; the next try is not stopped by it, nor by what a killed process left."""
 
     def full(value: object, indent: int | None = None, **options: object) -> str:
@@ -131,7 +130,7 @@ def test_a_torn_build_leaves_nothing(corpus_of, monkeypatch):
     assert entries(config) == []
     key = prepare.prepare(config)
     folder = prepare.folder_of(config.output, key)
-    os.rename(folder, folder.with_name(f"{folder.name}.tmp"))
+    os.rename(folder, folder.with_name(f".{folder.name}.4194305"))
     assert prepare.prepare(config) == key
     assert entries(config) == [folder.name]
 

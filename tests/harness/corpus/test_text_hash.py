@@ -82,10 +82,10 @@ def test_other_settings_have_hashes_of_their_own(config, reads):
     assert len(reads) == 4
 
 
-def test_a_torn_hash_is_read_anew(config, reads):
+def test_a_corrupt_hash_is_read_anew(config, reads):
     first = text_hash(config)
     (kept,) = paths.text_hashes(config.output).iterdir()
-    kept.write_bytes(kept.read_bytes().replace(first[:6].encode(), b"000000"))
+    kept.write_bytes(kept.read_bytes()[:-3])
     assert text_hash(config) == first
     assert len(reads) == 4
 

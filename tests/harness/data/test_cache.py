@@ -24,24 +24,8 @@ def test_failed_fill_leaves_no_folder_and_leftovers_do_not_hinder(tmp_path):
     with pytest.raises(RuntimeError, match="no space"):
         write_once(folder, fail)
     assert not list(tmp_path.glob("key*/"))
-    (tmp_path / "key.tmp").mkdir()
-    (tmp_path / "key.tmp" / "old").write_text("")
+    (tmp_path / ".key.4194305").mkdir()
+    (tmp_path / ".key.4194305" / "old").write_text("")
     write_once(folder, lambda temporary: (temporary / "a").write_text("whole"))
-    assert sorted(path.name for path in folder.iterdir()) == [paths.MARK, "a", "checksums.json"]
-
-
-def test_an_entry_with_a_torn_file_is_kept_aside_and_made_again(tmp_path, capsys):
-    folder = tmp_path / "key"
-    for number, damaged in enumerate((b"whol", b"Whole", b"", None)):
-        write_once(folder, lambda temporary: (temporary / "a").write_text("whole"))
-        assert capsys.readouterr().out.count("torn") == bool(number) * 3
-        if damaged is None:
-            (folder / "checksums.json").unlink()
-        else:
-            (folder / "a").write_bytes(damaged)
-    write_once(folder, lambda temporary: (temporary / "a").write_text("whole"))
-    assert (folder / "a").read_text() == "whole"
-    assert capsys.readouterr().out == (
-        f"{folder / 'checksums.json'} is torn or has changed: the folder is kept as key.torn-4, and made again\n"
-    )
-    assert (tmp_path / "key.torn").is_dir()
+    assert sorted(path.name for path in folder.iterdir()) == [paths.MARK, "a"]
+    assert not (tmp_path / ".key.4194305").exists()

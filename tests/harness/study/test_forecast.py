@@ -95,7 +95,7 @@ def test_neither_a_second_timing_nor_a_run_that_was_killed_once_tells_a_pace(com
     (item,) = plan(compose(*SMALL, *BAG, "measure=none", f"output={output}"))
     took = {"run": (60, {}), "replicate": (0, {}), "killed": (600, {tags.RETRIES: ["signal 9"]})}
     for name, (seconds, more) in took.items():
-        record = run_folder.record(item.config, item.inputs, item.lifted) | more
+        record = run_folder.new_record(item.config, item.inputs, item.lifted) | more
         record["tags"] |= {tags.REPLICATE: "true"} if name == "replicate" else {}
         folder = item.folder.with_name(name)
         run_folder.prepare(folder, item.config, record)
@@ -106,11 +106,11 @@ def test_neither_a_second_timing_nor_a_run_that_was_killed_once_tells_a_pace(com
 
 
 @pytest.mark.parametrize("name", ["run.json", "result.json"])
-def test_a_torn_file_of_another_study_stops_no_sweep(compose, run_harness, output, name):
+def test_a_corrupt_file_of_another_study_stops_no_sweep(compose, run_harness, output, name):
     arguments = [*BAG, "finetune.max_steps=2", "measure=none", "report=false"]
     assert run_harness(*SMALL, *arguments, "study=other", f"output={output}").returncode == 0
-    (torn,) = output.glob(f"other/*/{name}")
-    torn.write_text(torn.read_text()[:-40])
+    (corrupt,) = output.glob(f"other/*/{name}")
+    corrupt.write_text(corrupt.read_text()[:-40])
     assert forecast.earlier({str(output)}) == {}
     planned = plan(compose("-m", *SMALL, *arguments, "seed=1,2", f"output={output}"))
     assert forecast.opening(planned) == "2 runs: 0 done, 2 to do"
@@ -163,7 +163,7 @@ def test_timing_counts_the_launches_of_the_session(compose, output):
     found = forecast.timing(planned, probing=False)
     assert (found.variants, found.replicates) == (2, 1)
     for item in planned:
-        record = run_folder.record(item.config, item.inputs, item.lifted)
+        record = run_folder.new_record(item.config, item.inputs, item.lifted)
         record["tags"] |= {tags.SESSION: "earlier"} if item.config.label == "base" else {}
         run_folder.prepare(item.folder, item.config, record)
         run_log.RunLog(item.folder).finish("finished", record["started"])

@@ -82,14 +82,14 @@ def test_what_was_timed_once_is_not_timed_again(runs, timed):
     assert timed[0] == launches > 0
 
 
-def test_a_torn_file_of_shapes_is_kept_aside_and_they_are_timed_again(runs, timed, tmp_path):
+def test_a_corrupt_file_of_shapes_is_kept_aside_and_they_are_timed_again(runs, timed, tmp_path):
     match.resized(runs, resolved)
     (kept,) = tmp_path.rglob(match.SHAPES_FILE)
     kept.write_text("{")
     launches = timed[0]
     match.resized(runs, resolved)
     assert timed[0] > launches
-    assert kept.with_name(f"{match.SHAPES_FILE}.torn").read_text() == "{"
+    assert kept.with_name(f"{match.SHAPES_FILE}.corrupt").read_text() == "{"
 
 
 def test_noise_beyond_the_tolerance_is_refused_and_nothing_kept(runs, monkeypatch, tmp_path):

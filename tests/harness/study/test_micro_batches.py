@@ -29,7 +29,7 @@ def losses(folder: Path, phase: str) -> list[float]:
 
 def worked(item, folder: Path, found: dict[str, int]) -> list[float]:
     """The losses of the run's worker with these pieces."""
-    record = run_folder.record(item.config, item.inputs, item.lifted) | {tags.PIECES: found}
+    record = run_folder.new_record(item.config, item.inputs, item.lifted) | {tags.PIECES: found}
     run_folder.prepare(folder, item.config, record)
     code = processes.run(WORKER, [str(folder)], 1, folder / "log.txt")
     assert code == 0, (folder / "log.txt").read_text()

@@ -113,7 +113,7 @@ def test_a_config_that_an_earlier_version_saved_is_read(compose, output):
 
 def test_record_of_a_run_names_the_resolved_values(compose, shared_output):
     (item,) = planned(compose, shared_output)
-    params = run_folder.record(item.config, item.inputs, item.lifted)["parameters"]
+    params = run_folder.new_record(item.config, item.inputs, item.lifted)["parameters"]
     assert params["model.vocab_size"] == str(item.config.model.vocab_size)
     assert int(params["model.vocab_size"]) < 1000  # that of the task, not BERT's 30,522
     assert params["hardware.threads"].isdecimal()

@@ -4,10 +4,11 @@ import json
 import math
 import sys
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
-from harness import paths
+from harness import paths, records
 from harness.config.choices import Sampler
 from harness.config.resolve import Found, resolve, with_vocabulary
 from harness.errors import InputError
@@ -192,5 +193,5 @@ def test_a_real_search_is_resumed(run_harness, tmp_path, small):
     assert len(others) <= 1
     scores = [run_log.result(one)["metrics"]["tune/score"] for one in (tmp_path / "out" / "s-search").glob("base-*")]
     assert len(scores) == 2
-    plans = run_log.read_json(tmp_path / "out" / "s-search" / paths.PLAN).values()
+    plans = records.read(tmp_path / "out" / "s-search" / paths.PLAN, dict[str, Any]).values()
     assert [len({run["folder"] for run in plan["runs"]}) for plan in plans] == [1, 2]  # every trial of either command

@@ -28,7 +28,7 @@ for number in range(begin, begin + count):
     if (child := os.fork()) == 0:
         os.close(go)
         os.read(start, 1)  # all begin at once
-        record = run_log.read_json(folder / "run.json") | {"attempt": f"attempt{number}", "name": f"run {number}"}
+        record = run_log.record(folder) | {"attempt": f"attempt{number}", "name": f"run {number}"}
         record["tags"] |= {"study": "many"}
         Tracker(None, output, "many").send(record, folder)
         os._exit(0)

@@ -120,7 +120,7 @@ def test_a_sweep_on_a_server_with_postgresql_is_complete(server, run_harness, sm
     (study,) = client.search_experiments(filter_string="name = 'served'")
     runs = client.search_runs([study.experiment_id], f"tags.{tags.ROLE} = '{tags.ROLE_RUN}'")
     by_attempt = {run.data.tags["attempt"]: run for run in runs}
-    records = {folder: record for folder, record in run_log.records("out").items() if folder.parent.name == "served"}
+    records = {folder: record for folder, record in run_log.all_records("out").items() if folder.parent.name == "served"}
     assert sorted(by_attempt) == sorted(record["attempt"] for record in records.values())
     assert len(runs) == 4
     for folder, record in records.items():

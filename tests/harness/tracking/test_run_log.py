@@ -1,12 +1,12 @@
 """The log of a run: whole or not at all, line by line, declared names alone."""
 
-import json
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from harness import records
+from harness.records import CorruptError
 from harness.tracking import run_log
 from harness.tracking.run_log import Reader, RunLog
 
@@ -29,28 +29,6 @@ def test_result_is_what_was_written(log, tmp_path):
 def test_there_is_no_result_before_the_end(log, tmp_path):
     log.value("eval/score", 0.5)
     assert run_log.result(tmp_path) is None
-
-
-@pytest.mark.parametrize("broken", ["fsync", "replace"])
-def test_crash_while_writing_leaves_the_result_before_or_none(tmp_path, monkeypatch, broken):
-    def crash(*_: object) -> None:
-        raise OSError("no space left on device")
-
-    for before in (None, {"status": "finished", "time": 1, "metrics": {}}):
-        if before:
-            run_log.write_json(tmp_path / "result.json", before)
-        with monkeypatch.context() as patch:
-            patch.setattr(*((os, "fsync") if broken == "fsync" else (Path, "replace")), crash)
-            with pytest.raises(OSError, match="no space"):
-                run_log.write_json(tmp_path / "result.json", {"status": "failed", "time": 2, "metrics": {"eval/score": 1}})
-        assert run_log.result(tmp_path) == before
-
-
-def test_value_that_cannot_be_written_leaves_the_file_before(tmp_path):
-    run_log.write_json(tmp_path / "latency.json", {"raw": [1.0]})
-    with pytest.raises(ValueError, match="JSON compliant"):
-        run_log.write_json(tmp_path / "latency.json", {"raw": [float("nan")]})
-    assert json.loads((tmp_path / "latency.json").read_text()) == {"raw": [1.0]}
 
 
 def test_reader_returns_every_entry_once_and_in_order(log, tmp_path):
@@ -133,3 +111,12 @@ def test_results_of_an_earlier_process_are_those_of_the_next_and_its_own_take_th
     second.value("eval/score", 0.5)
     second.finish("finished")
     assert run_log.result(tmp_path)["metrics"] == {"inference/latency_ms_p50": 2.0, "eval/score": 0.5}
+
+
+@pytest.mark.parametrize("line", ["{", "[]", '{"step": 1.5}', '{"value": true}', '{"value": 1e999}', "\x00"])
+def test_a_line_that_is_no_entry_is_named_once(tmp_path, line):
+    (tmp_path / "metrics.jsonl").write_text(f'{{"step": 1}}\n{line}\n')
+    with pytest.raises(CorruptError, match=rf"^{tmp_path / 'metrics.jsonl'} is corrupt: [^\n]+$"):
+        Reader(tmp_path).new_entries()
+    records.write(tmp_path / "run.json", {"attempt": "a"})
+    assert [*run_log.faults(tmp_path)] == ["metrics.jsonl"]

@@ -117,7 +117,7 @@ def test_files_of_an_earlier_attempt_are_removed(mnli, tmp_path):
     left = [folder / "submission" / "MNLI-m.tsv", folder / "predictions_mismatched.parquet"]
     for path in left:
         path.write_text("old")
-    run_folder.prepare(folder, config, run_folder.record(config, Inputs(data="0"), []))
+    run_folder.prepare(folder, config, run_folder.new_record(config, Inputs(data="0"), []))
     assert not any(path.exists() for path in left)
 
 

@@ -26,7 +26,7 @@ def test_the_same_command_without_it_times_all_finished_runs_and_trains_none(run
     runs = sorted(path.parent for path in output.glob("s/*/result.json") if "replicate" not in path.parent.name)
     assert runs == folders
     assert [run_log.result(folder)["metrics"]["eval/score"] for folder in folders] == scores
-    assert len({run_log.read_json(folder / "run.json")["tags"][tags.SESSION] for folder in folders}) == 1
+    assert len({run_log.record(folder)["tags"][tags.SESSION] for folder in folders}) == 1
     assert all("inference/latency_ms_p50" in run_log.result(folder)["metrics"] for folder in folders)
 
     third = run_harness(*command)  # the store gets what it lacks: the noise floors of the report come from the replicate

@@ -112,7 +112,7 @@ def test_a_variant_that_failed_stays_out_of_its_session(planned, launches):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("change", ["machine", "code", "more_shapes", "done", "held", "torn", "torn_launch"])
+@pytest.mark.parametrize("change", ["machine", "code", "more_shapes", "done", "held", "corrupt", "corrupt_launch"])
 def test_another_session_is_begun_where_that_one_cannot_go_on(interrupted, planned, launches, monkeypatch, change):
     items, before = interrupted
     if change == "machine":
@@ -123,9 +123,9 @@ def test_another_session_is_begun_where_that_one_cannot_go_on(interrupted, plann
         items = planned(ROUNDS[0] + ",windowed", *ROUNDS[1:])
     elif change == "done":
         before.saved.finish()
-    elif change == "torn":
+    elif change == "corrupt":
         (before.saved.folder / paths.SESSION).write_text("{")
-    elif change == "torn_launch":
+    elif change == "corrupt_launch":
         next(before.saved.folder.glob(f"*/*/{sessions.COUNTED}")).write_text("{")
     if change == "held":
         with before.saved.held():

@@ -4,12 +4,12 @@ import json
 
 import pytest
 
-from harness import checksums, reports, tags
+from harness import reports, tags
 from harness.tracking import run_log
 
 
 def recorded(folders) -> list[dict]:
-    return [run_log.read_json(folder / run_log.RECORD) for folder in folders]
+    return [run_log.record(folder) for folder in folders]
 
 
 @pytest.mark.long
@@ -28,7 +28,7 @@ def test_runs_have_the_timing_of_the_new_session_alone(run_harness, small, outpu
     (old,), (new,) = ({record["tags"][tags.SESSION] for record in records} for records in (before, after))
     assert old != new
     for folder, known in zip(folders, results, strict=True):
-        assert not run_log.torn(folder)
+        assert not run_log.faults(folder)
         found = run_log.result(folder)["metrics"]
         assert found.keys() == known.keys()
         assert {key for key in known if found[key] != known[key]} >= {"inference/latency_ms_p50", "inference/tokens_per_s"}
@@ -74,15 +74,15 @@ def timed(tmp_path, monkeypatch):
 def test_what_was_added_later_is_dropped(timed):
     folder, before = timed
     assert set(run_log.result(folder)["metrics"]) == {"eval/score", "inference/latency_ms_p50"}
-    run_log.drop_later(folder, run_log.TIMING)
+    run_log.drop_later(folder)
     assert json.loads((folder / run_log.RESULT).read_text()) == before
     assert [entry.get("result") for entry in run_log.Reader(folder).new_entries()] == ["eval/score"]
-    run_log.drop_later(folder, run_log.TIMING)
+    run_log.drop_later(folder)
     assert json.loads((folder / run_log.RESULT).read_text()) == before
 
 
 def test_a_kill_on_the_way_leaves_a_whole_run(timed, monkeypatch):
-    folder, _ = timed
+    folder, before = timed
 
     def killed(*_):
         raise KeyboardInterrupt
@@ -90,7 +90,7 @@ def test_a_kill_on_the_way_leaves_a_whole_run(timed, monkeypatch):
     with monkeypatch.context() as patched:
         patched.setattr(run_log.os, "truncate", killed)
         with pytest.raises(KeyboardInterrupt):
-            run_log.drop_later(folder, run_log.TIMING)
-    assert checksums.fault(folder, run_log.result(folder)["files"], growing=run_log.LINES) is None
-    run_log.drop_later(folder, run_log.TIMING)
+            run_log.drop_later(folder)
+    assert run_log.result(folder) == before
+    run_log.drop_later(folder)
     assert len(run_log.Reader(folder).new_entries()) == 1

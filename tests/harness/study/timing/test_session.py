@@ -1,6 +1,5 @@
 """Who is launched in a session, how often and in which order; the launches themselves are replaced by what one would say."""
 
-import json
 import math
 import re
 from dataclasses import replace
@@ -12,11 +11,11 @@ import pytest
 from filelock import FileLock, Timeout
 from launches import ARGUMENTS, finish
 
-from harness import metrics, paths
+from harness import metrics, paths, records
 from harness.comparison import by_launch
 from harness.comparison import launches as reports
 from harness.comparison.verdicts import Verdict
-from harness.measure.records import Launch, Measured, from_json
+from harness.measure.records import Launch, Measured
 from harness.metrics import LATENCY, THROUGHPUT
 from harness.study.plan import PlannedRun, plan
 from harness.study.timing import results
@@ -342,7 +341,7 @@ def test_a_real_launch_leaves_times_of_each_pass(compose, output, texts):
     assert len(launch.training.raw_ms) == items[0].config.measure.train_steps
     assert [point.length for point in launch.points] == [16, 128]
     written = Path(of(session, items[0]).folder, "launch-0", "measured.json")
-    assert from_json(Measured, json.loads(written.read_text())).timing[0].latency == launch.latency
+    assert records.read(written, Measured).timing[0].latency == launch.latency
     rates = results.timing_values([launch], 1e6)
     assert rates["inference/tokens_per_s"] * launch.throughput.seconds == pytest.approx(launch.throughput.tokens)
     achieved = 1e6 / (rates["inference/latency_ms_p50"] / 1e3)
