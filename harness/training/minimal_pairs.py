@@ -70,8 +70,9 @@ def score(objective: Objective, split: Split, mask: int, machine: Machine) -> np
             same = np.flatnonzero(lengths == length)
             for rows in np.array_split(same, -(-len(same) // SENTENCES)):
                 places = starts[rows][:, None] + np.arange(length)
-                both = (torch.from_numpy(values[places].astype(np.int64)).to(machine.device) for values in (ids, words))
-                of_ids, of_words = both
+                of_ids, of_words = (
+                    torch.from_numpy(values[places].astype(np.int64)).to(machine.device) for values in (ids, words)
+                )
                 nats[rows, :, side] = log_likelihoods(objective, of_ids, of_words, mask).double().sum(dim=-1).cpu().numpy().T
     return nats
 

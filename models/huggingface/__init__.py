@@ -8,7 +8,6 @@ dropout sits in fewer places here.
 
 import re
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 from torch import Tensor
 
@@ -17,7 +16,7 @@ from harness.models.heads import Classifier, TokenClassifier
 from harness.models.huggingface import task_heads
 from harness.models.huggingface.families import FAMILIES, config_of, module_of, names_of
 from harness.models.huggingface.masked import expresses_masked_head, masked_head_of
-from harness.models.huggingface.names import listed, refuse_misfits
+from harness.models.huggingface.names import ConfigJson, listed, refuse_misfits
 from harness.models.huggingface.plain import plain
 from harness.models.huggingface.publish import exported, homeless, published
 from harness.models.huggingface.task_heads import DEEPER, ON_TOKENS, PROBLEMS
@@ -41,7 +40,7 @@ HEADED = (*PROBLEMS, *ON_TOKENS)
 OURS, HEAD = ("encoder.", "pooler.", "masked_head."), ("head.weight", "head.bias")
 
 
-def load(model: Classifier, state: dict[str, Tensor], config_json: dict[str, Any]) -> list[str]:
+def load(model: Classifier, state: dict[str, Tensor], config_json: ConfigJson) -> list[str]:
     """Puts published tensors into the model; returns the names of a missing pooler or head, which stay randomly initialised.
 
     ValueError as `translated` raises it, before anything is copied.
@@ -54,7 +53,7 @@ def load(model: Classifier, state: dict[str, Tensor], config_json: dict[str, Any
 def translated(
     model: Classifier,
     state: dict[str, Tensor],
-    config_json: dict[str, Any],
+    config_json: ConfigJson,
     kind: str | None = None,
     labels: Sequence[str] = (),
 ) -> tuple[dict[str, Tensor], list[str]]:
@@ -96,7 +95,7 @@ def translated(
 
 
 def _found(
-    state: dict[str, Tensor], config: EncoderConfig, config_json: dict[str, Any], on_tokens: bool, kind: str | None
+    state: dict[str, Tensor], config: EncoderConfig, config_json: ConfigJson, on_tokens: bool, kind: str | None
 ) -> tuple[dict[str, Tensor], bool]:
     """The tensors under our names, without a head for another kind of task and a pooler that nothing would read.
 

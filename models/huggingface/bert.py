@@ -11,6 +11,7 @@ from torch import Tensor
 from harness.models.choices import Activation
 from harness.models.config import EncoderConfig
 from harness.models.huggingface.names import (
+    ConfigJson,
     Layout,
     Names,
     activation,
@@ -175,7 +176,7 @@ DEFAULTS: dict[str, dict[str, Any]] = {
 """What a config.json means where it is silent, and BERT's value is another."""
 
 
-def config(config_json: dict[str, Any]) -> EncoderConfig:
+def config(config_json: ConfigJson) -> EncoderConfig:
     """Config of any of the families; ValueError naming a key that ours cannot express.
 
     Sinusoidal positions of DistilBERT are published as a table like any other, so they load as one.
@@ -204,7 +205,7 @@ def config(config_json: dict[str, Any]) -> EncoderConfig:
     return EncoderConfig(**shape)
 
 
-def of_bert(config_json: dict[str, Any]) -> dict[str, Any]:
+def of_bert(config_json: ConfigJson) -> dict[str, Any]:
     """What is the same in all families but DistilBERT."""
     return read_keys(config_json, KEYS) | {
         "hidden_act": activation(config_json, "hidden_act", "gelu"),
@@ -212,7 +213,7 @@ def of_bert(config_json: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def of_roberta(config_json: dict[str, Any]) -> dict[str, Any]:
+def of_roberta(config_json: ConfigJson) -> dict[str, Any]:
     """Positions are numbered from the one after the padding token's id."""
     shape = of_bert(config_json)
     return shape | {"position_offset": shape.get("pad_token_id", 0) + 1}

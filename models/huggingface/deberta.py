@@ -10,6 +10,7 @@ from harness.models.choices import Activation, Position, PositionTerms
 from harness.models.config import EncoderConfig
 from harness.models.huggingface.bert import KEYS, MASKED
 from harness.models.huggingface.names import (
+    ConfigJson,
     Layout,
     Names,
     activation,
@@ -78,7 +79,7 @@ BIASES = {"query": "q_bias", "value": "v_bias"}
 """Of the first DeBERTa, whose three matrices are one; keys have none."""
 
 
-def config(config_json: dict[str, Any]) -> EncoderConfig:
+def config(config_json: ConfigJson) -> EncoderConfig:
     """Ours for a config.json; ValueError naming the key for what ours cannot express."""
     family = config_json["model_type"]
     later = family == "deberta-v2"
@@ -102,13 +103,13 @@ def config(config_json: dict[str, Any]) -> EncoderConfig:
     return ours
 
 
-def _terms(config_json: dict[str, Any]) -> tuple[str, ...]:
+def _terms(config_json: ConfigJson) -> tuple[str, ...]:
     terms = config_json.get("pos_att_type") or []
     terms = terms.lower().split("|") if isinstance(terms, str) else terms
     return tuple(sorted(term.strip() for term in terms))
 
 
-def _refuse(config_json: dict[str, Any], ours: EncoderConfig) -> None:
+def _refuse(config_json: ConfigJson, ours: EncoderConfig) -> None:
     expressible = {
         "relative_attention": config_json.get("relative_attention", False),
         "position_biased_input": not config_json.get("position_biased_input", True),

@@ -1,11 +1,10 @@
 """Which module knows which `model_type`."""
 
 from types import ModuleType
-from typing import Any
 
 from harness.models.config import EncoderConfig
 from harness.models.huggingface import bert, deberta, gpt, longformer, modernbert, t5, xlnet
-from harness.models.huggingface.names import Names, refuse
+from harness.models.huggingface.names import ConfigJson, Names, refuse
 
 FAMILIES = {
     "bert": bert,
@@ -27,14 +26,14 @@ FAMILIES = {
 """`model_type` of a checkpoint -> the module here that knows it."""
 
 
-def config_of(config_json: dict[str, Any]) -> EncoderConfig:
+def config_of(config_json: ConfigJson) -> EncoderConfig:
     """The shape of a published checkpoint; ValueError for a model type or a key that ours cannot express."""
     module = module_of(config_json)
     refuse(config_json, {"quantization_config": None})
     return module.config(config_json)
 
 
-def module_of(config_json: dict[str, Any]) -> ModuleType:
+def module_of(config_json: ConfigJson) -> ModuleType:
     """The family module; ValueError listing the known ones."""
     kind = config_json.get("model_type")
     if not isinstance(kind, str) or kind not in FAMILIES:
@@ -42,6 +41,6 @@ def module_of(config_json: dict[str, Any]) -> ModuleType:
     return FAMILIES[kind]
 
 
-def names_of(config_json: dict[str, Any]) -> Names:
+def names_of(config_json: ConfigJson) -> Names:
     """How the family calls its tensors."""
     return module_of(config_json).NAMES

@@ -1,12 +1,10 @@
 """ModernBERT (arXiv:2412.13663)."""
 
-from typing import Any
-
 from torch import Tensor
 
 from harness.models.choices import NormPlace, Pooling, Position
 from harness.models.config import EncoderConfig
-from harness.models.huggingface.names import Names, activation, read_keys, refuse, renamed
+from harness.models.huggingface.names import ConfigJson, Names, activation, read_keys, refuse, renamed
 
 NAMES = Names(
     prefix=r"model\.",
@@ -65,7 +63,7 @@ DEFAULTS = {
 """What a config.json means where it is silent, and BERT's value is another."""
 
 
-def config(config_json: dict[str, Any]) -> EncoderConfig:
+def config(config_json: ConfigJson) -> EncoderConfig:
     """ValueError naming a key that ours cannot express."""
     refuse(config_json, {"embedding_dropout": 0.0, "mlp_dropout": 0.0, "attention_dropout": 0.0})
     return EncoderConfig(
@@ -87,7 +85,7 @@ def config(config_json: dict[str, Any]) -> EncoderConfig:
     )
 
 
-def _global_layer_every(config_json: dict[str, Any]) -> int:
+def _global_layer_every(config_json: ConfigJson) -> int:
     """Distance between layers that see everything."""
     kinds = config_json.get("layer_types")
     if kinds is None:
@@ -99,7 +97,7 @@ def _global_layer_every(config_json: dict[str, Any]) -> int:
     return every
 
 
-def _theta(config_json: dict[str, Any], kind: str) -> float:
+def _theta(config_json: ConfigJson, kind: str) -> float:
     old_key, default = THETA[kind]
     rope = (config_json.get("rope_parameters") or {}).get(kind) or {}
     refuse(rope, {"rope_type": "default"})

@@ -27,6 +27,9 @@ ACTIVATIONS = {
 }
 """Published names of non-linearities that ours has."""
 
+ConfigJson = dict[str, Any]
+"""What a config.json holds."""
+
 LISTED = 8
 """Names of each kind that an error lists."""
 
@@ -115,7 +118,7 @@ def unrenamed(state: Mapping[str, Tensor], layout: Layout) -> tuple[dict[str, Te
     return tensors, homeless
 
 
-def read_keys(config_json: dict[str, Any], keys: Mapping[str, str]) -> dict[str, Any]:
+def read_keys(config_json: ConfigJson, keys: Mapping[str, str]) -> dict[str, Any]:
     """Our key -> value of the published one; one that is absent or null is left to EncoderConfig, whose defaults are BERT's."""
     return {ours: config_json[theirs] for ours, theirs in keys.items() if config_json.get(theirs) is not None}
 
@@ -125,7 +128,7 @@ def written_keys(shape: EncoderConfig, keys: Mapping[str, str]) -> dict[str, Any
     return {theirs: getattr(shape, ours) for ours, theirs in keys.items()}
 
 
-def activation(config_json: dict[str, Any], key: str, default: str) -> Activation:
+def activation(config_json: ConfigJson, key: str, default: str) -> Activation:
     """The non-linearity that `key` names; ValueError with the choices."""
     value = config_json.get(key, default)
     if value not in ACTIVATIONS:
@@ -156,7 +159,7 @@ def listed(names: Sequence[str], most: int = LISTED) -> str:
     return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
-def refuse(config_json: dict[str, Any], allowed: Mapping[str, object]) -> None:
+def refuse(config_json: ConfigJson, allowed: Mapping[str, object]) -> None:
     """ValueError for a key that is there with another value than the one that ours can express."""
     for key, value in allowed.items():
         if config_json.get(key, value) != value:

@@ -2,12 +2,11 @@
 
 import re
 from collections import Counter
-from typing import Any
 
 from torch import Tensor
 
 from harness.models.huggingface.families import names_of
-from harness.models.huggingface.names import listed
+from harness.models.huggingface.names import ConfigJson, listed
 from harness.models.huggingface.task_heads import names_head
 
 WRAPPER = r"(?<![^.])(?:_orig_mod|module|_fsdp_wrapped_module|_checkpoint_wrapped_module)\."
@@ -21,7 +20,7 @@ TIED = (
 """Output matrices under which a file may hold the token embedding, where both are one tensor."""
 
 
-def plain(state: dict[str, Tensor], config_json: dict[str, Any]) -> tuple[dict[str, Tensor], list[str]]:
+def plain(state: dict[str, Tensor], config_json: ConfigJson) -> tuple[dict[str, Tensor], list[str]]:
     """The tensors in float32 without prefixes of wrappers, and notes on what was done.
 
     What is beside a wrapped model is left out. ValueError for two encoders in one file.
@@ -54,14 +53,14 @@ def plain(state: dict[str, Tensor], config_json: dict[str, Any]) -> tuple[dict[s
     return _with_embedding(out, config_json, notes), notes
 
 
-def _modules(config_json: dict[str, Any]) -> re.Pattern[str]:
+def _modules(config_json: ConfigJson) -> re.Pattern[str]:
     """What a name of a tensor of the encoder looks like, in any wrapper."""
     names = names_of(config_json)
     known = "|".join(pattern for pattern, ours in names.modules.items() if pattern and ours.startswith("encoder."))
     return re.compile(rf"(?P<wrapper>(?:.+?\.)??)(?P<base>(?:{names.prefix})?)(?:{known})\.[^.]+")
 
 
-def _with_embedding(state: dict[str, Tensor], config_json: dict[str, Any], notes: list[str]) -> dict[str, Tensor]:
+def _with_embedding(state: dict[str, Tensor], config_json: ConfigJson, notes: list[str]) -> dict[str, Tensor]:
     """With the token embedding that a file holds as the output matrix alone."""
     names = names_of(config_json)
     table = next(pattern for pattern, ours in names.modules.items() if ours == EMBEDDING).partition("|")[0]

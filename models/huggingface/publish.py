@@ -14,7 +14,7 @@ from torch.nn import functional as F
 from harness.models.config import EncoderConfig
 from harness.models.encoder import Encoder
 from harness.models.huggingface.families import config_of, module_of
-from harness.models.huggingface.names import Layout, refuse_misfits
+from harness.models.huggingface.names import ConfigJson, Layout, refuse_misfits
 from harness.models.keys import NEEDS, typed, unmet
 
 WRITTEN = ("bert", "roberta", "albert", "distilbert", "electra", "deberta", "deberta-v2", "openai-gpt", "gpt2", "t5")
@@ -48,7 +48,7 @@ def published(config: EncoderConfig, family: str | None = None) -> dict[str, Any
     raise ValueError(reason if family else f"no family expresses this shape (tried {', '.join(tried)}): the nearest, {reason}")
 
 
-def _lacking(expected: EncoderConfig, config_json: dict[str, Any]) -> list[str]:
+def _lacking(expected: EncoderConfig, config_json: ConfigJson) -> list[str]:
     """Our keys with the values that `config_json` does not express."""
     try:
         actual = settled(config_of(config_json))
@@ -94,7 +94,7 @@ def settled(config: EncoderConfig) -> EncoderConfig:
     return replace(shape, **{key: getattr(plain, key) for key in unread})
 
 
-def exported(state: dict[str, Tensor], config: EncoderConfig, config_json: dict[str, Any]) -> dict[str, Tensor]:
+def exported(state: dict[str, Tensor], config: EncoderConfig, config_json: ConfigJson) -> dict[str, Tensor]:
     """Our tensors `encoder.`, `pooler.`, `masked_head.` and `head.` under published names, less what `homeless` names.
 
     An output matrix that is the token embedding is left out too: the family's loader ties it. ValueError for tensors of the
@@ -107,14 +107,12 @@ def exported(state: dict[str, Tensor], config: EncoderConfig, config_json: dict[
     return _published(state, config, config_json)[0]
 
 
-def homeless(state: dict[str, Tensor], config: EncoderConfig, config_json: dict[str, Any]) -> list[str]:
+def homeless(state: dict[str, Tensor], config: EncoderConfig, config_json: ConfigJson) -> list[str]:
     """Our names that a checkpoint of the family has no place for."""
     return _published(state, config, config_json)[1]
 
 
-def _published(
-    state: dict[str, Tensor], config: EncoderConfig, config_json: dict[str, Any]
-) -> tuple[dict[str, Tensor], list[str]]:
+def _published(state: dict[str, Tensor], config: EncoderConfig, config_json: ConfigJson) -> tuple[dict[str, Tensor], list[str]]:
     module, family = module_of(config_json), config_json["model_type"]
     layout = module.LAYOUTS[family]
     tied = config.tie_masked_lm_head

@@ -12,6 +12,7 @@ from torch import Tensor
 from harness.models.choices import Activation, Body, Norm, NormPlace, Pooling, Position
 from harness.models.config import EncoderConfig
 from harness.models.huggingface.names import (
+    ConfigJson,
     Layout,
     Names,
     activation,
@@ -64,7 +65,7 @@ def _modules(both: bool, gated: bool) -> dict[str, str]:
     return embedding | encoder | _stack("decoder", "encoder.layers.decoder.stack", 2, gated) | CROSS_ATTENTION
 
 
-def with_decoder(config_json: dict[str, Any]) -> dict[str, Any]:
+def with_decoder(config_json: ConfigJson) -> dict[str, Any]:
     """The config.json that is read as encoder and decoder, where it is of a T5; any other one as it is."""
     return config_json | {"architectures": [BOTH]} if config_json.get("model_type") == "t5" else config_json
 
@@ -112,7 +113,7 @@ DEFAULTS: dict[str, Any] = {
 """What a config.json means where it is silent."""
 
 
-def config(config_json: dict[str, Any]) -> EncoderConfig:
+def config(config_json: ConfigJson) -> EncoderConfig:
     """Pooled by the mean, as T5 has no token that represents a text; ValueError naming a key that ours cannot express."""
     refuse(config_json, {"is_decoder": False})
     config_json = DEFAULTS | config_json

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from harness.models.huggingface.names import listed
+from harness.models.huggingface.names import ConfigJson, listed
 
 ON_TOKENS = {"tokens": "classifier", "spans": "qa_outputs"}
 """Kind of task -> name of its linear layer on every token, in all families."""
@@ -47,22 +47,22 @@ NAMED = 4
 """Names of outputs that a note lists."""
 
 
-def is_on_tokens(config_json: dict[str, Any]) -> bool:
+def is_on_tokens(config_json: ConfigJson) -> bool:
     """Whether config.json names an architecture with a head on every token."""
     return re.search(ON_EVERY_TOKEN, _architecture(config_json)) is not None
 
 
-def names_head(config_json: dict[str, Any]) -> bool:
+def names_head(config_json: ConfigJson) -> bool:
     """Whether config.json names an architecture with a head."""
     return "For" in _architecture(config_json)
 
 
-def is_for(config_json: dict[str, Any], on_tokens: bool) -> bool:
+def is_for(config_json: ConfigJson, on_tokens: bool) -> bool:
     """Whether config.json names an architecture with a head of our kind, on every token or on a text."""
     return is_on_tokens(config_json) if on_tokens else ON_TEXT in _architecture(config_json)
 
 
-def is_of_another_task(state: dict[str, Tensor], config_json: dict[str, Any], on_tokens: bool, kind: str | None = None) -> bool:
+def is_of_another_task(state: dict[str, Tensor], config_json: ConfigJson, on_tokens: bool, kind: str | None = None) -> bool:
     """Whether the checkpoint's head is for another kind of task than ours, `kind`; False where nothing says so."""
     architecture, problem = _architecture(config_json), config_json.get("problem_type")
     text = ON_TEXT in architecture
@@ -72,7 +72,7 @@ def is_of_another_task(state: dict[str, Tensor], config_json: dict[str, Any], on
     return OF_CHOICES in architecture or (text if on_tokens else tokens)
 
 
-def names_of_rows(config_json: dict[str, Any]) -> dict[int, str]:
+def names_of_rows(config_json: ConfigJson) -> dict[int, str]:
     """Row of a head -> its name by `id2label`, else by `label2id` where that alone has others than LABEL_0, LABEL_1, ..."""
     by_number, by_name = _by_number(config_json.get("id2label")), _by_number(config_json.get("label2id"), is_inverse=True)
     return by_name if by_name and all(re.fullmatch(PLACEHOLDER, name) for name in by_number.values()) else by_number
@@ -88,7 +88,7 @@ def _by_number(stated: object, is_inverse: bool = False) -> dict[int, str]:
 
 
 def rows_of(
-    config_json: dict[str, Any], published: int, expected: int, kind: str | None, labels: Sequence[str]
+    config_json: ConfigJson, published: int, expected: int, kind: str | None, labels: Sequence[str]
 ) -> tuple[list[int] | None, str]:
     """The published row of each of our outputs, None where the head is new, and a note that says why.
 
@@ -126,7 +126,7 @@ def _folded(name: str) -> str:
 
 
 def published_token_head(
-    state: dict[str, Tensor], config_json: dict[str, Any], bias: bool, kind: str | None = None
+    state: dict[str, Tensor], config_json: ConfigJson, bias: bool, kind: str | None = None
 ) -> dict[str, Tensor]:
     """The linear layer on every token as `head.`, empty where there is none for the kind of task.
 
@@ -152,7 +152,7 @@ def without_token_heads(state: dict[str, Tensor], family: str) -> dict[str, Tens
     return {name: tensor for name, tensor in state.items() if name.rpartition(".")[0] not in names}
 
 
-def _architecture(config_json: dict[str, Any]) -> str:
+def _architecture(config_json: ConfigJson) -> str:
     return str((config_json.get("architectures") or [""])[0])
 
 

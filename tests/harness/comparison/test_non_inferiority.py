@@ -128,7 +128,8 @@ def test_advice_is_for_the_level_of_the_test():
     found = replace(quiet.evidence.found, error=0.03)
     noisy = replace(quiet, evidence=replace(quiet.evidence, found=found))
     looked = replace(noisy, evidence=replace(noisy.evidence, looks=by_launch.independent(5)))
-    advised = [gate._needed(*each) for each in ((noisy, SLOWDOWN, 0.05), (looked, SLOWDOWN, 0.05), (noisy, SLOWDOWN, 0.001))]
+    each = ((noisy, 0.05), (looked, 0.05), (noisy, 0.001))
+    advised = [gate._needed(change, change.evidence, SLOWDOWN, level) for change, level in each]
     assert advised == sorted(set(advised))
     power = nct.sf(t.ppf(1 - 0.05 / by_launch.independent(5), advised[1] - 1), advised[1] - 1, shift(noisy, advised[1]))
     assert power >= 0.75
