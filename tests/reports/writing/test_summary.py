@@ -55,13 +55,13 @@ def test_formats_are_chosen(tracking, typical, capsys):
     assert sorted(path.name for path in Path("here").iterdir()) == ["summary.csv", "summary.parquet"]
 
 
-@pytest.mark.parametrize("text", ["cvs", "md,cvs", "md,", ""])
+@pytest.mark.parametrize("text", ["cvs", "md,cvs", "md,"])
 def test_unknown_format_lists_the_formats(tracking, capsys, text):
     from harness.reports.__main__ import main
 
     assert main(["--format", text]) == 2
     out, err = capsys.readouterr()
     assert (out, err.count("\n")) == ("", 1)
-    assert ("format= is empty" if not text else "unknown format") in err
+    assert "unknown format" in err
     assert "choices: md, " in err
     assert not Path("multirun", "reports").exists()
