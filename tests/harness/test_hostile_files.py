@@ -303,7 +303,7 @@ def test_sound_files_are_read(obey_nothing, copied, capsys):
 )
 def test_records_of_a_stranger_are_data(kind, name, obey_nothing, sound, copied, output_store):
     path = copied / "out" / "s" / name
-    cases = [*json_cases(path, COUNTS[kind], 1, kind != "plan")]
+    cases = [*json_cases(path, COUNTS[kind], 1)]
     tried_all(cases, (*READ_RUNS, ["sync", "output=out"]), sound, copied, obey_nothing)
 
 
