@@ -23,9 +23,7 @@ def folder_of(run: str, key: str, output: str, uri: str | None) -> Path:
         return Path(run).absolute()
     if not is_id(run):
         return _named(run, key, output)
-    from mlflow.exceptions import MlflowException
-
-    from harness.tracking.mlflow_store import attempt_of
+    from harness.tracking.mlflow_store import MlflowException, attempt_of  # MLflow takes a second, and only an id needs it
 
     try:
         attempt = attempt_of(run, uri, output)

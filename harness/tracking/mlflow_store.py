@@ -27,7 +27,7 @@ import psutil
 from filelock import FileLock
 from mlflow import MlflowClient
 from mlflow.entities import Dataset, DatasetInput, InputTag, Metric, Param, Run, RunTag
-from mlflow.exceptions import MlflowException
+from mlflow.exceptions import MlflowException as MlflowException
 
 from harness.errors import InputError
 from harness.redact import whole

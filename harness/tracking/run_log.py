@@ -148,11 +148,11 @@ class RunLog:
 
     def curve(self, key: str, step: int, value: float, tokens: int, time_ms: int | None = None) -> None:
         """One point of a curve, by default at the current time; KeyError or ValueError as `metrics.check` raises them."""
-        point = {"step": step, "key": key, "value": metrics.check(key, value), "tokens": tokens}
+        point: Entry = {"step": step, "key": key, "value": metrics.check(key, value), "tokens": tokens}
         if step <= self._steps.get(key, -1):
             return
         self._steps[key] = step
-        self._write(point if time_ms is None else point | {"time": time_ms})
+        self._write(point if time_ms is None else {**point, "time": time_ms})
 
     def sample(self, key: str, step: int, value: float, time_ms: int) -> None:
         """One of several values that a curve may have at one step, for example repeated measurements of one length."""

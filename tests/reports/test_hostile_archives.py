@@ -714,9 +714,9 @@ STATED = {
         ("--audit=/etc/passwd", "--format=html", "--study=other", "--with-wnli=1", "--baseline", "--where", "base", "")
     ),
     **dict.fromkeys(("--base=x", "--lean", "--", "@file", "--Baseline=x", " --baseline=x")),
-    "--baseline=--help": {"baseline": ["--help"]},
-    "--along=a=b": {"along": ["a=b"]},
-    "--target=x=1": {"target": ["x=1"]},
+    "--baseline=--help": {"baseline": ("--help",)},
+    "--along=a=b": {"along": ("a=b",)},
+    "--target=x=1": {"target": ("x=1",)},
     "--with-wnli": {"with_wnli": True},
     "--where=task = 'a'": {"where": "task = 'a'"},
 }

@@ -177,7 +177,7 @@ def test_runs_of_a_finished_sweep_are_compared(audit, sweep, tmp_path):
             "harness audit: tracking.uri='foo' must be an address such as http://HOST:5000 or sqlite:////FOLDER/mlflow.db",
         ),
     ],
-    ids=["name", "path", "key", "filter", "no row", "verdict", "source", "measure", "output", "uri", "option"],
+    ids=["name", "path", "key", "filter", "no row", "verdict", "source", "measure", "output", "uri"],
 )
 def test_wrong_input_is_one_line(audit, tmp_path, arguments, expected):
     code, out, err = audit(*arguments)

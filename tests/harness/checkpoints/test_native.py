@@ -80,7 +80,7 @@ def test_weights_on_a_full_disk_leave_nothing_and_the_earlier_ones_whole(tmp_pat
     assert not list((tmp_path / "new").iterdir())
 
 
-def test_torn_and_missing_weights_are_named(tmp_path):
+def test_corrupt_and_missing_weights_are_named(tmp_path):
     shape, folder = SHAPE, tmp_path / "w"
     state = state_of(shape)
     with pytest.raises(InputError, match=r"lacks model\.json"):
@@ -96,7 +96,7 @@ def test_torn_and_missing_weights_are_named(tmp_path):
     broken(
         "model.safetensors",
         lambda path: path.write_bytes(path.read_bytes()[:-9]),
-        r"safetensors cannot be read, it may be torn",
+        r"safetensors cannot be read, it may be corrupt",
     )
     broken("model.safetensors", lambda path: save_file({"a": torch.ones(1)}, path), "belongs to another model")
     broken("model.json", lambda path: path.write_text("{"), r"model\.json is not JSON")

@@ -67,7 +67,7 @@ def test_what_is_measured_is_the_config_of_a_run(capsys, monkeypatch):
         (["length=500", "scale=mini_bert"], "measure.length=500 must be at most the 64"),
         (["model=bilstm", "activation_checkpointing=both"], "finetune.activation_checkpointing=true needs layers"),
     ],
-    ids=["model", "zero", "words", "mode", "unit", "no unit", "nothing", "too much", "too long", "no layers"],
+    ids=["model", "mode", "unit", "no unit", "nothing", "too much", "too long", "no layers"],
 )
 def test_wrong_input_is_one_line_and_exit_code_two(capsys, arguments, message):
     code, out, err = said(capsys, *arguments)

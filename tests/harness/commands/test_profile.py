@@ -66,7 +66,7 @@ def test_what_a_process_says_at_last_is_why_a_value_is_missing(compose, monkeypa
         (["model=albert", "match=params"], "match=params needs the baseline in the same command: expected model=base"),
         (["model=base,albert", "match=latency"], "match=latency times the texts of a task: expected match=params, flops or"),
     ],
-    ids=["model", "key", "length", "rounds", "gpu", "folder", "no baseline", "match=latency"],
+    ids=["model", "key", "length", "gpu", "folder", "no baseline", "match=latency"],
 )
 def test_wrong_input_is_one_line_and_exit_code_two(capsys, tmp_path, monkeypatch, arguments, message):
     monkeypatch.chdir(tmp_path)

@@ -38,7 +38,7 @@ def test_store_is_served_and_the_table_of_each_study_is_named(sweep, start_harne
     [
         (["output=nowhere"], "harness ui: output='nowhere' has no tracking store; expected "),
         (["outptu=x"], "harness ui: unknown key 'outptu'; did you mean 'output'?"),
-        (["--output", "x"], "harness ui: --output is now written output=VALUE\n"),
+        (["--output", "x"], "harness ui: output='x' has no tracking store; expected "),
     ],
 )
 def test_wrong_inputs_are_one_line(arguments, expected, run_harness):

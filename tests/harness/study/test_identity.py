@@ -19,7 +19,7 @@ from harness.study.identity import Identity, Inputs
 
 NOT_IN_FINGERPRINT = {
     *("study", "hypothesis", "arm", "settings", "swept", "overrides", "model_keys", "said_keys", "output", "rerun", "report"),
-    *(f"tracking.{key}" for key in ("uri", "mlflow", "tensorboard", "wandb")),
+    *(f"tracking.{key}" for key in ("uri", "mlflow", "tensorboard", "wandb", "plugins")),
     *("matched", "tuned", *(f"match.{key}" for key in ("by", "cost", "rounds", "to", "tolerance", "within"))),
     *(f"search.{key}" for key in ("reduction", "sampler", "seed", "space", "trials", "tune_share")),
     *(f"sweep.{key}" for key in ("budget_minutes", "on_failure", "same_failures", "timeout_minutes", "silent_minutes")),
