@@ -65,7 +65,7 @@ def jobs(overrides: Iterable[Override], names_of: Callable[[str], list[str]]) ->
 
     `names_of` lists the choices of a group, for `glob(...)`. InputError for a sweep without runs, or with too many.
     """
-    values: dict[str, list[str]] = {}
+    values: dict[str, Iterable[str]] = {}
     counts: dict[str, tuple[str, float]] = {}
     for override in overrides:
         key = override.get_key_element()
@@ -77,11 +77,11 @@ def jobs(overrides: Iterable[Override], names_of: Callable[[str], list[str]]) ->
         if isinstance(swept, IntervalSweep):
             raise InputError(f"{override.input_line}: a sweep takes choice(...) or range(...), and no interval")
         if isinstance(swept, Glob):
-            values[key] = swept.filter(names_of(override.key_or_group))
-        else:
-            values[key] = [*override.sweep_string_iterator()]
-        count = _count(swept) if isinstance(swept, ChoiceSweep | RangeSweep) else len(values[key])
-        counts[key] = str(override.input_line), count
+            values[key] = matches = swept.filter(names_of(override.key_or_group))
+            counts[key] = str(override.input_line), len(matches)
+        elif isinstance(swept, ChoiceSweep | RangeSweep):
+            values[key] = override.sweep_string_iterator()  # no list yet: a range may have no end
+            counts[key] = str(override.input_line), _count(swept)
     number = math.prod(count for _, count in counts.values())
     swept_words = " ".join(word for word, _ in counts.values())
     if not number <= MOST_RUNS:  # nothing is true of nan

@@ -184,7 +184,7 @@ def _(body: Recurrent) -> tuple[Column, ...]:
 def head_parts(model: Classifier) -> tuple[Part, ...]:
     """What is above the encoder."""
     if isinstance(model, TextVectors):
-        return (_pooling(model.pooling),)
+        return (_pooling(model.encoder.config.vector_pooling),)
     sizes = f"{model.head.in_features:,} → {model.head.out_features}"
     title = "Classifier" if isinstance(model, SequenceClassifier) else "Classifier of every token"
     below = _pooler(model.pooler) if isinstance(model, SequenceClassifier) else ()

@@ -172,7 +172,7 @@ def answer(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture, tmp_pa
         monkeypatch.setattr(module, "main", lambda *_: 0)
     monkeypatch.setattr(ui, "_serve", lambda *_: 0)
     monkeypatch.setattr(tour, "run", lambda *_: 0)
-    monkeypatch.setattr("harness.reports.render.render", lambda *_: {"report.md": b""})
+    monkeypatch.setattr("harness.reports.render.render", lambda *_: {"report.md": b"", "report.json": b"{}"})
 
     def tried_once(name: str, drawn: list[str]) -> None:
         whole = [

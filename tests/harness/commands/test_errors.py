@@ -57,7 +57,7 @@ TYPED = [
     (["modle=base"], ["unknown key 'modle'", "did you mean 'model'"]),
     (["+new=1"], ["'new'"]),
     (["+new.key=1"], ["'new'"]),
-    (["+model.layers=1"], ["'model.layers'"]),
+    (["+model.depth=1"], ["'model.depth'"]),
     (["seed=abc"], ["harness: seed=abc must be a whole number\n"]),
     (["finetune.epochs=many"], ["harness: finetune.epochs=many must be a number\n"]),
     (["rerun=perhaps"], ["harness: rerun=perhaps must be true or false\n"]),
