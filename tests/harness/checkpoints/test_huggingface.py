@@ -249,6 +249,7 @@ def test_an_encoder_that_lacks_a_tensor_is_refused_and_none_stays_random(compose
         loading.load_encoder(config, encoder)
 
 
+@pytest.mark.long
 def test_a_name_that_no_hub_has_is_one_line_in_a_new_process(tmp_path):
     """In this one, other libraries have imported what the answer needs."""
     command = [sys.executable, "-m", "harness", "model.init_from=no/such", "task=bag", f"output={tmp_path}"]

@@ -12,6 +12,7 @@ def of_arm(runs: list, label: str) -> list[tuple[str, int]]:
     return sorted((run.task.name, run.seed) for run in runs if run.label == label)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("more", [["pretrain=mlm"], ["pretrain=mlm,rtd", "pretrain.tokens=1e5", "pretrain.mask_rate=0.2,0.3"]])
 def test_one_command_contains_the_first_arm_with_random_weights(compose, more):
     runs, plain = compose(*BAG, *more, "sweep.control=true"), compose(*BAG, *more)

@@ -120,6 +120,7 @@ def test_a_peak_below_the_weights_is_an_error_with_both_numbers():
         assert refuse_less_than(9_000_000, right) is right
 
 
+@pytest.mark.long
 def test_a_run_logs_both_instruments(sweep):
     results = json.loads((sweep.folder("base") / "result.json").read_text())["metrics"]
     for phase in ("inference", "finetune"):
