@@ -162,7 +162,7 @@ def test_runs_of_a_finished_sweep_are_compared(audit, sweep, tmp_path):
     [
         (["claims=made_upp"], "unknown claim 'made_upp'; did you mean 'made_up'?"),
         (["claims=nowhere.yaml"], "nowhere.yaml: expected a YAML file of claims"),
-        (["model=base"], "unknown key 'model'; choices for `python -m harness audit`: claims, output"),
+        (["model=base"], "unknown key 'model'; choices for `python -m harness audit`: claims, "),
         (["where=verdct=refuted"], "unknown key 'verdct'; did you mean 'verdict'?"),
         (["claims=true-one", "where=verdict=refuted"], "no claim of 1 fits"),
         (
