@@ -220,7 +220,7 @@ def run_in_order(planned: list[PlannedRun], trackers: Trackers, load: LoadCheck,
                 ready = order.take() if stop is None and runner.running < workers else None
                 if ready is not None and failures.has(ready.run.needs):
                     console.problem(f"{ready.run.label}: skipped: its pretraining did not finish")
-                    failures.skip(ready.run)
+                    failures.ends[ready.run.place] = None
                     screen.count(finished=False, ran=False)
                     order.end(ready.run)
                     ended += 1
