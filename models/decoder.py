@@ -12,12 +12,11 @@ from typing import cast
 from torch import Tensor, nn
 
 from harness.models.attention.full import full_attention
-from harness.models.attention.products import Context, Heads, MultiHead
+from harness.models.attention.products import EVERYWHERE, Context, Heads, MultiHead
 from harness.models.batch import Batch
 from harness.models.choices import Body
 from harness.models.config import EncoderConfig
 from harness.models.layers import AttentionBlock, Block, FeedForwardBlock
-from harness.models.reach import EVERYWHERE
 from harness.models.stack import Stack
 
 

@@ -7,10 +7,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from harness.models.attention.products import EVERYWHERE, NOWHERE
 from harness.models.batch import Batch
 from harness.models.config import EncoderConfig
 from harness.models.dropout import Dropout
-from harness.models.reach import EVERYWHERE, NOWHERE
 
 
 class Direction(nn.LSTM):

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from harness.models.attention.disentangled import Distances, RelativePositions
-from harness.models.attention.products import Context
+from harness.models.attention.products import EVERYWHERE, Context, Reach
 from harness.models.attention.relative import relative_context
 from harness.models.batch import Batch
 from harness.models.choices import NormPlace, Position, Sharing
@@ -17,7 +17,6 @@ from harness.models.config import EncoderConfig
 from harness.models.layers import AttentionBlock, FeedForwardBlock
 from harness.models.norms import make_norm
 from harness.models.positions import BIASES, rotation
-from harness.models.reach import EVERYWHERE, Reach
 
 
 class Stack(nn.Module):

@@ -20,8 +20,7 @@ from harness.models.config import EncoderConfig
 from harness.models.encoder import Encoder
 from harness.models.heads import MaskedLMHead
 from harness.models.objectives.base import Objective, PretrainBatch
-from harness.models.objectives.masked_lm import evaluate
-from harness.models.objectives.probe import Probe, fully_masked_batch
+from harness.models.objectives.masked_lm import Probe, evaluate, fully_masked_batch
 
 RATE = 0.15
 SEED = 0

@@ -21,9 +21,9 @@ from harness.models.config import EncoderConfig
 from harness.models.derive import RANDOM
 from harness.models.neighbour_heads import look_at_neighbours
 from harness.models.objectives.base import Objective, Vocabulary
+from harness.models.objectives.build import Phases
 from harness.models.objectives.build import build as build_objective
 from harness.models.objectives.config import ObjectiveName
-from harness.models.objectives.phases import Phases
 from harness.tracking.run_log import RunLog
 from harness.training import gradients, resume
 from harness.training.distributed import ALONE, Ranks

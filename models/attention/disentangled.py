@@ -9,12 +9,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from harness.models.attention.products import Context, Heads, MultiHead, attend, over_heads
+from harness.models.attention.products import EVERYWHERE, Context, Heads, MultiHead, attend, over_heads
 from harness.models.choices import PositionTerms
 from harness.models.config import EncoderConfig
 from harness.models.dropout import Dropout
 from harness.models.norms import make_norm
-from harness.models.reach import EVERYWHERE
 
 
 def bucket(distances: Tensor, buckets: int, farthest: int) -> Tensor:

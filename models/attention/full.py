@@ -5,13 +5,12 @@ import math
 import torch
 from torch import Tensor, nn
 
-from harness.models.attention.products import Context, Heads, MultiHead, attend, over_heads
+from harness.models.attention.products import Context, Heads, MultiHead, Reach, attend, over_heads
 from harness.models.attention.windowed import window_pairs, windowed_attention
 from harness.models.choices import Position
 from harness.models.config import EncoderConfig
 from harness.models.norms import make_norm
 from harness.models.positions import rotate
-from harness.models.reach import Reach
 
 ADDED_OR_NONE = (Position.learned, Position.sinusoidal, Position.none)
 """Positions that attention does not use: they are added to the embeddings, or there are none."""

@@ -18,11 +18,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from harness.models.attention.products import Context, Heads, MultiHead, attend
+from harness.models.attention.products import EVERYWHERE, Context, Heads, MultiHead, Reach, attend
 from harness.models.batch import Batch
 from harness.models.config import EncoderConfig
 from harness.models.positions import frequencies
-from harness.models.reach import EVERYWHERE, Reach
 
 
 @dataclass(kw_only=True)

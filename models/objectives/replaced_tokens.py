@@ -13,10 +13,9 @@ from harness.models.batch import Batch
 from harness.models.choices import Body
 from harness.models.config import EncoderConfig, round_to
 from harness.models.encoder import Encoder
-from harness.models.heads import MaskedLMHead
+from harness.models.heads import MaskedLMHead, make_mask_decoder
 from harness.models.layers import ACTIVATIONS
 from harness.models.losses import IGNORED
-from harness.models.mask_decoder import make_mask_decoder
 from harness.models.objectives.base import Evaluation, Objective, PretrainBatch, Vocabulary
 from harness.models.objectives.config import ObjectiveConfig
 from harness.models.objectives.masked_lm import at_positions

@@ -4,9 +4,9 @@ import math
 
 import pytest
 
+from harness.models.attention.products import EVERYWHERE, NOWHERE, Reach
 from harness.models.config import Body, EncoderConfig
 from harness.models.encoder import Encoder
-from harness.models.reach import EVERYWHERE, NOWHERE, Reach
 
 SMALL = {"vocab_size": 40, "hidden_size": 32, "num_hidden_layers": 3, "num_attention_heads": 4, "intermediate_size": 96}
 

@@ -6,10 +6,10 @@ from torch import nn
 
 from harness.models import layers
 from harness.models.attention import Attention, make_attention
+from harness.models.attention.products import EVERYWHERE
 from harness.models.batch import Batch
 from harness.models.config import EncoderConfig, Position
 from harness.models.heads import SequenceClassifier
-from harness.models.reach import EVERYWHERE
 
 SMALL = {"vocab_size": 30, "hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
 
