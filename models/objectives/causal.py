@@ -33,7 +33,7 @@ class CausalLM(LanguageModel):
 
     def make_batch(self, batch: Batch, seeds: list[int]) -> PretrainBatch:
         """All positions but the last, (B, T - 1), each with the next token as target; nothing is random."""
-        targets = without_special(batch.input_ids, self._vocabulary.special)[:, 1:]
+        targets = without_special(batch.input_ids, self.vocabulary.special)[:, 1:]
         positions = torch.arange(targets.shape[1]).repeat(len(targets), 1)
         return PretrainBatch(batch, positions, targets, count(targets), len(targets))
 
@@ -85,7 +85,7 @@ class BidirectionalLM(LanguageModel):
 
     def make_batch(self, batch: Batch, seeds: list[int]) -> PretrainBatch:
         """Positions (B, 2 (T - 1)) among the 2 T `states`, with the next or previous token as target; nothing is random."""
-        tokens = without_special(batch.input_ids, self._vocabulary.special)
+        tokens = without_special(batch.input_ids, self.vocabulary.special)
         B, T = tokens.shape
         targets = torch.cat([tokens[:, 1:], tokens[:, :-1]], dim=1)
         positions = torch.cat([torch.arange(T - 1), torch.arange(T + 1, 2 * T)]).repeat(B, 1)

@@ -70,7 +70,7 @@ class Distillation(Objective):
 
     def make_batch(self, batch: Batch, seeds: list[int]) -> PretrainBatch:
         """Masked tokens as in masked language modelling; without a head for them the text as it is."""
-        masked = masked_batch(batch, seeds, self._config, self._vocabulary)
+        masked = masked_batch(batch, seeds, self._config, self.vocabulary)
         return masked if self.masked_head is not None else replace(masked, inputs=batch)
 
     def forward(self, batch: PretrainBatch) -> Tensor:

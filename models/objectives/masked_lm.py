@@ -33,7 +33,7 @@ class MaskedLM(Objective):
         self.masked_head = MaskedLMHead(shape, self.encoder.embeddings.token_embedding, make_mask_decoder(shape))
 
     def make_batch(self, batch: Batch, seeds: list[int]) -> PretrainBatch:
-        return masked_batch(batch, seeds, self._config, self._vocabulary)
+        return masked_batch(batch, seeds, self._config, self.vocabulary)
 
     def forward(self, batch: PretrainBatch) -> Tensor:
         _, read = self.masked_head.read(self.encoder, batch.inputs)

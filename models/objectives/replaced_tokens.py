@@ -64,7 +64,7 @@ class ReplacedTokenDetection(Objective):
 
     def make_batch(self, batch: Batch, seeds: list[int]) -> PretrainBatch:
         """Masked tokens for the generator; its replacements are sampled in the forward pass."""
-        return masked_batch(batch, seeds, self._config, self._vocabulary)
+        return masked_batch(batch, seeds, self._config, self.vocabulary)
 
     def forward(self, batch: PretrainBatch) -> Tensor:
         """() generator's cross-entropy plus the weighted binary one over all tokens; samples from torch's global stream."""
@@ -77,7 +77,7 @@ class ReplacedTokenDetection(Objective):
 
     def _detect(self, batch: PretrainBatch, generated: Tensor) -> tuple[Tensor, Tensor]:
         """(B, K, V) logits of the generator -> (B, T) logits of the detector, and (B, T) bool, which tokens were replaced."""
-        sampled = sample(generated, self._vocabulary.special)
+        sampled = sample(generated, self.vocabulary.special)
         original = _put(batch.inputs.input_ids, batch.positions, batch.targets, batch.targets)
         ids, labels = replaced(original, batch.positions, batch.targets, sampled)
         return self.detection_head(self.encoder(replace(batch.inputs, input_ids=ids))).float(), labels
