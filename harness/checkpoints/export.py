@@ -126,8 +126,7 @@ def _tokenizer(path: Path, shape: EncoderConfig, longest: int, of_words: bool) -
         raise InputError(f"{path} cannot be read ({error.strerror}): expected the tokenizer of the run") from error
     except Exception as error:  # the library raises no narrower one
         raise InputError(f"{path} is not a tokenizer: {error}") from error
-    if tokenizer.get_vocab_size() > shape.vocab_size:
-        raise InputError(f"{path} has {tokenizer.get_vocab_size()} pieces, the model {shape.vocab_size} token embeddings")
+    native.refuse_more_pieces(tokenizer, shape, str(path))
     text = by_words(tokenizer).to_str() if of_words else text
     ids = special_ids(tokenizer)
     types = ["token_type_ids"] if shape.type_vocab_size > 1 else []

@@ -269,7 +269,7 @@ def copied(sound: Path, tmp_path: Path) -> Path:
 
 READ_RUNS = (["status", "output=out"], ["status", "s", "output=out"], ["clean", "output=out", "--yes"])
 LOADED = (["predict", "s/base-1", "input=in.txt", "to=out.jsonl", "output=out", "hardware.threads=1"],)
-PUBLISHED = (["features", "checkpoint=published", "input=in.txt", "to=out.jsonl", "hardware.threads=1"],)
+PUBLISHED = (["predict", "output=vectors", "checkpoint=published", "input=in.txt", "to=out.jsonl", "hardware.threads=1"],)
 
 
 def restored(case: Case, sound: Path, root: Path) -> None:
