@@ -184,7 +184,7 @@ VECTORS = "output=vectors"
 class Predict(Weights):
     """Writes what a fine-tuned run answers to new texts; output=vectors: the vectors of every token of any weights.
 
-    hardware= says on what it runs. Vectors without weights are those of an encoder that is randomly initialised (seed=): that of
+    hardware= says on what it runs. Vectors without weights are those of an encoder that is randomly initialised (seed=): of
     bert_config_file=, or of model=, scale= and enhancement=, with tokenizer.vocab_file=FILE. A folder of runs that is called
     vectors is output=./vectors.
     """

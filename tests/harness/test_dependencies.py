@@ -57,7 +57,7 @@ def test_models_import_torch_and_the_standard_library_alone_and_what_finds_other
 GUARDED = {
     ("harness/checkpoints/export.py", "transformers"),  # only where `find_spec` finds it
     ("harness/study/search.py", "optuna"),  # InputError names the extra
-    ("harness/tracking/wandb_log.py", "wandb"),  # as by `Kind.load`, which imports this file
+    ("plugins/trackers/wandb_log.py", "wandb"),  # InputError names the extra
 }
 """Imports of what a user may not have installed."""
 
