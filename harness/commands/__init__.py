@@ -49,12 +49,10 @@ BUILT_IN = {
         "profile": "parameters, FLOPs, latency and memory of variants, without training",
         "memory": "memory of a training step by batch size, and the largest batch that fits",
         "predict": "labels and probabilities of new texts, or vectors of every token (output=vectors)",
-        "export": "a trained model as a checkpoint that transformers loads",
         "status": "what of a study is missing and why, and the command that completes it",
         "clean": "remove data, launches and temporary files that no run needs; asks first",
         "sync": "send results to MLflow that it has missed",
         "ui": "look at the results in MLflow's pages: a table of each study, sorted by score",
-        "submission": "pack predictions for GLUE's page",
     }.items()
 } | {
     f"report {name}".rstrip(): Command(

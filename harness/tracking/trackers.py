@@ -177,7 +177,7 @@ GROUP = "harness.trackers"
 
 
 def _backend(name: str) -> type[Backend]:
-    """The class; its library takes seconds to import. InputError for a name that no package adds, or a library that is missing."""
+    """The class; its library takes seconds to import. InputError for a name that nothing adds, or a library that it lacks."""
     backend = extensions.find(GROUP, name, type, "tracking.plugins")
     if not issubclass(backend, Backend):
         raise InputError(f"{GROUP}: {name} is {backend.__name__}: expected a class of harness.tracking.trackers.Backend")

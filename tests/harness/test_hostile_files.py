@@ -23,7 +23,6 @@ from safetensors.torch import save_file
 from harness import paths, records, tags
 from harness.__main__ import main
 from harness.checkpoints import finetuned, native
-from harness.checkpoints.export import export
 from harness.config import resolve
 from harness.config.choices import TaskKind
 from harness.config.schema import TaskConfig, TokenizerConfig
@@ -31,6 +30,7 @@ from harness.data.tokenizer import build
 from harness.models.config import EncoderConfig
 from harness.models.encoder import initialise
 from harness.models.heads import SequenceClassifier
+from harness.plugins.export.checkpoint import export
 from harness.study import run_folder
 from harness.tracking import run_log
 

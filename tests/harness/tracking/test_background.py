@@ -10,7 +10,6 @@ from mlflow.protos.databricks_pb2 import INVALID_PARAMETER_VALUE
 
 from harness.tracking.trackers import Background, complaint
 
-
 KEPT = "Results are kept locally; run `python -m harness sync` later."
 
 
