@@ -21,7 +21,7 @@ def main(arguments: list[str] | None = None, called: bool | None = None) -> int:
     """The exit code of the command, as `command.exit_code` has it; words are those of the command line by default."""
     words = sys.argv[1:] if arguments is None else list(arguments)
     command.open_streams()
-    redact.learn(words, os.environ)
+    redact.learn(os.environ)
     redact.redact_logs()
     names = (" ".join(words[:count]) for count in (2, 1) if len(words) >= count)
     name = next(filter(is_command, names), "")

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
-from harness import redact, study
+from harness import study
 from harness.config import command_line
 from harness.errors import InputError
 from harness.grammar import Composed, group_of, key, word
@@ -58,8 +58,7 @@ class Store(OutputFolder):
     uri: str | None = key(None, "tracking store (SQLite in the folder of the runs)", name="tracking.uri")
 
     def __post_init__(self) -> None:
-        """InputError for an address that none can be, or whose secrets are not known here."""
-        redact.whole(self.uri or "")
+        """InputError for an address that none can be, or that holds a password."""
         command_line.refuse_address(self.uri)
 
 

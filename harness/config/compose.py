@@ -64,7 +64,7 @@ from harness.models.config import EncoderConfig
 from harness.models.keys import NEEDS, built, refuse_unread
 from harness.models.objectives.config import ObjectiveName
 from harness.paths import conf_directory, in_use
-from harness.redact import hidden
+from harness.redact import MLFLOW
 from harness.terminal import console, live_line
 
 Run = Callable[[list[RunConfig]], int]
@@ -75,9 +75,6 @@ KEYS_IN_ARM_NAME = (
     *SEEDS,
 )
 """Keys and groups that are in the name of an arm already, and the seeds, which are replicates."""
-
-CREDENTIALS = ("MLFLOW_TRACKING_USERNAME", "MLFLOW_TRACKING_PASSWORD", "MLFLOW_TRACKING_TOKEN")
-"""Variables that MLflow sends to whatever server is named."""
 
 SHOWN_BY_HYDRA = {"--cfg", "--resolve", "--info", "--hydra-help", "--shell-completion"}
 """Options with which Hydra prints something and nothing runs."""
@@ -587,9 +584,9 @@ def runs_of(source: Source, overrides: tuple[str, ...], swept: list[str]) -> tup
         said = keys_of_files(source, of_hydra, own)
         run = named(from_node(_beside_weights(node, overrides, said)), source, of_hydra, overrides, swept, said)
         uri = None if "tracking.uri" in map(key_of, overrides) else run.tracking.uri
-        if uri is not None and (variable := next((name for name in CREDENTIALS if os.environ.get(name)), None)):
+        if uri is not None and (variable := next((name for name in MLFLOW if os.environ.get(name)), None)):
             raise InputError(
-                f"tracking.uri={hidden(uri)} is set by a file, and {variable} would be sent there: "
+                f"tracking.uri={uri} is set by a file, and {variable} would be sent there: "
                 "type tracking.uri=... if it is yours, or unset the variable"
             )
         runs.append(replace(run, overrides=overrides_to_reproduce(own)))

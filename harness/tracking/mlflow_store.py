@@ -30,7 +30,6 @@ from mlflow.entities import Dataset, DatasetInput, InputTag, Metric, Param, Run,
 from mlflow.exceptions import MlflowException as MlflowException
 
 from harness.errors import InputError
-from harness.redact import whole
 from harness.tracking import database, pages, run_log
 from harness.tracking.run_log import Entry, Record, Result, State
 from harness.tracking.trackers import Backend
@@ -73,7 +72,7 @@ class Tracker(Backend):
         _create_database(self.uri)
         if not uri:
             database.follow_the_folder(self.uri, paths.artifact_folder(output))
-        self._client = MlflowClient(tracking_uri=whole(self.uri))
+        self._client = MlflowClient(tracking_uri=self.uri)
         is_server = self.uri.startswith("http")  # which keeps files itself; for a database MLflow would take ./mlruns
         self.experiment = self._find_or_create(study, None if is_server else paths.artifact_folder(output))
         self._study_run: str | None = None
@@ -334,7 +333,7 @@ def attempt_of(run_id: str, uri: str | None, output: str) -> str | None:
 def _client(uri: str | None, output: str) -> MlflowClient | None:
     """The client of the store, where there is one."""
     uri = uri or paths.database_uri(output)
-    return MlflowClient(tracking_uri=whole(uri)) if database.exists(uri) else None
+    return MlflowClient(tracking_uri=uri) if database.exists(uri) else None
 
 
 @dataclass(frozen=True)
@@ -363,7 +362,7 @@ def register(model: Registered, attempt: str, uri: str | None, output: str) -> s
         raise InputError(f"register={model.name}: the run is not in the tracking store: python -m harness sync sends it")
     run, signature = tracked.info, models.infer_signature(model.inputs, model.outputs)
     is_new = not _is_registered(client, model.name)
-    store = get_artifact_repository(run.artifact_uri, tracking_uri=whole(uri or paths.database_uri(output)))
+    store = get_artifact_repository(run.artifact_uri, tracking_uri=uri or paths.database_uri(output))
     place = f"{MODEL}/{uuid.uuid4().hex}"  # of this version alone: another one stays as it is, whatever happens
     try:
         with tempfile.TemporaryDirectory() as folder:
