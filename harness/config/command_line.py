@@ -7,14 +7,13 @@ import re
 import sys
 import tempfile
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from harness import paths
-from harness.config.schema import within
 from harness.errors import InputError, unknown
 from harness.redact import refuse_credentials
 
@@ -75,11 +74,11 @@ def read(arguments: list[str]) -> CommandLine:
 
 def _unknown_option(argument: str, following: str) -> InputError:
     """The error for it, with the setting that is meant where it is the name of one."""
-    from harness.config import mistakes, synonyms  # they read the schema
+    from harness.config.keys import GROUPS, known_keys, meant_keys  # the schema
 
     name, equals, value = argument.lstrip("-").partition("=")
-    keys, names = {*mistakes.known_keys(), *mistakes.groups()}, {name, name.replace("-", "_")}
-    meant = sorted(names & keys) or (synonyms.keys(name.replace("-", "_"), keys) if argument.startswith("--") else [])
+    keys, names = {*known_keys(), *GROUPS}, {name, name.replace("-", "_")}
+    meant = sorted(names & keys) or (meant_keys(name.replace("-", "_"), keys) if argument.startswith("--") else [])
     if not meant:
         return unknown("option", argument, (*VALUED, *FLAGS, *QUIET), "")
     settings = " or ".join(f"{key}={value if equals else following}" for key in meant)
@@ -95,16 +94,6 @@ def _override(argument: str) -> str:
     if found := re.fullmatch(r"(\+*hypothesis=)([^'\"].*)", argument, re.DOTALL):
         argument = found[1] + "'" + found[2].replace("'", r"\'") + "'"  # a text, whatever it holds
     return re.sub(part_of_split, r"\1'\2'", argument)  # quoted, or Hydra would read a list
-
-
-def key_of(override: str) -> str:
-    """The key that an override sets, without the `+` of Hydra."""
-    return override.lstrip("+").partition("=")[0]
-
-
-def without(overrides: Iterable[str], keys: Iterable[str]) -> list[str]:
-    """The overrides of other keys than these, and of none in a group of them that ends in a dot."""
-    return [override for override in overrides if not within(key_of(override), keys)]
 
 
 LONGEST = 120
