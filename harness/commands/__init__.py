@@ -46,8 +46,6 @@ BUILT_IN = {
     for name, text in {
         "run": "pretrain, fine-tune and measure what the arguments compose; the default",
         "plan": "what a sweep would run and take: states, parameters, FLOPs, memory, minutes",
-        "profile": "parameters, FLOPs, latency and memory of variants, without training",
-        "memory": "memory of a training step by batch size, and the largest batch that fits",
         "features": "vectors of every token of a text, to a file",
         "predict": "labels and probabilities of new texts, by a fine-tuned run",
         "export": "a trained model as a checkpoint that transformers loads",

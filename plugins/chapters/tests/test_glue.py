@@ -10,9 +10,10 @@ import pytest
 from texts import md
 
 from harness.comparison.compare import Comparison, compare
+from harness.plugins.chapters import glue
+from harness.plugins.chapters.glue import SCORES, glue_of
 from harness.reports.__main__ import main
-from harness.reports.chapters import glue
-from harness.reports.chapters.glue import SCORES, glue_of
+from harness.reports.writing import section_text
 
 BASE = {"cola": (0.30, 0.34), "sst2": (0.80, 0.82), "mrpc": ((0.70, 0.80), (0.72, 0.82))}
 BETTER = {"cola": (0.41, 0.43), "sst2": (0.83, 0.85), "mrpc": ((0.71, 0.83), (0.73, 0.83))}
@@ -190,7 +191,7 @@ def test_slice_is_said_to_be_no_glue_score(tracking):
         task__train_split="train[:80%]",
     )
     text, _ = reported()
-    note = r"base scored on a slice of train (train\[80%:\]), not the official split: not a GLUE score."
+    note = r"base scored on a slice of train (train\[80%:\]), not the official split."
     assert f"- cola: {note}" in text
     assert f"- sst2: {note}" in text
     assert r"trained on a slice of train (train\[:80%\])" in text
@@ -200,14 +201,14 @@ def test_slice_is_said_to_be_no_glue_score(tracking):
 def test_official_splits_have_no_such_note(study):
     settings = {"task.validation_split": "validation_matched", "data.validation_examples": "None", "finetune.keep_best": "none"}
     comparison = study({"base": {"cola": (0.3,), "rte": (0.5,)}}, **settings)
-    assert [glue.notes(section) for section in comparison.sections] == [[], []]
+    assert [section_text.notes_of_scores(section) for section in comparison.sections] == [[], []]
     assert "†" not in md(glue.rule(glue_of(comparison)))
 
 
 def test_first_examples_of_a_split_are_no_glue_score(study):
     comparison = study({"base": {"cola": (0.3,), "rte": (0.5,)}}, **{"data.validation_examples": "200"})
-    assert glue.notes(comparison.sections[0]) == [
-        "base scored on the first 200 examples of the validation split, not the official split: not a GLUE score."
+    assert section_text.notes_of_scores(comparison.sections[0]) == [
+        "base scored on the first 200 examples of the validation split, not the official split."
     ]
 
 

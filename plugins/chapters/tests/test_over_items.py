@@ -1,7 +1,7 @@
 """Scores with their intervals over the items, as metrics of runs."""
 
 from harness.comparison.compare import compare
-from harness.reports.chapters import over_items
+from harness.plugins.chapters import over_items
 from harness.reports.reading.study import Study
 
 

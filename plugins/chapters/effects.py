@@ -10,6 +10,7 @@ from harness.comparison.section import HEADLINE
 from harness.comparison.verdicts import Change
 from harness.document import Block, Section, Table
 from harness.metrics import judged_by
+from harness.reports.chapters import Added, pretraining
 from harness.reports.reading.study import Study
 from harness.reports.writing import formats, plots, tables
 from harness.reports.writing.formats import POINTS, Chapter, escape, listed
@@ -97,3 +98,6 @@ def forest(designs: list[Design]) -> Figure | None:
 
 LEAST_POINTS = 2.0
 """Half the width of an axis of points at least: smaller effects are shown as small."""
+
+
+CHAPTER = Added(chapter, before=pretraining.tasks, order=5)

@@ -13,7 +13,7 @@ from tokenizers import Tokenizer, models, pre_tokenizers
 from harness import paths
 from harness.comparison import items
 from harness.comparison.compare import compare
-from harness.reports.chapters import predictions
+from harness.plugins.chapters import predictions
 from harness.reports.reading.predictions import errors_in
 from harness.reports.reading.study import Study
 

@@ -11,11 +11,14 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
 from harness import metrics
-from harness.comparison import arms, comparable
-from harness.comparison.runs import Run
+from harness.comparison import comparable
 from harness.comparison.section import ACCURACY, LOSS, UNIGRAM, Row, Section
+from harness.document import Section as Part
+from harness.reports.chapters import Added, diagnostics
+from harness.reports.chapters.pretraining import objective
 from harness.reports.reading.study import Study
 from harness.reports.writing import plots
+from harness.reports.writing.formats import Chapter
 from harness.reports.writing.plots import (
     ArmStyle,
     Line,
@@ -49,10 +52,10 @@ FAR = 8
 """Largest over smallest cost of an arm from which an axis of costs is logarithmic."""
 
 
-def objective(run: Run) -> str:
-    """What was predicted; `own` means the objective of the model's configuration."""
-    name = arms.objective(run.params) or "not recorded"
-    return run.params.get("model.objective", name) if name == "own" else name
+def chapter(study: Study) -> Chapter:
+    """Empty where nothing was pretrained."""
+    files = plots.drawn({"masked_loss.svg": (masked_loss, study), "pretrain_loss.svg": (training_loss, study)})
+    return Chapter([Part("", [*plots.pictured(CAPTIONS, files)])] if files else [], files)
 
 
 def points(row: Row, cost: str, measure: str, study: Study) -> Line:
@@ -188,3 +191,6 @@ def _train(axes: Axes, lines: Lines, styles: dict[str, ArmStyle]) -> None:
     plots.draw_smoothed(axes, lines, styles, factor)
     axes.xaxis.set_major_locator(MaxNLocator(6))
     axes.set(xlabel=plots.with_unit(metrics.get(TOKENS).title, unit), ylabel="training loss")
+
+
+CHAPTER = Added(chapter, before=diagnostics.chapter)

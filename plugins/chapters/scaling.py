@@ -15,6 +15,7 @@ from harness.comparison.runs import Run
 from harness.comparison.section import Section
 from harness.document import DASH, Block, Cell, Table
 from harness.document import Section as Part
+from harness.reports.chapters import Added, pictures
 from harness.reports.reading.study import Study
 from harness.reports.writing import formats, plots
 from harness.reports.writing.formats import Chapter, escape
@@ -243,3 +244,6 @@ def _panel(axes: Axes, group: Group, quantity: str, rows: dict[str, dict[int, fl
         if len(crossings) <= NAMED:
             place = {"xytext": (7, -11), "textcoords": "offset points", "fontsize": 7.5}
             axes.annotate(f"{length:,.0f}", (length, height), color=styles[label].colour, **place)
+
+
+CHAPTER = Added(chapter, before=pictures.chapter, order=2)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from harness.comparison.compare import compare
-from harness.reports.chapters import trade_offs
+from harness.plugins.chapters import trade_offs
 
 PARAMETERS, LATENCY = "model/params_total", "inference/latency_ms_p50"
 

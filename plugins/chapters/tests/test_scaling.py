@@ -12,9 +12,9 @@ from scipy import stats
 from harness.comparison.compare import compare
 from harness.comparison.growth import fit, race
 from harness.metrics import Direction
+from harness.plugins.chapters import scaling
+from harness.plugins.chapters.scaling import race_text
 from harness.reports.__main__ import main
-from harness.reports.chapters import scaling
-from harness.reports.chapters.scaling import race_text
 from harness.reports.read import connect
 from harness.reports.reading import store
 from harness.reports.reading.study import Study

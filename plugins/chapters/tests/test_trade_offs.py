@@ -3,7 +3,7 @@
 import pytest
 
 from harness.comparison.compare import compare
-from harness.reports.chapters import trade_offs
+from harness.plugins.chapters import trade_offs
 
 
 @pytest.fixture

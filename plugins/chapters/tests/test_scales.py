@@ -8,8 +8,8 @@ import pytest
 from scipy import stats
 
 from harness.comparison import compare as comparing
+from harness.plugins.chapters import scales
 from harness.reports import render
-from harness.reports.chapters import scales
 from harness.reports.reading.study import Study
 
 FLOPS = {"tiny": 2.0e12, "mini": 2.4e13, "small": 1.5e14, "medium": 3.1e14}
@@ -72,7 +72,7 @@ def test_the_chapter_says_the_exponent_with_its_interval_and_draws_it(pretrained
 )
 def test_too_few_scales_and_equal_flops_have_no_line(pretrained, ended, names, flops):
     comparison = studied(pretrained, ended, names, flops=flops)
-    assert scales.scales(Study(comparison)).sections == []
+    assert scales.chapter(Study(comparison)).sections == []
 
 
 def test_the_scale_is_taken_out_of_a_label():

@@ -20,6 +20,7 @@ from harness.comparison.section import HEADLINE, Row, Section
 from harness.document import Block, Cell, Table
 from harness.document import Section as Part
 from harness.metrics import judged_by
+from harness.reports.chapters import Added, pretraining
 from harness.reports.reading.study import Study
 from harness.reports.writing import formats
 from harness.reports.writing.formats import Chapter, escape, listed
@@ -187,3 +188,6 @@ def table(scores: dict[str, float], fronts: list[Front]) -> Table:
 def percent(share: float) -> str:
     """A share of the draws in percent; what never or always came is not called certain."""
     return "< 1 %" if share < 0.005 else "> 99 %" if share > 0.995 else f"{100 * share:.0f} %"
+
+
+CHAPTER = Added(chapter, before=pretraining.tasks, order=4)

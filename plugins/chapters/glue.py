@@ -5,21 +5,21 @@ every task.
 """
 
 import functools
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 from harness import metrics
 from harness.comparison import paired
 from harness.comparison.compare import Comparison
-from harness.comparison.paired import Values, grouped, spread
+from harness.comparison.paired import Values, spread
 from harness.comparison.runs import Run
 from harness.comparison.section import HEADLINE, Section, over_tasks
 from harness.comparison.verdicts import Change, change, corrected
 from harness.document import DASH, Block, Cell, Table
 from harness.document import Section as Part
 from harness.metrics import Direction, Metric
+from harness.reports.chapters import Added, pretraining
 from harness.reports.reading.study import Study
-from harness.reports.writing import formats, tables
+from harness.reports.writing import formats, section_text, tables
 from harness.reports.writing.formats import Chapter, bullets, escape, listed
 from harness.reports.writing.tables import arm_columns, spread_and_change
 
@@ -128,17 +128,7 @@ def scores_of(section: Section) -> tuple[str, ...]:
     return tuple(name for score, name in names if score not in WHERE_THERE or any(name in run.metrics for run in section.runs))
 
 
-def selected(runs: Iterable[Run]) -> bool:
-    """Whether a run kept its best weights by the score that it reports."""
-    return any(run.params.get("finetune.keep_best") == "validation" for run in runs)
-
-
 SELECTED = "†"
-BY_WHAT_IT_REPORTS = (
-    "kept the state that scored best on the very data that the score is of (finetune.keep_best=validation): "
-    "the score is too good by an unknown amount"
-)
-LIMITED = "data.validation_examples"
 
 
 def table(glue: Glue) -> Table:
@@ -163,7 +153,7 @@ def _number(glue: Glue, column: Column, label: str) -> Cell:
     over = spread(list(numbers.values()))
     text = formats.value(over.mean, "score", over.sd)
     text += f" (n {over.n})" if over.n < len({run.replicate for run in runs}) else ""
-    text += f" {SELECTED}" if selected(runs) else ""
+    text += f" {SELECTED}" if section_text.selected(runs) else ""
     number = Cell(text, over.mean, "score")
     if label == glue.comparison.baseline:
         return number
@@ -207,34 +197,10 @@ def rule(glue: Glue) -> list[Block]:
     sentences.append("An arm that lacks a task of the others has no average, and a replicate that lacks one does not enter.")
     sentences.append("All scores are of validation data, so none of them is a result of the benchmark's test.")
     parts = [" ".join(sentences)]
-    if selected(run for section in glue.sections for run in section.runs):
-        parts.append(f"{SELECTED} A run of this arm {BY_WHAT_IT_REPORTS}.")
-    sliced = [f"{name}: {note}" for name, section in zip(glue.heads, glue.sections, strict=False) for note in slices(section)]
-    return [*parts, *bullets(sliced)]
-
-
-def notes(section: Section) -> list[str]:
-    """Notes on a task where a score is of other data than the official split, or weights were chosen by the reported score."""
-    labels = [row.label for row in section.rows if selected(row.runs)]
-    return slices(section) + ([f"{listed(labels)} {BY_WHAT_IT_REPORTS}."] if labels else [])
-
-
-def slices(section: Section) -> list[str]:
-    """Which rows were scored or trained on a part of the official split."""
-    ending = ": not a GLUE score" if section.task in SCORES else ""
-    labels_of = grouped((text, row.label) for row in section.rows for run in row.runs for text in _slices(run))
-    return [f"{listed(labels)} {text}, not the official split{ending}." for text, labels in labels_of.items()]
-
-
-def _slices(run: Run) -> list[str]:
-    texts = []
-    for verb, key in (("scored", "task.validation_split"), ("trained", "task.train_split")):
-        split = run.params.get(key, "")
-        if "[" in split:
-            texts.append(f"{verb} on a slice of {escape(split.partition('[')[0])} ({escape(split)})")
-        elif verb == "scored" and (first := run.setting(LIMITED)):
-            texts.append(f"scored on the first {escape(first)} examples of the validation split")
-    return texts
+    if section_text.selected(run for section in glue.sections for run in section.runs):
+        parts.append(f"{SELECTED} A run of this arm {section_text.BY_WHAT_IT_REPORTS}.")
+    named = zip(glue.heads, glue.sections, strict=False)
+    return [*parts, *bullets(f"{name}: {note}" for name, section in named for note in section_text.slices(section))]
 
 
 def chapter(study: Study) -> Chapter:
@@ -259,3 +225,6 @@ def summary_line(glue: Glue, label: str) -> dict[str, object] | None:
     line |= arm_columns(counted[0].row_of(label))
     line |= {"metric": AVERAGE.name, "unit": AVERAGE.unit, "direction": AVERAGE.direction.value}
     return line | spread_and_change(spread(averages), glue.average.changes[label])
+
+
+CHAPTER = Added(chapter, before=pretraining.tasks, order=3)

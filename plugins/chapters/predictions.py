@@ -10,6 +10,7 @@ from harness.comparison.items import CLASSES, NO_ERROR, Paired
 from harness.comparison.section import Row, Section
 from harness.document import DASH, Block, Bullets, Cell
 from harness.document import Section as Part
+from harness.reports.chapters import Added, timing
 from harness.reports.reading import predictions as reading
 from harness.reports.reading.predictions import Texts
 from harness.reports.reading.study import Study
@@ -159,3 +160,7 @@ def _examples(
                     lines.append(f"{escape(paired[label].items[index])} ({facts(paired[label], index)}): {cut}")
             blocks += [sentence.format(errs=escape(errs), right=escape(right)), Bullets(lines)] if lines else []
     return blocks
+
+
+DISAGREEMENTS = Added(disagreements, before=timing.chapter)
+ERRORS = Added(errors, before=timing.chapter)

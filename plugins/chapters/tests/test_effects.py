@@ -3,7 +3,7 @@
 import pytest
 
 from harness.comparison.compare import compare
-from harness.reports.chapters import effects
+from harness.plugins.chapters import effects
 
 
 @pytest.fixture

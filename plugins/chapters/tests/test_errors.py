@@ -16,7 +16,7 @@ from harness.comparison import items
 from harness.comparison.compare import compare
 from harness.comparison.items import CLASSES
 from harness.comparison.items import TAGS as WRONG_TAGS
-from harness.reports.chapters import predictions
+from harness.plugins.chapters import predictions
 from harness.reports.reading.predictions import errors_in
 from harness.reports.reading.study import Study
 

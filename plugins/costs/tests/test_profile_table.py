@@ -8,10 +8,10 @@ from dataclasses import replace
 
 import pytest
 
-from harness.commands import profile
-from harness.commands.profile import Column, Step
 from harness.measure.launch import TIMING, Outcome
 from harness.measure.records import Launch, Measured, MemoryPeaks, ModelFlops, Peak, Trace, TracedCall, TrainingTime
+from harness.plugins.costs import profile
+from harness.plugins.costs.profile import Column
 
 NAME = "inference/latency_ms_p50"
 PARTS = {"forward": {"attention": 3.0, "other": 1.0}, "backward": {"attention": 5.0}, "optimiser": {"other": 1.0}}
@@ -82,9 +82,8 @@ def test_of_equal_variants_one_family_in_twenty_is_resolved():
     """Log normal times of one spread, five rounds, three variants."""
     stream, resolved, families = random.Random(1), 0, 1000
     for _ in range(families):
-        times = [profile.Values({number: math.exp(stream.gauss(0, 0.1)) for number in range(5)}) for _ in range(5)]
-        first, again, *others = times
-        resolved += not all(cell.startswith(profile.UNRESOLVED) for cell in profile.compared([first, *others], again)[1:])
+        first, again, *others = [{NAME: {number: math.exp(stream.gauss(0, 0.1)) for number in range(5)}} for _ in range(5)]
+        resolved += not all(cell.startswith("~") for cell in profile.compared(NAME, [first, *others], again)[1])
     assert 0.02 <= resolved / families <= 0.07
 
 
@@ -109,10 +108,6 @@ def test_two_variants_fit_eighty_columns_in_one_table(measured, monkeypatch, nam
     assert "\n\n" not in text
 
 
-def test_one_variant_has_no_ratio(measured):
-    assert row(profile.render({"base": measured(12.5)}), "latency, wall clock, ms") == ["12.5"]
-
-
 def test_missing_values_are_dashes_with_their_reason_below(measured):
     failed = Column(missing={"timing": "OutOfMemoryError: no room", "memory": "it was killed"})
     text = profile.render({"base": measured(10), "large": failed})
@@ -125,6 +120,7 @@ def test_peak_that_the_system_does_not_give_is_a_dash_and_said(measured):
     text = profile.render({"base": measured(memory={0: MemoryPeaks(Peak(None), Peak(2_500_000))})})
     assert row(text, "inference peak memory, bytes") == ["-"]
     assert row(text, "training peak memory, MB") == ["2.50"]
+    assert row(profile.render({"base": measured(flops={0: ModelFlops(872_500_000, 12)})}), "forward FLOPs, MFLOP") == ["872.5"]
     assert f"base: {profile.NO_MARK} (inference peak memory)" in text
 
 
@@ -133,20 +129,6 @@ def test_component_that_no_variant_has_takes_no_row(measured):
     text = profile.render({"base": measured(1, sizes=sizes), "other": measured(1, sizes=sizes)})
     assert row(text, "layers") == ["3", "3", "1.000"]
     assert not any(line.strip().startswith("head") for line in text.splitlines())
-
-
-@pytest.mark.parametrize(
-    ("unit", "values", "expected"),
-    [
-        ("bytes", [5e5, 2e6], (1e6, "MB")),
-        ("FLOP", [872.5e6], (1e6, "MFLOP")),
-        ("bytes", [12.0], (1.0, "B")),
-        ("ms", [5e6], (1.0, "ms")),
-    ],
-    ids=["largest decides", "flops", "small", "no prefix"],
-)
-def test_one_prefix_holds_for_a_row(unit, values, expected):
-    assert profile.scale(unit, values) == expected
 
 
 @pytest.mark.parametrize(
@@ -168,50 +150,42 @@ def test_time_by_component_is_told_with_shares_and_why_it_is_missing():
 # Launches
 
 
-def test_every_round_launches_every_variant_once_for_timing_and_the_first_for_memory_too():
-    order = profile.plan(["a", "b", "c"], 4, traced=False)
-    rounds = [[(one.label, one.instruments[0]) for one in order if one.round == number] for number in range(4)]
-    assert sorted(rounds[0]) == [(label, kind) for label in "abc" for kind in ("memory", "timing")]
-    assert [sorted(launches) for launches in rounds[1:]] == [[(label, "timing") for label in "abc"]] * 3
-    assert [one.round for one in order] == sorted(one.round for one in order)
-
-
-def test_the_replicate_of_the_first_is_timed_in_every_round_and_nothing_else():
-    order = profile.plan(["a", "b"], 3, traced=True, again=True)
-    assert [one.round for one in order if one.label == profile.AGAIN] == [0, 1, 2]
-    assert {one.instruments for one in order if one.label == profile.AGAIN} == {TIMING}
-
-
 @pytest.mark.parametrize(("seconds", "rounds"), [(0.0, profile.LEAST), (1e9, profile.MOST)])
-def test_rounds_begin_within_the_seconds_and_are_whole(compose, monkeypatch, launch_of, seconds, rounds):
+def test_rounds_are_whole_in_an_order_of_their_own_and_begin_within_the_seconds(
+    compose, monkeypatch, launch_of, seconds, rounds
+):
+    """Every variant and the replicate once a round; memory and counts in the first round; traces last."""
+    timing, started = Measured(timing=[launch_of(0, [1.0])]), []
     monkeypatch.setattr(profile, "SECONDS", seconds)
-    timing = Measured(timing=[launch_of(0, [1.0])])
-    monkeypatch.setattr(profile, "launch", lambda config, request, folder: Outcome(timing, 0, folder / "log.txt"))
+
+    def launched(config, request, folder):
+        started.append((request.round, config.arm, request.instruments))
+        return Outcome(timing, 0, folder / "log.txt")
+
+    monkeypatch.setattr(profile, "launch", launched)
     (config,) = compose("scale=tiny", "task=bag")
-    columns = profile.measure({"a": config, "b": config}, None, {})
-    assert list(columns) == ["a", "b", profile.AGAIN]
-    assert [list(one.records["timing"]) for one in columns.values()] == [[*range(rounds)]] * 3
+    variants = {name: replace(config, arm=name) for name in "abc"}
+    columns = profile.measure(variants, None, {"a": None})
+    assert list(columns) == ["a", "b", "c", profile.AGAIN]
+    assert [list(one.records["timing"]) for one in columns.values()] == [[*range(rounds)]] * 4
+    assert [number for number, *_ in started[:-1]] == sorted(number for number, *_ in started[:-1])
+    assert sorted(arm for number, arm, which in started if which == profile.FIRST_ROUND) == ["a", "b", "c"]
+    assert {number for number, _, which in started if which == profile.FIRST_ROUND} == {0}
+    assert started[-1] == (0, "a", ("trace",))
+    orders = [[arm for number, arm, which in started if number == of and which == TIMING] for of in range(rounds)]
+    assert all(sorted(order) == ["a", "a", "b", "c"] for order in orders)
+    assert len({*map(tuple, orders)}) > 1
+    before, _ = [*started], started.clear()
+    profile.measure(variants, None, {"a": None})
+    assert started == before
     assert list(profile.measure({"a": config}, None, {})["a"].records["timing"]) == [0]
-
-
-def test_order_differs_from_round_to_round_and_is_the_same_every_time():
-    order = profile.plan(["a", "b", "c"], 4, traced=False)
-    random.random()
-    assert order == profile.plan(["a", "b", "c"], 4, traced=False)
-    assert len({tuple(one.label for one in order if one.round == number) for number in range(1, 4)}) > 1
-
-
-def test_counts_are_taken_once_and_traces_come_last():
-    order = profile.plan(["a", "b"], 3, traced=True)
-    assert [one.round for one in order if "flops" in one.instruments] == [0, 0]
-    assert [one.instruments for one in order[-2:]] == [("trace",)] * 2
 
 
 def test_launch_that_breaks_off_keeps_what_was_measured_before():
     one, peaks = Column(), MemoryPeaks(Peak(3), Peak(5))
-    one.add(Step("a", 0, ("memory", "flops")), Measured(memory=peaks), "RuntimeError: no formula")
+    one.add(0, ("memory", "flops"), Measured(memory=peaks), "RuntimeError: no formula")
     assert one.records == {"memory": {0: peaks}}
-    assert one.values("memory", "train_step/peak_memory_bytes") == {0: 5}
+    assert one.history("memory")["train_step/peak_memory_bytes"] == {0: 5}
     assert one.missing == {"flops": "RuntimeError: no formula"}
 
 

@@ -6,6 +6,7 @@ from harness.comparison import paired
 from harness.comparison.section import Row
 from harness.document import DASH, Block, Cell, Section
 from harness.metrics import SCORE_TITLES
+from harness.reports.chapters import Added, diagnostics
 from harness.reports.reading.study import Study
 from harness.reports.writing import formats
 from harness.reports.writing.formats import Chapter, escape
@@ -39,3 +40,6 @@ def _interval(row: Row, name: str) -> Cell:
     least, most = paired.ends(name) if name != "loss" else (0.0, math.inf)  # runs of before knew no such ends
     value, low, high = (formats.plain(min(most, max(least, end)), 3) for end in ends)
     return Cell(f"{value} [{low}, {high}]", ends[0])
+
+
+CHAPTER = Added(chapter, before=diagnostics.chapter, order=2)

@@ -5,11 +5,12 @@ import json
 import pytest
 
 from harness import records
-from harness.commands.memory import LARGEST, Probe, largest, probe, result_of
 from harness.measure.flops import StepFlops
 from harness.measure.launch import Outcome
 from harness.measure.memory_formula import Parts
 from harness.measure.records import Measured, Peak, StepRequest, TrainingStepMemory, to_json
+from harness.plugins.costs import memory
+from harness.plugins.costs.memory import LARGEST, Probe, largest, probe
 
 PARTS = Parts(1, 1, 2, None)
 
@@ -29,24 +30,13 @@ def fake_process(tried: list[int], limit: int):
     return run
 
 
-@pytest.mark.parametrize("border", [1, 2, 3, 7, 8, 100, 4095])
+@pytest.mark.parametrize("border", [0, 1, 2, 3, 7, 8, 100, 4095, LARGEST])
 def test_the_border_is_found_and_no_batch_is_tried_twice(border):
     tried: list[int] = []
-    fit = largest(10 * border + 5, fake_process(tried, 10 * border + 5))
-    assert (fit.fitting.batch_size, fit.failing.batch_size) == (border, border + 1)
+    fitting, failing = largest(10 * border + 5, fake_process(tried, 10 * border + 5))
+    sizes = (fitting and fitting.batch_size, failing and failing.batch_size)
+    assert sizes == (border or None, border + 1 if border < LARGEST else None)
     assert len(tried) == len(set(tried)) <= 2 * border.bit_length() + 1
-
-
-def test_nothing_fits_where_one_does_not():
-    fit = largest(5, fake_process([], 5))
-    assert fit.fitting is None
-    assert fit.failing.batch_size == 1
-
-
-def test_the_search_ends_where_everything_fits():
-    fit = largest(10**9, fake_process([], 10**9))
-    assert fit.fitting.batch_size == LARGEST
-    assert fit.failing is None
 
 
 def test_a_process_without_a_mark_counts_as_not_fitting():
@@ -56,18 +46,17 @@ def test_a_process_without_a_mark_counts_as_not_fitting():
 
 @pytest.mark.parametrize(
     ("code", "said", "stopped"),
-    [(-9, "", "killed"), (1, "RuntimeError: DefaultCPUAllocator: can't allocate memory", "refused memory")],
-    ids=["killed", "refused"],
+    [(-9, "", "killed"), (1, "RuntimeError: DefaultCPUAllocator: can't allocate memory", "refused memory"), (1, "Error", None)],
+    ids=["killed", "refused", "failed"],
 )
-def test_a_process_that_ran_out_of_memory_is_a_result(tmp_path, code, said, stopped):
+def test_a_process_that_ran_out_of_memory_is_a_result_and_another_failure_an_error(tmp_path, monkeypatch, code, said, stopped):
     (tmp_path / "log.txt").write_text(said)
-    assert result_of(4, Outcome(Measured(), code, tmp_path / "log.txt")) == Probe(4, None, stopped)
-
-
-def test_a_process_that_failed_otherwise_is_an_error_with_its_last_line(tmp_path):
-    (tmp_path / "log.txt").write_text("Traceback\nValueError: not that")
-    with pytest.raises(RuntimeError, match=r"batch size 4 failed \(1\): ValueError: not that"):
-        result_of(4, Outcome(Measured(), 1, tmp_path / "log.txt"))
+    monkeypatch.setattr(memory, "launch", lambda config, request, folder: Outcome(Measured(), code, tmp_path / "log.txt"))
+    if stopped is None:
+        with pytest.raises(RuntimeError, match=r"batch size 4 failed: Error"):
+            probe(None, StepRequest(4))
+    else:
+        assert probe(None, StepRequest(4)) == Probe(4, None, stopped)
 
 
 def test_measured_survives_its_way_through_a_file():

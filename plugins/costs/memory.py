@@ -4,22 +4,24 @@ Prints weights, gradients, optimiser state and activations of each batch size, m
 process; what activation checkpointing saves and costs; and the largest batch that fits. Each batch size has its own process.
 """
 
+import functools
 import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from harness.checkpoints import start
-from harness.commands.options import Memory
 from harness.config import resolve
 from harness.config.choices import Optimizer
 from harness.config.schema import RunConfig
 from harness.errors import InputError
 from harness.hardware import device, facts
 from harness.measure import subject
-from harness.measure.launch import Outcome, launch
+from harness.measure.launch import launch
 from harness.measure.records import Request, StepRequest, TrainingStepMemory
-from harness.terminal import DASH, Countdown, LiveLine, Row, live_line, table, wrapped
+from harness.plugins.costs.options import Memory
+from harness.terminal import DASH, Countdown, Row, live_line, table, wrapped
 
 LARGEST = 4096
 """Sequences of the largest batch that is tried."""
@@ -45,33 +47,27 @@ def measured(options: Memory, config: RunConfig) -> Iterator[str]:
     )
     yield f"{config.label} at scale {config.scale_name}: one training step\n{wrapped(conditions)}\n"
     steps = [(size, mode) for size in dict.fromkeys(options.batch_sizes) for mode in modes]
-    countdown, rows = Countdown(len(steps)), []
+    searches = 0 if options.fits is None else 2 * LARGEST.bit_length() * len(modes)  # doublings, then as many halvings
+    countdown, rows = Countdown(len(steps) + searches), []
     with live_line("measuring") as line:
-        for size, mode in steps:
+
+        def run(size: int, mode: bool, limit: int | None = None, **request: Any) -> Probe:
             line.show(countdown.part(f"batch {size}, checkpointing {yes(mode)}"))
-            tried = probe(config, StepRequest(size, mode, against_plain=mode and False in modes))
+            return probe(config, StepRequest(size, mode, **request), limit)
+
+        for size, mode in steps:
+            tried = run(size, mode, against_plain=mode and False in modes)
             if tried.measured is None:
                 raise InputError(f"batch_sizes: {size} does not fit into this machine ({tried.stopped}); use smaller ones")
             rows.append(tried.measured)
-    yield parts_table(rows) + "\n"
-    yield price_table(rows) + "\n"
-    for mode in modes if options.fits is not None else ():
-        with live_line("looking for the largest batch") as line:
-            fit = _largest(config, options.fits, mode, line)
-        yield fit_line(options.fits, mode, fit)
-
-
-def _largest(config: RunConfig, limit: int, mode: bool, line: LiveLine) -> "LargestBatch":
-    countdown = Countdown(2 * LARGEST.bit_length())  # doublings, then as many halvings
-
-    def run(size: int) -> Probe:
-        line.show(countdown.part(f"batch {size}, checkpointing {yes(mode)}"))
-        return probe(config, StepRequest(size, mode, timed_steps=0), limit)
-
-    return largest(limit, run)
-
-
-# Processes
+        yield parts_table(rows) + "\n"
+        yield price_table(rows) + "\n"
+        for mode in modes if options.fits is not None else ():
+            tried_within = functools.partial(run, mode=mode, limit=options.fits, timed_steps=0)
+            fitting, failing = largest(options.fits, tried_within)
+            fits = f"batch {fitting} fits" if fitting else "no batch fits"
+            ends = f"batch {failing} does not" if failing else "no larger one was tried"
+            yield f"within {megabytes(options.fits)} MB, checkpointing {yes(mode)}: {fits}, {ends}"
 
 
 @dataclass(frozen=True)
@@ -91,48 +87,29 @@ class Probe:
         """Whether it ran and stayed within so many bytes."""
         return self.peak is not None and self.peak <= limit
 
-
-@dataclass(frozen=True)
-class LargestBatch:
-    """The largest batch that fitted, and the smallest one that did not."""
-
-    fitting: Probe | None
-    failing: Probe | None
+    def __str__(self) -> str:
+        return f"{self.batch_size} ({self.stopped or f'peak {megabytes(self.peak)} MB'})"
 
 
 def probe(config: RunConfig, step: StepRequest, limit: int | None = None) -> Probe:
     """Measures in a process of its own; that it was refused memory, or killed for it, is a result. RuntimeError otherwise."""
     with tempfile.TemporaryDirectory() as folder:
-        request = Request(("training_step",), step=step, memory_limit=limit)
-        return result_of(step.batch_size, launch(config, request, Path(folder)))
+        outcome = launch(config, Request(("training_step",), step=step, memory_limit=limit), Path(folder))
+        stopped = "killed" if outcome.code == -9 else "refused memory" if outcome.ending.out_of_memory else ""
+        if outcome.code and not stopped:
+            raise RuntimeError(f"the process that measured batch size {step.batch_size} failed: {outcome.ending.reason}")
+        return Probe(step.batch_size, None if stopped else outcome.measured.training_step, stopped)
 
 
-def result_of(batch_size: int, outcome: Outcome) -> Probe:
-    """What the process measured or why it was stopped; RuntimeError for one that failed for another reason than memory."""
-    if outcome.code == 0:
-        return Probe(batch_size, outcome.measured.training_step)
-    if outcome.code == -9:
-        return Probe(batch_size, None, "killed")
-    if outcome.ending.out_of_memory:
-        return Probe(batch_size, None, "refused memory")
-    raise RuntimeError(f"the process that measured batch size {batch_size} failed ({outcome.code}): {outcome.ending.reason}")
-
-
-def largest(limit: int, run: Callable[[int], Probe]) -> LargestBatch:
-    """By doubling until one does not fit, then by bisection; `run` is called once for each batch size."""
-    fitting, failing = None, None
+def largest(limit: int, run: Callable[[int], Probe]) -> tuple[Probe | None, Probe | None]:
+    """(largest batch that fits, smallest one that does not): by doubling, then by bisection; each size is run once."""
+    fitting = failing = None
     size = 1
-    while failing is None and size <= LARGEST:
+    while size <= LARGEST and (failing is None or (fitting is not None and failing.batch_size - fitting.batch_size > 1)):
         tried = run(size)
-        fitting, failing = (tried, None) if tried.fits(limit) else (fitting, tried)
-        size *= 2
-    while fitting and failing and failing.batch_size - fitting.batch_size > 1:
-        tried = run((fitting.batch_size + failing.batch_size) // 2)
         fitting, failing = (tried, failing) if tried.fits(limit) else (fitting, tried)
-    return LargestBatch(fitting, failing)
-
-
-# Tables
+        size = 2 * size if failing is None else (fitting.batch_size + failing.batch_size) // 2 if fitting else size
+    return fitting, failing
 
 
 def refuse_impossible(options: Memory, config: RunConfig, modes: tuple[bool, ...]) -> None:
@@ -188,20 +165,8 @@ def price_table(rows: list[TrainingStepMemory]) -> str:
                 utilisation(row.flops.hardware, row),
             )
         )
-    head = (
-        "batch",
-        "checkpointing",
-        "step p50 ms",
-        "time",
-        "kernel peak",
-        "activations",
-        "model GFLOP",
-        "hardware GFLOP",
-        "FLOP",
-        "MFU",
-        "HFU",
-    )
-    return table(head, lines, "rlr", keys=2)
+    head = "batch|checkpointing|step p50 ms|time|kernel peak|activations|model GFLOP|hardware GFLOP|FLOP|MFU|HFU"
+    return table(tuple(head.split("|")), lines, "rlr", keys=2)
 
 
 def utilisation(flops: int, row: TrainingStepMemory) -> str:
@@ -213,18 +178,6 @@ def utilisation(flops: int, row: TrainingStepMemory) -> str:
         return DASH
     share = flops / row.step_s / row.peak_flops_per_s
     return f"{share:.3f}" if share <= 1 else DASH
-
-
-def fit_line(limit: int, checkpointing: bool, fit: LargestBatch) -> str:
-    """The largest batch that fits and the smallest that does not, each with its peak."""
-    begin = f"within {megabytes(limit)} MB, checkpointing {yes(checkpointing)}:"
-    fitting = "no batch fits" if fit.fitting is None else f"batch {_tried(fit.fitting)} fits"
-    failing = "no larger one was tried" if fit.failing is None else f"batch {_tried(fit.failing)} does not"
-    return f"{begin} {fitting}, {failing}"
-
-
-def _tried(tried: Probe) -> str:
-    return f"{tried.batch_size} ({tried.stopped or f'peak {megabytes(tried.peak)} MB'})"
 
 
 def megabytes(value: int | None) -> str:
