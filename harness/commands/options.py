@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
-from harness import redact, study
+from harness import study
 from harness.config import command_line
 from harness.errors import InputError
 from harness.grammar import Composed, group_of, key, word
@@ -30,17 +30,6 @@ OF_MODEL = ("model", "scale", "enhancement")
 
 ABOVE_ZERO, COUNT = Range(above=0, limit=float("inf")), Range(at_least=1)
 
-BYTES = {"B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30}
-
-
-def bytes_of(name: str, text: str) -> int:
-    """`2GB`, `1.5GiB` or `800 MB`; InputError for anything else, as a number without a unit."""
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMG]?i?B)", text.strip(), re.IGNORECASE)
-    unit = match[2].upper() if match else None
-    if not match or unit not in BYTES or not 0 < float(match[1]) * BYTES[unit] < float("inf"):
-        raise InputError(f"{name}={text!r} must be a size above 0 with its unit, such as 800MB, 2GB or 1.5GiB")
-    return int(float(match[1]) * BYTES[unit])
-
 
 @dataclass(frozen=True, kw_only=True)
 class OutputFolder:
@@ -61,8 +50,7 @@ class Store(OutputFolder):
     uri: str | None = key(None, "tracking store (SQLite in the folder of the runs)", name="tracking.uri")
 
     def __post_init__(self) -> None:
-        """InputError for an address that none can be, or whose secrets are not known here."""
-        redact.whole(self.uri or "")
+        """InputError for an address that none can be, or that holds a password."""
         command_line.refuse_address(self.uri)
 
 
@@ -103,48 +91,6 @@ class Plan(Composed):
     def begin(self) -> None:
         if self.probe:
             study.prepare_workers()
-
-
-@dataclass(frozen=True, kw_only=True)
-class Profile(Composed):
-    """Parameters, FLOPs, latency and memory of variants side by side, without data and training.
-
-    Everything else chooses the variants, as for `python -m harness`: model=base,windowed scale=mini 'enhancement=[swiglu]'
-    measure.length=256 measure.batch_size=8 finetune.batch_size=16 hardware.dtype=bf16 model.KEY=VALUE. Commas make columns.
-    """
-
-    rounds: int | None = key(
-        None, "launches of a variant (as many as fit into a minute, from 5 to 20; 1 of a single one)", range=COUNT
-    )
-    trace: bool = key(False, "time by component too, with a trace of each variant as a file")
-    json: bool = key(False, "writes the raw values, profile.json")
-    to: Path = key(Path("multirun", "profile"), "folder of these files, in `output` where that is set")
-
-    def overrides(self) -> list[str]:
-        return [*([] if self.is_sweep else ["-m"]), *self.with_a_task()]  # each column is a run of a sweep
-
-
-@dataclass(frozen=True, kw_only=True)
-class Memory(Composed):
-    """Shows what a training step holds in memory, measured and by formula.
-
-    Everything else chooses model and machine: model=albert scale=base hardware.threads=2 ...
-    """
-
-    batch_sizes: tuple[int, ...] = key(
-        (1, 4, 8), "sequences of one optimiser step, in one piece", range=Range(at_least=1, limit=1e6)
-    )
-    length: str | None = key(None, "tokens of each sequence (measure.length: 128, or as many as the model takes)")
-    activation_checkpointing: str | None = key(
-        None,
-        "true, false or both (finetune.activation_checkpointing)",
-        choices=("true", "false", "both"),
-        called="choice",
-    )
-    fits: int | None = key(None, "memory, such as 2GB: searches the largest batch that stays within it", read=bytes_of)
-
-    def overrides(self) -> list[str]:
-        return [*super().overrides(), *([f"measure.length={self.length}"] if self.length else [])]
 
 
 # Inputs of a model

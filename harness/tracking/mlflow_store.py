@@ -25,7 +25,6 @@ from mlflow import MlflowClient
 from mlflow.entities import Dataset, DatasetInput, InputTag, Metric, Param, Run, RunTag
 from mlflow.exceptions import MlflowException as MlflowException
 
-from harness.redact import whole
 from harness.tracking import database, pages, run_log
 from harness.tracking.run_log import Entry, Record, Result, State
 from harness.tracking.trackers import Backend
@@ -65,7 +64,7 @@ class Tracker(Backend):
         _create_database(self.uri)
         if not uri:
             database.follow_the_folder(self.uri, paths.artifact_folder(output))
-        self._client = MlflowClient(tracking_uri=whole(self.uri))
+        self._client = MlflowClient(tracking_uri=self.uri)
         is_server = self.uri.startswith("http")  # which keeps files itself; for a database MLflow would take ./mlruns
         self.experiment = self._find_or_create(study, None if is_server else paths.artifact_folder(output))
         self._study_run: str | None = None
@@ -326,7 +325,7 @@ def attempt_of(run_id: str, uri: str | None, output: str) -> str | None:
 def client_of(uri: str | None, output: str) -> MlflowClient | None:
     """The client of the store, where there is one."""
     uri = uri or paths.database_uri(output)
-    return MlflowClient(tracking_uri=whole(uri)) if database.exists(uri) else None
+    return MlflowClient(tracking_uri=uri) if database.exists(uri) else None
 
 
 def finished_runs(uri: str | None, output: str) -> list[StudyRun]:

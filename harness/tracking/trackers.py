@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from harness import extensions, paths
 from harness.errors import InputError
-from harness.redact import redacted, whole
+from harness.redact import redacted
 from harness.terminal import console, counted, duration
 from harness.tracking import database, run_log
 from harness.tracking.run_log import Entry, Record
@@ -258,12 +258,11 @@ class TrackedRun:
 
 
 def refuse_foreign_stores(configs: "Sequence[RunConfig]") -> None:
-    """InputError where the file of a SQLite store is something else, or an address lacks its secrets, before anything runs.
+    """InputError where the file of a SQLite store is something else, before anything runs.
 
     A torn store stops no run.
     """
     for config in configs:
-        whole(config.tracking.uri or "")
         path = database.path_of(config.tracking.uri or paths.database_uri(config.output)) if config.tracking.mlflow else None
         if path is not None:
             with contextlib.suppress(database.BrokenStoreError):

@@ -22,7 +22,7 @@ from harness.errors import InputError
 from harness.models.batch import Batch
 from harness.models.config import EncoderConfig
 from harness.models.heads import SequenceClassifier
-from harness.models.huggingface import config_of, exported, expresses_masked_head, homeless, load, published
+from harness.models.huggingface import config_of, exported, family_of, homeless, load, published
 from harness.models.huggingface.task_heads import ON_TOKENS, task_keys, token_head
 
 ENDS = {"bos_token_id": "cls", "eos_token_id": "sep"}
@@ -88,7 +88,7 @@ def export(checkpoint: Path, out: Path, family: str | None = None, card: str | N
     has = {name.partition(".")[0] for name in state if name not in left_out}
     initialised = {
         "the pooler of AutoModel": family in POOLED and not any(".pooler." in name for name in heads),
-        "the head of AutoModelForMaskedLM": expresses_masked_head(family) and "masked_head" not in has,
+        "the head of AutoModelForMaskedLM": bool(family_of({"model_type": family}).masked) and "masked_head" not in has,
         # that of T5 has a decoder and a dense layer
         "the head of AutoModelForSequenceClassification": "head" not in has or family == "t5",
     }

@@ -13,7 +13,6 @@ from harness.config.choices import TaskKind
 from harness.config.schema import HardwareConfig
 from harness.errors import InputError, is_disk_full
 from harness.plugins.export.options import Export
-from harness.redact import whole
 from harness.tracking import mlflow_store, run_log
 from harness.tracking.mlflow_store import MlflowException
 from harness.tracking.run_log import Record
@@ -53,7 +52,7 @@ def _registered(options: Export, checkpoint: Path, served: predictor.Predictor, 
     run, name = tracked.info, options.register
     if name not in (model.name for model in client.search_registered_models(f"name = '{name}'")):
         client.create_registered_model(name)
-    store = get_artifact_repository(run.artifact_uri, tracking_uri=whole(options.uri or paths.database_uri(options.output)))
+    store = get_artifact_repository(run.artifact_uri, tracking_uri=options.uri or paths.database_uri(options.output))
     place = f"model/{uuid.uuid4().hex}"  # of this version alone: another one stays as it is, whatever happens
     try:
         with tempfile.TemporaryDirectory() as folder:

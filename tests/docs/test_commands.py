@@ -28,7 +28,9 @@ import harness.__main__ as harness_main
 import harness.reports.__main__ as reports_main
 from harness import grammar
 from harness.commands import find, is_command
-from harness.config import compose, mistakes
+from harness.config import compose
+from harness.config.help import GROUPS
+from harness.config.keys import known_keys
 from harness.config.schema import RunConfig
 from harness.hardware import facts
 from harness.reports.options import Report
@@ -239,7 +241,7 @@ def composed(name: str, words: list[str]) -> list[RunConfig]:
     runs: list[RunConfig] = []
     if name != "run":
         parsed = grammar.parse(words, find(name).options_class(), name)
-        parsed.refuse_misspelt({key.partition(".")[0] for key in mistakes.known_keys()} | {*mistakes.groups(), "hydra"})
+        parsed.refuse_misspelt({key.partition(".")[0] for key in (*known_keys(), *GROUPS, "hydra")})
         words = parsed.overrides()
     if not any("task=" in word or "experiment=" in word for word in words):
         words = [*words, "task=bag"]  # in place of all three of the default
