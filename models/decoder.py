@@ -12,7 +12,7 @@ from typing import cast
 from torch import Tensor, nn
 
 from harness.models.attention.full import full_attention
-from harness.models.attention.products import EVERYWHERE, Context, Heads, MultiHead
+from harness.models.attention.products import Context, Heads, MultiHead
 from harness.models.batch import Batch
 from harness.models.choices import Body
 from harness.models.config import EncoderConfig
@@ -99,9 +99,6 @@ def _one_layer(
 
 class EncoderDecoder(nn.Module):
     """Both stacks read the same embeddings; the decoder's last real token has read the whole text twice."""
-
-    receptive_field = EVERYWHERE
-    depends_on_order = True
 
     def __init__(self, config: EncoderConfig) -> None:
         super().__init__()

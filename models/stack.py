@@ -1,7 +1,7 @@
 """The layers of a transformer in their order of execution. B sequences, T tokens, D hidden."""
 
 from collections.abc import Callable, Iterator
-from functools import partial, reduce
+from functools import partial
 from typing import Any
 
 import torch
@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from harness.models.attention.disentangled import Distances, RelativePositions
-from harness.models.attention.products import EVERYWHERE, Context, Reach
+from harness.models.attention.products import Context
 from harness.models.attention.relative import relative_context
 from harness.models.batch import Batch
 from harness.models.choices import NormPlace, Position, Sharing
@@ -83,17 +83,6 @@ class Stack(nn.Module):
         """FLOPs of one forward pass over one text."""
         order = self.execution_order()
         return sum(block.attention.flops(length) + other.feed_forward.flops(length) for block, other in order)
-
-    @property
-    def receptive_field(self) -> Reach:
-        """How far one token reads through all layers."""
-        fields = (getattr(block.attention, "receptive_field", EVERYWHERE) for block, _ in self.execution_order())
-        return reduce(Reach.then, fields)
-
-    @property
-    def depends_on_order(self) -> bool:
-        """Whether it is more than a function of the set of its inputs."""
-        return any(getattr(block.attention, "depends_on_order", True) for block, _ in self.execution_order())
 
 
 def one_layer(blocks: tuple[AttentionBlock, FeedForwardBlock], context: Context, hidden: Tensor) -> Tensor:

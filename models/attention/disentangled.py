@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from harness.models.attention.products import EVERYWHERE, Context, Heads, MultiHead, attend, over_heads
+from harness.models.attention.products import Context, Heads, MultiHead, attend, over_heads
 from harness.models.choices import PositionTerms
 from harness.models.config import EncoderConfig
 from harness.models.dropout import Dropout
@@ -77,8 +77,6 @@ class DisentangledAttention(MultiHead):
     """
 
     positions_are_constant = False
-    receptive_field = EVERYWHERE
-    depends_on_order = True
 
     def __init__(self, config: EncoderConfig, layer: int = 0) -> None:
         super().__init__(config)

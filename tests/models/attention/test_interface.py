@@ -35,5 +35,3 @@ def test_a_class_that_has_it_has_all_that_a_model_needs(monkeypatch):
     model = SequenceClassifier(EncoderConfig(**SMALL), 2)
     assert model(Batch(torch.ones(2, 5, dtype=torch.int64))).shape == (2, 2)
     assert model.encoder.layers.flops(5) == 2 * 5 * 2 * 8 * 16
-    assert model.encoder.layers.depends_on_order, "as nothing else is said"
-    assert model.encoder.layers.receptive_field == EVERYWHERE

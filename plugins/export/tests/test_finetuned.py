@@ -11,8 +11,7 @@ from safetensors.torch import load_file
 from tokenizers import Tokenizer
 
 import harness
-from harness.checkpoints import finetuned, onnx_file
-from harness.checkpoints.export import export
+from harness.checkpoints import finetuned
 from harness.config.choices import TaskKind
 from harness.config.schema import ModelConfig, TaskConfig, TokenizerConfig
 from harness.data.tokenizer import build
@@ -21,8 +20,10 @@ from harness.models.batch import Batch
 from harness.models.config import EncoderConfig
 from harness.models.heads import SequenceClassifier, TokenClassifier, build_classifier
 from harness.models.huggingface import config_of, load
+from harness.plugins.export.checkpoint import export
+from harness.plugins.export.command import export_onnx
 
-CONF = Path(__file__).resolve().parents[2] / "conf" / "model"
+CONF = Path(__file__).resolve().parents[3] / "conf" / "model"
 TEXTS = ["the cat sat on the mat", "A dog", "cats and dogs and mats sat still on a log", "log"]
 TINY = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 128}
 LABELS = ["bad", "good", "odd"]
@@ -90,7 +91,7 @@ def test_transformers_gives_the_same_logits_and_so_does_what_is_read_back(name, 
 def test_long_texts_are_cut_as_in_training(kind, tokenizer, tmp_path):
     kept(tmp_path, "base", kind, tokenizer)
     export(tmp_path / "checkpoint", tmp_path / "out")
-    onnx_file.export(tmp_path / "checkpoint", tmp_path / "onnx")
+    export_onnx(tmp_path / "checkpoint", tmp_path / "onnx")
     texts = [TEXTS[2] * 3, TEXTS[1] * 40]
     strategy = "only_second" if kind is TaskKind.spans else "longest_first"
     tokenizer = Tokenizer.from_str(tokenizer.to_str())

@@ -11,9 +11,9 @@ from huggingface_hub import ModelCard
 import harness
 from harness import records
 from harness.__main__ import main
-from harness.checkpoints import card
 from harness.comparison.paired import ends
 from harness.errors import InputError
+from harness.plugins.export import card
 from harness.tracking import run_log
 
 STUDY = (

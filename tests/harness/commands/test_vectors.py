@@ -1,11 +1,10 @@
-"""`python -m harness features`: vectors as transformers gives them, the files' layouts, and what is refused."""
+"""`python -m harness predict output=vectors`: vectors as transformers gives them, the files' layouts, and what is refused."""
 
 import io
 import json
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -20,14 +19,13 @@ from small_disk import fill, mounted
 from harness import paths
 from harness.__main__ import main
 from harness.checkpoints import native
-from harness.commands import features
-from harness.commands.features import refuse_other_model
-from harness.commands.options import Features
+from harness.commands import predict
+from harness.commands.options import Predict
 from harness.config.schema import HardwareConfig, RunConfig, TokenizerConfig
 from harness.data.tokenizer import SPECIAL, build
 from harness.errors import InputError
 from harness.grammar import parse
-from harness.models.config import EncoderConfig, Init, Position
+from harness.models.config import EncoderConfig
 from harness.models.encoder import initialise
 from harness.models.heads import SequenceClassifier
 
@@ -38,7 +36,7 @@ ROOT = Path(__file__).resolve().parents[3]
 
 @pytest.fixture(autouse=True)
 def _command(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(sys, "argv", ["features"])
+    monkeypatch.setattr(sys, "argv", ["predict"])
     monkeypatch.chdir(tmp_path)
 
 
@@ -79,7 +77,10 @@ def text(tmp_path: Path) -> Path:
 
 def run(*arguments: str) -> None:
     """The command, without the seconds that Hydra takes."""
-    assert features.main(parse([*arguments], Features, "features"), [RunConfig(hardware=HardwareConfig(threads=1))]) == 0
+    assert (
+        predict.main(parse([*arguments, "output=vectors"], Predict, "predict"), [RunConfig(hardware=HardwareConfig(threads=1))])
+        == 0
+    )
 
 
 def written(*arguments: str) -> list[dict]:
@@ -159,12 +160,11 @@ def test_layout_is_that_of_the_original_feature_extraction(bert, text):
         assert line == json.dumps({"linex_index": row["linex_index"], "features": tokens})
 
 
-def test_formats_hold_the_same(bert, text, monkeypatch):
-    monkeypatch.setattr(features, "GROUP_BYTES", 1500)
+def test_formats_hold_the_same(bert, text):
     rows = written(f"checkpoint={bert}", f"input={text}", "layers=[-1,2]")
     wanted, lengths = vectors(rows), [len(row["features"]) for row in rows]
     for form in ("parquet", "safetensors"):
-        run(f"checkpoint={bert}", f"input={text}", "layers=[-1,2]", f"to=out.{form}")
+        run(f"checkpoint={bert}", f"input={text}", "layers=[-1,2]", "batch_size=2", f"to=out.{form}")
     table = pd.read_parquet("out.parquet")
     assert parquet.ParquetFile("out.parquet").num_row_groups > 1
     assert table["linex_index"].tolist() == list(range(len(TEXTS)))
@@ -208,13 +208,11 @@ def test_weights_of_ours_give_the_encoders_vectors(key, ours, text):
 def test_summary_tells_pieces_shapes_and_bytes(bert, tmp_path, capsys):
     path = tmp_path / "many.txt"
     path.write_text("the cat\n" * 13)
-    assert main(["features", f"checkpoint={bert}", f"input={path}", "to=out.jsonl", "hardware.threads=1"]) == 0
+    assert main(["predict", "output=vectors", f"checkpoint={bert}", f"input={path}", "to=out.jsonl", "hardware.threads=1"]) == 0
     rows = [line.split() for line in capsys.readouterr().out.splitlines()]
-    lines = [len(line) + 1 for line in Path("out.jsonl").read_text().splitlines()]
-    assert rows[2] == ["text", "WordPieces", "shape", "bytes"]
-    assert rows[4] == ["0", "4", "4", "x", "4", "x", "16", f"{lines[0]:,}"]
-    assert ["and", "3", "more"] in rows
-    assert rows[-1] == ["all", "13", "52", "52", "x", "4", "x", "16", f"{sum(lines):,}"]
+    assert rows[2] == ["text", "WordPieces", "shape", "bytes", "of", "float32"]
+    assert rows[4] == ["0", "4", "4", "x", "4", "x", "16", "1,024"]
+    assert rows[-1] == ["all", "13", "52", "52", "x", "4", "x", "16", "13,312"]
 
 
 class Terminal(io.StringIO):
@@ -230,7 +228,7 @@ def test_terminal_shows_progress_and_a_file_does_not(bert, text, monkeypatch, ca
     terminal = Terminal()
     monkeypatch.setattr(sys, "stderr", terminal)
     run(f"checkpoint={bert}", f"input={text}", "to=out.jsonl")
-    assert "features:" in terminal.getvalue()
+    assert "predict:" in terminal.getvalue()
 
 
 PEAKS = """
@@ -239,7 +237,7 @@ from harness.__main__ import main
 
 run, *paths = sys.argv[1:]
 for path in paths:
-    assert main(["features", run, f"input={path}", f"to={path}.jsonl", "hardware.threads=1"]) == 0
+    assert main(["predict", "output=vectors", run, f"input={path}", f"to={path}.jsonl", "hardware.threads=1"]) == 0
     print(open("/proc/self/status").read())
 """
 
@@ -279,7 +277,7 @@ def refused(bert: Path, text: Path, capsys: pytest.CaptureFixture) -> Callable[.
         named = {argument.partition("=")[0] for argument in arguments}
         kept = [value for key, value in given.items() if key not in named and key not in leave]
         if any(argument.startswith(HYDRA) for argument in arguments):
-            assert main(["features", *kept, *arguments, "hardware.threads=1"]) == 2
+            assert main(["predict", "output=vectors", *kept, *arguments, "hardware.threads=1"]) == 2
         else:
             with pytest.raises(InputError) as error:
                 run(*kept, *arguments)
@@ -295,39 +293,27 @@ def refused(bert: Path, text: Path, capsys: pytest.CaptureFixture) -> Callable[.
 @pytest.mark.parametrize(
     ("argument", "message"),
     [
-        (
-            "layers=[-1,-6]",
-            "layers=-6 is not there; choices: 0 (the embeddings) to 4 (the last layer), or from the",
-        ),
-        ("layers=[5]", "layers=5 is not there"),
+        ("layers=[-1,-6]", "layers=-6 is not there; choices: 0 (the embeddings) to 4 (the last layer), or from the"),
         ("layers=[-1,-1]", "names a layer twice"),
-        ("layers=last", "layers='last' must be a whole number"),
-        (
-            "format=jsonlines",
-            "unknown format 'jsonlines'; did you mean 'jsonl'? choices for `format`: jsonl, parquet",
-        ),
-        ("input=nowhere.txt", "input='nowhere.txt' is no file"),
         ("checkpoint=/nowhere", "checkpoint='/nowhere' is not a folder"),
-        ("nowhere", "RUN and checkpoint= both name weights"),
+        ("nowhere", "RUN and checkpoint= both name a model"),
         ("to=text.txt", "is a folder or the input itself"),
         ("to=nowhere/out.jsonl", "to='nowhere/out.jsonl' cannot be written (No such file or directory)"),
-        ("to=f.npz", "to='f.npz' ends in '.npz': expected .jsonl, .parquet, .safetensors, or format=NAME beside it"),
+        ("to=f.csv", "to='f.csv' ends in '.csv': expected .jsonl, .parquet, .safetensors, or format=NAME beside it"),
         ("max_length=25", "max_length=25 must be at most the 24 tokens that the model takes"),
-        ("bach_size=8", "unknown key 'bach_size'; did you mean 'batch_size'?"),
+        ("beside=[id]", "beside= belongs to predictions"),
         ("finetune.epochs=2", "unknown key 'finetune'"),
-        ("model=albrt", "unknown model 'albrt'; did you mean 'albert'?"),
-        ("scale=tiny", "has hidden_size=16, but the model that is named has 128"),
+        ("scale=tiny", "checkpoint= and scale=tiny both name a model"),
     ],
 )
 def test_wrong_inputs_are_told_in_one_line(argument, message, refused):
     assert message in refused(argument)
 
 
-def test_keys_that_shape_no_vector_may_differ_and_the_width_of_heads_may_not():
-    shape = EncoderConfig(position=Position.disentangled)
-    refuse_other_model(replace(shape, mask_decoder=True, init=Init.scaled_by_depth), replace(shape, head_size=64), "RUN=r")
-    with pytest.raises(InputError, match=r"RUN=r has head_width=64, but the model that is named has 32"):
-        refuse_other_model(shape, replace(shape, head_size=32), "RUN=r")
+@pytest.mark.parametrize("argument", ["layers=[-1]", "model=albert", "tokenizer.vocab_file=v.txt"])
+def test_what_predictions_do_not_read_is_told(argument, text):
+    with pytest.raises(InputError, match=rf"{argument.partition('=')[0]}= belongs to output=vectors: add it, or leave"):
+        parse([*([] if argument.startswith("model") else ["run"]), f"input={text}", "to=o.csv", argument], Predict, "predict")
 
 
 def test_run_that_is_not_there_is_told(refused, tmp_path):
@@ -344,24 +330,28 @@ def test_text_that_is_not_utf8_is_told_with_its_line_and_leaves_the_older_file(r
     assert (tmp_path / "out.jsonl").read_text() == "older"
 
 
-@pytest.mark.parametrize("form", ["jsonl", "parquet", "safetensors"])
+@pytest.mark.parametrize("form", ["jsonl", "safetensors"])
 def test_a_full_disk_is_one_line_and_leaves_the_older_file(form, ours, tmp_path, capsys):
     (tmp_path / "many.txt").write_text("the cats sat on the mats\n" * 200)
     with mounted(tmp_path / "disk", 1 << 16) as disk:
         output = disk / f"out.{form}"
         output.write_text("of yesterday")
         fill(disk, 1 << 13)
-        assert main(["features", str(ours), f"input={tmp_path / 'many.txt'}", f"to={output}", "hardware.threads=1"]) == 1
+        assert (
+            main(
+                ["predict", "output=vectors", str(ours), f"input={tmp_path / 'many.txt'}", f"to={output}", "hardware.threads=1"]
+            )
+            == 1
+        )
         err = capsys.readouterr().err
         assert (err.count("\n"), err.endswith(": free some, and the same command continues\n")) == (1, True), err
         assert output.read_text() == "of yesterday"
         assert {path.name for path in disk.iterdir()} == {output.name, "filler"}
 
 
-@pytest.mark.parametrize(("content", "form"), [("", "parquet"), ("\n  \n", "jsonl"), ("\n", "safetensors")])
-def test_input_without_text_is_told(content, form, refused, tmp_path):
-    (tmp_path / "empty.txt").write_text(content)
-    assert "input='empty.txt' is empty" in refused("input=empty.txt", f"format={form}")
+def test_input_without_text_is_told(refused, tmp_path):
+    (tmp_path / "empty.txt").touch()
+    assert "input='empty.txt' has no rows" in refused("input=empty.txt")
 
 
 def test_diverged_weights_are_told(ours, tmp_path, refused):
@@ -400,7 +390,7 @@ def files(tmp_path: Path) -> list[str]:
 
 
 def whole_command(capsys, *arguments: str) -> tuple[int, str, str]:
-    code = main(["features", *arguments])
+    code = main(["predict", "output=vectors", *arguments])
     captured = capsys.readouterr()
     return code, captured.out, captured.err
 
@@ -446,12 +436,15 @@ def test_random_encoder_of_a_named_variant(capsys, files, text):
             "no weights are named: give RUN or checkpoint=FOLDER, one of them; or, for random",
         ),
         (["bert_config_file=none.json", "tokenizer.vocab_file=vocab.txt"], "bert_config_file='none.json' is no file"),
-        (["bert_config_file=small.json", "tokenizer.vocab_file=vocab.txt"], "'small.json' 3 token embeddings"),
+        (
+            ["bert_config_file=small.json", "tokenizer.vocab_file=vocab.txt"],
+            "'small.json' has 16 pieces, the model 3 token embeddings",
+        ),
         (
             ["bert_config_file=odd.json", "tokenizer.vocab_file=vocab.txt"],
             "bert_config_file='odd.json': config.json: model.hidden_size=24 must be a multiple",
         ),
-        (["bert_config_file=bert_config.json", "checkpoint=here"], "checkpoint names weights, which have their own shape"),
+        (["bert_config_file=bert_config.json", "checkpoint=here"], "bert_config_file= and checkpoint= both name a model"),
         (
             ["bert_config_file=bert_config.json", "tokenizer.vocab_file=vocab.txt", "model=albert"],
             "bert_config_file= and model=albert both name a model",

@@ -1,15 +1,12 @@
 """Answers are written as GLUE's page takes them."""
 
 import random
-import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from omegaconf import OmegaConf
-from small_disk import fill, mounted
 
-from harness.__main__ import main
 from harness.config.schema import TaskConfig
 from harness.errors import InputError
 from harness.paths import conf_directory
@@ -116,50 +113,3 @@ def test_test_split_has_the_rows_of_the_file(compose, shared_data, tmp_path, nam
         table = load_table(config, split)
         path = glue_submission.write(tmp_path, config.task, table.items, [0] * len(table.items), file)
         assert len(lines(path)) == glue_submission.ROWS[file] + 1
-
-
-@pytest.mark.long
-def test_archive_holds_the_files_of_all_runs_and_says_what_is_missing(task, tmp_path, run_module):
-    for name in ("wnli", "cola"):
-        answered(tmp_path / name, task(name), 1)
-    done = run_module("harness", "submission", "wnli", "cola", "to=all.zip")
-    assert (done.returncode, done.stderr) == (0, "")
-    assert "2 of 10 files; missing: SST-2.tsv, MRPC.tsv, QQP.tsv" in done.stdout
-    with zipfile.ZipFile(tmp_path / "all.zip") as packed:
-        assert packed.namelist() == ["CoLA.tsv", "WNLI.tsv"]
-        assert packed.read("WNLI.tsv") == (tmp_path / "wnli" / "submission" / "WNLI.tsv").read_bytes()
-
-
-def test_a_full_disk_is_one_line_and_leaves_the_older_archive(task, tmp_path, capsys):
-    answered(tmp_path / "cola", task("cola"), 1)
-    with mounted(tmp_path / "disk", 1 << 14) as disk:
-        (disk / "all.zip").write_text("of yesterday")
-        fill(disk, 0)
-        assert main(["submission", str(tmp_path / "cola"), f"to={disk / 'all.zip'}"]) == 1
-        err = capsys.readouterr().err
-        assert (err.count("\n"), err.endswith(": free some, and the same command continues\n")) == (1, True), err
-        assert (disk / "all.zip").read_text() == "of yesterday"
-        assert {path.name for path in disk.iterdir()} == {"all.zip", "filler"}
-
-
-def test_a_folder_that_is_not_there_is_one_line(task, tmp_path, capsys):
-    answered(tmp_path / "wnli", task("wnli"), 1)
-    assert main(["submission", str(tmp_path / "wnli"), "to=nowhere/all.zip"]) == 2
-    expected = "to='nowhere/all.zip' cannot be written (No such file or directory); expected a file"
-    assert capsys.readouterr().err == f"harness submission: {expected}\n"
-
-
-def test_two_runs_of_one_task_are_refused(task, tmp_path):
-    folders = [tmp_path / "one", tmp_path / "two"]
-    for folder in folders:
-        answered(folder, task("wnli"), 1)
-    with pytest.raises(InputError, match=r"one/submission/WNLI\.tsv and .*two/submission/WNLI\.tsv are of the same task"):
-        glue_submission.pack(folders, tmp_path / "all.zip")
-    assert not (tmp_path / "all.zip").exists()
-
-
-def test_run_without_answers_is_one_line(tmp_path, run_harness):
-    (tmp_path / "run").mkdir()
-    done = run_harness("submission", "run")
-    assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == "harness submission: run has no files to submit: run it with finetune.submit=true\n"

@@ -7,12 +7,16 @@ import os
 import re
 from pathlib import Path
 
-import wandb
-
 from harness import tags
+from harness.errors import InputError
 from harness.tracking import run_log
 from harness.tracking.run_log import Entry, Record
 from harness.tracking.trackers import Backend
+
+try:
+    import wandb
+except ImportError as error:
+    raise InputError(f"tracking=wandb: {error}: pip install 'encoder-variant-harness[wandb]'") from error
 
 STEP = "step"
 """Axis of all curves: each has steps of its own, of training or of launches."""

@@ -4,12 +4,16 @@ import re
 import shutil
 from pathlib import Path
 
-from torch.utils.tensorboard import SummaryWriter
-
 from harness import paths
+from harness.errors import InputError
 from harness.tracking import pages, run_log
 from harness.tracking.run_log import Entry, Record
 from harness.tracking.trackers import Backend
+
+try:
+    from torch.utils.tensorboard import SummaryWriter
+except ImportError as error:
+    raise InputError(f"tracking=tensorboard: {error}: pip install 'encoder-variant-harness[tensorboard]'") from error
 
 FOLDER = "tensorboard"
 
