@@ -46,16 +46,11 @@ BUILT_IN = {
     for name, text in {
         "run": "pretrain, fine-tune and measure what the arguments compose; the default",
         "plan": "what a sweep would run and take: states, parameters, FLOPs, memory, minutes",
-        "profile": "parameters, FLOPs, latency and memory of variants, without training",
-        "memory": "memory of a training step by batch size, and the largest batch that fits",
-        "features": "vectors of every token of a text, to a file",
-        "predict": "labels and probabilities of new texts, by a fine-tuned run",
-        "export": "a trained model as a checkpoint that transformers loads",
+        "predict": "labels and probabilities of new texts, or vectors of every token (output=vectors)",
         "status": "what of a study is missing and why, and the command that completes it",
         "clean": "remove data, launches and temporary files that no run needs; asks first",
         "sync": "send results to MLflow that it has missed",
         "ui": "look at the results in MLflow's pages: a table of each study, sorted by score",
-        "submission": "pack predictions for GLUE's page",
     }.items()
 } | {
     f"report {name}".rstrip(): Command(

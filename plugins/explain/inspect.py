@@ -19,8 +19,8 @@ from tokenizers import Tokenizer
 
 from harness import tasks
 from harness.checkpoints import find_run, finetuned, native, start
-from harness.commands.features import Source, source_of
 from harness.commands.predict import SEPARATOR
+from harness.commands.vectors import Source, source_of
 from harness.config.choices import TaskKind, TrainedOn
 from harness.config.resolve import MEASURED_LENGTH, has_task, resolve
 from harness.config.schema import HardwareConfig, RunConfig, TaskConfig

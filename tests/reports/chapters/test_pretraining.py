@@ -11,9 +11,10 @@ from texts import md, parts
 from harness.comparison import compare as comparing
 from harness.comparison.section import ACCURACY, LOSS
 from harness.comparison.verdicts import Verdict
+from harness.plugins.chapters import pretraining_pictures
 from harness.reports import render
 from harness.reports.__main__ import main
-from harness.reports.chapters import overview, pretraining, pretraining_pictures
+from harness.reports.chapters import overview, pretraining
 from harness.reports.errors import ReportError
 from harness.reports.read import connect
 from harness.reports.reading import store
