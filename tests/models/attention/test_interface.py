@@ -6,7 +6,6 @@ from torch import nn
 
 from harness.models import layers
 from harness.models.attention import Attention, make_attention
-from harness.models.attention.products import EVERYWHERE
 from harness.models.batch import Batch
 from harness.models.config import EncoderConfig, Position
 from harness.models.heads import SequenceClassifier
