@@ -10,10 +10,10 @@ from harness.config.schema import RunConfig
 from harness.errors import InputError
 from harness.models import mup
 from harness.models.objectives.config import ObjectiveName
+from harness.plugins.explain.coordinates import STEPS
+from harness.plugins.explain.coordinates import coordinates as sizes_of
 from harness.plugins.explain.pictures import save
 from harness.terminal import table, wrapped
-from harness.training.coordinates import STEPS
-from harness.training.coordinates import coordinates as sizes_of
 
 TIMES = (1, 2, 4)
 """Widths, in hidden sizes of the variant."""
