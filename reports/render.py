@@ -19,15 +19,18 @@ from harness import document
 from harness.document import Block, Document, Picture, is_detail, markdown, without
 from harness.processes import end_with_parent
 from harness.reports import html
-from harness.reports.chapters import chapters, components, effects, overview, pictures, pretraining, scales, scaling
+from harness.reports.chapters import added, chapters, components, overview, pictures
 from harness.reports.errors import ReportError, unknown
 from harness.reports.reading.study import Study
 from harness.reports.writing import latex, plots
 from harness.reports.writing.formats import Chapter, csv_file, escape
 from harness.reports.writing.tables import COLUMNS, Line, parquet_file, summary
 
-DRAWN = (pretraining.chapter, components.chapter, effects.chapter, scales.scales, scaling.chapter, pictures.chapter)
-"""Chapters that take more time to draw than to compute, and share little of what they compute with others."""
+
+def drawn_chapters() -> list[Callable[[Study], Chapter]]:
+    """Those that take more time to draw than to compute, or share little of what they compute with others."""
+    return [components.chapter, pictures.chapter, *(one.chapter for one in added())]
+
 
 Chapters = dict[Callable[[Study], Chapter], Chapter]
 
@@ -42,7 +45,7 @@ def can_fork() -> bool:
 
 @contextlib.contextmanager
 def draw_in_child(study: Study) -> Iterator[Callable[[], Chapters]]:
-    """Begins with the chapters of DRAWN in a forked process; what it gives waits for them.
+    """Begins with those chapters in a forked process; what it gives waits for them.
 
     ReportError where that process ends before; errors of a chapter are raised as they are.
     """
@@ -65,7 +68,7 @@ def _draw(study: Study, sent: Connection, parent: int) -> None:
     end_with_parent(parent)
     chapters: list[Chapter] | Exception
     try:
-        chapters = [chapter(study) for chapter in DRAWN]
+        chapters = [chapter(study) for chapter in drawn_chapters()]
     except Exception as error:  # noqa: BLE001 - raised where it is waited for
         chapters = error
     with contextlib.suppress(BrokenPipeError):  # the report has failed elsewhere
@@ -79,7 +82,7 @@ def _received(received: Connection) -> Chapters:
         raise ReportError("the process that draws the pictures was killed, as by a lack of memory; no report") from error
     if isinstance(received_chapters, Exception):
         raise received_chapters
-    return dict(zip(DRAWN, received_chapters, strict=True))
+    return dict(zip(drawn_chapters(), received_chapters, strict=True))
 
 
 LEFT_OUT = """\
@@ -172,7 +175,7 @@ def _with(report: Report, pictures: Container[str]) -> Report:
 
 def _report(study: Study, names: tuple[str, ...], drawn: Callable[[], Chapters] | None = None) -> Report:
     """All chapters; what is `drawn` elsewhere is asked for last."""
-    made = {chapter: chapter(study) for chapter in chapters() if drawn is None or chapter not in DRAWN}
+    made = {chapter: chapter(study) for chapter in chapters() if drawn is None or chapter not in drawn_chapters()}
     comparison = study.comparison
     lines = summary(comparison) if {"csv", "parquet"} & {*names} else []
     made |= drawn() if drawn else {}

@@ -70,8 +70,9 @@ def read(options: Report, reader: Reader | None = None) -> StudyRuns:
     """The runs that the options name, of their store or of `reader`; ReportError where the store has no answer, or for a wrong
     target or format.
     """
-    for one in added():
-        one.check([*options.target])  # a wrong one is refused before the store is read
+    for chapter in added():
+        if chapter.check:
+            chapter.check([*options.target])  # a wrong one is refused before the store is read
     render.formats(options.format)
     return read_store(reader or options.address, options.study, options.where)
 

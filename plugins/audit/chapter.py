@@ -187,4 +187,4 @@ def panels(readings: list[Reading]) -> Figure | None:
     return figure
 
 
-CHAPTER = Added(chapter, before=timing.chapter)
+CHAPTER = Added(chapter, before=timing.chapter, order=1)

@@ -266,4 +266,4 @@ def cost_cell(row: Paid, before: Paid | None, cost: str) -> Cell:
     return Cell(text, over.mean, UNITS[cost], below)
 
 
-CHAPTER = Added(chapter, before=pictures.chapter, check=parse)
+CHAPTER = Added(chapter, before=pictures.chapter, order=3, check=parse)

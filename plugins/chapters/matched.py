@@ -14,7 +14,7 @@ from harness.comparison.paired import Spread
 from harness.comparison.runs import Run
 from harness.comparison.section import HEADLINE, LOSS
 from harness.document import DASH, Cell, Section, Table
-from harness.reports.chapters import Added, glue
+from harness.reports.chapters import Added, pretraining
 from harness.reports.chapters.overview import cell
 from harness.reports.reading.study import Study
 from harness.reports.writing import formats, plots
@@ -155,4 +155,4 @@ def _point(axes: Axes, x: float, spread: Spread, arm: plots.ArmStyle, label: str
     axes.errorbar([x], [spread.mean], yerr=[sd], label=label, **style)
 
 
-CHAPTER = Added(chapter, before=glue.chapter)
+CHAPTER = Added(chapter, before=pretraining.tasks, order=1)

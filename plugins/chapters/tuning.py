@@ -13,7 +13,7 @@ from matplotlib.ticker import MaxNLocator
 from harness.comparison.compare import Comparison
 from harness.comparison.paired import grouped
 from harness.document import DASH, Cell, Section, Table
-from harness.reports.chapters import Added, glue
+from harness.reports.chapters import Added, pretraining
 from harness.reports.reading.study import Study
 from harness.reports.writing import formats, plots
 from harness.reports.writing.formats import Chapter, code, escape
@@ -136,4 +136,4 @@ def _draw(axes: Axes, arms: dict[str, list[float]], styles: dict[str, plots.ArmS
     axes.xaxis.set_major_locator(MaxNLocator(5, integer=True))
 
 
-CHAPTER = Added(chapter, before=glue.chapter)
+CHAPTER = Added(chapter, before=pretraining.tasks, order=2)

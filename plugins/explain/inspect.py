@@ -17,8 +17,8 @@ from tokenizers import Tokenizer
 
 from harness import tasks
 from harness.checkpoints import find_run, finetuned, native, start
-from harness.commands.features import Source, source_of
 from harness.commands.predict import SEPARATOR
+from harness.commands.vectors import Source, source_of
 from harness.config.choices import UNTRAINED, TaskKind, TrainedOn
 from harness.config.resolve import MEASURED_LENGTH, has_task, resolve
 from harness.config.schema import HardwareConfig, RunConfig, TaskConfig
@@ -31,9 +31,8 @@ from harness.measure import subject
 from harness.models.batch import Batch
 from harness.models.config import Position
 from harness.models.encoder import Encoder
-from harness.models.heads import MaskedLMHead
+from harness.models.heads import MaskedLMHead, make_mask_decoder
 from harness.models.losses import IGNORED
-from harness.models.mask_decoder import make_mask_decoder
 from harness.paths import file_name
 from harness.plugins.explain import attention
 from harness.plugins.explain.attention import AttentionMap, maps_of

@@ -11,13 +11,14 @@ from torch import nn
 
 from harness.measure.size import count
 from harness.models.attention.disentangled import DisentangledAttention
-from harness.models.attention.full import ADDED_OR_NONE, SelfAttention
+from harness.models.attention.full import SelfAttention
 from harness.models.attention.relative import RelativeAttention
 from harness.models.choices import Pooling, Position
 from harness.models.decoder import CrossAttention, EncoderDecoder
 from harness.models.encoder import Embeddings
 from harness.models.heads import POOLED, Classifier, SequenceClassifier, TextVectors
 from harness.models.layers import Block, FeedForward
+from harness.models.reach import ADDED_OR_NONE
 from harness.models.recurrent import Recurrent
 from harness.models.stack import Stack
 

@@ -10,36 +10,21 @@ from harness.reports.chapters import (
     appendix,
     components,
     diagnostics,
-    effects,
-    glue,
-    over_items,
     overview,
     pictures,
-    predictions,
     pretraining,
-    scales,
-    scaling,
     timing,
-    trade_offs,
 )
 from harness.reports.reading.study import Study
 from harness.reports.writing.formats import Chapter
 
 BUILT_IN = (
     overview.chapter,
-    glue.chapter,
-    trade_offs.chapter,
-    effects.chapter,
     pretraining.tasks,
     pretraining.chapter,
-    over_items.chapter,
     diagnostics.chapter,
     components.chapter,
-    scales.scales,
-    scaling.chapter,
     pictures.chapter,
-    predictions.disagreements,
-    predictions.errors,
     timing.chapter,
     appendix.left_out,
     appendix.legend,
@@ -51,17 +36,14 @@ BUILT_IN = (
 GROUP = "harness.chapters"
 
 
-def accept(targets: list[str]) -> None:
-    """Has nothing against any targets."""
-
-
 @dataclass(frozen=True)
 class Added:
     """A chapter that a plug-in adds."""
 
     chapter: Callable[[Study], Chapter]  # empty where a study has nothing for it
     before: Callable[[Study], Chapter] = appendix.left_out  # the chapter of this package that it precedes
-    check: Callable[[list[str]], object] = accept  # ReportError for wrong targets, before anything is read
+    order: int = 0  # among those before the same chapter, then by name
+    check: Callable[[list[str]], object] | None = None  # ReportError for wrong targets, before anything is read
 
 
 @cache
@@ -73,7 +55,7 @@ def added() -> list[Added]:
         if chapter.before not in BUILT_IN:
             raise InputError(f"{GROUP}: {point.name} = {point.value} is before no chapter of {__name__}.BUILT_IN")
         chapters.append(chapter)
-    return chapters
+    return sorted(chapters, key=lambda chapter: chapter.order)
 
 
 @cache

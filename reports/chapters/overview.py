@@ -20,7 +20,7 @@ from harness.comparison.section import HEADLINE, LOSS, Section
 from harness.comparison.verdicts import Change, Verdict
 from harness.document import DASH, Block, Cell, Screen, Table
 from harness.document import Section as Part
-from harness.reports.chapters import appendix, diagnostics, pretraining, scales
+from harness.reports.chapters import along, appendix, diagnostics, pretraining
 from harness.reports.reading.study import Study
 from harness.reports.writing import findings, formats, plots, tables
 from harness.reports.writing.answer import OUTCOMES, answer
@@ -60,7 +60,7 @@ UNITS_IN_HEAD = ("ms", "tokens/s", "nats", "bits/byte")
 def chapter(study: Study) -> Chapter:
     """Always there."""
     comparison = study.comparison
-    curves = scales.curves(comparison)
+    curves = along.curves(comparison)
     files = plots.drawn({"changes.svg": (change_picture, comparison)})
     table = legible_overview(comparison)
     by_arm = findings.by_arm(comparison)

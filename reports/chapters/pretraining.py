@@ -2,36 +2,39 @@
 
 from collections.abc import Callable
 
-from harness import document, tags
-from harness.comparison import plateau
+from harness import tags
+from harness.comparison import arms, plateau
 from harness.comparison.compare import Comparison
 from harness.comparison.labels import seeds_text, stem
 from harness.comparison.paired import Replicate, grouped
 from harness.comparison.runs import Run
 from harness.comparison.section import Section
-from harness.reports.chapters import glue, timing
-from harness.reports.chapters.pretraining_pictures import CAPTIONS, masked_loss, objective, training_loss
+from harness.reports.chapters import timing
 from harness.reports.reading.study import Study
-from harness.reports.writing import findings, formats, plots, section_text, tables
+from harness.reports.writing import findings, formats, section_text, tables
 from harness.reports.writing.formats import Chapter, escape, listed
 
 OVERLAP = "corpus/overlap"
 BUDGETS = {"tokens": "tokens", "steps": "steps", "flops": "FLOP", "seconds": "s"}
 """Key of a budget -> its unit."""
 MASKED = "15 % of which are replaced by [MASK], the same ones for every run"
-"""What `harness/training/masked_lm_eval.py` shows."""
+"""What `harness/training/held_out.py` shows."""
 OVERLAP_LENGTH = 13
 """Tokens of a run that counts as shared."""
 
 
 def chapter(study: Study) -> Chapter:
-    """Before and after of every pretraining, and the pictures; empty where nothing was pretrained."""
+    """Before and after of every pretraining; empty where nothing was pretrained."""
     comparison, sections = study.comparison, []
     for section in comparison.pretrainings:
         sections.append(section_text.chapter(comparison, section, notes(comparison, section), timing.notes(section)))
-    files = plots.drawn({"masked_loss.svg": (masked_loss, study), "pretrain_loss.svg": (training_loss, study)})
-    pictures = [document.Section("", [*plots.pictured(CAPTIONS, files)])] if files else []
-    return Chapter([*sections, *pictures], files)
+    return Chapter(sections)
+
+
+def objective(run: Run) -> str:
+    """What was predicted; `own` means the objective of the model's configuration."""
+    name = arms.objective(run.params) or "not recorded"
+    return run.params.get("model.objective", name) if name == "own" else name
 
 
 def notes(comparison: Comparison, section: Section) -> list[str]:
@@ -197,6 +200,6 @@ def tasks(study: Study) -> Chapter:
     """Empty where the study has pretrainings alone."""
     comparison, sections = study.comparison, []
     for section in comparison.tasks:
-        first, last = notes_of_task(comparison, section), [*timing.notes(section), *glue.notes(section)]
+        first, last = notes_of_task(comparison, section), [*timing.notes(section), *section_text.notes_of_scores(section)]
         sections.append(section_text.chapter(comparison, section, first, last))
     return Chapter(sections)

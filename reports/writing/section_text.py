@@ -1,6 +1,7 @@
 """One section of the report: the table of one task under the same conditions, its notes, differences and details."""
 
 import shlex
+from collections.abc import Iterable
 
 from harness import document, metrics, tags
 from harness.comparison import arms, launches
@@ -145,6 +146,41 @@ def _superseded(section: Section) -> list[str]:
         text += " Code or versions had changed in between: the fingerprints differ."
     keys = {key for pair_of_runs in pairs for key in differing_settings(pair_of_runs)}
     return [text + (f" They had other settings: {listed(sorted(keys), most=SHOWN_VALUES)}." if keys else "")]
+
+
+def selected(runs: Iterable[Run]) -> bool:
+    """Whether a run kept its best weights by the score that it reports."""
+    return any(run.params.get("finetune.keep_best") == "validation" for run in runs)
+
+
+BY_WHAT_IT_REPORTS = (
+    "kept the state that scored best on the very data that the score is of (finetune.keep_best=validation): "
+    "the score is too good by an unknown amount"
+)
+LIMITED = "data.validation_examples"
+
+
+def notes_of_scores(section: Section) -> list[str]:
+    """Notes on a task where a score is of other data than the official split, or weights were chosen by the reported score."""
+    labels = [row.label for row in section.rows if selected(row.runs)]
+    return slices(section) + ([f"{listed(labels)} {BY_WHAT_IT_REPORTS}."] if labels else [])
+
+
+def slices(section: Section) -> list[str]:
+    """Which rows were scored or trained on a part of the official split."""
+    labels_of = grouped((text, row.label) for row in section.rows for run in row.runs for text in _slices(run))
+    return [f"{listed(labels)} {text}, not the official split." for text, labels in labels_of.items()]
+
+
+def _slices(run: Run) -> list[str]:
+    texts = []
+    for verb, key in (("scored", "task.validation_split"), ("trained", "task.train_split")):
+        split = run.params.get(key, "")
+        if "[" in split:
+            texts.append(f"{verb} on a slice of {escape(split.partition('[')[0])} ({escape(split)})")
+        elif verb == "scored" and (first := run.setting(LIMITED)):
+            texts.append(f"scored on the first {escape(first)} examples of the validation split")
+    return texts
 
 
 def conditions_differences(comparison: Comparison, section: Section) -> list[Block]:

@@ -38,7 +38,7 @@ def study(make_run, study_of, monkeypatch):
 
 def _in_another_process(monkeypatch, what):
     """A chapter of pictures that does this where it is drawn by a forked process."""
-    here, drawn = os.getpid(), render.DRAWN[-1]
+    here, (*others, drawn) = os.getpid(), render.drawn_chapters()
     calls = []
 
     def chapter(study):
@@ -47,7 +47,7 @@ def _in_another_process(monkeypatch, what):
         calls.append(os.getpid())
         return drawn(study)
 
-    monkeypatch.setattr(render, "DRAWN", (*render.DRAWN[:-1], chapter))
+    monkeypatch.setattr(render, "drawn_chapters", lambda: [*others, chapter])
     monkeypatch.setattr(render, "chapters", lambda: tuple(chapter if one is drawn else one for one in chapters()))
     return calls
 

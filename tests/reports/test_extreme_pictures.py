@@ -10,7 +10,8 @@ from matplotlib.figure import Figure
 from matplotlib.transforms import Bbox
 
 from harness.comparison.compare import Comparison, compare
-from harness.reports.chapters import components, effects, overview, pictures
+from harness.plugins.chapters import effects
+from harness.reports.chapters import components, overview, pictures
 from harness.reports.writing import plots
 
 pytestmark = pytest.mark.long

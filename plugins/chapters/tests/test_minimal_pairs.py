@@ -12,7 +12,7 @@ from harness import paths
 from harness.comparison import items
 from harness.comparison.compare import compare
 from harness.plugins.chapters import minimal_pairs
-from harness.reports.chapters import scales
+from harness.reports.chapters import along
 from harness.reports.reading.predictions import errors_in, predictions
 from harness.reports.reading.study import Study
 from harness.reports.writing import tables
@@ -84,9 +84,9 @@ def test_word_frequencies_are_a_line_along_pretraining(make_run):
         for suffix, at, score in (("at=500000", "500000.0", 0.55), ("", "None", 0.7))
     ]
     (section,) = compare("s", runs).sections
-    assert scales.references(section) == {"guessing": {0.0: [0.5]}, "word frequencies": {0.0: [0.51]}}
+    assert along.references(section) == {"guessing": {0.0: [0.5]}, "word frequencies": {0.0: [0.51]}}
     below = md(tables.before_after(section)).splitlines()[-2:]
     assert [line.replace(" ", "") for line in below] == ["|*constantanswer*|–|0.500|", "|*wordfrequencies*|–|0.510|"]
-    chapter = scales.along_pretraining(compare("s", runs))
+    chapter = along.along_pretraining(compare("s", runs))
     assert b"word frequencies" in chapter.files["along_pretraining.svg"]
     assert "by word frequencies alone" in chapter.pictures[0].caption

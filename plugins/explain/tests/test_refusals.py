@@ -29,7 +29,7 @@ REFUSED = {
     "inspect item=0": "task= is missing",
     "inspect task=bag": "item= is missing",
     "inspect task=bag item=0 attention=true": "attention=true needs weights",
-    "inspect task=bag item=0 a checkpoint=b": "both name weights",
+    "inspect task=bag item=0 a checkpoint=b": "both name a model",
     "inspect task=bag item=0 nowhere": "RUN='nowhere' is neither a folder nor the id",
     "inspect task=bag itm=0 item=0": "did you mean 'item'?",
     "inspect -m task=bag model=base,albert item=0": "expected one task and one model",

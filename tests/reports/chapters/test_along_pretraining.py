@@ -4,7 +4,7 @@ import pytest
 
 from harness.comparison import compare as comparing
 from harness.reports import render
-from harness.reports.chapters import scales
+from harness.reports.chapters import along
 from harness.reports.reading.study import Study
 
 POINTS = {"at=500000": "500000.0", "at=1e6": "1000000.0", "": "None"}
@@ -25,7 +25,7 @@ def fine_tuned(make_run, arm: str = "base+mlm", objective: str = "mlm"):
 
 def test_a_line_goes_through_the_scores_of_all_points_and_seeds(make_run):
     (section,) = comparing.compare("s", fine_tuned(make_run)).sections
-    lines = scales.lines_of(section)
+    lines = along.lines_of(section)
     assert lines == {"base+mlm": {500000.0: [0.5, 0.52], 1000000.0: [0.6, 0.62], 4000000.0: [0.7, 0.72]}}
     assert list(lines["base+mlm"]) == sorted(lines["base+mlm"])
 
@@ -45,6 +45,6 @@ def test_the_chapter_has_the_picture_only_where_there_are_several_points(make_ru
 
 
 def test_the_point_is_taken_out_of_a_label():
-    assert scales.without_point("base+mlm at=500000 dtype=bf16") == "base+mlm dtype=bf16"
-    assert scales.without_point("base+mlm pretrain.at=1e6") == "base+mlm"
-    assert scales.without_point("base beat=3") == "base beat=3"
+    assert along.without_point("base+mlm at=500000 dtype=bf16") == "base+mlm dtype=bf16"
+    assert along.without_point("base+mlm pretrain.at=1e6") == "base+mlm"
+    assert along.without_point("base beat=3") == "base beat=3"

@@ -14,7 +14,7 @@ from texts import md, parts
 
 from harness import paths, tags
 from harness.comparison.compare import Comparison, compare
-from harness.reports.chapters import overview, scales
+from harness.reports.chapters import along, overview
 from harness.reports.reading.predictions import errors_in
 from harness.reports.reading.study import Study
 from harness.reports.writing import findings, plots
@@ -488,7 +488,7 @@ def test_the_first_picture_of_a_swept_number_is_its_curve(make_run, study_of):
             runs.append(make_run(arm, seed, {SCORE: 0.5 + rate / 4 + seed / 1000}, params, **lifted))
         runs.append(make_run("base random_weights=true", seed, {SCORE: 0.4}, {"pretrain.mask_rate": "0.15"}))
     comparison = compare("s", runs, "base+mlm")
-    key, values = scales._swept(comparison)
+    key, values = along._swept(comparison)
     assert (key, sorted(value for _, value in values.values())) == ("mask_rate", [0.15, 0.3, 0.4, 0.6])
     assert {name for name, _ in values.values()} == {"base+mlm"}
     chapter = overview.chapter(study_of(comparison))

@@ -12,7 +12,7 @@ import tools
 from harness.comparison.compare import compare
 from harness.document import Cell, Document, Section
 from harness.plugins.chapters import tuning
-from harness.reports.chapters.glue import SELECTED
+from harness.plugins.chapters.glue import SELECTED
 from harness.reports.render import render
 from harness.reports.writing import formats, latex
 from harness.reports.writing.tables import MARKS

@@ -1,0 +1,103 @@
+"""Effects of a factorial design: what each change of the baseline gives alone, on average, last, and beside the others."""
+
+from matplotlib.figure import Figure
+
+from harness import metrics
+from harness.comparison import factorial
+from harness.comparison.compare import Comparison
+from harness.comparison.factorial import Design
+from harness.comparison.section import HEADLINE
+from harness.comparison.verdicts import Change
+from harness.document import Block, Section, Table
+from harness.metrics import judged_by
+from harness.reports.chapters import Added, pretraining
+from harness.reports.reading.study import Study
+from harness.reports.writing import formats, plots, tables
+from harness.reports.writing.formats import POINTS, Chapter, escape, listed
+from harness.reports.writing.plots import grid, short_names
+from harness.reports.writing.tables import size_text
+
+COUNTED = ("model/params_total", "model/flops_forward")
+TIMED = ("inference/latency_ms_p50", "inference/peak_memory_bytes")
+INTRO = """\
+Changes of the baseline that were tried alone and together. *alone*: against the baseline. *main effect*: with against without,
+averaged over all settings of the others. *added last*: all together against all but this one. *interaction*: how much more
+one gives where the other is than where it is not. *stacking*: how much more all together give than the sum of what each gives
+alone; below zero for a score it is a tax. Effects are computed within a seed (a round for latency): [t interval], verdict, p;
+alone they are those of the arms, all others are corrected for their number in a column (Holm). Counts, times and memories are
+contrasted as logarithms: percent multiply."""
+INCOMPLETE = "Not all combinations were run, so there are no main effects and interactions; missing: {missing}."
+CAPTIONS = {"effects.svg": "Effects on the score, with the intervals of the table; a grey line is no effect"}
+SHOWN = 6
+
+
+def chapter(study: Study) -> Chapter:
+    """Empty where no arm combines the changes of others."""
+    designs = designs_of(study.comparison)
+    if not designs:
+        return Chapter()
+    blocks: list[Block] = [INTRO]
+    for design in designs:
+        names = [" + ".join(sorted(arm)) or design.section.baseline for arm in design.missing]
+        incomplete = [INCOMPLETE.format(missing=listed(names, most=SHOWN))] if names else []
+        blocks.append(Section(f"Effects: {escape(design.section.name)}", [table(design), *incomplete]))
+    files = plots.drawn({"effects.svg": (forest, designs)})
+    blocks += plots.pictured(CAPTIONS, files)
+    return Chapter([Section("Effects of combined changes", blocks)], files)
+
+
+def designs_of(comparison: Comparison) -> list[Design]:
+    """The design of every task that has one; pretrainings have no score."""
+    return [design for section in comparison.selected_tasks if (design := factorial.design(section))]
+
+
+def table(design: Design) -> Table:
+    """One row an effect."""
+    effects = factorial.effects(design)
+    counted = tables.present(design.section, COUNTED)
+    timed = [judged_by(name, lambda name: tables.present(design.section, [name])) for name in TIMED]
+    measured = tables.present(design.section, (HEADLINE, *timed))
+    columns = {name: factorial.changes(design, name, effects) for name in measured}
+    rows = []
+    for effect in effects:
+        changes = [tables.difference(columns[name][effect.key], metrics.get(name).unit) for name in measured]
+        shares = [factorial.exact(design, name, effect) for name in counted]
+        percents = [formats.percent_cell(None if share is None else 100 * share) for share in shares]
+        rows.append([effect.kind, escape(effect.name), *changes, *percents])
+    header = ["effect", "of", *(tables.title(design.section, name) for name in (*measured, *counted))]
+    return formats.table(header, rows, left=2)
+
+
+def forest(designs: list[Design]) -> Figure | None:
+    """The effects on the score of every task, one panel a task; None where no effect has an interval."""
+    panels: list[tuple[Design, dict[str, Change]]] = []
+    for design in designs:
+        tried = factorial.effects(design)
+        on_score = factorial.changes(design, HEADLINE, tried)
+        changes = {f"{it.kind}: {it.name}": change for it in tried if (change := on_score[it.key]) and change.interval}
+        panels += [(design, changes)] if changes else []
+    if not panels:
+        return None
+    tallest = max(len(rows) for _, rows in panels)
+    wide = 5.6 + plots.wider(name for _, rows in panels for name in short_names(rows).values())
+    figure, axes = grid(len(panels), wide=wide, high=1.1 + 0.24 * tallest, most=2, margin=0)
+    ends = [abs(end) * POINTS for _, rows in panels for change in rows.values() for end in change.interval or ()]
+    reach = 1.08 * max(LEAST_POINTS, *ends)
+    for panel, (design, rows) in zip(axes, panels, strict=True):
+        panel.axvline(0, color="0.6", linewidth=1)
+        for place, (name, change) in enumerate(rows.items()):
+            panel.plot([end * POINTS for end in change.interval or ()], [place, place], color="black", linewidth=1.2)
+            label = f"{name}\n{size_text(change, 'score')}"
+            panel.plot(change.absolute * POINTS, place, marker="o", color="black", markersize=4.5, label=label)
+        panel.set_yticks(range(len(rows)), list(short_names(rows).values()))
+        panel.set(xlabel="score (points)", xlim=(-reach, reach), ylim=(tallest - 0.4, -0.6))
+        panel.set_title(design.section.name)
+        panel.grid(False, axis="y")
+    return figure
+
+
+LEAST_POINTS = 2.0
+"""Half the width of an axis of points at least: smaller effects are shown as small."""
+
+
+CHAPTER = Added(chapter, before=pretraining.tasks, order=5)

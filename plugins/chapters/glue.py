@@ -1,0 +1,230 @@
+"""GLUE (arXiv:1804.07461): one table over its tasks with their average, computed from what the runs scored on validation data.
+
+A task's number is the mean of its scores, computed for each replicate; an average is computed for each replicate that has
+every task.
+"""
+
+import functools
+from dataclasses import dataclass
+
+from harness import metrics
+from harness.comparison import paired
+from harness.comparison.compare import Comparison
+from harness.comparison.paired import Values, spread
+from harness.comparison.runs import Run
+from harness.comparison.section import HEADLINE, Section, over_tasks
+from harness.comparison.verdicts import Change, change, corrected
+from harness.document import DASH, Block, Cell, Table
+from harness.document import Section as Part
+from harness.metrics import Direction, Metric
+from harness.reports.chapters import Added, pretraining
+from harness.reports.reading.study import Study
+from harness.reports.writing import formats, section_text, tables
+from harness.reports.writing.formats import Chapter, bullets, escape, listed
+from harness.reports.writing.tables import arm_columns, spread_and_change
+
+SCORES = {
+    "cola": ("matthews",),
+    "sst2": ("accuracy",),
+    "mrpc": ("accuracy", "f1"),
+    "qqp": ("accuracy", "f1"),
+    "stsb": ("pearson", "spearman"),
+    "mnli": ("accuracy", "accuracy_mismatched"),
+    "qnli": ("accuracy",),
+    "rte": ("accuracy",),
+    "wnli": ("accuracy",),
+}
+"""Task -> the scores that its number is the mean of."""
+
+WHERE_THERE = ("accuracy_mismatched",)
+"""Scores that enter only where a run of the task has them; then all runs must."""
+
+LEFT_OUT = ("wnli",)
+"""Not in the average: its validation data contradicts its training data, so that the constant answer beats most models."""
+
+NUMBER = Metric("glue/task", "score", Direction.HIGHER, "task")
+AVERAGE = Metric("glue/average", "score", Direction.HIGHER, "GLUE average")
+
+
+@dataclass(frozen=True)
+class Column:
+    """One task, or the average over several."""
+
+    metric: Metric
+    sections: tuple[Section, ...]
+
+    def numbers(self, label: str) -> Values:
+        """The number of every replicate of the arm that has all scores of all tasks."""
+        rows = [(section, section.row_of(label)) for section in self.sections]
+        each = [[row.values(name) for name in scores_of(section)] if row else [{}] for section, row in rows]
+        return over_tasks([over_tasks(of_task, logs=False) for of_task in each], logs=False)
+
+    def runs(self, label: str) -> list[Run]:
+        """All runs of the arm."""
+        rows = [row for section in self.sections if (row := section.row_of(label))]
+        return [run for row in rows for run in row.runs]
+
+    @functools.cached_property
+    def changes(self) -> dict[str, Change | None]:
+        """Label -> change, paired by seed; None where nothing can be paired. The arms are one family of tests."""
+        return corrected({row.label: self._change(row.label) for section in self.sections for row in section.rows})
+
+    def _change(self, label: str) -> Change | None:
+        rows = [(section, row) for section in self.sections if (row := section.row_of(label))]
+        pairings = [pairing for section, row in rows if (pairing := section.against(row))]
+        if not pairings:
+            return None
+        floor = pairings[0].item if len(self.sections) == 1 else None
+        of_items = paired.over_tasks([pairing.items_error(HEADLINE) for pairing in pairings])
+        tells = paired.tells_of_tasks([pairing.tells(HEADLINE) for pairing in pairings])
+        both = self.numbers(self.sections[0].baseline), self.numbers(label)
+        return change(self.metric, *both, floor, items=of_items, tells=tells)
+
+
+@dataclass(frozen=True)
+class Glue:
+    """The GLUE tasks of a study, and their average: None where fewer than two enter it."""
+
+    comparison: Comparison
+    tasks: tuple[Column, ...]
+    average: Column | None
+    left_out: tuple[str, ...]
+
+    @property
+    def columns(self) -> list[Column]:
+        """The tasks and their average."""
+        return [*self.tasks, *([self.average] if self.average else [])]
+
+    @property
+    def sections(self) -> list[Section]:
+        return [section for column in self.tasks for section in column.sections]
+
+    @property
+    def labels(self) -> list[str]:
+        """Arms with a run in any of the tasks, the baseline first."""
+        return [label for label in self.comparison.labels if any(section.row_of(label) for section in self.sections)]
+
+    @property
+    def heads(self) -> list[str]:
+        """The names of the columns."""
+        names = [escape(section.name) for section in self.sections]
+        return [*names, *["average"] * bool(self.average)]
+
+
+def glue_of(comparison: Comparison, left_out: tuple[str, ...] = LEFT_OUT) -> Glue | None:
+    """None where the study has fewer than two of the tasks."""
+    sections = [section for section in comparison.selected if section.task in SCORES]
+    if len(sections) < 2:
+        return None
+    sections.sort(key=lambda section: list(SCORES).index(section.task))
+    counted = tuple(section for section in sections if section.task not in left_out)
+    average = Column(AVERAGE, counted) if len(counted) > 1 else None
+    return Glue(comparison, tuple(Column(NUMBER, (section,)) for section in sections), average, left_out)
+
+
+def scores_of(section: Section) -> tuple[str, ...]:
+    """The metrics that the task's number is the mean of."""
+    names = ((score, f"eval/{score}") for score in SCORES[section.task])
+    return tuple(name for score, name in names if score not in WHERE_THERE or any(name in run.metrics for run in section.runs))
+
+
+SELECTED = "†"
+
+
+def table(glue: Glue) -> Table:
+    """Rows are arms and last the constant answer, columns are tasks and their average where there is one."""
+    heads = ["arm", *glue.heads]
+    for place, section in enumerate(glue.sections, 1):
+        scores = [(metrics.METRICS.get(name), name) for name in scores_of(section)]
+        titles = [escape(metric.title if metric else name.removeprefix("eval/").replace("_", " ")) for metric, name in scores]
+        heads[place] += f": {', '.join(titles)}"
+    rows = [[Cell(escape(label)), *(_number(glue, column, label) for column in glue.columns)] for label in glue.labels]
+    constants = [_constant(section) for section in glue.sections]
+    if any(cell.value is not None for cell in constants):
+        rows.append([Cell("*constant answer*"), *constants, *[Cell(DASH)] * bool(glue.average)])
+    return formats.table(heads, rows)
+
+
+def _number(glue: Glue, column: Column, label: str) -> Cell:
+    """The number, how many replicates have it if not all, a mark, and below it the change."""
+    numbers, runs = column.numbers(label), column.runs(label)
+    if not numbers:
+        return Cell(DASH)
+    over = spread(list(numbers.values()))
+    text = formats.value(over.mean, "score", over.sd)
+    text += f" (n {over.n})" if over.n < len({run.replicate for run in runs}) else ""
+    text += f" {SELECTED}" if section_text.selected(runs) else ""
+    number = Cell(text, over.mean, "score")
+    if label == glue.comparison.baseline:
+        return number
+    change = column.changes[label]
+    return tables.with_change(number, change, tables.change_text(change, "score"))
+
+
+def _constant(section: Section) -> Cell:
+    """The constant answer's headline score, which is named where it is not all of the task's number."""
+    score = tables.majority(section)
+    if score is None or scores_of(section) == (f"eval/{section.headline}",):
+        return score or Cell(DASH)
+    return Cell(f"{score.text} ({escape(tables.score_title(section))})", score.value, score.unit)
+
+
+def differences(glue: Glue) -> Table | None:
+    """Paired differences of tasks and average with interval, verdict and p; None where no two replicates can be paired."""
+    lines = []
+    for label in glue.labels:
+        cells = [tables.difference(column.changes.get(label), "score") for column in glue.columns]
+        if any(cell.change for cell in cells):
+            lines.append([Cell(escape(label)), *cells])
+    return formats.table(["arm", *glue.heads], lines) if lines else None
+
+
+def rule(glue: Glue) -> list[Block]:
+    """The note below the table: how the average is computed, and what it is not.
+
+    The footnote where a number is marked, and what was not scored on the official split, follow.
+    """
+    averaged, counted = "none, for there is one task to average", glue.average.sections if glue.average else ()
+    if counted:
+        averaged = f"the unweighted mean over {len(counted)} tasks, {listed(section.task for section in counted)}"
+    sentences = [f"**Average**: {averaged}. A task's number is the mean of its scores, computed for each replicate."]
+    combined = [section.task for section in counted if len(scores_of(section)) > 1]
+    if combined:
+        sentences.append(f"The mean score of the first table takes a single score of {listed(combined)}, so the two differ.")
+    out = [section.task for section in glue.sections if section.task in glue.left_out]
+    if out:
+        sentences.append(f"Left out of the average: {listed(out)}.")
+    sentences.append("An arm that lacks a task of the others has no average, and a replicate that lacks one does not enter.")
+    sentences.append("All scores are of validation data, so none of them is a result of the benchmark's test.")
+    parts = [" ".join(sentences)]
+    if section_text.selected(run for section in glue.sections for run in section.runs):
+        parts.append(f"{SELECTED} A run of this arm {section_text.BY_WHAT_IT_REPORTS}.")
+    named = zip(glue.heads, glue.sections, strict=False)
+    return [*parts, *bullets(f"{name}: {note}" for name, section in named for note in section_text.slices(section))]
+
+
+def chapter(study: Study) -> Chapter:
+    """Empty where the study has fewer than two of the tasks."""
+    glue = glue_of(study.comparison, () if study.options.with_wnli else LEFT_OUT)
+    if glue is None:
+        return Chapter()
+    blocks: list[Block] = [table(glue), *rule(glue)]
+    if paired_differences := differences(glue):
+        intro = max((tables.differences_intro(section) for section in glue.sections), key=len)
+        blocks.append(Part("", [intro, paired_differences], detail=True))
+    return Chapter([Part("GLUE", blocks)], summary=[line for label in glue.labels if (line := summary_line(glue, label))])
+
+
+def summary_line(glue: Glue, label: str) -> dict[str, object] | None:
+    """The average of an arm as a row of summary.csv; None where it has none."""
+    averages = list(glue.average.numbers(label).values()) if glue.average else []
+    if not averages:
+        return None
+    counted = glue.average.sections
+    line = {"task": "glue", "conditions": "+".join(dict.fromkeys(section.conditions for section in counted))}
+    line |= arm_columns(counted[0].row_of(label))
+    line |= {"metric": AVERAGE.name, "unit": AVERAGE.unit, "direction": AVERAGE.direction.value}
+    return line | spread_and_change(spread(averages), glue.average.changes[label])
+
+
+CHAPTER = Added(chapter, before=pretraining.tasks, order=3)

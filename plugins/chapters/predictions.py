@@ -1,0 +1,166 @@
+"""Single items of the validation data: where an arm is right and the baseline is not, and where their errors differ."""
+
+import itertools
+from collections.abc import Callable
+
+import numpy as np
+
+from harness.comparison import items
+from harness.comparison.items import CLASSES, NO_ERROR, Paired
+from harness.comparison.section import Row, Section
+from harness.document import DASH, Block, Bullets, Cell
+from harness.document import Section as Part
+from harness.reports.chapters import Added, timing
+from harness.reports.reading import predictions as reading
+from harness.reports.reading.predictions import Texts
+from harness.reports.reading.study import Study
+from harness.reports.writing import formats, plots
+from harness.reports.writing.formats import Chapter, escape, listed
+
+MOST_ARMS = 3
+"""Arms of which items are shown."""
+
+
+def on_items(study: Study, title: str, intro: str, of_section: Callable[[Study, Section], list[Block]]) -> Chapter:
+    """The parts of every comparison on a task, after an introduction that names the baseline; empty if there are none."""
+    sections = [section for section in study.comparison.tasks if section.before]
+    blocks = [part for section in sections for part in of_section(study, section)]
+    intro = intro.format(baseline=escape(study.comparison.baseline), most=MOST_ARMS)
+    return Chapter([Part(title, [intro, *blocks], detail=True)] if blocks else [])
+
+
+def drawn_rows(study: Study, section: Section) -> list[Row]:
+    """The arms that the pictures show, without the baseline."""
+    drawn = plots.drawn_arms(study.comparison)
+    return [row for row in section.rows if row is not section.before and row.label in drawn]
+
+
+DISAGREE = """\
+Items of the validation data on which an arm and the baseline {baseline} differ: mean numbers over paired replicates (at most
+five). They speak of these items, and hold no verdict: another fine-tuning of the same arm disagrees with it, too. *Short*,
+*medium* and *long* are thirds of the items by tokens; below them is the change of the share of right answers. Items are shown
+of the {most} arms that disagree most."""
+RIGHT_HERE = "Right by {right}, wrong by {errs}, in the most replicates; texts as their tokens read:"
+MISSING = "No predictions are known of {arms}: they are read from the folders of runs, below `multirun/`."
+NO_TEXTS = "Texts and lengths are not known: the cache of prepared data of these runs is gone or cannot be read."
+CORRUPT = "Corrupt files of runs, which are left out: {files}. The command that ran them makes them again."
+SHOWN, WIDTH = 3, 160
+THIRDS = ("short", "medium", "long")
+
+
+def disagreements(study: Study) -> Chapter:
+    """Empty where no predictions of a classification are found for two arms of a task."""
+    return on_items(study, "Where they disagree", DISAGREE, _disagreements)
+
+
+def _disagreements(study: Study, section: Section) -> list[Block]:
+    rows, baseline = drawn_rows(study, section), section.baseline
+    paired = paired_errors(section, rows, lambda what: what == CLASSES)
+    damaged = reading.corrupt((run for row in (section.before, *rows) for run in row.runs), study.output)
+    corrupt = listed("/".join(path.parts[-3:]) for path in damaged)
+    left_out: list[Block] = [CORRUPT.format(files=corrupt)] if damaged else []
+    if not paired:
+        return left_out
+    run = section.before.first
+    texts = reading.texts(run, study.output, next(iter(paired.values())).count)
+    head = ["arm", "replicates", "both right", f"only {escape(baseline)} right", "only the arm right", "both wrong"]
+    thirds = np.array_split(np.argsort(texts.lengths, kind="stable"), len(THIRDS)) if texts else []
+    for name, indices in zip(THIRDS, thirds, strict=False):
+        lengths = texts.lengths[indices]
+        head.append(f"{name}: {lengths.min()} to {lengths.max()} tokens" if len(lengths) else name)
+    lines = []
+    for label, both in paired.items():
+        replicates = len(both.before)
+        counts = [both.both(*errs) for errs in itertools.product((False, True), repeat=2)]
+        balance = both.change_of_items
+        means = [-float(balance[of].mean()) if len(of) else None for of in thirds]
+        changes = [Cell(DASH) if mean is None else Cell(formats.difference(mean, "share"), mean, "share") for mean in means]
+        numbers = [Cell(formats.plain(count, 0 if replicates == 1 else 1), count) for count in counts]
+        lines.append([escape(label), replicates, *numbers, *changes])
+    blocks: list[Block] = [formats.table(head, lines), *left_out]
+    missing = [row.label for row in rows if row.label not in paired]
+    blocks += [MISSING.format(arms=listed(missing))] if missing else []
+    title = f"Disagreements: {escape(section.name)}"
+    if texts is None:
+        return [Part(title, [*blocks, NO_TEXTS])]
+    names = items.labels_of(run)  # else the numbers of classes stand for them
+
+    def class_of(both: Paired, index: int) -> str:
+        number = both.labels[index]
+        return escape(names[number] if number < len(names) else str(number))
+
+    examples = _examples(RIGHT_HERE, baseline, paired, 0.5, texts, class_of)  # of half of the replicates
+    return [Part(title, [*blocks, *examples])]
+
+
+def paired_errors(section: Section, rows: list[Row], fits: Callable[[str], bool]) -> dict[str, Paired]:
+    """Label -> errors of the arm and the baseline, where there are any of a kind that fits."""
+    every = ((row.label, section.errors_of_both(row.label)) for row in rows)
+    return {label: both for label, both in every if both and fits(both.what)}
+
+
+ERR = """\
+Items of the validation data by how wrong an arm and the baseline {baseline} are on them: means over paired replicates (at most
+five). They speak of these items, and hold no verdict. Items are shown of the {most} arms whose errors differ most."""
+ERRS_MORE = "Where {errs} errs more than {right}, the largest differences first:"
+
+
+def errors(study: Study) -> Chapter:
+    """Empty where no such predictions are found for two arms of a task."""
+    return on_items(study, "Where their errors differ", ERR, _errors)
+
+
+def _errors(study: Study, section: Section) -> list[Block]:
+    paired = paired_errors(section, drawn_rows(study, section), lambda what: what != CLASSES)
+    if not paired:
+        return []
+    first = next(iter(paired.values()))
+    head = [
+        "arm",
+        "replicates",
+        f"{escape(section.baseline)}: {first.what}",
+        "the arm",
+        "errs less on",
+        "as much on",
+        "more on",
+    ]
+    lines = []
+    for label, both in paired.items():
+        means = [float(values.mean()) for values in (both.before, both.after)]
+        cells = [Cell(formats.plain(mean, 3), mean) for mean in means]
+        lines.append([escape(label), len(both.before), *cells, *both.counts()])
+    texts = reading.texts(section.before.first, study.output, first.count)
+
+    def errors_of(both: Paired, index: int) -> str:
+        before, after = (formats.plain(float(values[:, index].mean()), 2) for values in (both.before, both.after))
+        return f"baseline {before}, arm {after}"
+
+    examples = _examples(ERRS_MORE, section.baseline, paired, NO_ERROR, texts, errors_of)
+    return [Part(f"Errors: {escape(section.name)}", [formats.table(head, lines), *examples])]
+
+
+def _examples(
+    sentence: str,
+    baseline: str,
+    paired: dict[str, Paired],
+    least: float,
+    texts: Texts | None,
+    facts: Callable[[Paired, int], str],
+) -> list[Block]:
+    """For each direction a sentence, and the items whose change is above `least`, of the arms with the largest changes."""
+    blocks: list[Block] = []
+    changes = {label: both.change_of_items for label, both in paired.items()}
+    for label in sorted(paired, key=lambda label: -float(np.abs(changes[label]).sum()))[:MOST_ARMS]:
+        for errs, right, sign in ((label, baseline, 1), (baseline, label, -1)):
+            change, lines = sign * changes[label], []
+            for index in map(int, np.argsort(-change, kind="stable")[:SHOWN]):
+                if change[index] > least:
+                    text = texts.of(index) if texts else DASH
+                    cut = escape(text if len(text) <= WIDTH else f"{text[:WIDTH]}…")
+                    lines.append(f"{escape(paired[label].items[index])} ({facts(paired[label], index)}): {cut}")
+            blocks += [sentence.format(errs=escape(errs), right=escape(right)), Bullets(lines)] if lines else []
+    return blocks
+
+
+DISAGREEMENTS = Added(disagreements, before=timing.chapter)
+ERRORS = Added(errors, before=timing.chapter)

@@ -1,0 +1,124 @@
+"""Held-out loss against pretraining FLOPs over scales: the exponent of a power law and its picture."""
+
+import math
+import re
+from dataclasses import dataclass
+from statistics import fmean
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter
+
+from harness import metrics, tags
+from harness.comparison.growth import PowerLaw, Replicates, centres, fit
+from harness.comparison.paired import CONFIDENCE, grouped
+from harness.comparison.section import LOSS, Section
+from harness.document import DASH, Block, Cell, Table
+from harness.document import Section as Part
+from harness.reports.chapters import Added, pictures
+from harness.reports.reading.study import Study
+from harness.reports.writing import formats, plots
+from harness.reports.writing.formats import Chapter, escape, listed
+from harness.reports.writing.plots import ArmStyle, panels_of_lines
+
+FLOPS = "pretrain/flops"
+FEWEST = 3
+"""Scales from which on a line is fitted; two always lie on one."""
+LEAST_REACH = 2.0
+"""Largest over smallest FLOPs from which on a line is fitted: after equal FLOPs there is none."""
+SCALES = "Held-out masked loss against pretraining FLOPs over scales: one point a seed, lines are the fitted power laws"
+INTRO = """\
+A power law L = a C^−b of the held-out masked loss L in the pretraining FLOPs C: least squares on logarithms, one point a scale
+(geometric mean of its seeds), with the {level:.0%} t interval of b over the scales in brackets. It has no irreducible loss, and
+holds for these scales, budgets and recipe alone: no budget was chosen to be best for its scale. *Off by* is the largest
+distance of a scale from the line."""
+
+
+@dataclass(frozen=True)
+class Law:
+    """Losses of one arm over its scales."""
+
+    names: tuple[str, ...]  # of the scales, in the order of FLOPs
+    losses: Replicates  # FLOPs -> losses of the seeds
+    line: PowerLaw
+
+
+def chapter(study: Study) -> Chapter:
+    """Empty where no arm was pretrained at three scales or more, after different FLOPs."""
+    comparison = study.comparison
+    panels = {escape(part.name): laws for part in comparison.pretrainings if (laws := laws_of(part))}
+    if not panels:
+        return Chapter()
+    labels = list(dict.fromkeys(without_scale(label) for label in comparison.labels))
+    files = plots.drawn({"scales.svg": (panels_of_lines, labels, panels, _draw_laws, True, 4.2)})
+    blocks: list[Block] = [INTRO.format(level=CONFIDENCE)]
+    for name, laws in panels.items():
+        blocks += [*([name] if len(panels) > 1 else []), table(laws)]
+    blocks += plots.pictured({"scales.svg": SCALES}, files)
+    return Chapter([Part("Loss against FLOPs over scales", blocks)], files)
+
+
+def laws_of(section: Section) -> dict[str, Law]:
+    """Label of an arm without its scale -> its law, where it can be fitted."""
+    points = grouped(
+        (without_scale(row.label), (run.tags.get(tags.SCALE, DASH), (run.metrics[FLOPS], run.metrics[LOSS])))
+        for row in section.rows
+        for run in row.runs
+        if FLOPS in run.metrics and LOSS in run.metrics
+    )
+    laws = {}
+    for label, of_arm in points.items():
+        by_scale = grouped(of_arm)
+        scales = {round(fmean(flops for flops, _ in pairs)): name for name, pairs in by_scale.items()}
+        losses = {flops: [loss for _, loss in by_scale[scales[flops]]] for flops in sorted(scales)}
+        enough = len(losses) >= FEWEST and max(losses) >= LEAST_REACH * min(losses)
+        if enough and (line := fit(losses)):
+            laws[label] = Law(tuple(scales[flops] for flops in losses), losses, line)
+    return laws
+
+
+def without_scale(label: str) -> str:
+    """`base+mlm scale=tiny dtype=bf16` -> `base+mlm dtype=bf16`."""
+    return re.sub(r" (scale|scale_name)=\S+", "", label)
+
+
+def table(laws: dict[str, Law]) -> Table:
+    """One row an arm."""
+    rows = []
+    for label, law in laws.items():
+        exponent = formats.plain(-law.line.exponent, 3)
+        if law.line.interval:
+            exponent += f" [{', '.join(formats.plain(-end, 3) for end in reversed(law.line.interval))}]"
+        counts, least = sorted({len(losses) for losses in law.losses.values()}), min(law.losses)
+        seeds = Cell(" to ".join(map(str, counts)), counts[0])
+        ends = Cell(" to ".join(formats.value(flops, "FLOP") for flops in (least, max(law.losses))), least, "FLOP")
+        off = Cell(f"{100 * law.line.deviation:.2g} %", law.line.deviation, "%")
+        rows.append([escape(label), listed(law.names), seeds, ends, Cell(exponent, -law.line.exponent), off])
+    return formats.table(["arm", "scales", "seeds", "FLOPs", "exponent b", "off by"], rows)
+
+
+def _draw_laws(axes: Axes, laws: dict[str, Law], styles: dict[str, ArmStyle]) -> None:
+    factor, unit = plots.axis_unit(FLOPS, (flops for law in laws.values() for flops in law.losses))
+    for label, law in laws.items():
+        arm = styles[label]
+        points = [(flops / factor, loss) for flops, losses in law.losses.items() for loss in losses]
+        style = {"color": arm.colour, "markersize": 7 if arm.is_baseline else 5, "alpha": 0.75, "zorder": 3}
+        axes.plot(*zip(*points, strict=True), linestyle="None", marker=arm.marker, markeredgewidth=0, label=label, **style)
+        middles, ends = centres(law.losses), np.array([min(law.losses), max(law.losses)], dtype=float)
+        x, y = (fmean(map(math.log, values)) for values in (middles, middles.values()))
+        on_line = np.exp(y + law.line.exponent * (np.log(ends) - x))  # the line passes through the centre of the points
+        axes.plot(ends / factor, on_line, linewidth=1.2, zorder=2, **arm.line_style)
+        if len(laws) == 1:  # the names of several arms would lie on each other
+            for name, (flops, losses) in zip(law.names, law.losses.items(), strict=True):
+                place = {"xytext": (0, 6), "textcoords": "offset points", "ha": "center", "fontsize": 8}
+                axes.annotate(name, (flops / factor, max(losses)), **place)
+    axes.set(xscale="log", yscale="log", xlabel=plots.with_unit(metrics.get(FLOPS).title, unit))
+    axes.set(ylabel=f"{metrics.get(LOSS).title} (nats)")
+    axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    axes.yaxis.set_major_locator(MaxNLocator(5))
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_formatter("{x:,g}")
+        axis.set_minor_formatter(NullFormatter())
+
+
+CHAPTER = Added(chapter, before=pictures.chapter, order=1)

@@ -1,0 +1,249 @@
+"""The chapter on cost by length of the text: tables of exponents and of crossovers, their picture, and the values as CSV."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator, NullFormatter
+
+from harness import metrics, tags
+from harness.comparison.growth import Crossing, PowerLaw, Race, Replicates, centres, fit, race
+from harness.comparison.paired import CONFIDENCE, grouped
+from harness.comparison.runs import Run
+from harness.comparison.section import Section
+from harness.document import DASH, Block, Cell, Table
+from harness.document import Section as Part
+from harness.reports.chapters import Added, pictures
+from harness.reports.reading.study import Study
+from harness.reports.writing import formats, plots
+from harness.reports.writing.formats import Chapter, escape
+from harness.reports.writing.plots import ArmStyle, arm_styles, grid, legend
+
+INTRO = """\
+An exponent is the slope on logarithmic axes: 1 is linear in the length, 2 quadratic (0 and −1 for throughput in tokens). In
+brackets is the {level:.0%} t interval over the lengths, one point a length (geometric mean of launches and seeds); counted
+quantities have none. Cost is a + b T + c T^2, so one exponent only summarises the measured lengths: *last doubling* is the
+exponent at the long end, and *off by* the largest distance of a length from the line."""
+CROSSOVER = """\
+Lengths at which an arm beats {baseline}, straight between measured lengths on logarithmic axes, up to {longest} tokens. In
+brackets are the lengths at which the {level:.0%} interval of the ratio includes 1 (Welch's, over launches and seeds), for
+what was measured more than once."""
+
+
+QUANTITIES = ("scaling/latency_ms", "scaling/flops_forward", "scaling/peak_memory_bytes", "scaling/tokens_per_s")
+
+
+@dataclass(frozen=True)
+class Group:
+    """What may be compared: one section on one device, the baseline first where it was measured."""
+
+    section: Section
+    hardware: str
+    baseline: str
+    values: dict[str, dict[str, Replicates]]  # quantity -> label -> values of all seeds
+
+    @property
+    def labels(self) -> list[str]:
+        return [row.label for row in self.section.rows if any(row.label in rows for rows in self.values.values())]
+
+    def race(self, quantity: str, label: str) -> Race | None:
+        """Against the baseline; None for the baseline itself, and where one of the two was not measured."""
+        rows = self.values[quantity]
+        if label == self.baseline or label not in rows or self.baseline not in rows:
+            return None
+        return race(rows[self.baseline], rows[label], metrics.get(quantity).direction)
+
+
+def groups(study: Study) -> list[Group]:
+    """One for each section and device with any length measured."""
+    found = []
+    for section in study.comparison.sections:
+        for hardware in dict.fromkeys(_hardware(run) for run in section.runs):
+            every = {quantity: _measured(section, hardware, quantity, study.history(quantity)) for quantity in QUANTITIES}
+            if values := {quantity: rows for quantity, rows in every.items() if rows}:
+                found.append(Group(section, hardware, section.baseline, values))
+    return found
+
+
+def _hardware(run: Run) -> str:
+    return run.tags.get(tags.HARDWARE, "not recorded")
+
+
+def _measured(section: Section, hardware: str, quantity: str, of_runs: dict[str, Replicates]) -> dict[str, Replicates]:
+    """Seeds that one session timed share its launches, which count once."""
+    rows: dict[str, Replicates] = {}
+    for row in section.rows:
+        here = [run for run in row.runs if _hardware(run) == hardware]
+        if not metrics.get(quantity).deterministic:
+            here = list({run.session or run.run_id: run for run in here if run.run_id in of_runs}.values())
+        for run in here:
+            for length, values in of_runs.get(run.run_id, {}).items():
+                rows.setdefault(row.label, {}).setdefault(length, []).extend(values)
+    return rows
+
+
+def chapter(study: Study) -> Chapter:
+    """Empty where no run measured a length."""
+    comparison, devices = study.comparison, groups(study)
+    if not devices:
+        return Chapter()
+    blocks: list[Block] = [INTRO.format(level=CONFIDENCE)]
+    files: dict[str, bytes] = {"scaling.csv": _csv(devices)}
+    for number, group in enumerate(devices, 1):
+        name = "scaling.svg" if len(devices) == 1 else f"scaling_{number}.svg"
+        files[name] = plots.draw(panels, comparison.labels, group)
+        where = f"{escape(group.section.name)}, {escape(group.hardware)}"
+        caption = f"Cost by length, {where}; bars reach from the least to the largest value, rings mark crossovers"
+        parts = [exponents(group), *_crossovers(group), *plots.pictured({name: caption}, files)]
+        blocks.append(Part(f"By length: {where}", parts))
+    return Chapter([Part("Cost by length of the text", blocks)], files)
+
+
+def exponents(group: Group) -> Table:
+    """One row an arm, one column a quantity."""
+    rows = []
+    for label in group.labels:
+        points = {quantity: of_arms.get(label, {}) for quantity, of_arms in group.values.items()}
+        rows.append([escape(label), *(exponent(fit(points[name], metrics.get(name).deterministic)) for name in points)])
+    return formats.table(["arm", *(f"exponent of {_title(quantity)}" for quantity in group.values)], rows)
+
+
+def _title(quantity: str) -> str:
+    return metrics.get(quantity).title.removesuffix(" by length")
+
+
+def exponent(line: PowerLaw | None) -> Cell:
+    """`1.42 [1.30, 1.54]`, and on a second line the exponent of the last doubling and how far off the line it is."""
+    if line is None:
+        return Cell(DASH)
+    interval = f" [{', '.join(formats.plain(end, 2) for end in line.interval)}]" if line.interval else ""
+    begin, end = line.doubling
+    where = "last doubling" if end == 2 * begin else f"{begin:,} to {end:,}"
+    off = "0 %" if line.deviation < 1e-9 else f"{100 * line.deviation:.2g} %"
+    below = f"{where} {formats.plain(line.last, 2)}, off by {off}"
+    return Cell(f"{formats.plain(line.exponent, 2)}{interval}", line.exponent, change=below)
+
+
+def _crossovers(group: Group) -> list[Block]:
+    races = {label: [group.race(quantity, label) for quantity in group.values] for label in group.labels}
+    races = {label: of_label for label, of_label in races.items() if any(of_label)}
+    if not races:
+        return []
+    longest = max(race.lengths[-1] for of_label in races.values() for race in of_label if race)
+    intro = CROSSOVER.format(baseline=escape(group.baseline), level=CONFIDENCE, longest=f"{longest:,}")
+    rows = [[escape(label), *(race_text(race) if race else DASH for race in of_label)] for label, of_label in races.items()]
+    return [intro, formats.table(["arm", *(f"wins in {_title(quantity)}" for quantity in group.values)], rows)]
+
+
+def race_text(race: Race) -> str:
+    """`from 742 [600, 900] on`, `never up to 4,096`, every stretch of an arm that wins and loses in turn."""
+    first, last = race.lengths[0], race.lengths[-1]
+    if not any(race.lead):
+        return "equal at every length"
+    if race.half and len(race.unclear) == len(race.lengths):
+        return f"unclear: every interval from {first:,} to {last:,} includes 1"
+    if race.crossings:  # a word on those in one stretch of lengths where every interval includes 1
+        intervals = grouped((crossing.interval, crossing) for crossing in race.crossings if crossing.interval)
+        unclear = [_ends(crossings[0], race) for crossings in intervals.values() if len(crossings) > 1]
+        words = "".join(f"; unclear which between {below} and {above}" for below, above in unclear)
+        return " and ".join(_stretches(race)) + words
+    doubt = f" (unclear at {', '.join(f'{length:,}' for length in race.unclear)})" if race.unclear else ""
+    return (f"from the shortest length on ({first:,})" if max(race.lead) > 0 else f"never up to {last:,}") + doubt
+
+
+def _stretches(race: Race) -> list[str]:
+    """Where it wins, in words: `from 742 [600, 900] on`; an interval within one token is left out."""
+    stretches, begun = [], "" if race.lead[0] > 0 else None
+    for crossing in race.crossings:
+        place, ends = f"{crossing.length:,.0f}", _ends(crossing, race)
+        place += "" if set(ends) <= {place} else f" [{', '.join(ends)}]"
+        if crossing.begins:
+            begun = f"from {place}"
+        else:
+            stretches.append(f"{begun} to {place}" if begun else f"up to {place}")
+            begun = None
+    return stretches + ([f"{begun} on"] if begun else [])
+
+
+def _ends(crossing: Crossing, race: Race) -> list[str]:
+    """Of its interval; an end beyond the measured lengths is marked."""
+    if crossing.interval is None:
+        return []
+    low, high = crossing.interval
+    below = f"<{race.lengths[0]:,}" if low is None else f"{low:,.0f}"
+    above = f">{race.lengths[-1]:,}" if high is None else f"{high:,.0f}"
+    return [escape(below), escape(above)]
+
+
+def _csv(devices: list[Group]) -> bytes:
+    """One row a device, arm, quantity and length, in base units."""
+    lines = []
+    for group in devices:
+        of = {"task": group.section.task, "conditions": group.section.conditions, "hardware": group.hardware}
+        for quantity, rows in group.values.items():
+            for label, points in rows.items():
+                of |= {"arm": label, "metric": quantity, "unit": metrics.get(quantity).unit}
+                for length, values in sorted(points.items()):
+                    mean = math.exp(sum(math.log(value) for value in values) / len(values)) if min(values) > 0 else None
+                    spread = {"n": len(values), "geometric_mean": mean, "min": min(values), "max": max(values)}
+                    lines.append(of | {"length": length} | spread)
+    return formats.csv_file(lines, list(lines[0]))
+
+
+NAMED = 6
+"""Up to so many crossovers of a panel have their length written beside them."""
+FAR = 1000
+"""Largest over smallest value from which the axis of values has a tick in every power of ten alone."""
+
+
+def panels(labels: list[str], group: Group) -> Figure | None:
+    """All quantities of a device that have a positive value; None without one. `labels` are the report's, for the styles."""
+    styles = arm_styles(labels)
+    lines = {}
+    for quantity, rows in group.values.items():
+        if of_arms := {label: line for label, points in rows.items() if (line := centres(points))}:
+            lines[quantity] = of_arms
+    if not lines:
+        return None
+    figure, axes = grid(len(lines), wide=4.0, high=3.3, most=2)
+    for panel, (quantity, rows) in zip(axes, lines.items(), strict=True):
+        _panel(panel, group, quantity, rows, styles)
+    figure.suptitle(f"{group.section.task}: {group.hardware}", fontsize=10)
+    legend(figure, plots.arm_handles(styles, lines.values()))
+    return figure
+
+
+def _panel(axes: Axes, group: Group, quantity: str, rows: dict[str, dict[int, float]], styles: dict[str, ArmStyle]) -> None:
+    values = [value for line in rows.values() for value in line.values()]
+    factor, unit = plots.axis_unit(quantity, values)
+    for label, line in rows.items():
+        points, arm = group.values[quantity][label], styles[label]
+        bars = plots.reaching_bars(list(line.values()), [points[length] for length in line])
+        size, front = (9, 4) if arm.is_baseline else (5, 3)
+        style = arm.line_and_marker | {"markersize": size, "linewidth": 1.3, "zorder": front, "elinewidth": 0.9, "capsize": 2}
+        style |= {"markeredgecolor": "white", "markeredgewidth": 0.3, "label": label}
+        middles = [value / factor for value in line.values()]
+        axes.errorbar(list(line), middles, bars and np.array(bars) / factor, **style)
+    axes.set(xscale="log", yscale="log", xlabel="length (tokens)")
+    axes.set(ylabel=f"{_title(quantity)} ({unit})")
+    lengths = sorted({length for line in rows.values() for length in line})
+    plots.ticks_at_lengths(axes, lengths[:: math.ceil(len(lengths) / 8)])
+    axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if max(values) / min(values) < FAR else (1,)))
+    axes.yaxis.set_major_formatter("{x:,g}")
+    axes.yaxis.set_minor_formatter(NullFormatter())
+    # a ring at every crossover, its length beside it where there are few; none where no length tells the two apart
+    races = {label: race for label in rows if (race := group.race(quantity, label)) and len(race.unclear) < len(race.lengths)}
+    crossings = [(label, crossing.length) for label, race in races.items() for crossing in race.crossings]
+    for label, length in crossings:
+        logs = [[math.log(value) for value in values] for values in (rows[label], rows[label].values())]
+        height = math.exp(np.interp(math.log(length), *logs)) / factor
+        ring = {"marker": "o", "markersize": 11, "markerfacecolor": "none", "markeredgecolor": styles[label].colour}
+        axes.plot([length], [height], linestyle="None", zorder=5, markeredgewidth=1.3, **ring)
+        if len(crossings) <= NAMED:
+            place = {"xytext": (7, -11), "textcoords": "offset points", "fontsize": 7.5}
+            axes.annotate(f"{length:,.0f}", (length, height), color=styles[label].colour, **place)
+
+
+CHAPTER = Added(chapter, before=pictures.chapter, order=2)

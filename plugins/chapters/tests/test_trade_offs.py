@@ -1,0 +1,81 @@
+"""The chapter on trade-offs."""
+
+import pytest
+
+from harness.comparison.compare import compare
+from harness.plugins.chapters import trade_offs
+
+
+@pytest.fixture
+def chapter(make_run, study_of, typical):
+    """Of arms given as name -> (tasks, shrink, scores)."""
+
+    def made(arms: dict[str, tuple[tuple[str, ...], float, list[float]]]) -> str:
+        runs = [
+            make_run(name, seed, typical(shrink, score), task=task)
+            for name, (tasks, shrink, scores) in arms.items()
+            for task in tasks
+            for seed, score in enumerate(scores)
+        ]
+        return "\n".join(trade_offs.chapter(study_of(compare("s", runs))).paragraphs)
+
+    return made
+
+
+def line(text: str, arm: str) -> list[str]:
+    (found,) = [one for one in text.splitlines() if one.startswith(f"| {arm} |")]
+    return [cell.strip() for cell in found.strip("|").split("|")]
+
+
+def test_arms_are_placed_against_every_cost_that_was_measured(chapter):
+    text = chapter({"base": (("a", "b"), 1, [0.8, 0.81]), "small": (("a", "b"), 2, [0.9, 0.91])})
+    assert "| arm | score | parameters | forward FLOPs | latency, wall clock | inference peak memory |" in text
+    assert line(text, "base") == ["base", "0.805", *["behind small<br>< 1 %"] * 4]
+    assert line(text, "small") == ["small", "0.905", *["**front**<br>> 99 %"] * 4]
+    assert "2 replicates are few" in text
+
+
+def test_enough_replicates_need_no_warning_and_one_has_no_probability(chapter):
+    many = [0.8, 0.82, 0.81, 0.79, 0.8]
+    assert "are few" not in chapter({"base": (("a",), 1, many), "small": (("a",), 2, many)})
+    text = chapter({"base": (("a",), 1, [0.8]), "small": (("a",), 2, [0.7])})
+    assert line(text, "base")[2] == "**front**"
+    assert trade_offs.ALONE in text
+
+
+def test_arms_that_ran_other_tasks_are_compared_on_what_they_share(chapter):
+    text = chapter({
+        "base": (("a", "b"), 1, [0.8, 0.8]),
+        "small": (("a", "b"), 2, [0.7, 0.7]),
+        "late": (("b",), 2, [0.9, 0.9]),
+    })  # fmt: skip
+    assert "### Score against cost: a" in text
+    assert "### Score against cost: b" in text
+    assert "Not among them, for want of a score on these tasks: late." in text
+
+
+def test_the_scores_shown_are_those_that_decide_where_an_arm_has_more_replicates(chapter):
+    """A luckier seed that one arm has alone puts it behind none, so that its score must not show it either."""
+    text = chapter({"base": (("a",), 1, [0.5, 0.52, 0.9]), "small": (("a",), 2, [0.55, 0.57])})
+    assert line(text, "base") == ["base", "0.510", *["behind small<br>< 1 %"] * 4]
+    assert line(text, "small")[1] == "0.560"
+    assert trade_offs.COMMON in text
+    assert trade_offs.COMMON not in chapter({"base": (("a",), 1, [0.5, 0.52]), "small": (("a",), 2, [0.55, 0.57])})
+
+
+def test_one_arm_or_no_score_gives_no_chapter(chapter, make_run, study_of):
+    assert chapter({"base": (("a",), 1, [0.8])}) == ""
+    runs = [make_run(arm, 0, {"model/params_total": 5.0}) for arm in ("base", "small")]
+    assert trade_offs.chapter(study_of(compare("s", runs))).sections == []
+    runs = [make_run(arm, 0, {"eval/score": 0.5}) for arm in ("base", "small")]
+    assert trade_offs.chapter(study_of(compare("s", runs))).sections == []
+
+
+def test_an_arm_that_was_not_pretrained_takes_no_probability_from_the_others(make_run, study_of, typical):
+    runs = [make_run("base", seed, typical(1, 0.8 + seed / 100), pretrain_seed=str(seed)) for seed in range(5)]
+    runs += [make_run("small", seed, typical(2, 0.7 + seed / 100), pretrain_seed=str(seed)) for seed in range(5)]
+    runs += [make_run("random", seed, typical(1, 0.5 + seed / 100)) for seed in range(5)]
+    text = "\n".join(trade_offs.chapter(study_of(compare("s", runs))).paragraphs)
+    assert line(text, "base")[2] == line(text, "small")[2] == "**front**<br>> 99 %"
+    assert line(text, "random")[2] == "behind base<br>< 1 %"
+    assert trade_offs.ALONE not in text
