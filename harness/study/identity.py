@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from harness import paths, redact, tags, versions
+from harness import paths, tags, versions
 from harness.checkpoints import huggingface, teacher
 from harness.comparison import arms
 from harness.config import unread
@@ -193,7 +193,7 @@ class Identity:
             named[tags.WEIGHTS_READ] = self.inputs.weights_read
         if self.inputs.pretraining is not None:
             named[tags.PRETRAINING] = self.inputs.pretraining
-        return {"tags": named, "parameters": redact.values(self.parameters)}
+        return {"tags": named, "parameters": self.parameters}
 
 
 @functools.cache

@@ -19,8 +19,8 @@ from tokenizers import Tokenizer
 
 from harness import tasks
 from harness.checkpoints import find_run, finetuned, native, start
-from harness.commands.features import Source, source_of
 from harness.commands.predict import SEPARATOR
+from harness.commands.vectors import Source, source_of
 from harness.config.choices import TaskKind, TrainedOn
 from harness.config.resolve import MEASURED_LENGTH, has_task, resolve
 from harness.config.schema import HardwareConfig, RunConfig, TaskConfig
@@ -33,9 +33,8 @@ from harness.measure import subject
 from harness.models.batch import Batch
 from harness.models.config import Body, EncoderConfig, Position
 from harness.models.encoder import Encoder
-from harness.models.heads import MaskedLMHead
+from harness.models.heads import MaskedLMHead, make_mask_decoder
 from harness.models.losses import IGNORED
-from harness.models.mask_decoder import make_mask_decoder
 from harness.paths import file_name
 from harness.plugins.explain import inspect_pictures as pictures
 from harness.plugins.explain import inspect_word

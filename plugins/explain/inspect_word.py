@@ -13,8 +13,8 @@ import torch
 from tokenizers import Encoding, Tokenizer
 from torch.nn import functional as F
 
-from harness.commands.features import Source
 from harness.commands.predict import SEPARATOR
+from harness.commands.vectors import Source
 from harness.errors import InputError
 from harness.models.batch import Batch
 from harness.models.encoder import Encoder

@@ -451,7 +451,7 @@ def test_folder_that_cannot_be_written_is_told(config_of):
         (["item=0"], "task= is missing"),
         (["task=bag"], "item= is missing"),
         (["task=bag", "item=0", "attention=true"], "attention=true needs weights"),
-        (["task=bag", "item=0", "a", "checkpoint=b"], "both name weights"),
+        (["task=bag", "item=0", "a", "checkpoint=b"], "both name a model"),
         (["task=bag", "item=0", "nowhere"], "RUN='nowhere' is neither a folder nor the id"),
         (["task=bagg", "item=0"], "did you mean 'bag'?"),
         (["task=bag", "itm=0", "item=0"], "did you mean 'item'?"),

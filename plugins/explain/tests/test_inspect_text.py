@@ -172,7 +172,7 @@ def test_tokenizer_of_a_corpus_can_be_trained(capsys):
         (["text=a ||| b", "one-0"], "text= has 2 texts, task 'mine' reads 1 (text)"),
         (["text=a", "one"], "RUN='one' begins the names of 2 runs: study/one-0, study/one-1"),
         (["text=a", "nne-0"], "nor a name below 'multirun'; did you mean 'one-0'?"),
-        (["text=a", "one-0", "model=albert"], "leave model=, scale= and enhancement= out"),
+        (["text=a", "one-0", "model=albert"], "RUN and model=albert both name a model"),
         (["text=a", "task=bag", "model=static", "scale=tiny", "attention=true"], "the model has no attention"),
     ],
 )

@@ -15,8 +15,6 @@ import torch
 from safetensors.torch import load_file
 
 from harness.__main__ import main
-from harness.commands import profile
-from harness.commands.profile import Column
 from harness.comparison import arms
 from harness.config.schema import FinetuneConfig, HardwareConfig, RunConfig
 from harness.hardware import facts
@@ -29,6 +27,8 @@ from harness.models.batch import Batch
 from harness.models.choices import Trains
 from harness.models.config import EncoderConfig
 from harness.models.heads import SequenceClassifier, build_classifier
+from harness.plugins.costs import profile
+from harness.plugins.costs.profile import Column
 from harness.study import leftovers
 from harness.study.identity import Identity, Inputs
 from harness.tracking import run_log

@@ -6,7 +6,6 @@ import pytest
 import torch
 
 from harness import processes
-from harness.commands.memory import probe
 from harness.config.choices import UNTRAINED, Device, Dtype, TaskKind
 from harness.config.schema import HardwareConfig, MeasureConfig, ModelConfig, RunConfig, TaskConfig
 from harness.errors import InputError
@@ -17,6 +16,7 @@ from harness.measure.memory_formula import Saved
 from harness.measure.records import StepRequest
 from harness.measure.subject import step_shape
 from harness.models.config import Activation, Body, Norm, NormPlace, Pooling, Position
+from harness.plugins.costs.memory import probe
 from harness.training.measured_steps import TrainingSteps, narrow, one_piece, parts, step_times, steps_of
 
 SMALL = {

@@ -1,0 +1,63 @@
+"""Keys, words and switches of `profile` and `memory`."""
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness.commands.options import COUNT
+from harness.errors import InputError
+from harness.grammar import Composed, key
+from harness.models.ranges import Range
+
+BYTES = {"B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30}
+
+
+def bytes_of(name: str, text: str) -> int:
+    """`2GB`, `1.5GiB` or `800 MB`; InputError for anything else, as a number without a unit."""
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMG]?i?B)", text.strip(), re.IGNORECASE)
+    size = float(match[1]) * BYTES.get(match[2].upper(), 0) if match else 0.0
+    if not 0 < size < float("inf"):
+        raise InputError(f"{name}={text!r} must be a size above 0 with its unit, such as 800MB, 2GB or 1.5GiB")
+    return int(size)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Profile(Composed):
+    """Parameters, FLOPs, latency and memory of variants side by side, without data and training.
+
+    Everything else chooses the variants, as for `python -m harness`: model=base,windowed scale=mini 'enhancement=[swiglu]'
+    measure.length=256 measure.batch_size=8 finetune.batch_size=16 hardware.dtype=bf16 model.KEY=VALUE. Commas make columns.
+    """
+
+    rounds: int | None = key(
+        None, "launches of a variant (as many as fit into a minute, from 5 to 20; 1 of a single one)", range=COUNT
+    )
+    trace: bool = key(False, "time by component too, with a trace of each variant as a file")
+    json: bool = key(False, "writes the raw values, profile.json")
+    to: Path = key(Path("multirun", "profile"), "folder of these files, in `output` where that is set")
+
+    def overrides(self) -> list[str]:
+        return [*([] if self.is_sweep else ["-m"]), *self.with_a_task()]  # each column is a run of a sweep
+
+
+@dataclass(frozen=True, kw_only=True)
+class Memory(Composed):
+    """Shows what a training step holds in memory, measured and by formula.
+
+    Everything else chooses model and machine: model=albert scale=base hardware.threads=2 ...
+    """
+
+    batch_sizes: tuple[int, ...] = key(
+        (1, 4, 8), "sequences of one optimiser step, in one piece", range=Range(at_least=1, limit=1e6)
+    )
+    length: str | None = key(None, "tokens of each sequence (measure.length: 128, or as many as the model takes)")
+    activation_checkpointing: str | None = key(
+        None,
+        "true, false or both (finetune.activation_checkpointing)",
+        choices=("true", "false", "both"),
+        called="choice",
+    )
+    fits: int | None = key(None, "memory, such as 2GB: searches the largest batch that stays within it", read=bytes_of)
+
+    def overrides(self) -> list[str]:
+        return [*super().overrides(), *([f"measure.length={self.length}"] if self.length else [])]
