@@ -11,6 +11,7 @@ from typing import Any
 import harness
 from harness import command, grammar, redact
 from harness.commands import Command, commands, find, is_command
+from harness.config.help import GROUPS, page
 from harness.errors import InputError, meant, unknown
 from harness.terminal import Inert, live_line
 
@@ -21,7 +22,7 @@ def main(arguments: list[str] | None = None, called: bool | None = None) -> int:
     """The exit code of the command, as `command.exit_code` has it; words are those of the command line by default."""
     words = sys.argv[1:] if arguments is None else list(arguments)
     command.open_streams()
-    redact.learn(words, os.environ)
+    redact.learn(os.environ)
     redact.redact_logs()
     names = (" ".join(words[:count]) for count in (2, 1) if len(words) >= count)
     name = next(filter(is_command, names), "")
@@ -61,16 +62,16 @@ def _call(name: str, chosen: Command, words: list[str]) -> int:
     options, call = chosen.options_class(), f"python -m harness {name}"
     if not set(grammar.HELP).isdisjoint(words):
         below = {each: of.help for each, of in commands().items() if each.startswith(f"{name} ")}
-        page = [grammar.page(options, call), grammar.listed("commands, each with a --help", below)]
-        print("\n\n".join(filter(None, page)))
+        parts = [grammar.page(options, call), grammar.listed("commands, each with a --help", below)]
+        print("\n\n".join(filter(None, parts)))
         return 0
     parsed = grammar.parse(words, options, call)
     if not isinstance(parsed, grammar.Composed):
         return chosen.function()(parsed)
-    from harness.config import compose, mistakes  # Hydra takes 0.3 s, which --help does not need
+    from harness.config import compose, keys  # Hydra takes 0.3 s, which --help does not need
 
     overrides = parsed.overrides()
-    parsed.refuse_misspelt({key.partition(".")[0] for key in mistakes.known_keys()} | {*mistakes.groups(), "hydra"})
+    parsed.refuse_misspelt({key.partition(".")[0] for key in (*keys.known_keys(), *GROUPS, "hydra")})
     parsed.begin()
 
     def run(configs: list[Any]) -> int:
@@ -93,10 +94,13 @@ def _help(topics: list[str]) -> int:
     """The help page, or that of a command, a group or a key."""
     if is_command(name := " ".join(topics)) and name != "run":
         return _call(name, find(name), ["--help"])
-    from harness.config.help import page, page_of  # the parser of Python, which no run needs
+    topics = [topic for topic in topics if not topic.startswith("-") and topic != "run"]
+    if topics:
+        from harness.config.keys import page_of  # the schema, which the first page does without
 
-    pages = [page_of(topic) for topic in topics if not topic.startswith("-") and topic != "run"]
-    print("\n\n".join(pages) if pages else page({name: each.help for name, each in commands().items()}))
+        print("\n\n".join(map(page_of, topics)))
+    else:
+        print(page({name: each.help for name, each in commands().items()}))
     return 0
 
 

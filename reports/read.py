@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 from harness.comparison import labels
 from harness.comparison.compare import Comparison, compare
 from harness.comparison.runs import Run, oldest_first
-from harness.redact import hidden, hide, whole
+from harness.redact import refuse_credentials
 from harness.reports.errors import ReportError
 from harness.reports.reading import archive, default_uri, store, where
 from harness.reports.reading.predictions import errors_in
@@ -22,14 +22,14 @@ from harness.reports.reading.store import Output, Reader
 def connect(uri: str) -> Reader:
     """A reader of the store at `uri`; ReportError where there is none. A file that does not exist is not created."""
     try:
-        hide(whole(uri))  # what MLflow says of it is printed without its secrets
+        refuse_credentials("--uri", uri)
     except ValueError as error:
         raise ReportError(str(error)) from error
     if os.path.lexists(Path(uri, archive.MANIFEST)):
         return archive.read(Path(uri))
     if "://" not in uri:
         raise ReportError(
-            f"--uri {hidden(uri)!r} has no scheme; expected an address such as sqlite:///multirun/mlflow.db or "
+            f"--uri {uri!r} has no scheme; expected an address such as sqlite:///multirun/mlflow.db or "
             "http://host:5000, or the folder of an archive"
         )
     try:

@@ -24,16 +24,14 @@ from harness.data import published as published_tokenizer
 from harness.data import tokenizer as tokenizers
 from harness.data.tokenizer import pad_token_id
 from harness.errors import InputError, present
-from harness.models.changes import OF_HEAD
 from harness.models.choices import Body, Pooling
 from harness.models.config import EncoderConfig
 from harness.models.derive import RANDOM, Origin, derived
 from harness.models.encoder import Encoder
 from harness.models.heads import POOLED, Classifier, SequenceClassifier, TextVectors, on_meta
-from harness.models.huggingface import config_of, masked_head_of, plain, t5, translated
-from harness.models.huggingface.families import module_of
-from harness.models.huggingface.names import listed
+from harness.models.huggingface import config_of, family_of, listed, masked_head_of, plain, translated, with_decoder
 from harness.models.huggingface.task_heads import names_of_rows
+from harness.models.keys import OF_HEAD
 from harness.models.ranges import refuse_out_of_range
 from harness.paths import conf_directory
 from harness.tasks import kind_of
@@ -93,7 +91,7 @@ def _downloaded(name: str, key: str) -> Path:
 def _read_for(config: RunConfig, folder: Path) -> dict[str, Any]:
     """The config.json; that of a T5 is read with its decoder where model.body=encoder_decoder."""
     published = native.json_of(folder / "config.json", "model.init_from")
-    return t5.with_decoder(published) if config.model.body is Body.encoder_decoder else published
+    return with_decoder(published) if config.model.body is Body.encoder_decoder else published
 
 
 def shape_of(path: Path, key: str) -> EncoderConfig:
@@ -285,7 +283,7 @@ def encoder_of(folder: Path, key: str, config_json: dict[str, Any] | None = None
     config_json = config_json or native.json_of(folder / "config.json", key)
     published = _plain(folder, key, config_json)
     try:
-        return module_of(config_json).tensors(published.state, published.shape), published.shape
+        return family_of(config_json).tensors(published.state, published.shape), published.shape
     except (ValueError, KeyError) as error:
         raise InputError(f"{key}={str(folder)!r}: {error}") from error
 

@@ -6,13 +6,11 @@ from typing import Any
 
 from omegaconf import OmegaConf
 
-from harness.config.command_line import key_of
-from harness.config.mistakes import default_choices
-from harness.config.schema import RunConfig, TokenizerConfig, within
+from harness.config.help import default_choices
+from harness.config.schema import RunConfig, TokenizerConfig, key_of, to_dict, typed, within
 from harness.errors import InputError
-from harness.models.changes import UNSHAPED, refuse_underived, with_own_head_size
 from harness.models.config import EncoderConfig
-from harness.models.keys import refuse_unread
+from harness.models.keys import UNSHAPED, refuse_underived, refuse_unread, with_own_head_size
 from harness.models.objectives.config import ObjectiveName
 from harness.paths import conf_directory
 
@@ -62,7 +60,7 @@ def refuse_changes(config: RunConfig, checkpoint: Checkpoint, allowed: Iterable[
     different |= {group: [] for group in chosen if said_by(config, group)}
     for group, choice in chosen.items():
         if different[group] and group not in allowed:
-            there = ", ".join(f"model.{key}={_typed(getattr(checkpoint.shape, key))}" for key in different[group][:3])
+            there = ", ".join(f"model.{key}={typed(to_dict(getattr(checkpoint.shape, key)))}" for key in different[group][:3])
             raise InputError(f"{group}={choice} has no effect: the encoder is that of {where}, with {there}; leave it out")
     if not is_published and config.pretrain.objective is not ObjectiveName.none:
         raise InputError(
@@ -103,10 +101,6 @@ def _chosen(config: RunConfig) -> dict[str, str]:
     choices = {"enhancement": enhancements, "model": config.model_name, "scale": config.scale_name}
     typed, default = {*map(key_of, config.overrides)}, default_choices()
     return {group: name for group, name in choices.items() if group in typed or name not in ("", "[]", default[group])}
-
-
-def _typed(value: object) -> str:
-    return "null" if value is None else str(getattr(value, "value", value))
 
 
 def started_from(config: RunConfig, checkpoint: Checkpoint | None) -> RunConfig:

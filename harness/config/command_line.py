@@ -7,16 +7,15 @@ import re
 import sys
 import tempfile
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from harness import paths, redact
-from harness.config.schema import within
+from harness import paths
 from harness.errors import InputError, unknown
-from harness.redact import hidden
+from harness.redact import refuse_credentials
 
 if TYPE_CHECKING:
     from harness.config.schema import RunConfig
@@ -75,11 +74,11 @@ def read(arguments: list[str]) -> CommandLine:
 
 def _unknown_option(argument: str, following: str) -> InputError:
     """The error for it, with the setting that is meant where it is the name of one."""
-    from harness.config import mistakes, synonyms  # they read the schema
+    from harness.config.keys import GROUPS, known_keys, meant_keys  # the schema
 
     name, equals, value = argument.lstrip("-").partition("=")
-    keys, names = {*mistakes.known_keys(), *mistakes.groups()}, {name, name.replace("-", "_")}
-    meant = sorted(names & keys) or (synonyms.keys(name.replace("-", "_"), keys) if argument.startswith("--") else [])
+    keys, names = {*known_keys(), *GROUPS}, {name, name.replace("-", "_")}
+    meant = sorted(names & keys) or (meant_keys(name.replace("-", "_"), keys) if argument.startswith("--") else [])
     if not meant:
         return unknown("option", argument, (*VALUED, *FLAGS, *QUIET), "")
     settings = " or ".join(f"{key}={value if equals else following}" for key in meant)
@@ -92,32 +91,9 @@ def _override(argument: str) -> str:
         raise InputError(f"{argument!r} is not a setting: expected KEY=VALUE, and a command only as the first word")
     argument = re.sub(r"^(pretrain|finetune)\.from=", "pretrain.checkpoint=", argument)  # `from` is no name in Python
     part_of_split = r"^(\+*task\.(?:\w+_split|more_validation\.\w+|languages\.\w+)=)([\w.:-]+\[.*\].*)$"
-    if found := re.fullmatch(r"(\+*tracking\.uri=)(.*)", argument, re.DOTALL):
-        argument = found[1] + _hidden(found[2])
     if found := re.fullmatch(r"(\+*hypothesis=)([^'\"].*)", argument, re.DOTALL):
         argument = found[1] + "'" + found[2].replace("'", r"\'") + "'"  # a text, whatever it holds
     return re.sub(part_of_split, r"\1'\2'", argument)  # quoted, or Hydra would read a list
-
-
-def key_of(override: str) -> str:
-    """The key that an override sets, without the `+` of Hydra."""
-    return override.lstrip("+").partition("=")[0]
-
-
-def without(overrides: Iterable[str], keys: Iterable[str]) -> list[str]:
-    """The overrides of other keys than these, and of none in a group of them that ends in a dot."""
-    return [override for override in overrides if not within(key_of(override), keys)]
-
-
-def _hidden(value: str) -> str:
-    """The address of a store as Hydra may read it, without its secrets; one that Hydra completes is hidden later."""
-    if "${" in value:
-        return value
-    mark = value[0] if value[:1] in ("'", '"') and value.endswith(value[0]) else None
-    escaped = rf"\\(\\*{mark})" if mark else r"\\([\\()\[\]{}:=, \t])"
-    plain = [re.sub(escaped, r"\1", address) for address in redact.addresses(value)]
-    hidden = [redact.hide(address) for address in plain]
-    return value if hidden == plain else ",".join("'" + address.replace("'", r"\'") + "'" for address in hidden)
 
 
 LONGEST = 120
@@ -141,12 +117,13 @@ def refuse_study(study: str) -> None:
 
 
 def refuse_address(uri: str | None) -> None:
-    """InputError for an address of a store without a scheme, or whose host or port none can be."""
+    """InputError for an address of a store without a scheme, whose host or port none can be, or that holds a password."""
     if uri is None:
         return
+    refuse_credentials("tracking.uri", uri)
     expected = "must be an address such as http://HOST:5000 or sqlite:////FOLDER/mlflow.db"
     if not re.match(r"[A-Za-z][A-Za-z0-9+.-]*:/", uri):
-        raise InputError(f"tracking.uri={hidden(uri)!r} {expected}")
+        raise InputError(f"tracking.uri={uri!r} {expected}")
     try:
         parts = urlsplit(uri)
         lacks = "no host" if parts.scheme.startswith("http") and not parts.hostname else None
@@ -155,7 +132,7 @@ def refuse_address(uri: str | None) -> None:
     except ValueError as error:
         lacks = str(error)
     if lacks:
-        raise InputError(f"tracking.uri={hidden(uri)!r} {expected} ({lacks})")
+        raise InputError(f"tracking.uri={uri!r} {expected} ({lacks})")
 
 
 def refuse_output(output: str) -> None:

@@ -30,7 +30,7 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import ChoiceSweep, Override
 from hydra.core.plugins import Plugins
 from hydra.core.utils import JobReturn, JobStatus, configure_log
-from hydra.errors import HydraException, OverrideParseException
+from hydra.errors import HydraException
 from hydra.plugins.config_source import ConfigResult, ConfigSource
 from hydra.plugins.search_path_plugin import SearchPathPlugin
 from hydra.types import HydraContext, RunMode
@@ -39,8 +39,8 @@ from omegaconf.errors import OmegaConfBaseException
 
 from harness.config import command_line, mistakes, own_files
 from harness.config.choices import TrainedOn, Until
-from harness.config.command_line import key_of, without
 from harness.config.conditions import depends_on_seed, has_task, starts_from_weights
+from harness.config.help import GROUPS, default_choices, listed_groups
 from harness.config.resolve import from_node, refuse_misfit, unchecked
 from harness.config.schema import (
     NAMES,
@@ -51,10 +51,12 @@ from harness.config.schema import (
     ModelConfig,
     RunConfig,
     flatten,
+    key_of,
     members,
     short_name,
     to_dict,
     within,
+    without,
 )
 from harness.config.sweep import Replicate, compare_arms, controls, jobs, name_seeds
 from harness.config.unread import refuse_unread_parts
@@ -64,7 +66,7 @@ from harness.models.config import EncoderConfig
 from harness.models.keys import NEEDS, built, refuse_unread
 from harness.models.objectives.config import ObjectiveName
 from harness.paths import conf_directory, in_use
-from harness.redact import hidden
+from harness.redact import MLFLOW
 from harness.terminal import console, live_line
 
 Run = Callable[[list[RunConfig]], int]
@@ -75,9 +77,6 @@ KEYS_IN_ARM_NAME = (
     *SEEDS,
 )
 """Keys and groups that are in the name of an arm already, and the seeds, which are replicates."""
-
-CREDENTIALS = ("MLFLOW_TRACKING_USERNAME", "MLFLOW_TRACKING_PASSWORD", "MLFLOW_TRACKING_TOKEN")
-"""Variables that MLflow sends to whatever server is named."""
 
 SHOWN_BY_HYDRA = {"--cfg", "--resolve", "--info", "--hydra-help", "--shell-completion"}
 """Options with which Hydra prints something and nothing runs."""
@@ -156,34 +155,24 @@ def _errors_on_one_line(words: list[str]) -> Iterator[None]:
     except InputError:
         raise
     except (HydraException, OmegaConfBaseException) as error:
-        raise mistakes.naming(words, one_line(error)) from error
+        raise mistakes.naming(words, mistakes.one_line(error)) from error
     except RecursionError as error:
         raise mistakes.naming(words, InputError("a list of defaults leads back to its own file; expected an end")) from error
     except (ArithmeticError, AssertionError, AttributeError, TypeError, ValueError) as error:  # they check little
-        line = mistakes.of_library(words, error)
-        if line is error and isinstance(error, ValueError):
-            line = mistakes.naming(words, one_line(error))
-        raise line from error
+        raise mistakes.of_library(words, error) from error
 
 
 def _refuse_typed(overrides: list[Override]) -> None:
     """InputError for what Hydra would take in another sense, or not refuse in time."""
-    single = set(mistakes.groups()) - mistakes.listed_groups()
     for override in overrides:
         group, value = override.key_or_group, override.value()
-        values: list[Any]
-        choice: Any
-        if override.is_delete() and group in single - {mistakes.EXPERIMENT}:
+        if override.is_delete() and group in GROUPS.keys() - listed_groups() - {mistakes.EXPERIMENT}:
             raise mistakes.left_out(group)
-        values = value.list if isinstance(value, ChoiceSweep) else [getattr(value, "start", value)]  # of a range the first
-        for key, part in (pair for one in values for pair in flatten({group: one}).items()):
-            mistakes.refuse_no_boolean(key, part)
         if group == "output" and isinstance(value, str) and "${" not in value:
             command_line.refuse_output(value)
-        for choice in values if group in single else []:  # Hydra merges a list of choices, and the last one would win
-            is_list = isinstance(choice, list) and all(isinstance(name, str) for name in choice)
-            if is_list and not (group == "pretrain" and choice):  # which has phases
-                raise mistakes.several_choices(group, choice)
+        choices = value.list if isinstance(value, ChoiceSweep) else [] if override.is_sweep_override() else [value]
+        for choice in choices if group in GROUPS and not override.is_delete() else []:
+            mistakes.refuse_choices(str(override.input_line), group, choice)
 
 
 @dataclass(frozen=True)
@@ -320,9 +309,12 @@ def _own_files_checked() -> Iterator[None]:
             if ".." in Path(config_path).parts:
                 raise InputError(f"{config_path!r} is no name of a choice: expected one below {source.path}")
             own_files.refuse_unsound(path)
-            mistakes.refuse_misfits(path, config_path.partition("/")[0])
         try:
+            if not is_shipped:
+                mistakes.refuse_misfits(path, config_path.partition("/")[0])
             result: ConfigResult = load(source, config_path)
+        except InputError:
+            raise
         except ValueError as error:  # such as a number of 5,000 digits
             raise InputError(f"{path} cannot be read: {' '.join(str(error).split())}") from error
         if not is_shipped:
@@ -587,9 +579,9 @@ def runs_of(source: Source, overrides: tuple[str, ...], swept: list[str]) -> tup
         said = keys_of_files(source, of_hydra, own)
         run = named(from_node(_beside_weights(node, overrides, said)), source, of_hydra, overrides, swept, said)
         uri = None if "tracking.uri" in map(key_of, overrides) else run.tracking.uri
-        if uri is not None and (variable := next((name for name in CREDENTIALS if os.environ.get(name)), None)):
+        if uri is not None and (variable := next((name for name in MLFLOW if os.environ.get(name)), None)):
             raise InputError(
-                f"tracking.uri={hidden(uri)} is set by a file, and {variable} would be sent there: "
+                f"tracking.uri={uri} is set by a file, and {variable} would be sent there: "
                 "type tracking.uri=... if it is yours, or unset the variable"
             )
         runs.append(replace(run, overrides=overrides_to_reproduce(own)))
@@ -645,7 +637,7 @@ def _members_of_shipped(source: Source, overrides: tuple[str, ...]) -> list[str]
     if source != Source() or any("experiment" in override or override.startswith("task.members") for override in overrides):
         return None
     named = [override.removeprefix("task=") for override in overrides if override.startswith("task=")]
-    path = conf_directory() / "task" / f"{[mistakes.default_choices()['task'], *named][-1]}.yaml"
+    path = conf_directory() / "task" / f"{[default_choices()['task'], *named][-1]}.yaml"
     return (_loaded(path).get("members") or None) if path.is_file() else None
 
 
@@ -691,7 +683,7 @@ def named(
     if is_weights and "init_from" in model_keys:
         raise InputError(f"model={choices['model']} and model.init_from={weights} both say what to start from: leave one out")
     if weights is not None and not is_weights:
-        parts = [Path(weights).name, *(parts if parts != [mistakes.default_choices()["model"]] else [])]
+        parts = [Path(weights).name, *(parts if parts != [default_choices()["model"]] else [])]
     parts += sorted(config.enhancements)
     if config.pretrain.objective is not ObjectiveName.none:
         parts.append(config.pretrain.title)
@@ -801,12 +793,3 @@ def outside_of_a_command(overrides: list[str], config_dir: str | None) -> RunCon
     with _errors_on_one_line(overrides), source.opened():
         _refuse_typed(OverridesParser.create().parse_overrides(overrides))
         return from_node(source.compose(overrides)[0])
-
-
-def one_line(error: Exception) -> InputError:
-    """The error as one line; that of OmegaConf if Hydra has wrapped one, because it is more specific."""
-    inner = error.__cause__ or error.__context__
-    if isinstance(error, OverrideParseException):
-        return mistakes.unreadable(error.override, error.message)
-    is_wrapped = isinstance(error, HydraException) and isinstance(inner, OmegaConfBaseException)
-    return mistakes.one_line(error, inner if inner is not None and is_wrapped else error)

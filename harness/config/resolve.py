@@ -56,7 +56,6 @@ from harness.models.choices import Body, Trains
 from harness.models.objectives.config import ObjectiveName
 from harness.models.ranges import refuse_out_of_range
 from harness.paths import conf_directory
-from harness.redact import hide
 
 BUDGETS = ("tokens", "steps", "flops", "seconds")
 """Keys of `pretrain` of which one sets the budget."""
@@ -291,7 +290,6 @@ def unchecked(node: Any) -> RunConfig:
     if not isinstance(config, RunConfig):
         raise TypeError(f"expected a RunConfig, got {type(config).__name__}")
     refuse_numbers(config)  # a placeholder may take the value of another key
-    config.tracking.uri = config.tracking.uri and hide(config.tracking.uri)
     return _without_placeholders(config)
 
 

@@ -635,6 +635,13 @@ def to_dict(config: Any) -> Any:
     return config.name if isinstance(config, Enum) else config
 
 
+def typed(value: Any) -> str:
+    """A plain value as it is typed on the command line."""
+    if isinstance(value, list):
+        return f"[{','.join(map(typed, value))}]"
+    return {None: "null", True: "true", False: "false"}[value] if value is None or isinstance(value, bool) else str(value)
+
+
 def flatten(nested: Any, prefix: str = "") -> dict[str, Any]:
     """`{"a": {"b": 1}}` -> `{"a.b": 1}`."""
     flat: dict[str, Any] = {}
@@ -650,8 +657,10 @@ class Stated:
     role: Role
     is_own: bool  # the role is not that of the section
     read: tuple[When, ...]  # all of these must hold
-    is_section: bool
+    section: Any  # the class of the keys in it; None for a single value
     field: "Field[Any]"
+    owner: type  # the class of the section that has it
+    hint: Any  # its type
 
 
 @functools.cache
@@ -669,7 +678,7 @@ def _stated(kind: type, prefix: str, role: Role | None, read: tuple[When, ...]) 
             raise TypeError(f"{prefix}{one.name} states no role")
         its_read = read if conditions is None else conditions if conditions == ALWAYS else (*read, *conditions)
         section = next((part for part in (hints[one.name], *get_args(hints[one.name])) if is_dataclass(part)), None)
-        yield prefix + one.name, Stated(its_role, own is not None, its_read, section is not None, one)
+        yield prefix + one.name, Stated(its_role, own is not None, its_read, section, one, kind, hints[one.name])
         if isinstance(section, type) and one.name != "published":
             yield from _stated(section, f"{prefix}{one.name}.", its_role, its_read)
 
@@ -680,10 +689,8 @@ def keys_of(*roles: Role) -> tuple[str, ...]:
     return tuple(name for key in keys for name in (key, f"{key}."))
 
 
-def _earlier(one: "Field[Any]") -> Any:
-    value = one.metadata.get("earlier", "")
-    if value is not ...:
-        return value
+def default_of(one: "Field[Any]") -> Any:
+    """The default of a key as a plain value."""
     return to_dict(one.default if one.default_factory is NO_DEFAULT else one.default_factory())
 
 
@@ -708,7 +715,11 @@ OF_ARM = (
 )
 """Keys, or groups that end in a dot, that belong to the arm whether they are swept or not."""
 
-ADDED = {key: value for key, stated in stated_keys().items() if (value := _earlier(stated.field)) != ""}
+ADDED = {
+    key: default_of(stated.field) if earlier is ... else earlier
+    for key, stated in stated_keys().items()
+    if (earlier := stated.field.metadata.get("earlier", "")) != ""
+}
 """Keys that finished runs may lack -> the value that such a run has: no hash holds it, so that the run is the same."""
 
 HASH_DIGITS = 8
@@ -718,6 +729,16 @@ HASH_DIGITS = 8
 def within(key: str, keys: Iterable[str]) -> bool:
     """Whether the key is one of these, or in a group of them that ends in a dot."""
     return any(key == one or (one.endswith(".") and key.startswith(one)) for one in keys)
+
+
+def key_of(override: str) -> str:
+    """The key that an override sets, without the `+` of Hydra."""
+    return override.lstrip("+").partition("=")[0]
+
+
+def without(overrides: Iterable[str], keys: Iterable[str]) -> list[str]:
+    """The overrides of other keys than these, and of none in a group of them that ends in a dot."""
+    return [override for override in overrides if not within(key_of(override), keys)]
 
 
 @functools.lru_cache(maxsize=256)

@@ -4,9 +4,8 @@ import functools
 import itertools
 from operator import attrgetter
 
-from harness.config.command_line import key_of
 from harness.config.conditions import PRETRAINING
-from harness.config.schema import RunConfig, stated_keys
+from harness.config.schema import RunConfig, key_of, stated_keys
 from harness.errors import InputError
 from harness.models.ranges import Refused, When
 
@@ -31,7 +30,7 @@ def refuse_unread_parts(runs: list[RunConfig], overrides: list[str]) -> None:
         above = itertools.accumulate(said_key.split("."), "{}.{}".format)
         key = max((name for name in above if name in stated_keys()), key=len, default="")
         for when in stated_keys()[key].read if key else ():
-            is_refused = said_key in swept or not (when.refused is Refused.swept or stated_keys()[key].is_section)
+            is_refused = said_key in swept or not (when.refused is Refused.swept or stated_keys()[key].section)
             if not is_refused or any(holds(run, key, when) for run in runs):
                 continue
             choice = when.choice.format(section=key.partition(".")[0])

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from harness import paths, redact, tags, versions
+from harness import paths, tags, versions
 from harness.checkpoints import huggingface, teacher
 from harness.comparison import arms
 from harness.config import unread
@@ -194,7 +194,7 @@ class Identity:
             tags.PRETRAINING: self.inputs.pretraining,
         }
         named |= {key: value for key, value in of_inputs.items() if value}
-        return {"tags": named, "parameters": redact.values(self.parameters)}
+        return {"tags": named, "parameters": self.parameters}
 
 
 @functools.cache

@@ -22,8 +22,7 @@ from typing import Any
 from harness import paths, records
 from harness.comparison import by_launch
 from harness.config.choices import MatchBy, MatchOn
-from harness.config.command_line import without
-from harness.config.schema import ModelConfig, RunConfig, to_dict
+from harness.config.schema import ModelConfig, RunConfig, to_dict, without
 from harness.errors import InputError
 from harness.measure import flops, memory_formula, size, subject
 from harness.measure.launch import TIMING, launch

@@ -13,9 +13,8 @@ from typing import Any, get_args, get_type_hints
 
 from harness import paths
 from harness.config.choices import Keep, KeepBest, Sampler, Until
-from harness.config.command_line import without
 from harness.config.resolve import refuse_impossible
-from harness.config.schema import FinetuneConfig, RunConfig, SearchConfig
+from harness.config.schema import FinetuneConfig, RunConfig, SearchConfig, without
 from harness.config.sweep import values_of
 from harness.errors import InputError, unknown
 from harness.study import status

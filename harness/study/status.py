@@ -16,6 +16,7 @@ from filelock import FileLock
 from harness import paths, records, tags
 from harness.config import command_line
 from harness.config.command_line import QUIET_KEY
+from harness.config.schema import key_of
 from harness.errors import LONGEST, InputError, on_one_line
 from harness.records import CorruptError
 from harness.redact import words
@@ -120,7 +121,7 @@ def rebuilt(command: str) -> tuple[str, list[str]]:
     left_out = [one for one in of_hydra if not OF_HYDRA.fullmatch(one.lstrip("+"))]
     left_out += [one for one in parsed.overrides if re.search(r"\$\{.*:", one, re.DOTALL)]  # may read the environment
     shown = ["python", "-m", "harness", *(word for word in parsed.words if word not in left_out)]
-    return " ".join(map(_quoted, shown)), [command_line.key_of(one) for one in left_out]
+    return " ".join(map(_quoted, shown)), [key_of(one) for one in left_out]
 
 
 def _quoted(word: str) -> str:

@@ -28,7 +28,7 @@ from harness.config import command_line
 from harness.config.schema import RunConfig
 from harness.document import unmarked
 from harness.hardware import facts
-from harness.redact import redacted, whole
+from harness.redact import redacted
 from harness.study import run_folder
 from harness.study.plan import PlannedRun
 from harness.terminal import console, counted, live_line, table, wrapped
@@ -54,7 +54,7 @@ def write_report(config: RunConfig, first: str) -> Path | None:
     """
     folder, audit = paths.report_folder(config.output, config.study), paths.audit_file(config.output)
     uri = config.tracking.uri or paths.database_uri(config.output)
-    arguments = ["--study", config.study, "--out", str(folder), "--uri", whole(uri), "--baseline", "base", "--baseline", first]
+    arguments = ["--study", config.study, "--out", str(folder), "--uri", uri, "--baseline", "base", "--baseline", first]
     arguments += ["--audit", str(audit)] if audit.is_file() else []
     began = time.monotonic()
     try:

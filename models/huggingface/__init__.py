@@ -1,23 +1,19 @@
-"""Published checkpoints into our models and back: one module a family, each translating a config and the names of its tensors.
-
-A family module has `config(config_json)`, which makes an EncoderConfig from a config.json or raises a ValueError naming
-the key that ours cannot express, and `tensors(state, config)`, which gives published tensors the names and shapes of ours.
-`publish` says what a family adds that can be written too. Equality with the published model is promised outside training:
-dropout sits in fewer places here.
+"""Published checkpoints into our models and back. What a family is called, how it is read and written, is in families.toml
+and families.py; `publish` writes. Equality with the published model is promised outside training: dropout sits in fewer places
+here.
 """
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from torch import Tensor
+import torch
 
 from harness.models.config import EncoderConfig
-from harness.models.heads import Classifier, TokenClassifier
+from harness.models.heads import Classifier, MaskedLMHead, TokenClassifier
 from harness.models.huggingface import task_heads
-from harness.models.huggingface.families import FAMILIES, config_of, module_of, names_of
-from harness.models.huggingface.masked import expresses_masked_head, masked_head_of
-from harness.models.huggingface.names import ConfigJson, listed, refuse_misfits
-from harness.models.huggingface.plain import plain
+from harness.models.huggingface.families import FAMILIES, config_of, family_of, with_decoder
+from harness.models.huggingface.names import ConfigJson, State, joined, listed, pattern, refuse_misfits
 from harness.models.huggingface.publish import exported, homeless, published
 from harness.models.huggingface.task_heads import DEEPER, ON_TOKENS, PROBLEMS
 
@@ -25,14 +21,27 @@ __all__ = [
     "FAMILIES",
     "config_of",
     "exported",
-    "expresses_masked_head",
+    "family_of",
     "homeless",
+    "listed",
     "load",
     "masked_head_of",
     "plain",
     "published",
     "translated",
+    "with_decoder",
 ]
+
+WRAPPER = r"(?<![^.])(?:_orig_mod|module|_fsdp_wrapped_module|_checkpoint_wrapped_module)\."
+"""What torch puts before the names of a module that is compiled, copied to devices or divided among them."""
+
+EMBEDDING = "encoder.embeddings.token_embedding"
+TIED = (
+    *("lm_head.weight", "lm_head.decoder.weight", "cls.predictions.decoder.weight", "predictions.decoder.weight"),
+    *("vocab_projector.weight", "generator_lm_head.weight", "decoder.weight", "lm_loss.weight"),
+)
+"""Output matrices under which a file may hold the token embedding, where both are one tensor."""
+
 
 HEADED = (*PROBLEMS, *ON_TOKENS)
 """Kinds of tasks with a head."""
@@ -40,7 +49,7 @@ HEADED = (*PROBLEMS, *ON_TOKENS)
 OURS, HEAD = ("encoder.", "pooler.", "masked_head."), ("head.weight", "head.bias")
 
 
-def load(model: Classifier, state: dict[str, Tensor], config_json: ConfigJson) -> list[str]:
+def load(model: Classifier, state: State, config_json: ConfigJson) -> list[str]:
     """Puts published tensors into the model; returns the names of a missing pooler or head, which stay randomly initialised.
 
     ValueError as `translated` raises it, before anything is copied.
@@ -52,11 +61,11 @@ def load(model: Classifier, state: dict[str, Tensor], config_json: ConfigJson) -
 
 def translated(
     model: Classifier,
-    state: dict[str, Tensor],
+    state: State,
     config_json: ConfigJson,
     kind: str | None = None,
     labels: Sequence[str] = (),
-) -> tuple[dict[str, Tensor], list[str]]:
+) -> tuple[State, list[str]]:
     """Plain tensors under our names, without a missing pooler or a head that is new, and notes on both.
 
     `kind`: name of the kind of task, whose head must have the rows that `labels` name; one without a head reads the encoder
@@ -69,12 +78,10 @@ def translated(
     found, foreign = _found(state, model.encoder.config, config_json, isinstance(model, TokenClassifier), kind)
     if not headed:
         found = {name: tensor for name, tensor in found.items() if not name.startswith(("pooler.", "head."))}
-    names, beside = names_of(config_json), []
-    inside = "|".join(
-        {re.split(r"\W", theirs)[0] for theirs, ours in names.modules.items() if ours.startswith("encoder.") and theirs}
-    )
+    family, beside = family_of(config_json), []
+    inside = tuple({f"{theirs.partition('.')[0]}." for theirs in joined("modules", family.encoder) if theirs})
     for name in [name for name in found if name not in expected and not name.startswith((*OURS, *HEAD))]:
-        if not re.match(rf"(?:{names.prefix}|(?:{inside})\.)", name):
+        if not name.startswith((family.prefix, *inside)):
             beside.append(name)
             del found[name]
     if kind is not None and "head.weight" in found:
@@ -95,8 +102,8 @@ def translated(
 
 
 def _found(
-    state: dict[str, Tensor], config: EncoderConfig, config_json: ConfigJson, on_tokens: bool, kind: str | None
-) -> tuple[dict[str, Tensor], bool]:
+    state: State, config: EncoderConfig, config_json: ConfigJson, on_tokens: bool, kind: str | None
+) -> tuple[State, bool]:
     """The tensors under our names, without a head for another kind of task and a pooler that nothing would read.
 
     Also whether there is such a head.
@@ -105,10 +112,86 @@ def _found(
     head = {} if foreign or not on_tokens else task_heads.published_token_head(state, config_json, config.classifier_bias, kind)
     rest = task_heads.without_token_heads(state, family) if on_tokens or foreign else state
     unread = (*(("head.",) if foreign else ()), *(("pooler.",) if on_tokens or (foreign and family in DEEPER) else ()))
-    found = module_of(config_json).tensors(rest, config)
+    found = family_of(config_json).tensors(rest, config)
     return {name: tensor for name, tensor in found.items() if not name.startswith(unread)} | head, foreign
 
 
 def _absent(prefix: str, expected: Iterable[str], found: Iterable[str]) -> list[str]:
     """All of a part's names when none of them was found: half a part would be a mistake."""
     return [] if any(name.startswith(prefix) for name in found) else [name for name in expected if name.startswith(prefix)]
+
+
+def plain(state: State, config_json: ConfigJson) -> tuple[State, list[str]]:
+    """The tensors in float32 without prefixes of wrappers, and notes on what was done.
+
+    What is beside a wrapped model is left out. ValueError for two encoders in one file.
+    """
+    encoder, notes = _modules(config_json), []
+    out = {re.sub(WRAPPER, "", name): tensor for name, tensor in state.items()}
+    if len(out) < len(state):
+        raise ValueError("tensors of one name, but for the prefixes of wrappers: expected one model")
+    removed = {match for name in state for match in re.findall(WRAPPER, name)}
+    matches = (encoder.fullmatch(name) for name in out)
+    counted = Counter((match["wrapper"], match["base"]) for match in matches if match)
+    ((prefix, base), most), *others = counted.most_common() or [(("", ""), 0)]
+    if others and 2 * others[0][1] > most:
+        raise ValueError(f"two encoders, {prefix + base!r} and {''.join(others[0][0])!r}: expected the weights of one")
+    if prefix:
+        beside = {name: tensor for name, tensor in out.items() if not name.startswith(prefix)}
+        out = {name.removeprefix(prefix): tensor for name, tensor in out.items() if name.startswith(prefix)}
+        if not base and "For" in task_heads.architecture(config_json):  # the head is beside it
+            out |= beside
+        elif beside:
+            notes.append(f"not read, as it is outside of {prefix!r}: {listed([*beside])}")
+    if prefixes := sorted(removed | {prefix} - {""}):
+        notes.insert(0, f"prefix {' and '.join(map(repr, prefixes))} left out")
+    if any(name.endswith((".gamma", ".beta")) for name in out):
+        notes.append("norms by their old names, gamma and beta")
+    dtypes = {str(t.dtype).removeprefix("torch.") for t in out.values() if t.is_floating_point()} - {"float32"}
+    if dtypes:
+        notes.append(f"{' and '.join(sorted(dtypes))} read as float32")
+        out = {name: tensor.float() if tensor.is_floating_point() else tensor for name, tensor in out.items()}
+    return _with_embedding(out, config_json, notes), notes
+
+
+def _modules(config_json: ConfigJson) -> re.Pattern[str]:
+    """What a name of a tensor of the encoder looks like, in any wrapper."""
+    family = family_of(config_json)
+    known = "|".join(pattern(theirs) for theirs, ours in family.modules.items() if theirs and ours.startswith("encoder."))
+    return re.compile(rf"(?P<wrapper>(?:.+?\.)??)(?P<base>(?:{re.escape(family.prefix)})?)(?:{known})\.[^.]+")
+
+
+def _with_embedding(state: State, config_json: ConfigJson, notes: list[str]) -> State:
+    """With the token embedding that a file holds as the output matrix alone."""
+    family = family_of(config_json)
+    table = next(f"{theirs}.weight" for theirs, ours in family.modules.items() if ours == EMBEDDING)
+    tied = next((name for name in TIED if name in state), None)
+    if tied is None or not config_json.get("tie_word_embeddings", True) or {table, family.prefix + table} & state.keys():
+        return state
+    notes.append(f"token embedding: {tied}, to which it is tied")
+    return state | {table: state[tied]}
+
+
+def masked_head_of(state: State, config_json: ConfigJson, config: EncoderConfig) -> State:
+    """Tensors of MaskedLMHead as `masked_head.`, its output matrix included, which is the token embedding where both are tied.
+
+    ValueError for a family without such a head, for tensors that are missing or of another shape, and for a non-linearity
+    that the family's head does not share with its layers.
+    """
+    family = family_of(config_json)
+    if not family.masked:
+        raise ValueError(f"model_type={family.name!r} has no head for masked tokens that ours can express")
+    act = config.hidden_act.value
+    if family.masked_act not in (None, act):
+        raise ValueError(f"model_type={family.name!r} has {family.masked_act} in its head, but hidden_act={act}")
+    tensors = family.renamed(state, [*family.encoder, *family.masked], ignored=r"$^")
+    head = {name: tensor for name, tensor in tensors.items() if name.startswith("masked_head.")}
+    if family.masked_bias and (bias := f"{family.masked_bias}.bias") in state:
+        head["masked_head.output.bias"] = state[bias]
+    if config.tie_masked_lm_head and f"{EMBEDDING}.weight" in tensors:
+        head.setdefault("masked_head.output.weight", tensors[f"{EMBEDDING}.weight"])
+    with torch.device("meta"):
+        embedding = torch.nn.Embedding(config.vocab_size, config.embedding_width)
+        ours = MaskedLMHead(config, embedding).state_dict(prefix="masked_head.")
+    refuse_misfits(f"model_type={family.name!r} tensors do not fit a head for masked tokens", ours, head)
+    return head

@@ -1,46 +1,403 @@
-"""Which module knows which `model_type`."""
+"""What the tables of families.toml cannot say of a family. D hidden, H heads, K head size.
 
-from types import ModuleType
+To add one: its section and tables there, and its line in FAMILIES; a subclass of Family where it
+needs more.
+"""
 
+import re
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from harness.models.choices import Activation, Body, Norm, NormPlace, Pooling, Position, PositionTerms
 from harness.models.config import EncoderConfig
-from harness.models.huggingface import bert, deberta, gpt, longformer, modernbert, t5, xlnet
-from harness.models.huggingface.names import ConfigJson, Names, refuse
+from harness.models.huggingface.names import ConfigJson, Family, State, activation, activation_name, refuse
+from harness.models.huggingface.task_heads import is_on_tokens
 
-FAMILIES = {
-    "bert": bert,
-    "albert": bert,
-    "roberta": bert,
-    "xlm-roberta": bert,
-    "camembert": bert,
-    "distilbert": bert,
-    "electra": bert,
-    "longformer": longformer,
-    "modernbert": modernbert,
-    "openai-gpt": gpt,
-    "gpt2": gpt,
-    "t5": t5,
-    "deberta": deberta,
-    "deberta-v2": deberta,
-    "xlnet": xlnet,
+
+class Bert(Family):
+    """BERT (arXiv:1810.04805), ALBERT (arXiv:1909.11942), DistilBERT (arXiv:1910.01108) and ELECTRA (arXiv:2003.10555)."""
+
+    def config(self, config_json: ConfigJson) -> EncoderConfig:
+        """Sinusoidal positions of DistilBERT are published as a table like any other, so they load as one."""
+        shape = self.shape(config_json)
+        if self.name == "distilbert":
+            shape |= {"type_vocab_size": 0, "pooler": Activation.relu}
+        if self.name == "electra":
+            shape["pooler"] = Activation.gelu
+        if self.name == "albert" and (width := shape["embedding_size"]) == shape["hidden_size"]:
+            raise ValueError(f"embedding_size={width} cannot be expressed: a projection that changes no size is left out here")
+        return EncoderConfig(**shape)
+
+    def config_json(self, shape: EncoderConfig) -> ConfigJson:
+        """The config.json that comes nearest to a settled shape."""
+        config_json = self.written(shape)
+        if self.name != "distilbert":  # their forward pass needs one row, of zeros where ours has none
+            config_json["type_vocab_size"] = max(1, shape.type_vocab_size)
+        return config_json | ({"num_hidden_groups": shape.groups} if self.name == "albert" else {})
+
+
+class Roberta(Bert):
+    """RoBERTa (arXiv:1907.11692); XLM-R (arXiv:1911.02116) and CamemBERT (arXiv:1911.03894) are the same.
+
+    Positions are numbered from the one after the padding token's id.
+    """
+
+    def shape(self, config_json: ConfigJson) -> dict[str, Any]:
+        shape = super().shape(config_json)
+        return shape | {"position_offset": shape.get("pad_token_id", 0) + 1}
+
+    def tensors(self, state: State, config: EncoderConfig) -> State:
+        """The head that was fine-tuned wins over the pooler that it was published with."""
+        fine_tuned = any(name.startswith("classifier.dense.") for name in state)
+        return super().tensors({name: t for name, t in state.items() if not (fine_tuned and ".pooler." in name)}, config)
+
+    def config_json(self, shape: EncoderConfig) -> ConfigJson:
+        config_json = super().config_json(shape)
+        config_json["max_position_embeddings"] += shape.pad_token_id + 1
+        return config_json
+
+
+class Longformer(Roberta):
+    """Longformer (arXiv:2004.05150): RoBERTa with a window and a first token that sees and is seen by all."""
+
+    def config(self, config_json: ConfigJson) -> EncoderConfig:
+        """ValueError for windows that differ from layer to layer."""
+        windows = config_json.get("attention_window", 512)
+        windows = {windows} if isinstance(windows, int) else set(windows)
+        if len(windows) > 1:
+            raise ValueError(
+                f"attention_window={config_json['attention_window']} cannot be expressed: only one for all layers can"
+            )
+        return replace(super().config(config_json), attention_window=windows.pop(), global_tokens=1)
+
+
+TERMS = {
+    ("c2p", "p2c"): PositionTerms.both,
+    ("c2p",): PositionTerms.content_to_position,
+    ("p2c",): PositionTerms.position_to_content,
 }
-"""`model_type` of a checkpoint -> the module here that knows it."""
+"""`pos_att_type`, sorted -> ours."""
+
+BIASES = {"query": "q_bias", "value": "v_bias"}
+"""Of the first DeBERTa, whose three matrices are one; keys have none."""
+
+
+class Deberta(Family):
+    """DeBERTa, model_type deberta (arXiv:2006.03654) and deberta-v2, which v3 uses too (arXiv:2111.09543)."""
+
+    def config(self, config_json: ConfigJson) -> EncoderConfig:
+        values, later = self.shape(config_json), self.name == "deberta-v2"
+        terms = config_json.get("pos_att_type") or []
+        terms = terms.lower().split("|") if isinstance(terms, str) else terms
+        terms = tuple(sorted(term.strip() for term in terms))
+        farthest = config_json.get("max_relative_positions", -1)
+        buckets = config_json.get("position_buckets", -1) if later else -1
+        ours = EncoderConfig(
+            **values,
+            position=Position.disentangled,
+            max_relative_distance=farthest if farthest > 0 else values.get("max_position_embeddings", 512),
+            position_buckets=buckets if buckets > 0 else None,
+            share_position_projections=later and config_json.get("share_att_key", False),
+            position_terms=TERMS.get(terms, PositionTerms.both),
+            key_bias=later,
+            norm_relative_embeddings=later and "layer_norm" in config_json.get("norm_rel_ebd", "none").lower(),
+            mask_decoder=True,  # pretrained so, though the checkpoint of transformers' masked-LM head knows none
+        )
+        expressible = {
+            "relative_attention": config_json.get("relative_attention", False),
+            "position_biased_input": not config_json.get("position_biased_input", True),
+            "pos_att_type": terms in TERMS,
+            "talking_head": not config_json.get("talking_head", False),
+            "conv_kernel_size": config_json.get("conv_kernel_size", 0) <= 0,
+            "embedding_size": config_json.get("embedding_size", ours.hidden_size) == ours.hidden_size,
+            "attention_head_size": config_json.get("attention_head_size", ours.head_width) == ours.head_width,
+            "pooler_hidden_size": config_json.get("pooler_hidden_size", ours.hidden_size) == ours.hidden_size,
+            "pooler_dropout": config_json.get("pooler_dropout", 0) == 0,
+        }
+        for key, is_expressible in expressible.items():
+            if not is_expressible:
+                raise ValueError(f"{key}={config_json.get(key, 'left out')} has no counterpart here")
+        return ours
+
+    def config_json(self, shape: EncoderConfig) -> ConfigJson:
+        config_json = self.written(shape) | {
+            "relative_attention": shape.position is Position.disentangled,
+            "position_biased_input": False,
+            "pos_att_type": next(list(theirs) for theirs, ours in TERMS.items() if ours is shape.position_terms),
+            "max_relative_positions": shape.max_relative_distance,
+            "pooler_hidden_size": shape.hidden_size,
+            "pooler_dropout": 0,
+        }
+        later = {
+            "position_buckets": shape.position_buckets or -1,
+            "share_att_key": shape.share_position_projections,
+            "norm_rel_ebd": "layer_norm" if shape.norm_relative_embeddings else "none",
+        }
+        return config_json | later if self.name == "deberta-v2" else config_json
+
+    def tensors(self, state: State, config: EncoderConfig) -> State:
+        """The first DeBERTa has one (3 D, D) with query, key and value of one head after those of another; ours are three."""
+        apart: State = {}
+        biases = {theirs: part for part, theirs in BIASES.items()}
+        for name, value in state.items():
+            module, _, kind = name.rpartition(".")
+            if kind in biases:
+                apart[f"{module}.{biases[kind]}_proj.bias"] = value
+            elif name.endswith(".in_proj.weight"):
+                rows = value.view(config.num_attention_heads, 3, config.head_width, config.hidden_size).unbind(1)
+                for part, matrix in zip(("query", "key", "value"), rows, strict=True):
+                    apart[f"{module.removesuffix('.in_proj')}.{part}_proj.weight"] = matrix.flatten(0, 1).contiguous()
+            else:
+                apart[name] = value
+        return super().tensors(apart, config)
+
+    def published(self, state: State, config: EncoderConfig) -> tuple[State, list[str]]:
+        """The other way of `tensors`."""
+        apart, homeless = super().published(state, config)
+        if self.name == "deberta-v2":
+            return apart, homeless
+        tensors: State = {}
+        for name, value in apart.items():
+            projection = re.fullmatch(r"(.+\.self)\.(query|key|value)_proj\.(weight|bias)", name)
+            if not projection:
+                tensors[name] = value
+            elif projection[3] == "bias":
+                tensors[f"{projection[1]}.{BIASES[projection[2]]}"] = value
+            elif projection[2] == "query":
+                parts = [apart[f"{projection[1]}.{part}_proj.weight"] for part in ("query", "key", "value")]
+                heads = [part.view(config.num_attention_heads, config.head_width, config.hidden_size) for part in parts]
+                tensors[f"{projection[1]}.in_proj.weight"] = torch.stack(heads, dim=1).flatten(0, 2)
+        return tensors, homeless
+
+
+TRANSPOSED = (".query_key_value.weight", ".output.weight", ".input.weight")
+"""Matrices that are published as (inputs, outputs)."""
+
+
+class Gpt(Family):
+    """GPT (Radford et al., 2018, "Improving Language Understanding by Generative Pre-Training") and GPT-2 (Radford et al.,
+    2019, "Language Models are Unsupervised Multitask Learners"); neither is on arXiv."""
+
+    def config(self, config_json: ConfigJson) -> EncoderConfig:
+        refuse(config_json, {"embd_pdrop": config_json.get("resid_pdrop", 0.1)})
+        first, shape = self.name == "openai-gpt", self.shape(config_json)
+        if first and shape.get("hidden_act", Activation.gelu) is Activation.gelu:  # which it calls gelu
+            shape["hidden_act"] = Activation.gelu_tanh
+        end = config_json.get("eos_token_id")  # pads where there is no padding token
+        padding = (config_json.get("pad_token_id"), end[0] if isinstance(end, list) else end, 0)
+        return EncoderConfig(
+            **shape,
+            intermediate_size=config_json.get("n_inner") or 4 * config_json.get("n_embd", 768),
+            type_vocab_size=0,
+            pad_token_id=next(token for token in padding if token is not None),
+            embedding_norm=False,
+            norm_place=NormPlace.post if first else NormPlace.pre,
+            causal=True,
+            pooling=Pooling.last,
+            pooler=None,
+            classifier_bias=is_on_tokens(config_json),
+            classifier_dropout=0.0,
+        )
+
+    def config_json(self, shape: EncoderConfig) -> ConfigJson:
+        """Texts end with a token that the tokenizer names."""
+        config_json = self.written(shape) | {
+            "embd_pdrop": shape.hidden_dropout_prob,
+            "pad_token_id": shape.pad_token_id,
+            "bos_token_id": None,
+            "eos_token_id": None,
+        }
+        if self.name == "gpt2":
+            return config_json | {"n_inner": shape.intermediate_size}
+        return config_json | ({"afn": "gelu"} if shape.hidden_act is Activation.gelu_tanh else {})
+
+    def tensors(self, state: State, config: EncoderConfig) -> State:
+        return self._turned(super().tensors(state, config))
+
+    def published(self, state: State, config: EncoderConfig) -> tuple[State, list[str]]:
+        return super().published(self._turned(state), config)
+
+    def _turned(self, state: State) -> State:
+        return {name: tensor.t() if name.endswith(TRANSPOSED) else tensor for name, tensor in state.items()}
+
+
+BOTH = "T5Model"
+
+
+class T5(Family):
+    """T5 (arXiv:1910.10683) and T5 1.1, whose feed-forward is gated (arXiv:2002.05202).
+
+    A checkpoint is read as its encoder alone, but for one that names the bare T5Model as its architecture, or that
+    `with_decoder` makes name it: that one is read as encoder and decoder.
+    """
+
+    def config(self, config_json: ConfigJson) -> EncoderConfig:
+        """Pooled by the mean, as T5 has no token that represents a text."""
+        shape, config_json = self.shape(config_json), self.defaults | config_json
+        both = config_json.get("architectures") == [BOTH]
+        if both and config_json.get("num_decoder_layers") is not None:
+            refuse(config_json, {"num_decoder_layers": config_json["num_layers"]})
+        kind, head_size = config_json["feed_forward_proj"], config_json["d_kv"]
+        act = "gelu_new" if kind == "gated-gelu" else kind.removeprefix("gated-")  # which has always meant the one by tanh
+        return EncoderConfig(
+            **shape,
+            body=Body.encoder_decoder if both else Body.transformer,
+            head_size=None if config_json["num_heads"] * head_size == config_json["d_model"] else head_size,
+            gated_feed_forward=kind.startswith("gated-"),
+            hidden_act=activation("feed_forward_proj", act),
+            feed_forward_bias=False,
+            attention_bias=False,
+            attention_scale=False,
+            position=Position.bucketed,
+            type_vocab_size=0,
+            embedding_norm=False,
+            norm=Norm.rms,
+            norm_place=NormPlace.pre,
+            attention_probs_dropout_prob=config_json["dropout_rate"],
+            pooling=Pooling.mean,
+            pooler=None,
+        )
+
+    def config_json(self, shape: EncoderConfig) -> ConfigJson:
+        act = activation_name(shape.hidden_act)
+        gated = "gated-gelu" if shape.hidden_act is Activation.gelu_tanh else f"gated-{act}"
+        return self.written(shape) | {
+            "architectures": [BOTH if shape.body is Body.encoder_decoder else "T5EncoderModel"],
+            "d_kv": shape.head_width,
+            "d_ff": shape.feed_forward_width,
+            "num_decoder_layers": shape.num_hidden_layers,
+            "feed_forward_proj": gated if shape.gated_feed_forward else act,
+            "decoder_start_token_id": shape.pad_token_id,
+        }
+
+    def _encoder(self, config: EncoderConfig) -> list[str]:
+        """Tables of this shape."""
+        body = "t5_both" if config.body is Body.encoder_decoder else "t5_encoder"
+        return ["t5_embeddings", body, f"{body}_gated" if config.gated_feed_forward else f"{body}_plain"]
+
+    def tensors(self, state: State, config: EncoderConfig) -> State:
+        """What belongs to the decoder is left out where ours has none."""
+        ignored = r"^lm_head\." if config.body is Body.encoder_decoder else r"^decoder\.|^lm_head\."
+        return self.renamed(state, [*self._encoder(config), "t5_copies", *self.head], ignored)
+
+    def published(self, state: State, config: EncoderConfig) -> tuple[State, list[str]]:
+        return self.unrenamed(state, self._encoder(config))
+
+
+THETA = {"full_attention": ("global_rope_theta", 160000.0), "sliding_attention": ("local_rope_theta", 10000.0)}
+"""Kind of layer -> the older key of its theta, and its default."""
+
+
+class ModernBert(Family):
+    """ModernBERT (arXiv:2412.13663). The half of its gate that goes through the non-linearity comes first there and here."""
+
+    def config(self, config_json: ConfigJson) -> EncoderConfig:
+        theta = {}
+        for kind, (old_key, default) in THETA.items():
+            rope = (config_json.get("rope_parameters") or {}).get(kind) or {}
+            refuse(rope, {"rope_type": "default"})
+            theta[kind] = rope.get("rope_theta") or config_json.get(old_key) or default
+        refuse(config_json, {"rope_scaling": None})
+        every = config_json.get("global_attn_every_n_layers", 3)  # distance between layers that see everything
+        if (kinds := config_json.get("layer_types")) is not None:
+            seeing = [layer for layer, kind in enumerate(kinds) if kind == "full_attention"]
+            every = seeing[1] if len(seeing) > 1 else len(kinds)
+            if seeing != list(range(0, len(kinds), every)):
+                raise ValueError(f"layer_types={kinds} cannot be expressed: only full_attention in layers 0, n, 2n, ... can")
+        return EncoderConfig(
+            **self.shape(config_json),
+            gated_feed_forward=True,
+            attention_window=config_json.get("local_attention", 128) // 2 * 2,
+            global_layer_every=every,
+            position=Position.rotary,
+            rotary_theta=theta["sliding_attention"],
+            rotary_global_theta=theta["full_attention"],
+            type_vocab_size=0,
+            norm_place=NormPlace.pre,
+            hidden_dropout_prob=0.0,
+            attention_probs_dropout_prob=0.0,
+            pooling=Pooling(config_json.get("classifier_pooling", "cls")),
+            pooler_norm=True,
+        )
+
+
+POOLINGS = {"last": Pooling.last, "first": Pooling.cls, "mean": Pooling.mean}
+
+VECTORS = {"mask_emb": "mask_embedding", "r_w_bias": "content_bias", "r_r_bias": "position_bias", "r_s_bias": "segment_bias"}
+"""Published parameters that are one vector of all heads with ours."""
+
+
+class XLNet(Family):
+    """XLNet (arXiv:1906.08237); `mem_len` is left out, for a text is read without the one before.
+
+    The published classifier pools over padding too: the very last place, or the mean of all. Ours pools real tokens, so
+    padding changes no score.
+    """
+
+    def config(self, config_json: ConfigJson) -> EncoderConfig:
+        shape, config_json = self.shape(config_json), self.defaults | config_json
+        if config_json.get("d_head") is not None:
+            refuse(config_json, {"d_head": config_json["d_model"] // config_json["n_head"]})
+        if (pooling := config_json.get("summary_type", "last")) not in POOLINGS:
+            raise ValueError(f"summary_type={pooling!r} is none of {', '.join(POOLINGS)}")
+        return EncoderConfig(
+            **shape,
+            pooling=POOLINGS[pooling],
+            position=Position.relative,
+            type_vocab_size=0,
+            embedding_norm=False,
+            attention_bias=False,
+        )
+
+    def tensors(self, state: State, config: EncoderConfig) -> State:
+        """Heads side by side: (D, H, K) published as input, heads, features of a head, but output first for `o`."""
+        return super().tensors(dict(self._unheaded(name, tensor) for name, tensor in state.items()), config)
+
+    def _unheaded(self, name: str, tensor: Tensor) -> tuple[str, Tensor]:
+        module, dot, kind = name.rpartition(".")
+        if kind in VECTORS:
+            return f"{module}{dot}{VECTORS[kind]}", tensor.flatten()
+        if kind == "seg_embed":
+            return f"{module}.segment_embedding", tensor.flatten(1)
+        if kind in ("q", "k", "v", "r"):
+            return f"{name}.weight", tensor.flatten(1).T.contiguous()
+        return (f"{name}.weight", tensor.flatten(1)) if kind == "o" else (name, tensor)
+
+
+KINDS: dict[str, type[Family]] = {
+    **dict.fromkeys(("bert", "albert", "distilbert", "electra"), Bert),
+    **dict.fromkeys(("roberta", "xlm-roberta", "camembert"), Roberta),
+    "longformer": Longformer,
+    "modernbert": ModernBert,
+    "openai-gpt": Gpt,
+    "gpt2": Gpt,
+    "t5": T5,
+    "deberta": Deberta,
+    "deberta-v2": Deberta,
+    "xlnet": XLNet,
+}
+FAMILIES = {name: kind.read(name) for name, kind in KINDS.items()}
+"""`model_type` of a checkpoint -> its family."""
 
 
 def config_of(config_json: ConfigJson) -> EncoderConfig:
     """The shape of a published checkpoint; ValueError for a model type or a key that ours cannot express."""
-    module = module_of(config_json)
+    family = family_of(config_json)
     refuse(config_json, {"quantization_config": None})
-    return module.config(config_json)
+    return family.config(config_json)
 
 
-def module_of(config_json: ConfigJson) -> ModuleType:
-    """The family module; ValueError listing the known ones."""
+def family_of(config_json: ConfigJson) -> Any:
+    """The family of a checkpoint; ValueError listing the known ones."""
     kind = config_json.get("model_type")
     if not isinstance(kind, str) or kind not in FAMILIES:
         raise ValueError(f"model_type={kind!r} is none of {', '.join(sorted(FAMILIES))}")
     return FAMILIES[kind]
 
 
-def names_of(config_json: ConfigJson) -> Names:
-    """How the family calls its tensors."""
-    return module_of(config_json).NAMES
+def with_decoder(config_json: ConfigJson) -> ConfigJson:
+    """The config.json that is read as encoder and decoder, where it is of a T5; any other one as it is."""
+    return config_json | {"architectures": [BOTH]} if config_json.get("model_type") == "t5" else config_json

@@ -1,8 +1,10 @@
-"""How tensors and non-linearities are called there and here: tables that are read in both directions."""
+"""How published families call tensors and keys of config.json, by the tables of families.toml, in both directions."""
 
 import re
+import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -10,6 +12,8 @@ from torch import Tensor
 
 from harness.models.choices import Activation
 from harness.models.config import EncoderConfig
+
+TABLES = tomllib.loads(Path(__file__).with_name("families.toml").read_text())
 
 ACTIVATIONS = {
     "gelu": Activation.gelu,
@@ -30,29 +34,126 @@ ACTIVATIONS = {
 ConfigJson = dict[str, Any]
 """What a config.json holds."""
 
+State = dict[str, Tensor]
+
 LISTED = 8
 """Names of each kind that an error lists."""
 
 
-@dataclass(frozen=True)
-class Names:
-    """How a family calls its tensors."""
+@dataclass(frozen=True, kw_only=True)
+class Family:
+    """A `model_type`: its section of families.toml, which says what the fields are. Subclasses add what tables cannot say.
 
-    prefix: str  # pattern of what a model with a head puts before the names of the bare encoder
-    modules: Mapping[str, str]  # pattern of a published module -> ours; `#0`, `#1`, ... are rows of one fused tensor, in order
-    ignored: str = r"$^"  # pattern of published tensors that ours has no place for on purpose
+    They have `config(config_json)`, which makes an EncoderConfig from a config.json or raises a ValueError naming the key that
+    ours cannot express. A family that can be written has `config_json(shape)`, the nearest config.json to a settled shape.
+    """
+
+    name: str
+    prefix: str
+    encoder: Sequence[str]
+    head: Sequence[str]
+    keys: Sequence[str]
+    written_prefix: str | None = None
+    masked: Sequence[str] = ()
+    masked_bias: str = ""
+    masked_act: str | None = None
+    ignored: str = r"$^"
+    defaults: ConfigJson = field(default_factory=dict)
+    only: ConfigJson = field(default_factory=dict)
+
+    @property
+    def modules(self) -> dict[str, str]:
+        """Published module -> ours, of encoder and classifier."""
+        return joined("modules", [*self.encoder, *self.head])
+
+    @classmethod
+    def read(cls, name: str) -> "Family":
+        """The family of this name."""
+        table: dict[str, Any] = {}
+        like: str | None = name
+        while like is not None:
+            table = TABLES[like] | table
+            like = TABLES[like].get("like")
+        table.pop("like", None)
+        return cls(name=name, **table)
+
+    def tensors(self, state: Mapping[str, Tensor], config: EncoderConfig) -> State:
+        """Published tensors with the names and shapes of ours, of what is there; an unknown one keeps its published name."""
+        return self.renamed(state, [*self.encoder, *self.head])
+
+    def published(self, state: State, config: EncoderConfig) -> tuple[State, list[str]]:
+        """Our tensors under published names, and our names that have none."""
+        return self.unrenamed(state, self.encoder)
+
+    def shape(self, config_json: ConfigJson) -> dict[str, Any]:
+        """Our key -> value of the published one; what is absent or null is left to EncoderConfig.
+
+        ValueError for a value of `only` that is another, and for an unknown non-linearity.
+        """
+        refuse(config_json, self.only)
+        config_json, keys = self.defaults | config_json, joined("keys", self.keys)
+        values = {ours: config_json[theirs] for ours, theirs in keys.items() if config_json.get(theirs) is not None}
+        activations = {ours: keys[ours] for ours in ("hidden_act", "pooler") if keys.get(ours) in config_json}
+        return values | {ours: activation(theirs, config_json[theirs]) for ours, theirs in activations.items()}
+
+    def written(self, shape: EncoderConfig) -> ConfigJson:
+        """Published key -> value of ours."""
+        values = {theirs: getattr(shape, ours) for ours, theirs in joined("keys", self.keys).items()}
+        return {key: activation_name(value) if isinstance(value, Activation) else value for key, value in values.items()}
+
+    def renamed(self, state: Mapping[str, Tensor], tables: Sequence[str], ignored: str | None = None) -> State:
+        """Tensors under our names by these tables, parts fused along the first dimension."""
+        modules = {re.compile(pattern(theirs)): ours for theirs, ours in joined("modules", tables).items()}
+        parts: dict[str, dict[int, Tensor]] = {}
+        for published, tensor in state.items():
+            name = published.removeprefix(self.prefix)
+            if name.endswith(("position_ids", "token_type_ids", "inv_freq")) or re.search(ignored or self.ignored, name):
+                continue
+            module, _, kind = name.rpartition(".")
+            kind = {"gamma": "weight", "beta": "bias"}.get(kind, kind)  # as the oldest checkpoints call them
+            matches = ((theirs.fullmatch(module), ours) for theirs, ours in modules.items())
+            ours, _, part = next((ours.format(*match.groups()) for match, ours in matches if match), "").partition("#")
+            parts.setdefault(f"{ours}.{kind}" if ours else published, {})[int(part or 0)] = tensor
+        return {name: _fused([rows[part] for part in sorted(rows)]) for name, rows in parts.items()}
+
+    def unrenamed(self, state: Mapping[str, Tensor], encoder: Sequence[str]) -> tuple[State, list[str]]:
+        """Tensors under their published names, fused ones cut apart, and the names that the family has no place for."""
+        prefix = self.prefix if self.written_prefix is None else self.written_prefix
+        inside, beside = _inverse(encoder, prefix), _inverse(self.head)
+        is_headed = any(name.startswith("head.") for name in state)
+        table = (inside | beside if is_headed else beside | inside) | _inverse(self.masked)
+        tensors: State = {}
+        homeless = []
+        for name, tensor in state.items():
+            module, _, kind = name.rpartition(".")
+            numbers = re.findall(r"(?<=\.)\d+(?=\.)", module)
+            parts = table.get(re.sub(r"(?<=\.)\d+(?=\.)", "{}", module))
+            if parts is None:
+                homeless.append(name)
+                continue
+            rows = tensor.chunk(len(parts))
+            for part, template in parts.items():
+                tensors[f"{template.format(*numbers)}.{kind}"] = rows[part].contiguous()
+        return tensors, homeless
 
 
-def renamed(state: Mapping[str, Tensor], names: Names) -> dict[str, Tensor]:
-    """Tensors under our names, parts fused along the first dimension; an unknown one keeps its published name."""
-    parts: dict[str, dict[int, Tensor]] = {}
-    for published, tensor in state.items():
-        name = re.sub(rf"^(?:{names.prefix})", "", published)
-        if name.endswith(("position_ids", "token_type_ids", "inv_freq")) or re.search(names.ignored, name):
-            continue
-        ours, _, part = (_our_name(name, names) or published).partition("#")
-        parts.setdefault(ours, {})[int(part or 0)] = tensor
-    return {name: _fused([rows[part] for part in sorted(rows)]) for name, rows in parts.items()}
+def joined(part: str, names: Sequence[str]) -> dict[str, str]:
+    """The tables of these names in one part of families.toml as one."""
+    return {key: value for name in names for key, value in TABLES[part][name].items()}
+
+
+def pattern(published: str) -> str:
+    """What matches the name of a published module, with a group for the number of its layer."""
+    return re.escape(published).replace(r"\{\}", r"(\d+)")
+
+
+def _inverse(tables: Sequence[str], prefix: str = "") -> dict[str, dict[int, str]]:
+    """Our module -> number of the part -> published module, `{}` for the number of a layer."""
+    modules: dict[str, dict[int, str]] = {}
+    for theirs, target in joined("modules", tables).items():
+        ours, _, part = target.partition("#")
+        modules.setdefault(ours, {})[int(part or 0)] = prefix + theirs
+    return modules
 
 
 def _fused(rows: list[Tensor]) -> Tensor:
@@ -61,76 +162,8 @@ def _fused(rows: list[Tensor]) -> Tensor:
     return torch.cat(rows) if len(rows) > 1 and integers is None else rows[0] if integers is None else integers
 
 
-def _our_name(name: str, names: Names) -> str | None:
-    """`module.kind` or `module.kind#part`; None for a module that no pattern knows."""
-    module, _, kind = name.rpartition(".")
-    kind = {"gamma": "weight", "beta": "bias"}.get(kind, kind)  # as the oldest checkpoints call them
-    for pattern, target in names.modules.items():
-        match = re.fullmatch(pattern, module)
-        if match:
-            ours, hash_mark, part = match.expand(target).partition("#")
-            return f"{ours}.{kind}{hash_mark}{part}"
-    return None
-
-
-@dataclass(frozen=True)
-class Layout:
-    """Where the parts of a checkpoint stand: tables of published modules -> ours, of one spelling each, as in Names."""
-
-    base: str  # prefix of the names of the bare encoder
-    inside: Mapping[str, str]  # of the bare encoder
-    beside: Mapping[str, str]  # of a classifier; its names win over those inside where there is a head
-    masked: Mapping[str, str]  # of the head for masked tokens, `masked_head.`; empty where the family has none like ours
-    masked_bias: str = ""  # module that holds the bias of that head's output beside the output itself
-    masked_act: Activation | None = None  # the one non-linearity of that head; None: that of the layers
-
-    def published(self, fine_tuned: bool) -> dict[str, dict[int, str]]:
-        """Our module -> number of the part -> published module, `{}` for the number of a layer."""
-        inside = _inverse(self.inside, self.base)
-        beside = _inverse(self.beside)
-        return (inside | beside if fine_tuned else beside | inside) | _inverse(self.masked)
-
-
-def _inverse(modules: Mapping[str, str], base: str = "") -> dict[str, dict[int, str]]:
-    layers: dict[str, dict[int, str]] = {}
-    for pattern, target in modules.items():
-        ours, _, part = target.partition("#")
-        template = base + pattern.replace(r"(\d+)", "{}").replace("\\.", ".")
-        layers.setdefault(ours.replace(r"\1", "{}"), {})[int(part or 0)] = template
-    return layers
-
-
-def unrenamed(state: Mapping[str, Tensor], layout: Layout) -> tuple[dict[str, Tensor], list[str]]:
-    """Tensors under their published names, fused ones cut apart, and the names that the family has no place for."""
-    table = layout.published(any(name.startswith("head.") for name in state))
-    tensors: dict[str, Tensor] = {}
-    homeless = []
-    for name, tensor in state.items():
-        module, _, kind = name.rpartition(".")
-        number = re.search(r"(?<=\.)\d+(?=\.)", module)
-        parts = table.get(re.sub(r"(?<=\.)\d+(?=\.)", "{}", module))
-        if parts is None:
-            homeless.append(name)
-            continue
-        rows = tensor.chunk(len(parts))
-        for part, template in parts.items():
-            tensors[f"{template.format(number[0] if number else '')}.{kind}"] = rows[part].contiguous()
-    return tensors, homeless
-
-
-def read_keys(config_json: ConfigJson, keys: Mapping[str, str]) -> dict[str, Any]:
-    """Our key -> value of the published one; one that is absent or null is left to EncoderConfig, whose defaults are BERT's."""
-    return {ours: config_json[theirs] for ours, theirs in keys.items() if config_json.get(theirs) is not None}
-
-
-def written_keys(shape: EncoderConfig, keys: Mapping[str, str]) -> dict[str, Any]:
-    """Published key -> value of ours."""
-    return {theirs: getattr(shape, ours) for ours, theirs in keys.items()}
-
-
-def activation(config_json: ConfigJson, key: str, default: str) -> Activation:
+def activation(key: str, value: str) -> Activation:
     """The non-linearity that `key` names; ValueError with the choices."""
-    value = config_json.get(key, default)
     if value not in ACTIVATIONS:
         raise ValueError(f"{key}={value!r} is none of {', '.join(ACTIVATIONS)}")
     return ACTIVATIONS[value]

@@ -1,20 +1,18 @@
 """Our models as checkpoints of published families: the way back from `config_of` and `load`.
 
-A family that can be written has LAYOUTS beside its tables, `config_json_of(shape, family)`, which makes the nearest config.json
-to a settled shape, and `publish(state, config, family)`, which gives our tensors their published names.
+A family that can be written has `config_json(shape)`.
 """
 
 from dataclasses import replace
 from typing import Any
 
 import torch
-from torch import Tensor
 from torch.nn import functional as F
 
 from harness.models.config import EncoderConfig
 from harness.models.encoder import Encoder
-from harness.models.huggingface.families import config_of, module_of
-from harness.models.huggingface.names import ConfigJson, Layout, refuse_misfits
+from harness.models.huggingface.families import FAMILIES, config_of, family_of
+from harness.models.huggingface.names import ConfigJson, Family, State, joined, refuse_misfits
 from harness.models.keys import NEEDS, typed, unmet
 
 WRITTEN = ("bert", "roberta", "albert", "distilbert", "electra", "deberta", "deberta-v2", "openai-gpt", "gpt2", "t5")
@@ -39,7 +37,7 @@ def published(config: EncoderConfig, family: str | None = None) -> dict[str, Any
     # A model of one token type is a BERT as well as a RoBERTa: where its positions begin says what it was meant to be.
     candidates = sorted(WRITTEN, key=lambda name: name != "roberta") if config.position_offset else WRITTEN
     for name in (family,) if family else candidates:
-        config_json = {"model_type": name} | module_of({"model_type": name}).config_json_of(expected, name)
+        config_json = {"model_type": name} | FAMILIES[name].config_json(expected)
         tried[name] = _lacking(expected, config_json)
         if not tried[name]:
             return config_json
@@ -94,7 +92,7 @@ def settled(config: EncoderConfig) -> EncoderConfig:
     return replace(shape, **{key: getattr(plain, key) for key in unread})
 
 
-def exported(state: dict[str, Tensor], config: EncoderConfig, config_json: ConfigJson) -> dict[str, Tensor]:
+def exported(state: State, config: EncoderConfig, config_json: ConfigJson) -> State:
     """Our tensors `encoder.`, `pooler.`, `masked_head.` and `head.` under published names, less what `homeless` names.
 
     An output matrix that is the token embedding is left out too: the family's loader ties it. ValueError for tensors of the
@@ -107,34 +105,34 @@ def exported(state: dict[str, Tensor], config: EncoderConfig, config_json: Confi
     return _published(state, config, config_json)[0]
 
 
-def homeless(state: dict[str, Tensor], config: EncoderConfig, config_json: ConfigJson) -> list[str]:
+def homeless(state: State, config: EncoderConfig, config_json: ConfigJson) -> list[str]:
     """Our names that a checkpoint of the family has no place for."""
     return _published(state, config, config_json)[1]
 
 
-def _published(state: dict[str, Tensor], config: EncoderConfig, config_json: ConfigJson) -> tuple[dict[str, Tensor], list[str]]:
-    module, family = module_of(config_json), config_json["model_type"]
-    layout = module.LAYOUTS[family]
+def _published(state: State, config: EncoderConfig, config_json: ConfigJson) -> tuple[State, list[str]]:
+    family = family_of(config_json)
     tied = config.tie_masked_lm_head
     moved = _moved(state, config, config_of(config_json))
     # The head would answer otherwise: with another non-linearity, or without absolute positions.
-    foreign = layout.masked_act not in (None, config.hidden_act) or any(name.startswith(DECODER) for name in state)
+    foreign = family.masked_act not in (None, config.hidden_act.value) or any(name.startswith(DECODER) for name in state)
     heads = {name: tensor for name, tensor in moved.items() if name.startswith("masked_head.")}
     rest = {name: tensor for name, tensor in moved.items() if not (name == f"{OUTPUT}weight" and tied)}
-    found, left = module.publish({n: t for n, t in rest.items() if not (foreign and n in heads)}, config, family)
-    return _with_bias(found, heads, layout, tied), [*left, *(n for n in rest if foreign and n in heads)]
+    found, left = family.published({n: t for n, t in rest.items() if not (foreign and n in heads)}, config)
+    return _with_bias(found, heads, family, tied), [*left, *(n for n in rest if foreign and n in heads)]
 
 
-def _with_bias(tensors: dict[str, Tensor], heads: dict[str, Tensor], layout: Layout, tied: bool) -> dict[str, Tensor]:
+def _with_bias(tensors: State, heads: State, family: Family, tied: bool) -> State:
     """The bias of the masked-token output, where a family keeps it: beside the output, and in it too unless tied."""
-    output = next((name for name, ours in layout.masked.items() if ours == "masked_head.output"), "").replace("\\.", ".")
-    if not layout.masked_bias or f"{output}.bias" not in tensors:
+    modules = joined("modules", family.masked)
+    output = next((f"{theirs}.bias" for theirs, ours in modules.items() if ours == "masked_head.output"), "")
+    if not family.masked_bias or output not in tensors:
         return tensors
-    kept = {name: tensor for name, tensor in tensors.items() if not (tied and name == f"{output}.bias")}
-    return kept | {f"{layout.masked_bias}.bias": heads[f"{OUTPUT}bias"].clone()}
+    kept = {name: tensor for name, tensor in tensors.items() if not (tied and name == output)}
+    return kept | {f"{family.masked_bias}.bias": heads[f"{OUTPUT}bias"].clone()}
 
 
-def _moved(state: dict[str, Tensor], config: EncoderConfig, other: EncoderConfig) -> dict[str, Tensor]:
+def _moved(state: State, config: EncoderConfig, other: EncoderConfig) -> State:
     """The state as the other shape has it: a row of zeros where only that one has token types, its first position in place.
 
     Rows before the first position are never read.

@@ -49,27 +49,22 @@ NAMED = 4
 
 def is_on_tokens(config_json: ConfigJson) -> bool:
     """Whether config.json names an architecture with a head on every token."""
-    return re.search(ON_EVERY_TOKEN, _architecture(config_json)) is not None
-
-
-def names_head(config_json: ConfigJson) -> bool:
-    """Whether config.json names an architecture with a head."""
-    return "For" in _architecture(config_json)
+    return re.search(ON_EVERY_TOKEN, architecture(config_json)) is not None
 
 
 def is_for(config_json: ConfigJson, on_tokens: bool) -> bool:
     """Whether config.json names an architecture with a head of our kind, on every token or on a text."""
-    return is_on_tokens(config_json) if on_tokens else ON_TEXT in _architecture(config_json)
+    return is_on_tokens(config_json) if on_tokens else ON_TEXT in architecture(config_json)
 
 
 def is_of_another_task(state: dict[str, Tensor], config_json: ConfigJson, on_tokens: bool, kind: str | None = None) -> bool:
     """Whether the checkpoint's head is for another kind of task than ours, `kind`; False where nothing says so."""
-    architecture, problem = _architecture(config_json), config_json.get("problem_type")
-    text = ON_TEXT in architecture
+    named, problem = architecture(config_json), config_json.get("problem_type")
+    text = ON_TEXT in named
     tokens = is_on_tokens(config_json) or (not text and "qa_outputs.weight" in state)
     if kind in PROBLEMS and problem in PROBLEMS.values() and problem != PROBLEMS[kind]:
         return True
-    return OF_CHOICES in architecture or (text if on_tokens else tokens)
+    return OF_CHOICES in named or (text if on_tokens else tokens)
 
 
 def names_of_rows(config_json: ConfigJson) -> dict[int, str]:
@@ -104,14 +99,11 @@ def rows_of(
     if stated and not is_named:
         listing = listed([*map(str, stated)], NAMED)
         return None, f"new head, as config.json names rows {listing} and the published one has 0 to {published - 1}"
-    inverse = {name: number for number, name in _by_number(config_json.get("label2id"), is_inverse=True).items()}
-    contradicts = any(inverse.get(name, number) != number for number, name in enumerate(names))
-    other = "; label2id has other numbers and is not read" if contradicts else ""
     for folded in (str, _folded):
         theirs, ours = [folded(name) for name in names], [folded(label) for label in labels]
         if {*theirs} == {*ours} and len({*theirs}) == published:
             rows = [theirs.index(label) for label in ours]
-            return rows, f"head: {listed([f'row {row} is {names[row]}' for row in rows], NAMED)}{other}"
+            return rows, f"head: {listed([f'row {row} is {names[row]}' for row in rows], NAMED)}"
     if not names or sorted(names) == sorted(f"LABEL_{number}" for number in numbers):
         rows = [names.index(f"LABEL_{number}") if names else number for number in numbers]
         return rows, f"head: config.json names none of its rows, in their order they are {listed(labels, NAMED)}"
@@ -152,7 +144,8 @@ def without_token_heads(state: dict[str, Tensor], family: str) -> dict[str, Tens
     return {name: tensor for name, tensor in state.items() if name.rpartition(".")[0] not in names}
 
 
-def _architecture(config_json: ConfigJson) -> str:
+def architecture(config_json: ConfigJson) -> str:
+    """The class that config.json names; empty where it names none."""
     return str((config_json.get("architectures") or [""])[0])
 
 

@@ -17,7 +17,7 @@ from harness.comparison.launches import SectionKey
 from harness.comparison.paired import CONFIDENCE, Difference, Tells, grouped
 from harness.comparison.runs import Run
 from harness.comparison.section import Pairing, Row, Section
-from harness.config import mistakes
+from harness.config.keys import known_keys, unknown_key
 from harness.errors import InputError, unknown
 from harness.metrics import Direction, Metric
 from harness.plugins.audit.claims import Relation, Score, arms_of
@@ -202,8 +202,8 @@ def facts_of(text: str) -> dict[str, str]:
         key, equals, value = word.lstrip("+").partition("=")
         if not equals:
             raise InputError(f"{word!r} is not a setting: expected KEY=VALUE")
-        if key not in PARAMETERS and key not in mistakes.known_keys():
-            raise mistakes.unknown_key(key)
+        if key not in PARAMETERS and key not in known_keys():
+            raise unknown_key(key)
         facts[PARAMETERS.get(key, key)] = value
     return facts
 
@@ -228,7 +228,7 @@ def _set_keys(pair: Pair, sides: list[dict[str, str]]) -> list[str]:
     """
     labels = {run.tags.get(tags.ARM, "") for runs in pair for run in runs}
     words = {word.partition("=")[0] for label in labels for word in label.split()[1:] if "=" in word}
-    keys = {key for word in words for key in (word, f"model.{word}", f"pretrain.{word}")} & set(mistakes.known_keys())
+    keys = {key for word in words for key in (word, f"model.{word}", f"pretrain.{word}")} & set(known_keys())
     return sorted(key for key in keys if not any(key in facts for facts in sides))
 
 

@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 
 from harness.__main__ import main
 from harness.commands import find, plan, ui
-from harness.config import mistakes
+from harness.config.help import GROUPS
+from harness.config.keys import known_keys
 from harness.grammar import Composed, Grammar
 from harness.plugins.costs import memory, profile
 from harness.plugins.explain import tour
@@ -53,7 +54,6 @@ WORDS = {
     "audit": ("claims={claims}", *OUTPUT),
     "inspect": ("scale=tiny", "task=bag", "text=a ||| b", "to={free}"),
     "tokenizer": ("scale=tiny", "task=bag", "to={free}", "kinds=words"),
-    "features": TEXTS,
     "predict": TEXTS,
     "export": ("{run}", "to={free}/e"),
     "status": OUTPUT,
@@ -132,7 +132,7 @@ files = {
 ENDINGS = {"rows": "txt", "deep": "jsonl", "half": "jsonl", "claims": "yaml", "yaml": "yaml"}
 
 drawn_values = st.one_of(st.sampled_from(VALUES), values)
-keys_of_runs = st.sampled_from([*mistakes.known_keys(), *mistakes.groups(), "settings", "published", "swept"])
+keys_of_runs = st.sampled_from([*known_keys(), *GROUPS, "settings", "published", "swept"])
 
 
 def words_of(command: Command) -> st.SearchStrategy:

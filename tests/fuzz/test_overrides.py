@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from harness.__main__ import main
 from harness.commands import run
-from harness.config import mistakes
+from harness.config.help import GROUPS
+from harness.config.keys import known_keys
 
-KEYS = [key for key in mistakes.known_keys() if key not in ("output", "tracking.uri")]
-GROUPS = mistakes.groups()
+KEYS = [key for key in known_keys() if key not in ("output", "tracking.uri")]
 BASE = ["task=bag", "scale=tiny"]
 
 misspelt = st.tuples(st.sampled_from(KEYS), st.integers(0, 30)).map(

@@ -49,7 +49,6 @@ def _quiet_datasets(tmp_path_factory: pytest.TempPathFactory) -> None:
 @pytest.fixture(autouse=True)
 def _secrets_of_this_test_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """A command learns secrets for as long as its process lives; here many commands run in one process."""
-    monkeypatch.setattr(redact, "_whole", {})
     monkeypatch.setattr(redact, "_secrets", set())
 
 

@@ -14,19 +14,15 @@ from harness.measure import size
 from harness.models.batch import Batch
 from harness.models.config import Activation, EncoderConfig, NormPlace, Position
 from harness.models.encoder import Encoder, initialise, set_activation_checkpointing
-from harness.models.heads import MaskedLMHead
-from harness.models.huggingface import deberta, exported, homeless, published
-from harness.models.mask_decoder import PASSES, MaskDecoder
+from harness.models.heads import PASSES, MaskDecoder, MaskedLMHead
+from harness.models.huggingface import config_of, exported, family_of, homeless, published
 from harness.models.objectives.base import Objective, Vocabulary
-from harness.models.objectives.bidirectional import BidirectionalLM
 from harness.models.objectives.build import OBJECTIVES
-from harness.models.objectives.causal import CausalLM
+from harness.models.objectives.causal import BidirectionalLM, CausalLM
 from harness.models.objectives.config import ObjectiveConfig
 from harness.models.objectives.distillation import Distillation, Teacher
-from harness.models.objectives.masked_lm import MaskedLM, evaluate
-from harness.models.objectives.probe import Probe
+from harness.models.objectives.masked_lm import MaskedLM, NextSentence, Probe, evaluate
 from harness.models.objectives.replaced_tokens import ReplacedTokenDetection
-from harness.models.objectives.segment_pairs import NextSentence
 
 V, T = 50, 20
 VOCABULARY = Vocabulary(V, pad=0, cls=2, sep=3, mask=4, word_start=torch.ones(V, dtype=torch.bool))
@@ -81,9 +77,9 @@ def test_decoder_is_the_last_layer_of_transformers_run_again_with_positions(chan
     theirs = DebertaV2Model(config).eval()
     for parameter in theirs.parameters():
         nn.init.normal_(parameter, std=0.25)
-    shape = deberta.config(theirs.config.to_dict())
+    shape = config_of(theirs.config.to_dict())
     encoder, decoder = Encoder(shape).eval(), MaskDecoder(shape)
-    tensors = deberta.tensors(theirs.state_dict(), shape)
+    tensors = family_of(theirs.config.to_dict()).tensors(theirs.state_dict(), shape)
     encoder.load_state_dict({name.removeprefix("encoder."): tensor for name, tensor in tensors.items()})
     mask = torch.arange(T) < torch.tensor([T, 13, 7, 1])[:, None]
     batch = Batch(texts().input_ids.masked_fill(~mask, 0), None, mask)

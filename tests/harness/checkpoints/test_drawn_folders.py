@@ -24,8 +24,7 @@ from harness.config.schema import ModelConfig, RunConfig, TaskConfig
 from harness.errors import InputError
 from harness.models.config import Pooling
 from harness.models.heads import MaskedLMHead, TextVectors, build_classifier, pool
-from harness.models.huggingface import config_of
-from harness.models.huggingface.bert import LAYOUTS
+from harness.models.huggingface import FAMILIES, config_of
 from harness.tasks import kind_of
 
 NAMES = {TEXT: ["bad", "good", "dull"], TOKENS: ["O", "B-PER", "I-PER"], SPANS: []}
@@ -138,7 +137,7 @@ def drawn_folder(family: str, seed: int, folder: Path) -> Drawn:
         drawn = Drawn(family, 100 * seed + part, folder / f"{seed}-{part}")
         with contextlib.suppress(ValueError):
             shape = config_of(json.loads((drawn.folder / "config.json").read_text()))
-            if drawn.head != MASKED or LAYOUTS.get(family, LAYOUTS["bert"]).masked_act in (None, shape.hidden_act):
+            if drawn.head != MASKED or FAMILIES[family].masked_act in (None, shape.hidden_act.value):
                 return drawn
     raise AssertionError(f"no config of {family} is read")
 

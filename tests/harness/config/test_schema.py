@@ -29,7 +29,7 @@ from harness.errors import InputError
 from harness.models.objectives.config import ObjectiveConfig
 from harness.models.ranges import Refused, Role, When
 
-KEYS = [key for key, stated in stated_keys().items() if not stated.is_section]
+KEYS = [key for key, stated in stated_keys().items() if not stated.section]
 CONDITIONS = {when: key for key in reversed(KEYS) for when in stated_keys()[key].read}
 """Condition -> the first of the keys that state it."""
 

@@ -23,7 +23,7 @@ from harness.models.batch import Batch
 from harness.models.config import Activation, EncoderConfig, Position, PositionTerms
 from harness.models.encoder import initialise
 from harness.models.heads import SequenceClassifier
-from harness.models.huggingface import deberta, load
+from harness.models.huggingface import config_of, family_of, load
 
 ROOT = Path(__file__).parents[3]
 SIZES = {
@@ -75,9 +75,9 @@ def reference(kind: str, models: dict = CLASSIFIERS) -> nn.Module:
 
 
 def translated(theirs: nn.Module) -> SequenceClassifier:
-    config = deberta.config(theirs.config.to_dict())
+    config = config_of(theirs.config.to_dict())
     ours = SequenceClassifier(config, num_outputs=3).eval()
-    ours.load_state_dict(deberta.tensors(theirs.state_dict(), config))
+    ours.load_state_dict(family_of(theirs.config.to_dict()).tensors(theirs.state_dict(), config))
     return ours
 
 
@@ -142,17 +142,18 @@ def test_distances_matter(pair):
 @pytest.mark.parametrize("kind", ["v1", "v3"])
 def test_bare_encoder_loads_and_pretraining_heads_are_left_aside(kind):
     bare = reference(kind, BARE)
-    config = deberta.config(bare.config.to_dict())
+    config = config_of(bare.config.to_dict())
     extra = {"lm_predictions.lm_head.bias": torch.zeros(50), "embeddings.position_ids": torch.arange(24)[None]}
     ours = SequenceClassifier(config, num_outputs=3)
-    loaded = ours.load_state_dict(deberta.tensors({**bare.state_dict(), **extra}, config), strict=False)
+    tensors = family_of(bare.config.to_dict()).tensors({**bare.state_dict(), **extra}, config)
+    loaded = ours.load_state_dict(tensors, strict=False)
     assert sorted(loaded.missing_keys) == ["head.bias", "head.weight", "pooler.dense.bias", "pooler.dense.weight"]
     assert not loaded.unexpected_keys
 
 
 def test_unknown_tensor_is_refused_by_name():
     bare = reference("v3", BARE)
-    ours = SequenceClassifier(deberta.config(bare.config.to_dict()), num_outputs=3)
+    ours = SequenceClassifier(config_of(bare.config.to_dict()), num_outputs=3)
     state = bare.state_dict() | {"deberta.encoder.conv.conv.weight": torch.zeros(1)}
     with pytest.raises(ValueError, match=r"left over: deberta\.encoder\.conv\.conv\.weight$"):
         load(ours, state, bare.config.to_dict())
@@ -178,7 +179,7 @@ def test_unknown_tensor_is_refused_by_name():
 def test_config_refuses_what_ours_cannot_express(key, value):
     given = DebertaV2Config(**{**SIZES, **V3}).to_dict()
     with pytest.raises(ValueError, match=key):
-        deberta.config({**given, key: value})
+        config_of({**given, key: value})
 
 
 @pytest.mark.parametrize(("family", "file"), [("deberta", "deberta"), ("deberta-v2", "deberta_v3")])
@@ -188,7 +189,7 @@ def test_silent_keys_mean_the_defaults_of_their_family(family, file):
     sizes = {
         key: getattr(theirs, key) for key in ("hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size")
     }
-    assert deberta.config(given) == EncoderConfig(**{**vars(published(f"model/{file}")), **sizes})
+    assert config_of(given) == EncoderConfig(**{**vars(published(f"model/{file}")), **sizes})
 
 
 def published(*files: str) -> EncoderConfig:
@@ -261,7 +262,7 @@ def test_a_mask_by_pairs_is_the_mask_by_tokens_spread_out(pair):
 
 
 def test_training_drops_distances_and_reaches_every_weight():
-    config = deberta.config(DebertaConfig(**SIZES, hidden_dropout_prob=0.5, attention_probs_dropout_prob=0.1).to_dict())
+    config = config_of(DebertaConfig(**SIZES, hidden_dropout_prob=0.5, attention_probs_dropout_prob=0.1).to_dict())
     assert config.hidden_act is Activation.gelu
     model, batch = SequenceClassifier(config, 3).train(), padded(24, 0)
     initialise(model, 0.1, 0)

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from harness.models.batch import Batch
 from harness.models.heads import SequenceClassifier
-from harness.models.huggingface import load, xlnet
+from harness.models.huggingface import FAMILIES, config_of, load
 
 SIZES = {"vocab_size": 60, "d_model": 48, "n_layer": 3, "n_head": 4, "d_inner": 80, "pad_token_id": 5, "num_labels": 3}
 FIRST_WORD = 6
@@ -20,7 +20,7 @@ def both(**changes) -> tuple[transformers.XLNetForSequenceClassification, Sequen
     for name, parameter in theirs.named_parameters():
         centre = 1.0 if "layer_norm.weight" in name else 0.0
         nn.init.normal_(parameter, centre, 1.0 if "embedding" in name else 0.2)
-    config = xlnet.config(theirs.config.to_dict())
+    config = config_of(theirs.config.to_dict())
     ours = SequenceClassifier(config, SIZES["num_labels"]).eval()
     assert load(ours, theirs.state_dict(), theirs.config.to_dict()) == []
     return theirs, ours
@@ -155,16 +155,16 @@ def test_two_streams_equal_one_with_appended_queries():
 )
 def test_configuration_that_ours_cannot_express_is_refused(key, value):
     with pytest.raises(ValueError, match=key):
-        xlnet.config({**transformers.XLNetConfig(**SIZES).to_dict(), key: value})
+        config_of({**transformers.XLNetConfig(**SIZES).to_dict(), key: value})
 
 
 def test_a_bare_encoder_and_a_language_model_translate_as_the_classifier_does():
     theirs, ours = both()
-    whole = xlnet.tensors(theirs.state_dict(), ours.encoder.config)
+    whole = FAMILIES["xlnet"].tensors(theirs.state_dict(), ours.encoder.config)
     expected = {name: value for name, value in whole.items() if name.startswith("encoder.")}
     bare = theirs.transformer.state_dict()
     language_model = {f"transformer.{name}": value for name, value in bare.items()} | {"lm_loss.bias": torch.zeros(60)}
     for state in (bare, language_model):
-        translated = xlnet.tensors(state, ours.encoder.config)
+        translated = FAMILIES["xlnet"].tensors(state, ours.encoder.config)
         assert translated.keys() == expected.keys()
         assert all(torch.equal(translated[name], expected[name]) for name in expected)

@@ -14,8 +14,7 @@ from harness.measure import flops
 from harness.models.batch import Batch
 from harness.models.config import Body, EncoderConfig
 from harness.models.encoder import initialise
-from harness.models.huggingface import config_of
-from harness.models.huggingface.t5 import tensors, with_decoder
+from harness.models.huggingface import FAMILIES, config_of, with_decoder
 from harness.models.objectives.base import Vocabulary
 from harness.models.objectives.build import refuse_misfit
 from harness.models.objectives.config import ObjectiveConfig, ObjectiveName
@@ -198,7 +197,7 @@ def test_the_start_token_has_values_of_its_own_from_the_beginning():
 def loaded(shape: EncoderConfig, state: dict[str, Tensor]) -> SpanCorruption:
     """The objective with published weights."""
     objective = SpanCorruption(CONFIG, shape, VOCABULARY).eval()
-    found = tensors(state, shape)
+    found = FAMILIES["t5"].tensors(state, shape)
     if not shape.tie_masked_lm_head:
         found["lm_head.output.weight"] = state["lm_head.weight"]
     missing, unexpected = objective.load_state_dict(found, strict=False)

@@ -1,0 +1,209 @@
+"""Every key that a user may name: its page of `--help`, and what an unknown key or choice may stand for."""
+
+import difflib
+import inspect
+import re
+from collections.abc import Iterable
+from enum import Enum
+from functools import cache
+from pathlib import Path
+from types import NoneType
+from typing import Any, get_args
+
+import yaml
+
+from harness.config.choices import DERIVED
+from harness.config.help import GROUPS, choices_of, default_choices, names
+from harness.config.schema import REMOVED, default_of, flatten, stated_keys, typed
+from harness.errors import InputError, unknown
+from harness.paths import conf_directory
+from harness.terminal import wrapped
+
+SYNONYMS = Path(__file__).with_name("synonyms.yaml")
+
+AT_MOST = 3
+"""Names in one suggestion."""
+
+FEW = 8
+"""Keys that an error lists, of more those that are nearest by spelling."""
+
+FIRST = ("", "model", "finetune", "task", "hardware", "pretrain", "measure")
+"""Order in which sections are suggested; the others follow. The empty one is the top level."""
+
+STATED = "model.recipe."
+"""What a scale states of settings that have keys of their own; those are suggested."""
+
+PACKAGE = re.compile(r"^# @package (\w+)", re.MULTILINE)
+
+OTHER_NAMES = {"pretrain.from": "pretrain.checkpoint"}
+"""Key as it is typed -> key of the schema."""
+
+
+@cache
+def known_keys() -> tuple[str, ...]:
+    """Every key and section that a user may name."""
+    return tuple(key for key in stated_keys() if key.partition(".")[0] not in DERIVED)
+
+
+# Unknown names
+
+
+@cache
+def _synonyms() -> Any:
+    return yaml.safe_load(SYNONYMS.read_text())
+
+
+def unknown_key(key: str) -> InputError:
+    """The error for a key that the config does not have."""
+    if key in REMOVED:
+        return InputError(REMOVED[key])
+    section = key.rpartition(".")[0]
+    while section not in ("", *known_keys()):
+        section = section.rpartition(".")[0]
+    siblings = {name for name in known_keys() if name.rpartition(".")[0] == section} | set([] if section else GROUPS)
+    nearest = difflib.get_close_matches(key, siblings, n=FEW, cutoff=0.0)
+    error = unknown("key", key, nearest, section, meant_keys(key, {*known_keys(), *GROUPS}))
+    if len(nearest) == len(siblings):
+        return error
+    return InputError(f"{error}; all {len(siblings)}: python -m harness --help {section.partition('.')[0]}".rstrip())
+
+
+def meant_keys(name: str, candidates: Iterable[str]) -> list[str]:
+    """Keys that an unknown one may stand for, the likeliest first: `finetune.learning_rate` for `lr`."""
+    section, _, last = name.strip("+~").rpartition(".")
+    last = re.sub(r"[-\s]", "_", last.lower())
+    candidates = sorted((key for key in candidates if not key.startswith(STATED)), key=_place)
+    by_last = [(key, key.rpartition(".")[2]) for key in candidates]
+    siblings = [key for key in candidates if key.rpartition(".")[0] == section]
+    synonyms = {ours for ours, others in _synonyms()["keys"].items() if last in others.split()}
+    matches = [key for key, its_last in by_last if its_last in synonyms] or [
+        key for key, its_last in by_last if its_last == last
+    ]
+    matches = [key for key in matches if section and key in siblings] or matches
+    if section and not siblings:  # the section is misspelt too
+        matches = difflib.get_close_matches(name, candidates, n=1) or matches
+    for among in (siblings, candidates):
+        matches = matches or difflib.get_close_matches(name, among, n=1)
+    near = difflib.get_close_matches(last, [its_last for _, its_last in by_last], n=1)
+    return (matches or [key for key, its_last in by_last if its_last in near])[:AT_MOST]
+
+
+def _place(key: str) -> tuple[int, str]:
+    section = key.rpartition(".")[0]
+    return (FIRST.index(section) if section in FIRST else len(FIRST), key)
+
+
+def unknown_choice(group: str, name: str, candidates: Iterable[str]) -> InputError:
+    """The error for a choice that a group does not have; `base` is meant by model=bert, `sst2` by task=sst-2."""
+    candidates = sorted(candidates)
+    plain = re.sub(r"[-\s]", "_", name.lower())
+    matches = [choice for choice in candidates if re.sub(r"\W|_", "", choice) == re.sub(r"\W|_", "", name.lower())]
+    others = _synonyms()["choices"].get(group, {})
+    matches = matches or [choice for choice in candidates if plain in others.get(choice, "").split()]
+    return unknown(group, name, candidates, group, matches or difflib.get_close_matches(name, candidates, n=1))
+
+
+# Pages of --help
+
+
+def page_of(topic: str) -> str:
+    """The help of a group or a key, also with a value; InputError with the nearest name for anything else."""
+    topic, _, choice = topic.lstrip("+~").partition("=")
+    key = OTHER_NAMES.get(topic, topic)
+    if topic in GROUPS and choice and choice not in names(topic):
+        raise unknown_choice(topic, choice, names(topic))
+    if topic not in GROUPS and key not in known_keys():
+        raise unknown_key(topic)
+    parts = [_page_of_group(topic)] if topic in GROUPS else []
+    if key in known_keys():
+        parts.append(_page_of_key(topic, key) if stated_keys()[key].section is None else _page_of_section(key))
+    return "\n\n".join(parts)
+
+
+def _page_of_group(group: str) -> str:
+    mark = " (* is the default)" if default_choices().get(group) else ""
+    lines = [f"{group}: {GROUPS[group]}", "", f"Choices{mark}", *choices_of(group)]
+    texts = [(conf_directory() / group / f"{name}.yaml").read_text() for name in names(group)]
+    packages = {match[1] for text in texts for match in PACKAGE.finditer(text)} - {"_global_"}
+    return "\n".join([*lines, *(f"\nEach of them sets keys of {name}: --help {name} lists them." for name in packages)])
+
+
+def _page_of_section(section: str) -> str:
+    described = inspect.getdoc(stated_keys()[section].section) or ""
+    lines, heading = [f"Keys, with their defaults: {described.splitlines()[0].partition('; read in')[0].rstrip('.')}"], ""
+    keys = [key for key in known_keys() if key.rpartition(".")[0] == section]
+    shown = {key: key if stated_keys()[key].section else f"{key}={_default(key)}" for key in keys}
+    types = {key: f"--help {key}" if stated_keys()[key].section else _type(key)[0] for key in keys}
+    width = max(map(len, shown.values())) + 4
+    type_width = max((len(types[key]) for key in keys if not (stated_keys()[key].section or _type(key)[1])), default=0)
+    for key in keys:
+        comment, its_heading = _comment(key)
+        if its_heading != heading:
+            heading = its_heading
+            lines.append(f"\n  {heading}" if heading else "")
+        lines.append(wrapped(f"{types[key]:<{type_width}}  {comment}", width, f"  {shown[key]}"))
+    return "\n".join(lines)
+
+
+def _page_of_key(written: str, key: str) -> str:
+    (kind, choices), comment = _type(key), _comment(key)[0]
+    lines = [f"{written}={_default(key)}", wrapped(kind, 2), *([wrapped(comment, 2)] if comment else [])]
+    if any(choices.values()):
+        width = max(map(len, choices)) + 6
+        lines += ["", *(wrapped(its_comment, width, f"    {name}") or f"    {name}" for name, its_comment in choices.items())]
+    return "\n".join(lines)
+
+
+def _type(key: str) -> tuple[str, dict[str, str]]:
+    """`int`, `str or null`, or the names that a value may have; and these names with their comments."""
+    hint = stated_keys()[key].hint
+    null = " or null" if NoneType in get_args(hint) else ""
+    kind = get_args(hint)[0] if null else hint
+    if not (isinstance(kind, type) and issubclass(kind, Enum)):
+        return (kind.__name__ if kind in (bool, float, int, str) else str(kind).replace("typing.", "")) + null, {}
+    choices = {name: _comments(kind)[name][0] for name in kind.__members__}
+    return ", ".join(choices) + null, choices
+
+
+def _comment(key: str) -> tuple[str, str]:
+    comment, heading = _comments(stated_keys()[key].owner).get(key.rpartition(".")[2], ("", ""))
+    return re.sub(r"\bNone\b", "null", comment), heading
+
+
+@cache
+def _comments(kind: type) -> dict[str, tuple[str, str]]:
+    """Field or member -> the comment at the end of its definition, and the one that heads its part of the class."""
+    comments: dict[str, tuple[str, str]] = {}
+    for part in reversed([one for one in kind.__mro__ if one.__module__.startswith("harness.")]):
+        name = heading = ""
+        for line in inspect.getsource(part).splitlines():
+            if head := re.fullmatch(r"    # (.*)", line):
+                heading = head[1]
+            elif begun := re.match(r"    (\w+)(?:: | = )", line):
+                name = begun[1]
+                comments[name] = ("", heading)
+            elif re.match(r"    (def|@)", line):
+                break
+            if "  # " in line.strip() and name:
+                comments[name] = (line.partition("  # ")[2], heading)
+    return comments
+
+
+def _default(key: str) -> str:
+    """The value that the default choices give it, or that of the schema, as it is typed."""
+    value = _set_by_default().get(key, default_of(stated_keys()[key].field))
+    if isinstance(value, str) and (other := re.fullmatch(r"\$\{(.+)\}", value)):
+        return _default(other[1])
+    return "null" if key == "finetune.learning_rate" else typed(value)  # the start decides it
+
+
+@cache
+def _set_by_default() -> dict[str, Any]:
+    """Key -> value that a file of the default choices gives it."""
+    values: dict[str, Any] = {}
+    for group, chosen in default_choices().items():
+        for name in [chosen] if isinstance(chosen, str) else chosen:
+            text = (conf_directory() / group / f"{name}.yaml").read_text()
+            package = PACKAGE.search(text)
+            values |= flatten({package[1] if package else group: yaml.safe_load(text) or {}})
+    return values

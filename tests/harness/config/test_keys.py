@@ -1,0 +1,62 @@
+"""Near misses by meaning: names of papers and libraries find our keys and choices."""
+
+import pytest
+import yaml
+
+from harness.config.help import GROUPS, names
+from harness.config.keys import SYNONYMS, known_keys, meant_keys, unknown_choice, unknown_key
+
+KNOWN = {*known_keys(), *GROUPS}
+
+
+@pytest.mark.parametrize(
+    ("unknown", "meant"),
+    [
+        ("position_embedding_type", ["model.position"]),
+        ("finetune.lr", ["finetune.learning_rate"]),
+        ("lr", ["finetune.learning_rate", "pretrain.learning_rate"]),
+        ("batch_size", ["finetune.batch_size", "pretrain.batch_size", "measure.batch_size"]),
+        ("max-seq-length", ["task.max_length"]),
+        ("device", ["hardware.device"]),
+        ("model.dtype", ["hardware.dtype"]),
+        ("LR", ["finetune.learning_rate", "pretrain.learning_rate"]),
+        ("modle", ["model"]),
+        ("model.atention_window", ["model.attention_window"]),
+        ("atention_window", ["model.attention_window"]),
+        ("modle.attention_window", ["model.attention_window"]),
+        ("+model.layers", ["model.num_hidden_layers"]),
+        ("zzz", []),
+    ],
+)
+def test_key_is_found_by_its_meaning_its_last_part_or_its_spelling(unknown, meant):
+    assert meant_keys(unknown, KNOWN) == meant
+
+
+@pytest.mark.parametrize(
+    ("group", "unknown", "meant"),
+    [
+        ("model", "BERT-base", "base"),
+        ("model", "gpt-2", "gpt2"),
+        ("model", "albrt", "albert"),
+        ("task", "SQuAD2", "squad_v2"),
+        ("finetune", "off", "none"),
+    ],
+)
+def test_choice_is_found_by_its_meaning_its_letters_or_its_spelling(group, unknown, meant):
+    line = str(unknown_choice(group, unknown, names(group)))
+    assert line.startswith(f"unknown {group} {unknown!r}; did you mean {meant!r}? choices for `{group}`: ")
+
+
+def test_synonyms_are_of_keys_and_choices_that_there_are_and_no_names_of_others():
+    synonyms = yaml.safe_load(SYNONYMS.read_text())
+    assert set(synonyms["keys"]) <= {key.rpartition(".")[2] for key in KNOWN}
+    for group, choices in synonyms["choices"].items():
+        assert set(choices) <= set(names(group)), group
+        assert not set(names(group)) & {other for others in choices.values() for other in others.split()}, group
+
+
+def test_error_names_what_may_be_meant_and_the_choices_of_the_section():
+    line = str(unknown_key("finetune.lr"))
+    assert line.startswith("unknown key 'finetune.lr'; did you mean 'finetune.learning_rate'? choices for `finetune`: ")
+    assert line.endswith("; all 35: python -m harness --help finetune")
+    assert "choices for `task`: task.grammar, " in str(unknown_key("task.gramar.seed"))
