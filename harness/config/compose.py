@@ -42,7 +42,8 @@ from harness.config import command_line, mistakes, own_files
 from harness.config.choices import TrainedOn, Until
 from harness.config.conditions import depends_on_seed, has_task, starts_from_weights
 from harness.config.help import GROUPS, default_choices, listed_groups
-from harness.config.resolve import from_node, refuse_misfit, unchecked
+from harness.config.resolve import from_node, unchecked
+from harness.config.rules import refuse_misfit, refuse_unread_parts
 from harness.config.schema import (
     OF_ARM,
     PATH_KEYS,
@@ -57,7 +58,6 @@ from harness.config.schema import (
     without,
 )
 from harness.config.sweep import Replicate, compare_arms, controls, jobs, name_seeds
-from harness.config.unread import refuse_unread_parts
 from harness.errors import InputError
 from harness.metrics import FEWEST_REPLICATES
 from harness.models.keys import NEEDS, built, refuse_unread

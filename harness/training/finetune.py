@@ -10,7 +10,7 @@ import torch
 
 from harness import tasks
 from harness.config.choices import KeepBest, TaskKind
-from harness.config.resolve import BALANCED
+from harness.config.rules import BALANCED
 from harness.config.schema import RunConfig
 from harness.errors import present
 from harness.hardware.device import Machine

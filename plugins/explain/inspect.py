@@ -22,7 +22,8 @@ from harness.checkpoints import find_run, finetuned, native, start
 from harness.commands.features import Source, source_of
 from harness.commands.predict import SEPARATOR
 from harness.config.choices import TaskKind, TrainedOn
-from harness.config.resolve import MEASURED_LENGTH, has_task, resolve
+from harness.config.conditions import has_task
+from harness.config.resolve import MEASURED_LENGTH, resolve
 from harness.config.schema import HardwareConfig, RunConfig, TaskConfig
 from harness.corpus.prepare import Lines
 from harness.data.tokenizer import build, pad_token_id, special_ids

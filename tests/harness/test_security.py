@@ -255,7 +255,11 @@ FILES = {
         "hydra.job_logging=None must be a value other than null",
     ),
     "more folders": ("experiment", f"{GLOBAL}hydra: {{searchpath: ['pkg://antigravity']}}\n", "hydra.searchpath cannot be set"),
-    "environment": ("experiment", "# @package hydra.job.env_set\nLD_PRELOAD: x.so\n", "hydra.job.env_set.LD_PRELOAD=x.so cannot be set by a file"),
+    "environment": (
+        "experiment",
+        "# @package hydra.job.env_set\nLD_PRELOAD: x.so\n",
+        "hydra.job.env_set.LD_PRELOAD=x.so cannot",
+    ),
     "environment that is read": ("model", f"{GLOBAL}hydra: {{job: {{env_copy: [HOME]}}}}\n", "hydra.job"),
     "what a job gets": ("model", f"{GLOBAL}hydra: {{overrides: {{hydra: [hydra.verbose=true]}}}}\n", "hydra.overrides.hydra"),
     "folder": ("experiment", f"{GLOBAL}hydra: {{run: {{dir: elsewhere}}}}\n", "hydra.run.dir=elsewhere cannot be set"),
