@@ -158,7 +158,7 @@ MEANT = {
     "harness profile": "bench benchmark time params speed latency",
     "harness memory": "ram batch",
     "harness predict": "infer inference classify",
-    "harness features": "embed embeddings encode vectors extract",
+    "harness predict output=vectors": "features embed embeddings encode vectors extract",
     "harness inspect": "attention look debug",
     "harness export": "convert save onnx",
     "harness describe": "info explain draw summary",

@@ -77,6 +77,8 @@ def load(point: EntryPoint, kind: type[Added]) -> Added:
     where = f"{point.group}: {point.name} = {point.value} (package {package_of(point)})"
     try:
         loaded = point.load()
+    except InputError:  # which says what the package lacks
+        raise
     except Exception as error:  # whatever the code of another package raises
         raise InputError(
             f"{where} cannot be imported ({type(error).__name__}: {error}): expected a {kind.__name__}; "

@@ -94,8 +94,7 @@ def read_task(folder: Path) -> TaskFacts:
 def tokenizer_of(path: Path, shape: "EncoderConfig") -> "Tokenizer":
     """The tokenizer in this file of a checkpoint; InputError for another content, and for more pieces than the model has."""
     tokenizer = build(TokenizerConfig(file=str(path)), ())
-    if (size := tokenizer.get_vocab_size()) > shape.vocab_size:
-        raise InputError(f"{path} has {size:,} pieces, the model {shape.vocab_size:,} token embeddings")
+    native.refuse_more_pieces(tokenizer, shape, str(path))
     return tokenizer
 
 

@@ -13,6 +13,7 @@ from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
+from tokenizers import Tokenizer
 from torch import Tensor
 
 from harness import paths, records
@@ -123,8 +124,14 @@ def encoder_of(state: dict[str, Tensor], shape: EncoderConfig) -> Encoder:
     try:
         encoder.load_state_dict(part(state, "encoder."))
     except RuntimeError as error:
-        raise InputError(f"weights do not fit {SHAPE}: {' '.join(str(error).split())}") from error
+        raise InputError(f"the weights do not fit the encoder: {' '.join(str(error).split())}") from error
     return encoder
+
+
+def refuse_more_pieces(tokenizer: Tokenizer, shape: EncoderConfig, where: str) -> None:
+    """InputError for a tokenizer with more pieces than the model has token embeddings."""
+    if (size := tokenizer.get_vocab_size()) > shape.vocab_size:
+        raise InputError(f"{where} has {size:,} pieces, the model {shape.vocab_size:,} token embeddings")
 
 
 def refuse_filled(out: Path) -> None:

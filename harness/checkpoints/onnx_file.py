@@ -16,7 +16,6 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from harness.checkpoints import finetuned, native
 from harness.errors import InputError, is_disk_full
 from harness.models.batch import Batch, as_batch
 from harness.models.encoder import Encoder
@@ -204,27 +203,3 @@ def _rounding(model: nn.Module, batch: Batch) -> float:
     """How far torch's outputs in float32 are from those in float64: without a scale of attention, 1e-5 over 200 tokens."""
     with torch.no_grad():
         return _difference(copy.deepcopy(model).double(), model, batch)
-
-
-def export(checkpoint: Path, out: Path) -> str:
-    """Writes FILE and the tokenizer to a new folder, whole or not at all; says what was written.
-
-    Of a fine-tuning the file computes logits of the task or vectors of texts, and the tokenizer cuts as in training;
-    of a pretraining the last hidden states, of as many tokens as the model reads.
-    """
-    native.refuse_filled(out)
-    model: Classifier | Encoder
-    if finetuned.is_finetuned(checkpoint):
-        model, facts, path = finetuned.load_finetuned(checkpoint)
-        tokenizer = finetuned.cut(finetuned.tokenizer_of(path, model.encoder.config), facts)
-        output = "vectors" if model.head is None else "logits"
-    else:
-        model = encoder = native.encoder_of(*native.read(checkpoint)).eval()
-        output, shape = "hidden states", encoder.config
-        tokenizer = finetuned.tokenizer_of(checkpoint / native.TOKENIZER, shape)
-        tokenizer.enable_truncation(shape.longest_text)
-    with native.exported(out) as building:
-        difference = write(model, building / FILE)
-        tokenizer.save(str(building / native.TOKENIZER))
-    size = (out / FILE).stat().st_size
-    return f"wrote {out / FILE}: {size:,} bytes; run by onnxruntime, {output} differ from torch's by {difference:.1g} at most"

@@ -19,9 +19,12 @@ RUN = "folder or name of a run, or its id in the tracking store"
 ROWS = (".txt", *TABLES, *WORDS)
 """Endings of files with texts of a user; .gz may follow."""
 
-PREDICTIONS = (".jsonl", ".csv", ".parquet")
-FEATURES = ("jsonl", "parquet", "safetensors")
-EXPORTS = ("transformers", "onnx")
+FORMATS = ("csv", "jsonl", "parquet", "safetensors")
+"""Of predictions all but the last, of vectors all but the first."""
+
+OF_VECTORS = ("checkpoint", "bert_config_file", "fields", "layers", "max_length")
+"""Options of `predict` that vectors alone have."""
+
 OF_MODEL = ("model", "scale", "enhancement")
 """Groups of choices that say which model is meant."""
 
@@ -104,8 +107,14 @@ class Weights(Composed):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.run and self.checkpoint:
-            raise InputError("RUN and checkpoint= both name weights: give one of them")
+        if len(models := self.models) > 1:
+            raise InputError(f"{models[0]} and {models[1]} both name a model: give one of them")
+
+    @property
+    def models(self) -> list[str]:
+        """What on the command line says which model is meant."""
+        choices = [choice for choice in self.choices if group_of(choice) in OF_MODEL]
+        return [*(["RUN"] if self.run else []), *(["checkpoint="] if self.checkpoint else []), *choices[:1]]
 
     @property
     def source(self) -> tuple[str, str] | None:
@@ -113,112 +122,96 @@ class Weights(Composed):
         return ("RUN", self.run) if self.run else ("checkpoint", self.checkpoint) if self.checkpoint else None
 
 
-@dataclass(frozen=True, kw_only=True)
-class Features(Weights):
-    """Writes the vectors of every token of every line of a text file.
+VECTORS = "output=vectors"
 
-    model=, scale= and enhancement= say which model is expected; hardware= on what it runs. Without weights the encoder of
-    bert_config_file= or of model= is randomly initialised (seed=), with tokenizer.vocab_file=FILE.
+
+@dataclass(frozen=True, kw_only=True)
+class Predict(Weights):
+    """Writes what a fine-tuned run answers to new texts; output=vectors: the vectors of every token of any weights.
+
+    hardware= says on what it runs. Vectors without weights are those of an encoder that is randomly initialised (seed=): of
+    bert_config_file=, or of model=, scale= and enhancement=, with tokenizer.vocab_file=FILE. A folder of runs that is called
+    vectors is output=./vectors.
     """
 
     groups = (*OF_MODEL, "tokenizer", "hardware", "tracking", "output", "seed")
 
     input: Path = key(
-        meaning="text file in UTF-8, one text a line, the texts of a pair separated by ` ||| `; or a .csv, .tsv, .json, .jsonl"
+        meaning=".txt, one text a line, the texts of a pair separated by ` ||| `, or .csv, .tsv, .json, .jsonl, .parquet, "
+        ".conll with the task's columns"
     )
-    fields: tuple[str, ...] = key(
-        ("text",), "columns of a .csv, .tsv, .json, .jsonl or .parquet: one, or the two of a pair, [premise,hypothesis]"
-    )
-    to: Path = key(meaning="file to write; an older one is replaced")
-    bert_config_file: Path | None = key(
-        None, "in place of weights: the bert_config.json of an encoder that is randomly initialised"
-    )
+    to: Path = key(meaning="file to write, one row an input row; an older one is replaced")
     format: str | None = key(
-        None, "jsonl, parquet or safetensors (the ending of `to`; jsonl where it has none)", choices=FEATURES
+        None, "jsonl, csv or parquet, of vectors jsonl, parquet or safetensors (the ending of `to`)", choices=FORMATS
     )
+    beside: tuple[str, ...] = key((), "columns of the input that are written beside the answer, such as [id,text]")
+    batch_size: int | None = key(None, "rows of one pass through the model (64, of vectors 32)", range=COUNT)
+    bert_config_file: Path | None = key(
+        None, "of vectors, in place of weights: the bert_config.json of an encoder that is randomly initialised"
+    )
+    fields: tuple[str, ...] = key(("text",), "of vectors: columns of a table, one, or the two of a pair, [premise,hypothesis]")
     layers: tuple[int, ...] | None = key(
-        None, "such as [-1,-2,-3,-4], the default; 0 is the embeddings, 1 the first layer, -1 the last"
+        None, "of vectors: such as [-1,-2,-3,-4], the default; 0 is the embeddings, 1 the first layer, -1 the last"
     )
-    batch_size: int = key(32, "texts of one pass through the model", range=COUNT)
     max_length: int | None = key(
-        None, "tokens of a text, longer ones are cut (128, or as many as the model takes)", range=Range(at_least=4)
+        None, "of vectors: tokens of a text, longer ones are cut (128, or as many as the model takes)", range=Range(at_least=4)
     )  # one less than a pair of one piece each needs
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.source and self.bert_config_file:
-            raise InputError(f"{self.source[0]} names weights, which have their own shape: leave bert_config_file= out")
-        if self.bert_config_file and (named := [choice for choice in self.choices if group_of(choice) in OF_MODEL]):
-            raise InputError(f"bert_config_file= and {named[0]} both name a model: give one of them")
-        if not self.source and not self.sets("tokenizer.file", "tokenizer.vocab_file"):
-            raise InputError(
-                "no weights are named: give RUN or checkpoint=FOLDER, one of them; or, for random ones, "
-                "tokenizer.vocab_file=FILE with bert_config_file=FILE or model="
-            )
-        refuse_files(self.input, self.to)
-        if len({*(self.layers or ())}) < len(self.layers or ()):
-            raise InputError(f"layers={[*(self.layers or ())]} names a layer twice")
-        if self.written not in FEATURES:
-            endings = ", ".join(f".{name}" for name in FEATURES)
-            raise InputError(f"to={str(self.to)!r} ends in {self.to.suffix!r}: expected {endings}, or format=NAME beside it")
-        if self.fields != ("text",) and ending(self.input) not in TABLES:
-            names = ",".join(self.fields)
-            raise InputError(f"fields=[{names}] names columns: expected an input that ends in {', '.join(TABLES)}")
-        if not all(self.fields) or len(self.fields) > 2:
-            raise InputError(f"fields=[{','.join(self.fields)}] must name one or two columns, such as [text]")
+    @property
+    def models(self) -> list[str]:
+        return [*(["bert_config_file="] if self.bert_config_file else []), *super().models]
+
+    @property
+    def gives_vectors(self) -> bool:
+        """Whether vectors are written, and no predictions of a task."""
+        return VECTORS in self.choices
 
     @property
     def written(self) -> str:
         """The format of the file."""
         return self.format or self.to.suffix.removeprefix(".") or "jsonl"
 
-
-@dataclass(frozen=True, kw_only=True)
-class Predict(Composed):
-    """Writes the predictions of a fine-tuned run on new texts.
-
-    hardware= says on what it runs.
-    """
-
-    groups = ("hardware", "tracking", "output")
-
-    run: str = word("RUN", meaning=f"{RUN}; fine-tuned with finetune.keep=last")
-    input: Path = key(
-        meaning=".txt, one text a line, the texts of a pair separated by ` ||| `, or .csv, .tsv, .json, .jsonl, .parquet, "
-        ".conll with the task's columns"
-    )
-    to: Path = key(meaning=".jsonl, .csv or .parquet, one row an input row; an older file is replaced")
-    beside: tuple[str, ...] = key((), "columns of the input that are written beside the answer, such as [id,text]")
-    batch_size: int = key(64, "rows of one pass through the model", range=COUNT)
+    def overrides(self) -> list[str]:
+        return [choice for choice in super().overrides() if choice != VECTORS]
 
     def __post_init__(self) -> None:
         super().__post_init__()
         refuse_files(self.input, self.to)
-        for name, path, endings in (("input", self.input, ROWS), ("to", self.to, PREDICTIONS)):
-            if (ending(path) if name == "input" else path.suffix) not in endings:
-                raise InputError(f"{name}={str(path)!r} ends in {path.suffix!r}: expected {', '.join(endings)}")
+        formats = FORMATS[1:] if self.gives_vectors else FORMATS[:-1]
+        if self.written not in formats:
+            endings = ", ".join(f".{name}" for name in formats)
+            raise InputError(f"to={str(self.to)!r} ends in {self.to.suffix!r}: expected {endings}, or format=NAME beside it")
+        (self._refuse_vectors if self.gives_vectors else self._refuse_answers)()
+
+    def _refuse_answers(self) -> None:
+        """InputError for predictions of other weights than a run's, or with a key of vectors."""
+        if ending(self.input) not in ROWS:
+            raise InputError(f"input={str(self.input)!r} ends in {self.input.suffix!r}: expected {', '.join(ROWS)}")
+        own = [name for name in OF_VECTORS if getattr(self, name) != Predict.__dataclass_fields__[name].default]
+        own += [choice for choice in self.choices if group_of(choice) in (*OF_MODEL, "tokenizer", "seed")]
+        if own:
+            raise InputError(
+                f"{own[0].partition('=')[0]}= belongs to {VECTORS}: add it, or leave {own[0].partition('=')[0]}= out"
+            )
+        if not self.run:
+            raise InputError(f"RUN is missing: expected {RUN}; fine-tuned with finetune.keep=last")
+
+    def _refuse_vectors(self) -> None:
+        """InputError where no model is named; for columns beside an answer; and for layers or fields that no file has."""
+        if not self.source and not self.sets("tokenizer.file", "tokenizer.vocab_file"):
+            raise InputError(
+                "no weights are named: give RUN or checkpoint=FOLDER, one of them; or, for random ones, "
+                "tokenizer.vocab_file=FILE with bert_config_file=FILE or model="
+            )
+        if self.beside:
+            raise InputError(f"beside= belongs to predictions: leave it out, or {VECTORS}")
+        if len({*(self.layers or ())}) < len(self.layers or ()):
+            raise InputError(f"layers={[*(self.layers or ())]} names a layer twice")
+        if len(self.fields) > 2:
+            raise InputError(f"fields=[{','.join(self.fields)}] must name one or two columns, such as [text]")
 
 
 # Runs that are finished
-
-
-@dataclass(frozen=True, kw_only=True)
-class Export(Store):
-    """Writes a model that was trained here as a checkpoint of transformers or an ONNX file, or into MLflow's model registry."""
-
-    run: str = word("RUN", meaning=RUN)
-    to: Path | None = key(None, "new folder (RUN/export, or RUN/onnx)")
-    format: str = key("transformers", "transformers or onnx (the extra [serve])", choices=EXPORTS)
-    family: str | None = key(None, "model_type to write (the first that expresses the model)")
-    license: str = key("unknown", "licence of the weights in the model card, as the hub names it")
-    register: str | None = key(None, "name in the model registry of MLflow, to which a version is added instead of a folder")
-
-    def __post_init__(self) -> None:
-        """InputError also for a folder or format beside a name in the registry."""
-        super().__post_init__()
-        for name in ("to", "format", "family") if self.register is not None else ():
-            if (value := getattr(self, name)) != Export.__dataclass_fields__[name].default:
-                raise InputError(f"{name}={value} is of a folder: leave it out, or register={self.register}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -258,11 +251,3 @@ class Ui(OutputFolder):
     """
 
     port: int = key(5000, "port on this machine", range=Range(at_least=0, at_most=65535))
-
-
-@dataclass(frozen=True, kw_only=True)
-class Submission:
-    """Packs the answers that runs with finetune.submit=true left for GLUE's page."""
-
-    folders: tuple[Path, ...] = word("RUN...", meaning="folders of runs with finetune.submit=true")
-    to: Path = key(Path("submission.zip"), "archive to write")

@@ -2,7 +2,7 @@
 
 RUN is the folder of a run with `finetune.keep=last`, its name or its id. Input is .txt, one text per line, the texts of a pair
 separated by ` ||| `, or a file of rows as for training, with the columns of the task's fields. One row is written per input
-row, with the columns `beside`. `CHUNK` rows are in memory at a time.
+row, with the columns `beside`; `output=vectors` writes the vectors of every token of any weights instead.
 """
 
 import contextlib
@@ -20,41 +20,54 @@ from tqdm import tqdm
 
 from harness import paths
 from harness.checkpoints import find_run
+from harness.commands import vectors
 from harness.commands.options import Predict
 from harness.config.choices import TaskKind
 from harness.config.schema import RunConfig, TaskConfig
 from harness.data.files import Wanted, text_lines
 from harness.data.files import rows as rows_of_file
 from harness.data.labels import SEPARATORS as LABELS_SEPARATORS
-from harness.errors import InputError, Mistakes, has_half_characters, on_one_line, writing
-from harness.paths import ending
+from harness.errors import InputError, Mistakes, has_half_characters, on_one_line, present, writing
+from harness.paths import TABLES, ending
 from harness.tasks.rows import joined
 from harness.training.predictor import Predictor
 
-CHUNK = 2048
-"""Rows in memory at a time."""
+CHUNK, LABELLED, EMBEDDED = 2048, 64, 32
+"""Rows in memory at a time; rows of one pass through the model where labels are predicted, and where vectors are written."""
 
 SEPARATOR = " ||| "
 """Between the texts of a pair."""
 
 
 def main(options: Predict, configs: list[RunConfig]) -> int:
-    """Writes the predictions; 0. InputError for what cannot be read or written."""
+    """Writes the predictions, or the vectors, whole or not at all; 0. InputError for what cannot be read or written."""
     (config,) = configs
-    checkpoint = find_run.weights_folder(options.run, "RUN", config.output, config.tracking.uri)
-    predictor = Predictor(checkpoint, config.hardware, options.batch_size)
-    columns = Columns.of_task(predictor.task, options.beside)
+    extractor = predictor = None
+    if options.gives_vectors:
+        extractor = vectors.Extractor(options, config)
+        columns = Columns(options.fields, f"fields=[{','.join(options.fields)}]", any_texts=True)
+    else:
+        checkpoint = find_run.weights_folder(present(options.run), "RUN", config.output, config.tracking.uri)
+        predictor = Predictor(checkpoint, config.hardware, options.batch_size or LABELLED)
+        columns = Columns.of_task(predictor.task, options.beside)
     with (
-        progress(options.input, "predict") as bar,
+        tqdm(total=options.input.stat().st_size, unit="B", unit_scale=True, desc="predict", leave=False, disable=None) as bar,
         writing(options.to, "a file"),
         paths.replaced(options.to) as temporary,
     ):
-        chunked = chunks(read_rows(options.input, columns, lambda at: bar.update(at - bar.n)), CHUNK)
-        rows = (_answered(predictor, chunk, index * CHUNK + 1) for index, chunk in enumerate(chunked))
-        count = write(rows, temporary, options.to.suffix)
-        if not count:
+        rows = read_rows(options.input, columns, lambda at: bar.update(at - bar.n))
+        if predictor is None:
+            texts = ([text for text, _ in chunk] for chunk in chunks(rows, options.batch_size or EMBEDDED))
+            done = vectors.write(extractor, texts, temporary, options.written)
+        else:
+            answers = (_answered(predictor, chunk, index * CHUNK + 1) for index, chunk in enumerate(chunks(rows, CHUNK)))
+            count = write(answers, temporary, options.written)
+            done = f"{count:,} predictions of task {predictor.task.name}" if count else ""
+        if not done:
             raise InputError(f"input={str(options.input)!r} has no rows")
-    print(f"wrote {options.to}: {count:,} predictions of task {predictor.task.name}")
+    if options.gives_vectors and not options.source:
+        print(f"no weights are named: randomly initialised (seed {config.seed})")
+    print(f"wrote {options.to}:", done, sep=" " if predictor else "\n\n")
     return 0
 
 
@@ -68,21 +81,16 @@ def _answered(predictor: Predictor, chunk: list["Row"], first: int) -> list[dict
     ]
 
 
-def progress(file: Path, name: str) -> tqdm:
-    """A bar of the bytes of the file that have been read."""
-    return tqdm(total=file.stat().st_size, unit="B", unit_scale=True, desc=name, leave=False, disable=None)
-
-
-def write(rows: Iterable[list[dict[str, Any]]], path: Path, ending: str) -> int:
+def write(rows: Iterable[list[dict[str, Any]]], path: Path, form: str) -> int:
     """Writes all rows as JSON lines, as a table with commas or as Parquet; returns their number."""
-    if ending == ".parquet":
+    if form == "parquet":
         return _write_parquet(rows, path)
     count = 0
     with path.open("w", encoding="utf-8", newline="") as file:
         table: csv.DictWriter | None = None
         for chunk in rows:
             count += len(chunk)
-            if ending != ".csv":
+            if form != "csv":
                 file.writelines(json.dumps(row, ensure_ascii=False, default=str) + "\n" for row in chunk)
                 continue
             flat = [_flat(row) for row in chunk]
@@ -153,13 +161,14 @@ Row = tuple[list[str], dict[str, Any]]
 class Columns:
     """What is read of a row: one or two texts, or one list of `words`, and what is kept `beside` them.
 
-    `whose` says who reads them, in errors.
+    `whose` says who reads them, in errors. `any_texts`: each line may be empty, or a pair, which is parted at its last mark.
     """
 
     fields: tuple[str, ...]
     whose: str
     words: bool = False
     beside: tuple[str, ...] = ()
+    any_texts: bool = False
 
     @classmethod
     def of_task(cls, task: TaskConfig, beside: tuple[str, ...]) -> "Columns":
@@ -172,7 +181,7 @@ def read_rows(path: Path, columns: Columns, advance: Callable[[int], object]) ->
     read."""
     where = f"input={str(path)!r}"
     try:
-        if ending(path) == ".txt":
+        if ending(path) == ".txt" or (columns.any_texts and ending(path) not in TABLES):
             yield from _lines(path, columns, where, advance)
             return
         wanted = Wanted(columns.fields, None, columns.beside, columns.words)
@@ -185,6 +194,9 @@ def read_rows(path: Path, columns: Columns, advance: Callable[[int], object]) ->
 
 def _lines(path: Path, columns: Columns, where: str, advance: Callable[[int], object]) -> Iterator[Row]:
     for number, line in text_lines(path, where, "input", advance):
+        if columns.any_texts:
+            yield line.strip().rsplit(SEPARATOR, 1), {}
+            continue
         texts = line.split() if columns.words else line.strip().split(SEPARATOR)
         if not texts or not all(text.strip() for text in texts):
             raise InputError(f"{where}, line {number} is empty: expected a text on every line")

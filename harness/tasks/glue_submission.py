@@ -1,12 +1,11 @@
-"""Files of test predictions for GLUE's evaluation server: one TSV file per test set, and the zip archive of all."""
+"""Files of test predictions for GLUE's evaluation server: one TSV file per test set."""
 
-import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 
 from harness.config.choices import TaskKind
 from harness.config.schema import TaskConfig
-from harness.errors import InputError, unknown, writing
+from harness.errors import InputError, unknown
 from harness.paths import replaced
 
 FOLDER = "submission"
@@ -81,24 +80,3 @@ def _formatted(task: TaskConfig, name: str, value: float) -> str:
     if task.kind is TaskKind.regression:
         return f"{min(max(float(value), 0.0), HIGHEST_SCORE):.3f}"
     return task.labels[int(value)] if name in NAMED else str(int(value))
-
-
-def pack(folders: list[Path], archive: Path) -> list[str]:
-    """Packs the files of several runs; returns the missing files. InputError when two runs have the same file."""
-    found: dict[str, Path] = {}
-    for folder in folders:
-        files = sorted((folder / FOLDER).glob("*.tsv"))
-        if not files:
-            raise InputError(f"{folder} has no files to submit: run it with finetune.submit=true")
-        for path in files:
-            if path.name in found:
-                raise InputError(f"{found[path.name]} and {path} are of the same task: name one run per task")
-            found[path.name] = path
-    with (
-        writing(archive, "a file"),
-        replaced(archive) as temporary,
-        zipfile.ZipFile(temporary, "w", zipfile.ZIP_DEFLATED) as packed,
-    ):
-        for name, path in sorted(found.items()):
-            packed.write(path, name)
-    return [f"{name}.tsv" for name in ROWS if f"{name}.tsv" not in found]

@@ -1,4 +1,4 @@
-"""Runs in MLflow: each is one flat run, with the numbers of its log. The only module of the harness that imports mlflow.
+"""Runs in MLflow: each is one flat run, with the numbers of its log. The only module of the core that imports mlflow.
 
 Everything goes through an explicit client with explicit run ids and end states. Sending a run twice changes nothing, so it can
 be sent again from its folder at any time. A second timing of the baseline is a child of the study's run: out of the way of
@@ -9,10 +9,7 @@ import contextlib
 import json
 import logging
 import os
-import tempfile
-import uuid
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,14 +19,12 @@ from harness.comparison.runs import Run as StudyRun
 os.environ.update(tags.CLIENT | os.environ)  # before MLflow is imported
 
 import msgspec
-import pandas as pd
 import psutil
 from filelock import FileLock
 from mlflow import MlflowClient
 from mlflow.entities import Dataset, DatasetInput, InputTag, Metric, Param, Run, RunTag
 from mlflow.exceptions import MlflowException as MlflowException
 
-from harness.errors import InputError
 from harness.tracking import database, pages, run_log
 from harness.tracking.run_log import Entry, Record, Result, State
 from harness.tracking.trackers import Backend
@@ -53,9 +48,6 @@ VIEWED = 500
 
 DUPLICATE_KEY_ERRORS = ("IntegrityError", "UniqueViolation")
 """What databases say of a row that is there already, as MLflow passes it on."""
-
-MODEL = "model"
-"""Folder of a registered model among the files of its run."""
 
 BATCH = 1000
 """Metrics of one call at most."""
@@ -302,21 +294,21 @@ class Tracker(Backend):
         attempt = (run_log.record(Path(folder)) or {}).get("attempt") if folder else None
         if attempt is None:
             return {}
-        run = _run_of(attempt, self._client, _studies(self._client))
+        run = run_of(attempt, self._client, studies(self._client))
         return {"pretraining_run": run.info.run_id} if run else {}
 
     def find(self, attempt: str) -> str | None:
         """Run id of an attempt, None where the study has none."""
-        run = _run_of(attempt, self._client, [self.experiment])
+        run = run_of(attempt, self._client, [self.experiment])
         return run and run.info.run_id
 
 
-def _studies(client: MlflowClient) -> list[str]:
+def studies(client: MlflowClient) -> list[str]:
     """Ids of all of them."""
     return [study.experiment_id for study in client.search_experiments()]
 
 
-def _run_of(attempt: str, client: MlflowClient, studies: list[str]) -> Run | None:
+def run_of(attempt: str, client: MlflowClient, studies: list[str]) -> Run | None:
     """The tracked run of an attempt in these studies, if there is one."""
     runs = client.search_runs(studies, f"tags.attempt = '{attempt}'", max_results=1) if studies else []
     return runs[0] if runs else None
@@ -324,79 +316,24 @@ def _run_of(attempt: str, client: MlflowClient, studies: list[str]) -> Run | Non
 
 def attempt_of(run_id: str, uri: str | None, output: str) -> str | None:
     """The attempt behind a tracked run; MlflowException when there is no such run or MLflow is unreachable."""
-    client = _client(uri, output)
+    client = client_of(uri, output)
     if client is None:
         raise MlflowException(f"there is no tracking store {uri or paths.database_uri(output)}")
     return client.get_run(run_id).data.tags.get("attempt")
 
 
-def _client(uri: str | None, output: str) -> MlflowClient | None:
+def client_of(uri: str | None, output: str) -> MlflowClient | None:
     """The client of the store, where there is one."""
     uri = uri or paths.database_uri(output)
     return MlflowClient(tracking_uri=uri) if database.exists(uri) else None
 
 
-@dataclass(frozen=True)
-class Registered:
-    """A checkpoint for the model registry."""
-
-    name: str
-    checkpoint: Path
-    loader: str  # module whose `_load_pyfunc` loads it
-    inputs: pd.DataFrame  # an example
-    outputs: pd.DataFrame  # what is predicted for it; the columns of both are the signature
-
-
-def register(model: Registered, attempt: str, uri: str | None, output: str) -> str:
-    """Adds a checkpoint to the files of the tracked run of this attempt, and a version to the registry: `models:/NAME/VERSION`.
-
-    InputError for a run that is not tracked, MlflowException for a name that none can have; that or OSError where MLflow is
-    unreachable, or has no space. Files that no version names are removed where MLflow still answers.
-    """
-    from mlflow import models, pyfunc  # a second, which nothing else needs
-    from mlflow.store.artifact.artifact_repository_registry import get_artifact_repository  # this, too
-
-    client = _client(uri, output)
-    tracked = client and _run_of(attempt, client, _studies(client))
-    if tracked is None:
-        raise InputError(f"register={model.name}: the run is not in the tracking store: python -m harness sync sends it")
-    run, signature = tracked.info, models.infer_signature(model.inputs, model.outputs)
-    is_new = not _is_registered(client, model.name)
-    store = get_artifact_repository(run.artifact_uri, tracking_uri=uri or paths.database_uri(output))
-    place = f"{MODEL}/{uuid.uuid4().hex}"  # of this version alone: another one stays as it is, whatever happens
-    try:
-        with tempfile.TemporaryDirectory() as folder:
-            files, needed = Path(folder) / MODEL, ["encoder-variant-harness"]
-            described = {"signature": signature, "input_example": model.inputs, "pip_requirements": needed}
-            pyfunc.save_model(files, model.loader, str(model.checkpoint), **described)
-            store.log_artifacts(str(files), place)
-        if is_new:
-            client.create_registered_model(model.name)
-        version = client.create_model_version(model.name, f"{run.artifact_uri}/{place}", run.run_id)
-    except BaseException:
-        with contextlib.suppress(MlflowException, OSError):
-            store.delete_artifacts(place)
-        raise
-    return f"models:/{model.name}/{version.version}"
-
-
-def _is_registered(client: MlflowClient, name: str) -> bool:
-    """MlflowException for a name that no model can have."""
-    try:
-        client.get_registered_model(name)
-    except MlflowException as error:
-        if error.error_code != "RESOURCE_DOES_NOT_EXIST":
-            raise
-        return False
-    return True
-
-
 def finished_runs(uri: str | None, output: str) -> list[StudyRun]:
     """All finished runs of all studies, oldest first; none where there is no store. MlflowException when it is unreachable."""
-    client, finished = _client(uri, output), []
+    client, finished = client_of(uri, output), []
     if client is None:
         return finished
-    for run in _every_run(client, _studies(client), "tags.status = 'finished'", ["attributes.start_time ASC"]):
+    for run in _every_run(client, studies(client), "tags.status = 'finished'", ["attributes.start_time ASC"]):
         run_tags, data = dict(run.data.tags), run.data
         if run_tags.get(tags.ROLE) != tags.ROLE_STUDY:
             params = tags.unpacked(tags.PARAMETERS, run_tags) | data.params

@@ -6,14 +6,12 @@ failed it stays away for the rest of the command, which is said once. The runs' 
 
 import abc
 import contextlib
-import importlib
 import math
 import queue
 import re
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -100,12 +98,14 @@ ENDED_S = 2.5
 """Longest wait after Ctrl-C."""
 
 
+MLFLOW = "MLflow"
+
+
 class Background:
     """Calls in order, in a thread that ends with this process."""
 
-    def __init__(self, name: str, advice: str = "") -> None:
-        """`name` of the tracker; `advice` says what helps where it is unreachable."""
-        self.name, self._advice = name, advice
+    def __init__(self, name: str) -> None:
+        self.name = name
         self._error: str | None = None
         self._said = False
         self._calls: queue.Queue[Callable[[], object]] = queue.Queue()
@@ -120,7 +120,8 @@ class Background:
         """Prints once that the tracker has failed, if it has."""
         if self._error is not None and not self._said:
             self._said = True
-            console.problem(f"{self.name} {self._error}. {self._advice}".rstrip())
+            later = "; run `python -m harness sync` later" if self.name == MLFLOW else ""
+            console.problem(f"{self.name} {self._error}. Results are kept locally{later}.")
 
     @property
     def has_failed(self) -> bool:
@@ -171,57 +172,27 @@ def one_line(error: Exception) -> str:
 EVERY_S = 10.0
 """Seconds between two calls to a tracker while a worker measures or trains."""
 
-SYNC = "Results are kept locally; run `python -m harness sync` later."
-
-KEPT = "Results are kept in the folders of the runs."
-
-
-@dataclass(frozen=True)
-class Kind:
-    """A tracker: its name, the module and class of its backend, what helps where it is unreachable."""
-
-    name: str
-    module: str  # empty: of another package
-    backend: str
-    advice: str
-
-    def load(self, key: str) -> type[Backend]:
-        """The class; its library takes seconds to import. InputError where that is missing."""
-        if not self.module:
-            backend = extensions.find(GROUP, key, type, "tracking.plugins")
-            if not issubclass(backend, Backend):
-                raise InputError(f"{GROUP}: {key} is {backend.__name__}: expected a class of harness.tracking.trackers.Backend")
-            return backend
-        try:
-            return getattr(importlib.import_module(f"harness.tracking.{self.module}"), self.backend)
-        except ImportError as error:
-            extra = f"'encoder-variant-harness[{key}]'"
-            raise InputError(f"tracking={key} needs a package that is missing ({error}): pip install {extra}") from error
-
-
-KINDS = {
-    "mlflow": Kind("MLflow", "mlflow_store", "Tracker", SYNC),
-    "tensorboard": Kind("TensorBoard", "tensorboard_log", "TensorBoard", KEPT),
-    "wandb": Kind("Weights & Biases", "wandb_log", "WeightsAndBiases", KEPT),
-}
-"""By key below `tracking`, which is also the name of the extra."""
-
-
 GROUP = "harness.trackers"
-"""Entry points of further backends."""
+"""Entry points of backends: MLflow's, those of plug-ins and of other packages."""
+
+
+def _backend(name: str) -> type[Backend]:
+    """The class; its library takes seconds to import. InputError for a name that nothing adds, or a library that it lacks."""
+    backend = extensions.find(GROUP, name, type, "tracking.plugins")
+    if not issubclass(backend, Backend):
+        raise InputError(f"{GROUP}: {name} is {backend.__name__}: expected a class of harness.tracking.trackers.Backend")
+    return backend
 
 
 class Trackers:
     """Passes everything on to the trackers that the config chooses. InputError where the package of one is missing."""
 
     def __init__(self, tracking: "TrackingConfig") -> None:
-        chosen = {key: kind for key, kind in KINDS.items() if getattr(tracking, key)}
-        chosen |= {name: Kind(name, "", "", KEPT) for name in tracking.plugins}
-        for key, kind in chosen.items():
+        chosen = [key for key in ("mlflow", "tensorboard", "wandb") if getattr(tracking, key)] + list(tracking.plugins)
+        for key in chosen:
             if key != "mlflow":  # which no extra brings: it is imported while the first runs start
-                kind.load(key)
-        self._kinds = chosen
-        self._threads = {key: Background(kind.name, kind.advice) for key, kind in chosen.items()}
+                _backend(key)
+        self._threads = {key: Background(MLFLOW if key == "mlflow" else key) for key in chosen}
         self._backends: dict[tuple[str, ...], Backend] = {}  # of each tracker one for each study
 
     def send(self, config: "RunConfig", call: Callable[[Backend], object]) -> None:
@@ -232,7 +203,7 @@ class Trackers:
     def _call(self, key: str, config: "RunConfig", call: Callable[[Backend], object]) -> None:
         study = (config.tracking.uri, config.output, config.study)
         if (key, *study) not in self._backends:
-            self._backends[key, *study] = self._kinds[key].load(key)(*study)
+            self._backends[key, *study] = _backend(key)(*study)
             self._backends[key, *study].reap()
         call(self._backends[key, *study])
 

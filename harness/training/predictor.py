@@ -32,10 +32,7 @@ class Predictor:
         if self.task.kind in unsupported:
             what = unsupported[self.task.kind]
             raise InputError(f"{checkpoint}: task {facts.name!r} {what}, which `predict` does not support")
-        try:
-            self._machine = Machine(hardware)
-        except RuntimeError as error:
-            raise InputError(str(error)) from error
+        self._machine = Machine(hardware)
         self._model = self._machine.prepare(model.to(self._machine.device))
         self._tokenizer = tokenizer_of(tokenizer, model.encoder.config)
         self._pad, self._batch_size = pad_token_id(self._tokenizer) or 0, batch_size

@@ -20,8 +20,8 @@ from sklearn.metrics import accuracy_score
 
 from harness import paths
 from harness.checkpoints import finetuned, native
-from harness.checkpoints.export import export
 from harness.models.heads import build_classifier
+from harness.plugins.export.checkpoint import export
 from harness.training.evaluation import evaluate_split, headline
 
 BATCH = 64

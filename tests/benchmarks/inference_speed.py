@@ -1,7 +1,7 @@
 """Predictions of texts of mixed length at scale mini, fp32, batch 32: our `predict` against the pipeline of transformers.
 
 Both sides start with the same texts in memory and end with a written file. They have the same weights, exported by
-`harness.checkpoints.export`, and must predict the same labels.
+`harness.plugins.export.checkpoint`, and must predict the same labels.
 """
 
 import json
@@ -18,9 +18,9 @@ import transformers
 
 from harness import paths
 from harness.checkpoints import finetuned, native
-from harness.checkpoints.export import export
 from harness.commands.predict import CHUNK, chunks, write
 from harness.models.heads import build_classifier
+from harness.plugins.export.checkpoint import export
 from harness.training.predictor import Predictor
 
 BATCH, LENGTH = 32, 512

@@ -47,14 +47,14 @@ PARSED = {
     "python -m harness tour": "it trains for minutes, as in plugins/explain/tests/test_tour.py",
     "python -m harness sync output=THEIRS": "it needs runs of two people, as in tests/harness/commands/test_sync.py",
     "python -m harness sync tracking.uri=http://": "it needs a server, as in tests/harness/tracking",
-    "python -m harness submission RUN...": "it needs predictions of GLUE, as in tests/harness/commands/test_submission.py",
+    "python -m harness submission RUN...": "it needs predictions of GLUE, as in plugins/export/tests/test_submission.py",
     "python -m harness inspect text=": "it trains a tokenizer on MRPC; plugins/explain/tests/test_inspect_text.py runs it",
     "python -m harness audit claims=distilbert-60-percent-faster --measure": "it times models for minutes",
     "python -m harness audit": "a file of claims takes ten seconds of computing; plugins/audit/tests has all of them",
     "python -m harness clean": "it asks on a terminal, as in tests/harness/commands/test_clean.py",
     "python -m harness describe model=minilm": "it reads published weights, as in tests/harness/test_published_encoder.py",
     "python -m harness describe coordinates": "it trains, as in plugins/explain/tests/test_describe_coordinates.py",
-    "python -m harness export RUN format=onnx": "it traces a model for seconds, as in tests/harness/checkpoints",
+    "python -m harness export RUN format=onnx": "it traces a model for seconds, as in plugins/export/tests",
     "python -m reports --uri http://": "it needs a server, as in tests/harness/tracking",
 }
 """Beginning of a command -> why it is parsed, and not run."""

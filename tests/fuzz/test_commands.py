@@ -54,7 +54,6 @@ WORDS = {
     "audit": ("claims={claims}", *OUTPUT),
     "inspect": ("scale=tiny", "task=bag", "text=a ||| b", "to={free}"),
     "tokenizer": ("scale=tiny", "task=bag", "to={free}", "kinds=words"),
-    "features": TEXTS,
     "predict": TEXTS,
     "export": ("{run}", "to={free}/e"),
     "status": OUTPUT,

@@ -55,9 +55,9 @@ def test_models_import_torch_and_the_standard_library_alone_and_what_finds_other
 
 
 GUARDED = {
-    ("harness/checkpoints/export.py", "transformers"),  # only where `find_spec` finds it
+    ("plugins/export/checkpoint.py", "transformers"),  # only where `find_spec` finds it
     ("harness/study/search.py", "optuna"),  # InputError names the extra
-    ("harness/tracking/wandb_log.py", "wandb"),  # as by `Kind.load`, which imports this file
+    ("plugins/trackers/wandb_log.py", "wandb"),  # InputError names the extra
 }
 """Imports of what a user may not have installed."""
 
@@ -134,7 +134,7 @@ def test_mlflow_is_known_to_one_file_of_harness_and_one_of_reports():
 
 def test_transformers_is_for_tests_and_for_checking_an_export_alone():
     found = [path for package in PROJECT for path in importers(package, "transformers")]
-    assert found == ["harness/checkpoints/export.py"]  # where it is installed, it runs the exported checkpoint once
+    assert found == ["plugins/export/checkpoint.py"]  # where it is installed, it runs the exported checkpoint once
 
 
 def loaded_after(code: str, *libraries: str) -> list[str]:

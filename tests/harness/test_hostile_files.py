@@ -23,7 +23,6 @@ from safetensors.torch import save_file
 from harness import paths, records, tags
 from harness.__main__ import main
 from harness.checkpoints import finetuned, native
-from harness.checkpoints.export import export
 from harness.config import resolve
 from harness.config.choices import TaskKind
 from harness.config.schema import TaskConfig, TokenizerConfig
@@ -31,6 +30,7 @@ from harness.data.tokenizer import build
 from harness.models.config import EncoderConfig
 from harness.models.encoder import initialise
 from harness.models.heads import SequenceClassifier
+from harness.plugins.export.checkpoint import export
 from harness.study import run_folder
 from harness.tracking import run_log
 
@@ -269,7 +269,7 @@ def copied(sound: Path, tmp_path: Path) -> Path:
 
 READ_RUNS = (["status", "output=out"], ["status", "s", "output=out"], ["clean", "output=out", "--yes"])
 LOADED = (["predict", "s/base-1", "input=in.txt", "to=out.jsonl", "output=out", "hardware.threads=1"],)
-PUBLISHED = (["features", "checkpoint=published", "input=in.txt", "to=out.jsonl", "hardware.threads=1"],)
+PUBLISHED = (["predict", "output=vectors", "checkpoint=published", "input=in.txt", "to=out.jsonl", "hardware.threads=1"],)
 
 
 def restored(case: Case, sound: Path, root: Path) -> None:

@@ -116,12 +116,12 @@ def test_row_with_the_published_vocabulary_is_shown(capsys, row):
 
 @pytest.mark.long
 @pytest.mark.skipif(not VOCABULARY.is_file(), reason=f"needs {VOCABULARY}")
-def test_features_of_the_sample_text_as_the_sources_type_it(capsys, tmp_path):
+def test_vectors_of_the_sample_text_as_the_sources_type_it(capsys, tmp_path):
     """A vocabulary, a bert_config.json and a text, without weights."""
     shape = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "vocab_size": 30522}
     (tmp_path / "bert_config.json").write_text(json.dumps(shape))
     text = DATA / "bert_reference" / "sample_text.txt"
-    command = f"features input={text} to=f.jsonl bert_config_file=bert_config.json max_length=128"
+    command = f"predict output=vectors input={text} to=f.jsonl bert_config_file=bert_config.json max_length=128"
     printed = shown(capsys, f"{command} tokenizer.vocab_file={VOCABULARY}")
     refuse_missing(printed, ("randomly initialised (seed 0)", "all 33", "64 x 3 x 16"))
     first = (tmp_path / "f.jsonl").read_text().splitlines()[0]

@@ -14,13 +14,13 @@ from tokenizers import AddedToken, Regex, Tokenizer, decoders, normalizers, pre_
 from tokenizers.models import BPE, Unigram, WordLevel, WordPiece
 
 from harness.checkpoints import native
-from harness.checkpoints.export import export
 from harness.config.schema import TaskConfig, TokenizerConfig
 from harness.data import published
 from harness.data.tokenizer import build
 from harness.errors import InputError
 from harness.models.config import EncoderConfig
 from harness.models.heads import SequenceClassifier
+from harness.plugins.export.checkpoint import export
 from harness.tasks.base import Examples
 from harness.tasks.tagging import Tokens
 

@@ -10,10 +10,12 @@ from mlflow.protos.databricks_pb2 import INVALID_PARAMETER_VALUE
 
 from harness.tracking.trackers import Background, complaint
 
+KEPT = "Results are kept locally; run `python -m harness sync` later."
+
 
 @pytest.fixture
 def background() -> Background:
-    return Background("MLflow", "Run sync later.")
+    return Background("MLflow")
 
 
 def test_calls_are_made_in_order(background):
@@ -41,7 +43,7 @@ def test_whatever_a_library_raises_is_said_once_and_ends_the_calls(background, e
     background.wait()
     assert background.has_failed
     assert made == []
-    assert capsys.readouterr().out == f"MLflow is unreachable ({error}). Run sync later.\n"
+    assert capsys.readouterr().out == f"MLflow is unreachable ({error}). {KEPT}\n"
 
 
 def test_long_errors_and_passwords_are_cut(background, capsys):
@@ -50,7 +52,7 @@ def test_long_errors_and_passwords_are_cut(background, capsys):
 
     background.call(fail)
     background.wait()
-    assert capsys.readouterr().out == "MLflow is unreachable (no answer from http://***@host:5000/api). Run sync later.\n"
+    assert capsys.readouterr().out == f"MLflow is unreachable (no answer from http://***@host:5000/api). {KEPT}\n"
 
 
 def test_a_call_that_never_returns_is_not_waited_for(background, capsys):
@@ -62,7 +64,7 @@ def test_a_call_that_never_returns_is_not_waited_for(background, capsys):
     assert background.has_failed
     never.set()
     background.wait(most_s=10)
-    assert capsys.readouterr().out == "MLflow has not taken 101 updates after 1 s. Run sync later.\n"
+    assert capsys.readouterr().out == f"MLflow has not taken 101 updates after 1 s. {KEPT}\n"
 
 
 def test_slow_calls_are_waited_for_as_long_as_they_come_to_an_end(background):

@@ -12,8 +12,8 @@ from pyarrow import parquet
 from harness import paths
 from harness.checkpoints import find_run, native, pretrained
 from harness.checkpoints.finetuned import load_finetuned, read_task
-from harness.commands.features import source_of
 from harness.commands.options import Weights
+from harness.commands.vectors import source_of
 from harness.config.choices import Keep, KeepBest, TaskKind
 from harness.config.schema import FinetuneConfig, HardwareConfig, RunConfig
 from harness.errors import InputError
@@ -76,7 +76,7 @@ def test_an_earlier_checkpoint_is_replaced_and_nothing_half_written_stays(small_
     in_process.ran(config, tmp_path / "run")
     assert {path.name for path in (tmp_path / "run" / paths.WEIGHTS).iterdir()} == NAMES
     assert not list((tmp_path / "run").glob(".*"))
-    source = source_of(Weights(run=str(tmp_path / "run")), config)  # as features and inspect load it
+    source = source_of(Weights(run=str(tmp_path / "run")), config)  # as predict and inspect load it
     model, _, _ = load_finetuned(tmp_path / "run" / paths.WEIGHTS)
     for name, tensor in model.encoder.state_dict().items():
         assert (source.encoder.state_dict()[name] == tensor).all(), name

@@ -1,0 +1,169 @@
+"""A model that was trained here as a checkpoint that transformers loads: config.json, model.safetensors and the tokenizer.
+
+A checkpoint is loaded and run once before it gets its name. B texts, T tokens, D hidden.
+"""
+
+import json
+from collections.abc import Callable
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import load_file, save_file
+from tokenizers import Tokenizer
+from torch import Tensor
+
+from harness import paths
+from harness.checkpoints import finetuned, native
+from harness.config.choices import TaskKind
+from harness.data.tokenizer import by_words, special_ids
+from harness.errors import InputError
+from harness.models.batch import Batch
+from harness.models.config import EncoderConfig
+from harness.models.heads import SequenceClassifier
+from harness.models.huggingface import config_of, exported, family_of, homeless, load, published
+from harness.models.huggingface.task_heads import ON_TOKENS, task_keys, token_head
+
+ENDS = {"bos_token_id": "cls", "eos_token_id": "sep"}
+"""Keys of the config.json of a causal model: its texts begin and end with these pieces here."""
+
+GENERATOR = "generator"
+"""Part of a detector of replaced tokens that no published encoder has."""
+
+POOLED = ("bert", "albert", "roberta")
+"""Families whose bare model has a pooler."""
+
+TOLERANCE = 1e-3
+"""Hidden states of a checkpoint may differ from ours by so much of their largest value, as sums in another order do."""
+
+CHECKED_TOKENS = 16
+"""Tokens of the two texts that a checkpoint is run on, or as many as it reads."""
+
+
+def export(checkpoint: Path, out: Path, family: str | None = None, card: str | None = None) -> str:
+    """Writes the checkpoint to `out`, with its card as README.md, whole or not at all; says what was written, and what was not.
+
+    InputError for weights that cannot be read, a shape that no family expresses, an `out` that is not empty, or a checkpoint
+    that does not compute what the model does.
+    """
+    native.refuse_filled(out)
+    state, shape = native.read(checkpoint)
+    task = finetuned.read_task(checkpoint) if finetuned.is_finetuned(checkpoint) else None
+    tokenizer = finetuned.tokenizer_of(checkpoint / native.TOKENIZER, shape)
+    if task is not None and task.kind == TaskKind.tokens.name:
+        by_words(tokenizer)
+    try:
+        config = published(shape, family)
+        head = {}
+        if task is not None and task.kind in ON_TOKENS:
+            head = token_head(state, task.kind, config["model_type"])
+            state = {name: tensor for name, tensor in state.items() if not name.startswith("head.")}
+        tensors = exported(state, shape, config) | head
+        homeless_names = homeless(state, shape, config)
+    except ValueError as error:
+        raise InputError(f"{checkpoint} cannot be exported: {error}") from error
+    if task is not None:
+        config |= task_keys(task.kind, task.labels, task.num_outputs)
+    ids, family = special_ids(tokenizer), config["model_type"]
+    if shape.causal:
+        config |= {key: ids[piece] for key, piece in ENDS.items()}
+    read = by_transformers if find_spec("transformers") else by_our_reader
+    texts = {
+        "config.json": json.dumps(config, indent=2) + "\n",
+        "tokenizer.json": tokenizer.to_str(),
+        "tokenizer_config.json": _tokenizer_config(tokenizer, shape, shape.longest_text if task is None else task.max_length),
+        **({} if card is None else {"README.md": card}),
+    }
+    with native.exported(out) as building:
+        for name, text in texts.items():
+            (building / name).write_text(text, encoding="utf-8")
+        save_file(tensors, building / "model.safetensors", metadata={"format": "pt"})
+        paths.share(building / "model.safetensors")
+        checked = check(building, state, shape, read)
+    encoder = exported({name: tensor for name, tensor in state.items() if name.startswith("encoder.")}, shape, config)
+    heads = [name for name in tensors if name not in encoder]
+    # one name for all tensors of the generator, which is an encoder of its own
+    left_out = [*dict.fromkeys(GENERATOR if name.startswith(f"{GENERATOR}.") else name for name in homeless_names)]
+    has = {name.partition(".")[0] for name in state if name not in left_out}
+    initialised = {
+        "the pooler of AutoModel": family in POOLED and not any(".pooler." in name for name in heads),
+        "the head of AutoModelForMaskedLM": bool(family_of({"model_type": family}).masked) and "masked_head" not in has,
+        # that of T5 has a decoder and a dense layer
+        "the head of AutoModelForSequenceClassification": "head" not in has or family == "t5",
+    }
+    missing = [part for part, lacks in initialised.items() if lacks]
+    return "\n".join(
+        [
+            f"wrote {out}: {family}, {len(tensors)} tensors",
+            f"heads included: {', '.join(heads) or 'none'}",
+            f"left out, {family} has no place for it: {', '.join(left_out) or 'none'}",
+            f"transformers will initialise randomly: {', '.join(missing) or 'nothing'}",
+            f"loaded and run once by {checked}",
+        ]
+    )
+
+
+def _tokenizer_config(tokenizer: Tokenizer, shape: EncoderConfig, longest: int) -> str:
+    normalizer = json.loads(tokenizer.to_str()).get("normalizer") or {}
+    steps = [normalizer, *normalizer.get("normalizers", [])]
+    lowercase = [True for step in steps if step.get("type") == "Lowercase"]
+    lowercase += [step["lowercase"] for step in steps if step.get("type") == "BertNormalizer"]
+    config = {
+        "tokenizer_class": "PreTrainedTokenizerFast",
+        "model_max_length": longest,
+        "model_input_names": ["input_ids", *(["token_type_ids"] if shape.type_vocab_size > 1 else []), "attention_mask"],
+        "clean_up_tokenization_spaces": False,
+        **{f"{role}_token": tokenizer.id_to_token(id_) for role, id_ in special_ids(tokenizer).items() if id_ is not None},
+        **({"do_lower_case": lowercase[0]} if lowercase else {}),
+    }
+    return json.dumps(config, indent=2) + "\n"
+
+
+Reader = Callable[[Path, Tensor], tuple[str, Tensor]]
+"""A checkpoint and ids (B, T) -> the reader's name and the last hidden states (B, T, D)."""
+
+
+def check(folder: Path, state: dict[str, Tensor], shape: EncoderConfig, read: Reader) -> str:
+    """The reader's name and the largest difference of its hidden states from ours; InputError where it fails or they differ."""
+    encoder = native.encoder_of(state, shape).eval()
+    length = min(CHECKED_TOKENS, shape.longest_text)
+    ids = torch.arange(2 * length).view(2, length) % shape.vocab_size
+    ids = ids.masked_fill(ids == shape.pad_token_id, (shape.pad_token_id + 1) % shape.vocab_size)
+    with torch.inference_mode():
+        ours = encoder(Batch(ids))
+        try:
+            reader, found = read(folder, ids)
+        except Exception as error:  # the libraries raise no narrower one
+            cause = " ".join(str(error).split())
+            raise InputError(f"nothing is written: the checkpoint does not run ({type(error).__name__}: {cause})") from error
+    difference = (ours - found).abs().max().item()
+    if not difference <= TOLERANCE * max(1.0, ours.abs().max().item()):
+        raise InputError(f"nothing is written: read by {reader}, hidden states differ from the model's by {difference:.2g}")
+    return f"{reader}: hidden states differ from the model's by {difference:.1g} at most"
+
+
+def by_transformers(folder: Path, ids: Tensor) -> tuple[str, Tensor]:
+    """By the architecture that config.json names, or the bare model of its family."""
+    import transformers  # optional: may not be installed
+
+    (architecture,) = json.loads((folder / "config.json").read_text()).get("architectures", ["AutoModel"])
+    logging: Any = transformers.logging
+    level = logging.get_verbosity()
+    logging.set_verbosity_error()  # `export` lists the parts that the checkpoint lacks
+    logging.disable_progress_bar()
+    try:
+        model = getattr(transformers, architecture).from_pretrained(folder).eval()
+    finally:
+        logging.set_verbosity(level)
+        logging.enable_progress_bar()
+    both = {"decoder_input_ids": ids} if architecture == "T5Model" else {}
+    return f"transformers {transformers.__version__}", model(input_ids=ids, **both).last_hidden_state
+
+
+def by_our_reader(folder: Path, ids: Tensor) -> tuple[str, Tensor]:
+    """As `model.init_from` reads it."""
+    config = json.loads((folder / "config.json").read_text())
+    model = SequenceClassifier(config_of(config), num_outputs=2).eval()
+    load(model, load_file(folder / "model.safetensors"), config)
+    return "our own reader, as transformers is not installed", model.encoder(Batch(ids))

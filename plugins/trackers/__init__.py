@@ -1,0 +1,1 @@
+"""Trackers beside MLflow: TensorBoard, Weights & Biases."""

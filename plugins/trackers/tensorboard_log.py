@@ -1,0 +1,57 @@
+"""Runs for TensorBoard, below `output`/tensorboard: a folder a run with its curves, results, and a row of the table HPARAMS."""
+
+import re
+import shutil
+from pathlib import Path
+
+from harness import paths
+from harness.errors import InputError
+from harness.tracking import pages, run_log
+from harness.tracking.run_log import Entry, Record
+from harness.tracking.trackers import Backend
+
+try:
+    from torch.utils.tensorboard import SummaryWriter
+except ImportError as error:
+    raise InputError(f"tracking=tensorboard: {error}: pip install 'encoder-variant-harness[tensorboard]'") from error
+
+FOLDER = "tensorboard"
+
+
+class TensorBoard(Backend):
+    """A study as a folder. A run that is resumed is written anew: its log has all points from the first."""
+
+    def __init__(self, uri: str | None, output: str, study: str) -> None:
+        self._study = paths.named(Path(output, FOLDER), study)
+        self._writers: dict[str, SummaryWriter] = {}  # by attempt
+
+    def _folder(self, record: Record) -> Path:
+        return paths.named(self._study, f"{re.sub(r'[^A-Za-z0-9_.+-]+', '_', record['name'])}-{record['attempt'][:8]}")
+
+    def begin(self, record: Record, folder: Path) -> None:
+        shutil.rmtree(self._folder(record), ignore_errors=True)
+        self._open(record)
+
+    def _open(self, record: Record) -> SummaryWriter:
+        return self._writers.setdefault(record["attempt"], SummaryWriter(str(self._folder(record)), flush_secs=10))
+
+    def curves(self, record: Record, entries: list[Entry]) -> None:
+        writer = self._open(record)
+        for entry in entries:
+            if "key" in entry:
+                writer.add_scalar(entry["key"], entry["value"], entry["step"], walltime=entry["time"] / 1000)
+        writer.flush()
+
+    def end(self, record: Record, folder: Path, status: str) -> None:
+        writer, result = self._open(record), run_log.result(folder)
+        if result is not None:
+            for key, value in result["metrics"].items():
+                writer.add_scalar(key, value, result["steps"].get(key, 0), walltime=result["time"] / 1000)
+            main, _ = pages.main_and_details(result["metrics"], result["steps"])
+            parameters = pages.parameters(record) | {"status": status}
+            writer.add_hparams(parameters, {f"result/{key}": value for key, value in main.items()}, run_name=".")
+        self._writers.pop(record["attempt"]).close()
+
+    def sync_if_stale(self, record: Record, folder: Path) -> None:
+        if not self._folder(record).is_dir():
+            self.send(record, folder)

@@ -1,0 +1,76 @@
+"""Runs for Weights & Biases, kept below `output`/wandb: a run with its config, curves and results, in the group of its study.
+
+WANDB_MODE, WANDB_PROJECT, WANDB_ENTITY and the login are those of wandb itself; offline runs are sent later by `wandb sync`.
+"""
+
+import os
+import re
+from pathlib import Path
+
+from harness import tags
+from harness.errors import InputError
+from harness.tracking import run_log
+from harness.tracking.run_log import Entry, Record
+from harness.tracking.trackers import Backend
+
+try:
+    import wandb
+except ImportError as error:
+    raise InputError(f"tracking=wandb: {error}: pip install 'encoder-variant-harness[wandb]'") from error
+
+STEP = "step"
+"""Axis of all curves: each has steps of its own, of training or of launches."""
+
+PROJECT = "encoder-variants"
+FOLDER = "wandb"
+
+
+class WeightsAndBiases(Backend):
+    """A study as a group of runs. wandb.Error where there is no login and WANDB_MODE is not offline."""
+
+    def __init__(self, uri: str | None, output: str, study: str) -> None:
+        self._study, self._folder = study, Path(output).absolute()
+        self._runs: dict[str, tuple[wandb.Run, int]] = {}  # attempt -> run, and points that an earlier process has sent
+        is_online = os.environ.get("WANDB_MODE") not in ("offline", "disabled")
+        if is_online and not wandb.api.api_key:  # wandb would ask on the terminal
+            raise wandb.Error("there is no login: call `wandb login`, or set WANDB_MODE=offline")
+
+    def begin(self, record: Record, folder: Path) -> None:
+        self._folder.mkdir(parents=True, exist_ok=True)
+        settings = wandb.Settings(silent=True, console="off", disable_git=True, save_code=False)
+        run = wandb.init(
+            project=os.environ.get("WANDB_PROJECT", PROJECT),
+            id=record["attempt"],
+            name=record["name"],
+            group=re.sub(r"[/\\#?%:]", "_", self._study),
+            tags=[text[:64] for key in ("arm", "task") if (text := record["tags"].get(key))],
+            config={**record["parameters"], **{f"tags.{key}": value for key, value in record["tags"].items()}},
+            dir=str(self._folder),
+            resume="allow",
+            reinit="create_new",
+            settings=settings,
+        )
+        run.define_metric("*", step_metric=STEP)
+        self._runs[record["attempt"]] = (run, run.starting_step)
+
+    def curves(self, record: Record, entries: list[Entry]) -> None:
+        run, skipped = self._runs[record["attempt"]]
+        points = [entry for entry in entries if "key" in entry]
+        for entry in points[skipped:]:
+            run.log({entry["key"]: entry["value"], STEP: entry["step"]})
+        self._runs[record["attempt"]] = (run, max(0, skipped - len(points)))
+
+    def end(self, record: Record, folder: Path, status: str) -> None:
+        run, _ = self._runs.pop(record["attempt"])
+        result = run_log.result(folder)
+        run.summary.update({**(result["metrics"] if result else {}), "status": status, tags.WARNING: run_log.said_of(result)})
+        run.finish(exit_code=0 if status == "finished" else 1)
+
+    def add(self, record: Record, folder: Path, entries: list[Entry]) -> None:
+        self.begin(record, folder)
+        self._runs[record["attempt"]] = (self._runs[record["attempt"]][0], 0)  # all of these are new
+        super().add(record, folder, entries)
+
+    def sync_if_stale(self, record: Record, folder: Path) -> None:
+        if not list(self._folder.glob(f"{FOLDER}/*-{record['attempt']}")):
+            self.send(record, folder)
