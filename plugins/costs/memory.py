@@ -23,6 +23,9 @@ from harness.measure.records import Request, StepRequest, TrainingStepMemory
 from harness.plugins.costs.options import Memory
 from harness.terminal import DASH, Countdown, Row, live_line, table, wrapped
 
+STEP = "harness.plugins.costs.step_memory:training_step"
+"""The instrument."""
+
 LARGEST = 4096
 """Sequences of the largest batch that is tried."""
 
@@ -94,7 +97,7 @@ class Probe:
 def probe(config: RunConfig, step: StepRequest, limit: int | None = None) -> Probe:
     """Measures in a process of its own; that it was refused memory, or killed for it, is a result. RuntimeError otherwise."""
     with tempfile.TemporaryDirectory() as folder:
-        outcome = launch(config, Request(("training_step",), step=step, memory_limit=limit), Path(folder))
+        outcome = launch(config, Request((STEP,), step=step, memory_limit=limit), Path(folder))
         stopped = "killed" if outcome.code == -9 else "refused memory" if outcome.ending.out_of_memory else ""
         if outcome.code and not stopped:
             raise RuntimeError(f"the process that measured batch size {step.batch_size} failed: {outcome.ending.reason}")

@@ -22,8 +22,9 @@ from harness.models.adapt import adapt
 from harness.models.choices import Trains
 from harness.models.config import AdaptationConfig, EncoderConfig
 from harness.models.heads import build_classifier
+from harness.plugins.costs.step_memory import one_piece, parts
 from harness.study.identity import Identity, Inputs
-from harness.training.measured_steps import one_piece, parts, steps_of
+from harness.training.measured_steps import steps_of
 
 KINDS = {"all": {}, "lora": {"lora_rank": 4}, "bitfit": {}, "head": {}, "frozen": {"trains": Trains.all, "freeze_layers": 1}}
 

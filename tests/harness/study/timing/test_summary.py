@@ -14,7 +14,7 @@ from harness import metrics
 from harness.comparison.paired import geometric_mean
 from harness.config.schema import HardwareConfig, MeasureConfig
 from harness.hardware.device import Machine
-from harness.measure import latency, reference, timing
+from harness.measure import latency, timing
 from harness.measure.latency import Clocked
 from harness.measure.records import Point
 from harness.study.timing import results
@@ -175,7 +175,7 @@ def test_the_reference_runs_before_and_after_every_call(machine):
 def test_what_counts_is_of_one_level_and_ends_the_warm_up(machine, monkeypatch, repeats, calls):
     """The first 12 calls are slow: none of them counts, and of those after them no steady one is made in vain."""
     waits = iter([4.0] * 12 + [1.0] * 100)
-    monkeypatch.setattr(reference, "clocked", lambda call, machine: Clocked(call(), None))
+    monkeypatch.setattr(latency, "clocked", lambda call, machine: Clocked(call(), None))
     between = SimpleNamespace(clocked=lambda: Clocked(1.0, None))
     measured = timing.latency(lambda: next(waits), MeasureConfig(repeats=repeats), machine, between)
     assert measured.raw_ms == [1.0] * repeats
