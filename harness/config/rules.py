@@ -159,7 +159,7 @@ def _of_training(config: RunConfig) -> Lines:
             yield f"{name} trains the matrices of layers, but model.body=static has none"
     layers = config.model.depth * (2 if body is Body.encoder_decoder else 1)
     if finetune.optimizer is Optimizer.muon and (finetune.trains is not Trains.all or finetune.freeze_layers == layers):
-        yield f"finetune.optimizer=muon trains the matrices of layers: expected finetune.trains=all, freeze_layers below {layers}"
+        yield f"finetune.optimizer=muon trains the matrices of layers: expected trains=all, freeze_layers below {layers}"
     if finetune.in_batch_negatives:
         yield from _of_negatives(config)
 
