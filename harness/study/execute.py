@@ -11,7 +11,7 @@ from torch import nn
 from harness import paths, records, tags, tasks
 from harness.checkpoints import finetuned, huggingface, native, pretrained
 from harness.config.choices import Keep, KeepBest
-from harness.config.resolve import is_only_scored
+from harness.config.conditions import is_only_scored
 from harness.config.schema import RunConfig
 from harness.corpus import sequences
 from harness.errors import InputError

@@ -11,9 +11,10 @@ from pathlib import Path
 from harness import paths, tags, versions
 from harness.checkpoints import huggingface, teacher
 from harness.comparison import arms
-from harness.config import unread
+from harness.config import rules
 from harness.config.choices import Backend, Precision
-from harness.config.resolve import is_pretrained, seed_of_pretraining
+from harness.config.conditions import is_pretrained
+from harness.config.resolve import seed_of_pretraining
 from harness.config.schema import RunConfig, flatten, to_dict
 from harness.errors import InputError
 from harness.hardware import facts as machine
@@ -127,7 +128,7 @@ class Identity:
     def unnamed(self) -> str:
         """The same for one model and recipe under two names: of what is built, without choices and keys that nothing reads."""
         model = {f"model.{key}": str(value) for key, value in built(self.config.model).items()}
-        return self._hash((*CHOICES, *(f"model.{key}" for key in NEEDS), *unread.unread_by(self.config)), model)
+        return self._hash((*CHOICES, *(f"model.{key}" for key in NEEDS), *rules.unread_by(self.config)), model)
 
     def _hash(self, without: tuple[str, ...], instead: dict[str, str] | None = None) -> str:
         left_out = (*arms.NAMES, *arms.PATH_KEYS, *arms.NEUTRAL_KEYS, *without)

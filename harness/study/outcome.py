@@ -11,7 +11,8 @@ from typing import NamedTuple
 from harness import metrics
 from harness.comparison import plateau
 from harness.config.choices import KeepBest, TaskKind
-from harness.config.resolve import BUDGETS, has_task, is_only_scored
+from harness.config.conditions import has_task, is_only_scored
+from harness.config.rules import BUDGETS
 from harness.config.schema import RunConfig
 from harness.models.objectives.config import ObjectiveName
 from harness.tracking.run_log import Entry, Reader, RunLog, State

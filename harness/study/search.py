@@ -13,7 +13,7 @@ from typing import Any, get_args, get_type_hints
 
 from harness import paths
 from harness.config.choices import Keep, KeepBest, Sampler, Until
-from harness.config.resolve import refuse_impossible
+from harness.config.rules import refuse_impossible
 from harness.config.schema import FinetuneConfig, RunConfig, SearchConfig, without
 from harness.config.sweep import values_of
 from harness.errors import InputError, unknown
