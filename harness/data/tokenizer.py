@@ -225,13 +225,13 @@ def _train(config: TokenizerConfig, texts: Iterable[str]) -> Tokenizer:
             raise
         raise _too_few(config, "more") from error
     if (size := tokenizer.get_vocab_size()) > present(learned.vocab_size):  # nothing was merged
-        raise _too_few(config, "more" if kind is TokenizerKind.unigram else f"at least {size}")
+        raise _too_few(config, "more" if kind is TokenizerKind.unigram else f"at least {reserved + size}")
     return tokenizer
 
 
 def _too_few(config: TokenizerConfig, expected: str) -> TooFewPiecesError:
     alphabet = "every byte" if config.kind is TokenizerKind.bpe else "every letter of this text"
-    sentinels = f" beside {config.sentinels} sentinels (tokenizer.sentinels)" if config.sentinels else ""
+    sentinels = f", {config.sentinels} of them sentinels (tokenizer.sentinels)" if config.sentinels else ""
     return TooFewPiecesError(
         f"tokenizer.vocab_size={config.vocab_size} is too small: kind {present(config.kind).name} keeps {alphabet} and the "
         f"special pieces; expected {expected}{sentinels}"

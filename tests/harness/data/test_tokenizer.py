@@ -154,7 +154,7 @@ def test_sentinels_are_the_last_pieces_the_first_one_at_the_very_end(kind):
     assert not {*built.encode("the <extra_id_0> hare").ids} & {*tokenizer.sentinels(built)}
 
 
-@pytest.mark.parametrize("kind", TokenizerKind)
+@pytest.mark.parametrize("kind", [TokenizerKind.wordpiece, TokenizerKind.bpe])
 def test_a_size_without_room_for_the_sentinels_is_refused_and_the_least_one_is_named(kind):
     match = r"expected at least (\d+), 400 of them sentinels \(tokenizer\.sentinels\)$"
     with pytest.raises(InputError, match=match) as refused:
