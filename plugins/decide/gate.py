@@ -1,0 +1,429 @@
+"""`python -m reports gate`: fails where an arm is not shown to be at most so much worse than it was, for checks in CI.
+
+Non-inferiority: one-sided t tests at 5 % against the allowed loss, of differences paired by seed or by round. Several tests are
+not corrected, as all of them must pass: an intersection-union test (Berger, Technometrics 24, 1982). A gain is tested as in a
+report, corrected for the number of tests of the arm. Of several candidates each has a part of the level (`ledger.py`).
+"""
+
+import enum
+import functools
+import json
+import math
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from scipy.special import ndtri, stdtrit
+
+from harness import metrics, tags
+from harness.comparison import arms, by_launch, launches
+from harness.comparison.compare import Comparison, compare
+from harness.comparison.labels import seeds_text
+from harness.comparison.paired import LEVEL, MOST_PAIRS, POWER, Tells, fewest, grouped
+from harness.comparison.runs import Run, oldest_first
+from harness.comparison.section import HEADLINE, Row, Section, headline
+from harness.comparison.verdicts import Change, Evidence, Verdict, margin_of
+from harness.errors import InputError, unknown
+from harness.metrics import FEWEST_REPLICATES, Direction, Margin, Metric, judged_by
+from harness.plugins.decide.ledger import Ledger, change_text, look_text, overview
+from harness.plugins.decide.options import Gate
+from harness.reports.read import StudyRuns, compare_with_any, read
+from harness.reports.reading.predictions import errors_in
+from harness.reports.writing import tables
+from harness.terminal import counted, table, wrapped
+
+PREFIX = "judged: "
+"""Before the name of an arm of the study that is judged, where it meets the study that it is judged against.
+
+No name of an arm begins so: in names of variants a space follows nothing but a setting.
+"""
+
+
+class Outcome(enum.Enum):
+    """What a test says; all but PASSED fail the gate. ABOVE: what is counted, and so is no matter of chance."""
+
+    PASSED = "passed"
+    INFERIOR = "inferior"
+    ABOVE = "above the limit"
+    NOT_SHOWN = "not shown"
+    NOT_JUDGED = "not judged"
+
+
+@dataclass(frozen=True)
+class Limit:
+    """By how much a metric may be worse."""
+
+    metric: str
+    margin: Margin
+    text: str  # as the user wrote it
+
+
+@dataclass(frozen=True)
+class Test:
+    """One metric of one arm in one section, at one level; no change where nothing can be paired."""
+
+    section: Section
+    arm: str
+    limit: Limit
+    change: Change | None = None
+    unpaired: str = ""  # why there is no change
+    level: float = LEVEL
+
+    @property
+    def metric(self) -> Metric:
+        return metrics.get(self.limit.metric)
+
+    @property
+    def evidence(self) -> Evidence | None:
+        return self.change.evidence if self.change else None
+
+    @property
+    def level_of_look(self) -> float:
+        """Looks by which a session could have ended have their part of the level: its end depends on the same times."""
+        return self.level / self.evidence.looks if self.evidence else self.level
+
+    @property
+    def interval(self) -> tuple[float, float] | None:
+        """The interval of both one-sided tests, in units of the metric; None for a single pair, and where it has no end."""
+        evidence = self.evidence
+        ends = evidence.found.interval_at(1 - 2 * self.level_of_look) if evidence else None
+        if self.change is None or evidence is None or ends is None:
+            return None
+        low, high = (evidence.in_units(end, self.change.baseline_mean) for end in ends)
+        return (low, high) if math.isfinite(low) and math.isfinite(high) else None
+
+    def margin(self, change: Change) -> float:
+        """In the scale of the comparison."""
+        return margin_of(self.limit.margin, change.baseline_mean, change.evidence is not None and change.evidence.ratio)
+
+    def allowed(self, change: Change) -> float:
+        """The margin in units of the metric: a rate that is 5 % slower is 1/1.05 of what it was."""
+        if change.evidence is None:
+            return self.margin(change)
+        worse = 1 if self.metric.direction is Direction.LOWER else -1
+        return abs(change.evidence.in_units(worse * self.margin(change), change.baseline_mean))
+
+    def loss(self, change: Change) -> float:
+        """By how much it is worse, in units of the metric."""
+        return change.absolute if self.metric.direction is Direction.LOWER else -change.absolute
+
+    @functools.cached_property
+    def judged(self) -> tuple[Outcome, str]:
+        """The outcome and why it is not PASSED."""
+        change, evidence = self.change, self.evidence
+        if change is None:
+            return Outcome.NOT_JUDGED, self.unpaired
+        if self.metric.deterministic:
+            is_above = self.loss(change) > self.allowed(change)
+            return (Outcome.ABOVE, f"counted, and more than {self.limit.text} worse") if is_above else (Outcome.PASSED, "")
+        if evidence is None:
+            return Outcome.NOT_JUDGED, change.reason
+        difference, margin, level = evidence.found, self.margin(change), self.level_of_look
+        if reason := self._untestable(evidence, margin):
+            return Outcome.NOT_JUDGED, reason
+        good = 1 if self.metric.direction is Direction.HIGHER else -1
+        if difference.t_test_p(-good * margin, -good) <= level:
+            return Outcome.INFERIOR, f"shown to be worse by more than {self.limit.text}"
+        if evidence.tells is not Tells.EVERYTHING:
+            return Outcome.NOT_JUDGED, evidence.tells.value
+        if difference.t_test_p(-good * margin, good) <= level:
+            return Outcome.PASSED, ""
+        return Outcome.NOT_SHOWN, f"not shown to be within {self.limit.text}{self._advice(change, evidence)}"
+
+    def _untestable(self, evidence: Evidence, margin: float) -> str:
+        """Why no test can decide; empty where one can."""
+        if evidence.tells is Tells.NOTHING:
+            return str(evidence.tells.value)
+        if evidence.found.error is None or evidence.found.replicates < FEWEST_REPLICATES:
+            return f"{counted(evidence.found.replicates, 'pair')} only; expected {FEWEST_REPLICATES} or more"
+        if self.limit.metric in launches.JUDGED and evidence.floor is None:
+            return "no A/A replicate was timed in its session, so that the noise floor is unknown"
+        floor = evidence.floor or 0.0
+        if evidence.is_too_noisy or (evidence.ratio and floor > margin):
+            return f"noise floor {by_launch.percent_text(floor)}, above what could be judged"
+        return "" if evidence.found.error else "all differences are equal, and the number of items is unknown"
+
+    def _advice(self, change: Change, evidence: Evidence) -> str:
+        """How many pairs would show it, of an arm that is equal and scatters as these do; empty where that is unknown."""
+        if evidence.found.independent is None:
+            return ""
+        number = self.needed(change, evidence)
+        pairs = f"over {MOST_PAIRS:,}" if number is None else f"{number:,}"
+        return f"; an equal arm takes {pairs} {change.pairs_are} to pass {100 * POWER:.0f} % of the time"
+
+    def needed(self, change: Change, evidence: Evidence) -> int | None:
+        """The fewest pairs with which an equal arm passes; None where that is unknown or beyond MOST_PAIRS."""
+        if evidence.found.independent is None:
+            return None
+        return pairs_needed(evidence.sd, self.margin(change), evidence.found.items, self.level_of_look)
+
+    def is_gain(self, tests: int) -> bool:
+        """Whether it is shown to be better, as one of so many tests: beyond the noise floor, by a count by the limit."""
+        change = self.change
+        if change is None:
+            return False
+        if change.evidence is None:
+            return -self.loss(change) > self.allowed(change)
+        is_better = change.evidence.verdict(tests * LEVEL / self.level) is Verdict.BETTER
+        return is_better and abs(change.evidence.found.mean) > (change.evidence.floor or 0.0)
+
+    def record(self, tests: int) -> dict[str, Any]:
+        """As JSON, in units of the metric; `needed`: pairs with which an equal arm passes, or that show a gain as measured.
+
+        `hours`: what those take that are missing.
+        """
+        metric, change, (outcome, reason) = self.metric, self.change, self.judged
+        title = tables.score_title(self.section) if metric.name == HEADLINE else metric.name
+        record: dict[str, Any] = {"task": self.section.name, "metric": metric.name, "title": title, "unit": metric.unit}
+        record |= {"direction": metric.direction.value, "allowed": self.limit.text, "outcome": outcome.value, "reason": reason}
+        if change is None:
+            return record
+        passed, before = outcome is Outcome.PASSED, change.baseline_mean
+        record |= {"before": before, "difference": change.absolute, "replicates": change.n}
+        record |= {"margin": self.allowed(change), "gain": passed and self.is_gain(tests)}
+        if (evidence := change.evidence) is None:
+            return record
+        floor = None if evidence.floor is None else evidence.in_units(evidence.floor, before)
+        record |= {"pairs": change.pairs_are, "interval": self.interval, "confidence": 1 - 2 * self.level_of_look}
+        number = self.needed(change, evidence) if outcome is Outcome.NOT_SHOWN else None
+        if passed:  # what would show a gain as large as it was measured
+            number = evidence.needed_as_measured(tests * LEVEL / self.level)
+        more = number - evidence.found.replicates if number is not None and number <= MOST_PAIRS else 0
+        hours = more * change.seconds / 3600 if more > 0 and change.seconds is not None else None
+        return record | {"noise_floor": floor, "needed": number if more > 0 else None, "hours": hours}
+
+
+@dataclass(frozen=True)
+class Pair:
+    """An arm and what it is held against, by labels within one comparison; `name` is what the user calls it."""
+
+    name: str
+    after: str
+    before: str
+
+
+def tests(comparison: Comparison, pairs: Iterable[Pair], limits: list[Limit]) -> list[Test]:
+    """Every limit in every section of every pair; pretrainings only where there is nothing else."""
+    sections, tested = comparison.tasks or comparison.sections, []
+    for pair in pairs:
+        ran = [(section, row) for section in sections if (row := section.row_of(pair.after))]
+        for section, row in ran:
+            against = replace(section, baseline=pair.before)
+            tested += [_test(comparison, against, row, pair, limit) for limit in limits]
+        tasks = {section.task for section, _ in ran}
+        lost = {section.task: section for section in sections if section.task not in tasks and section.row_of(pair.before)}
+        reason = f"{pair.name} has no finished run of this task"
+        tested += [Test(section, pair.name, limit, unpaired=reason) for section in lost.values() for limit in limits]
+    return tested
+
+
+def _test(comparison: Comparison, section: Section, row: Row, pair: Pair, limit: Limit) -> Test:
+    name, before = headline(section) if limit.metric == HEADLINE else limit.metric, section.before
+    change, reason = None, ""
+    sides = (("here", row), ("on the other side", before))
+    if before is None:
+        reason = _no_baseline(comparison, section)
+    elif lacking := [where for where, side in sides if side and not side.values(name)]:
+        reason = f"{name} was not measured {' and '.join(lacking)}"
+    elif limit.metric == HEADLINE and (lost := comparison.diverged(row) & before.by_replicate.keys()):
+        reason = f"diverged with {seeds_text(lost)}, which finished on the other side"
+    elif not (change := section.single_change(row, name)):
+        here, there = (seeds_text(side.values(name)) for side in (row, before))
+        reason = f"no seed ran on both sides: {here} here, {there} there"
+    return Test(section, pair.name, replace(limit, metric=name), change, reason)
+
+
+def _no_baseline(comparison: Comparison, section: Section) -> str:
+    """Why the other side is not in this section."""
+    others = [other for other in comparison.sections if other.task == section.task and other.row_of(section.baseline)]
+    if not others:
+        return f"the other side has no finished run of {section.baseline} on this task"
+    here, there = section.facts, others[0].facts
+    keys = [
+        f"{key} ({here.get(key, 'not set')} here, {there.get(key, 'not set')} there)" for key in arms.varying((here, there))
+    ]
+    return f"the other side ran this task under other conditions: {', '.join(keys)}; --along KEY lifts one"
+
+
+def pairs_needed(sd: float, margin: float, items: float = 0.0, level: float = LEVEL) -> int | None:
+    """The fewest pairs with which an equal arm passes in POWER of all studies, of this scatter; None beyond MOST_PAIRS."""
+
+    def passes(n: int) -> bool:
+        """Loss and limit are so many standard errors apart."""
+        of_pairs = float(stdtrit(n - 1, 1 - level) + stdtrit(n - 1, POWER)) * sd / math.sqrt(n)
+        return math.hypot(of_pairs, float(ndtri(1 - level) + ndtri(POWER)) * items) <= margin
+
+    number = fewest(passes, FEWEST_REPLICATES)
+    return number if number <= MOST_PAIRS else None
+
+
+def verdict(of_arm: list[Test], scattering: int) -> Verdict:
+    """Worse in anything, or not shown to be within a limit; else better in a quantity, as one of so many tests, or the same."""
+    outcomes = {test.judged[0] for test in of_arm}
+    if outcomes & {Outcome.INFERIOR, Outcome.ABOVE}:
+        return Verdict.WORSE
+    if outcomes != {Outcome.PASSED}:
+        return Verdict.NOT_RESOLVED
+    return Verdict.BETTER if any(test.is_gain(scattering) for test in of_arm) else Verdict.SAME
+
+
+def record(of_arm: list[Test]) -> dict[str, Any]:
+    """A candidate as JSON: the verdict, the level that it was tested at, and its tests."""
+    scattering = sum(not test.metric.deterministic for test in of_arm)  # the gains of counts are no matter of chance
+    tests = [test.record(scattering) for test in of_arm]
+    return {"arm": of_arm[0].arm, "verdict": verdict(of_arm, scattering).value, "level": of_arm[0].level, "tests": tests}
+
+
+ALLOWED = re.compile(r"(\d+(?:\.\d*)?|\.\d+)\s*(%|points?)")
+MEMORIES = ("inference/peak_memory_bytes", "finetune/peak_memory_bytes")
+COSTS = ("model/flops_forward", "model/flops_train_step", "model/bytes_forward", "model/operators_forward")
+"""Counted in every run: equal on a machine at rest and on a busy one."""
+LATENCY = "inference/latency_ms_p50"
+
+
+def main(options: Gate) -> int:
+    """0 where every arm passed, 1 where one did not; InputError for a wrong input."""
+    if options.study is None:
+        print(overview(options.ledger))
+        return 0
+    limits = limits_of(options)
+    new = read(options.address, [options.study], options.where)
+    with new.reader.guarded():
+        comparison, pairs, unknown_arms = _sides(new, options)
+        if options.timing is None:
+            limits = [replace(limit, metric=judged_by(limit.metric, comparison.has)) for limit in limits]
+        judged = [(pair, of_arm) for pair in pairs if (of_arm := tests(comparison, [pair], limits))]
+        if options.ledger:
+            with Ledger.locked(options.ledger, options.looks) as ledger:
+                candidates = [_recorded(ledger, comparison, pair, of_arm, options) for pair, of_arm in judged]
+        else:
+            candidates = [record(of_arm) for _, of_arm in judged]
+    passing = {Verdict.BETTER.value} if options.better else {Verdict.BETTER.value, Verdict.SAME.value}
+    passed = bool(candidates) and all(candidate["verdict"] in passing for candidate in candidates)
+    if options.json:
+        print(json.dumps({"passed": passed, "candidates": candidates, "not_judged": unknown_arms}, indent=2))
+    else:
+        print(text(candidates, unknown_arms, passing, options))
+    return 0 if passed else 1
+
+
+def _recorded(ledger: Ledger, comparison: Comparison, pair: Pair, of_arm: list[Test], options: Gate) -> dict[str, Any]:
+    """The ledger's answer where it has one; else the candidate is judged at the level of the next look, and written down."""
+    rows = [[row for section in comparison.sections if (row := section.row_of(label))] for label in (pair.before, pair.after)]
+    sides = [[run for row in of_side for run in row.runs] for of_side in rows]
+    before, after = (sorted({_name(run) for run in side}) for side in sides)
+    baseline = {"name": f"{options.against or options.study}/{pair.before}", "runs": before}
+    ledger.keep_baseline(baseline, options.move_baseline)
+    limits = sorted({(test.limit.metric, test.limit.text) for test in of_arm})
+    timed = any(metric in launches.JUDGED for metric, _ in limits)
+    if known := ledger.find(key := Ledger.key(*(sorted(_name(run, timed) for run in side) for side in sides), limits)):
+        return known | {"seen": True}
+    look, level = ledger.place(after)
+    line = {"study": options.study, **record([replace(test, level=level) for test in of_arm])}
+    line |= {"baseline": baseline, "key": key, "runs": after}
+    scatters = any(test.evidence for test in of_arm)  # who saw it may choose by it what is asked next
+    return ledger.add(line, look if scatters else None) | {"seen": False}
+
+
+def _name(run: Run, timed: bool = False) -> str:
+    """What a run is, and the session that timed it: equal runs of two studies are one."""
+    return f"{run.tags.get(tags.FINGERPRINT, run.run_id)} {run.session if timed else ''}".rstrip()
+
+
+def limits_of(options: Gate) -> list[Limit]:
+    """What the options allow; InputError without any, or for one that cannot be read."""
+    if options.timing and options.timing not in launches.JUDGED:
+        raise unknown("metric", options.timing, launches.JUDGED, "timing")
+    given = {
+        "max_drop": (options.max_drop, (HEADLINE,)),
+        "max_slowdown": (options.max_slowdown, (options.timing or LATENCY,)),
+        "max_memory": (options.max_memory, MEMORIES),
+        "max_cost": (options.max_cost, COSTS),
+    }
+    limits = []
+    for option, (allowed, names) in given.items():
+        if allowed is not None:
+            points, match = option == "max_drop", ALLOWED.fullmatch(allowed.strip())
+            size = float(match[1]) if match and (match[2] == "%" or points) else 0.0
+            if match is None or not 0 < size < (100 if points else math.inf):
+                usual = "a size above 0 and below 100, such as 0.5% or 0.5points" if points else "a size above 0, such as 0.5%"
+                raise InputError(f"{option}={allowed!r}: expected {usual}")
+            margin = Margin(size / 100, relative=match[2] == "%")
+            limits += [Limit(metric, margin, " ".join(allowed.split())) for metric in names]
+    if not limits:
+        raise InputError(f"gate needs a limit: expected one of {'=, '.join(given)}=")
+    return limits
+
+
+def _sides(new: StudyRuns, options: Gate) -> tuple[Comparison, list[Pair], list[str]]:
+    """The comparison of both sides, the pairs in it, and arms that have no counterpart."""
+    if options.against in (None, options.study):
+        comparison = compare(new.study, new.runs, options.baseline, options.along, errors_in(new.reader.output))
+        baseline, finished = comparison.baseline, {run.tags[tags.ARM] for run in comparison.runs}
+        unfinished = (run for run in comparison.left_out if not (comparison.tasks and run.is_pretraining))
+        lost = {run.tags[tags.ARM] for run in unfinished if tags.ARM in run.tags} - {*finished, baseline}
+        labels = _named("arm", options.arm, [*comparison.others, *sorted(lost)])
+        return comparison, [Pair(label, label, baseline) for label in labels], []
+    old = read(options.address, [options.against], options.where)
+    shared = {run.run_id for run in old.runs}
+    renamed = [
+        replace(run, tags=run.tags | {tags.ARM: PREFIX + run.tags[tags.ARM]}) if tags.ARM in run.tags else run
+        for run in new.runs
+        if run.run_id not in shared
+    ]
+    for study, runs in ((old.study, old.runs), (new.study, renamed)):
+        if not any(run.status == "finished" for run in runs):
+            raise InputError(f"study {study!r} has no finished run; a gate needs some on both sides")
+    runs = oldest_first([*old.runs, *renamed])
+    both = compare_with_any(f"{new.study} against {old.study}", runs, options.along, new.reader.output)
+    return both, *_across(both, options)
+
+
+def _across(comparison: Comparison, options: Gate) -> tuple[list[Pair], list[str]]:
+    """Arms of two studies: each with the same arm of the other one, or all with the baseline; and those without another."""
+    new = [label.removeprefix(PREFIX) for label in comparison.labels if label.startswith(PREFIX)]
+    old = [label for label in comparison.labels if not label.startswith(PREFIX)]
+    labels = _named("arm", options.arm, new)
+    if options.baseline is not None:
+        _named(f"arm of {options.against!r}", [options.baseline], old, "baseline")
+        return [Pair(name, PREFIX + name, options.baseline) for name in labels], []
+    _named(f"arm of {options.against!r}", options.arm, old)
+    gone = [] if options.arm else [name for name in old if name not in new]
+    pairs = [Pair(name, PREFIX + name, name) for name in (*labels, *gone) if name in old]
+    return pairs, [name for name in labels if name not in old]
+
+
+def _named(kind: str, names: Sequence[str], labels: list[str], key: str = "arm") -> list[str]:
+    """These arms, all without a name; InputError for one that there is not."""
+    for name in names:
+        if name not in labels:
+            raise unknown(kind, name, labels, key)
+    return [*names] or labels
+
+
+def text(candidates: list[dict[str, Any]], without: list[str], passing: set[str], options: Gate) -> str:
+    """The table of all tests, why tests did not pass, the verdicts, and the result."""
+    tested = [(candidate["arm"], test) for candidate in candidates for test in candidate["tests"]]
+    shares = {round(100 * test["confidence"], 6) for _, test in tested if "confidence" in test} or {90}
+    head = ("task", "arm", "quantity", f"change [{max(shares):g} % interval]", "allowed", "result")
+    rows: list[tuple[str, ...]] = [
+        (test["task"], arm, test["title"], change_text(test), test["allowed"], test["outcome"]) for arm, test in tested
+    ]
+    lines = [table(head, rows, "lllrrl"), ""] if tested else []
+    reasons = grouped((test["reason"], f"{test['task']} {arm} {test['metric']}") for arm, test in tested if test["reason"])
+    notes = [f"{reason}: {', '.join(names)}." for reason, names in reasons.items()]
+    notes += [f"Not in {options.against!r}, so not judged: {', '.join(without)}."] if without else []
+    notes += [f"{candidate['arm']}: {look_text(candidate)}." for candidate in candidates if options.ledger]
+    verdicts = grouped((candidate["verdict"], candidate["arm"]) for candidate in candidates)
+    lines += [*(wrapped(note, 2, "-") for note in notes), *(wrapped(f"{one}: {', '.join(of)}") for one, of in verdicts.items())]
+    failed = sum(test["outcome"] != Outcome.PASSED.value for _, test in tested)
+    idle = [candidate["arm"] for candidate in candidates if candidate["verdict"] not in passing]
+    if not tested:
+        alone = options.against in (None, options.study)
+        result = f"failed: nothing to judge: {'the study has no other arm' if alone else 'the two sides have no arm in common'}"
+    elif failed:
+        result = f"failed: {failed} of {counted(len(tested), 'test')}"
+    else:
+        result = f"failed: no gain is shown of {', '.join(idle)}" if idle else f"passed: {counted(len(tested), 'test')}"
+    return "\n".join([*lines, result])

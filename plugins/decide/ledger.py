@@ -1,0 +1,225 @@
+"""The ledger of `python -m reports gate --ledger FILE`: JSON lines, one a candidate, against one baseline.
+
+The k-th candidate has 6 / (pi k)^2 of the level, or one N-th in a ledger of N looks: half of it at the first look, a quarter
+at the second, with more seeds, and so on. All sum to the level at most, so that whatever the candidates have in common, and
+whichever of them is looked at again, at most one ledger in twenty holds a false pass (Bonferroni).
+"""
+
+import contextlib
+import fcntl
+import hashlib
+import json
+import math
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import numpy as np
+import pandas as pd
+from pydantic import Field
+from pydantic.dataclasses import dataclass as validated
+
+from harness import paths
+from harness.comparison.paired import LEVEL, Numbers
+from harness.comparison.verdicts import Verdict
+from harness.document import DASH
+from harness.errors import InputError
+from harness.reports.reading.untrusted import PART, Entries, Line, json_of
+from harness.reports.writing import formats
+from harness.terminal import table, wrapped
+
+PASSED = (Verdict.BETTER.value, Verdict.SAME.value)
+MOST_LOOKS = 10**6
+
+
+@validated(config=PART)
+class RecordedTest:
+    """What is read of a test in a line."""
+
+    task: Line
+    metric: Line
+    title: Line
+    unit: Line
+    direction: Literal["higher", "lower"]
+    allowed: Line
+    outcome: Line
+    reason: Line
+    before: float = 0.0
+    difference: float = 0.0
+    interval: tuple[float, float] | None = None
+    confidence: float = 0.0
+
+
+@validated(config=PART)
+class Baseline:
+    """What a candidate was judged against."""
+
+    name: Line
+    runs: Entries[Line]
+
+
+@validated(config=PART)
+class Candidate:
+    """What is read of a line."""
+
+    look: Annotated[int, Field(ge=1, le=MOST_LOOKS)] | None
+    looks: Annotated[int, Field(ge=1)] | None
+    arm: Line
+    study: Line
+    verdict: Verdict
+    level: Annotated[float, Field(ge=0, lt=1)]
+    tests: Entries[RecordedTest]
+    baseline: Baseline
+    key: Line
+    runs: Entries[Line]
+
+
+@dataclass(frozen=True)
+class Ledger:
+    """The candidates so far; `looks`: how many there may be, None without a limit. `look` of a line: which one it is."""
+
+    path: Path
+    lines: list[dict[str, Any]]
+    looks: int | None = None
+
+    @classmethod
+    @contextlib.contextmanager
+    def locked(cls, path: Path, looks: int | None) -> Iterator["Ledger"]:
+        """The ledger, which no other process changes meanwhile; at the end, all that was added is on disk, or nothing.
+
+        InputError for another number of looks than it has.
+        """
+        try:
+            file = open(path, "a+b", opener=paths.not_a_link)  # noqa: SIM115 - closed below
+        except OSError as error:
+            raise InputError(f"ledger={str(path)!r} cannot be written ({error.strerror}); expected a file, no link") from error
+        with file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            before = cls.read(path)
+            if before.lines and looks not in (None, before.looks):
+                raise InputError(
+                    f"looks={looks}: {str(path)!r} was begun with {before.looks or 'no limit'}; expected a new ledger"
+                )
+            ledger = cls(path, [*before.lines], before.looks if before.lines else looks)
+            yield ledger
+            content = path.read_bytes()
+            added = [json.dumps(line, allow_nan=False) + "\n" for line in ledger.lines[len(before.lines) :]]
+            try:
+                file.write(b"\n" * (content[-1:] not in (b"", b"\n")) + "".join(added).encode())
+                file.flush()
+            except OSError:
+                file.truncate(len(content))
+                raise
+
+    @classmethod
+    def read(cls, path: Path) -> "Ledger":
+        """As it is on disk; InputError for a line that no gate has written."""
+        lines = []
+        for number, line in enumerate(paths.read(path, paths.LARGEST_PLAN).splitlines(), 1):
+            json_of(line, Candidate, f"ledger={str(path)!r} line {number} is no candidate", "lines that gate has written")
+            lines.append(json.loads(line))
+        return cls(path, lines, lines[-1]["looks"] if lines else None)
+
+    @staticmethod
+    def key(*facts: object) -> str:
+        """What makes a candidate the same one."""
+        return hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:16]
+
+    @property
+    def spent(self) -> int:
+        """Candidates so far."""
+        return max((line["look"] or 0 for line in self.lines), default=0)
+
+    def place(self, runs: list[str]) -> tuple[int, float]:
+        """Which candidate these runs are, and the level of this look at it; InputError where none is left."""
+        earlier = (line["look"] for line in self.lines if line["look"] and set(line["runs"]) & set(runs))
+        look = next(earlier, self.spent + 1)
+        if self.looks is not None and look > self.looks:
+            raise InputError(
+                f"{str(self.path)!r} has {self.looks} looks, of which none is left; expected fewer arms (--arm) or a new ledger"
+            )
+        part = 6 / (math.pi * look) ** 2 if self.looks is None else 1 / self.looks
+        return look, math.ldexp(LEVEL * part, -1 - sum(line["look"] == look for line in self.lines))
+
+    def keep_baseline(self, baseline: dict[str, Any], moves: bool) -> None:
+        """InputError where no run of this baseline is one of the last candidate's, unless it `moves`."""
+        if self.lines and not moves and not set(baseline["runs"]) & set(self.lines[-1]["baseline"]["runs"]):
+            before = self.lines[-1]["baseline"]["name"]
+            raise InputError(
+                f"baseline {baseline['name']!r} has no run in common with that of the ledger, {before!r}; "
+                "--move-baseline makes it the one from here on"
+            )
+
+    def find(self, key: str) -> dict[str, Any] | None:
+        """The look at this candidate; what spent none is judged again."""
+        return next((line for line in self.lines if line["key"] == key and line["look"] is not None), None)
+
+    def add(self, candidate: dict[str, Any], look: int | None) -> dict[str, Any]:
+        """The line of a candidate."""
+        line = {"time": datetime.now(UTC).isoformat(timespec="seconds"), "look": look, "looks": self.looks, **candidate}
+        self.lines.append(line)
+        return line
+
+    def frontier(self) -> list[dict[str, Any]]:
+        """Candidates that passed against the present baseline and that neither it nor another beats in all measured means."""
+        known = set(self.lines[-1]["baseline"]["runs"]) if self.lines else set()
+        passed = [line for line in self.lines if line["verdict"] in PASSED and known & set(line["baseline"]["runs"])]
+        gains = pd.DataFrame([_gains(line) for line in passed]).to_numpy()  # NaN where it was not measured
+
+        def is_beaten(own: Numbers) -> bool:
+            measured = ~np.isnan(own)
+            alike = gains[(np.isnan(gains) != measured).all(axis=1)][:, measured]
+            rivals = np.vstack([alike, np.zeros(alike.shape[1])])
+            return bool(((rivals >= own[measured]).all(axis=1) & (rivals > own[measured]).any(axis=1)).any())
+
+        return [line for line, own in zip(passed, gains, strict=True) if not is_beaten(own)]
+
+
+def _gains(line: dict[str, Any]) -> dict[tuple[str, str], float]:
+    """(task, metric) -> by how much it is better than the baseline."""
+    signs = {"higher": 1.0, "lower": -1.0}
+    return {(test["task"], test["metric"]): signs[test["direction"]] * test.get("difference", 0.0) for test in line["tests"]}
+
+
+def overview(path: Path | None) -> str:
+    """All candidates of a ledger, the frontier, and the level of the next look."""
+    if path is None or path.is_symlink() or not path.is_file():
+        raise InputError(f"--ledger {str(path)!r} is no file; expected a ledger that gate has written")
+    ledger = Ledger.read(path)
+    rows: list[tuple[str, ...]] = [
+        (str(line["look"] or "-"), f"{line['study']}/{line['arm']}", line["verdict"], f"{line['level']:.2g}", _changes(line))
+        for line in ledger.lines
+    ]
+    counts = ", ".join(f"{count} {verdict}" for verdict, count in Counter(line["verdict"] for line in ledger.lines).items())
+    front = ", ".join(f"{line['study']}/{line['arm']}" for line in ledger.frontier())
+    left = "no look is left" if ledger.looks == ledger.spent else f"the next one has level {ledger.place([])[1]:.2g}"
+    lines = [table(("look", "candidate", "verdict", "level", "changes"), rows, "rllrl"), ""] if rows else []
+    lines += [wrapped(f"candidates: {counts or 'none'}; {left}", 0)]
+    return "\n".join([*lines, wrapped(f"frontier, by measured means: {front or 'the baseline alone'}", 0)])
+
+
+def _changes(line: dict[str, Any]) -> str:
+    moved = (test for test in line["tests"] if test.get("difference") != 0)
+    return "; ".join(f"{test['title']} {change_text(test | {'interval': None})}" for test in moved)
+
+
+def change_text(test: dict[str, Any]) -> str:
+    """The change of a recorded test: in points or in percent, with its interval."""
+    if "difference" not in test:
+        return DASH
+    number, ends, unit = test["difference"], test.get("interval"), test["unit"]
+    if unit not in formats.SHARES and test.get("before"):
+        size, unit = abs(test["before"]) / 100, "%"
+        number, ends = number / size, ends and [end / size for end in ends]
+    return formats.difference(number, unit, ends)
+
+
+def look_text(line: dict[str, Any]) -> str:
+    """What a candidate has spent."""
+    if line["look"] is None:
+        return "nothing that scatters was compared, and no look is spent"
+    before = "seen before, and answered from the ledger: " if line["seen"] else ""
+    return f"{before}look {line['look']}, level {line['level']:.2g}"
