@@ -10,8 +10,8 @@ from torch import nn
 
 from harness import paths, records, tags, tasks
 from harness.checkpoints import finetuned, huggingface, native, pretrained
-from harness.config.choices import Keep, KeepBest, TaskKind
-from harness.config.resolve import is_only_scored
+from harness.config.choices import Keep, KeepBest
+from harness.config.conditions import is_only_scored
 from harness.config.schema import RunConfig
 from harness.corpus import sequences
 from harness.errors import InputError
@@ -32,7 +32,7 @@ from harness.tasks import scores
 from harness.tasks.batches import padded_shapes, step_of_lengths
 from harness.tasks.prepared import Prepared
 from harness.tracking.run_log import RunLog, State, now_ms
-from harness.training import distributed, gradients, minimal_pairs, vectors
+from harness.training import distributed, untrained
 from harness.training.distributed import ALONE, Ranks
 from harness.training.evaluation import (
     evaluate_split,
@@ -44,7 +44,7 @@ from harness.training.evaluation import (
     write_scores,
 )
 from harness.training.finetune import costs, finetune, rates, training_of
-from harness.training.loop import DivergedError, Position, compile_ahead
+from harness.training.loop import DivergedError, Position, compile_ahead, write_medians
 from harness.training.pretrain import pretrain
 from harness.training.weights import write_origins
 
@@ -92,11 +92,7 @@ def run_task(
     if is_only_scored(config):
         if ranks.first:
             run_log.value("corpus/overlap", inputs.overlap)
-            weights = _pretrained(config, inputs)
-            if config.task.kind is TaskKind.minimal_pairs:
-                minimal_pairs.evaluate(config, prepared, inputs.corpus, weights, machine, run_log)
-            else:
-                vectors.evaluate(config, prepared, weights, machine, run_log)
+            untrained.evaluate(config, prepared, inputs.corpus, _pretrained(config, inputs), machine, run_log)
         return
     if config.finetune.enabled and config.task.kind in scores.LIBRARIES:
         scores.load_library(config.task.kind)
@@ -104,7 +100,9 @@ def run_task(
     if ranks.first:
         model = measure_inference(config, inputs, prepared, machine, baseline, run_log)
     else:
-        model = machine.prepare(_build(config, inputs).to(machine.device))
+        model = classifier(config, config.seed)
+        _load(config, inputs, model)
+        model = machine.prepare(model.to(machine.device))
     run_log.value("corpus/overlap", inputs.overlap)
     if config.finetune.enabled:
         train_and_evaluate(config, model, prepared, machine, baseline, run_log, ranks, peak_known)
@@ -147,7 +145,10 @@ def measure_inference(
             run_log.values({"model/bytes_forward": moved.total, "model/operators_forward": moved.operators})
             run_log.value("model/arithmetic_intensity", forward / moved.total)
         run_log.value("model/flops_train_step", flops.counted(shape, backward=True))
-        _write_lengths(config, shape, run_log)
+        lengths = sorted(length for length in settings.lengths if length <= config.model.longest_text)
+        for length, counts in flops.by_length(shape, lengths).items():
+            run_log.sample("scaling/flops_forward", length, counts.forward, now_ms())
+            run_log.sample("scaling/flops_train_step", length, counts.train_step, now_ms())
     return model
 
 
@@ -177,13 +178,6 @@ def _write_memory(phase: str, peak: Peak, weights: int, run_log: RunLog) -> None
     run_log.values({f"{phase}/{instrument}peak_memory_bytes": value for instrument, value in peaks.items()})
 
 
-def _build(config: RunConfig, inputs: Inputs) -> Classifier:
-    """The classifier on the CPU with the weights that it starts from."""
-    model = classifier(config, config.seed)
-    _load(config, inputs, model)
-    return model
-
-
 def _load(config: RunConfig, inputs: Inputs, model: Classifier, run_log: RunLog | None = None) -> None:
     """Loads published weights, a pretraining, or the one after the other; without either, values stay those of the seed.
 
@@ -206,13 +200,6 @@ def _pretrained(config: RunConfig, inputs: Inputs) -> Path | None:
     if inputs.pretrained is None or is_control:
         return None
     return paths.pretrained_weights(Path(inputs.pretrained), config.pretrain.at)
-
-
-def _write_lengths(config: RunConfig, shape: flops.Shape, run_log: RunLog) -> None:
-    lengths = sorted(length for length in config.measure.lengths if length <= config.model.longest_text)
-    for length, counts in flops.by_length(shape, lengths).items():
-        run_log.sample("scaling/flops_forward", length, counts.forward, now_ms())
-        run_log.sample("scaling/flops_train_step", length, counts.train_step, now_ms())
 
 
 def train_and_evaluate(
@@ -252,7 +239,7 @@ def train_and_evaluate(
     _write_memory("finetune", peak, size.weights_bytes(model), run_log)
     run_log.values({"finetune/device_peak_memory_bytes": largest, "finetune/energy_j": meter.counted})
     run_log.values(costs(done) | rates(done))
-    gradients.write_medians(run_log, "finetune")
+    write_medians(run_log, "finetune")
     if config.measure.enabled:  # the peak of one device is measured with its threads and dtype
         with FileLock(paths.timing_lock(config.output)):
             fastest, share = peak_flops.utilisation(
@@ -288,12 +275,11 @@ def _gather(peak: Peak, ranks: Ranks) -> int | None:
     """Makes the peak of this rank that of all together, and returns that of the largest; None for one rank."""
     if ranks.count == 1:
         return None
-    largest = None
+    peaks = None
     for name in ("sampled", "reserved", "process", "kernel"):
         peaks = ranks.gathered(getattr(peak, name))
         setattr(peak, name, None if peaks is None else int(sum(peaks)))
-        largest = None if peaks is None else int(max(peaks))
-    return largest
+    return None if peaks is None else int(max(peaks))
 
 
 def _evaluate_more(config: RunConfig, model: Classifier, prepared: Prepared, machine: Machine, run_log: RunLog) -> None:

@@ -9,9 +9,9 @@ from harness.measure import flops
 from harness.measure.flops import Shape
 from harness.models.attention.relative import relative_sinusoids
 from harness.models.batch import Batch
-from harness.models.changes import refuse_underived
 from harness.models.config import EncoderConfig, Pooling, Position
 from harness.models.encoder import Encoder, initialise, without_values
+from harness.models.keys import refuse_underived
 from harness.models.reach import receptive_field
 
 LENGTH = 13
