@@ -128,7 +128,13 @@ def test_numbers_are_listed_by_group_and_those_that_do_not_compare_last(make_run
     first, second = (make_run(arm, values=dict.fromkeys(names, 4.0)) for arm in "ab")
     del second.metrics["eval/loss"]
     listed = [one.metric.name for one in compare_runs.numbers(first, second)]
-    assert listed == ["eval/score", "eval/loss", "inference/peak_memory_bytes", "inference/tokens_per_s", "finetune/peak_memory_bytes"]
+    assert listed == [
+        "eval/score",
+        "eval/loss",
+        "inference/peak_memory_bytes",
+        "inference/tokens_per_s",
+        "finetune/peak_memory_bytes",
+    ]
 
 
 @pytest.mark.parametrize(
