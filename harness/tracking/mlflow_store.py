@@ -22,7 +22,7 @@ import msgspec
 import psutil
 from filelock import FileLock
 from mlflow import MlflowClient
-from mlflow.entities import Dataset, DatasetInput, InputTag, Metric, Param, Run, RunTag
+from mlflow.entities import Metric, Param, Run, RunTag
 from mlflow.exceptions import MlflowException as MlflowException
 
 from harness.tracking import database, pages, run_log
@@ -110,7 +110,6 @@ class Tracker(Backend):
         else:
             run_id = run.info.run_id
             self._client.log_batch(run_id, params=[Param(key, value) for key, value in pages.parameters(record).items()])
-            self._client.log_inputs(run_id, datasets=_data_sets(record["parameters"]))
         self._ids[record["attempt"]] = run_id
         return run_id
 
@@ -314,22 +313,6 @@ def _every_run(client: MlflowClient, studies: list[str], condition: str, order: 
         runs, token = runs + list(page), page.token
         if not token:
             return runs
-
-
-def _data_sets(parameters: dict[str, str]) -> list[DatasetInput]:
-    """The rows of the task and the text of the pretraining, by name and content."""
-    places = {"task": ("facts.rows", "data.root", "fine-tuning"), "corpus": ("facts.text", "data.root", "pretraining")}
-    data_sets = []
-    for group, (content, root, use) in places.items():
-        name, digest = parameters.get(f"{group}.name", "none"), parameters.get(content, "None")
-        if digest == "None":
-            continue
-        keys = (root, f"{group}.hub", f"{group}.folder", f"{group}.subset", f"{group}.train_file")
-        source = {key: parameters[key] for key in keys if parameters.get(key) not in (None, "None", "")}
-        kind = parameters.get("data.source" if group == "task" else "corpus.source", "local")
-        data_set = Dataset(name=name, digest=digest[:36], source_type=kind, source=json.dumps(source))
-        data_sets.append(DatasetInput(data_set, [InputTag("mlflow.data.context", use)]))
-    return data_sets
 
 
 def _files(report: Path) -> dict[str, Path]:

@@ -110,10 +110,7 @@ def test_numbers_of_score_size_speed_and_memory_are_sent_in_that_order(sweep, ru
 
 
 @pytest.mark.parametrize("model", MODELS)
-def test_a_run_has_its_data_set_and_a_description(sweep, runs, model):
-    (data_set,) = runs[model].inputs.dataset_inputs
-    record = json.loads((sweep.folder(model) / "run.json").read_text())
-    assert (data_set.dataset.name, data_set.dataset.digest) == ("bag", record["parameters"]["facts.rows"])
+def test_a_run_has_a_description(sweep, runs, model):
     note, values = runs[model].data.tags["mlflow.note.content"], run_log.result(sweep.folder(model))["metrics"]
     assert f"**{model}** on *bag*, scale tiny, seed 1. Finished: score {values['eval/score']:.3f}" in note
     assert f"| latency, wall clock | {values['inference/latency_ms_p50']:.4g} ms |" in note
