@@ -17,7 +17,6 @@ from harness.models.batch import Batch
 from harness.models.choices import Body
 from harness.models.config import EncoderConfig
 from harness.models.layers import AttentionBlock, Block, FeedForwardBlock
-from harness.models.reach import EVERYWHERE
 from harness.models.stack import Stack
 
 
@@ -100,9 +99,6 @@ def _one_layer(
 
 class EncoderDecoder(nn.Module):
     """Both stacks read the same embeddings; the decoder's last real token has read the whole text twice."""
-
-    receptive_field = EVERYWHERE
-    depends_on_order = True
 
     def __init__(self, config: EncoderConfig) -> None:
         super().__init__()

@@ -13,9 +13,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from harness.models.changes import KEYS, refuse_underived, spaced
 from harness.models.choices import Activation, Norm, Sharing
 from harness.models.config import EncoderConfig
+from harness.models.keys import KEYS, refuse_underived, spaced
 
 State = dict[str, Tensor]
 
@@ -287,4 +287,4 @@ STEPS = {
     "types": _drop_types,
     "embeddings": _factorise,
 }
-"""Kind of change, as in models/changes.py -> what it does to weights of the first shape on the way to the second one."""
+"""Kind of change, as in models/keys.py -> what it does to weights of the first shape on the way to the second one."""

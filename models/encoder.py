@@ -79,11 +79,6 @@ class Embeddings(nn.Module):
         """FLOPs of one forward pass over one text: the projection alone multiplies."""
         return 0 if self.projection is None else 2 * length * self.projection.weight.numel()
 
-    @property
-    def adds_positions(self) -> bool:
-        """Whether a token's vector says where it is."""
-        return self.sinusoidal or self.position_embedding is not None
-
 
 def looked_up(table: nn.Embedding, batch: Batch, offset: int = 0) -> Tensor:
     """(T, E) or (B, T, E) rows of a table of positions that begins at `offset`; ValueError for a text longer than it."""

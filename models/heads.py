@@ -1,21 +1,57 @@
-"""The heads above an encoder. B sequences, T tokens, D hidden, C outputs."""
+"""The heads above an encoder, and the mask decoder before one. B sequences, T tokens, D hidden, C outputs."""
 
 from abc import ABC, abstractmethod
-from typing import ClassVar
+from typing import ClassVar, cast
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from harness.models.batch import Batch, as_batch
-from harness.models.choices import Pooling
+from harness.models.choices import Pooling, Position
 from harness.models.config import EncoderConfig
 from harness.models.dropout import Dropout
-from harness.models.encoder import Encoder, initialise, without_values
+from harness.models.encoder import Encoder, initialise, looked_up, without_values
 from harness.models.layers import ACTIVATIONS
 from harness.models.losses import IGNORED
-from harness.models.mask_decoder import MaskDecoder
 from harness.models.norms import make_norm
+from harness.models.stack import Stack
+
+PASSES = 2
+"""How often the last layer runs in the decoder, as in the paper."""
+
+
+class MaskDecoder(nn.Module):
+    """Before masked tokens are predicted, absolute positions enter (DeBERTa, arXiv:2006.03654, section 3.2).
+
+    It runs the encoder's last layer again: queries know their absolute position, keys and values are what that layer reads.
+
+    The layer's weights are the encoder's own; the table of positions alone is added.
+    """
+
+    def __init__(self, config: EncoderConfig) -> None:
+        super().__init__()
+        self.position_embedding = nn.Embedding(config.longest_text, config.hidden_size)
+
+    def forward(self, encoder: Encoder, keys: Tensor, batch: Batch) -> Tensor:
+        """(B, T, D) that the last layer reads -> (B, T, D); ValueError for a text longer than the table."""
+        stack = cast(Stack, encoder.layers)
+        context, (attention, feed_forward) = stack.context(batch), stack.execution_order()[-1]
+        query = keys + looked_up(self.position_embedding, batch)
+        for _ in range(PASSES):
+            query = stack.through(lambda query: feed_forward(attention(keys, context, query)), query)
+        return query if stack.norm is None else stack.norm(query)
+
+    def flops(self, encoder: Encoder, length: int) -> int:
+        """FLOPs of one text."""
+        attention, feed_forward = cast(Stack, encoder.layers).execution_order()[-1]
+        return PASSES * (attention.attention.flops(length) + feed_forward.feed_forward.flops(length))
+
+
+def make_mask_decoder(config: EncoderConfig) -> MaskDecoder | None:
+    """None where the config has none."""
+    return MaskDecoder(config) if config.position is Position.disentangled and config.mask_decoder else None
+
 
 POOLED = {
     Pooling.cls: "first token",

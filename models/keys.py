@@ -1,11 +1,14 @@
-"""Which keys of a config the model reads that is built from it; without torch, so that a command can refuse early."""
+"""Which keys of a config the model reads that is built from it, and what the weights of one shape can become (models/derive.py
+carries that out); without torch, so that a command can refuse early.
+"""
 
-from collections.abc import Iterable
-from dataclasses import fields
+from collections.abc import Iterable, Sequence
+from dataclasses import fields, replace
 from enum import Enum
 from typing import Any
 
 from harness.models.added import class_of
+from harness.models.choices import Body, Position
 from harness.models.config import NOT_NULL, OF_HEADS, EncoderConfig
 
 NEEDS: dict[str, dict[str, Any]] = {field.name: field.metadata.get("needs", {}) for field in fields(EncoderConfig)}
@@ -83,3 +86,93 @@ def typed(value: object) -> str:
     if isinstance(value, Enum):
         return str(value.value)
     return {None: "null", True: "true", False: "false"}[value] if value is None or isinstance(value, bool) else str(value)
+
+
+OF_HEAD = (
+    *("pooling", "vector_pooling", "pooler", "pooler_norm", "pooler_bias", "classifier_bias", "classifier_dropout"),
+    *("hidden_dropout_prob", "attention_probs_dropout_prob"),
+)
+"""Keys of the head, which is new, and of what has no weights."""
+
+UNSHAPED = ("vocab_size", "pad_token_id", "initializer_range", "init")
+"""Keys that no tensor depends on here: those of the tokenizer, and initial values."""
+
+OWN_ATTENTION = (Position.disentangled, Position.relative)
+BY_HEAD = (*OWN_ATTENTION, Position.alibi, Position.bucketed)
+"""Positions whose layers have tensors of their own, and those that differ from head to head."""
+
+KEYS = {
+    "tokens that are seen": ("attention_window", "global_tokens", "global_layer_every", "causal"),
+    "layers": ("num_hidden_layers", "depth_fraction", "num_hidden_groups", "sharing"),
+    "heads": ("num_attention_heads", "head_size"),
+    "feed-forward": ("hidden_act", "gated_feed_forward", "intermediate_size", "feed_forward_size"),
+    "positions": ("position", "max_position_embeddings", "rotary_theta", "position_buckets", "max_relative_distance"),
+    "types": ("type_vocab_size",),
+    "embeddings": ("embedding_size", "embedding_fraction"),
+}
+"""Kind of change -> its keys, in the order in which changes are carried out; for the first kind the tensors are the same."""
+
+
+def refuse_underived(source: EncoderConfig, target: EncoderConfig, layers: Sequence[int] | None = None) -> None:
+    """ValueError naming the keys in which the shapes differ and that cannot derive."""
+    different = changed_keys(source, target)
+    derivable = {key for keys in KEYS.values() for key in keys}
+    problems = [f"model.{key}" for key in different if key not in derivable]
+    smaller = {
+        "num_hidden_layers": (target.depth, source.depth),
+        "num_attention_heads": (target.num_attention_heads, source.num_attention_heads),
+        "intermediate_size": (target.feed_forward_width, source.feed_forward_width),
+        "embedding_size": (target.embedding_width, source.embedding_width),
+        "type_vocab_size": (target.type_vocab_size, source.type_vocab_size),
+    }
+    problems += [
+        f"model.{key} above that of the weights ({here} > {there})" for key, (here, there) in smaller.items() if here > there
+    ]
+    if different and source.body is not Body.transformer:
+        problems.append(f"model.body={source.body.value}")
+    if target.head_width != source.head_width:
+        problems.append(f"model.head_size={target.head_width} (that of the weights is {source.head_width})")
+    if target.embedding_width != source.embedding_width and source.embedding_width != source.hidden_size:
+        problems.append("model.embedding_size of a table that is factorised already")
+    if target.embedding_width != source.embedding_width and (source.token_scale, target.token_scale) != (1, 1):
+        problems.append("model.embedding_size where token vectors are scaled (position=sinusoidal, embedding_scale)")
+    if target.embedding_width < min(2, source.embedding_width):
+        problems.append("model.embedding_size=1, of which a norm leaves nothing")
+    if target.embedding_width != source.embedding_width and source.position is Position.relative:
+        problems.append("model.embedding_size with position=relative, whose queries are embedded, too")
+    if target.num_attention_heads != source.num_attention_heads and target.position in BY_HEAD:
+        problems.append(f"model.num_attention_heads with position={target.position.value}, which differs from head to head")
+    if target.position is not source.position and {target.position, source.position} & {*OWN_ATTENTION}:
+        problems.append(f"model.position={target.position.value} from {source.position.value}: their layers have other tensors")
+    if target.causal != source.causal and source.position is Position.relative:
+        problems.append("model.causal with position=relative, which has tensors for pairs of texts unless it is causal")
+    if target.gated_feed_forward and not source.gated_feed_forward and not target.feed_forward_bias:
+        problems.append("model.gated_feed_forward without feed_forward_bias")
+    if source.gated_feed_forward and not target.gated_feed_forward:
+        problems.append("model.gated_feed_forward=false")
+    if target.type_vocab_size not in (0, source.type_vocab_size):
+        problems.append(f"model.type_vocab_size={target.type_vocab_size}")
+    if layers is not None and not (
+        len(layers) == target.depth and list(layers) == sorted(set(layers)) and set(layers) <= {*range(source.depth)}
+    ):
+        problems.append(f"model.keep_layers={list(layers)}: expected {target.depth} of 0 to {source.depth - 1}, in order")
+    if problems:
+        raise ValueError(f"cannot derive from these weights: {'; '.join(problems)}")
+
+
+def changed_keys(source: EncoderConfig, target: EncoderConfig) -> list[str]:
+    """Keys of the encoder in which two shapes differ."""
+    keys = [field.name for field in fields(EncoderConfig) if field.name not in (*OF_HEAD, *UNSHAPED)]
+    return [key for key in keys if getattr(source, key) != getattr(target, key)]
+
+
+def spaced(depth: int, number: int) -> list[int]:
+    """So many layers, evenly spaced from the first to the last."""
+    return [round(place * (depth - 1) / max(1, number - 1)) for place in range(number)]
+
+
+def with_own_head_size(shape: EncoderConfig, changes: dict[str, Any]) -> EncoderConfig:
+    """The shape with changes; fewer heads are as wide as they were."""
+    if changes.get("num_attention_heads", shape.num_attention_heads) != shape.num_attention_heads:
+        changes = {"head_size": shape.head_width, **changes}
+    return replace(shape, **changes)

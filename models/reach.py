@@ -1,7 +1,13 @@
-"""How far information travels through layers, in tokens; attention and bodies state theirs as `receptive_field`."""
+"""How far information travels through layers, in tokens, by the config alone; classes of other packages state it themselves."""
 
 import math
 from dataclasses import dataclass
+from functools import reduce
+from typing import Any
+
+from harness.models import added
+from harness.models.choices import Body, Position, Sharing
+from harness.models.config import EncoderConfig
 
 
 @dataclass(frozen=True)
@@ -26,3 +32,56 @@ class Reach:
 
 
 NOWHERE, EVERYWHERE = Reach(0, 0), Reach(math.inf, math.inf)
+
+ADDED_OR_NONE = (Position.learned, Position.sinusoidal, Position.none)
+"""Positions that attention does not use: they are added to the embeddings, or there are none."""
+
+
+def receptive_field(config: EncoderConfig) -> Reach:
+    """How far one token reads through all layers."""
+    if config.layers is not None:
+        return _stated(config, "receptive_field", EVERYWHERE)
+    if config.body is not Body.transformer:
+        return NOWHERE if config.body is Body.static else EVERYWHERE
+    return reduce(Reach.then, (of_layer(config, number) for number in attentions(config)))
+
+
+def attentions(config: EncoderConfig) -> list[int]:
+    """Number of the attention that each layer runs."""
+    of_their_own = config.sharing is Sharing.feed_forward
+    return [layer if of_their_own else config.group_of(layer) for layer in range(config.depth)]
+
+
+def of_layer(config: EncoderConfig, number: int) -> Reach:
+    """How far one token reads through the attention of this number."""
+    if config.attention is not None:
+        return _stated(config, "receptive_field", EVERYWHERE)
+    if config.position is Position.disentangled:
+        return EVERYWHERE
+    if config.position is not Position.relative:
+        window = config.window_of(number)
+        side = math.inf if window is None else window // 2
+        return Reach(side, 0 if config.causal else side, hub=bool(config.global_tokens))
+    if config.segment_length is None or not config.causal:
+        return Reach(math.inf, 0) if config.causal else EVERYWHERE
+    # from the end of its segment to the beginning of the memory; a further layer adds only whole segments, as tokens of one
+    # segment all read from one place on
+    reach = config.segment_length - 1 + config.memory_length
+    further = -(-config.memory_length // config.segment_length) * config.segment_length
+    return Reach(reach, 0, once=reach - further)
+
+
+def depends_on_order(config: EncoderConfig) -> bool:
+    """Whether the layers are more than a function of the set of their inputs."""
+    if config.layers is not None or (config.body is Body.transformer and config.attention is not None):
+        return _stated(config, "depends_on_order", True)
+    if config.body is not Body.transformer:
+        return config.body is not Body.static
+    windowed = any(config.window_of(number) is not None for number in attentions(config))
+    return config.causal or windowed or config.position not in ADDED_OR_NONE
+
+
+def _stated(config: EncoderConfig, name: str, default: Any) -> Any:
+    """What the class of another package says of itself."""
+    key = "attention" if config.layers is None else "layers"
+    return getattr(added.class_of(key, getattr(config, key)), name, default)

@@ -10,7 +10,6 @@ from torch.nn import functional as F
 from harness.models.batch import Batch
 from harness.models.config import EncoderConfig
 from harness.models.dropout import Dropout
-from harness.models.reach import EVERYWHERE, NOWHERE
 
 
 class Direction(nn.LSTM):
@@ -62,9 +61,6 @@ class Recurrent(nn.Module):
     Both directions run from their first real token to their last: hidden ones come last in both orders.
     """
 
-    receptive_field = EVERYWHERE
-    depends_on_order = True
-
     def __init__(self, config: EncoderConfig) -> None:
         super().__init__()
         size = config.hidden_size
@@ -109,9 +105,6 @@ def _in_order(direction: Direction, hidden: Tensor, order: Tensor) -> Tensor:
 
 class Static(nn.Module):
     """No layers: a text is a bag of its tokens' vectors, in word2vec's place (arXiv:1301.3781)."""
-
-    receptive_field = NOWHERE
-    depends_on_order = False
 
     def __init__(self, config: EncoderConfig) -> None:
         super().__init__()

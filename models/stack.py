@@ -1,7 +1,7 @@
 """The layers of a transformer in their order of execution. B sequences, T tokens, D hidden."""
 
 from collections.abc import Callable, Iterator
-from functools import partial, reduce
+from functools import partial
 from typing import Any
 
 import torch
@@ -17,7 +17,6 @@ from harness.models.config import EncoderConfig
 from harness.models.layers import AttentionBlock, FeedForwardBlock
 from harness.models.norms import make_norm
 from harness.models.positions import BIASES, rotation
-from harness.models.reach import EVERYWHERE, Reach
 
 
 class Stack(nn.Module):
@@ -84,17 +83,6 @@ class Stack(nn.Module):
         """FLOPs of one forward pass over one text."""
         order = self.execution_order()
         return sum(block.attention.flops(length) + other.feed_forward.flops(length) for block, other in order)
-
-    @property
-    def receptive_field(self) -> Reach:
-        """How far one token reads through all layers."""
-        fields = (getattr(block.attention, "receptive_field", EVERYWHERE) for block, _ in self.execution_order())
-        return reduce(Reach.then, fields)
-
-    @property
-    def depends_on_order(self) -> bool:
-        """Whether it is more than a function of the set of its inputs."""
-        return any(getattr(block.attention, "depends_on_order", True) for block, _ in self.execution_order())
 
 
 def one_layer(blocks: tuple[AttentionBlock, FeedForwardBlock], context: Context, hidden: Tensor) -> Tensor:

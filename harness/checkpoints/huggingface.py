@@ -24,7 +24,6 @@ from harness.data import published as published_tokenizer
 from harness.data import tokenizer as tokenizers
 from harness.data.tokenizer import pad_token_id
 from harness.errors import InputError, present
-from harness.models.changes import OF_HEAD
 from harness.models.choices import Body, Pooling
 from harness.models.config import EncoderConfig
 from harness.models.derive import RANDOM, Origin, derived
@@ -32,6 +31,7 @@ from harness.models.encoder import Encoder
 from harness.models.heads import POOLED, Classifier, SequenceClassifier, TextVectors, on_meta
 from harness.models.huggingface import config_of, family_of, listed, masked_head_of, plain, translated, with_decoder
 from harness.models.huggingface.task_heads import names_of_rows
+from harness.models.keys import OF_HEAD
 from harness.models.ranges import refuse_out_of_range
 from harness.paths import conf_directory
 from harness.tasks import kind_of

@@ -10,8 +10,7 @@ from harness.config.choices import DeviceSharding
 from harness.config.schema import RunConfig, TokenizerConfig
 from harness.data.published import LARGEST_BYTES
 from harness.errors import InputError, present
-from harness.models.heads import MaskedLMHead
-from harness.models.mask_decoder import make_mask_decoder
+from harness.models.heads import MaskedLMHead, make_mask_decoder
 from harness.models.objectives.config import ObjectiveConfig, ObjectiveName
 from harness.models.objectives.distillation import Teacher, refuse_unlike
 

@@ -60,17 +60,15 @@ BUILT_IN = {
         "": ("report", "compare the arms of a study with its baseline: pages, pictures and tables"),
         "archive": ("archive", "all that the report of a study reads, and the report, in one folder to keep and share"),
         "verify": ("verify", "recompute the report of an archive; exit code 1 where a number differs"),
-        "compare": ("commands.compare", "what differs between two runs: settings, environment, numbers"),
-        "gate": ("commands.gate", "exit code 1 where an arm is not shown to be at most so much worse, for CI"),
-        "pick": ("commands.pick", "the arms that satisfy limits on size, speed, memory and score"),
+        "compare": ("compare_runs", "what differs between two runs: settings, environment, numbers"),
     }.items()
 }
-"""Name -> command of this package; `python -m reports gate` is `python -m harness report gate`."""
+"""Name -> command of this package; `python -m reports compare` is `python -m harness report compare`."""
 
 
 def is_command(word: str) -> bool:
     """Whether a command has this name; nothing of it is imported."""
-    return word in BUILT_IN or (re.fullmatch(r"\w[\w-]*", word) is not None and word in extensions.names(GROUP))
+    return word in BUILT_IN or (re.fullmatch(r"(report )?\w[\w-]*", word) is not None and word in extensions.names(GROUP))
 
 
 def find(name: str) -> Command:

@@ -9,9 +9,8 @@ from omegaconf import OmegaConf
 from harness.config.help import default_choices
 from harness.config.schema import RunConfig, TokenizerConfig, key_of, to_dict, typed, within
 from harness.errors import InputError
-from harness.models.changes import UNSHAPED, refuse_underived, with_own_head_size
 from harness.models.config import EncoderConfig
-from harness.models.keys import refuse_unread
+from harness.models.keys import UNSHAPED, refuse_underived, refuse_unread, with_own_head_size
 from harness.models.objectives.config import ObjectiveName
 from harness.paths import conf_directory
 

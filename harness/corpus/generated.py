@@ -12,16 +12,16 @@ from dataclasses import dataclass
 
 from harness.config.schema import CorpusConfig
 from harness.data.seeds import derive
-from harness.tasks.synthetic.families import BLAME, FILLERS, HUNTERS, OPEN, PRAISE, PREY, SHUT, VERBS
+from harness.tasks.synthetic.families import BLAME, FILLERS, HUNTERS, OPEN, PRAISE, PREY, SHUT, VERBS, words
 
-WORKS = ["book", "dance", "film", "novel", "play", "song", "story", "tale"]
-PARTS = ["chapter", "ending", "scene", "verse", "voice"]
-PLACES = ["bridge", "field", "garden", "hill", "meadow", "river", "village", "wood"]
-GATES = ["cellar", "door", "gate", "harbour", "window"]
-PEOPLE = ["baker", "farmer", "guard", "keeper", "miller", "teacher"]
+WORKS = words("book dance film novel play song story tale")
+PARTS = words("chapter ending scene verse voice")
+PLACES = words("bridge field garden hill meadow river village wood")
+GATES = words("cellar door gate harbour window")
+PEOPLE = words("baker farmer guard keeper miller teacher")
 TIMES = ["at dawn", "at night", "in spring", "in winter", "every evening", "every morning"]
-DEGREES = ["quite", "rather", "truly", "very"]
-ADVERBS = ["again", "early", "later", "often", "once", "quietly", "slowly", "still", "there", "today", "yonder"]
+DEGREES = words("quite rather truly very")
+ADVERBS = words("again early later often once quietly slowly still there today yonder")
 NEAR = [word for word in FILLERS if word not in (*ADVERBS, "while")]
 IRREGULAR = {"fox": "foxes", "lynx": "lynxes", "wolf": "wolves", "mouse": "mice", "perch": "perch", "story": "stories"}
 

@@ -4,21 +4,18 @@ A class of transformers builds normaliser, words and frame from `tokenizer_confi
 pieces alone, whatever else that says; a class without code of its own, such as PreTrainedTokenizerFast, reads it whole.
 """
 
-import base64
-import copy
 import functools
 import json
 import stat
 from collections import Counter
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tokenizers import AddedToken, Regex, Tokenizer, decoders, normalizers, pre_tokenizers, processors
-from tokenizers.models import BPE, Unigram, WordPiece
+import yaml
+from tokenizers import AddedToken, Tokenizer, models, processors
 
-from harness.errors import InputError, present
+from harness.errors import InputError
 
 WHOLE, WORDS, PAIRS, MERGES = "tokenizer.json", "vocab.txt", "vocab.json", "merges.txt"
 SETTINGS, SPECIAL, ADDED = "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json"
@@ -37,15 +34,13 @@ OF_PIECE = ("content", "single_word", "lstrip", "rstrip", "normalized", "special
 ROLES = ("bos", "eos", "unk", "sep", "pad", "cls", "mask")
 """Roles of named special pieces, in the order in which they are added."""
 
+GENERIC = "TokenizersBackend"
+"""Class without code of its own."""
+
 WHITE_SPACE = "".join(
     map(chr, [*range(9, 14), 32, 0x85, 0xA0, 0x1680, *range(0x2000, 0x200B), 0x2028, 0x2029, 0x202F, 0x205F, 0x3000])
 )
 """What is cut off at the end of a line of vocab.txt."""
-
-
-def is_one(path: str | None) -> bool:
-    """Whether `tokenizer.file` names a published folder."""
-    return path is not None and Path(path).is_dir()
 
 
 def has_files(folder: Path) -> bool:
@@ -120,12 +115,12 @@ class _Settings:
     special: dict[str, str | AddedToken] = field(default_factory=dict)  # role, or the name of another one, -> piece
     extra: list[str | AddedToken] | None = None  # special ones without a role
     added: dict[int, str | AddedToken] = field(default_factory=dict)  # number -> piece beside the vocabulary
-    charsmap: bytes | None = None  # of SentencePiece's normaliser, in tokenizer.json
+    charsmap: dict[str, Any] | None = None  # SentencePiece's normaliser, of tokenizer.json
 
-    def flag(self, key: str, default: bool) -> bool:
+    def flag(self, key: str, default: bool | None) -> bool | None:
         """InputError for another type."""
         value = self.values.get(key, default)
-        if not isinstance(value, bool):
+        if not isinstance(value, bool) and value != default:
             raise self.wrong(key, "must be true or false")
         return value
 
@@ -146,8 +141,7 @@ def _settings(folder: Path, whole: dict[str, Any]) -> _Settings:
     if (whole.get("model") or {}).get("dropout"):
         raise InputError(f"{folder / WHOLE}: model.dropout={whole['model']['dropout']} cuts a text at random: expected null")
     parts = whole.get("normalizer") or {}
-    maps = [part["precompiled_charsmap"] for part in parts.get("normalizers", [parts]) if "precompiled_charsmap" in part]
-    said.charsmap = base64.b64decode(maps[0]) if maps else None
+    said.charsmap = next((part for part in parts.get("normalizers", [parts]) if "precompiled_charsmap" in part), None)
     values = dict(said.values)
     for key in ("extra_special_tokens", "additional_special_tokens"):
         if not isinstance(values.get(key) or [], list | dict):
@@ -195,255 +189,83 @@ def _piece(said: _Settings, key: str, piece: Any) -> str | AddedToken:
 
 # Classes
 
-Pairs = list[tuple[str, str]]
+
+@functools.cache
+def _classes() -> dict[str, dict[str, Any]]:
+    """Name -> how its tokenizers are built and frame a text, whatever tokenizer.json says of that."""
+    return yaml.safe_load(Path(__file__).with_name("tokenizer_classes.yaml").read_text("utf-8"))
 
 
-@dataclass(frozen=True)
-class _Class:
-    """A tokenizer class of transformers: how it is built, and how texts are framed, whatever tokenizer.json says of that."""
+def _filled(part: Any, values: dict[str, Any]) -> Any:
+    """Part of a class with settings in their places."""
+    if isinstance(part, list):
+        return [step for step in (_filled(step, values) for step in part) if step is not None]
+    if not isinstance(part, dict):
+        return values.get(part, part)
+    if "when" in part:
+        return _filled(part.get("then" if values.get(f"${part['when']}") else "else"), values)
+    return {key: _filled(value, values) for key, value in part.items()}
 
-    build: Callable[[_Settings, Any, Pairs], Tokenizer]
-    model: type
-    special: Mapping[str, str | AddedToken]  # role -> piece, where nothing else is said
-    frame: Callable[[_Settings, Tokenizer], Any]
-    others: Callable[[_Settings], list[str]] = lambda _: []
-    file_frames: bool = False  # the frame of tokenizer.json goes before that of the class
 
-
-def _words_of_bert(said: _Settings, vocabulary: dict[str, int], _: Pairs) -> Tokenizer:
-    tokenizer = Tokenizer(WordPiece(vocabulary, unk_token=said.name("unk")))
-    accents = said.values.get("strip_accents")
-    tokenizer.normalizer = normalizers.BertNormalizer(
-        clean_text=True,
-        handle_chinese_chars=said.flag("tokenize_chinese_chars", True),
-        strip_accents=None if accents is None else said.flag("strip_accents", False),
-        lowercase=said.flag("do_lower_case", True),
-    )
-    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    tokenizer.decoder = decoders.WordPiece(prefix="##")
+def _built(kind: dict[str, Any], said: _Settings, vocabulary: dict[str, Any]) -> Tokenizer:
+    """The tokenizer, without its frame and with these arguments of its model."""
+    values = _values(kind, said)
+    parts = {part: _filled(kind.get(part), values) for part in ("normalizer", "pre_tokenizer", "decoder")}
+    if parts["normalizer"] == {"type": "Sequence", "normalizers": []}:
+        parts["normalizer"] = None
+    tokenizer = Tokenizer.from_str(json.dumps(parts | {"model": {"type": "BPE", "vocab": {}, "merges": []}}))
+    options = vocabulary | _filled(kind.get("options", {}), values)
+    if "unknown" in kind:
+        numbers = {piece: number for number, (piece, _) in enumerate(vocabulary["vocab"])}
+        ways = {"name": numbers.get(said.name("unk")), "unk_id": said.values.get("unk_id")}
+        options["unk_id"] = next(number for way in kind["unknown"] if (number := ways.get(way, way)) is not None)
+    tokenizer.model = getattr(models, kind["pieces"])(**options)
     return tokenizer
 
 
-def _bytes(said: _Settings, vocabulary: dict[str, int], merges: Pairs) -> Tokenizer:
-    tokenizer = Tokenizer(BPE(vocabulary, merges, continuing_subword_prefix="", end_of_word_suffix="", fuse_unk=False))
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=said.flag("add_prefix_space", False))
-    tokenizer.decoder = decoders.ByteLevel()
-    return tokenizer
+def _values(kind: dict[str, Any], said: _Settings) -> dict[str, Any]:
+    """What stands for `$NAME` in the parts of the class."""
+    flags = {f"${key}": said.flag(key, default) for key, default in kind.get("flags", {}).items()}
+    return flags | {"$unk": said.name("unk"), "$charsmap": said.charsmap}
 
 
-def _ends_of_words(said: _Settings, vocabulary: dict[str, int], merges: Pairs) -> Tokenizer:
-    ends = {"continuing_subword_prefix": "", "end_of_word_suffix": "</w>"}
-    tokenizer = Tokenizer(BPE(vocabulary, merges, unk_token=said.name("unk"), fuse_unk=False, **ends))
-    tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True)
-    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    tokenizer.decoder = decoders.BPEDecoder(suffix="</w>")
-    return tokenizer
-
-
-def _unigram(
-    said: _Settings, vocabulary: list[Any], unknown: int, steps: list[Any], prepends: str, apart: bool = True
-) -> Tokenizer:
-    """Words apart at white space, unless not `apart`; each begins with a mark where `prepends` says so."""
-    tokenizer = Tokenizer(Unigram(vocabulary, unk_id=unknown, byte_fallback=False))
-    steps = steps + ([normalizers.Precompiled(said.charsmap)] if said.charsmap else [])
-    tokenizer.normalizer = normalizers.Sequence(steps) if steps else None
-    marks = pre_tokenizers.Metaspace(replacement="▁", prepend_scheme=prepends)
-    tokenizer.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.WhitespaceSplit(), marks]) if apart else marks
-    tokenizer.decoder = decoders.Metaspace(replacement="▁", prepend_scheme=prepends)
-    return tokenizer
-
-
-def _prefix(said: _Settings) -> str:
-    return "always" if said.flag("add_prefix_space", True) else "never"
-
-
-def _letters(keeps_accents: bool) -> list[Any]:
-    accents = [] if keeps_accents else [normalizers.NFKD(), normalizers.StripAccents()]
-    return [normalizers.Replace("``", '"'), normalizers.Replace("''", '"'), *accents]
-
-
-def _albert(said: _Settings, vocabulary: list[Any], _: Pairs) -> Tokenizer:
-    steps = _letters(said.flag("keep_accents", False))
-    steps += [normalizers.Lowercase()] if said.flag("do_lower_case", True) else []
-    return _unigram(said, vocabulary, 1, steps, _prefix(said))
-
-
-def _xlnet(said: _Settings, vocabulary: list[Any], _: Pairs) -> Tokenizer:
-    steps = _letters(False) + ([normalizers.Lowercase()] if said.flag("do_lower_case", False) else [])
-    return _unigram(said, vocabulary, said.values.get("unk_id", 0), steps, "always")
-
-
-def _t5(said: _Settings, vocabulary: list[Any], _: Pairs) -> Tokenizer:
-    return _unigram(said, vocabulary, 2, [], "always")
-
-
-def _xlm_roberta(said: _Settings, vocabulary: list[Any], _: Pairs) -> Tokenizer:
-    return _unigram(said, vocabulary, 3, [], _prefix(said))
-
-
-def _camembert(said: _Settings, vocabulary: list[Any], _: Pairs) -> Tokenizer:
-    names = [piece for piece, _ in vocabulary]
-    return _unigram(said, vocabulary, names.index(said.name("unk")) if said.name("unk") in names else 0, [], _prefix(said))
-
-
-def _deberta_v2(said: _Settings, vocabulary: list[Any], _: Pairs) -> Tokenizer:
-    unknown = (said.name("unk"), 0.0)
-    number = vocabulary.index(unknown) if unknown in vocabulary else said.values.get("unk_id", 1)
-    scheme = "always" if said.flag("add_prefix_space", True) else "first"
-    tokenizer = _unigram(said, vocabulary, number, [], scheme, apart=False)
-    lower = [normalizers.Lowercase()] if said.flag("do_lower_case", False) else []
-    space, end = normalizers.Replace(Regex(r"\s{2,}|[\n\r\t]"), " "), normalizers.Strip(left=False, right=True)
-    tokenizer.normalizer = normalizers.Sequence([*lower, space, normalizers.NFC(), end])
-    marks = [pre_tokenizers.Punctuation(behavior="isolated")] if said.flag("split_by_punct", False) else []
-    tokenizer.pre_tokenizer = pre_tokenizers.Sequence([*marks, tokenizer.pre_tokenizer])
-    return tokenizer
-
-
-def _template(single: str, pair: str) -> Callable[[_Settings, Tokenizer], Any]:
-    """The frame around one text and two; roles in capitals stand for their pieces."""
-
-    def frame(said: _Settings, tokenizer: Tokenizer) -> Any:
-        roles = [role for role in ROLES if role.upper() in f"{single} {pair}"]
-        pieces = {role.upper(): said.name(role) for role in roles}
-        # as lists: a piece may contain a colon or a space
-        texts = [
-            [
-                pieces.get(name, name) + (f":{number}" if number else "")
-                for name, _, number in (part.partition(":") for part in it.split())
-            ]
-            for it in (single, pair)
-        ]
-        return processors.TemplateProcessing(
-            single=texts[0], pair=texts[1], special_tokens=[(name, tokenizer.token_to_id(name)) for name in {*pieces.values()}]
-        )
-
-    return frame
-
-
-def _roberta_frame(said: _Settings, tokenizer: Tokenizer) -> Any:
-    return _roberta(said, tokenizer, said.flag("trim_offsets", True), said.flag("add_prefix_space", False))
-
-
-def _mpnet_frame(said: _Settings, tokenizer: Tokenizer) -> Any:
-    return _roberta(said, tokenizer, True, False)
-
-
-def _roberta(said: _Settings, tokenizer: Tokenizer, trims: bool, spaced: bool) -> Any:
-    sep, cls = ((said.name(role), present(tokenizer.token_to_id(said.name(role)))) for role in ("sep", "cls"))
-    return processors.RobertaProcessing(sep, cls, trim_offsets=trims, add_prefix_space=spaced)
-
-
-def _ends(said: _Settings, tokenizer: Tokenizer) -> Any:
-    """A text alone, or with the ends that `add_bos_token` and `add_eos_token` ask for where there is no tokenizer.json."""
-    reads = not (said.folder / WHOLE).is_file()
-    adds = {role: reads and said.flag(f"add_{role}_token", False) and role in said.special for role in ("bos", "eos")}
-    first, last = (f"{role.upper()}:0 " if is_added else "" for role, is_added in adds.items())
-    pair = f"{first}$A:0 {last}{first.replace(':0', ':1')} $B:1 {last.replace(':0', ':1')}"
-    return _template(f"{first}$A:0 {last}", pair)(said, tokenizer)
-
-
-BERT_SPECIAL = {"unk": "[UNK]", "sep": "[SEP]", "pad": "[PAD]", "cls": "[CLS]", "mask": "[MASK]"}
-DEBERTA_SPECIAL = BERT_SPECIAL | {"bos": "[CLS]", "eos": "[SEP]"}
-ROBERTA_SPECIAL = {
-    "bos": "<s>",
-    "eos": "</s>",
-    "sep": "</s>",
-    "cls": "<s>",
-    "unk": "<unk>",
-    "pad": "<pad>",
-    "mask": "<mask>",
-}
-STRIPPING_MASK = AddedToken("<mask>", lstrip=True)
-MPNET_SPECIAL = {role: AddedToken(piece) for role, piece in ROBERTA_SPECIAL.items()} | {
-    "unk": AddedToken("[UNK]"),
-    "mask": STRIPPING_MASK,
-}
-XLNET_SPECIAL: dict[str, str | AddedToken] = {**ROBERTA_SPECIAL, "sep": "<sep>", "cls": "<cls>", "mask": STRIPPING_MASK}
-CAMEMBERT_SPECIAL = ROBERTA_SPECIAL | {"mask": AddedToken("<mask>", lstrip=True, special=True)}
-T5_SPECIAL = {"eos": "</s>", "unk": "<unk>", "pad": "<pad>"}
-GPT2_SPECIAL = dict.fromkeys(("unk", "bos", "eos"), "<|endoftext|>")
-
-BERT_FRAME = _template("CLS:0 $A:0 SEP:0", "CLS:0 $A:0 SEP:0 $B:1 SEP:1")
-DEBERTA_FRAME = _template("CLS $A SEP", "CLS $A SEP SEP $B SEP")
-DOUBLE_FRAME = _template("BOS $A EOS", "BOS $A EOS EOS $B EOS")
-
-CLASSES = {
-    "BertTokenizer": _Class(_words_of_bert, WordPiece, BERT_SPECIAL, BERT_FRAME),
-    "MPNetTokenizer": _Class(_words_of_bert, WordPiece, MPNET_SPECIAL, _mpnet_frame),
-    "RobertaTokenizer": _Class(_bytes, BPE, ROBERTA_SPECIAL, _roberta_frame),
-    "GPT2Tokenizer": _Class(_bytes, BPE, GPT2_SPECIAL, _ends, file_frames=True),
-    "OpenAIGPTTokenizer": _Class(_ends_of_words, BPE, {"unk": "<unk>"}, _ends, file_frames=True),
-    "DebertaTokenizer": _Class(_bytes, BPE, DEBERTA_SPECIAL, DEBERTA_FRAME),
-    "DebertaV2Tokenizer": _Class(_deberta_v2, Unigram, DEBERTA_SPECIAL, BERT_FRAME),
-    "AlbertTokenizer": _Class(
-        _albert, Unigram, DEBERTA_SPECIAL | {"unk": "<unk>", "pad": "<pad>"}, BERT_FRAME, file_frames=True
-    ),
-    "XLMRobertaTokenizer": _Class(_xlm_roberta, Unigram, ROBERTA_SPECIAL, DOUBLE_FRAME),
-    "CamembertTokenizer": _Class(
-        _camembert, Unigram, CAMEMBERT_SPECIAL, DOUBLE_FRAME, lambda _: ["<s>NOTUSED", "</s>NOTUSED", "<unk>NOTUSED"]
-    ),
-    "XLNetTokenizer": _Class(
-        _xlnet,
-        Unigram,
-        XLNET_SPECIAL,
-        _template("$A:0 SEP:0 CLS:2", "$A:0 SEP:0 $B:1 SEP:1 CLS:2"),
-        lambda _: ["<eop>", "<eod>"],
-    ),
-    "T5Tokenizer": _Class(
-        _t5,
-        Unigram,
-        T5_SPECIAL,
-        _template("$A EOS", "$A EOS $B EOS"),
-        lambda said: [f"<extra_id_{number}>" for number in range(said.values.get("extra_ids", 100))],
-    ),
-}
-"""Name -> what is read."""
-
-GENERIC = ("PreTrainedTokenizer", "TokenizersBackend", "PythonBackend")
-"""Classes that read tokenizer.json whole."""
-
-SAME = {
-    **dict.fromkeys(("DistilBert", "Electra", "ConvBert", "MobileBert", "LayoutLM", "SqueezeBert"), "BertTokenizer"),
-    **dict.fromkeys(("Longformer", "Bart"), "RobertaTokenizer"),
-}
-"""Name without `Tokenizer` -> the class that it is another name of."""
-
-OF_MODELS = {
-    **dict.fromkeys(("bert", "distilbert", "electra", "convbert", "ernie", "nomic_bert", "squeezebert"), "BertTokenizer"),
-    **dict.fromkeys(("roberta", "roberta-prelayernorm", "longformer", "ibert", "data2vec-text"), "RobertaTokenizer"),
-    **dict.fromkeys(("xlm-roberta", "gte", "jina_embeddings_v3", "xmod"), "XLMRobertaTokenizer"),
-    "albert": "AlbertTokenizer",
-    "camembert": "CamembertTokenizer",
-    "mpnet": "MPNetTokenizer",
-    "t5": "T5Tokenizer",
-    "deberta": "DebertaTokenizer",
-    "deberta-v2": "DebertaV2Tokenizer",
-    "xlnet": "XLNetTokenizer",
-    "gpt2": "GPT2Tokenizer",
-    "openai-gpt": "OpenAIGPTTokenizer",
-    "modernbert": "TokenizersBackend",
-}
-"""`model_type` of config.json -> class where no file names one; modernbert is read whole in any case."""
+def _frame(kind: dict[str, Any], said: _Settings, tokenizer: Tokenizer) -> Any:
+    """What the class puts around one text and two."""
+    names = {role.upper(): str(piece) for role, piece in said.special.items()}
+    ids = {name: tokenizer.token_to_id(name) for name in names.values()}
+    pairs = {f"${role.lower()}": (name, ids[name]) for role, name in names.items()}
+    frame = _filled(kind["frame"], _values(kind, said) | pairs)
+    if "single" not in frame:
+        return processors.RobertaProcessing(frame.pop("sep"), frame.pop("cls"), **frame)
+    used, texts = set[str](), {}
+    for side, parts in frame.items():
+        of_roles = [part.split(":") for part in parts]
+        known = [(names.get(role, role), number) for role, number in of_roles if role in names or role.startswith("$")]
+        used |= {name for name, _ in known} & ids.keys()
+        texts[side] = [f"{name}:{number}" for name, number in known]  # as a list: a piece may contain a colon or a space
+    return processors.TemplateProcessing(**texts, special_tokens=[(name, ids[name]) for name in used])
 
 
 def _class_of(folder: Path) -> str:
-    """Name of the class, a key of CLASSES or one of GENERIC; InputError for another one, and where nothing names one."""
-    model, settings = _object(folder / "config.json"), _object(folder / SETTINGS)
-    registered = OF_MODELS.get(model.get("model_type") or "")
-    place = SETTINGS if settings.get("tokenizer_class") else "config.json"
+    """Name of the class; InputError for an unknown one, and where nothing names one."""
+    model, settings, classes = _object(folder / "config.json"), _object(folder / SETTINGS), _classes()
+    of_models = {model: name for name, kind in classes.items() for model in kind["models"]}
+    of_names = {
+        other: name for name, kind in classes.items() for other in (name.removesuffix("Tokenizer"), *kind.get("named", []))
+    }
+    registered = of_models.get(model.get("model_type") or "")
     stated = settings.get("tokenizer_class") or model.get("tokenizer_class")
-    if registered in GENERIC or stated is None:
-        name = registered or GENERIC[0]
+    if registered == GENERIC or stated is None:
         if registered or (folder / WHOLE).is_file():
-            return name
+            return registered or GENERIC
         raise InputError(
             f"{folder / SETTINGS} names no tokenizer_class and config.json no known model_type: set tokenizer.file"
         )
-    name = str(stated).removesuffix("Fast")
-    name = SAME.get(name.removesuffix("Tokenizer"), name)
-    if name not in (*CLASSES, *GENERIC):
+    name = of_names.get(str(stated).removesuffix("Fast").removesuffix("Tokenizer"))
+    if name is None:
+        place = SETTINGS if settings.get("tokenizer_class") else "config.json"
         raise InputError(
-            f"{folder / place}: tokenizer_class={stated!r} cannot be read: expected {', '.join(CLASSES)} or "
+            f"{folder / place}: tokenizer_class={stated!r} cannot be read: expected {', '.join(classes)} or "
             f"PreTrainedTokenizerFast{_cure(folder)}"
         )
     return name
@@ -472,21 +294,27 @@ def _read(folder: Path, _: tuple[Any, ...]) -> tuple[str, tuple[str, ...]]:
 def _assembled(folder: Path) -> tuple[str, tuple[str, ...]]:
     whole = _object(folder / WHOLE)
     name, said = _class_of(folder), _settings(folder, whole)
-    kind, original = CLASSES.get(name), Tokenizer.from_str(json.dumps(whole)) if whole else None
-    if kind is None:
-        if original is None:
-            raise InputError(f"{folder} has no {WHOLE}, which tokenizer_class={name} is read from; set tokenizer.file")
-        tokenizer = original
+    kind, original = _classes()[name], Tokenizer.from_str(json.dumps(whole)) if whole else None
+    if name != GENERIC:
+        special = {role: _piece(said, role, piece) for role, piece in kind["special"].items()}
+        said.special = special | said.special
+        numbered = [f"<extra_id_{number}>" for number in range(said.values.get("extra_ids", kind.get("sentinels", 0)))]
+        said.extra = [*kind.get("others", []), *numbered] if said.extra is None else said.extra
+        if whole:  # which says so itself
+            said.values |= {"add_bos_token": False, "add_eos_token": False}
+        tokenizer = _built(kind, said, _vocabulary(folder, name, kind["pieces"], whole))
+    elif original is None:
+        raise InputError(
+            f"{folder} has no {WHOLE}, which a tokenizer without a class of its own is read from; set tokenizer.file"
+        )
     else:
-        said.special = copy.deepcopy({**kind.special}) | said.special
-        said.extra = [*kind.others(said)] if said.extra is None else said.extra
-        tokenizer = kind.build(said, *_vocabulary(folder, name, kind, whole))
+        tokenizer = original
     if whole.get("padding") and name != "GPT2Tokenizer":  # which has none
         said.special.setdefault("pad", whole["padding"]["pad_token"])
     _add(tokenizer, said)
-    if kind is not None:
-        frame = original.post_processor if kind.file_frames and original is not None else None
-        tokenizer.post_processor = frame or kind.frame(said, tokenizer)
+    if name != GENERIC:
+        frame = original.post_processor if original and "file_frames" in kind else None
+        tokenizer.post_processor = frame or _frame(kind, said, tokenizer)
     tokenizer.no_padding()
     tokenizer.no_truncation()
     for number, piece in said.added.items():
@@ -495,7 +323,7 @@ def _assembled(folder: Path) -> tuple[str, tuple[str, ...]]:
                 f"{folder} numbers the added piece {str(piece)!r} {number}: expected {found}, with no gap before it"
             )
     text, notes = tokenizer.to_str(), []
-    if kind is not None and original is not None:
+    if original and name != GENERIC:
         mine, theirs = json.loads(text), json.loads(original.to_str())
         other = [part for part in ("normalizer", "pre_tokenizer") if mine[part] != theirs[part]]
         if other:
@@ -505,29 +333,31 @@ def _assembled(folder: Path) -> tuple[str, tuple[str, ...]]:
     return text, tuple(notes)
 
 
-def _vocabulary(folder: Path, name: str, kind: _Class, whole: dict[str, Any]) -> tuple[Any, Pairs]:
+def _vocabulary(folder: Path, name: str, pieces: str, whole: dict[str, Any]) -> dict[str, Any]:
     """Pieces with their numbers, or scores for a unigram model, and merges. InputError where the files have others."""
     if whole:
         model = whole["model"]
-        if model.get("type", kind.model.__name__) != kind.model.__name__:
-            raise InputError(
-                f"{folder / WHOLE} has a model of type {model['type']}, but {name} reads {kind.model.__name__}{_cure(folder)}"
-            )
-        merges: Any = [tuple(merge.split(" ") if isinstance(merge, str) else merge) for merge in model.get("merges", [])]
-        vocabulary = model["vocab"]
-        return [tuple(scored) for scored in vocabulary] if isinstance(vocabulary, list) else vocabulary, merges
-    if kind.model is WordPiece and (folder / WORDS).is_file():
-        return pieces_of(bytes_of(folder / WORDS, str(folder / WORDS)), str(folder / WORDS)), []
-    if kind.model is BPE and (folder / PAIRS).is_file() and (folder / MERGES).is_file():
-        return BPE.read_file(str(folder / PAIRS), str(folder / MERGES))
-    expected = {WordPiece: WORDS, BPE: f"{PAIRS} and {MERGES}"}.get(kind.model)
-    if expected is None:
-        models = ", ".join(sorted(path.name for path in folder.glob("*.model"))) or "SentencePiece's file"
+        if (there := model.get("type", pieces)) != pieces:
+            raise InputError(f"{folder / WHOLE} has a model of type {there}, but {name} reads {pieces}{_cure(folder)}")
+        if pieces == "Unigram":
+            return {"vocab": [tuple(scored) for scored in model["vocab"]]}
+        merges = [tuple(merge.split(" ") if isinstance(merge, str) else merge) for merge in model.get("merges", [])]
+        return {"vocab": model["vocab"]} | ({"merges": merges} if pieces == "BPE" else {})
+    if pieces == "Unigram":
+        found = ", ".join(sorted(path.name for path in folder.glob("*.model"))) or "SentencePiece's file"
         raise InputError(
-            f"{folder} has no {WHOLE}, and {models} cannot be read: save it once by "
+            f"{folder} has no {WHOLE}, and {found} cannot be read: save it once by "
             "transformers.AutoTokenizer.from_pretrained(FOLDER).save_pretrained(FOLDER)"
         )
-    raise InputError(f"{folder} has neither {WHOLE} nor {expected}, of which {name} is read; set tokenizer.file or vocab_file")
+    files = [folder / file for file in ((WORDS,) if pieces == "WordPiece" else (PAIRS, MERGES))]
+    if not all(file.is_file() for file in files):
+        expected = " and ".join(file.name for file in files)
+        raise InputError(
+            f"{folder} has neither {WHOLE} nor {expected}, of which {name} is read; set tokenizer.file or vocab_file"
+        )
+    if pieces == "WordPiece":
+        return {"vocab": pieces_of(bytes_of(files[0], str(files[0])), str(files[0]))}
+    return dict(zip(("vocab", "merges"), models.BPE.read_file(*map(str, files)), strict=True))
 
 
 def _add(tokenizer: Tokenizer, said: _Settings) -> None:

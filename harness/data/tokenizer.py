@@ -73,7 +73,7 @@ def vocabulary_bytes(config: TokenizerConfig) -> bytes:
     key, path = ("file", config.file) if config.file else ("vocab_file", config.vocab_file)
     if not path:
         return b""
-    if key == "file" and published.is_one(path):
+    if key == "file" and Path(path).is_dir():
         return published.read(path)[0].encode()
     return published.bytes_of(Path(path), f"tokenizer.{key}={path!r}")
 

@@ -10,7 +10,7 @@ from torch import nn
 
 from harness import paths, records, tags, tasks
 from harness.checkpoints import finetuned, huggingface, native, pretrained
-from harness.config.choices import Keep, KeepBest, TaskKind
+from harness.config.choices import Keep, KeepBest
 from harness.config.resolve import is_only_scored
 from harness.config.schema import RunConfig
 from harness.corpus import sequences
@@ -32,7 +32,7 @@ from harness.tasks import scores
 from harness.tasks.batches import padded_shapes, step_of_lengths
 from harness.tasks.prepared import Prepared
 from harness.tracking.run_log import RunLog, State, now_ms
-from harness.training import distributed, gradients, minimal_pairs, vectors
+from harness.training import distributed, untrained
 from harness.training.distributed import ALONE, Ranks
 from harness.training.evaluation import (
     evaluate_split,
@@ -44,7 +44,7 @@ from harness.training.evaluation import (
     write_scores,
 )
 from harness.training.finetune import costs, finetune, rates, training_of
-from harness.training.loop import DivergedError, Position, compile_ahead
+from harness.training.loop import DivergedError, Position, compile_ahead, write_medians
 from harness.training.pretrain import pretrain
 from harness.training.weights import write_origins
 
@@ -92,11 +92,7 @@ def run_task(
     if is_only_scored(config):
         if ranks.first:
             run_log.value("corpus/overlap", inputs.overlap)
-            weights = _pretrained(config, inputs)
-            if config.task.kind is TaskKind.minimal_pairs:
-                minimal_pairs.evaluate(config, prepared, inputs.corpus, weights, machine, run_log)
-            else:
-                vectors.evaluate(config, prepared, weights, machine, run_log)
+            untrained.evaluate(config, prepared, inputs.corpus, _pretrained(config, inputs), machine, run_log)
         return
     if config.finetune.enabled and config.task.kind in scores.LIBRARIES:
         scores.load_library(config.task.kind)
@@ -252,7 +248,7 @@ def train_and_evaluate(
     _write_memory("finetune", peak, size.weights_bytes(model), run_log)
     run_log.values({"finetune/device_peak_memory_bytes": largest, "finetune/energy_j": meter.counted})
     run_log.values(costs(done) | rates(done))
-    gradients.write_medians(run_log, "finetune")
+    write_medians(run_log, "finetune")
     if config.measure.enabled:  # the peak of one device is measured with its threads and dtype
         with FileLock(paths.timing_lock(config.output)):
             fastest, share = peak_flops.utilisation(

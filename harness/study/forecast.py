@@ -39,7 +39,7 @@ from harness.tasks.batches import padded_shapes, step_of_lengths
 from harness.terminal import counted, duration
 from harness.tracking import run_log
 from harness.tracking.run_log import Entry, Record, Result
-from harness.training import pretrain, pretrain_steps, taught
+from harness.training import finetune, pretrain, pretrain_steps
 from harness.training.loop import Position
 
 PROBED_FLOPS = 1e11
@@ -205,7 +205,7 @@ def work(run: PlannedRun) -> Work:
     if config.finetune.teacher is not None:
         teacher = finetuned.load_finetuned(Path(config.finetune.teacher))[0]
         if not config.finetune.hidden_weight:  # its answers are computed once
-            teacher, answers = None, taught.flops_of_answers(teacher, split, config.finetune.eval_batch_size)
+            teacher, answers = None, finetune.flops_of_answers(teacher, split, config.finetune.eval_batch_size)
     cost = flops.of_training(model, teacher)
     padded = padded_shapes(split, config.finetune.batch_size, config.seed, steps, step_of_lengths(config.hardware))
     return Work(parameters, steps, answers + sum(cost(*shape) for shape in padded))

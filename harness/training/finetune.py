@@ -1,32 +1,94 @@
 """Fine-tuning on a task, and the selection of the best epoch."""
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
+from time import perf_counter
 from typing import NamedTuple
 
 import numpy as np
 import torch
+from torch import Tensor
+from torch.nn import functional as F
 
 from harness import tasks
 from harness.config.choices import KeepBest, TaskKind
 from harness.config.resolve import BALANCED
-from harness.config.schema import RunConfig
+from harness.config.schema import FinetuneConfig, RunConfig
 from harness.errors import present
 from harness.hardware.device import Machine
 from harness.hardware.energy import EnergyMeter
+from harness.measure import flops
 from harness.models.batch import Batch
 from harness.models.heads import Classifier
 from harness.models.losses import IGNORED, in_batch_loss
-from harness.tasks.batches import pieces, step_of_lengths, training_batches
+from harness.models.objectives.config import MatchedLayers
+from harness.models.objectives.distillation import matched
+from harness.tasks.base import Kind, Split
+from harness.tasks.batches import evaluation_order, pieces, step_of_lengths, training_batches
 from harness.tasks.prepared import Prepared
 from harness.tracking.run_log import RunLog
 from harness.training.distributed import ALONE, Ranks, not_empty
-from harness.training.evaluation import evaluate_split, headline
-from harness.training.loop import Limit, OnFirstRank, Position, Step, Training, train
+from harness.training.evaluation import evaluate_split, headline, predict
+from harness.training.loop import Callback, Limit, Position, Step, Training, train
 from harness.training.optimiser import make_optimiser, rates_by_layer
-from harness.training.sharding import Collected, weights_of
-from harness.training.taught import Taught, with_answers
+from harness.training.sharding import weights_of
+
+
+@dataclass(frozen=True)
+class Taught:
+    """The loss of a student: of the labels, of the teacher's answers (arXiv:1503.02531), of its hidden states
+    (arXiv:1909.10351, section 3)."""
+
+    config: FinetuneConfig
+    kind: Kind
+    student: Classifier
+    teacher: Classifier  # frozen, in evaluation mode, on the same device
+
+    def loss(self, batch: Batch) -> Tensor:
+        """() weighted sum, each part the mean over the labels of the batch or over its real tokens."""
+        config = self.config
+        states = self.student.encoder.hidden_states(batch) if config.hidden_weight else None
+        logits = self.student(batch) if states is None else self.student.of_hidden(states[-1], batch)
+        taught, answers = [], batch.answers
+        if answers is None:
+            with torch.no_grad():
+                taught = self.teacher.encoder.hidden_states(batch)
+                answers = self.teacher.of_hidden(taught[-1], batch)
+        loss = self.kind.loss_of(self.student, logits, batch)
+        loss = loss + config.soft_weight * self.kind.soft_loss(logits, answers, batch, config.temperature)
+        return loss if states is None else loss + config.hidden_weight * hidden_loss(states, taught, batch.attention_mask)
+
+
+def with_answers(data: Prepared, teacher: Classifier, batch_size: int, machine: Machine, position: Position) -> Prepared:
+    """The data with the teacher's answers to its training rows, computed once for all epochs.
+
+    Time and FLOPs of the pass are added to the position; the bytes that the answers take are printed.
+    """
+    started, train = perf_counter(), present(data.train)
+    answers = predict(teacher, train, batch_size, data.pad_token_id, machine)
+    print(f"teacher: its answers to {len(train):,} rows are kept for all epochs, {answers.nbytes / 1e6:.3g} MB", flush=True)
+    position.flops += flops_of_answers(teacher, train, batch_size)
+    position.seconds += perf_counter() - started
+    return replace(data, train=replace(train, answers=answers))
+
+
+def flops_of_answers(teacher: Classifier, train: Split, batch_size: int) -> int:
+    """FLOPs of the teacher's pass over all training rows."""
+    shapes = [(len(rows), int(train.lengths[rows].max())) for rows in evaluation_order(train, batch_size)]
+    return sum(flops.of_model(teacher, *shape) for shape in shapes)
+
+
+def hidden_loss(states: list[Tensor], taught: list[Tensor], mask: Tensor | None) -> Tensor:
+    """Hidden states of both, each (B, T, D), and the (B, T) mask of real tokens -> () squared error.
+
+    The mean over real tokens, features, and layers at the same share of the depth, embeddings included.
+    """
+    real = torch.ones_like(states[0][..., 0], dtype=torch.bool) if mask is None else mask
+    pairs = matched(len(states), len(taught), MatchedLayers.all)
+    losses = [F.mse_loss(states[own][real].float(), taught[other][real].float()) for own, other in pairs]
+    return sum(losses[1:], losses[0]) / len(pairs)
+
 
 Cost = Callable[[int, int], float]
 """FLOPs of forward and backward over so many texts, padded to so many tokens."""
@@ -62,8 +124,8 @@ def finetune(
         train(training, optimiser, position, machine, run_log)
         weights.collect(optimiser)
     else:
-        best = BestCheckpoint(config, model, data, machine, run_log, meter)
-        evaluated = Collected(OnFirstRank(best, ranks), weights, optimiser)
+        best = BestCheckpoint(config, model, data, machine, run_log, meter, ranks)
+        evaluated = weights.collected(Callback(best.is_due, best.run), optimiser)
         train(replace(training, callbacks=(evaluated,)), optimiser, position, machine, run_log)
         weights.collect(optimiser)
         best.restore()
@@ -158,8 +220,9 @@ class BestCheckpoint:
         machine: Machine,
         run_log: RunLog,
         meter: EnergyMeter | None = None,
+        ranks: Ranks = ALONE,
     ) -> None:
-        self._meter = meter or EnergyMeter([])
+        self._meter, self._ranks = meter or EnergyMeter([]), ranks
         self._config, self._model, self._data, self._machine, self._run_log = config, model, data, machine, run_log
         by_tune = config.finetune.keep_best is KeepBest.tune
         self._split, self._key = (present(data.tune), "tune/score") if by_tune else (data.validation, "eval/score")
@@ -173,14 +236,20 @@ class BestCheckpoint:
                 f"tune: {len(self._split):,} of {rows:,} rows of train are not trained on, and choose the weights", flush=True
             )
 
-    def should_run(self, position: Position) -> bool:
+    def is_due(self, position: Position) -> bool:
         """`evaluations_per_epoch` times in an epoch, the last time at its end, and at the end of the training."""
         count = self._config.finetune.evaluations_per_epoch
         before, now = (step * count // self._steps_per_epoch for step in (position.step - 1, position.step))
         return now > before or self._limit.reached(position)
 
     def run(self, position: Position) -> None:
-        """Evaluates, writes the score and the cost of training so far, and copies the weights if they are the best so far."""
+        """Evaluates on the first rank, while the others wait."""
+        if self._ranks.first:
+            self._evaluate(position)
+        position.stopped = bool(self._ranks.agreed(position.stopped))
+
+    def _evaluate(self, position: Position) -> None:
+        """Writes the score and the cost of training so far, and copies the weights if they are the best so far."""
         with self._meter.paused():
             for key, value in (costs(position) | {"finetune/energy_j": self._meter.counted}).items():
                 if value is not None:

@@ -2,6 +2,7 @@
 
 import contextlib
 import math
+import statistics
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -15,10 +16,9 @@ from harness.config.resolve import DECAY
 from harness.config.schema import OptimiserConfig, PretrainConfig
 from harness.data.seeds import derive
 from harness.hardware.device import Machine
-from harness.models.encoder import set_activation_checkpointing
-from harness.tracking.run_log import now_ms
-from harness.training import gradients
-from harness.training.distributed import ALONE, Ranks, kept_apart
+from harness.models.encoder import Encoder, set_activation_checkpointing
+from harness.tracking.run_log import Reader, RunLog, now_ms
+from harness.training.distributed import ALONE, Ranks, kept_apart, plain
 from harness.training.optimiser import Clipped, use_sparse_gradients
 
 LOG_EVERY = 10
@@ -98,32 +98,12 @@ class Log(Protocol):
         """A point."""
 
 
-class Callback(Protocol):
-    """Runs between steps, outside of the measured training time."""
-
-    def should_run(self, position: Position) -> bool:
-        """Whether it is due after this step."""
-
-    def run(self, position: Position) -> None:
-        """Called when all losses so far are written."""
-
-
 @dataclass(frozen=True)
-class OnFirstRank:
-    """A callback that the first rank runs while the others wait; it is due on all of them at the same positions."""
+class Callback:
+    """What runs between steps, outside of the measured training time, when all losses so far are written."""
 
-    callback: Callback
-    ranks: Ranks
-
-    def should_run(self, position: Position) -> bool:
-        """Whether it is due after this step."""
-        return self.callback.should_run(position)
-
-    def run(self, position: Position) -> None:
-        """Runs it, or nothing."""
-        if self.ranks.first:
-            self.callback.run(position)
-        position.stopped = bool(self.ranks.agreed(position.stopped))
+    is_due: Callable[[Position], bool]  # after this step; the same on all ranks
+    run: Callable[[Position], None]
 
 
 @dataclass(frozen=True)
@@ -151,7 +131,7 @@ def train(training: Training, optimiser: Clipped, position: Position, machine: M
         use_sparse_gradients(model)
     run_log.stage(training.phase, training.planned_steps)
     curves, clock = Curves(training.phase, run_log, ranks), Clock(machine, position.seconds, ranks)
-    layers, loss_of = gradients.layers_of(model), ranks.parallel(model, training.loss)
+    layers, loss_of = layers_of(model), ranks.parallel(model, training.loss)
     warmup = warmup_fraction(config, training.planned_steps)
     decay = config.decay_fraction or DECAY[config.schedule]
     while not (limit.reached(position) or position.stopped):
@@ -172,7 +152,7 @@ def train(training: Training, optimiser: Clipped, position: Position, machine: M
             step_loss += loss.detach()
         sparse = {}
         if position.step % LOG_EVERY == 0:
-            sparse = {"gradient_spread": gradients.spread(layers), "learning_rate": rate}
+            sparse = {"gradient_spread": spread(layers), "learning_rate": rate}
         norm = optimiser.update()
 
         position.advance(step)
@@ -183,13 +163,13 @@ def train(training: Training, optimiser: Clipped, position: Position, machine: M
         if position.step % LOG_EVERY == 0 or limit.reached(position):
             curves.write()
             position.seconds = clock.read()
-        if any(callback.should_run(position) for callback in training.callbacks):
+        if any(callback.is_due(position) for callback in training.callbacks):
             optimiser.write()
             curves.write()
             position.seconds = clock.read()
             with clock.stopped():
                 for callback in training.callbacks:
-                    if callback.should_run(position):
+                    if callback.is_due(position):
                         callback.run(position)
             model.train()
     optimiser.finish()
@@ -300,3 +280,41 @@ class Clock:
 def _now(machine: Machine) -> float:
     machine.synchronise()
     return time.perf_counter()
+
+
+MEDIANS = ("gradient_norm", "gradient_spread")
+"""Curves of a training of which a run has the median."""
+
+Layers = list[list[nn.Parameter]]
+
+
+def layers_of(model: nn.Module) -> Layers:
+    """The parameters of each layer of the model's encoder, of layers that share all of theirs once."""
+    encoder = getattr(model, "encoder", None)
+    if not isinstance(encoder, Encoder):
+        return []
+    layers: dict[tuple[int, ...], list[nn.Parameter]] = {}
+    for blocks in encoder.layers.execution_order():
+        parameters = list(dict.fromkeys(parameter for block in blocks for parameter in block.parameters()))
+        layers[tuple(map(id, parameters))] = parameters
+    return list(layers.values())
+
+
+def spread(layers: Layers) -> Tensor | None:
+    """Largest norm of a layer's gradients over the smallest, () on their device; None where fewer than two layers have any."""
+    gradients = [[p.grad for p in layer if p.grad is not None] for layer in layers]
+    norms = [nn.utils.get_total_norm(layer) for layer in gradients if layer]
+    if len(norms) < 2:
+        return None
+    over = torch.stack(norms)
+    return plain(over.max() / over.min())
+
+
+def write_medians(run_log: RunLog, phase: str) -> None:
+    """Writes the medians of the curves over the whole training, points of earlier processes included."""
+    points: dict[str, list[float]] = {}
+    for entry in Reader(run_log.folder).new_entries():
+        points.setdefault(entry.get("key", ""), []).append(entry.get("value", 0.0))
+    for name in MEDIANS:
+        if values := points.get(f"{phase}/{name}"):
+            run_log.value(f"{phase}/{name}_p50", statistics.median(values))

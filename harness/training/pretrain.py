@@ -1,8 +1,10 @@
 """Pretraining on running text: objective, budget, evaluation on held-out text, and checkpoints to resume from."""
 
+import os
 import shutil
+import time
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from torch import Tensor
@@ -21,19 +23,17 @@ from harness.models.config import EncoderConfig
 from harness.models.derive import RANDOM
 from harness.models.neighbour_heads import look_at_neighbours
 from harness.models.objectives.base import Objective, Vocabulary
+from harness.models.objectives.build import Phases
 from harness.models.objectives.build import build as build_objective
 from harness.models.objectives.config import ObjectiveName
-from harness.models.objectives.phases import Phases
 from harness.tracking.run_log import RunLog
-from harness.training import gradients, resume
+from harness.training import resume
 from harness.training.distributed import ALONE, Ranks
-from harness.training.loop import Position, Training, compile_ahead, train
-from harness.training.masked_lm_eval import MaskedLMEval
+from harness.training.held_out import HeldOut
+from harness.training.loop import LOG_EVERY, Callback, Limit, Position, Training, compile_ahead, train, write_medians
 from harness.training.optimiser import make_optimiser
-from harness.training.parts_eval import PartsEval
-from harness.training.pretrain_callbacks import CostCurves, Evaluation, Keeping, Saving
-from harness.training.pretrain_steps import Steps, seed_of, steps_of
-from harness.training.sharding import Collected, weights_of
+from harness.training.pretrain_steps import seed_of, steps_of
+from harness.training.sharding import weights_of
 from harness.training.weights import write_origins
 
 
@@ -60,14 +60,17 @@ def pretrain(
 
     checkpoints = run_log.folder / paths.CHECKPOINTS
     position = resume.load(checkpoints, identity, weights.trained, optimiser)
-    measure = _on_held_out_text(config, objective, steps, corpus, machine, ranks)
+    held_out = HeldOut(options, shape, corpus, machine)
+
+    def measure() -> dict[str, float]:
+        trained = objective.phases[steps.phase]
+        return held_out.masked(trained) | held_out.parts(trained, steps.phase) if ranks.first else {}
+
+    def write_costs(at: Position) -> None:
+        for name, value in {"tokens": at.tokens, "flops": at.flops, "duration_s": at.seconds}.items():
+            run_log.curve(f"pretrain/{name}", at.step, value, at.tokens)
+
     evaluation = Evaluation(measure, options.evaluations, steps.limit, position, memory, run_log)
-    saving = Saving(
-        lambda at: resume.save(checkpoints, identity, at, weights.trained, optimiser, ranks),
-        options.checkpoint_every_s,
-        steps.limit,
-        ranks,
-    )
     tokenizer = prepare.folder_of(config.output, corpus.key) / native.TOKENIZER
     pooler = huggingface.pooler_of(config)
     keeping = Keeping(
@@ -76,6 +79,7 @@ def pretrain(
         run_log.folder,
         ranks,
     )
+    save = lambda at: resume.save(checkpoints, identity, at, weights.trained, optimiser, ranks)  # noqa: E731
     training = Training(
         model=weights.trained,
         loss=weights.trained,
@@ -87,10 +91,10 @@ def pretrain(
         seed=seed_of(config),
         ranks=ranks,
         callbacks=(
-            CostCurves(evaluation, run_log),
-            Collected(evaluation, weights, optimiser),
-            Collected(keeping, weights, optimiser),
-            saving,  # a point is kept before its checkpoint
+            Callback(lambda at: at.step % LOG_EVERY == 0 or evaluation.is_due(at), write_costs),
+            weights.collected(Callback(evaluation.is_due, evaluation.run), optimiser),
+            weights.collected(Callback(keeping.is_due, keeping.run), optimiser),
+            saving(save, options.checkpoint_every_s, steps.limit, ranks),  # a point is kept before its checkpoint
         ),
     )
     if machine.compiles:
@@ -107,23 +111,9 @@ def pretrain(
             results["pretrain/device_peak_memory_bytes"] = max(peaks) if peaks else None
         for key, value in results.items():
             run_log.value(key, value)
-        gradients.write_medians(run_log, training.phase)
+        write_medians(run_log, training.phase)
         save_weights(run_log.folder / paths.WEIGHTS, objective.phases[-1], shape, tokenizer, pooler)
     return objective
-
-
-def _on_held_out_text(
-    config: RunConfig, objective: Objective | Phases, steps: Steps, corpus: Corpus, machine: Machine, ranks: Ranks
-) -> Callable[[], dict[str, float]]:
-    """Measures the objective of the phase on held-out text; of several ranks the first one does, and others give nothing."""
-    masked_lm = MaskedLMEval(config.pretrain, config.model, corpus, machine)
-    parts = [PartsEval(phase, corpus, machine) for phase in config.pretrain.of_phases]
-
-    def measure() -> dict[str, float]:
-        trained = objective.phases[steps.phase]
-        return masked_lm.measure(trained) | parts[steps.phase].measure(trained) if ranks.first else {}
-
-    return measure
 
 
 def build(config: RunConfig, vocabulary: Vocabulary, run_log: RunLog | None = None) -> Objective | Phases:
@@ -183,3 +173,81 @@ def save_weights(
     folder.mkdir(exist_ok=True)
     shutil.copyfile(tokenizer, folder / native.TOKENIZER)
     native.save(folder, state, shape)
+
+
+@dataclass
+class Evaluation:
+    """Evaluates on held-out text at even intervals of the budget. Its memory is not part of training's peak."""
+
+    measure: Callable[[], dict[str, float]]
+    evaluations: int
+    limit: Limit
+    position: Position  # where the training begins, and later is
+    memory: Baseline
+    run_log: RunLog
+    scores: dict[str, float] = field(default_factory=dict)  # of the last evaluation in this process
+    peak_bytes: int = 0  # of training, before the last evaluation
+
+    def __post_init__(self) -> None:
+        self._done = self._number(self.position)
+
+    def _number(self, position: Position) -> int:
+        """Evaluations up to this position."""
+        return int(min(1.0, self.limit.done(position) / self.limit.total) * self.evaluations)
+
+    def is_due(self, position: Position) -> bool:
+        """Whether one more evaluation is due."""
+        return self._number(position) > self._done
+
+    def run(self, position: Position) -> None:
+        """Evaluates and writes the scores."""
+        started = time.perf_counter()
+        self._done = self._number(position)
+        self.peak_bytes = max(self.peak_bytes, self.memory.peak() or 0)
+        self.scores = self.measure()
+        for key, value in self.scores.items():
+            self.run_log.curve(key, position.step, value, position.tokens)
+        self.memory.start()
+        position.paused_seconds += time.perf_counter() - started
+
+
+def saving(save: Callable[[Position], object], every_s: float, limit: Limit, ranks: Ranks) -> Callback:
+    """Saves a checkpoint every `every_s` seconds, and at the end."""
+    saved = time.monotonic()
+
+    def is_due(position: Position) -> bool:
+        return bool(ranks.agreed(time.monotonic() - saved >= every_s or limit.reached(position)))
+
+    def run(position: Position) -> None:
+        nonlocal saved
+        save(position)
+        saved = time.monotonic()
+
+    return Callback(is_due, run)
+
+
+class Keeping:
+    """Keeps weights after given numbers of tokens; fine-tuning can start from them, training is not resumed from them."""
+
+    def __init__(self, save: Callable[[Path], None], keep: list[float], folder: Path, ranks: Ranks = ALONE) -> None:
+        targets = [(tokens, paths.pretrained_weights(folder, tokens)) for tokens in sorted(keep)]
+        self._save, self._ranks, self._due = save, ranks, [target for target in targets if not target[1].is_dir()]
+
+    def is_due(self, position: Position) -> bool:
+        """Whether the next number of tokens is reached."""
+        return bool(self._due) and position.tokens >= self._due[0][0]
+
+    def run(self, position: Position) -> None:
+        """Saves the weights on the first rank, whole or not at all."""
+        while self.is_due(position):
+            _, path = self._due.pop(0)
+            if not self._ranks.first:
+                continue
+            building = path.with_name(f".{path.name}.{os.getpid()}")
+            building.parent.mkdir(exist_ok=True)
+            try:
+                self._save(building)
+                shutil.rmtree(path, ignore_errors=True)
+                building.rename(path)
+            finally:
+                shutil.rmtree(building, ignore_errors=True)  # what is left where the disk is full

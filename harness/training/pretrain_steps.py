@@ -11,7 +11,7 @@ from harness.data.seeds import derive
 from harness.errors import present
 from harness.measure import flops
 from harness.models.objectives.base import Objective, PretrainBatch
-from harness.models.objectives.phases import Phases
+from harness.models.objectives.build import Phases
 from harness.training.distributed import ALONE, Ranks, not_empty
 from harness.training.loop import Limit, Position, Step
 

@@ -7,7 +7,7 @@ What is evaluated and saved are the moving averages where the optimiser keeps th
 """
 
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 import torch
 from torch import nn
@@ -45,6 +45,16 @@ class Weights(Generic[M]):
         for mine, sharded in zip(self.whole.parameters(), trained, strict=True):
             mine.copy_(plain(sharded))
 
+    def collected(self, callback: Callback, optimiser: Clipped) -> Callback:
+        """The callback, which reads the model, with the trained weights in it meanwhile."""
+
+        def run(position: Position) -> None:
+            self.collect(optimiser)
+            callback.run(position)
+            self.put_away(optimiser)
+
+        return Callback(callback.is_due, run)
+
     def put_away(self, optimiser: Clipped) -> None:
         """Returns to the weights that are trained, or frees the device of the whole model, until it is collected again."""
         if self.trained is self.whole:
@@ -64,22 +74,3 @@ def weights_of(model: M, machine: Machine, ranks: Ranks) -> Weights[M]:
     weights = Weights(model, load_fsdp().sharded_copy(model, machine.device, ranks.count), machine, ranks)
     weights.free()
     return weights
-
-
-@dataclass(frozen=True)
-class Collected:
-    """A callback that reads the model, which has the trained weights meanwhile."""
-
-    callback: Callback
-    weights: Weights[Any]
-    optimiser: Clipped
-
-    def should_run(self, position: Position) -> bool:
-        """Whether it is due after this step."""
-        return self.callback.should_run(position)
-
-    def run(self, position: Position) -> None:
-        """Collects the weights and runs it."""
-        self.weights.collect(self.optimiser)
-        self.callback.run(position)
-        self.weights.put_away(self.optimiser)

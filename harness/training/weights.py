@@ -1,31 +1,15 @@
 """What became of the weights that a training starts from."""
 
 from collections.abc import Mapping
-from typing import TypeVar
 
 from torch import nn
 
 from harness import records
 from harness.checkpoints import huggingface
 from harness.config.schema import RunConfig
-from harness.hardware.device import Machine
 from harness.measure import size
 from harness.models.derive import Origin
-from harness.models.heads import Classifier
-from harness.models.objectives.base import Objective
 from harness.tracking.run_log import RunLog
-
-M = TypeVar("M", bound="Objective | Classifier")
-
-
-def write_start(config: RunConfig, model: M, origins: Mapping[str, Origin], machine: Machine, run_log: RunLog) -> M:
-    """A model that is scored as it is, on its device; where its tensors come from and its size are written."""
-    write_origins(config, model, origins, run_log)
-    for key, value in size.of_objective(model).items():
-        run_log.value(key, value)
-    run_log.stage("evaluate")
-    model.to(machine.device)
-    return machine.prepare(model)
 
 
 def write_origins(config: RunConfig, model: nn.Module, origins: Mapping[str, Origin], run_log: RunLog | None = None) -> None:

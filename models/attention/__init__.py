@@ -19,9 +19,9 @@ OWN_ATTENTION = {Position.disentangled: DisentangledAttention, Position.relative
 class Attention(Protocol):
     """A module that mixes the tokens of a text: all that layers and costs ask of it.
 
-    It is made from the config and the number of its layer. It may state more: `receptive_field`, the `Reach` of one layer
-    (EVERYWHERE where it does not), `depends_on_order`, false for a function of the set of its inputs (true), and, as an
-    attribute of the class, `reads`, those keys of OF_HEADS that shape it (all of them).
+    It is made from the config and the number of its layer. The class may state more: `receptive_field`, the `Reach` of one
+    layer (EVERYWHERE where it does not), `depends_on_order`, false for a function of the set of its inputs (true), and `reads`,
+    those keys of OF_HEADS that shape it (all of them).
     """
 
     def forward(self, hidden: Tensor, context: Any) -> Tensor:

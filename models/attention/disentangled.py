@@ -14,7 +14,6 @@ from harness.models.choices import PositionTerms
 from harness.models.config import EncoderConfig
 from harness.models.dropout import Dropout
 from harness.models.norms import make_norm
-from harness.models.reach import EVERYWHERE
 
 
 def bucket(distances: Tensor, buckets: int, farthest: int) -> Tensor:
@@ -78,8 +77,6 @@ class DisentangledAttention(MultiHead):
     """
 
     positions_are_constant = False
-    receptive_field = EVERYWHERE
-    depends_on_order = True
 
     def __init__(self, config: EncoderConfig, layer: int = 0) -> None:
         super().__init__(config)

@@ -1,20 +1,13 @@
 """Multi-head attention, over the whole text or within a window. B sequences, T tokens, D hidden, H heads, K head size."""
 
-import math
-
 import torch
 from torch import Tensor, nn
 
 from harness.models.attention.products import Context, Heads, MultiHead, attend, over_heads
 from harness.models.attention.windowed import window_pairs, windowed_attention
-from harness.models.choices import Position
 from harness.models.config import EncoderConfig
 from harness.models.norms import make_norm
 from harness.models.positions import rotate
-from harness.models.reach import Reach
-
-ADDED_OR_NONE = (Position.learned, Position.sinusoidal, Position.none)
-"""Positions that attention does not use: they are added to the embeddings, or there are none."""
 
 
 class SelfAttention(MultiHead):
@@ -83,17 +76,6 @@ class SelfAttention(MultiHead):
             products += 2 * (seeing + 2 * length) * self.output.weight.numel()
             products += 2 * 2 * seeing * length * width
         return 2 * length * projections + products
-
-    @property
-    def receptive_field(self) -> Reach:
-        """How far one token sees through this layer."""
-        side = math.inf if self.window is None else self.window // 2
-        return Reach(side, 0 if self.causal else side, hub=bool(self.global_tokens))
-
-    @property
-    def depends_on_order(self) -> bool:
-        """Whether it is more than a function of the set of its inputs."""
-        return self.causal or self.window is not None or self.config.position not in ADDED_OR_NONE
 
 
 def full_attention(heads: Heads) -> Tensor:

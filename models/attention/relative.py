@@ -12,7 +12,6 @@ Both streams of permutation language modelling (arXiv:1906.08237, section 2.3) a
 appended query (`Batch.queries`) with the target's position, and the mask lets it see what comes earlier in the sampled order.
 """
 
-import math
 from dataclasses import dataclass
 
 import torch
@@ -22,7 +21,6 @@ from harness.models.attention.products import Context, Heads, MultiHead, attend
 from harness.models.batch import Batch
 from harness.models.config import EncoderConfig
 from harness.models.positions import frequencies
-from harness.models.reach import EVERYWHERE, Reach
 
 
 @dataclass(kw_only=True)
@@ -38,7 +36,6 @@ class RelativeAttention(MultiHead):
     """Attention by content, by offset from query to key, and by equal or unequal text of a pair (arXiv:1906.08237)."""
 
     positions_are_constant = True
-    depends_on_order = True
 
     def __init__(self, config: EncoderConfig, layer: int = 0) -> None:
         super().__init__(config)
@@ -105,18 +102,6 @@ class RelativeAttention(MultiHead):
         if positions is None:
             return relative_shift(scores, keys)
         return scores.gather(-1, positions[:, None].expand(-1, self.num_heads, -1, -1))
-
-    @property
-    def receptive_field(self) -> Reach:
-        """How far one token reads through this layer: from the end of its segment to the beginning of the memory.
-
-        A further layer adds only whole segments, as tokens of one segment all read from one place on.
-        """
-        if self.segment_length is None:
-            return Reach(math.inf, 0) if self.causal else EVERYWHERE
-        reach = self.segment_length - 1 + self.memory_length
-        further = -(-self.memory_length // self.segment_length) * self.segment_length
-        return Reach(reach, 0, once=reach - further)
 
     def flops(self, length: int) -> int:
         """FLOPs of one forward pass over one text; the terms for pairs, a vector a query, are left out."""

@@ -80,7 +80,7 @@ class Objective(nn.Module, ABC):
 
     def __init__(self, config: ObjectiveConfig, shape: EncoderConfig, vocabulary: Vocabulary) -> None:
         super().__init__()
-        self._config, self._vocabulary = config, vocabulary
+        self._config, self.vocabulary = config, vocabulary
         self.encoder = Encoder(shape)
         self.masked_head: MaskedLMHead | None = None  # where the objective predicts [MASK] tokens itself
         self.pooler: Pooler | None = None  # where the objective trains the vector of a text

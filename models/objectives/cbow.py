@@ -41,9 +41,9 @@ class ContinuousBagOfWords(Objective):
 
     def make_batch(self, batch: Batch, seeds: list[int]) -> PretrainBatch:
         """Unchanged tokens with an attention mask (B, T) that is True for ordinary ones, and (B, K) positions."""
-        ordinary = ~torch.isin(batch.input_ids, torch.tensor(self._vocabulary.special))
+        ordinary = ~torch.isin(batch.input_ids, torch.tensor(self.vocabulary.special))
         generators = [torch.Generator().manual_seed(seed) for seed in seeds]
-        positions = sample_positions(batch, generators, self._config, self._vocabulary)
+        positions = sample_positions(batch, generators, self._config, self.vocabulary)
         unchanged = batch.input_ids.gather(1, positions.clamp(min=0))
         return with_targets(replace(batch, attention_mask=ordinary), positions, unchanged)
 

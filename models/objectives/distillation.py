@@ -18,9 +18,8 @@ from harness.models.attention.full import SelfAttention
 from harness.models.batch import Batch
 from harness.models.config import EncoderConfig
 from harness.models.encoder import Encoder, without_values
-from harness.models.heads import MaskedLMHead
+from harness.models.heads import MaskedLMHead, make_mask_decoder
 from harness.models.losses import IGNORED
-from harness.models.mask_decoder import make_mask_decoder
 from harness.models.objectives.base import Objective, PretrainBatch, Vocabulary
 from harness.models.objectives.config import MatchedLayers, ObjectiveConfig
 from harness.models.objectives.masked_lm import at_positions
@@ -71,7 +70,7 @@ class Distillation(Objective):
 
     def make_batch(self, batch: Batch, seeds: list[int]) -> PretrainBatch:
         """Masked tokens as in masked language modelling; without a head for them the text as it is."""
-        masked = masked_batch(batch, seeds, self._config, self._vocabulary)
+        masked = masked_batch(batch, seeds, self._config, self.vocabulary)
         return masked if self.masked_head is not None else replace(masked, inputs=batch)
 
     def forward(self, batch: PretrainBatch) -> Tensor:

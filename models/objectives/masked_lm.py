@@ -1,22 +1,23 @@
-"""Masked language modelling, and what other language models share. B sequences, T tokens, S states, D hidden, K predicted
-positions, V vocabulary."""
+"""Masked language modelling, alone and with a second task on two segments, and what other language models share.
+
+B sequences, T tokens, S states, D hidden, K predicted positions, V vocabulary.
+"""
 
 from abc import abstractmethod
-from typing import ClassVar
+from typing import ClassVar, cast
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional as F
 
 from harness.models.batch import Batch
 from harness.models.config import EncoderConfig
-from harness.models.encoder import Encoder
-from harness.models.heads import MaskedLMHead, PlainLMHead
+from harness.models.encoder import Encoder, initialise
+from harness.models.heads import MaskedLMHead, PlainLMHead, Pooler, make_mask_decoder
 from harness.models.losses import IGNORED, vocabulary_loss
-from harness.models.mask_decoder import make_mask_decoder
 from harness.models.objectives.base import Evaluation, Objective, PretrainBatch, Vocabulary
-from harness.models.objectives.config import ObjectiveConfig
-from harness.models.objectives.masking import masked_batch, num_predictions
+from harness.models.objectives.config import ObjectiveConfig, PairKind
+from harness.models.objectives.masking import masked_batch, num_predictions, sample_positions, with_targets
 
 LOGITS = 1 << 24
 """Logits of an evaluation at a time: 64 MiB."""
@@ -32,7 +33,7 @@ class MaskedLM(Objective):
         self.masked_head = MaskedLMHead(shape, self.encoder.embeddings.token_embedding, make_mask_decoder(shape))
 
     def make_batch(self, batch: Batch, seeds: list[int]) -> PretrainBatch:
-        return masked_batch(batch, seeds, self._config, self._vocabulary)
+        return masked_batch(batch, seeds, self._config, self.vocabulary)
 
     def forward(self, batch: PretrainBatch) -> Tensor:
         _, read = self.masked_head.read(self.encoder, batch.inputs)
@@ -97,3 +98,73 @@ def scored(head: MaskedLMHead | PlainLMHead, vectors: Tensor, targets: Tensor) -
         loss += F.cross_entropy(logits, wanted, ignore_index=IGNORED, reduction="sum").item()
         correct += int((logits.argmax(dim=-1) == wanted)[wanted != IGNORED].sum())
     return Evaluation(loss, correct, int((targets != IGNORED).sum()))
+
+
+class MaskedLMWithPairs(MaskedLM):
+    """Masked tokens, and from the vector of the text whether its two segments are in order. Abstract."""
+
+    has_parts = True
+    pooler: Pooler
+
+    def __init__(self, config: ObjectiveConfig, shape: EncoderConfig, vocabulary: Vocabulary) -> None:
+        super().__init__(config, shape, vocabulary)
+        self.pooler = Pooler(shape)
+        self.pair_head = nn.Linear(shape.hidden_size, 2)
+
+    def forward(self, batch: PretrainBatch) -> Tensor:
+        hidden, read = self.masked_head.read(self.encoder, batch.inputs)
+        pair_loss = F.cross_entropy(*self._pairs(hidden, batch), reduction="sum")
+        return prediction_loss(self.masked_head, read, batch) + pair_loss / batch.total_sequences
+
+    def _pairs(self, hidden: Tensor, batch: PretrainBatch) -> tuple[Tensor, Tensor]:
+        """(B, T, D) -> (B, 2) logits, in order or not, and the (B,) labels."""
+        logits = self.pair_head(self.pooler(hidden, batch.inputs.attention_mask)).float()
+        return logits, cast(Tensor, batch.inputs.labels)
+
+    def evaluate_parts(self, batch: PretrainBatch) -> dict[str, Evaluation]:
+        hidden, _ = self.masked_head.read(self.encoder, batch.inputs)
+        logits, labels = self._pairs(hidden, batch)
+        loss = F.cross_entropy(logits, labels, reduction="sum").item()
+        return {"pair": Evaluation(loss, int((logits.argmax(dim=-1) == labels).sum()), len(labels))}
+
+    def flops(self, length: int) -> int:
+        return super().flops(length) + self.pooler.flops() + 2 * self.pair_head.weight.numel()
+
+
+class NextSentence(MaskedLMWithPairs):
+    """Whether the second segment follows the first or is from another document (arXiv:1810.04805, section 3.1)."""
+
+    segment_pairs = PairKind.next
+
+
+class SentenceOrder(MaskedLMWithPairs):
+    """Whether the two segments are in order or swapped (arXiv:1909.11942, section 3.1)."""
+
+    segment_pairs = PairKind.order
+
+
+def fully_masked_batch(batch: Batch, seeds: list[int], vocabulary: Vocabulary, rate: float) -> PretrainBatch:
+    """Tokens sampled at this rate, each replaced by [MASK]: no target is left in the inputs."""
+    generators = [torch.Generator().manual_seed(seed) for seed in seeds]
+    positions = sample_positions(batch, generators, ObjectiveConfig(mask_rate=rate), vocabulary)
+    return with_targets(batch, positions, torch.full_like(positions, vocabulary.mask))
+
+
+class Probe(nn.Module):
+    """A masked-LM head on a frozen encoder; its output matrix starts as a copy of the token embedding."""
+
+    def __init__(self, shape: EncoderConfig, encoder: Encoder, seed: int) -> None:
+        super().__init__()
+        embedding = encoder.embeddings.token_embedding
+        self.head = MaskedLMHead(shape, embedding)
+        initial = embedding.weight.detach().clone()
+        self.head.output.weight = nn.Parameter(initial.clone())
+        initialise(self, shape.initializer_range, seed, shape.init, shape.init_depth)
+        with torch.no_grad():
+            self.head.output.weight.copy_(initial)
+
+    def loss(self, encoder: Encoder, batch: PretrainBatch) -> Tensor:
+        """() mean cross-entropy in nats, without a gradient for the encoder."""
+        with torch.no_grad():
+            hidden = encoder(batch.inputs)
+        return prediction_loss(self.head, hidden, batch)

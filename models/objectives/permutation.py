@@ -46,7 +46,7 @@ class PermutationLM(LanguageModel):
         shape = self.encoder.config
         if shape.longest_text < T and shape.position in (Position.learned, Position.sinusoidal):
             raise ValueError(f"{T} tokens are more than model.max_position_embeddings={shape.longest_text} holds")
-        order = sample_order(batch.input_ids, seeds, num_predictions(self._config.predicted_share, T), self._vocabulary.special)
+        order = sample_order(batch.input_ids, seeds, num_predictions(self._config.predicted_share, T), self.vocabulary.special)
         targets = batch.input_ids.gather(1, order.last).masked_fill(~order.used, IGNORED)
         positions = torch.arange(T, T + targets.shape[1]).repeat(len(targets), 1)
         inputs = self.with_queries(batch, order)
@@ -58,7 +58,7 @@ class PermutationLM(LanguageModel):
         queries = (torch.arange(T + order.last.shape[1]) >= T).repeat(B, 1)
         return replace(
             batch,
-            input_ids=torch.cat([ids, torch.full_like(order.last, self._vocabulary.mask)], dim=1),
+            input_ids=torch.cat([ids, torch.full_like(order.last, self.vocabulary.mask)], dim=1),
             token_type_ids=None if types is None else torch.cat([types, types.gather(1, order.last)], dim=1),
             attention_mask=attention_mask(order),
             position_ids=torch.cat([torch.arange(T).expand(B, T), order.last], dim=1),

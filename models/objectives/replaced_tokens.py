@@ -13,10 +13,9 @@ from harness.models.batch import Batch
 from harness.models.choices import Body
 from harness.models.config import EncoderConfig, round_to
 from harness.models.encoder import Encoder
-from harness.models.heads import MaskedLMHead
+from harness.models.heads import MaskedLMHead, make_mask_decoder
 from harness.models.layers import ACTIVATIONS
 from harness.models.losses import IGNORED
-from harness.models.mask_decoder import make_mask_decoder
 from harness.models.objectives.base import Evaluation, Objective, PretrainBatch, Vocabulary
 from harness.models.objectives.config import ObjectiveConfig
 from harness.models.objectives.masked_lm import at_positions
@@ -65,7 +64,7 @@ class ReplacedTokenDetection(Objective):
 
     def make_batch(self, batch: Batch, seeds: list[int]) -> PretrainBatch:
         """Masked tokens for the generator; its replacements are sampled in the forward pass."""
-        return masked_batch(batch, seeds, self._config, self._vocabulary)
+        return masked_batch(batch, seeds, self._config, self.vocabulary)
 
     def forward(self, batch: PretrainBatch) -> Tensor:
         """() generator's cross-entropy plus the weighted binary one over all tokens; samples from torch's global stream."""
@@ -78,7 +77,7 @@ class ReplacedTokenDetection(Objective):
 
     def _detect(self, batch: PretrainBatch, generated: Tensor) -> tuple[Tensor, Tensor]:
         """(B, K, V) logits of the generator -> (B, T) logits of the detector, and (B, T) bool, which tokens were replaced."""
-        sampled = sample(generated, self._vocabulary.special)
+        sampled = sample(generated, self.vocabulary.special)
         original = _put(batch.inputs.input_ids, batch.positions, batch.targets, batch.targets)
         ids, labels = replaced(original, batch.positions, batch.targets, sampled)
         return self.detection_head(self.encoder(replace(batch.inputs, input_ids=ids))).float(), labels

@@ -10,8 +10,7 @@ from torch.nn import functional as F
 from harness.models.batch import Batch
 from harness.models.heads import MaskedLMHead, PlainLMHead
 from harness.models.objectives.base import Objective
-from harness.models.objectives.bidirectional import BidirectionalLM
-from harness.models.objectives.causal import CausalLM
+from harness.models.objectives.causal import BidirectionalLM, CausalLM
 from harness.models.objectives.config import ObjectiveConfig, ObjectiveName
 from harness.models.objectives.masked_lm import LOGITS, at_positions
 from harness.models.objectives.permutation import Order, PermutationLM

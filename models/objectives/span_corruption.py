@@ -49,7 +49,7 @@ class SpanCorruption(LanguageModel):
 
     def make_batch(self, batch: Batch, seeds: list[int]) -> PretrainBatch:
         """Inputs (B, N) and targets (B, M), each row from its seed alone. ValueError for too few sentinels."""
-        length, sentinels = batch.input_ids.shape[1], self._vocabulary.sentinels
+        length, sentinels = batch.input_ids.shape[1], self.vocabulary.sentinels
         refuse_few_sentinels(self._config, length, len(sentinels))
         spans = Spans.of(length, self._config)
         sentinels = sentinels[: spans.sentinels]
@@ -66,7 +66,7 @@ class SpanCorruption(LanguageModel):
 
     def states(self, batch: PretrainBatch) -> Tensor:
         """(B, M, D) of the decoder, each from the inputs and the targets before its own."""
-        start = self._vocabulary.pad
+        start = self.vocabulary.pad
         shifted = F.pad(batch.targets[:, :-1], (1, 0), value=start)
         late, embeddings = Batch(shifted.masked_fill(shifted == IGNORED, start)), self.encoder.embeddings
         return cast(EncoderDecoder, self.encoder.layers).translated(

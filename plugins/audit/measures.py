@@ -27,6 +27,7 @@ from harness.models.heads import Classifier, MaskedLMHead, build_classifier, on_
 from harness.models.layers import ACTIVATIONS
 from harness.models.objectives.base import Objective
 from harness.models.objectives.config import ObjectiveName
+from harness.models.reach import attentions, of_layer
 from harness.plugins.audit import claims, scores, timing
 from harness.plugins.audit.claims import ModelPart, Reading
 from harness.plugins.audit.verdicts import Measured, Point
@@ -82,8 +83,8 @@ def visible_pairs(config: EncoderConfig, length: int) -> int:
             f"body={config.body.value}, global_tokens={config.global_tokens} and segment_length={config.segment_length}"
         )
     pairs = 0
-    for block, _ in on_meta(config, OUTPUTS).encoder.layers.execution_order():
-        reach = block.attention.receptive_field
+    for number in attentions(config):
+        reach = of_layer(config, number)
         left, right = min(reach.rightwards, length - 1), min(reach.leftwards, length - 1)
         pairs += int(sum(min(place, left) + min(length - 1 - place, right) + 1 for place in range(length)))
     return pairs

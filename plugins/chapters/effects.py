@@ -14,7 +14,7 @@ from harness.reports.chapters import Added, pretraining
 from harness.reports.reading.study import Study
 from harness.reports.writing import formats, plots, tables
 from harness.reports.writing.formats import POINTS, Chapter, escape, listed
-from harness.reports.writing.plots import grid, short_names
+from harness.reports.writing.plots import short_names
 from harness.reports.writing.tables import size_text
 
 COUNTED = ("model/params_total", "model/flops_forward")
@@ -70,29 +70,25 @@ def table(design: Design) -> Table:
 
 def forest(designs: list[Design]) -> Figure | None:
     """The effects on the score of every task, one panel a task; None where no effect has an interval."""
-    panels: list[tuple[Design, dict[str, Change]]] = []
+    panels: dict[str, dict[str, Change]] = {}
     for design in designs:
-        tried = factorial.effects(design)
-        on_score = factorial.changes(design, HEADLINE, tried)
-        changes = {f"{it.kind}: {it.name}": change for it in tried if (change := on_score[it.key]) and change.interval}
-        panels += [(design, changes)] if changes else []
+        effects = factorial.effects(design)
+        on_score = factorial.changes(design, HEADLINE, effects)
+        changes = {f"{it.kind}: {it.name}": change for it in effects if (change := on_score[it.key]) and change.interval}
+        panels |= {design.section.name: changes} if changes else {}
     if not panels:
         return None
-    tallest = max(len(rows) for _, rows in panels)
-    wide = 5.6 + plots.wider(name for _, rows in panels for name in short_names(rows).values())
-    figure, axes = grid(len(panels), wide=wide, high=1.1 + 0.24 * tallest, most=2, margin=0)
-    ends = [abs(end) * POINTS for _, rows in panels for change in rows.values() for end in change.interval or ()]
+    names = [[*short_names(changes).values()] for changes in panels.values()]
+    figure, axes = plots.rows(names, wide=5.6 + max(map(plots.wider, names)), most=2)
+    ends = [abs(end) * POINTS for changes in panels.values() for change in changes.values() for end in change.interval or ()]
     reach = 1.08 * max(LEAST_POINTS, *ends)
-    for panel, (design, rows) in zip(axes, panels, strict=True):
+    for panel, (title, changes) in zip(axes, panels.items(), strict=True):
         panel.axvline(0, color="0.6", linewidth=1)
-        for place, (name, change) in enumerate(rows.items()):
+        for place, (name, change) in enumerate(changes.items()):
             panel.plot([end * POINTS for end in change.interval or ()], [place, place], color="black", linewidth=1.2)
             label = f"{name}\n{size_text(change, 'score')}"
             panel.plot(change.absolute * POINTS, place, marker="o", color="black", markersize=4.5, label=label)
-        panel.set_yticks(range(len(rows)), list(short_names(rows).values()))
-        panel.set(xlabel="score (points)", xlim=(-reach, reach), ylim=(tallest - 0.4, -0.6))
-        panel.set_title(design.section.name)
-        panel.grid(False, axis="y")
+        panel.set(title=title, xlabel="score (points)", xlim=(-reach, reach))
     return figure
 
 

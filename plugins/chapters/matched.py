@@ -1,6 +1,6 @@
 """Variants as published beside the same ones resized to the cost of the baseline: is it the design, or the size?"""
 
-import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from matplotlib.axes import Axes
@@ -10,7 +10,6 @@ from harness import metrics
 from harness.comparison import overall
 from harness.comparison.compare import Comparison
 from harness.comparison.overall import Overall
-from harness.comparison.paired import Spread
 from harness.comparison.runs import Run
 from harness.comparison.section import HEADLINE, LOSS
 from harness.document import DASH, Cell, Section, Table
@@ -19,6 +18,7 @@ from harness.reports.chapters.overview import cell
 from harness.reports.reading.study import Study
 from harness.reports.writing import formats, plots
 from harness.reports.writing.formats import Chapter, escape
+from harness.reports.writing.plots import ArmStyle
 
 KINDS = {
     "params": ("params", "parameters", "parameters"),
@@ -120,39 +120,31 @@ def _costs(pair: Pair) -> list[Cell]:
 
 
 def picture(over: Overall, name: str, variants: list[Pair]) -> Figure | None:
-    """One panel: an arrow from each variant as published to its resized shape; None where no arm has a value."""
+    """One panel: a line from each variant as published to its resized shape; None where no arm has a value."""
     baseline = over.comparison.baseline
-    middle = over.spread(baseline, name)
-    drawn = [pair for pair in variants if over.spread(pair.matched, name)]
-    if middle is None or not drawn:
+    points: dict[str, list[tuple[float, str, bool]]] = {baseline: [(1.0, baseline, True)]}  # share of the cost, arm, is filled
+    for pair in variants:
+        before, after = (pair.value(which) / pair.value("target") for which in ("published", "reached"))
+        ends = [(before, pair.published, False), (after, pair.matched, True)]
+        if drawn := [end for end in ends if end[1] and over.spread(end[1], name)]:
+            points[pair.published or pair.matched] = drawn
+    if len(points) < 2 or not over.spread(baseline, name):
         return None
-    styles = plots.arm_styles(over.comparison.labels)
-    figure, (axes,) = plots.grid(1, wide=4.6, high=3.2)
-    axes.axvline(1, color="0.6", linewidth=0.8, linestyle=":", zorder=1)
-    _point(axes, 1.0, middle, styles[baseline], baseline, filled=True)
-    labels, reached = [baseline], [1.0]
-    for pair in drawn:
-        labels.append(pair.published or pair.matched)
-        style, after = styles[labels[-1]], over.spread(pair.matched, name)
-        before = pair.published and over.spread(pair.published, name)
-        start, end = (pair.value(which) / pair.value("target") for which in ("published", "reached"))
-        reached += [start, end]
-        if before:
-            axes.plot([start, end], [before.mean, after.mean], color=style.colour, linewidth=0.9, alpha=0.6, zorder=2)
-            _point(axes, start, before, style, pair.published, filled=False)
-        _point(axes, end, after, style, pair.matched, filled=True)
-    plots.scale_axis(axes, reached)
-    costs = sorted({KINDS[pair.cost][1] for pair in drawn})
-    axes.set(xlabel=f"{' or '.join(costs)}, share of {styles[baseline].name}", ylabel=metrics.get(name).title)
-    plots.legend(figure, [plots.handle(styles[label]) for label in labels])
-    return figure
 
+    def draw(axes: Axes, _: str, contents: Mapping[str, list[tuple[float, str, bool]]], styles: Mapping[str, ArmStyle]) -> None:
+        axes.axvline(1, color="0.6", linewidth=0.8, linestyle=":", zorder=1)
+        for label, drawn in contents.items():
+            for share, arm, filled in drawn:
+                spread, fill = over.spread(arm, name), {} if filled else {"markerfacecolor": "white", "markeredgewidth": 1.2}
+                look = fill | {"linestyle": "none", "markeredgecolor": styles[label].colour}
+                plots.series(axes, styles[label], arm, [share], [spread.mean], y_bars=[spread.sd or 0.0], **look)
+            means = [over.spread(arm, name).mean for _, arm, _ in drawn]
+            axes.plot([share for share, *_ in drawn], means, color=styles[label].colour, linewidth=0.9, alpha=0.6, zorder=2)
+        plots.scale_axis(axes.xaxis, [share for drawn in contents.values() for share, *_ in drawn])
+        costs = sorted({KINDS[pair.cost][1] for pair in variants})
+        axes.set(xlabel=f"{' or '.join(costs)}, share of {styles[baseline].name}", ylabel=metrics.get(name).title)
 
-def _point(axes: Axes, x: float, spread: Spread, arm: plots.ArmStyle, label: str, filled: bool) -> None:
-    sd = spread.sd if spread.sd is not None and math.isfinite(spread.sd) else 0.0
-    style = {"fmt": arm.marker, "color": arm.colour, "markerfacecolor": arm.colour if filled else "white"}
-    style |= {"markersize": 7, "capsize": 2, "elinewidth": 0.9, "zorder": 3}
-    axes.errorbar([x], [spread.mean], yerr=[sd], label=label, **style)
+    return plots.panels(over.comparison.labels, {"": points}, draw, lines=False, wide=4.6, high=3.2)
 
 
 CHAPTER = Added(chapter, before=pretraining.tasks, order=1)

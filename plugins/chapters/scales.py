@@ -2,12 +2,12 @@
 
 import math
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from statistics import fmean
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter
 
 from harness import metrics, tags
 from harness.comparison.growth import PowerLaw, Replicates, centres, fit
@@ -19,7 +19,7 @@ from harness.reports.chapters import Added, pictures
 from harness.reports.reading.study import Study
 from harness.reports.writing import formats, plots
 from harness.reports.writing.formats import Chapter, escape, listed
-from harness.reports.writing.plots import ArmStyle, panels_of_lines
+from harness.reports.writing.plots import ArmStyle
 
 FLOPS = "pretrain/flops"
 FEWEST = 3
@@ -46,14 +46,14 @@ class Law:
 def chapter(study: Study) -> Chapter:
     """Empty where no arm was pretrained at three scales or more, after different FLOPs."""
     comparison = study.comparison
-    panels = {escape(part.name): laws for part in comparison.pretrainings if (laws := laws_of(part))}
+    panels = {part.name: laws for part in comparison.pretrainings if (laws := laws_of(part))}
     if not panels:
         return Chapter()
     labels = list(dict.fromkeys(without_scale(label) for label in comparison.labels))
-    files = plots.drawn({"scales.svg": (panels_of_lines, labels, panels, _draw_laws, True, 4.2)})
+    files = plots.drawn({"scales.svg": (lambda: plots.panels(labels, panels, _draw_laws, wide=4.2),)})
     blocks: list[Block] = [INTRO.format(level=CONFIDENCE)]
     for name, laws in panels.items():
-        blocks += [*([name] if len(panels) > 1 else []), table(laws)]
+        blocks += [*([escape(name)] if len(panels) > 1 else []), table(laws)]
     blocks += plots.pictured({"scales.svg": SCALES}, files)
     return Chapter([Part("Loss against FLOPs over scales", blocks)], files)
 
@@ -97,28 +97,19 @@ def table(laws: dict[str, Law]) -> Table:
     return formats.table(["arm", "scales", "seeds", "FLOPs", "exponent b", "off by"], rows)
 
 
-def _draw_laws(axes: Axes, laws: dict[str, Law], styles: dict[str, ArmStyle]) -> None:
-    factor, unit = plots.axis_unit(FLOPS, (flops for law in laws.values() for flops in law.losses))
+def _draw_laws(axes: Axes, title: str, laws: Mapping[str, Law], styles: Mapping[str, ArmStyle]) -> None:
+    every = [(flops, loss) for law in laws.values() for flops, losses in law.losses.items() for loss in losses]
+    factor, unit = plots.axis_unit(FLOPS, (flops for flops, _ in every))
     for label, law in laws.items():
-        arm = styles[label]
         points = [(flops / factor, loss) for flops, losses in law.losses.items() for loss in losses]
-        style = {"color": arm.colour, "markersize": 7 if arm.is_baseline else 5, "alpha": 0.75, "zorder": 3}
-        axes.plot(*zip(*points, strict=True), linestyle="None", marker=arm.marker, markeredgewidth=0, label=label, **style)
+        plots.series(axes, styles[label], label, *zip(*points, strict=True), linestyle="none", alpha=0.75)
         middles, ends = centres(law.losses), np.array([min(law.losses), max(law.losses)], dtype=float)
         x, y = (fmean(map(math.log, values)) for values in (middles, middles.values()))
         on_line = np.exp(y + law.line.exponent * (np.log(ends) - x))  # the line passes through the centre of the points
-        axes.plot(ends / factor, on_line, linewidth=1.2, zorder=2, **arm.line_style)
-        if len(laws) == 1:  # the names of several arms would lie on each other
-            for name, (flops, losses) in zip(law.names, law.losses.items(), strict=True):
-                place = {"xytext": (0, 6), "textcoords": "offset points", "ha": "center", "fontsize": 8}
-                axes.annotate(name, (flops / factor, max(losses)), **place)
-    axes.set(xscale="log", yscale="log", xlabel=plots.with_unit(metrics.get(FLOPS).title, unit))
-    axes.set(ylabel=f"{metrics.get(LOSS).title} (nats)")
-    axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
-    axes.yaxis.set_major_locator(MaxNLocator(5))
-    for axis in (axes.xaxis, axes.yaxis):
-        axis.set_major_formatter("{x:,g}")
-        axis.set_minor_formatter(NullFormatter())
+        axes.plot(ends / factor, on_line, linewidth=1.2, zorder=2, **styles[label].line_style)
+    plots.scale_axis(axes.xaxis, [flops / factor for flops, _ in every], True)
+    plots.scale_axis(axes.yaxis, [loss for _, loss in every], True)
+    axes.set(title=title, xlabel=plots.with_unit(metrics.get(FLOPS).title, unit), ylabel=f"{metrics.get(LOSS).title} (nats)")
 
 
 CHAPTER = Added(chapter, before=pictures.chapter, order=1)

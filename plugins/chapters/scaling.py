@@ -1,12 +1,12 @@
 """The chapter on cost by length of the text: tables of exponents and of crossovers, their picture, and the values as CSV."""
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import LogLocator, NullFormatter
 
 from harness import metrics, tags
 from harness.comparison.growth import Crossing, PowerLaw, Race, Replicates, centres, fit, race
@@ -19,7 +19,7 @@ from harness.reports.chapters import Added, pictures
 from harness.reports.reading.study import Study
 from harness.reports.writing import formats, plots
 from harness.reports.writing.formats import Chapter, escape
-from harness.reports.writing.plots import ArmStyle, arm_styles, grid, legend
+from harness.reports.writing.plots import ArmStyle
 
 INTRO = """\
 An exponent is the slope on logarithmic axes: 1 is linear in the length, 2 quadratic (0 and −1 for throughput in tokens). In
@@ -93,9 +93,9 @@ def chapter(study: Study) -> Chapter:
     files: dict[str, bytes] = {"scaling.csv": _csv(devices)}
     for number, group in enumerate(devices, 1):
         name = "scaling.svg" if len(devices) == 1 else f"scaling_{number}.svg"
-        files[name] = plots.draw(panels, comparison.labels, group)
+        files[name] = plots.draw(picture, comparison.labels, group)
         where = f"{escape(group.section.name)}, {escape(group.hardware)}"
-        caption = f"Cost by length, {where}; bars reach from the least to the largest value, rings mark crossovers"
+        caption = f"Cost by length, {where}; bars reach from the least to the largest value"
         parts = [exponents(group), *_crossovers(group), *plots.pictured({name: caption}, files)]
         blocks.append(Part(f"By length: {where}", parts))
     return Chapter([Part("Cost by length of the text", blocks)], files)
@@ -192,58 +192,27 @@ def _csv(devices: list[Group]) -> bytes:
     return formats.csv_file(lines, list(lines[0]))
 
 
-NAMED = 6
-"""Up to so many crossovers of a panel have their length written beside them."""
-FAR = 1000
-"""Largest over smallest value from which the axis of values has a tick in every power of ten alone."""
-
-
-def panels(labels: list[str], group: Group) -> Figure | None:
+def picture(labels: list[str], group: Group) -> Figure | None:
     """All quantities of a device that have a positive value; None without one. `labels` are the report's, for the styles."""
-    styles = arm_styles(labels)
-    lines = {}
+    contents = {}
     for quantity, rows in group.values.items():
         if of_arms := {label: line for label, points in rows.items() if (line := centres(points))}:
-            lines[quantity] = of_arms
-    if not lines:
-        return None
-    figure, axes = grid(len(lines), wide=4.0, high=3.3, most=2)
-    for panel, (quantity, rows) in zip(axes, lines.items(), strict=True):
-        _panel(panel, group, quantity, rows, styles)
-    figure.suptitle(f"{group.section.task}: {group.hardware}", fontsize=10)
-    legend(figure, plots.arm_handles(styles, lines.values()))
-    return figure
+            contents[quantity] = of_arms
 
+    def draw(axes: Axes, quantity: str, rows: Mapping[str, dict[int, float]], styles: Mapping[str, ArmStyle]) -> None:
+        values = [value for line in rows.values() for value in line.values()]
+        factor, unit = plots.axis_unit(quantity, values)
+        for label, line in rows.items():
+            points = group.values[quantity][label]
+            bars = plots.reaching_bars([*line.values()], [points[length] for length in line])
+            middles = [value / factor for value in line.values()]
+            plots.series(axes, styles[label], label, [*line], middles, y_bars=bars and np.array(bars) / factor)
+        axes.set(xscale="log", xlabel="length (tokens)", ylabel=f"{_title(quantity)} ({unit})")
+        lengths = sorted({length for line in rows.values() for length in line})
+        plots.ticks_at_lengths(axes, lengths[:: math.ceil(len(lengths) / 8)])
+        plots.scale_axis(axes.yaxis, [value / factor for value in values], True)
 
-def _panel(axes: Axes, group: Group, quantity: str, rows: dict[str, dict[int, float]], styles: dict[str, ArmStyle]) -> None:
-    values = [value for line in rows.values() for value in line.values()]
-    factor, unit = plots.axis_unit(quantity, values)
-    for label, line in rows.items():
-        points, arm = group.values[quantity][label], styles[label]
-        bars = plots.reaching_bars(list(line.values()), [points[length] for length in line])
-        size, front = (9, 4) if arm.is_baseline else (5, 3)
-        style = arm.line_and_marker | {"markersize": size, "linewidth": 1.3, "zorder": front, "elinewidth": 0.9, "capsize": 2}
-        style |= {"markeredgecolor": "white", "markeredgewidth": 0.3, "label": label}
-        middles = [value / factor for value in line.values()]
-        axes.errorbar(list(line), middles, bars and np.array(bars) / factor, **style)
-    axes.set(xscale="log", yscale="log", xlabel="length (tokens)")
-    axes.set(ylabel=f"{_title(quantity)} ({unit})")
-    lengths = sorted({length for line in rows.values() for length in line})
-    plots.ticks_at_lengths(axes, lengths[:: math.ceil(len(lengths) / 8)])
-    axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if max(values) / min(values) < FAR else (1,)))
-    axes.yaxis.set_major_formatter("{x:,g}")
-    axes.yaxis.set_minor_formatter(NullFormatter())
-    # a ring at every crossover, its length beside it where there are few; none where no length tells the two apart
-    races = {label: race for label in rows if (race := group.race(quantity, label)) and len(race.unclear) < len(race.lengths)}
-    crossings = [(label, crossing.length) for label, race in races.items() for crossing in race.crossings]
-    for label, length in crossings:
-        logs = [[math.log(value) for value in values] for values in (rows[label], rows[label].values())]
-        height = math.exp(np.interp(math.log(length), *logs)) / factor
-        ring = {"marker": "o", "markersize": 11, "markerfacecolor": "none", "markeredgecolor": styles[label].colour}
-        axes.plot([length], [height], linestyle="None", zorder=5, markeredgewidth=1.3, **ring)
-        if len(crossings) <= NAMED:
-            place = {"xytext": (7, -11), "textcoords": "offset points", "fontsize": 7.5}
-            axes.annotate(f"{length:,.0f}", (length, height), color=styles[label].colour, **place)
+    return plots.panels(labels, contents, draw, wide=4.0, high=3.3, most=2) if contents else None
 
 
 CHAPTER = Added(chapter, before=pictures.chapter, order=2)

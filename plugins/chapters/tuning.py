@@ -3,7 +3,7 @@
 import itertools
 import json
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from matplotlib.axes import Axes
@@ -11,7 +11,6 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from harness.comparison.compare import Comparison
-from harness.comparison.paired import grouped
 from harness.document import DASH, Cell, Section, Table
 from harness.reports.chapters import Added, pretraining
 from harness.reports.reading.study import Study
@@ -88,7 +87,7 @@ def tunings(comparison: Comparison) -> list[Tuning]:
                 searches.append(
                     Tuning(
                         label=row.label,
-                        task=escape(section.name),
+                        task=section.name,
                         settings=settings,
                         scores=[lowest if score is None else score for score in scores],
                         failed=None in scores,
@@ -122,17 +121,18 @@ def table(comparison: Comparison, searches: list[Tuning]) -> Table:
 
 def picture(comparison: Comparison, searches: list[Tuning]) -> Figure | None:
     """One panel a task, one line an arm; None where no trials are independent draws."""
-    drawn = grouped((one.task, (one.label, one.scores)) for one in searches if one.is_independent and len(one.scores) > 1)
-    panels = {task: dict(of_task) for task, of_task in drawn.items()}
-    return plots.panels_of_lines(comparison.labels, panels, _draw) if panels else None
+    contents: dict[str, dict[str, list[float]]] = {}
+    for search in searches:
+        if search.is_independent and len(search.scores) > 1:
+            contents.setdefault(search.task, {})[search.label] = search.scores
+    return plots.panels(comparison.labels, contents, _draw) if contents else None
 
 
-def _draw(axes: Axes, arms: dict[str, list[float]], styles: dict[str, plots.ArmStyle]) -> None:
+def _draw(axes: Axes, task: str, arms: Mapping[str, list[float]], styles: Mapping[str, plots.ArmStyle]) -> None:
     for label, scores in arms.items():
         numbers = range(1, len(scores) + 1)
-        best = [expected_best(scores, number) for number in numbers]
-        axes.plot(numbers, best, label=label, markersize=4, **styles[label].line_and_marker)
-    axes.set(xlabel="trials", ylabel="expected best score on tuning rows")
+        plots.series(axes, styles[label], label, numbers, [expected_best(scores, number) for number in numbers])
+    axes.set(title=task, xlabel="trials", ylabel="expected best score on tuning rows")
     axes.xaxis.set_major_locator(MaxNLocator(5, integer=True))
 
 

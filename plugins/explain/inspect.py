@@ -33,9 +33,8 @@ from harness.measure import subject
 from harness.models.batch import Batch
 from harness.models.config import Body, EncoderConfig, Position
 from harness.models.encoder import Encoder
-from harness.models.heads import MaskedLMHead
+from harness.models.heads import MaskedLMHead, make_mask_decoder
 from harness.models.losses import IGNORED
-from harness.models.mask_decoder import make_mask_decoder
 from harness.paths import file_name
 from harness.plugins.explain import inspect_pictures as pictures
 from harness.plugins.explain import inspect_word

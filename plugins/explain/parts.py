@@ -11,7 +11,7 @@ from torch import nn
 
 from harness.measure.size import count
 from harness.models.attention.disentangled import DisentangledAttention
-from harness.models.attention.full import ADDED_OR_NONE, SelfAttention
+from harness.models.attention.full import SelfAttention
 from harness.models.attention.products import MultiHead
 from harness.models.attention.relative import RelativeAttention
 from harness.models.choices import Pooling, Position
@@ -19,6 +19,7 @@ from harness.models.decoder import CrossAttention, EncoderDecoder
 from harness.models.encoder import Embeddings
 from harness.models.heads import POOLED, Classifier, Pooler, SequenceClassifier, TextVectors
 from harness.models.layers import Block, FeedForward
+from harness.models.reach import ADDED_OR_NONE
 from harness.models.recurrent import Recurrent
 from harness.models.stack import Stack
 

@@ -6,10 +6,12 @@ from collections import Counter
 from collections.abc import Iterator
 from datetime import UTC, datetime
 
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
+from matplotlib.ticker import FixedLocator, LogLocator, MaxNLocator, NullLocator
 
 from harness import metrics, tags
 from harness.comparison import overall
@@ -26,7 +28,7 @@ from harness.reports.writing import findings, formats, plots, tables
 from harness.reports.writing.answer import OUTCOMES, answer
 from harness.reports.writing.findings import Effect
 from harness.reports.writing.formats import POINTS, SHARES, Chapter, bullets, code, escape, listed
-from harness.reports.writing.plots import COLOURS, grid, short_names
+from harness.reports.writing.plots import COLOURS
 from harness.reports.writing.tables import size_text, verdict_text
 
 CAPTIONS = {
@@ -251,26 +253,21 @@ def _score(section: Section, label: str, with_change: bool) -> Cell:
     return _with_short(value, change, "score") if change else value
 
 
-MARKS = {
-    Verdict.BETTER: ("^", COLOURS[0], True, "better"),
-    Verdict.WORSE: ("v", COLOURS[1], True, "worse"),
-    Verdict.DIRECTION_BETTER: ("^", "0.35", False, "measured once, no evidence"),
-    Verdict.DIRECTION_WORSE: ("v", "0.35", False, "measured once, no evidence"),
-    Verdict.SAME: ("s", "0.35", False, "same within the margin"),
-    Verdict.EQUAL: ("s", "0.35", False, "same within the margin"),
-    Verdict.NOT_RESOLVED: ("o", "0.35", False, "not resolved"),
-    Verdict.OPEN: ("x", "0.35", False, "no verdict"),
+HOLLOW = {"color": "0.35", "markerfacecolor": "white"}
+LOOKS = {
+    Verdict.BETTER: ("better", {"marker": "^", "color": COLOURS[0]}),
+    Verdict.WORSE: ("worse", {"marker": "v", "color": COLOURS[1]}),
+    Verdict.DIRECTION_BETTER: ("measured once, no evidence", HOLLOW | {"marker": "^"}),
+    Verdict.DIRECTION_WORSE: ("measured once, no evidence", HOLLOW | {"marker": "v"}),
+    Verdict.SAME: ("same within the margin", HOLLOW | {"marker": "s"}),
+    Verdict.EQUAL: ("same within the margin", HOLLOW | {"marker": "s"}),
+    Verdict.NOT_RESOLVED: ("not resolved", HOLLOW | {"marker": "o"}),
+    Verdict.OPEN: ("no verdict", HOLLOW | {"marker": "x"}),
 }
-"""Verdict -> marker, colour, whether it is filled, what the legend says."""
-TICKS = (-99, -98, -95, -90, -80, -70, -50, -30, -20, -10, -5, 0, 5, 10, 20, 50, 100, 200, 400, 900, 1900, 4900)
-TICKS += tuple(10**power - 100 for power in range(4, 15))
-"""Percent at which an axis of ratios may have a tick."""
-LEAST = math.log(1.1)
-"""Half the width of an axis of ratios at least: smaller changes are shown as small."""
-LEAST_POINTS, LEAST_NATS = 2.0, 0.05
-ACROSS = 3
-ROW, HEAD, WIDE, GAP = 0.27, 0.85, 2.85, 0.22
-"""Inches: height of a row and of what is around the rows, width of a panel with its values, space before the next one."""
+"""Verdict -> what the legend says, and the look of the mark."""
+LEAST = {"score": 2.0, "share": 2.0, "nats": 0.05, "bits/byte": 0.05}
+"""Unit -> half the width of its axis at least, so that small changes are shown as small; other units are drawn as ratios."""
+LEAST_RATIO = 1.1
 
 
 def change_picture(comparison: Comparison) -> Figure | None:
@@ -278,21 +275,23 @@ def change_picture(comparison: Comparison) -> Figure | None:
     drawn = plots.drawn_arms(comparison)
     differing = [of_metric for of_metric in _panels(comparison).values() if any(map(_differs, of_metric))]
     effects = [effect for of_metric in differing for effect in of_metric if effect.label in drawn]
-    panels = grouped((effect.name, effect) for effect in effects)
-    labels = [label for label in comparison.labels if any(effect.label == label for effect in effects)]
     if not effects:
         return None
-    short = short_names(comparison.labels)
-    margin = (1.2 if len(panels) > 1 else 1.4) + plots.wider(short[label] for label in labels)  # room of one title
-    figure, axes = grid(len(panels), wide=WIDE, high=ROW * len(labels) + HEAD, most=ACROSS, margin=margin, sharey=True)
-    figure.set_figheight(figure.get_figheight() + 0.4)
-    figure.get_layout_engine().set(w_pad=GAP / 2)
-    reached = [0.0, *(end for effect in effects if is_ratio(effect) for end in ends(effect))]
-    low, high = min(*reached, -LEAST), max(*reached, LEAST)
-    room = 0.06 * (high - low)
+    panels = grouped((effect.name, effect) for effect in effects)
+    labels = [label for label in comparison.labels if any(effect.label == label for effect in effects)]
+    short = plots.short_names(comparison.labels)
+    names = [short[label] for label in labels]
+    figure, axes = plots.rows([names] * len(panels), wide=2.9, margin=1.3 + plots.wider(names), most=3, sharey=True)
+    figure.get_layout_engine().set(w_pad=0.12)  # between the values of a panel and the next one
+    ratios = [1 / LEAST_RATIO, LEAST_RATIO, *(end for effect in effects if is_ratio(effect) for end in ends(effect))]
+    room = (max(ratios) / min(ratios)) ** 0.06
     for panel, of_metric in zip(axes, panels.values(), strict=True):
-        _panel(panel, {label: short[label] for label in labels}, of_metric, (low - room, high + room))
-    figure.legend(handles=_legend(effects), loc="outside lower center", ncols=4, frameon=False, fontsize=8)
+        _panel(panel, labels, of_metric, (min(ratios) / room, max(ratios) * room))
+    looks = dict(LOOKS[effect.change.verdict or Verdict.OPEN] for effect in effects)
+    handles: list[Artist] = [Line2D([], [], label=text, linestyle="None", **look) for text, look in looks.items()]
+    band = any(effect.change.evidence and effect.change.evidence.least for effect in effects)
+    handles += [Patch(color="0.88", label="noise floor, or one item")] if band else []
+    figure.legend(handles=handles, loc="outside lower center", ncols=4, frameon=False, fontsize=8)
     return figure
 
 
@@ -305,90 +304,62 @@ def _differs(effect: Effect) -> bool:
     return effect.change.absolute != 0
 
 
-def place(effect: Effect, value: float) -> float:
-    """Where a change of this size is drawn on its axis: a log ratio, points, or its own unit."""
-    if is_ratio(effect):
-        return math.log1p(value / effect.change.baseline_mean)
-    return POINTS * value if effect.unit in SHARES else value
-
-
 def is_ratio(effect: Effect) -> bool:
     """Whether it is drawn on the axis of ratios that all panels share."""
-    return effect.unit not in (*SHARES, "nats", "bits/byte") and effect.change.baseline_mean > 0
+    return effect.unit not in LEAST and effect.change.baseline_mean > 0
 
 
 def ends(effect: Effect) -> list[float]:
-    """Places of the change and of its interval's ends."""
+    """Places of the change and of its interval's ends: a ratio, points, or its own unit."""
     change = effect.change
-    return [place(effect, value) for value in (change.absolute, *(change.interval or ()))]
+    values = (change.absolute, *(change.interval or ()))
+    if is_ratio(effect):
+        return [1 + value / change.baseline_mean for value in values]
+    return [POINTS * value if effect.unit in SHARES else value for value in values]
 
 
-def _panel(axes: Axes, arms: dict[str, str], effects: list[Effect], limits: tuple[float, float]) -> None:
-    """One line for each of the arms, from a label to its name in the picture."""
-    axes.axvline(0, color="0.2", linewidth=0.8, zorder=1)
-    rows, first = {label: row for row, label in enumerate(arms)}, effects[0]
+def _panel(axes: Axes, labels: list[str], effects: list[Effect], limits: tuple[float, float]) -> None:
+    """One line for each of the arms; limits are those of ratios."""
+    first, by_ratio = effects[0], is_ratio(effects[0])
+    axes.axvline(float(by_ratio), color="0.2", linewidth=0.8, zorder=1)
     for effect in effects:
-        row, change = rows[effect.label], effect.change
-        _mark(axes, effect, row)
-        number = formats.percent(change.percent) if is_ratio(effect) else formats.difference(change.absolute, effect.unit)
+        row, change, (middle, *interval) = labels.index(effect.label), effect.change, ends(effect)
+        if change.evidence and change.evidence.least:
+            half = POINTS * change.evidence.least if effect.unit in SHARES and not by_ratio else change.evidence.least
+            band = (math.exp(-half), math.exp(half)) if by_ratio else (-half, half)
+            axes.fill_betweenx([row - 0.4, row + 0.4], *band, color="0.88", linewidth=0, zorder=0)
+        look = LOOKS[change.verdict or Verdict.OPEN][1]
+        if interval:
+            axes.plot(interval, [row, row], color=look["color"], linewidth=1.4, solid_capstyle="butt", zorder=2)
+        label = f"{effect.label}\n{size_text(change, effect.unit)} {verdict_text(change, effect.unit)}"
+        axes.plot([middle], [row], label=label, linestyle="none", markersize=6.5, zorder=3, clip_on=False, **look)
+        number = formats.percent(change.percent) if by_ratio else formats.difference(change.absolute, effect.unit)
         place = {"xycoords": axes.get_yaxis_transform(), "va": "center", "annotation_clip": False}
         axes.annotate(number, (1.02, row), fontsize=7.5, **place)
         axes.plot([0, 1.01], [row, row], transform=place["xycoords"], color="0.93", linewidth=0.8, zorder=0, clip_on=False)
-    unit = f"%, {plots.LOG}" if is_ratio(first) else "points" if first.unit in SHARES else first.unit
+    unit = f"%, {plots.LOG}" if by_ratio else "points" if first.unit in SHARES else first.unit
     axes.set_title(f"{first.name} ({unit})", loc="left", fontsize=9)
-    axes.set_yticks(range(len(arms)), list(arms.values()))
-    axes.set_ylim(len(arms) - 0.5, -0.5)
-    axes.grid(False, axis="y")
     axes.spines["left"].set_visible(False)  # beside it, the values of the panel before would read as its ticks
     axes.tick_params(axis="y", length=0)
-    if is_ratio(first):
-        axes.set_xlim(limits)
-        _percent_ticks(axes, limits)
+    if by_ratio:
+        axes.set(xscale="log", xlim=limits)
+        decades = math.log10(limits[1] / limits[0])
+        powers = FixedLocator([10.0 ** (place * math.ceil(decades / 4)) for place in range(-9, 10)])
+        if decades < 0.4:
+            axes.xaxis.set_major_locator(MaxNLocator(4, steps=[1, 2, 5, 10]))  # all of these have a tick at 1
+        else:
+            axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if decades < 1.3 else (1, 3)) if decades < 2 else powers)
+        axes.xaxis.set_minor_locator(NullLocator())
+        axes.xaxis.set_major_formatter(lambda ratio, _: _ratio_text(ratio))
     else:
-        reached = max(abs(end) for effect in effects for end in ends(effect))
-        half = 1.12 * max(reached, LEAST_POINTS if unit == "points" else LEAST_NATS)
+        half = 1.12 * max(LEAST.get(first.unit, 0.0), *(abs(end) for effect in effects for end in ends(effect)))
         axes.set_xlim(-half, half)
         axes.locator_params(axis="x", nbins=5)
 
 
-def _percent_ticks(axes: Axes, limits: tuple[float, float]) -> None:
-    """At most four beside 0, evenly spread over the axis as far as round percentages allow."""
-    places = {tick: place for tick in TICKS if limits[0] <= (place := math.log1p(tick / 100)) <= limits[1]}
-    least, ticks = (limits[1] - limits[0]) / 4, {0: "0"}
-    for tick in sorted(places, key=lambda tick: (abs(tick) not in (50, 90, 100), abs(tick))):
-        if all(abs(places[tick] - places[other]) >= least for other in ticks):
-            factor, letter = formats.prefix(1 + tick / 100)
-            ticks[tick] = formats.signed(tick, 0) if tick < 900 else f"×{(1 + tick / 100) / factor:g}{letter}"
-    axes.set_xticks([places[tick] for tick in ticks], list(ticks.values()))
-
-
-def _mark(axes: Axes, effect: Effect, row: int) -> None:
-    """The change with its interval; grey: the noise floor, or one item of the validation data, by which equal things differ."""
-    evidence = effect.change.evidence
-    if evidence and evidence.least:
-        half = POINTS * evidence.least if effect.unit in SHARES and not evidence.ratio else evidence.least
-        axes.fill_betweenx([row - 0.4, row + 0.4], -half, half, color="0.88", linewidth=0, zorder=0)
-    middle, *interval = ends(effect)
-    marker, colour, filled, _ = MARKS.get(effect.change.verdict, MARKS[Verdict.OPEN])
-    if interval:
-        axes.plot(interval, [row, row], color=colour, linewidth=1.4, solid_capstyle="butt", zorder=2)
-    style = {
-        "color": colour,
-        "markerfacecolor": colour if filled else "white",
-        "markersize": 6.5,
-        "zorder": 3,
-        "clip_on": False,
-    }
-    says = f"{size_text(effect.change, effect.unit)} {verdict_text(effect.change, effect.unit)}"
-    axes.plot([middle], [row], marker, label=f"{effect.label}\n{says}", **style)
-
-
-def _legend(effects: list[Effect]) -> list[Line2D | Patch]:
-    verdicts = {effect.change.verdict for effect in effects}
-    handles = {}
-    for verdict, (marker, colour, filled, text) in MARKS.items():
-        if verdict in verdicts and text not in handles:
-            style = {"color": colour, "markerfacecolor": colour if filled else "white", "linestyle": "None"}
-            handles[text] = Line2D([], [], marker=marker, label=text, **style)
-    band = any(effect.change.evidence and effect.change.evidence.least for effect in effects)
-    return [*handles.values(), *([Patch(color="0.88", label="noise floor, or one item")] if band else [])]
+def _ratio_text(ratio: float) -> str:
+    """`−50`, `+200`, `×10`, `÷1000`."""
+    if not (0 < ratio < 0.02 or ratio > 9):
+        return formats.signed(100 * (ratio - 1), 0)
+    factor, letter = formats.prefix(max(ratio, 1 / ratio))
+    return f"{'×' if ratio > 1 else '÷'}{max(ratio, 1 / ratio) / factor:.3g}{letter}"

@@ -18,7 +18,7 @@ OVERLAP = "corpus/overlap"
 BUDGETS = {"tokens": "tokens", "steps": "steps", "flops": "FLOP", "seconds": "s"}
 """Key of a budget -> its unit."""
 MASKED = "15 % of which are replaced by [MASK], the same ones for every run"
-"""What `harness/training/masked_lm_eval.py` shows."""
+"""What `harness/training/held_out.py` shows."""
 OVERLAP_LENGTH = 13
 """Tokens of a run that counts as shared."""
 

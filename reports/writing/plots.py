@@ -8,13 +8,15 @@ import hashlib
 import io
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
+from typing import Any, TypeVar
 
 import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
@@ -24,45 +26,25 @@ from harness import document, metrics
 from harness.comparison.compare import Comparison
 from harness.comparison.paired import grouped
 from harness.comparison.section import headline
-from harness.reports.writing import marks
 from harness.reports.writing.formats import SCALED, prefix
-from harness.reports.writing.lean import lean
+from harness.reports.writing.svg import lean, with_values
+
+Key = TypeVar("Key")
+Value = TypeVar("Value")
 
 LONGEST = 40
 """Letters of a name in a picture."""
-HASH_DIGITS = 4
-ELLIPSIS = "…"
 
 
 def short_names(labels: Iterable[str]) -> dict[str, str]:
     """Label -> its name in a picture: of a longer one than LONGEST the middle is left out.
 
-    Where one is longer and all continue the first, they are named by what they add to it. Labels that differ in their middles
-    alone end in a hash of the whole, which is the same in every picture.
+    Labels that differ in their middles alone end in a hash of the whole, which is the same in every picture.
     """
-    first, *others = dict.fromkeys(labels)
-    full = {label: label for label in (first, *others)}
-    if max(map(len, full)) > LONGEST and all(label.startswith(f"{first} ") for label in others):
-        full |= {label: label.removeprefix(f"{first} ") for label in others}
-    names = {label: _cut(name) for label, name in full.items()}
+    names = {label: label if len(label) <= LONGEST else f"{label[:18]}…{label[-21:]}" for label in labels}
     count = Counter(names.values())
-    hashes = {label: f" #{hashlib.sha256(label.encode()).hexdigest()[:HASH_DIGITS]}" for label in names}
-    return {label: name if count[name] == 1 else _cut(full[label], hashes[label]) for label, name in names.items()}
-
-
-def _cut(label: str, end: str = "") -> str:
-    if len(label) + len(end) <= LONGEST:
-        return label + end
-    room = LONGEST - len(ELLIPSIS) - len(end)
-    tail = _last_words(label, room // 2)
-    head = _last_words(label[::-1], room - len(tail))[::-1]
-    return f"{head}{ELLIPSIS}{tail}{end}"
-
-
-def _last_words(text: str, most: int) -> str:
-    """Its last letters, from the begin of a word where that leaves at least half of them."""
-    _, _, words = text[-most - 1 :].partition(" ")
-    return words if 2 * len(words) >= most else text[-most:].lstrip()
+    hashes = {label: hashlib.sha256(label.encode()).hexdigest()[:4] for label in names}
+    return {label: name if count[name] == 1 else f"{name[:-6]} #{hashes[label]}" for label, name in names.items()}
 
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
@@ -86,8 +68,12 @@ TIMES = ((7200.0, 3600.0, "h"), (300.0, 60.0, "min"))
 LOG_RANGE = 5
 """Largest over smallest value from which an axis is logarithmic."""
 LOG = "log scale"
-LOG_TICKS = ((20, (1, 2, 3, 5, 7)), (200, (1, 2, 5)))
+LOG_TICKS = ((20, (1, 2, 3, 5, 7)), (200, (1, 2, 5)), (math.inf, (1,)))
 """Largest over smallest value below which a logarithmic axis has these ticks in every power of ten."""
+DASHES = ((0, (4, 3)), (0, (1, 2)))
+"""Of lines at one height."""
+ROW = 0.27
+"""Inches from a row of a picture of rows to the next one."""
 CURVE_POINTS = 200
 LEGEND_ROW, LEGEND_LETTER, LEGEND_MARGIN = 0.18, 0.075, 1.9
 """Inches: height of a line, width of a letter, and the room that a figure has for a legend of one column."""
@@ -178,14 +164,14 @@ def svg(figure: Figure) -> bytes:
     lay_out(figure)
     buffer = io.BytesIO()
     figure.savefig(buffer, format="svg", metadata={"Date": None})
-    return marks.add(lean(buffer.getvalue()), figure)
+    return with_values(lean(buffer.getvalue()), figure)
 
 
 def lay_out(figure: Figure) -> None:
     """Places the panels, once: after that nothing is placed again."""
-    if figure.get_layout_engine() is not None:
-        figure.dpi = FigureCanvasSVG(figure).fixed_dpi
-        figure.get_layout_engine().execute(figure)
+    figure.dpi = FigureCanvasSVG(figure).fixed_dpi
+    if engine := figure.get_layout_engine():
+        engine.execute(figure)
         figure.set_layout_engine(None)  # with an engine, even an empty one, savefig draws the whole picture twice
 
 
@@ -201,7 +187,7 @@ def grid(
     figure = Figure(figsize=(wide * across + margin, high * down), layout="constrained")
     axes = figure.subplots(down, across, squeeze=False, **sharing).ravel().tolist()
     for unused in axes[count:]:
-        unused.set_visible(False)
+        figure.delaxes(unused)
     return figure, axes[:count]
 
 
@@ -210,35 +196,73 @@ def wider(names: Iterable[str]) -> float:
     return LEGEND_LETTER * max(0, max(map(len, names), default=0) - ROW_NAME)
 
 
-def scale_axis(axes: Axes, values: list[float]) -> None:
-    """Logarithmic where the range is large, with few plain numbers at the ticks."""
-    if min(values) <= 0 or max(values) / min(values) < LOG_RANGE:
-        axes.xaxis.set_major_locator(MaxNLocator(4))
-        return
-    axes.set_xscale("log")
-    reach = max(values) / min(values)
-    ticks = next((ticks for most, ticks in LOG_TICKS if reach < most), (1,))
-    axes.xaxis.set_major_locator(LogLocator(subs=ticks, numticks=6 if len(ticks) == 1 else None))
-    axes.xaxis.set_major_formatter("{x:g}")
-    axes.xaxis.set_minor_formatter(NullFormatter())
+def rows(panels: Sequence[Sequence[str]], wide: float, margin: float = 0, **size: Any) -> tuple[Figure, list[Axes]]:
+    """A figure of panels with these rows, from top to bottom, and room below them for a legend."""
+    tallest = max(map(len, panels))
+    figure, axes = grid(len(panels), wide=wide, high=1.2 + ROW * tallest, margin=margin, **size)
+    for panel, names in zip(axes, panels, strict=True):
+        panel.set_yticks(range(len(names)), names)
+        panel.set_ylim(tallest - 0.4, -0.6)
+        panel.grid(False, axis="y")
+    return figure, axes
 
 
-def panels_of_lines(
-    labels: list[str], panels: Mapping[str, Mapping], draw_in: Callable[..., None], marked: bool = True, *size: float
+def scale_axis(axis: Axis, values: Iterable[float], is_log: bool | None = None) -> None:
+    """Logarithmic where the range of the values is large, if it is not said; with few plain numbers at the ticks."""
+    low, high = min(values := [*values]), max(values)
+    if is_log or (is_log is None and low > 0 and high / low >= LOG_RANGE):
+        axis.axes.set(**{f"{axis.axis_name}scale": "log"})
+        ticks = next(ticks for most, ticks in LOG_TICKS if high / low < most)
+        axis.set_major_locator(LogLocator(subs=ticks, numticks=6 if len(ticks) == 1 else None))
+        axis.set_major_formatter("{x:,g}")
+        axis.set_minor_formatter(NullFormatter())
+    else:
+        axis.set_major_locator(MaxNLocator(4))
+
+
+def panels(
+    labels: list[str],
+    contents: Mapping[Key, Mapping[str, Value]],
+    draw_in: Callable[[Axes, Key, Mapping[str, Value], Mapping[str, ArmStyle]], None],
+    levels: Mapping[Key, Mapping[str, float]] | None = None,
+    lines: bool = True,
+    marked: bool = True,
+    **size: Any,
 ) -> Figure:
-    """One panel for each title, in which `draw_in` draws what its arms have, by label; sizes are those of `grid`.
+    """A panel for each key, in which `draw_in` draws what its arms have, by label; sizes are those of `grid`.
 
-    One legend has the arms, and what else has a label.
+    Levels are lines at one height by name, or a word where they are far from what is drawn. One legend has the arms, and what
+    else has a label.
     """
     styles = arm_styles(labels)
-    figure, axes = grid(len(panels), *size)
-    for panel, (title, of_arms) in zip(axes, panels.items(), strict=True):
-        draw_in(panel, of_arms, styles)
-        panel.set_title(title)
-    lines = {str(line.get_label()): line for panel in axes for line in panel.get_lines()}
-    others = [line for label, line in lines.items() if label not in styles and not label.startswith("_")]
-    legend(figure, [*arm_handles(styles, panels.values(), marked), *others])
+    figure, axes = grid(len(contents), **size)
+    for panel, (key, of_arms) in zip(axes, contents.items(), strict=True):
+        draw_in(panel, key, of_arms, styles)
+        for dashes, (name, height) in zip(DASHES, (levels or {}).get(key, {}).items(), strict=False):
+            _level(panel, name, height, dashes)
+    drawn = {label for of_arms in contents.values() for label in of_arms}
+    others = {str(line.get_label()): line for panel in axes for line in panel.get_lines()}
+    handles = [handle(style, lines, marked) for label, style in styles.items() if label in drawn]
+    legend(figure, handles + [line for label, line in others.items() if label not in styles and not label.startswith("_")])
     return figure
+
+
+def _level(axes: Axes, name: str, height: float, dashes: tuple[int, tuple[int, int]]) -> None:
+    low, high = axes.get_ylim()
+    if low - (high - low) / 2 <= height <= high + (high - low) / 2:
+        axes.axhline(height, color="0.5", linestyle=dashes, linewidth=1, zorder=1, label=name)
+    else:
+        arrow, x, y, *alike = ("↓", 0.02, 0.02, "left", "bottom") if height < low else ("↑", 0.98, 0.98, "right", "top")
+        place = {"xycoords": "axes fraction", "ha": alike[0], "va": alike[1], "color": "0.35", "fontsize": 7.5}
+        axes.annotate(f"{arrow} {name} {height:.4g}", (x, y), **place)
+
+
+def series(axes: Axes, arm: ArmStyle, label: str, x: Any, y: Any, x_bars: Any = None, y_bars: Any = None, **look: Any) -> None:
+    """Points of an arm with their bars; what `look` says is otherwise than for other arms."""
+    size, front = (9, 4) if arm.is_baseline else (6, 3)
+    style = arm.line_and_marker | {"markersize": size, "linewidth": 1.3, "zorder": front, "elinewidth": 0.9, "capsize": 2}
+    style |= {"markeredgecolor": "white", "markeredgewidth": 0.3}
+    axes.errorbar(x, y, y_bars, x_bars, **style | look)[0].set_label(label)
 
 
 def reaching_bars(middles: list[float], values: list[list[float]]) -> tuple[list[float], list[float]] | None:
@@ -248,12 +272,6 @@ def reaching_bars(middles: list[float], values: list[list[float]]) -> tuple[list
     return (below, above) if any(len(of_point) > 1 for of_point in values) else None
 
 
-def arm_handles(styles: Mapping[str, ArmStyle], panels: Iterable[Mapping], marked: bool = True) -> list[Line2D]:
-    """The legend's entries of the arms that are a key of any panel, as lines."""
-    labels = {label for of_arms in panels for label in of_arms}
-    return [handle(style, line=True, marked=marked) for label, style in styles.items() if label in labels]
-
-
 def ticks_at_lengths(axes: Axes, lengths: list[int]) -> None:
     """Ticks of the logarithmic x axis at these lengths alone."""
     axes.xaxis.set_major_locator(FixedLocator(lengths))
@@ -261,23 +279,16 @@ def ticks_at_lengths(axes: Axes, lengths: list[int]) -> None:
     axes.xaxis.set_minor_locator(NullLocator())
 
 
-def no_closer(axes: Axes, least: float) -> None:
-    """Widens the vertical axis around its middle to at least `least`, so that what is nearly equal looks nearly equal."""
-    low, high = axes.get_ylim()
-    more = max(0.0, least - (high - low)) / 2
-    axes.set_ylim(low - more, high + more)
+def same_span(axes: Sequence[Axes], least: float, highest: float = math.inf) -> None:
+    """Vertical axes that are equally long, at least `least`, so that what is nearly equal looks nearly equal.
 
-
-def same_span(panels: list[Axes], values: list[list[float]], least: float, highest: float) -> None:
-    """Vertical axes that are equally long, around the values of each: at least `least`, with a tenth of room at both ends.
-
-    Where all values are below `highest`, which none can exceed, the axis ends there, with a little room.
+    They end at `highest`, which no value can exceed, or above it where something is drawn there.
     """
-    span = 1.2 * max(least, *(max(of_panel) - min(of_panel) for of_panel in values))
-    for axes, of_panel in zip(panels, values, strict=True):
-        middle = (max(of_panel) + min(of_panel)) / 2
-        top = min(middle + span / 2, max(highest, max(of_panel)) + 0.04 * span)
-        axes.set_ylim(top - span, top)
+    limits = [panel.get_ylim() for panel in axes]
+    span = max(least, *(high - low for low, high in limits))
+    for panel, (low, high) in zip(axes, limits, strict=True):
+        top = min((low + high + span) / 2, max(highest, high))
+        panel.set_ylim(top - span, top)
 
 
 def legend(figure: Figure, handles: list[Line2D]) -> None:
@@ -321,11 +332,8 @@ def mean_curve(curves: list[dict[int, float]]) -> Line:
     """(step, mean over the curves) at the steps that all of them have, in at most CURVE_POINTS bins."""
     steps = np.array(sorted(set.intersection(*map(set, curves))), dtype=float)
     means = np.mean([[curve[step] for step in steps] for curve in curves], axis=0)
-    if len(steps) <= CURVE_POINTS:
-        return Line(steps, means)
-    begins = -(-np.arange(CURVE_POINTS) * len(steps) // CURVE_POINTS)  # bin of the i-th of n steps: 200 i // n
-    counts = np.diff(begins, append=len(steps))
-    return Line(np.add.reduceat(steps, begins) / counts, np.add.reduceat(means, begins) / counts)
+    bins = min(len(steps), CURVE_POINTS)
+    return Line(*(np.array([part.mean() for part in np.array_split(values, bins)]) for values in (steps, means)))
 
 
 def draw_smoothed(axes: Axes, lines: Mapping[str, Line], styles: Mapping[str, ArmStyle], factor: float = 1.0) -> None:
@@ -341,11 +349,8 @@ def draw_smoothed(axes: Axes, lines: Mapping[str, Line], styles: Mapping[str, Ar
 
 def smooth(values: np.ndarray) -> np.ndarray:
     """Centred running mean over a twentieth of the values."""
-    wide = max(1, len(values) // 20)
-    sums = np.concatenate([[0.0], np.cumsum(values)])
-    ends = np.arange(len(values)) + (wide + 1) // 2
-    begin, end = np.maximum(ends - wide, 0), np.minimum(ends, len(values))
-    return (sums[end] - sums[begin]) / (end - begin)
+    window = np.ones(max(1, len(values) // 20))
+    return np.convolve(values, window, "same") / np.convolve(np.ones(len(values)), window, "same")
 
 
 def draw(make: Callable[..., Figure | None], *arguments: object) -> Picture | None:

@@ -87,13 +87,13 @@ def measure(device: str, sizes: Sizes, seconds: float) -> tuple[list[dict[str, A
     ends, rows, problems = time.monotonic() + seconds, [], []
     machine = Machine(HardwareConfig(device=Device(device), dtype=Dtype.bf16))
     parts: dict[str, Callable[[], list[dict[str, Any]]]] = {}
+    for length in sizes.lengths:  # seconds each; a training takes minutes, most of them torch's compiler
+        parts[f"attention, {length} tokens"] = lambda length=length: attention_figures(machine, sizes, length)
     for length, batch in sizes.batches.items():
         for phase in ("fine-tuning", "pretraining"):
             parts[f"{phase}, {length} tokens"] = lambda phase=phase, length=length, batch=batch: training_figures(
                 machine, sizes, phase, length, batch
             )
-    for length in sizes.lengths:
-        parts[f"attention, {length} tokens"] = lambda length=length: attention_figures(machine, sizes, length)
     for name, part in parts.items():
         if time.monotonic() > ends:
             problems.append({"part": name, "failed": False, "why": f"left out: {seconds:.0f} s are used up"})
@@ -108,7 +108,8 @@ def measure(device: str, sizes: Sizes, seconds: float) -> tuple[list[dict[str, A
 
 
 def release() -> None:
-    """Frees what the last part left."""
+    """Frees what the last part left; torch compiles for the next one as if it were the first (`recompile_limit`)."""
+    torch.compiler.reset()
     gc.collect()
     if torch.cuda.is_available():
         torch.cuda.empty_cache()

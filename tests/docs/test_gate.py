@@ -11,8 +11,8 @@ import pytest
 import yaml
 
 from harness.grammar import parse
-from harness.reports.commands import gate
-from harness.reports.options import Gate
+from harness.plugins.decide import gate
+from harness.plugins.decide.options import Gate
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "docs" / "gate"

@@ -10,8 +10,7 @@ from harness.models.batch import Batch
 from harness.models.config import Body, EncoderConfig, NormPlace, Position
 from harness.models.encoder import initialise
 from harness.models.objectives.base import Objective, PretrainBatch, Vocabulary
-from harness.models.objectives.bidirectional import BidirectionalLM
-from harness.models.objectives.causal import CausalLM
+from harness.models.objectives.causal import BidirectionalLM, CausalLM
 from harness.models.objectives.cbow import ContinuousBagOfWords
 from harness.models.objectives.config import ObjectiveConfig
 from harness.models.objectives.permutation import PermutationLM

@@ -7,10 +7,10 @@ import pytest
 import torch
 
 from harness.models.batch import Batch
-from harness.models.changes import KEYS, refuse_underived, spaced, with_own_head_size
 from harness.models.config import Activation, EncoderConfig, Norm, NormPlace, Position, Sharing
 from harness.models.derive import STEPS, derived
 from harness.models.heads import build_classifier
+from harness.models.keys import KEYS, refuse_underived, spaced, with_own_head_size
 
 SHAPE = EncoderConfig(
     vocab_size=60, hidden_size=16, num_hidden_layers=4, num_attention_heads=4, intermediate_size=24, max_position_embeddings=20

@@ -13,9 +13,8 @@ from variant_files import merged
 
 from harness.models.batch import Batch
 from harness.models.config import Activation, Body, EncoderConfig, Init, Norm, NormPlace, Position, Sharing
-from harness.models.heads import MaskedLMHead, TextVectors, TokenClassifier, build_classifier
+from harness.models.heads import MaskedLMHead, TextVectors, TokenClassifier, build_classifier, make_mask_decoder
 from harness.models.keys import built, keys_read, refuse_unread
-from harness.models.mask_decoder import make_mask_decoder
 
 ROOT = Path(__file__).parents[2]
 VARIANTS = sorted(path.stem for path in (ROOT / "conf" / "model").glob("*.yaml"))

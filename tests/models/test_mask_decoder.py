@@ -14,19 +14,15 @@ from harness.measure import size
 from harness.models.batch import Batch
 from harness.models.config import Activation, EncoderConfig, NormPlace, Position
 from harness.models.encoder import Encoder, initialise, set_activation_checkpointing
-from harness.models.heads import MaskedLMHead
+from harness.models.heads import PASSES, MaskDecoder, MaskedLMHead
 from harness.models.huggingface import config_of, exported, family_of, homeless, published
-from harness.models.mask_decoder import PASSES, MaskDecoder
 from harness.models.objectives.base import Objective, Vocabulary
-from harness.models.objectives.bidirectional import BidirectionalLM
 from harness.models.objectives.build import OBJECTIVES
-from harness.models.objectives.causal import CausalLM
+from harness.models.objectives.causal import BidirectionalLM, CausalLM
 from harness.models.objectives.config import ObjectiveConfig
 from harness.models.objectives.distillation import Distillation, Teacher
-from harness.models.objectives.masked_lm import MaskedLM, evaluate
-from harness.models.objectives.probe import Probe
+from harness.models.objectives.masked_lm import MaskedLM, NextSentence, Probe, evaluate
 from harness.models.objectives.replaced_tokens import ReplacedTokenDetection
-from harness.models.objectives.segment_pairs import NextSentence
 
 V, T = 50, 20
 VOCABULARY = Vocabulary(V, pad=0, cls=2, sep=3, mask=4, word_start=torch.ones(V, dtype=torch.bool))

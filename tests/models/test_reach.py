@@ -4,15 +4,15 @@ import math
 
 import pytest
 
+from harness.models import added
 from harness.models.config import Body, EncoderConfig
-from harness.models.encoder import Encoder
-from harness.models.reach import EVERYWHERE, NOWHERE, Reach
+from harness.models.reach import EVERYWHERE, NOWHERE, Reach, depends_on_order, receptive_field
 
 SMALL = {"vocab_size": 40, "hidden_size": 32, "num_hidden_layers": 3, "num_attention_heads": 4, "intermediate_size": 96}
 
 
 def field(**changes) -> Reach:
-    return Encoder(EncoderConfig(**{**SMALL, **changes})).layers.receptive_field
+    return receptive_field(EncoderConfig(**{**SMALL, **changes}))
 
 
 def test_layers_add_up_and_one_hub_alone_carries_nothing_on():
@@ -38,3 +38,18 @@ def test_layers_add_up_and_one_hub_alone_carries_nothing_on():
 )
 def test_bodies_state_their_receptive_field(changes, expected):
     assert field(**changes) == expected
+
+
+class Neighbours:
+    """What a package adds: one layer of it reads a token on either side."""
+
+    receptive_field, depends_on_order = Reach(1, 1), False
+
+
+def test_an_attention_of_a_package_states_its_own_and_reads_everywhere_where_it_does_not(monkeypatch):
+    config = EncoderConfig(**SMALL)
+    config.attention = "neighbours"
+    monkeypatch.setattr(added, "class_of", lambda key, name: Neighbours)
+    assert (receptive_field(config), depends_on_order(config)) == (Reach(3, 3), False)
+    monkeypatch.setattr(added, "class_of", lambda key, name: object)
+    assert (receptive_field(config), depends_on_order(config)) == (EVERYWHERE, True)

@@ -83,13 +83,13 @@ def drawn(figure: Figure) -> Figure:
 
 def marks(axes: Axes) -> list[np.ndarray]:
     """Places of marks in 1/72 inch."""
-    points = [line for line in axes.lines if line.get_marker() not in ("None", "", None)]
+    points = [line for line in axes.lines if not line.get_label().startswith("_") and len(line.get_xdata()) == 1]
     return [line.get_transform().transform(line.get_xydata())[0] * 72 / axes.figure.dpi for line in points]
 
 
 def values_of(axes: Axes) -> dict[str, tuple[float, float]]:
     """Name of each mark -> its values, as they are read at the axes."""
-    lines = [line for line in axes.lines if line.get_marker() not in ("None", "", None)]
+    lines = [line for line in axes.lines if not line.get_label().startswith("_") and len(line.get_xdata()) == 1]
     assert all(line.get_transform() == axes.transData for line in lines)
     return {line.get_label().split("\n")[0]: tuple(line.get_xydata()[0]) for line in lines}
 
@@ -154,7 +154,7 @@ def test_changes(comparison: Comparison):
     for axes in (one for one in figure.axes if one.get_visible()):
         places = marks(axes)
         assert len({place[1].round(1) for place in places}) == len(places)  # a line for each
-        shown = {effect.label: overview.place(effect, effect.change.absolute) for effect in panels[axes.get_title("left")]}
+        shown = {effect.label: overview.ends(effect)[0] for effect in panels[axes.get_title("left")]}
         assert {label: x for label, (x, _) in values_of(axes).items()} == shown
 
 

@@ -12,47 +12,31 @@ from harness.config.schema import GrammarConfig
 from harness.data.seeds import derive
 from harness.errors import InputError
 
-PRAISE = ["brilliant", "charming", "clever", "delightful", "graceful", "moving", "splendid", "warm"]
-BLAME = ["awful", "boring", "clumsy", "dreary", "hollow", "shallow", "tedious", "weak"]
-HUNTERS = ["fox", "hawk", "lynx", "owl", "pike", "wolf"]
-PREY = ["frog", "hare", "mouse", "perch", "sparrow", "vole"]
-OPEN = ["open", "raised", "unlocked"]
-SHUT = ["barred", "locked", "shut"]
-VERBS = ["follows", "hears", "passes", "sees", "smells", "watches"]
-SUNNY = ["bright", "clear", "sunny"]
-RAINY = ["foggy", "rainy", "stormy"]
-SYMBOLS = ["anchor", "basket", "candle", "dagger", "engine", "feather", "goblet", "hammer"]
+
+def words(text: str) -> list[str]:
+    """The words of a text."""
+    return text.split()
+
+
+PRAISE = words("brilliant charming clever delightful graceful moving splendid warm")
+BLAME = words("awful boring clumsy dreary hollow shallow tedious weak")
+HUNTERS = words("fox hawk lynx owl pike wolf")
+PREY = words("frog hare mouse perch sparrow vole")
+OPEN = words("open raised unlocked")
+SHUT = words("barred locked shut")
+VERBS = words("follows hears passes sees smells watches")
+SUNNY = words("bright clear sunny")
+RAINY = words("foggy rainy stormy")
+SYMBOLS = words("anchor basket candle dagger engine feather goblet hammer")
 VALUES = [["red", "crimson"], ["blue", "azure"]]
 OPENING = ["enter", "start"]
 CLOSING = ["leave", "stop"]
 VERDICTS = [["guilty"], ["innocent"]]
 SAID = ["the", "verdict", "was"]
-FILLERS = [
-    "above",
-    "again",
-    "along",
-    "at",
-    "before",
-    "beneath",
-    "beside",
-    "between",
-    "beyond",
-    "by",
-    "early",
-    "later",
-    "near",
-    "often",
-    "once",
-    "past",
-    "quietly",
-    "slowly",
-    "still",
-    "there",
-    "today",
-    "under",
-    "while",
-    "yonder",
-]
+FILLERS = words(
+    "above again along at before beneath beside between beyond by early later near often once past quietly slowly "
+    "still there today under while yonder "
+)
 WORDS = [*PRAISE, *BLAME, *HUNTERS, *PREY, *OPEN, *SHUT, *VERBS, *SUNNY, *RAINY, *SYMBOLS, *VALUES[0], *VALUES[1]]
 WORDS += [*OPENING, *CLOSING, *VERDICTS[0], *VERDICTS[1], *SAID, *FILLERS]
 
@@ -372,10 +356,10 @@ class WordSense(Family):
     is right in half of the rows. The words of validation do not occur in training; every word has both senses equally often.
     """
 
-    TRAINED = ("bass", "bat", "beetle", "bug", "crane", "drill", "kite", "mouse", "pointer", "ram", "seal", "slug")
-    HELD_OUT = ("fly", "jaguar", "mustang", "pike", "skate", "tick")
-    ANIMAL = ("asleep", "blind", "frightened", "hungry", "lame", "pregnant", "starved", "thirsty")
-    THING = ("assembled", "dented", "plastic", "polished", "repaired", "rusty", "welded", "wooden")
+    TRAINED = words("bass bat beetle bug crane drill kite mouse pointer ram seal slug")
+    HELD_OUT = words("fly jaguar mustang pike skate tick")
+    ANIMAL = words("asleep blind frightened hungry lame pregnant starved thirsty")
+    THING = words("assembled dented plastic polished repaired rusty welded wooden")
     BEFORE, BETWEEN, AFTER = ("", "yesterday", "last night"), ("", "outside", "over there"), ("", "again", "at noon")
     words = (*TRAINED, *HELD_OUT, *ANIMAL, *THING, "the", "was", *" ".join((*BEFORE, *BETWEEN, *AFTER)).split())
 

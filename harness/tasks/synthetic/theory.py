@@ -5,20 +5,16 @@
 """
 
 import enum
-import functools
 import math
-from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
 
 from harness.config.choices import TrainedOn
 from harness.config.schema import RunConfig
 from harness.errors import present
-from harness.models.choices import Body, Pooling
+from harness.models.choices import Body, Pooling, Position
 from harness.models.config import EncoderConfig
+from harness.models.reach import depends_on_order, receptive_field
 from harness.tasks.synthetic.families import FAMILIES, Theory, theory_of
-
-if TYPE_CHECKING:
-    from harness.models.encoder import Encoder
 
 DEVIATIONS = 3
 """A score within this many binomial standard errors of the best score of a model that cannot solve the task is such a score."""
@@ -134,29 +130,13 @@ def tags(config: RunConfig) -> dict[str, str]:
     return {"expected": expected.verdict.value, "expected_reason": expected.reason, **thresholds}
 
 
-def _encoder(model: EncoderConfig) -> "Encoder":
-    """The encoder without weights, cached because several properties of one shape are read."""
-    return _built(tuple(getattr(model, field.name) for field in fields(EncoderConfig)))
-
-
-@functools.lru_cache(maxsize=8)
-def _built(values: tuple[Any, ...]) -> "Encoder":
-    from harness.models.encoder import (  # torch takes seconds to import, and only generated tasks need it
-        Encoder,
-        without_values,
-    )
-
-    with without_values():
-        return Encoder(EncoderConfig(*values))
-
-
 def reach_and_distance(model: EncoderConfig, theory: Theory) -> tuple[float, int, int]:
     """Receptive field of the pooled vector in tokens, and the minimum and maximum distance of the deciding words from it.
 
     Mean and max pooling read every token: there one token between the deciding words that reaches all of them is enough. Where
     a word is labelled, the field is that of its own vector.
     """
-    reach = _encoder(model).layers.receptive_field
+    reach = receptive_field(model)
     if theory.to_right is not None:
         return reach.leftwards, theory.to_right.least, theory.to_right.most
     if model.pooling is Pooling.cls:
@@ -172,14 +152,12 @@ def is_order_free(model: EncoderConfig) -> bool:
     Without positions attention is permutation-invariant, unless it is causal or windowed. The mean of static vectors with
     added positions is the sum of two bags, unless a norm mixes word and position first.
     """
-    encoder = _encoder(model)
-    if encoder.layers.depends_on_order:
+    if depends_on_order(model):
         return False
-    if model.body is not Body.static:
-        return not encoder.embeddings.adds_positions
-    if model.pooling is Pooling.mean:
-        return not encoder.embeddings.adds_positions or encoder.embeddings.norm is None
-    return not encoder.embeddings.adds_positions and model.pooling is Pooling.max
+    adds_positions = model.position in (Position.learned, Position.sinusoidal)
+    if model.body is Body.static and model.pooling is Pooling.mean:
+        return not (adds_positions and model.embedding_norm)
+    return not adds_positions and (model.body is not Body.static or model.pooling is Pooling.max)
 
 
 def is_linear(model: EncoderConfig) -> bool:

@@ -84,7 +84,7 @@ def test_word_frequencies_are_a_line_along_pretraining(make_run):
         for suffix, at, score in (("at=500000", "500000.0", 0.55), ("", "None", 0.7))
     ]
     (section,) = compare("s", runs).sections
-    assert along.references(section) == {"guessing": {0.0: [0.5]}, "word frequencies": {0.0: [0.51]}}
+    assert along.references(section) == {"guessing": 0.5, "word frequencies": 0.51}
     below = md(tables.before_after(section)).splitlines()[-2:]
     assert [line.replace(" ", "") for line in below] == ["|*constantanswer*|–|0.500|", "|*wordfrequencies*|–|0.510|"]
     chapter = along.along_pretraining(compare("s", runs))

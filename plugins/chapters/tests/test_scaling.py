@@ -214,16 +214,12 @@ def test_seeds_are_replicates(make_run, study_of):
     assert group.values == {LATENCY: {"base": {128: [1.0, 2.0, 3.0]}}}
 
 
-def test_picture_has_a_panel_a_quantity_and_a_ring_a_crossover(study):
+def test_picture_has_a_panel_a_quantity(study):
     with mpl.rc_context(plots.STYLE):
-        figure = scaling.panels(study.comparison.labels, scaling.groups(study)[0])
+        figure = scaling.picture(study.comparison.labels, scaling.groups(study)[0])
     latency, memory = figure.axes
     assert (latency.get_xscale(), latency.get_yscale(), latency.get_ylabel()) == ("log", "log", "latency p50 (ms)")
     assert memory.get_ylabel() == "inference peak memory (B)"
-    assert [text.get_text() for text in latency.texts] == ["900"]
-    (ring,) = [drawn for drawn in latency.lines if len(drawn.get_xdata()) == 1]
-    assert (ring.get_xdata()[0], ring.get_ydata()[0]) == pytest.approx((900, 90))
-    assert "1 CPU" in figure.get_suptitle()
 
 
 def test_nothing_measured_by_length_has_no_chapter(make_run):

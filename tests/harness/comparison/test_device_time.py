@@ -11,9 +11,9 @@ from harness import tags
 from harness.comparison.compare import compare
 from harness.comparison.section import change_over
 from harness.comparison.verdicts import Verdict
+from harness.plugins.decide import gate, pick
 from harness.reports.__main__ import main
 from harness.reports.chapters import overview
-from harness.reports.commands import gate, pick
 from harness.reports.writing import findings, section_text, tables
 
 DEVICE, WALL = "inference/latency_device_ms", "inference/latency_ms_p50"

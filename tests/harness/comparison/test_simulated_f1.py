@@ -19,10 +19,10 @@ from harness.comparison.items import CLASSES, Errors
 from harness.comparison.paired import LEVEL, Replicate
 from harness.comparison.verdicts import Change, Verdict, change
 from harness.metrics import Margin
-from harness.reports.commands.gate import Limit, judge
+from harness.plugins.decide import gate
 
 SCORE = metrics.get("eval/score")
-DROP = Limit("eval/score", Margin(0.05), "5points")
+DROP = gate.Limit("eval/score", Margin(0.05), "5points")
 OF_ARM, OF_SEED = 0.7, 0.5
 """Standard deviations of the luck of an arm and of a seed on a row; that of the row itself is 1."""
 TARGET = 0.6
@@ -131,7 +131,9 @@ def false_verdicts(share: float, rows: int, seeds: int, count: int, score: str =
 
 def false_passes(share: float, rows: int, seeds: int, count: int, how: str = "predictions") -> float:
     """Of an arm that is worse by the limit of the gate."""
-    found = [judge(judged(*study, "f1", how), DROP, LEVEL)[0] for study in studies(share, rows, seeds, count, 0.05)]
+    found = [
+        gate.Test(None, "new", DROP, judged(*study, "f1", how)).judged[0] for study in studies(share, rows, seeds, count, 0.05)
+    ]
     return float(np.mean([outcome.value == "passed" for outcome in found]))
 
 

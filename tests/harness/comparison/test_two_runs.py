@@ -4,7 +4,7 @@ import pytest
 
 from harness import metrics
 from harness.comparison.section import RESULTS
-from harness.reports.commands import compare
+from harness.reports import compare_runs as compare
 
 BEFORE = {
     "eval/score": 0.80,

@@ -13,7 +13,7 @@ from harness.models.batch import Batch
 from harness.models.config import Body, EncoderConfig, Sharing
 from harness.models.heads import SequenceClassifier, build_classifier
 from harness.tracking.run_log import Reader, RunLog
-from harness.training import gradients, loop
+from harness.training import loop
 from harness.training.finetune import step_of
 from harness.training.loop import Limit, Position, Training, train
 from harness.training.optimiser import make_optimiser
@@ -40,7 +40,7 @@ def trained(folder: Path, steps: int = STEPS, **keys: object) -> tuple[SequenceC
     loss = lambda batch: model.loss(model(batch), batch.labels)  # noqa: E731
     training = Training(model, loss, following, Limit("step", steps), steps, "finetune", BUDGET, 0)
     train(training, make_optimiser(model, BUDGET), Position(), Machine(HardwareConfig(threads=1)), run_log)
-    gradients.write_medians(run_log, "finetune")
+    loop.write_medians(run_log, "finetune")
     run_log.finish("finished")
     found = in_process.curves_of(folder) | {name: {0: value} for name, value in in_process.metrics_of(folder).items()}
     return model, {name.removeprefix("finetune/"): curve for name, curve in found.items()}
@@ -99,15 +99,15 @@ def test_a_training_is_bit_by_bit_the_same_without_spread_and_with_it_at_every_s
     ids=["plain", "shared", "attention shared", "no layers"],
 )
 def test_layers_that_share_all_of_their_parameters_count_once(keys: dict, count: int):
-    assert len(gradients.layers_of(classifier(**keys))) == count
+    assert len(loop.layers_of(classifier(**keys))) == count
 
 
 def test_a_spread_needs_two_layers_with_gradients(tmp_path: Path):
     first, second = (nn.Parameter(torch.zeros(2)) for _ in range(2))
     first.grad = torch.tensor([3.0, 4.0])
-    assert gradients.spread([[first], [second]]) is None
+    assert loop.spread([[first], [second]]) is None
     second.grad = torch.tensor([0.0, 2.0])
-    assert gradients.spread([[first], [second]]).item() == 2.5
+    assert loop.spread([[first], [second]]).item() == 2.5
     _, curves = trained(tmp_path, num_hidden_groups=1)
     assert not {"gradient_spread", "gradient_spread_p50"} & curves.keys()
 

@@ -277,7 +277,7 @@ class Every:
     def __init__(self, steps: int, model: nn.Module) -> None:
         self.steps, self.model, self.ran = steps, model, []
 
-    def should_run(self, position: Position) -> bool:
+    def is_due(self, position: Position) -> bool:
         return position.step % self.steps == 0
 
     def run(self, position: Position) -> None:

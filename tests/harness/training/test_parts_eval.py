@@ -21,8 +21,7 @@ from harness.models.objectives import masked_lm
 from harness.models.objectives.build import OBJECTIVES
 from harness.models.objectives.causal import one_sided
 from harness.models.objectives.config import ObjectiveName
-from harness.training.masked_lm_eval import MaskedLMEval
-from harness.training.parts_eval import PartsEval
+from harness.training.held_out import HeldOut
 from harness.training.pretrain import build, save_weights
 
 SHAPE = ModelConfig(
@@ -75,11 +74,12 @@ def made(tmp_path: Path) -> Callable:
     def make(objective: ObjectiveName, documents: int = 4, length: int = 32, shape: ModelConfig | None = None, seed: int = 0):
         shape = shape or SHAPES.get(objective, SHAPE)
         config, corpus = configured(objective, documents, length, shape, seed)
-        return build(config, corpus.vocabulary()), PartsEval(config.pretrain, corpus, Machine(HardwareConfig(threads=1)))
+        machine = Machine(HardwareConfig(threads=1))
+        return build(config, corpus.vocabulary()), HeldOut(config.pretrain, config.model, corpus, machine)
 
-    def masked(objective: ObjectiveName, shape: ModelConfig) -> MaskedLMEval:
+    def masked(objective: ObjectiveName, shape: ModelConfig) -> HeldOut:
         config, corpus = configured(objective, 4, 32, shape)
-        return MaskedLMEval(config.pretrain, config.model, corpus, Machine(HardwareConfig(threads=1)))
+        return HeldOut(config.pretrain, config.model, corpus, Machine(HardwareConfig(threads=1)))
 
     make.masked = masked
     return make
@@ -99,7 +99,7 @@ def made(tmp_path: Path) -> Callable:
 )
 def test_each_part_has_its_declared_metrics(made, objective, expected):
     model, evaluation = made(objective)
-    scores = evaluation.measure(model)
+    scores = evaluation.parts(model)
     assert scores.keys() == expected | ({"pretrain/next_token_bits_per_byte"} if objective is ObjectiveName.clm else set())
     assert all(metrics.check(name, value) == value for name, value in scores.items())
 
@@ -123,7 +123,7 @@ def test_held_out_losses_are_computed_again_from_the_checkpoint(made, tmp_path, 
     assert all(place in shared or place.startswith("generator.embeddings.") for place in missing)
 
     def losses(objective):
-        return evaluation.measure(objective) | made.masked(name, shape).measure(objective)
+        return evaluation.parts(objective) | made.masked(name, shape).masked(objective)
 
     expected = losses(model)
     assert any(key.endswith("_loss") for key in expected)
@@ -136,9 +136,9 @@ def test_loss_on_next_tokens_is_that_of_a_plain_shift(made, monkeypatch):
     with torch.no_grad():
         for matrix in (parameter for parameter in model.parameters() if parameter.dim() > 1):
             matrix.mul_(20)  # attention with small random weights sees next to nothing, whatever its mask
-    scores = evaluation.measure(model)
-    every = np.arange(len(evaluation._held_out))
-    ids = evaluation._held_out.batch(every, np.zeros_like(every)).input_ids
+    scores = evaluation.parts(model)
+    every = np.arange(len(evaluation._of_phases[0]))
+    ids = evaluation._of_phases[0].batch(every, np.zeros_like(every)).input_ids
     logits = model.lm_head(model.encoder(one_sided(Batch(ids), backward=True)))[:, :-1]
     counted = ids[:, 1:] > 4  # special tokens are the first five
     assert counted.sum() > 100
@@ -147,7 +147,7 @@ def test_loss_on_next_tokens_is_that_of_a_plain_shift(made, monkeypatch):
     correct = (logits.argmax(-1) == ids[:, 1:])[counted].float().mean().item()
     assert scores["pretrain/next_token_accuracy"] == pytest.approx(correct, rel=1e-6)
     monkeypatch.setattr(masked_lm, "LOGITS", 1)
-    assert evaluation.measure(model) == pytest.approx(scores, rel=1e-6)
+    assert evaluation.parts(model) == pytest.approx(scores, rel=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -156,14 +156,14 @@ def test_loss_on_next_tokens_is_that_of_a_plain_shift(made, monkeypatch):
 def test_two_evaluations_agree_and_leave_the_random_stream(made, objective):
     model, evaluation = made(objective)
     torch.manual_seed(1)
-    first, after = evaluation.measure(model.train()), torch.rand(1)
+    first, after = evaluation.parts(model.train()), torch.rand(1)
     torch.manual_seed(1)
     assert torch.equal(torch.rand(1), after)
     torch.manual_seed(2)
-    assert evaluation.measure(model.train()) == first
+    assert evaluation.parts(model.train()) == first
 
 
 def test_held_out_text_too_short_for_pairs_is_said_and_has_no_number(made, capsys):
     model, evaluation = made(ObjectiveName.mlm_nsp, documents=1)
-    assert evaluation.measure(model) == {}
+    assert evaluation.parts(model) == {}
     assert "pairs are trained on, but not evaluated on held-out text: pretrain.length=32" in capsys.readouterr().out

@@ -22,8 +22,7 @@ from harness.models.objectives.config import ObjectiveName
 from harness.tracking.run_log import RunLog
 from harness.training import resume
 from harness.training.loop import Position
-from harness.training.pretrain import pretrain
-from harness.training.pretrain_callbacks import Keeping
+from harness.training.pretrain import Keeping, pretrain
 
 LENGTH, ROWS = 16, 4
 FIRST, SECOND = 2 * LENGTH * ROWS, 6 * LENGTH * ROWS

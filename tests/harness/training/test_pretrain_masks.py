@@ -16,8 +16,8 @@ from harness.models.losses import IGNORED
 from harness.models.objectives.base import Objective, PretrainBatch
 from harness.models.objectives.config import ObjectiveName
 from harness.training.distributed import Ranks
+from harness.training.held_out import HeldOut
 from harness.training.loop import Position
-from harness.training.masked_lm_eval import MaskedLMEval
 from harness.training.pretrain import build
 from harness.training.pretrain_steps import Steps
 
@@ -42,7 +42,7 @@ class Pretraining(NamedTuple):
     objective: Objective
     sequences: sequences.Sequences
     steps: Steps
-    masked_lm: MaskedLMEval
+    held_out: HeldOut
 
 
 @pytest.fixture
@@ -66,9 +66,9 @@ def pretraining(tmp_path: Path) -> Callable[..., Pretraining]:
         corpus, options = sequences.read(config.output, prepare.prepare(config)), config.pretrain
         objective = build(config, corpus.vocabulary())
         text = sequences.Sequences(corpus, "train", options.length, None, config.seed)
-        masked_lm = MaskedLMEval(options, shape, corpus, Machine(HardwareConfig(threads=1)))
+        held_out = HeldOut(options, shape, corpus, Machine(HardwareConfig(threads=1)))
         steps = Steps(options, objective, [text], config.seed)
-        return Pretraining(options, objective, text, steps, masked_lm)
+        return Pretraining(options, objective, text, steps, held_out)
 
     return make
 
@@ -131,16 +131,16 @@ def test_two_evaluations_of_a_model_with_dropout_agree(pretraining, objective: O
     made, still, found = pretraining(dropping, objective=objective), pretraining(objective=objective), []
     for seed in (0, 1):
         torch.manual_seed(seed)
-        found.append(made.masked_lm.measure(made.objective.train()))
+        found.append(made.held_out.masked(made.objective.train()))
     assert found[0] == found[1]
-    assert found[0] == still.masked_lm.measure(still.objective)  # of the same weights without any dropout
+    assert found[0] == still.held_out.masked(still.objective)  # of the same weights without any dropout
 
 
 def test_evaluation_masks_15_percent_of_the_held_out_text_whatever_the_training_masks(pretraining):
     """The held-out text has the words below 200 alone; every sequence of 32 has 30 words, of which 15 % are 4 or 5."""
     made = pretraining(mask_rate=0.4)
-    held_out = made.masked_lm._held_out
-    batches = [made.masked_lm._masked(held_out, ids, "pinned") for ids in held_out.first(len(held_out), 8)]
+    held_out = made.held_out._texts
+    batches = [made.held_out._masked(held_out, ids, "pinned") for ids in held_out.first(len(held_out), 8)]
     targets = torch.cat([batch.targets for batch in batches])
     words = targets[targets != IGNORED] - 5
     assert len(words) > 0

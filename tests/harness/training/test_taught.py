@@ -24,8 +24,8 @@ from harness.tasks.classification import Classification, Regression
 from harness.tasks.prepared import Prepared
 from harness.tasks.spans import Spans
 from harness.tasks.tagging import Tokens
+from harness.training.finetune import Taught, with_answers
 from harness.training.loop import Position
-from harness.training.taught import Taught, with_answers
 
 SHAPE = EncoderConfig(
     vocab_size=40, hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=24, max_position_embeddings=12

@@ -9,7 +9,6 @@ from harness.models.attention import Attention, make_attention
 from harness.models.batch import Batch
 from harness.models.config import EncoderConfig, Position
 from harness.models.heads import SequenceClassifier
-from harness.models.reach import EVERYWHERE
 
 SMALL = {"vocab_size": 30, "hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
 
@@ -35,5 +34,3 @@ def test_a_class_that_has_it_has_all_that_a_model_needs(monkeypatch):
     model = SequenceClassifier(EncoderConfig(**SMALL), 2)
     assert model(Batch(torch.ones(2, 5, dtype=torch.int64))).shape == (2, 2)
     assert model.encoder.layers.flops(5) == 2 * 5 * 2 * 8 * 16
-    assert model.encoder.layers.depends_on_order, "as nothing else is said"
-    assert model.encoder.layers.receptive_field == EVERYWHERE

@@ -9,9 +9,10 @@ from harness.measure import flops
 from harness.measure.flops import Shape
 from harness.models.attention.relative import relative_sinusoids
 from harness.models.batch import Batch
-from harness.models.changes import refuse_underived
 from harness.models.config import EncoderConfig, Pooling, Position
 from harness.models.encoder import Encoder, initialise, without_values
+from harness.models.keys import refuse_underived
+from harness.models.reach import receptive_field
 
 LENGTH = 13
 SIZES = [(4, 4), (4, 2), (4, 6), (4, 8), (3, 7), (4, 0), (5, 13), (1, 1), (20, 4)]
@@ -122,7 +123,7 @@ def test_the_receptive_field_is_as_far_as_a_change_is_seen(segment, memory, laye
     seen = (encoder(changed) - encoder(text)).abs().amax(dim=-1) > 1e-12  # (changed token, token)
     assert torch.equal(seen, seen.triu())
     farthest = int((seen * (places - places[:, None])).max())
-    field = encoder.layers.receptive_field
+    field = receptive_field(encoder.config)
     assert (farthest, field.leftwards) == (min(field.rightwards, length - 1), 0)
     if memory % segment == 0:
         assert field.rightwards == segment - 1 + layers * memory

@@ -15,10 +15,8 @@ from harness.models.encoder import initialise
 from harness.models.losses import IGNORED
 from harness.models.objectives.base import Objective, PretrainBatch, Vocabulary
 from harness.models.objectives.config import Masking, ObjectiveConfig
-from harness.models.objectives.masked_lm import MaskedLM, evaluate, prediction_loss
+from harness.models.objectives.masked_lm import MaskedLM, NextSentence, Probe, evaluate, prediction_loss
 from harness.models.objectives.masking import LONGEST_SPAN, masked_batch, span_shares
-from harness.models.objectives.probe import Probe
-from harness.models.objectives.segment_pairs import NextSentence
 
 V, T = 60, 40
 STARTS = torch.arange(V) % 3 != 2  # every third piece goes on with the word before it

@@ -22,8 +22,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from harness.models.batch import Batch
 from harness.models.config import Sharing
-from harness.models.objectives.bidirectional import BidirectionalLM
-from harness.models.objectives.causal import CausalLM
+from harness.models.objectives.causal import BidirectionalLM, CausalLM
 from harness.models.objectives.permutation import PermutationLM
 
 # Two streams, written out

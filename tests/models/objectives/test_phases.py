@@ -8,9 +8,8 @@ import torch
 from harness.models.batch import Batch
 from harness.models.config import EncoderConfig
 from harness.models.objectives.base import PretrainBatch, Vocabulary
-from harness.models.objectives.build import build
+from harness.models.objectives.build import Phases, build
 from harness.models.objectives.config import ObjectiveConfig, ObjectiveName
-from harness.models.objectives.phases import Phases
 
 V, T = 40, 12
 VOCABULARY = Vocabulary(V, pad=0, cls=2, sep=3, mask=4, word_start=torch.ones(V, dtype=torch.bool))

@@ -375,7 +375,8 @@ def test_picture_has_a_panel_a_metric_and_ratios_share_their_axis(result):
     assert panels[0].get_xlim() != panels[1].get_xlim() == panels[2].get_xlim()
     assert [text.get_text() for text in panels[0].get_yticklabels()] == ["small", "worse"]
     assert [text.get_text() for text in panels[0].texts] == ["0.0 points", "−5.2 points"]
-    assert all(axes.get_xlim()[0] < 0 < axes.get_xlim()[1] for axes in panels)
+    assert panels[0].get_xlim()[0] < 0 < panels[0].get_xlim()[1]
+    assert panels[1].get_xlim()[0] < 1 < panels[1].get_xlim()[1]
 
 
 def test_values_beside_a_panel_are_no_ticks_of_the_next_one(result):

@@ -20,7 +20,7 @@ from harness.reports.read import connect
 from harness.reports.reading import store
 from harness.reports.reading.study import Study
 from harness.reports.writing import findings, section_text, tables
-from harness.training import masked_lm_eval
+from harness.training import held_out
 
 
 def texts(table: str, label: str) -> dict[str, str]:
@@ -179,7 +179,7 @@ def test_notes_say_budget_corpus_and_which_head_predicts(pretrained, ended):
     assert "at most 256 held-out sequences of 128 tokens (32,768 tokens), 15 % of which are replaced by [MASK]" in sentences(
         result
     )
-    assert f"{masked_lm_eval.RATE:.0%}" == "15%"
+    assert f"{held_out.RATE:.0%}" == "15%"
     assert "the objective's own head: base+mlm." in sentences(result)
     assert "a head trained for 200 steps on the frozen encoder: electra+rtd." in sentences(result)
     alike = comparing.compare("s", [pretrained(), pretrained("albert+mlm")])

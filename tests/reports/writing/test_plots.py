@@ -142,5 +142,13 @@ def test_an_axis_comes_no_closer_than_its_least_span_and_keeps_a_wider_one():
     axes = Figure().subplots()
     for limits, expected in (((4.39, 4.41), (4.3, 4.5)), ((1.0, 5.0), (1.0, 5.0))):
         axes.set_ylim(limits)
-        plots.no_closer(axes, 0.2)
+        plots.same_span([axes], 0.2)
         assert axes.get_ylim() == pytest.approx(expected)
+
+
+def test_panels_of_scores_are_equally_long_and_end_at_the_highest_score():
+    panels = Figure().subplots(1, 2)
+    for axes, limits in zip(panels, ((0.97, 1.0), (0.2, 0.6)), strict=True):
+        axes.set_ylim(limits)
+    plots.same_span(panels, 0.1, highest=1.04)
+    assert [axes.get_ylim() for axes in panels] == [pytest.approx((0.64, 1.04)), pytest.approx((0.2, 0.6))]

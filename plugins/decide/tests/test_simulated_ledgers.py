@@ -14,9 +14,9 @@ from harness import metrics
 from harness.comparison.paired import LEVEL, Replicate
 from harness.comparison.verdicts import Verdict, change
 from harness.metrics import Margin
-from harness.reports.commands import gate
-from harness.reports.commands.gate import Limit, judge
-from harness.reports.commands.ledger import Ledger
+from harness.plugins.decide import gate
+from harness.plugins.decide.gate import Limit
+from harness.plugins.decide.ledger import Ledger
 
 SCORE = metrics.get("eval/score")
 DROP = Limit("eval/score", Margin(0.02), "2points")
@@ -31,8 +31,7 @@ def levels(candidates: int, looks: int | None) -> list[float]:
 
 def verdict_of(before: np.ndarray, after: np.ndarray, level: float) -> Verdict:
     sides = [{Replicate("", str(seed)): float(score) for seed, score in enumerate(scores)} for scores in (before, after)]
-    test = gate.Test(None, "new", DROP, *judge(found := change(SCORE, *sides), DROP, level), found, level)
-    return gate.verdict([test])
+    return gate.verdict([gate.Test(None, "new", DROP, change(SCORE, *sides), level=level)], 1)
 
 
 def false_passes(ledgers: int, each: list[float], effect: float, verdicts: tuple[Verdict, ...], all_judged: int = 2) -> float:

@@ -10,8 +10,8 @@ import pytest
 from fuzzing import changed
 from watched import outside, watched
 
+from harness.plugins.decide.ledger import Ledger
 from harness.reports.__main__ import main
-from harness.reports.commands.ledger import Ledger
 
 LIMITS = ("gate", "--study", "new", "--max-drop", "2points")
 SCORES = [0.80, 0.81, 0.79, 0.805]
@@ -36,7 +36,7 @@ ODD = [
     {},
 ]
 ODD += [[[]], {"name": 1, "runs": [1]}, [{"task": "x"}], "y" * 2_000_000, [None] * 50_000]
-OWN = [Path(name) for name in ("loop.jsonl", "loop.jsonl.lock", f".loop.jsonl.{os.getpid()}")]
+OWN = [Path("loop.jsonl")]
 EACH = 8
 """Ledgers of a family."""
 
@@ -188,24 +188,9 @@ def test_a_ledger_is_a_regular_file_of_a_limited_size(study, capsys, kind):
         case _:
             ledger.symlink_to({"device": "/dev/zero", "link": "other", "dangling link": "nowhere"}[kind])
     assert answer(["gate", "--ledger", "loop.jsonl"], capsys) == 2
-    assert answer([*LIMITS, "--ledger", "loop.jsonl"], capsys, Path("loop.jsonl.lock")) == 2
+    assert answer([*LIMITS, "--ledger", "loop.jsonl"], capsys, *OWN) == 2
     assert other.read_text() == "mine"
     assert {path.name for path in Path().iterdir()} == {"loop.jsonl", "other", "multirun"}
-
-
-def test_the_lock_is_gone_where_a_gate_has_passed_and_where_it_refuses(study, capsys):
-    assert (
-        answer(
-            [*LIMITS, "--ledger", "loop.jsonl", "--looks", "1"],
-            capsys,
-            *(Path(name) for name in ("loop.jsonl", "loop.jsonl.lock", f".loop.jsonl.{os.getpid()}")),
-        )
-        == 0
-    )
-    assert answer([*LIMITS, "--ledger", "loop.jsonl", "--looks", "2"], capsys, Path("loop.jsonl.lock")) == 2
-    Path("loop.jsonl.lock").touch()  # of a gate that was killed
-    assert answer([*LIMITS, "--ledger", "loop.jsonl"], capsys, Path("loop.jsonl.lock")) == 0
-    assert {path.name for path in Path().iterdir()} == {"loop.jsonl", "multirun"}
 
 
 def test_lines_stay_byte_for_byte(line, tmp_path):

@@ -6,6 +6,7 @@ report, corrected for the number of tests of the arm. Of several candidates each
 """
 
 import enum
+import functools
 import json
 import math
 import re
@@ -23,16 +24,14 @@ from harness.comparison.paired import LEVEL, MOST_PAIRS, POWER, Tells, fewest, g
 from harness.comparison.runs import Run, oldest_first
 from harness.comparison.section import HEADLINE, Row, Section, headline
 from harness.comparison.verdicts import Change, Evidence, Verdict, margin_of
-from harness.metrics import FEWEST_REPLICATES, Direction, Margin, judged_by
-from harness.reports.commands.ledger import Ledger, change_text, look_text, overview
-from harness.reports.errors import ReportError, unknown
-from harness.reports.options import Gate
+from harness.errors import InputError, unknown
+from harness.metrics import FEWEST_REPLICATES, Direction, Margin, Metric, judged_by
+from harness.plugins.decide.ledger import Ledger, change_text, look_text, overview
+from harness.plugins.decide.options import Gate
 from harness.reports.read import StudyRuns, compare_with_any, read
 from harness.reports.reading.predictions import errors_in
 from harness.reports.writing import tables
-from harness.terminal import table, wrapped
-
-UNSET = "not set"
+from harness.terminal import counted, table, wrapped
 
 PREFIX = "judged: "
 """Before the name of an arm of the study that is judged, where it meets the study that it is judged against.
@@ -62,36 +61,102 @@ class Limit:
 
 @dataclass(frozen=True)
 class Test:
-    """One metric of one arm in one section; no change where nothing can be paired."""
+    """One metric of one arm in one section, at one level; no change where nothing can be paired."""
 
     section: Section
     arm: str
     limit: Limit
-    outcome: Outcome
-    reason: str
     change: Change | None = None
+    unpaired: str = ""  # why there is no change
     level: float = LEVEL
 
     @property
-    def confidence(self) -> float | None:
-        """Level of the interval of both one-sided tests; None where nothing is tested."""
-        evidence = self.change.evidence if self.change else None
-        return 1 - 2 * self.level / evidence.looks if evidence else None
+    def metric(self) -> Metric:
+        return metrics.get(self.limit.metric)
+
+    @property
+    def evidence(self) -> Evidence | None:
+        return self.change.evidence if self.change else None
+
+    @property
+    def level_of_look(self) -> float:
+        """Looks by which a session could have ended have their part of the level: its end depends on the same times."""
+        return self.level / self.evidence.looks if self.evidence else self.level
 
     @property
     def interval(self) -> tuple[float, float] | None:
         """The interval of both one-sided tests, in units of the metric; None for a single pair, and where it has no end."""
-        evidence = self.change.evidence if self.change else None
-        if self.change is None or evidence is None or self.confidence is None:
+        evidence = self.evidence
+        ends = evidence.found.interval_at(1 - 2 * self.level_of_look) if evidence else None
+        if self.change is None or evidence is None or ends is None:
             return None
-        ends = evidence.found.interval_at(self.confidence) or (math.inf, math.inf)
         low, high = (evidence.in_units(end, self.change.baseline_mean) for end in ends)
         return (low, high) if math.isfinite(low) and math.isfinite(high) else None
 
-    def at(self, level: float) -> "Test":
-        """This test at another level."""
-        outcome, reason = judge(self.change, self.limit, level) if self.change else (self.outcome, self.reason)
-        return replace(self, outcome=outcome, reason=reason, level=level)
+    def margin(self, change: Change) -> float:
+        """In the scale of the comparison."""
+        return margin_of(self.limit.margin, change.baseline_mean, change.evidence is not None and change.evidence.ratio)
+
+    def allowed(self, change: Change) -> float:
+        """The margin in units of the metric: a rate that is 5 % slower is 1/1.05 of what it was."""
+        if change.evidence is None:
+            return self.margin(change)
+        worse = 1 if self.metric.direction is Direction.LOWER else -1
+        return abs(change.evidence.in_units(worse * self.margin(change), change.baseline_mean))
+
+    def loss(self, change: Change) -> float:
+        """By how much it is worse, in units of the metric."""
+        return change.absolute if self.metric.direction is Direction.LOWER else -change.absolute
+
+    @functools.cached_property
+    def judged(self) -> tuple[Outcome, str]:
+        """The outcome and why it is not PASSED."""
+        change, evidence = self.change, self.evidence
+        if change is None:
+            return Outcome.NOT_JUDGED, self.unpaired
+        if self.metric.deterministic:
+            is_above = self.loss(change) > self.allowed(change)
+            return (Outcome.ABOVE, f"counted, and more than {self.limit.text} worse") if is_above else (Outcome.PASSED, "")
+        if evidence is None:
+            return Outcome.NOT_JUDGED, change.reason
+        difference, margin, level = evidence.found, self.margin(change), self.level_of_look
+        if reason := self._untestable(evidence, margin):
+            return Outcome.NOT_JUDGED, reason
+        good = 1 if self.metric.direction is Direction.HIGHER else -1
+        if difference.t_test_p(-good * margin, -good) <= level:
+            return Outcome.INFERIOR, f"shown to be worse by more than {self.limit.text}"
+        if evidence.tells is not Tells.EVERYTHING:
+            return Outcome.NOT_JUDGED, evidence.tells.value
+        if difference.t_test_p(-good * margin, good) <= level:
+            return Outcome.PASSED, ""
+        return Outcome.NOT_SHOWN, f"not shown to be within {self.limit.text}{self._advice(change, evidence)}"
+
+    def _untestable(self, evidence: Evidence, margin: float) -> str:
+        """Why no test can decide; empty where one can."""
+        if evidence.tells is Tells.NOTHING:
+            return str(evidence.tells.value)
+        if evidence.found.error is None or evidence.found.replicates < FEWEST_REPLICATES:
+            return f"{counted(evidence.found.replicates, 'pair')} only; expected {FEWEST_REPLICATES} or more"
+        if self.limit.metric in launches.JUDGED and evidence.floor is None:
+            return "no A/A replicate was timed in its session, so that the noise floor is unknown"
+        floor = evidence.floor or 0.0
+        if evidence.is_too_noisy or (evidence.ratio and floor > margin):
+            return f"noise floor {by_launch.percent_text(floor)}, above what could be judged"
+        return "" if evidence.found.error else "all differences are equal, and the number of items is unknown"
+
+    def _advice(self, change: Change, evidence: Evidence) -> str:
+        """How many pairs would show it, of an arm that is equal and scatters as these do; empty where that is unknown."""
+        if evidence.found.independent is None:
+            return ""
+        number = self.needed(change, evidence)
+        pairs = f"over {MOST_PAIRS:,}" if number is None else f"{number:,}"
+        return f"; an equal arm takes {pairs} {change.pairs_are} to pass {100 * POWER:.0f} % of the time"
+
+    def needed(self, change: Change, evidence: Evidence) -> int | None:
+        """The fewest pairs with which an equal arm passes; None where that is unknown or beyond MOST_PAIRS."""
+        if evidence.found.independent is None:
+            return None
+        return pairs_needed(evidence.sd, self.margin(change), evidence.found.items, self.level_of_look)
 
     def is_gain(self, tests: int) -> bool:
         """Whether it is shown to be better, as one of so many tests: beyond the noise floor, by a count by the limit."""
@@ -99,7 +164,7 @@ class Test:
         if change is None:
             return False
         if change.evidence is None:
-            return -_loss(change, self.limit) > _allowed(change, self.limit)
+            return -self.loss(change) > self.allowed(change)
         is_better = change.evidence.verdict(tests * LEVEL / self.level) is Verdict.BETTER
         return is_better and abs(change.evidence.found.mean) > (change.evidence.floor or 0.0)
 
@@ -108,26 +173,25 @@ class Test:
 
         `hours`: what those take that are missing.
         """
-        metric, change = metrics.get(self.limit.metric), self.change
-        title = tables.score_title(self.section) if self.limit.metric == HEADLINE else metric.name
-        told: dict[str, Any] = {"task": self.section.name, "metric": metric.name, "title": title, "unit": metric.unit}
-        told |= {"direction": metric.direction.value, "allowed": self.limit.text}
-        told |= {"outcome": self.outcome.value, "reason": self.reason}
+        metric, change, (outcome, reason) = self.metric, self.change, self.judged
+        title = tables.score_title(self.section) if metric.name == HEADLINE else metric.name
+        record: dict[str, Any] = {"task": self.section.name, "metric": metric.name, "title": title, "unit": metric.unit}
+        record |= {"direction": metric.direction.value, "allowed": self.limit.text, "outcome": outcome.value, "reason": reason}
         if change is None:
-            return told
-        passed = self.outcome is Outcome.PASSED
-        told |= {"before": change.baseline_mean, "difference": change.absolute, "replicates": change.n}
-        told |= {"margin": _allowed(change, self.limit), "gain": passed and self.is_gain(tests)}
+            return record
+        passed, before = outcome is Outcome.PASSED, change.baseline_mean
+        record |= {"before": before, "difference": change.absolute, "replicates": change.n}
+        record |= {"margin": self.allowed(change), "gain": passed and self.is_gain(tests)}
         if (evidence := change.evidence) is None:
-            return told
-        floor = None if evidence.floor is None else evidence.in_units(evidence.floor, change.baseline_mean)
-        told |= {"pairs": change.pairs_are, "interval": self.interval, "confidence": self.confidence, "noise_floor": floor}
-        number = _needed(change, evidence, self.limit, self.level) if self.outcome is Outcome.NOT_SHOWN else None
+            return record
+        floor = None if evidence.floor is None else evidence.in_units(evidence.floor, before)
+        record |= {"pairs": change.pairs_are, "interval": self.interval, "confidence": 1 - 2 * self.level_of_look}
+        number = self.needed(change, evidence) if outcome is Outcome.NOT_SHOWN else None
         if passed:  # what would show a gain as large as it was measured
             number = evidence.needed_as_measured(tests * LEVEL / self.level)
         more = number - evidence.found.replicates if number is not None and number <= MOST_PAIRS else 0
         hours = more * change.seconds / 3600 if more > 0 and change.seconds is not None else None
-        return told | {"needed": number if more > 0 else None, "hours": hours}
+        return record | {"noise_floor": floor, "needed": number if more > 0 else None, "hours": hours}
 
 
 @dataclass(frozen=True)
@@ -150,13 +214,13 @@ def tests(comparison: Comparison, pairs: Iterable[Pair], limits: list[Limit]) ->
         tasks = {section.task for section, _ in ran}
         lost = {section.task: section for section in sections if section.task not in tasks and section.row_of(pair.before)}
         reason = f"{pair.name} has no finished run of this task"
-        tested += [Test(section, pair.name, limit, Outcome.NOT_JUDGED, reason) for section in lost.values() for limit in limits]
+        tested += [Test(section, pair.name, limit, unpaired=reason) for section in lost.values() for limit in limits]
     return tested
 
 
 def _test(comparison: Comparison, section: Section, row: Row, pair: Pair, limit: Limit) -> Test:
     name, before = headline(section) if limit.metric == HEADLINE else limit.metric, section.before
-    own, outcome, change = replace(limit, metric=name), Outcome.NOT_JUDGED, None
+    change, reason = None, ""
     sides = (("here", row), ("on the other side", before))
     if before is None:
         reason = _no_baseline(comparison, section)
@@ -164,12 +228,10 @@ def _test(comparison: Comparison, section: Section, row: Row, pair: Pair, limit:
         reason = f"{name} was not measured {' and '.join(lacking)}"
     elif limit.metric == HEADLINE and (lost := comparison.diverged(row) & before.by_replicate.keys()):
         reason = f"diverged with {seeds_text(lost)}, which finished on the other side"
-    elif change := section.single_change(row, name):
-        outcome, reason = judge(change, own)
-    else:
+    elif not (change := section.single_change(row, name)):
         here, there = (seeds_text(side.values(name)) for side in (row, before))
         reason = f"no seed ran on both sides: {here} here, {there} there"
-    return Test(section, pair.name, own, outcome, reason, change)
+    return Test(section, pair.name, replace(limit, metric=name), change, reason)
 
 
 def _no_baseline(comparison: Comparison, section: Section) -> str:
@@ -178,121 +240,39 @@ def _no_baseline(comparison: Comparison, section: Section) -> str:
     if not others:
         return f"the other side has no finished run of {section.baseline} on this task"
     here, there = section.facts, others[0].facts
-    keys = [f"{key} ({here.get(key, UNSET)} here, {there.get(key, UNSET)} there)" for key in arms.varying((here, there))]
+    keys = [
+        f"{key} ({here.get(key, 'not set')} here, {there.get(key, 'not set')} there)" for key in arms.varying((here, there))
+    ]
     return f"the other side ran this task under other conditions: {', '.join(keys)}; --along KEY lifts one"
-
-
-def judge(change: Change, limit: Limit, level: float = LEVEL) -> tuple[Outcome, str]:
-    """The outcome and why it is not PASSED.
-
-    Looks by which a session could have ended have their part of the level: its end depends on the same times.
-    """
-    metric, evidence = metrics.get(limit.metric), change.evidence
-    if metric.deterministic:
-        is_above = _loss(change, limit) > _allowed(change, limit)
-        return (Outcome.ABOVE, f"counted, and more than {limit.text} worse") if is_above else (Outcome.PASSED, "")
-    if evidence is None:
-        return Outcome.NOT_JUDGED, change.reason
-    difference, margin = evidence.found, margin_of(limit.margin, change.baseline_mean, evidence.ratio)
-    if reason := _untestable(evidence, limit, margin):
-        return Outcome.NOT_JUDGED, reason
-    good, each = 1 if metric.direction is Direction.HIGHER else -1, level / evidence.looks
-    if difference.t_test_p(-good * margin, -good) <= each:
-        return Outcome.INFERIOR, f"shown to be worse by more than {limit.text}"
-    if evidence.tells is not Tells.EVERYTHING:
-        return Outcome.NOT_JUDGED, evidence.tells.value
-    if difference.t_test_p(-good * margin, good) <= each:
-        return Outcome.PASSED, ""
-    return Outcome.NOT_SHOWN, f"not shown to be within {limit.text}" + _advice(change, evidence, limit, level)
-
-
-def _allowed(change: Change, limit: Limit) -> float:
-    """The margin in units of the metric: a rate that is 5 % slower is 1/1.05 of what it was."""
-    evidence, before = change.evidence, change.baseline_mean
-    if evidence is None:
-        return margin_of(limit.margin, before, False)
-    worse = 1 if evidence.direction is Direction.LOWER else -1
-    return abs(evidence.in_units(worse * margin_of(limit.margin, before, evidence.ratio), before))
-
-
-def _loss(change: Change, limit: Limit) -> float:
-    """By how much it is worse, in units of the metric."""
-    return change.absolute if metrics.get(limit.metric).direction is Direction.LOWER else -change.absolute
-
-
-def _untestable(evidence: Evidence, limit: Limit, margin: float) -> str:
-    """Why no test can decide; empty where one can."""
-    if evidence.tells is Tells.NOTHING:
-        return str(evidence.tells.value)
-    if evidence.found.error is None or evidence.found.replicates < FEWEST_REPLICATES:
-        number = evidence.found.replicates
-        return f"{number} pair{'s' * (number > 1)} only; expected {FEWEST_REPLICATES} or more"
-    if limit.metric in TIMINGS and evidence.floor is None:
-        return "no A/A replicate was timed in its session, so that the noise floor is unknown"
-    floor = evidence.floor or 0.0
-    if evidence.is_too_noisy or (evidence.ratio and floor > margin):
-        return f"noise floor {by_launch.percent_text(floor)}, above what could be judged"
-    return "" if evidence.found.error else "all differences are equal, and the number of items is unknown: nothing to test by"
-
-
-def _advice(change: Change, evidence: Evidence, limit: Limit, level: float) -> str:
-    """How many pairs would show it, of an arm that is equal and scatters as these do; empty where that is unknown."""
-    difference, alone = evidence.found, _items_apart(level / evidence.looks) * evidence.found.items
-    if difference.independent is None:
-        return ""
-    if alone > margin_of(limit.margin, change.baseline_mean, evidence.ratio):
-        return f"; the items alone leave ± {100 * alone:.2g} points, with any number of seeds"
-    number = _needed(change, evidence, limit, level)
-    if number is not None and number <= difference.independent:
-        return ""
-    pairs = f"over {MOST_PAIRS:,}" if number is None else f"{number:,}"
-    return f"; an equal arm takes {pairs} {change.pairs_are} to pass {100 * POWER:.0f} % of the time"
-
-
-def _needed(change: Change, evidence: Evidence, limit: Limit, level: float) -> int | None:
-    """The fewest pairs with which an equal arm passes; None where that is unknown or beyond MOST_PAIRS."""
-    if evidence.found.independent is None:
-        return None
-    margin = margin_of(limit.margin, change.baseline_mean, evidence.ratio)
-    return pairs_needed(evidence.sd, margin, evidence.found.items, level / evidence.looks)
 
 
 def pairs_needed(sd: float, margin: float, items: float = 0.0, level: float = LEVEL) -> int | None:
     """The fewest pairs with which an equal arm passes in POWER of all studies, of this scatter; None beyond MOST_PAIRS."""
-    of_items = _items_apart(level) * items
 
     def passes(n: int) -> bool:
-        apart = stdtrit(n - 1, 1 - level) + stdtrit(n - 1, POWER)  # loss and limit, in standard errors
-        return math.hypot(float(apart) * sd / math.sqrt(n), of_items) <= margin
+        """Loss and limit are so many standard errors apart."""
+        of_pairs = float(stdtrit(n - 1, 1 - level) + stdtrit(n - 1, POWER)) * sd / math.sqrt(n)
+        return math.hypot(of_pairs, float(ndtri(1 - level) + ndtri(POWER)) * items) <= margin
 
     number = fewest(passes, FEWEST_REPLICATES)
     return number if number <= MOST_PAIRS else None
 
 
-def _items_apart(level: float) -> float:
-    """How far apart loss and limit must be, in standard errors over the items."""
-    return float(ndtri(1 - level) + ndtri(POWER))
-
-
-def verdict(of_arm: list[Test]) -> Verdict:
-    """Verdict on one arm: worse in anything, or not shown to be within a limit; else better in a quantity, or the same."""
-    outcomes = {test.outcome for test in of_arm}
+def verdict(of_arm: list[Test], scattering: int) -> Verdict:
+    """Worse in anything, or not shown to be within a limit; else better in a quantity, as one of so many tests, or the same."""
+    outcomes = {test.judged[0] for test in of_arm}
     if outcomes & {Outcome.INFERIOR, Outcome.ABOVE}:
         return Verdict.WORSE
     if outcomes != {Outcome.PASSED}:
         return Verdict.NOT_RESOLVED
-    return Verdict.BETTER if any(test.is_gain(_scattering(of_arm)) for test in of_arm) else Verdict.SAME
-
-
-def _scattering(of_arm: list[Test]) -> int:
-    """How many tests are no counts, whose gains are no matter of chance."""
-    return sum(not metrics.get(test.limit.metric).deterministic for test in of_arm)
+    return Verdict.BETTER if any(test.is_gain(scattering) for test in of_arm) else Verdict.SAME
 
 
 def record(of_arm: list[Test]) -> dict[str, Any]:
     """A candidate as JSON: the verdict, the level that it was tested at, and its tests."""
-    told = [test.record(_scattering(of_arm)) for test in of_arm]
-    return {"arm": of_arm[0].arm, "verdict": verdict(of_arm).value, "level": of_arm[0].level, "tests": told}
+    scattering = sum(not test.metric.deterministic for test in of_arm)  # the gains of counts are no matter of chance
+    tests = [test.record(scattering) for test in of_arm]
+    return {"arm": of_arm[0].arm, "verdict": verdict(of_arm, scattering).value, "level": of_arm[0].level, "tests": tests}
 
 
 ALLOWED = re.compile(r"(\d+(?:\.\d*)?|\.\d+)\s*(%|points?)")
@@ -300,11 +280,10 @@ MEMORIES = ("inference/peak_memory_bytes", "finetune/peak_memory_bytes")
 COSTS = ("model/flops_forward", "model/flops_train_step", "model/bytes_forward", "model/operators_forward")
 """Counted in every run: equal on a machine at rest and on a busy one."""
 LATENCY = "inference/latency_ms_p50"
-TIMINGS = {*launches.JUDGED}
 
 
 def main(options: Gate) -> int:
-    """0 where every arm passed, 1 where one did not; ReportError for a wrong input."""
+    """0 where every arm passed, 1 where one did not; InputError for a wrong input."""
     if options.study is None:
         print(overview(options.ledger))
         return 0
@@ -337,14 +316,14 @@ def _recorded(ledger: Ledger, comparison: Comparison, pair: Pair, of_arm: list[T
     baseline = {"name": f"{options.against or options.study}/{pair.before}", "runs": before}
     ledger.keep_baseline(baseline, options.move_baseline)
     limits = sorted({(test.limit.metric, test.limit.text) for test in of_arm})
-    timed = any(metric in TIMINGS for metric, _ in limits)
+    timed = any(metric in launches.JUDGED for metric, _ in limits)
     if known := ledger.find(key := Ledger.key(*(sorted(_name(run, timed) for run in side) for side in sides), limits)):
         return known | {"seen": True}
     look, level = ledger.place(after)
-    told = {"study": options.study, **record([test.at(level) for test in of_arm])}
-    told |= {"baseline": baseline, "key": key, "runs": after}
-    scatters = any(test.change and test.change.evidence for test in of_arm)  # who saw it may choose by it what is asked next
-    return ledger.add(told, look if scatters else None) | {"seen": False}
+    line = {"study": options.study, **record([replace(test, level=level) for test in of_arm])}
+    line |= {"baseline": baseline, "key": key, "runs": after}
+    scatters = any(test.evidence for test in of_arm)  # who saw it may choose by it what is asked next
+    return ledger.add(line, look if scatters else None) | {"seen": False}
 
 
 def _name(run: Run, timed: bool = False) -> str:
@@ -353,9 +332,9 @@ def _name(run: Run, timed: bool = False) -> str:
 
 
 def limits_of(options: Gate) -> list[Limit]:
-    """What the options allow; ReportError without any, or for one that cannot be read."""
-    if options.timing and options.timing not in TIMINGS:
-        raise unknown("metric in timing=", options.timing, sorted(TIMINGS))
+    """What the options allow; InputError without any, or for one that cannot be read."""
+    if options.timing and options.timing not in launches.JUDGED:
+        raise unknown("metric", options.timing, launches.JUDGED, "timing")
     given = {
         "max_drop": (options.max_drop, (HEADLINE,)),
         "max_slowdown": (options.max_slowdown, (options.timing or LATENCY,)),
@@ -369,11 +348,11 @@ def limits_of(options: Gate) -> list[Limit]:
             size = float(match[1]) if match and (match[2] == "%" or points) else 0.0
             if match is None or not 0 < size < (100 if points else math.inf):
                 usual = "a size above 0 and below 100, such as 0.5% or 0.5points" if points else "a size above 0, such as 0.5%"
-                raise ReportError(f"{option}={allowed!r}: expected {usual}")
+                raise InputError(f"{option}={allowed!r}: expected {usual}")
             margin = Margin(size / 100, relative=match[2] == "%")
             limits += [Limit(metric, margin, " ".join(allowed.split())) for metric in names]
     if not limits:
-        raise ReportError(f"gate needs a limit: expected one of {'=, '.join(given)}=")
+        raise InputError(f"gate needs a limit: expected one of {'=, '.join(given)}=")
     return limits
 
 
@@ -387,19 +366,17 @@ def _sides(new: StudyRuns, options: Gate) -> tuple[Comparison, list[Pair], list[
         labels = _named("arm", options.arm, [*comparison.others, *sorted(lost)])
         return comparison, [Pair(label, label, baseline) for label in labels], []
     old = read(options.address, [options.against], options.where)
-    for side in (new, old):
-        if not any(run.status == "finished" for run in side.runs):
-            raise ReportError(f"study {side.study!r} has no finished run; a gate needs some on both sides")
     shared = {run.run_id for run in old.runs}
     renamed = [
         replace(run, tags=run.tags | {tags.ARM: PREFIX + run.tags[tags.ARM]}) if tags.ARM in run.tags else run
         for run in new.runs
         if run.run_id not in shared
     ]
+    for study, runs in ((old.study, old.runs), (new.study, renamed)):
+        if not any(run.status == "finished" for run in runs):
+            raise InputError(f"study {study!r} has no finished run; a gate needs some on both sides")
     runs = oldest_first([*old.runs, *renamed])
     both = compare_with_any(f"{new.study} against {old.study}", runs, options.along, new.reader.output)
-    if both is None:
-        raise ReportError(f"study {new.study!r} has no finished run; a gate needs some on both sides")
     return both, *_across(both, options)
 
 
@@ -409,7 +386,7 @@ def _across(comparison: Comparison, options: Gate) -> tuple[list[Pair], list[str
     old = [label for label in comparison.labels if not label.startswith(PREFIX)]
     labels = _named("arm", options.arm, new)
     if options.baseline is not None:
-        _named(f"arm of {options.against!r} in baseline=", [options.baseline], old)
+        _named(f"arm of {options.against!r}", [options.baseline], old, "baseline")
         return [Pair(name, PREFIX + name, options.baseline) for name in labels], []
     _named(f"arm of {options.against!r}", options.arm, old)
     gone = [] if options.arm else [name for name in old if name not in new]
@@ -417,11 +394,11 @@ def _across(comparison: Comparison, options: Gate) -> tuple[list[Pair], list[str
     return pairs, [name for name in labels if name not in old]
 
 
-def _named(kind: str, names: Sequence[str], labels: list[str]) -> list[str]:
-    """These arms, all without a name; ReportError for one that there is not."""
+def _named(kind: str, names: Sequence[str], labels: list[str], key: str = "arm") -> list[str]:
+    """These arms, all without a name; InputError for one that there is not."""
     for name in names:
         if name not in labels:
-            raise unknown(kind, name, labels)
+            raise unknown(kind, name, labels, key)
     return [*names] or labels
 
 
@@ -435,21 +412,18 @@ def text(candidates: list[dict[str, Any]], without: list[str], passing: set[str]
     ]
     lines = [table(head, rows, "lllrrl"), ""] if tested else []
     reasons = grouped((test["reason"], f"{test['task']} {arm} {test['metric']}") for arm, test in tested if test["reason"])
-    lines += [wrapped(f"{reason}: {', '.join(names)}.", 2, "-") for reason, names in reasons.items()]
-    if without:
-        lines.append(wrapped(f"Not in {options.against!r}, so not judged: {', '.join(without)}.", 2, "-"))
-    if options.ledger:
-        lines += [wrapped(f"{candidate['arm']}: {look_text(candidate)}.", 2, "-") for candidate in candidates]
+    notes = [f"{reason}: {', '.join(names)}." for reason, names in reasons.items()]
+    notes += [f"Not in {options.against!r}, so not judged: {', '.join(without)}."] if without else []
+    notes += [f"{candidate['arm']}: {look_text(candidate)}." for candidate in candidates if options.ledger]
     verdicts = grouped((candidate["verdict"], candidate["arm"]) for candidate in candidates)
-    lines += [wrapped(f"{found}: {', '.join(names)}", 0) for found, names in verdicts.items()]
-    number = f"{len(tested)} test{'s' * (len(tested) != 1)}"
+    lines += [*(wrapped(note, 2, "-") for note in notes), *(wrapped(f"{one}: {', '.join(of)}") for one, of in verdicts.items())]
     failed = sum(test["outcome"] != Outcome.PASSED.value for _, test in tested)
     idle = [candidate["arm"] for candidate in candidates if candidate["verdict"] not in passing]
     if not tested:
         alone = options.against in (None, options.study)
         result = f"failed: nothing to judge: {'the study has no other arm' if alone else 'the two sides have no arm in common'}"
     elif failed:
-        result = f"failed: {failed} of {number}"
+        result = f"failed: {failed} of {counted(len(tested), 'test')}"
     else:
-        result = f"failed: no gain is shown of {', '.join(idle)}" if idle else f"passed: {number}"
+        result = f"failed: no gain is shown of {', '.join(idle)}" if idle else f"passed: {counted(len(tested), 'test')}"
     return "\n".join([*lines, result])

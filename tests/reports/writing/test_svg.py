@@ -1,4 +1,4 @@
-"""Pictures look the same in fewer bytes."""
+"""Pictures look the same in fewer bytes, and marks say their values where they are."""
 
 import io
 import re
@@ -10,8 +10,9 @@ import pytest
 from matplotlib.figure import Figure
 
 from harness.reports.writing import plots
-from harness.reports.writing.lean import lean
+from harness.reports.writing.svg import lean
 
+SVG = "{http://www.w3.org/2000/svg}"
 DRAWN = ("path", "use", "text", "clipPath")
 
 
@@ -57,3 +58,31 @@ def test_what_is_referred_to_is_still_there(full):
     assert len(references) > 2
     assert references == {*re.findall(r' id="([^"]*)"', small)}
     assert all(family in small for family in ("DejaVu Sans", "Verdana"))
+
+
+def said(figure: Figure) -> list[tuple[float, float, str]]:
+    """Centre and words of the shapes above marks."""
+    with mpl.rc_context(plots.STYLE):
+        root = ElementTree.fromstring(plots.svg(figure))
+    rects = [rect for rect in root.iter(f"{SVG}rect") if rect.find(f"{SVG}title") is not None]
+    return [(float(rect.get("x")) + 6, float(rect.get("y")) + 6, rect.find(f"{SVG}title").text) for rect in rects]
+
+
+def test_marks_with_a_label_say_their_values_where_they_are_drawn():
+    figure = Figure(figsize=(4, 3), layout="constrained")
+    axes = figure.subplots()
+    axes.set(xlabel="length (tokens)", ylabel="latency (ms)", title="sst2", xscale="log")
+    axes.plot([1, 10, 100], [3.14159, 1234.5, np.nan], "s", label="albert <b>")
+    axes.plot([10], [5], "o", label="base\nits own words")
+    axes.plot([1, 2], [1, 2], "o")
+    axes.axhline(1, label="constant answer")
+    axes.plot([1, 100], [1, 2], label="a curve")
+    axes.set_xlim(0.5, 50)
+    *places, words = zip(*said(figure), strict=True)
+    assert words == (
+        "albert <b>, sst2\nlength (tokens): 1\nlatency (ms): 3.14",
+        "albert <b>, sst2\nlength (tokens): 10\nlatency (ms): 1,234",
+        "base, sst2\nits own words",
+    )
+    pixels = axes.transData.transform([(1, 3.14159), (10, 1234.5), (10, 5)])
+    assert pytest.approx(np.array([[x, figure.bbox.height - y] for x, y in pixels]), abs=0.06) == np.array(places).T

@@ -13,9 +13,9 @@ from harness.comparison.compare import Comparison, compare
 from harness.comparison.verdicts import EQUIVALENCE, Change, Verdict
 from harness.metrics import Margin
 from harness.plugins.audit import scores
-from harness.reports.commands import gate
-from harness.reports.commands.gate import Limit, Outcome, Pair
-from harness.reports.commands.pick import Bound, Satisfies, candidates
+from harness.plugins.decide import gate
+from harness.plugins.decide.gate import Limit, Outcome, Pair
+from harness.plugins.decide.pick import Bound, Satisfies, candidates
 from harness.reports.writing import tables
 
 SCORE, LATENCY = "eval/score", "inference/latency_ms_p50"
@@ -120,8 +120,9 @@ def test_report_pick_and_gate_decide_by_one_set_of_rules(compared, name: str):
     assert section.change(section.row_of("new"), metric).verdict is case.report
     margin = Margin(0.05, relative=True) if is_time else Margin(0.02)
     (test,) = gate.tests(comparison, [Pair("new", "new", "base")], [Limit(metric, margin, "X")])
-    assert test.outcome is case.gate, test.reason
-    assert (test.outcome is Outcome.PASSED) == (test.reason == "")
+    outcome, reason = test.judged
+    assert outcome is case.gate, reason
+    assert (outcome is Outcome.PASSED) == (reason == "")
     bound = Bound(LATENCY, 11.0) if is_time else Bound(SCORE, 0.75, at_least=True)
     (found,) = [one for one in candidates(comparison, [bound]) if one.arm == "new"]
     assert found.fit is case.pick, found.checked[0].found

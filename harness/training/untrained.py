@@ -1,4 +1,7 @@
-"""Minimal pairs scored by a language model as it is, and by word frequencies. S pairs, B sentences of one length, T tokens."""
+"""Models that are scored without training: minimal pairs by a language model, and texts by the cosines of their vectors.
+
+S pairs, B sentences of one length, T tokens.
+"""
 
 import time
 from pathlib import Path
@@ -8,19 +11,23 @@ import torch
 from tokenizers import Tokenizer
 
 from harness import paths, tasks
-from harness.checkpoints import language_model, native
+from harness.checkpoints import huggingface, language_model, native, pretrained
+from harness.config.choices import TaskKind
 from harness.config.schema import RunConfig
 from harness.corpus import sequences
 from harness.data import tokenizer as tokenizers
 from harness.hardware.device import Machine
+from harness.measure import size
+from harness.models.derive import RANDOM
+from harness.models.heads import Classifier, TextVectors, build_classifier
 from harness.models.objectives.base import Objective, Vocabulary
 from harness.models.objectives.scoring import log_likelihoods
-from harness.tasks.base import Split
+from harness.tasks.base import Predictions, Split
 from harness.tasks.prepared import Prepared
 from harness.tasks.scores import compute
 from harness.tracking.run_log import RunLog
-from harness.training.evaluation import write_predictions, write_scores
-from harness.training.weights import write_start
+from harness.training.evaluation import evaluate_split, write_predictions, write_scores
+from harness.training.weights import write_origins
 
 SENTENCES = 256
 """Sentences of one length that share a forward pass."""
@@ -29,25 +36,47 @@ SENTENCES = 256
 def evaluate(
     config: RunConfig, data: Prepared, corpus: str | None, weights: Path | None, machine: Machine, run_log: RunLog
 ) -> None:
-    """Scores all pairs and writes scores and predictions.
+    """Scores the validation split, and writes scores and predictions.
 
-    `corpus` is the key of the text that the model was pretrained on, and whose word frequencies are scored beside it.
+    `weights` is the folder of a pretraining, and `corpus` the key of its text, whose word frequencies are scored beside minimal
+    pairs.
     """
-    vocabulary = vocabulary_of(Tokenizer.from_file(str(paths.data_folder(config.output, data.key) / native.TOKENIZER)))
-    objective, origins = language_model.load(config, vocabulary, weights)
-    print(f"scored as {language_model.objective_of(config).objective.value}, in float32", flush=True)
-    objective = write_start(config, objective, origins, machine, run_log)
+    model: Objective | Classifier
+    is_of_pairs = config.task.kind is TaskKind.minimal_pairs
+    if is_of_pairs:
+        vocabulary = vocabulary_of(Tokenizer.from_file(str(paths.data_folder(config.output, data.key) / native.TOKENIZER)))
+        model, origins = language_model.load(config, vocabulary, weights)
+        print(f"scored as {language_model.objective_of(config).objective.value}, in float32", flush=True)
+    else:
+        model = build_classifier(config.model, 0, config.seed, TextVectors)
+        origins = dict.fromkeys(model.state_dict(), RANDOM)
+        if config.model.init_from is not None and not config.model.random_weights:
+            origins = huggingface.load_encoder(config, model.encoder)
+        if weights is not None:
+            origins = pretrained.load_weights(weights, model, config.model.keep_layers)
+    write_origins(config, model, origins, run_log)
+    for key, value in size.of_objective(model).items():
+        run_log.value(key, value)
+    run_log.stage("evaluate")
+    model = machine.prepare(model.to(machine.device))
+    answers = _of_pairs(config, data, corpus, model, machine, run_log) if is_of_pairs else None
+    answers = answers or evaluate_split(config, model, data.validation, data, machine)
+    write_scores(config.task, answers, run_log)
+    write_predictions(answers, run_log.folder / "predictions.parquet")
+
+
+def _of_pairs(
+    config: RunConfig, data: Prepared, corpus: str | None, objective: Objective, machine: Machine, run_log: RunLog
+) -> Predictions:
     started = time.perf_counter()
-    nats = score(objective, data.validation, vocabulary.mask, machine)
+    nats = score(objective, data.validation, objective.vocabulary.mask, machine)
     run_log.value("eval/pairs_per_s", len(nats) / (time.perf_counter() - started))
-    kind = tasks.kind_of(config.task)
-    answers = kind.predictions(config.task, data.validation, nats, data.majority)
+    answers = tasks.kind_of(config.task).predictions(config.task, data.validation, nats, data.majority)
     frequencies = _frequencies(config, corpus)
     if frequencies is not None:
         answers.columns["unigram"] = right = _by_frequency(data.validation, frequencies)
         run_log.value("eval/unigram_score", compute(config.task.kind, "accuracy", answers.labels, right[:, None]))
-    write_scores(config.task, answers, run_log)
-    write_predictions(answers, run_log.folder / "predictions.parquet")
+    return answers
 
 
 def vocabulary_of(tokenizer: Tokenizer) -> Vocabulary:
@@ -85,23 +114,18 @@ def sides(split: Split) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
 
 def _frequencies(config: RunConfig, corpus: str | None) -> np.ndarray | None:
     """(V,) nats of each piece by its share of the training text, each counted once more; None where there is no text."""
+    if corpus is None:
+        return None
     try:
-        text = None if corpus is None else sequences.read(config.output, corpus)
+        text = sequences.read(config.output, corpus)
     except FileNotFoundError:
         return None  # that of an earlier pretraining, whose cache is gone
-    if text is None:
-        return None
     counts = np.bincount(text.stream("train"), minlength=config.model.vocab_size) + 1.0
     return np.log(counts / counts.sum())
 
 
 def _by_frequency(split: Split, nats: np.ndarray) -> np.ndarray:
     """(S,) 1 where the right sentence has the more frequent words, 0 where the wrong one has; 0.5 for the same words."""
-    differences = np.subtract(*_sums(split, nats).T)
+    right, wrong = (np.add.reduceat(np.where(words >= 0, nats[ids], 0.0), starts[:-1]) for ids, starts, words in sides(split))
+    differences = right - wrong
     return np.where(np.abs(differences) < 1e-9, 0.5, differences > 0)
-
-
-def _sums(split: Split, nats: np.ndarray) -> np.ndarray:
-    """(S, 2) nats of the tokens of the right and of the wrong sentence, each by itself."""
-    summed = [np.add.reduceat(np.where(words >= 0, nats[ids], 0.0), starts[:-1]) for ids, starts, words in sides(split)]
-    return np.stack(summed, axis=1)

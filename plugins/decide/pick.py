@@ -11,9 +11,9 @@ from harness.comparison.estimates import NO_BETTER, Estimate, estimate
 from harness.comparison.labels import seeds_text
 from harness.comparison.section import RESULTS, Row, Section, headline
 from harness.document import DASH
+from harness.errors import InputError, present, unknown
 from harness.metrics import judged_by
-from harness.reports.errors import ReportError, unknown
-from harness.reports.options import Pick
+from harness.plugins.decide.options import Pick
 from harness.reports.read import compare_with_any, read
 from harness.reports.writing import formats
 from harness.terminal import table, wrapped
@@ -33,6 +33,7 @@ class Satisfies(enum.Enum):
     NO = "does not fit"
 
 
+Place = tuple[Section, Row]
 WORST_FIRST = (Satisfies.NO, Satisfies.UNSURE, Satisfies.YES)
 
 
@@ -85,23 +86,22 @@ class Candidate:
 
 
 def bound_of(key: str, text: str, at_least: bool) -> Bound:
-    """A bound written METRIC=NUMBER; ReportError for an undeclared metric, no finite number, and one beyond its values."""
+    """A bound written METRIC=NUMBER; InputError for an undeclared metric, no finite number, and one beyond its values."""
     name, equals, number = text.partition("=")
     if not equals:
-        raise ReportError(f"{key}={text!r}: expected METRIC=NUMBER, such as eval/score=0.8")
+        raise InputError(f"{key}={text!r}: expected METRIC=NUMBER, such as eval/score=0.8")
     if name not in RESULTS:
-        same_group = [metric for metric in RESULTS if metric.partition("/")[0] == name.partition("/")[0]]
-        raise unknown(f"metric in {key}=", name, same_group or [metric for metric in USUAL if name in metric] or USUAL)
+        raise unknown("metric", name, [one for one in RESULTS if one.partition("/")[0] == name.partition("/")[0]] or USUAL, key)
     try:
         value = float(number)
     except ValueError:
         value = math.nan
     if not math.isfinite(value):
-        raise ReportError(f"{key}={text!r}: {number!r} must be a number in base units, such as 20e6")
+        raise InputError(f"{key}={text!r}: {number!r} must be a number in base units, such as 20e6")
     least, most = RANGES.get(metrics.get(name).unit, (0.0, math.inf))
     if not least <= value <= most:
         expected = f"between {least:g} and {most:g}" if math.isfinite(most) else f"at least {least:g}"
-        raise ReportError(f"{key}={text!r}: {name} is {expected}: expected a limit of that kind")
+        raise InputError(f"{key}={text!r}: {name} is {expected}: expected a limit of that kind")
     return Bound(name, value, at_least)
 
 
@@ -110,45 +110,34 @@ def candidates(comparison: Comparison, bounds: list[Bound]) -> list[Candidate]:
 
     A bound holds for an arm where it holds in each of its sections.
     """
-    sections = comparison.tasks or list(comparison.sections)
-    every = []
+    sections, every = comparison.tasks or comparison.sections, []
     for label in comparison.labels:
-        if own := [section for section in sections if section.row_of(label)]:
-            rows = [(section, section.row_of(label)) for section in _measured(comparison, own, label)]
-            means = [mean for section, row in rows if row and (mean := row.mean(headline(section))) is not None]
-            checked = tuple(_worst(comparison, own, label, bound) for bound in bounds)
-            every.append(Candidate(label, fmean(means) if means else None, len(means), checked))
+        if own := [(section, row) for section in sections if (row := section.row_of(label))]:
+            scores = [row.mean(headline(section)) for section, row in _measured(comparison, own)]
+            checked = tuple(_worst(comparison, own, bound) for bound in bounds)
+            every.append(Candidate(label, fmean(map(present, scores)) if scores else None, len(scores), checked))
     return sorted(every, key=lambda candidate: math.inf if candidate.score is None else -candidate.score)
 
 
-def _measured(comparison: Comparison, sections: list[Section], label: str, metric: str | None = None) -> list[Section]:
-    """Where the arm has a metric, or its headline score: in each task's selected section, else under other conditions.
+def _measured(comparison: Comparison, rows: list[Place], metric: str | None = None) -> list[Place]:
+    """Where an arm has a metric, or its headline score: in each task's selected section, else under other conditions.
 
     One study may train on a GPU and another time on a CPU.
     """
-    rows = [(section, section.row_of(label)) for section in sections]
-    having = [section for section, row in rows if row and row.values(metric or headline(section))]
-    chosen = {section.task for section in having if section in comparison.selected}
-    return [section for section in having if section in comparison.selected or section.task not in chosen]
+    having = [(section, row) for section, row in rows if row.values(metric or headline(section))]
+    chosen = {section.task for section, _ in having if section in comparison.selected}
+    return [place for place in having if place[0] in comparison.selected or place[0].task not in chosen]
 
 
-def _worst(comparison: Comparison, sections: list[Section], label: str, bound: Bound) -> Checked:
-    """The bound where it is kept worst."""
-    measured = _measured(comparison, sections, label, bound.metric) or sections[:1]
-    rows = [(section, section.row_of(label)) for section in measured]
-    every = [Checked(bound, section, _estimate(comparison, section, row, bound.metric)) for section, row in rows if row]
-    return min(
-        every,
-        key=lambda checked: (WORST_FIRST.index(checked.fit), checked.found is not None and bound.margin(checked.found)),
-    )
-
-
-def _estimate(comparison: Comparison, section: Section, row: Row, metric: str) -> Estimate | None:
-    """The estimate; of scores that some seeds did not reach, with a doubt."""
-    found, lost = estimate(section, row, metric), comparison.diverged(row)
-    if found is None or not lost or metrics.get(metric).unit != "score":
-        return found
-    return replace(found, doubt=f"diverged with {seeds_text(lost)}")
+def _worst(comparison: Comparison, rows: list[Place], bound: Bound) -> Checked:
+    """The bound where it is kept worst. Scores that some seeds did not reach are doubted."""
+    every = []
+    for section, row in _measured(comparison, rows, bound.metric) or rows[:1]:
+        found, lost = estimate(section, row, bound.metric), comparison.diverged(row)
+        if found and lost and metrics.get(bound.metric).unit == "score":
+            found = replace(found, doubt=f"diverged with {seeds_text(lost)}")
+        every.append(Checked(bound, section, found))
+    return min(every, key=lambda one: (WORST_FIRST.index(one.fit), one.found is not None and bound.margin(one.found)))
 
 
 SHORT = {
@@ -165,13 +154,13 @@ HEADINGS = {
 
 
 def main(options: Pick) -> int:
-    """0 where an arm fits for certain, 1 where none does; ReportError for a wrong input."""
+    """0 where an arm fits for certain, 1 where none does; InputError for a wrong input."""
     bounds = bounds_of(options)
     runs = read(options.address, options.study, options.where)
     with runs.reader.guarded():
         comparison = compare_with_any(runs.study, runs.runs, options.along, runs.reader.output)
         if comparison is None:
-            raise ReportError(f"study {runs.study!r} has no finished run to pick from")
+            raise InputError(f"study {runs.study!r} has no finished run to pick from")
         if options.max_latency_ms is not None:
             bounds[0] = replace(bounds[0], metric=judged_by(bounds[0].metric, comparison.has))
         every = candidates(comparison, bounds)
@@ -181,13 +170,13 @@ def main(options: Pick) -> int:
 
 
 def bounds_of(options: Pick) -> list[Bound]:
-    """All limits; ReportError without any, or for one that cannot be read."""
+    """All limits; InputError without any, or for one that cannot be read."""
     of_keys = [(getattr(options, key), metric, factor) for key, (metric, factor) in SHORT.items()]
     bounds = [Bound(metric, factor * value) for value, metric, factor in of_keys if value is not None]
     bounds += [bound_of("at_most", text, False) for text in options.at_most]
     bounds += [bound_of("at_least", text, True) for text in options.at_least]
     if not bounds:
-        raise ReportError(f"pick needs a limit: expected one of {'=, '.join((*SHORT, 'at_most', 'at_least'))}=")
+        raise InputError(f"pick needs a limit: expected one of {'=, '.join((*SHORT, 'at_most', 'at_least'))}=")
     return bounds
 
 

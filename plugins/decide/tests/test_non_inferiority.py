@@ -14,13 +14,17 @@ from harness.comparison.compare import compare
 from harness.comparison.paired import Replicate
 from harness.comparison.verdicts import Change, Verdict, change, of_evidence
 from harness.metrics import Margin
-from harness.reports.commands import gate
-from harness.reports.commands.gate import Limit, Outcome, Pair, judge, pairs_needed
+from harness.plugins.decide import gate
+from harness.plugins.decide.gate import Limit, Outcome, Pair, pairs_needed
 
 SCORE, LATENCY = metrics.get("eval/score"), metrics.get("inference/latency_ms_p50")
 DROP = Limit("eval/score", Margin(0.02), "2points")
 SLOWDOWN = Limit("inference/latency_ms_p50", Margin(0.05, relative=True), "5%")
 STUDIES = 1500
+
+
+def judge(found: Change, limit: Limit) -> tuple[Outcome, str]:
+    return gate.Test(None, "new", limit, found).judged
 
 
 def allowance(share: float, studies: int = STUDIES) -> float:
@@ -119,7 +123,7 @@ def test_a_noise_floor_above_what_is_allowed_fails(floor, reason):
 @pytest.mark.parametrize(("floor", "verdict"), [(0.01, Verdict.BETTER), (0.045, Verdict.SAME)])
 def test_a_gain_within_the_noise_floor_is_none(floor, verdict):
     found = timed_change(0.96, np.random.default_rng(0), floor, rounds=30)
-    assert gate.verdict([gate.Test(None, "new", SLOWDOWN, *judge(found, SLOWDOWN), found)]) is verdict
+    assert gate.verdict([gate.Test(None, "new", SLOWDOWN, found)], 1) is verdict
 
 
 def test_advice_is_for_the_level_of_the_test():
@@ -129,7 +133,7 @@ def test_advice_is_for_the_level_of_the_test():
     noisy = replace(quiet, evidence=replace(quiet.evidence, found=found))
     looked = replace(noisy, evidence=replace(noisy.evidence, looks=by_launch.independent(5)))
     each = ((noisy, 0.05), (looked, 0.05), (noisy, 0.001))
-    advised = [gate._needed(change, change.evidence, SLOWDOWN, level) for change, level in each]
+    advised = [gate.Test(None, "new", SLOWDOWN, one, level=level).needed(one, one.evidence) for one, level in each]
     assert advised == sorted(set(advised))
     power = nct.sf(t.ppf(1 - 0.05 / by_launch.independent(5), advised[1] - 1), advised[1] - 1, shift(noisy, advised[1]))
     assert power >= 0.75
@@ -159,8 +163,8 @@ def test_interval_by_which_a_test_is_shown_is_the_one_that_decides_it():
     for drop in np.linspace(0.0, 0.05, 101):
         before = np.array([0.80, 0.78, 0.83, 0.81])
         found = of_scores(before, before - drop + np.array([0.01, -0.01, 0.006, -0.006]))
-        outcome, reason = judge(found, DROP)
-        low, high = gate.Test(None, "new", DROP, outcome, reason, found).interval
+        outcome, _ = judge(found, DROP)
+        low, high = gate.Test(None, "new", DROP, found).interval
         expected = Outcome.PASSED if low >= -0.02 else Outcome.INFERIOR if high <= -0.02 else Outcome.NOT_SHOWN
         assert outcome is expected, drop
         decided[outcome] += 1
@@ -192,22 +196,22 @@ def only(runs: list) -> gate.Test:
 
 def test_without_pairs_there_is_nothing_to_judge(make_run):
     base = arm(make_run, "base", [0.8, 0.81, 0.8])
-    assert "seeds 7, 8 here, seeds 0, 1, 2 there" in only([*base, *arm(make_run, "new", [0.8, 0.8], 7)]).reason
+    assert "seeds 7, 8 here, seeds 0, 1, 2 there" in only([*base, *arm(make_run, "new", [0.8, 0.8], 7)]).judged[1]
     elsewhere = [*base, *arm(make_run, "new", [0.8, 0.8], task="rte")]
     found = gate.tests(compare("s", elsewhere), [Pair("new", "new", "base")], [DROP])
-    assert [(one.section.task, one.outcome, one.reason) for one in found] == [
+    assert [(one.section.task, *one.judged) for one in found] == [
         ("rte", Outcome.NOT_JUDGED, "the other side has no finished run of base on this task"),
         ("sst2", Outcome.NOT_JUDGED, "new has no finished run of this task"),
     ]
     renamed = arm(make_run, "base learning_rate=0.1", [0.8, 0.8], task="rte")  # the task ran there, with another setting
     again = gate.tests(compare("s", [*elsewhere, *renamed]), [Pair("new", "new", "base")], [DROP])
-    assert [one.reason for one in again] == [one.reason for one in found]
+    assert [one.judged for one in again] == [one.judged for one in found]
     unscored = only([*base, make_run("new", 0, {}), make_run("new", 1, {})])
-    assert unscored.reason == "eval/score was not measured here"
+    assert unscored.judged[1] == "eval/score was not measured here"
 
 
 def test_other_conditions_are_named(make_run):
     base = arm(make_run, "base", [0.8, 0.81], params={"finetune.epochs": "3"})
     found = only([*base, *arm(make_run, "new", [0.8, 0.81], params={"finetune.epochs": "5"})])
-    assert found.outcome is Outcome.NOT_JUDGED
-    assert "finetune.epochs (5 here, 3 there); --along KEY" in found.reason
+    assert found.judged[0] is Outcome.NOT_JUDGED
+    assert "finetune.epochs (5 here, 3 there); --along KEY" in found.judged[1]

@@ -1,0 +1,56 @@
+"""The options of `gate` and `pick`, which `--help` reads without what these need."""
+
+from dataclasses import dataclass, fields
+from pathlib import Path
+
+from harness.errors import InputError
+from harness.grammar import key
+from harness.models.ranges import Range
+from harness.reports.options import NEWEST, STUDIES, Runs
+
+LIMIT = Range(at_least=0, limit=float("inf"))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Gate(Runs):
+    """Tests that arms are not worse than they were.
+
+    Exit code 0: every arm passed. 1: one did not, or there was nothing to judge. 2: a wrong input.
+    """
+
+    study: str | None = key(None, "study that is judged; without one, the ledger is shown")
+    against: str | None = key(None, "study that it is judged against (itself, with baseline=)")
+    baseline: str | None = key(None, "arm to judge against (the same arm; in one study, base)")
+    max_drop: str | None = key(None, "of the score: 0.5% of what it was, or 0.5points")
+    max_slowdown: str | None = key(None, "of the latency, or of timing=, such as 5%")
+    max_memory: str | None = key(None, "more peak memory of inference and of training, such as 5%")
+    max_cost: str | None = key(None, "more FLOPs, bytes moved and operators, which are counted, such as 5%")
+    timing: str | None = key(
+        None, "metric of max_slowdown= (latency by the clock of the device, else by the wall clock)", called="metric"
+    )
+    better: bool = key(False, "passes arms alone that are also shown to be better in a quantity")
+    json: bool = key(False, "verdicts, margins, evidence and what would settle them, as JSON")
+    move_baseline: bool = key(False, "allows another baseline than that of the ledger's last line")
+    arm: tuple[str, ...] = key((), "arm to judge; may be repeated (all)", whole=True)
+    ledger: Path | None = key(None, "JSON lines of all candidates, who share the level of 5 %")
+    looks: int | None = key(None, "candidates of a new ledger, each with 1/N of the level", range=Range(at_least=1))
+
+    def __post_init__(self) -> None:
+        """InputError for options without effect."""
+        typed = {option.name for option in fields(self) if getattr(self, option.name) != option.default}
+        if self.study is None and typed - {"output", "uri"} != {"ledger"}:
+            raise InputError("gate needs study=NEW, or ledger=FILE alone to show it")
+        if self.ledger is None and (self.looks is not None or self.move_baseline):
+            raise InputError("looks= and --move-baseline are of a ledger: expected ledger=FILE")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pick(Runs):
+    """Arms that satisfy limits, the best score first; exit code 1 where none does."""
+
+    study: tuple[str, ...] = key((), f"{STUDIES} {NEWEST}", whole=True)
+    max_latency_ms: float | None = key(None, "limit on latency", range=LIMIT)
+    max_params: float | None = key(None, "limit on parameters", range=LIMIT)
+    max_memory_mb: float | None = key(None, "limit on peak memory of inference", range=LIMIT)
+    at_least: tuple[str, ...] = key((), "METRIC=NUMBER in base units, such as eval/score=0.8; may be repeated", whole=True)
+    at_most: tuple[str, ...] = key((), "METRIC=NUMBER in base units; may be repeated", whole=True)
