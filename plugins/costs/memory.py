@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.checkpoints import start
-from harness.config import resolve
+from harness.config import resolve, rules
 from harness.config.choices import Optimizer
 from harness.config.schema import RunConfig
 from harness.errors import InputError
@@ -22,6 +22,9 @@ from harness.measure.launch import launch
 from harness.measure.records import Request, StepRequest, TrainingStepMemory
 from harness.plugins.costs.options import Memory
 from harness.terminal import DASH, Countdown, Row, live_line, table, wrapped
+
+STEP = "harness.plugins.costs.step_memory:training_step"
+"""The instrument."""
 
 LARGEST = 4096
 """Sequences of the largest batch that is tried."""
@@ -94,7 +97,7 @@ class Probe:
 def probe(config: RunConfig, step: StepRequest, limit: int | None = None) -> Probe:
     """Measures in a process of its own; that it was refused memory, or killed for it, is a result. RuntimeError otherwise."""
     with tempfile.TemporaryDirectory() as folder:
-        outcome = launch(config, Request(("training_step",), step=step, memory_limit=limit), Path(folder))
+        outcome = launch(config, Request((STEP,), step=step, memory_limit=limit), Path(folder))
         stopped = "killed" if outcome.code == -9 else "refused memory" if outcome.ending.out_of_memory else ""
         if outcome.code and not stopped:
             raise RuntimeError(f"the process that measured batch size {step.batch_size} failed: {outcome.ending.reason}")
@@ -115,7 +118,7 @@ def largest(limit: int, run: Callable[[int], Probe]) -> tuple[Probe | None, Prob
 def refuse_impossible(options: Memory, config: RunConfig, modes: tuple[bool, ...]) -> None:
     """InputError for a body without layers to recompute, a compiled model, an absent GPU, and more memory than is free."""
     subject.refuse_scored(config.task)
-    resolve.refuse_impossible(replace(config, finetune=replace(config.finetune, activation_checkpointing=any(modes))))
+    rules.refuse_impossible(replace(config, finetune=replace(config.finetune, activation_checkpointing=any(modes))))
     if config.finetune.optimizer is not Optimizer.adamw:
         name = config.finetune.optimizer.value
         raise InputError(f"the formula of `memory` is that of adamw, not of finetune.optimizer={name}: leave the key out")
