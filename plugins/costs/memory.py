@@ -14,7 +14,7 @@ from typing import Any
 import psutil
 
 from harness.checkpoints import start
-from harness.config import resolve
+from harness.config import resolve, rules
 from harness.config.choices import Device, Optimizer
 from harness.config.schema import HardwareConfig, RunConfig
 from harness.errors import InputError
@@ -121,7 +121,7 @@ def largest(limit: int, run: Callable[[int], Probe]) -> tuple[Probe | None, Prob
 def refuse_impossible(options: Memory, config: RunConfig, modes: tuple[bool, ...]) -> None:
     """InputError for a body without layers to recompute, a compiled model, an absent GPU, and more memory than is free."""
     subject.refuse_scored(config.task)
-    resolve.refuse_impossible(replace(config, finetune=replace(config.finetune, activation_checkpointing=any(modes))))
+    rules.refuse_impossible(replace(config, finetune=replace(config.finetune, activation_checkpointing=any(modes))))
     if config.finetune.optimizer is not Optimizer.adamw:
         name = config.finetune.optimizer.value
         raise InputError(f"the formula of `memory` is that of adamw, not of finetune.optimizer={name}: leave the key out")

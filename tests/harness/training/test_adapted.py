@@ -11,7 +11,7 @@ import torch
 from harness.checkpoints.finetuned import load_finetuned
 from harness.comparison import arms
 from harness.config.choices import DeviceSharding, Keep, Optimizer, Products, Schedule
-from harness.config.resolve import refuse_impossible
+from harness.config.rules import refuse_impossible
 from harness.config.schema import FinetuneConfig, HardwareConfig, RunConfig
 from harness.errors import InputError
 from harness.hardware.device import Machine

@@ -11,7 +11,7 @@ from torch.nn import functional as F
 
 from harness import tasks
 from harness.config.choices import TaskKind
-from harness.config.resolve import refuse_class_weights
+from harness.config.rules import refuse_class_weights
 from harness.config.schema import FinetuneConfig, HardwareConfig, RunConfig, TaskConfig
 from harness.errors import InputError
 from harness.hardware.device import Machine
