@@ -31,7 +31,7 @@ def main(options: Plan, configs: list[RunConfig]) -> int:
 
         def probe(run: PlannedRun, work: Work) -> Pace | None:
             line.show(f"probing {run.title}")
-            return forecast.probe(run, work, passive=load.exceeds_limit())
+            return forecast.probe(run, work, passive=load.check())
 
         groups = as_typed(forecast.groups(planned, probe if options.probe else None), configs)
         if options.probe:

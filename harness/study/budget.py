@@ -129,15 +129,11 @@ def _is_finished(block: Block) -> bool:
 def width(given: list[Block]) -> float:
     """Half the interval of the mean over arms, over these blocks, in margins; infinite where it is not known."""
     name = LOSS if given and given[0][0].inputs.is_pretraining else SCORE
-    scores = ([_metric(run, name) for run in block] for block in given)
-    means = [fmean(known) for of_block in scores if len(known := [one for one in of_block if one is not None]) == len(of_block)]
+    results = [[run_log.finished(run.folder) for run in block] for block in given]
+    scores = [[result["metrics"][name] for result in block if result and name in result["metrics"]] for block in results]
+    means = [fmean(known) for known, block in zip(scores, given, strict=True) if len(known) == len(block)]
     if len(means) < 2:
         return math.inf
     margin = metrics.get(name).margin
     size = margin.size * (abs(fmean(means)) if margin.relative else 1.0)
     return t_quantile(len(means) - 1) * stdev(means) / math.sqrt(len(means)) / size
-
-
-def _metric(run: PlannedRun, name: str) -> float | None:
-    result = run_log.finished(run.folder)
-    return None if result is None else result["metrics"].get(name)

@@ -22,7 +22,7 @@ from harness.checkpoints import finetuned, language_model
 from harness.comparison import arms
 from harness.comparison.paired import Replicate, grouped
 from harness.config.choices import Keep, KeepBest, TaskKind
-from harness.config.resolve import is_only_scored
+from harness.config.conditions import is_only_scored
 from harness.corpus import sequences
 from harness.hardware import facts
 from harness.measure import flops, pretraining_heads, size

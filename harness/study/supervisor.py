@@ -20,7 +20,7 @@ from harness.redact import redacted
 from harness.study import enough, forecast, hypothesis, looks, prepare_workers, run_folder, status
 from harness.study.budget import Queue
 from harness.study.plan import PlannedRun, plan, with_sizes, with_workers
-from harness.study.process import Command, LoadCheck, SerialRunner, ThreadedRunner
+from harness.study.process import Command, LoadCheck, Runner
 from harness.study.progress import Screen
 from harness.study.schedule import Failures, Order
 from harness.study.search import Searches
@@ -213,17 +213,14 @@ def run_in_order(planned: list[PlannedRun], trackers: Trackers, load: LoadCheck,
     config, failures, queue = planned[0].config, Failures(planned[0].config.sweep), Queue(planned)
     order, screen, workers = Order(_labelled(queue, len(planned))), Screen(len(planned)), config.hardware.workers or 1
     tables = Tables(planned) if times else None
-    if workers > 1:
-        load.fix()
-    command = Command(trackers, load, screen, workers)
-    runner, stop, ended, is_free = SerialRunner(command) if workers == 1 else ThreadedRunner(command), None, 0, False
+    runner, stop, ended, is_free = Runner(Command(trackers, load, screen, workers)), None, 0, False
     with screen:
         with runner:
             while True:
                 ready = order.take() if stop is None and runner.running < workers else None
                 if ready is not None and failures.has(ready.run.needs):
                     console.problem(f"{ready.run.label}: skipped: its pretraining did not finish")
-                    failures.skip(ready.run)
+                    failures.ends[ready.run.place] = None
                     screen.count(finished=False, ran=False)
                     order.end(ready.run)
                     ended += 1

@@ -110,6 +110,9 @@ HEAD = 14
 SHORT = {"bytes": "B", "FLOP": "FLOP"}
 """Units that take a prefix, and how they are written then."""
 
+TRACED = "harness.plugins.costs.trace:trace"
+"""The instrument that traces."""
+
 CALLS = ("forward", "training_step")
 """Fields of a trace."""
 
@@ -139,6 +142,7 @@ class Column:
     def add(self, number: int, instruments: tuple[str, ...], measured: Measured, reason: str) -> None:
         """Takes over what one launch measured."""
         for instrument in instruments:
+            instrument = instrument.rpartition(":")[2]
             record = getattr(measured, instrument)
             if record is not None:
                 self.records.setdefault(instrument, {})[number] = record[0] if instrument in TIMING else record
@@ -317,7 +321,7 @@ def measure(variants: dict[str, RunConfig], rounds: int | None, traces: dict[str
             for label, instruments in steps:
                 run(label, number, instruments)
         for label in traces:
-            run(label, 0, ("trace",))
+            run(label, 0, (TRACED,))
     return columns
 
 

@@ -70,7 +70,8 @@ def main(options: Describe, configs: list[RunConfig]) -> int:
             for config in {(config.label, config.scale_name): config for config in configs}.values():
                 checkpoint = start.checkpoint_of(config, allowed=SCALE)
                 started, base, name = started_from(config, checkpoint), config.scale_name, "base"
-                other = compose.base_model(config.scale_name, options.config_dir)
+                base = ["model=base", f"scale={config.scale_name}", "task=bag"]
+                other = compose.outside_of_a_command(base, options.config_dir).model
                 typed = {override.partition("=")[0] for override in config.overrides}
                 if config.model.init_from is not None and "scale" not in typed:
                     other, base, name = replace(started.model, **vars(checkpoint.shape)), started.scale_name, "published"

@@ -26,10 +26,10 @@ from harness.models.layers import ACTIVATIONS
 from harness.models.objectives.config import ObjectiveName
 from harness.models.positions import sinusoids
 from harness.paths import file_name
+from harness.plugins.explain.coordinates import STEPS
+from harness.plugins.explain.coordinates import coordinates as sizes_of
 from harness.plugins.explain.pictures import fitted, save
 from harness.terminal import DASH, table, wrapped
-from harness.training.coordinates import STEPS
-from harness.training.coordinates import coordinates as sizes_of
 
 REACH, POINTS = 3.0, 1201
 """The picture of activations goes from -REACH to REACH."""

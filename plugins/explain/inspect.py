@@ -20,7 +20,8 @@ from harness.checkpoints import find_run, finetuned, native, start
 from harness.commands.predict import SEPARATOR
 from harness.commands.vectors import Source, source_of
 from harness.config.choices import UNTRAINED, TaskKind, TrainedOn
-from harness.config.resolve import MEASURED_LENGTH, has_task, resolve
+from harness.config.conditions import has_task
+from harness.config.resolve import MEASURED_LENGTH, resolve
 from harness.config.schema import HardwareConfig, RunConfig, TaskConfig
 from harness.corpus.prepare import Lines
 from harness.data.tokenizer import build, pad_token_id, special_ids

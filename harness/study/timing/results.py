@@ -3,11 +3,11 @@
 import gzip
 import json
 import uuid
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
+from operator import attrgetter
 from pathlib import Path
 from statistics import median
-from typing import NotRequired, TypedDict
 
 import numpy as np
 from filelock import FileLock
@@ -36,21 +36,17 @@ Values = dict[str, float]
 FLOAT32_PRODUCTS = (Precision.fp32, Precision.int8_weights)
 """Precisions whose products are those of the fastest matrix product, of which an MFU is a share; others have no MFU."""
 
-MEANS = metrics.COMPARED_BY
-"""Metric of a run -> metric of a launch, whose value in the session it is."""
-
-
-class Content(TypedDict):
-    """Content of `timing.json.gz`."""
-
-    session: str
-    launches: list[Launch]
-    values: NotRequired[Values]
+MEDIANS = {
+    "inference/first_call_ms": "first_call_ms",
+    "setup/import_s": "import_s",
+    "setup/build_s": "build_s",
+}
+"""Metric of a run -> field of its launches, whose median it is."""
 
 
 @dataclass(frozen=True)
 class Timing:
-    """What a session measured of one run; without `values` those of its launches alone."""
+    """What a session measured of one run, as `timing.json.gz` has it; without `values` those of its launches alone."""
 
     session: str
     launches: list[Launch]
@@ -84,8 +80,7 @@ def write_timing(folder: Path, timing: Timing, flops_forward: float | None = Non
 
 def read_timing(folder: Path) -> Timing:
     """What was written; FileNotFoundError if the run was not timed."""
-    content = records.decoded(run_log.read_gzip(folder / TIMING), Content, folder / TIMING)
-    return Timing(content["session"], content["launches"], content.get("values"))
+    return records.decoded(run_log.read_gzip(folder / TIMING), Timing, folder / TIMING)
 
 
 def timing_values(
@@ -101,18 +96,18 @@ def timing_values(
     p50_ms, tokens_per_s = values[metrics.LATENCY], values[metrics.THROUGHPUT]
     work = [launch.throughput for launch in launches]
     tokens, padded = sum(part.tokens for part in work), sum(part.padded_tokens for part in work)
-    joules, compiling = [part.joules for part in work], _known(launch.compile_s for launch in launches)
-    fastest = max(_known(launch.peak_flops_per_s for launch in launches), default=None)
+    joules = [part.joules for part in work]
+    compiling, peaks = ([*filter(None, map(attrgetter(name), launches))] for name in ("compile_s", "peak_flops_per_s"))
+    raw_ms, fastest = np.concatenate([launch.latency.raw_ms for launch in launches]), max(peaks, default=None)
     return {
-        **percentiles(np.concatenate([launch.latency.raw_ms for launch in launches])),
-        **{name: values[metric] for name, metric in MEANS.items() if metric in values},
+        "inference/latency_ms_min": float(np.min(raw_ms)),
+        **{f"inference/latency_ms_{rank}": float(np.percentile(raw_ms, RANKS[rank])) for rank in ("p90", "p99")},
+        **{name: values[metric] for name, metric in metrics.COMPARED_BY.items() if metric in values},
         "inference/padded_tokens_per_s": tokens_per_s * padded / tokens,
         "inference/samples_per_s": tokens_per_s * sum(part.samples for part in work) / tokens,
         "inference/padding_share": 1 - tokens / padded,
         "inference/energy_j_per_token": None if None in joules else sum(joules) / tokens,
-        "inference/first_call_ms": median(launch.first_call_ms for launch in launches),
-        "setup/import_s": median(launch.import_s for launch in launches),
-        "setup/build_s": median(launch.build_s for launch in launches),
+        **{name: median(map(attrgetter(field), launches)) for name, field in MEDIANS.items()},
         "setup/compile_s": median(compiling) if compiling else None,
         "inference/peak_flops_per_s": fastest,
         "inference/mfu": _utilisation(flops_forward, p50_ms, fastest),
@@ -129,12 +124,6 @@ def of_load(loads: list[LoadTimes]) -> dict[str, float]:
     return values
 
 
-def percentiles(raw_ms: Sequence[float]) -> dict[str, float]:
-    """Metric name -> minimum and percentiles of all calls."""
-    ranked = {f"inference/latency_ms_{name}": float(np.percentile(raw_ms, RANKS[name])) for name in ("p90", "p99")}
-    return {"inference/latency_ms_min": float(np.min(raw_ms)), **ranked}
-
-
 def _utilisation(flops: float | None, p50_ms: float, fastest: float | None) -> float | None:
     """Model FLOPs over the fastest matrix product; None without a count, or above 1: then the product was slowed down."""
     try:
@@ -142,10 +131,6 @@ def _utilisation(flops: float | None, p50_ms: float, fastest: float | None) -> f
     except RuntimeError as error:
         print(f"inference/mfu is left out: {error}")
         return None
-
-
-def _known(values: Iterable[float | None]) -> list[float]:
-    return [value for value in values if value is not None]
 
 
 def prepare(planned: list[PlannedRun]) -> None:
@@ -173,15 +158,15 @@ def time_runs(
                 console.problem(f"{error}: kept as *{records.ASIDE}, and timed again")
                 records.set_aside(run.folder / TIMING)
     session = Session(planned)
-    if session.saved is None:
+    if session.folder is None:
         return
-    with session.saved.held():
+    with session.held():
         before()
         session.run(screen)
         values = session.values()
 
         def timing(run: PlannedRun, timed: Timed) -> Timing:
-            key = run.inputs.data
+            key = run.inputs.rows
             return Timing(session.name, timed.launches[key], values[timed.folder.name, key])
 
         for run, timed in session.replicates:
@@ -193,7 +178,7 @@ def time_runs(
                 _add_timing(run, timing(run, timed), trackers)
                 if is_new:
                     _sync(run, run.folder, trackers)
-        session.saved.finish()
+        session.finish()
 
 
 def _supersede(run: PlannedRun, session: str) -> bool:

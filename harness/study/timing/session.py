@@ -19,7 +19,6 @@ import contextlib
 import hashlib
 import importlib.metadata
 import json
-import math
 import os
 import random
 import tempfile
@@ -28,7 +27,7 @@ import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import TypedDict
 
 from filelock import FileLock, Timeout
 
@@ -41,7 +40,7 @@ from harness.hardware import facts
 from harness.measure.launch import TIMING, launch
 from harness.measure.records import Launch, Request, to_json
 from harness.metrics import HIGHEST_FLOOR
-from harness.models.config import AdaptationConfig
+from harness.models.config import AdaptationConfig, EncoderConfig
 from harness.records import CorruptError
 from harness.study import run_folder
 from harness.study.plan import PlannedRun
@@ -52,67 +51,31 @@ from harness.tracking import run_log
 COUNTED = "counted.json"
 """In the folder of a launch: what counts of it, of several tries the least disturbed one."""
 
-Shapes = dict[str, list[str]]
-"""Name of each timed shape -> keys of the data whose throughput it measures."""
+
+class State(TypedDict):
+    """Content of the file of a session."""
+
+    shapes: dict[str, list[str]]  # name of each timed shape -> keys of the data whose throughput it measures
+    conditions: dict[str, str]  # what must not change within a session: the machine, and the code that measures
+    rounds: int  # in which every variant was launched that had not failed
+    failed: dict[str, str]  # name of a shape -> why one of its launches failed
+    done: bool  # everything was added to the runs
 
 
-class SessionFolder:
-    """The folder of a session."""
-
-    def __init__(self, output: str, name: str) -> None:
-        self.folder = paths.session_folder(output, name)
-        self.state = records.read_or(self.folder / paths.SESSION, dict[str, Any], {})
-
-    @property
-    def rounds(self) -> int:
-        """Rounds in which every variant was launched that had not failed."""
-        return self.state.get("rounds", 0)
-
-    @property
-    def failed(self) -> dict[str, str]:
-        """Name of a shape -> why one of its launches failed."""
-        return self.state.get("failed", {})
-
-    def begin(self, shapes: Shapes, conditions: dict[str, str]) -> None:
-        """Makes the folder of a new session; FileExistsError for a name that another one has."""
-        self.folder.mkdir(parents=True)
-        paths.made(self.folder)
-        self._write({"shapes": shapes, "conditions": conditions, "rounds": 0, "failed": {}, "done": False})
-
-    def end_round(self, rounds: int, failed: dict[str, str]) -> None:
-        """So many rounds are complete."""
-        self._write(self.state | {"rounds": rounds, "failed": failed})
-
-    def finish(self) -> None:
-        """Everything was added to the runs."""
-        self._write(self.state | {"done": True})
-
-    @contextlib.contextmanager
-    def held(self) -> Iterator[None]:
-        """No other command resumes the session."""
-        with FileLock(self.folder / paths.LOCK, timeout=0):
-            yield
-
-    def _write(self, state: dict[str, Any]) -> None:
-        self.state = state
-        records.write(self.folder / paths.SESSION, state)
-
-
-def unfinished(output: str, shapes: Shapes, conditions: dict[str, str]) -> SessionFolder | None:
+def unfinished(output: str, begun: State) -> tuple[Path, State] | None:
     """The newest session under the same conditions that has all of these shapes and that no command holds, if there is one."""
     for path in sorted((Path(output).absolute() / "sessions").glob(f"*/{paths.SESSION}"), reverse=True):
         try:
             for counted_file in path.parent.glob(f"*/*/{COUNTED}"):
                 records.read(counted_file, dict[str, Launch])
-            session = SessionFolder(output, path.parent.name)
+            state = records.read(path, State)
         except CorruptError as error:  # a round without a launch would pair nothing
             print(f"{error}: the session is not resumed; {path.name} is kept as {records.set_aside(path).name}", flush=True)
             continue
-        has_all = all({*keys} <= {*session.state["shapes"].get(name, [])} for name, keys in shapes.items())
-        if session.state["done"] or session.state["conditions"] != conditions or not has_all:
-            continue
-        with contextlib.suppress(Timeout), session.held():
-            return session
+        has_all = all({*keys} <= {*state["shapes"].get(name, [])} for name, keys in begun["shapes"].items())
+        if has_all and state["conditions"] == begun["conditions"] and not state["done"]:
+            with contextlib.suppress(Timeout), FileLock(path.with_name(paths.LOCK), timeout=0):
+                return path.parent, state
     return None
 
 
@@ -122,24 +85,13 @@ BASELINE = "base"
 FUTILE_REPEATS = 3
 """Consecutive repeats above the allowed load after which a session stops repeating launches: the load persists."""
 
-NOT_OF_SHAPE = (
-    "model.objective",
-    "model.init_from",
-    "model.keep_layers",
-    "model.random_weights",
-    "model.tokenizer.",
-    "model.recipe.",
-)
-"""Keys of a model, or groups that end in a dot, without effect on its shape."""
-
+OF_SHAPE = ("measure.", "hardware.", *(f"model.{key.name}" for key in fields(EncoderConfig)))
 OF_TRAINING_STEP = (
     *(f"finetune.{key.name}" for key in fields(AdaptationConfig)),
-    "finetune.optimizer",
-    "finetune.momentum",
-    "finetune.ema_decay",
-    "finetune.activation_checkpointing",
+    *(f"finetune.{name}" for name in ("optimizer", "momentum", "ema_decay", "activation_checkpointing")),
 )
-"""Keys of fine-tuning on which the work of one training step depends; its number of texts is that of measuring."""
+"""Keys on which the time of one call depends, and with those of fine-tuning that of one training step, whose number of texts is
+that of measuring."""
 
 
 @dataclass
@@ -165,51 +117,59 @@ class Timed:
 
 
 class Session:
-    """The launches of one command: the variants of its finished runs that are to be timed, and the A/A replicates."""
+    """The launches of one command: the variants of its finished runs that are to be timed, and the A/A replicates.
+
+    `folder` is None where there is nothing to time.
+    """
 
     def __init__(self, planned: list[PlannedRun]) -> None:
-        self.name = f"{time.strftime('%Y%m%d-%H%M%S')}-{uuid.uuid4().hex[:8]}"
-        self.saved: SessionFolder | None = None
+        self.folder: Path | None = None
         self._futile = 0
         self._timed: dict[str, Timed] = {}
         self._peaks: dict[str, float] = {}  # hardware -> FLOP/s of its fastest matrix product
         measured = [run for run in planned if is_measured(run)]
-        self.runs: list[tuple[PlannedRun, Timed]] = []
-        self.replicates: list[tuple[PlannedRun, Timed]] = []
         untimed = [run for run in measured if run.config.sweep.retime or not has_timing(run)]
-        for run in untimed:
-            self.runs.append((run, self._launched_for(run)))
+        self.runs = [(run, self._launched_for(run)) for run in untimed]
+        self.replicates: list[tuple[PlannedRun, Timed]] = []
         for run in baselines(measured, untimed):
             if run not in untimed:  # its own launches belong to another session
                 self.replicates.append((run, self._launched_for(run)))
             self.replicates.append((run, self._launched_for(run, is_aa_replicate=True)))
         if self._timed:
-            self._keep_or_resume()
+            self._begin_or_resume()
 
     def _launched_for(self, run: PlannedRun, is_aa_replicate: bool = False) -> Timed:
         name = shape_key(run) + ("-again" if is_aa_replicate else "")
         timed = self._timed.setdefault(name, Timed(run.config, Path(name), is_aa_replicate))
-        timed.tasks[run.inputs.data] = run.config.task.name
+        timed.tasks[run.inputs.rows] = run.config.task.name
         return timed
 
-    def _keep_or_resume(self) -> None:
-        """Takes over the name and the launches of an interrupted session that times all of this, or begins a new one."""
+    def _begin_or_resume(self) -> None:
+        """Takes over the launches of an interrupted session that times all of this, or begins a new one."""
         config = next(iter(self._timed.values())).config
-        shapes = {name: sorted(timed.tasks) for name, timed in self._timed.items()}
-        conditions = {  # what must not change within a session: the machine, and the code that measures
-            "machine": os.uname().nodename,
-            "device": facts.device_name(config.hardware),
-            "torch": importlib.metadata.version("torch"),
-            "versions": json.dumps({part: versions.VERSIONS[part] for part in ("models", "measure")}),
+        self._state: State = {
+            "shapes": {name: sorted(timed.tasks) for name, timed in self._timed.items()},
+            "conditions": {
+                "machine": os.uname().nodename,
+                "device": facts.device_name(config.hardware),
+                "torch": importlib.metadata.version("torch"),
+                "versions": json.dumps({part: versions.VERSIONS[part] for part in ("models", "measure")}),
+            },
+            "rounds": 0,
+            "failed": {},
+            "done": False,
         }
-        self.saved = unfinished(config.output, shapes, conditions)
-        if self.saved is None:
-            self.saved = SessionFolder(config.output, self.name)
-            self.saved.begin(shapes, conditions)
-        self.name = self.saved.folder.name
+        if earlier := unfinished(config.output, self._state):
+            self.folder, self._state = earlier
+        else:
+            name = f"{time.strftime('%Y%m%d-%H%M%S')}-{uuid.uuid4().hex[:8]}"
+            self.folder = paths.session_folder(config.output, name)
+            self.folder.mkdir(parents=True)
+            paths.made(self.folder)
+            self._write()
         for name, timed in self._timed.items():
-            timed.folder, timed.failed = self.saved.folder / name, self.saved.failed.get(name)
-            for number in range(self.saved.rounds):
+            timed.folder, timed.failed = self.folder / name, self._state["failed"].get(name)
+            for number in range(self._state["rounds"]):
                 file = timed.folder / f"launch-{number}" / COUNTED
                 self._count(timed, records.read_or(file, dict[str, Launch], {}))  # empty where it was not launched
         self.replicates = [
@@ -217,6 +177,25 @@ class Session:
             for run, timed in self.replicates
             if timed.is_aa_replicate or run_folder.read(run.folder)["tags"].get(tags.SESSION) != self.name
         ]
+
+    @property
+    def name(self) -> str:
+        """That of its folder."""
+        return self.folder.name
+
+    @contextlib.contextmanager
+    def held(self) -> Iterator[None]:
+        """No other command resumes the session."""
+        with FileLock(self.folder / paths.LOCK, timeout=0):
+            yield
+
+    def finish(self) -> None:
+        """Everything was added to the runs."""
+        self._state["done"] = True
+        self._write()
+
+    def _write(self) -> None:
+        records.write(self.folder / paths.SESSION, self._state)
 
     def _count(self, timed: Timed, launches: dict[str, Launch]) -> None:
         """Adds what counts of one launch, by key of the data."""
@@ -226,39 +205,44 @@ class Session:
                 self._peaks.setdefault(_hardware(timed), record.peak_flops_per_s)
 
     def run(self, screen: Screen | None = None) -> None:
-        """Launches everything, round by round, until the A/A replicates are precise enough.
+        """Launches everything, round by round, until every comparison is decided.
 
         A variant whose launch fails is left out of later rounds.
         """
-        timed = list(self._timed.values())
-        if not timed:
+        if self.folder is None:
             return
-        rounds = max(variant.config.measure.rounds for variant in timed)
-        counts = f"{self._counts()}, at most {counted(rounds, 'round')}"
-        first = self.saved.rounds
+        timed, first = [*self._timed.values()], self._state["rounds"]
+        most, replicates = max(it.config.measure.rounds for it in timed), sum(it.is_aa_replicate for it in timed)
+        counts = f"{counted(len(timed) - replicates, 'variant')} and {counted(replicates, 'A/A replicate')}"
         resumed = f"; resumes at round {first + 1}" if first else ""
-        console.plain(f"Timing {counts} (measure=none skips this; session {self.name}{resumed})")
-        began, done = time.monotonic(), first
-        launches = sum(max(0, variant.config.measure.rounds - first) for variant in timed)
+        console.plain(
+            f"Timing {counts}, at most {counted(most, 'round')} (measure=none skips this; session {self.name}{resumed})"
+        )
+        began, launches = time.monotonic(), sum(max(0, it.config.measure.rounds - first) for it in timed)
         compiled = tempfile.TemporaryDirectory(prefix="harness-compiled-")  # not among results: its content is run
         with compiled, TimingProgress(launches, screen) as progress:
-            for number in range(first, rounds):
+            for number in range(first, most):
                 if number and self._is_done(number, time.monotonic() - began):
                     break
-                active = [variant for variant in timed if not variant.failed and number < variant.config.measure.rounds]
+                active = [it for it in timed if not it.failed and number < it.config.measure.rounds]
                 random.Random(f"{self.name} {number}").shuffle(active)
                 for variant in active:
-                    progress.launch(f"{variant.title}, round {number + 1} of at most {rounds}")
+                    progress.launch(f"{variant.title}, round {number + 1} of at most {most}")
                     self._launch(variant, number, Path(compiled.name))
-                done = number + 1
-                self.saved.end_round(done, {name: shape.failed for name, shape in self._timed.items() if shape.failed})
-        floors = self._floors()
-        texts = [f"{metrics.SHORT[metric]} {100 * math.expm1(floor):.1f} %" for metric, floor in floors.items()]
-        noise = f"; noise floor by A/A replicates: {', '.join(texts)}" if texts else ""
-        tables, seconds = list(self._tables()), time.monotonic() - began
+                self._state["rounds"] = number + 1
+                self._state["failed"] = {name: it.failed for name, it in self._timed.items() if it.failed}
+                self._write()
+        self._say_end(first, time.monotonic() - began)
+
+    def _say_end(self, first: int, seconds: float) -> None:
+        """What was decided, the noise, and what failed; the rounds from `first` on took so long."""
+        done, tables, floors = self._state["rounds"], [*self._tables()], self._floors()
+        percents = {metric: f"{by_launch.percent(floor):.1f} %" for metric, floor in floors.items()}
+        listed = ", ".join(f"{metrics.SHORT[metric]} {percent}" for metric, percent in percents.items())
         comparisons = sum(len(table.arms) for table in tables)
         needed = [rounds for table in tables for rounds in table.undecided(len(self.looks))]
         decided = f", {comparisons - len(needed)} of {counted(comparisons, 'comparison')} decided" if comparisons else ""
+        noise = f"; noise floor by A/A replicates: {listed}" if listed else ""
         console.plain(f"Timing: {counted(done, 'round')} in {seconds:.0f} s{decided}{noise}")
         if needed and done > first:
             rounds, minutes = max(needed), max(needed) * seconds / (done - first) / 60
@@ -266,18 +250,14 @@ class Session:
             console.plain(f"Timing: the others take {again if rounds <= MOST_PAIRS else f'over {MOST_PAIRS:,} rounds'}")
         for metric, floor in floors.items():
             if floor > HIGHEST_FLOOR:
-                percent, limit = (f"{100 * math.expm1(log):.0f} %" for log in (floor, HIGHEST_FLOOR))
                 console.problem(
-                    f"Timing: the noise floor of {metrics.SHORT[metric]}, {percent}, is above {limit}: no verdict on it; the "
-                    "same command with sweep.retime=true on a quieter machine times again, and trains nothing"
+                    f"Timing: the noise floor of {metrics.SHORT[metric]}, {by_launch.percent(floor):.0f} %, is above "
+                    f"{by_launch.percent(HIGHEST_FLOOR):.0f} %: no verdict on it; the same command with sweep.retime=true on a "
+                    "quieter machine times again, and trains nothing"
                 )
-        for variant in timed:
+        for variant in self._timed.values():
             if variant.failed is not None:
                 console.problem(f"Timing of {variant.title} failed: {variant.failed}")
-
-    def _counts(self) -> str:
-        replicates = sum(variant.is_aa_replicate for variant in self._timed.values())
-        return f"{counted(len(self._timed) - replicates, 'variant')} and {counted(replicates, 'A/A replicate')}"
 
     def _launch(self, variant: Timed, number: int, compiled: Path) -> None:
         """One launch, repeated while other processes keep more than measure.foreign_cpus busy; the least disturbed counts."""
@@ -374,20 +354,17 @@ def has_timing(run: PlannedRun) -> bool:
 def baselines(measured: list[PlannedRun], untimed: list[PlannedRun]) -> list[PlannedRun]:
     """The baseline of each group of runs that share task and conditions and have something to time; it may be timed already."""
     groups = grouped((arms.short_hash(arms.conditions(run.identity.facts, run.lifted)), run) for run in measured)
-    baseline_runs = []
-    for group in groups.values():
-        if any(run in untimed for run in group):
-            plain = [run for run in group if run.config.label.startswith(BASELINE)]
-            baseline_runs.append(min(plain or group, key=lambda run: len(run.config.label)))
-    return baseline_runs
+    return [
+        min(group, key=lambda run: (not run.config.label.startswith(BASELINE), len(run.config.label)))
+        for group in groups.values()
+        if any(run in untimed for run in group)
+    ]
 
 
 def shape_key(run: PlannedRun) -> str:
     """Hash of what is timed: equal for runs that differ in seed, rate, weights, or a task of the same kind and outputs."""
-    flat = flatten(to_dict(run.config))
-    timed = ("model.", "measure.", "hardware.", *(OF_TRAINING_STEP if run.config.measure.train_steps else ()))
-    settings = {key: value for key, value in flat.items() if arms.within(key, timed)}
-    settings = {key: value for key, value in settings.items() if not arms.within(key, NOT_OF_SHAPE)}
+    timed = (*OF_SHAPE, *(OF_TRAINING_STEP if run.config.measure.train_steps else ()))
+    settings = {key: value for key, value in flatten(to_dict(run.config)).items() if arms.within(key, timed)}
     settings |= {"kind": run.config.task.kind.name, "outputs": tasks.num_outputs(run.config.task)}
     return hashlib.sha256(json.dumps(settings, sort_keys=True, default=str).encode()).hexdigest()[:12]
 

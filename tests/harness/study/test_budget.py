@@ -45,6 +45,7 @@ class Item:
         pretrain = SimpleNamespace(seed=self.seed)
         self.config = SimpleNamespace(label=self.arm, sweep=sweep, task=task, seed=self.seed, pretrain=pretrain, output="out")
         self.identity = Identity(self.config, self.inputs)
+        self.folder = self
 
 
 @pytest.fixture(autouse=True)
@@ -52,7 +53,8 @@ def _read_from_items(monkeypatch):
     monkeypatch.setattr(budget.forecast, "is_done", lambda item: item.done)
     monkeypatch.setattr(budget.forecast, "earlier", lambda outputs: {})
     monkeypatch.setattr(budget.forecast, "kind_of", lambda item: (item.arm, item.task))
-    monkeypatch.setattr(budget, "_metric", lambda item, name: item.score if item.done else None)
+    results = {True: lambda item: {"metrics": dict.fromkeys((budget.SCORE, budget.LOSS), item.score)}, False: lambda item: None}
+    monkeypatch.setattr(budget.run_log, "finished", lambda item: results[item.done](item))
 
 
 def planned(tasks=("a", "b"), arms=("base", "small"), seeds=4, **how) -> list[Item]:

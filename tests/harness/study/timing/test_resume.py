@@ -54,7 +54,7 @@ def test_the_same_command_resumes_at_the_round_that_was_not_complete(interrupted
     for item, timed in [*session.runs, *session.replicates]:
         found = timed.launches[item.inputs.data]
         assert [(one.round, one.latency.ms) for one in found] == [(0, 1.0), (1, 2.0), (2, 7.0), (3, 8.0)]
-    assert sessions_of(output) == [session.saved.folder]
+    assert sessions_of(output) == [session.folder]
 
 
 def test_the_order_of_a_round_is_that_of_the_session_without_interruption(interrupted, launches):
@@ -68,7 +68,7 @@ def test_the_order_of_a_round_is_that_of_the_session_without_interruption(interr
     launches.order.clear()
     for timed in whole._timed.values():
         timed.launches.clear()
-    whole.saved.state["rounds"] = 0
+    whole._state["rounds"] = 0
     whole.run()
     assert launches.of_round(3) == resumed
 

@@ -14,7 +14,7 @@ from harness import metrics
 from harness.comparison.paired import geometric_mean
 from harness.config.schema import HardwareConfig, MeasureConfig
 from harness.hardware.device import Machine
-from harness.measure import latency, reference, timing
+from harness.measure import latency, timing
 from harness.measure.latency import Clocked
 from harness.measure.records import Point
 from harness.study.timing import results
@@ -78,20 +78,18 @@ def test_rates_and_padding_fit_together(launch_of):
     assert found["setup/build_s"] == pytest.approx(0.15)
 
 
-def test_quantiles_are_of_all_calls_and_never_cross():
-    found = results.percentiles([float(value) for value in range(100, -1, -1)])
-    prefix = "inference/latency_ms_"
-    assert found == {prefix + "min": 0.0, prefix + "p90": 90.0, prefix + "p99": 99.0}
+def percentiles(launch_of, raw_ms: list[float]) -> list[float]:
+    found = results.timing_values([launch_of(0, raw_ms)])
+    return [found[f"inference/latency_ms_{name}"] for name in ("min", "p90", "p99")]
+
+
+def test_quantiles_are_of_all_calls_and_never_cross(launch_of):
+    assert percentiles(launch_of, [float(value) for value in range(100, -1, -1)]) == [0.0, 90.0, 99.0]
+    assert percentiles(launch_of, [1.0] * 9 + [91.0]) == pytest.approx([1.0, 10.0, 82.9])
     stream = np.random.default_rng(0)
     for size in (1, 2, 30):
-        values = list(results.percentiles(stream.lognormal(size=size).tolist()).values())
+        values = percentiles(launch_of, stream.lognormal(size=size).tolist())
         assert values == sorted(values)
-
-
-def test_slow_calls_move_the_upper_percentiles_and_not_the_lowest():
-    found = results.percentiles([1.0] * 9 + [91.0])
-    values = [found[f"inference/latency_ms_{name}"] for name in ("min", "p90", "p99")]
-    assert values == pytest.approx([1.0, 10.0, 82.9])
 
 
 def test_without_a_counter_there_is_no_energy(launch_of):
@@ -175,7 +173,7 @@ def test_the_reference_runs_before_and_after_every_call(machine):
 def test_what_counts_is_of_one_level_and_ends_the_warm_up(machine, monkeypatch, repeats, calls):
     """The first 12 calls are slow: none of them counts, and of those after them no steady one is made in vain."""
     waits = iter([4.0] * 12 + [1.0] * 100)
-    monkeypatch.setattr(reference, "clocked", lambda call, machine: Clocked(call(), None))
+    monkeypatch.setattr(latency, "clocked", lambda call, machine: Clocked(call(), None))
     between = SimpleNamespace(clocked=lambda: Clocked(1.0, None))
     measured = timing.latency(lambda: next(waits), MeasureConfig(repeats=repeats), machine, between)
     assert measured.raw_ms == [1.0] * repeats
