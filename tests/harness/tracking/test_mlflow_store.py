@@ -110,14 +110,10 @@ def test_numbers_of_score_size_speed_and_memory_are_sent_in_that_order(sweep, ru
 
 
 @pytest.mark.parametrize("model", MODELS)
-def test_a_run_has_its_data_set_and_a_description(sweep, runs, model):
-    (data_set,) = runs[model].inputs.dataset_inputs
-    record = json.loads((sweep.folder(model) / "run.json").read_text())
-    assert (data_set.dataset.name, data_set.dataset.digest) == ("bag", record["parameters"]["facts.rows"])
+def test_a_run_has_a_description(sweep, runs, model):
     note, values = runs[model].data.tags["mlflow.note.content"], run_log.result(sweep.folder(model))["metrics"]
     assert f"**{model}** on *bag*, scale tiny, seed 1. Finished: score {values['eval/score']:.3f}" in note
     assert f"| latency, wall clock | {values['inference/latency_ms_p50']:.4g} ms |" in note
-    assert f"latency {values['inference/latency_device_ms']:.4g} ms," in note.splitlines()[0]
 
 
 def test_one_run_holds_plan_and_links_of_the_study_and_the_replicate(sweep, runs_of):
@@ -334,27 +330,6 @@ def test_runs_of_processes_that_are_gone_are_ended_and_no_others(tracker):
     assert states["gone"] == states["number used again"] == ("KILLED", "killed")
     assert states["alive"] == states["another machine"] == ("RUNNING", "running")
     assert tracker.reap() == 0
-
-
-def test_a_run_of_an_older_version_gets_the_score_of_its_task(tracker):
-    run = a_run() | {"tags": {"study": "s", "task": "bag"}}
-    run_id = tracker.begin(run)
-    tracker._client.log_metric(run_id, "eval/score", 0.5)
-    tracker.close_study([], {}, "finished", None)
-    assert tracker._client.get_run(run_id).data.metrics == {"eval/score": 0.5, "by_task/bag_score": 0.5}
-
-
-def test_a_key_that_one_run_sets_has_its_value_in_every_run(tracker):
-    """The default among them: else it looks missing in the table of the study."""
-    default = {"finetune.learning_rate": "0.001", "finetune.optimizer": "adamw"}
-    own = {"default": default, "other": default | {"finetune.optimizer": "sgd"}, "old": {"finetune.learning_rate": "0.001"}}
-    ids = {}
-    for name, parameters in own.items():
-        run = a_run(name)
-        ids[name] = tracker.begin(run | {"tags": run["tags"] | {"task": "bag", "role": "run"}, "parameters": parameters})
-    tracker.close_study([], {}, "finished", None)
-    shown = {name: tracker._client.get_run(run_id).data.params.get("finetune.optimizer") for name, run_id in ids.items()}
-    assert shown == {"default": "adamw", "other": "sgd", "old": "adamw"}
 
 
 def test_deleted_study_comes_back(tracker, output):
