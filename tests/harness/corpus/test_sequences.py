@@ -194,10 +194,7 @@ def test_short_documents_are_left_out_of_pairs(corpus):
     assert len(chosen) == (lengths // (LENGTH - 3)).sum()
 
 
-@pytest.mark.parametrize(
-    ("split", "length", "pairs"),
-    [("validation", 50, None), ("train", 70, PairKind.order)],
-)
+@pytest.mark.parametrize(("split", "length", "pairs"), [("validation", 50, None), ("train", 70, PairKind.order)])
 def test_too_little_text_names_the_length(corpus, split, length, pairs):
     with pytest.raises(InputError, match=f"pretrain.length={length}") as caught:
         Sequences(corpus, split, length, pairs, 0)

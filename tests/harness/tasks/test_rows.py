@@ -238,10 +238,7 @@ def test_tuning_rows_depend_on_content_and_seed_alone(made):
     assert tuned(rows + rows) == sorted(tuned(rows) * 2)  # equal texts stay together
 
 
-@pytest.mark.parametrize(
-    ("share", "expected"),
-    [(0.0, "set the share of train"), (1e-9, "there are no rows")],
-)
+@pytest.mark.parametrize(("share", "expected"), [(0.0, "set the share of train"), (1e-9, "there are no rows")])
 def test_share_that_gives_no_tuning_rows_is_refused(made, share, expected):
     with pytest.raises(InputError, match=expected) as error:
         load_table(made({"train": numbered(9), "validation": numbered(4)}, tune_share=share), "tune")
