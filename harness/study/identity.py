@@ -185,15 +185,16 @@ class Identity:
         }
         if is_pretrained(config):
             named[tags.PRETRAIN_SEED] = str(config.pretrain.seed)
-        named |= {tags.RECIPE: self.recipe} if self.inputs.is_pretraining else theory.tags(config)
-        if not self.inputs.is_pretraining:
-            named["selected_on"] = config.finetune.keep_best.value
-        if self.inputs.leaked:
-            named[tags.LEAKED] = f"{self.inputs.leaked:.4g}"
-        if self.inputs.weights_read:
-            named[tags.WEIGHTS_READ] = self.inputs.weights_read
-        if self.inputs.pretraining is not None:
-            named[tags.PRETRAINING] = self.inputs.pretraining
+        if self.inputs.is_pretraining:
+            named[tags.RECIPE] = self.recipe
+        else:
+            named |= theory.tags(config) | {"selected_on": config.finetune.keep_best.value}
+        of_inputs = {
+            tags.LEAKED: self.inputs.leaked and f"{self.inputs.leaked:.4g}",
+            tags.WEIGHTS_READ: self.inputs.weights_read,
+            tags.PRETRAINING: self.inputs.pretraining,
+        }
+        named |= {key: value for key, value in of_inputs.items() if value}
         return {"tags": named, "parameters": self.parameters}
 
 
