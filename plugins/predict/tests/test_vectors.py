@@ -16,8 +16,6 @@ from safetensors.torch import load_file
 from harness import paths
 from harness.__main__ import main
 from harness.checkpoints import native
-from harness.commands import predict
-from harness.commands.options import Predict
 from harness.config.schema import HardwareConfig, RunConfig, TokenizerConfig
 from harness.data.tokenizer import SPECIAL, build
 from harness.errors import InputError
@@ -25,10 +23,11 @@ from harness.grammar import parse
 from harness.models.config import EncoderConfig
 from harness.models.encoder import initialise
 from harness.models.heads import SequenceClassifier
+from harness.plugins.predict import predict
+from harness.plugins.predict.options import Predict
 
 PIECES = [*SPECIAL, "the", "cat", "sat", "on", "mat", "##s", "a", "dog", ".", "é", "##é"]
 TEXTS = ["the cat sat on the mats .", "a dog ||| the cats sat", "", "the élan dog", "a ||| b ||| cat", "dog"]
-ROOT = Path(__file__).resolve().parents[3]
 
 
 @pytest.fixture(autouse=True)

@@ -18,13 +18,13 @@ from small_disk import fill, mounted
 from tokenizers import Tokenizer
 
 from harness.__main__ import main
-from harness.commands import predict
 from harness.config.choices import TaskKind
 from harness.config.schema import TokenizerConfig
 from harness.data.tokenizer import build
 from harness.errors import InputError
 from harness.models.batch import Batch
 from harness.models.heads import Classifier
+from harness.plugins.predict import predict
 
 TEXTS = ["the cat sat on the mat", "a dog", "cats and dogs sat still", "mat"]
 PAIRS = [("the cat", "a dog"), ("a mat", "cats sat")]
