@@ -12,7 +12,7 @@ import pytest
 from pyarrow import parquet
 
 from harness import metrics, tags
-from harness.study.timing import results
+from harness.study import timing
 from harness.tracking import run_log
 from harness.tracking.mlflow_store import MlflowClient, MlflowException, Tracker, finished_runs
 
@@ -180,7 +180,7 @@ def test_predictions_give_the_score_that_was_told(sweep, model):
 
 @pytest.mark.parametrize("model", MODELS)
 def test_raw_latencies_give_the_quantiles_that_were_told(sweep, model):
-    launches, values = results.read_timing(sweep.folder(model)).launches, run_log.result(sweep.folder(model))["metrics"]
+    launches, values = timing.read_timing(sweep.folder(model)).launches, run_log.result(sweep.folder(model))["metrics"]
     raw = [value for launch in launches for value in launch.latency.raw_ms]
     assert len(raw) == 2 * 5
     assert min(raw) == values["inference/latency_ms_min"] <= median(raw)
@@ -189,7 +189,7 @@ def test_raw_latencies_give_the_quantiles_that_were_told(sweep, model):
 
 @pytest.mark.parametrize("model", MODELS)
 def test_every_launch_is_a_point_of_a_curve_beside_its_reference(sweep, runs, model, curve_of):
-    launches = results.read_timing(sweep.folder(model)).launches
+    launches = timing.read_timing(sweep.folder(model)).launches
     for key, seen in (("latency_ms", lambda launch: median(launch.latency.raw_ms)), ("foreign_cpus", None)):
         curve = curve_of(sweep.output, runs[model].info.run_id, f"timing/{key}")
         assert sorted(curve) == [(n, seen(launch) if seen else getattr(launch, key)) for n, launch in enumerate(launches)]
