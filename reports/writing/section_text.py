@@ -41,8 +41,8 @@ OF_RECIPE = {
     "model.initializer_range": "pretrain.initializer_range",
 }
 """Setting of a model that says how it trains -> setting of the recipe that replaces it while pretraining."""
-OF_TRAINING = (*OF_RECIPE, "model.classifier_dropout", "model.init")
-"""Settings of a model that say how it trains, not what it computes."""
+OF_TRAINING = (*OF_RECIPE, "model.classifier_dropout", "model.init", "finetune.learning_rate")
+"""Settings that say how an arm trains, not what it computes."""
 NAMED = ("pretrain.objective", "pretrain.checkpoint", "pretrain.teacher")
 
 
