@@ -13,7 +13,6 @@ import signal
 import sys
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import msgspec
 from filelock import FileLock
@@ -22,9 +21,8 @@ from harness import grammar, paths
 from harness.errors import InputError
 from harness.reports.errors import refused
 from harness.reports.options import GC_THRESHOLDS, Report
-
-if TYPE_CHECKING:
-    from harness.reports.read import StudyRuns
+from harness.reports.read import StudyRuns
+from harness.reports.report import default_out, read, rendered, writable, write
 
 CODE = (Path(paths.__file__).resolve().parent, Path(__file__).resolve().parent)
 """Folders whose code shapes a report."""
@@ -39,14 +37,6 @@ class Stamp(msgspec.Struct, frozen=True):
 
 def update(arguments: list[str], stamp: Path) -> bool:
     """Whether the report was written: it is left as it is where the stamp fits the runs and the files. ReportError as there."""
-    from harness.reports.report import (  # takes seconds: __main__ sets the garbage collector before
-        default_out,
-        read,
-        rendered,
-        writable,
-        write,
-    )
-
     options = grammar.parse(arguments, Report, "python -m reports")
     to = options.to or default_out(options.study[0], options.output)
     with writable(to):
@@ -65,7 +55,7 @@ def update(arguments: list[str], stamp: Path) -> bool:
         return True
 
 
-def state_of(options: Report, runs: "StudyRuns") -> str:
+def state_of(options: Report, runs: StudyRuns) -> str:
     """Hash of all that shapes a report: the runs, with their tags and numbers, the arguments, the audit, and the code."""
     asked = {name: value for name, value in vars(options).items() if name not in ("uri", "to", "output", "audit")}
     parts = [msgspec.json.encode([asked, runs.runs], order="sorted")]

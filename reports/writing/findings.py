@@ -38,15 +38,6 @@ WRONG = {CLASSES: "wrong on", SPANS: "wrong on", TAGS: "wrong, as a share of the
 """What the error of an item is -> how it is said; of the others an error is no count."""
 
 
-def losers(comparison: Comparison) -> set[str]:
-    """Arms that are worse in score over all tasks or on one of them, by replicates or by items."""
-    over = overall.of_tasks(comparison)
-    changes = [(row.label, section.change(row, HEADLINE)) for section in over.sections for row in section.rows]
-    changes += [(label, over.change(label, HEADLINE)) for label in over.labels]
-    by_replicates = {label for label, change in changes if change and change.verdict is Verdict.WORSE}
-    return by_replicates | {row.label for _, row, paired, _ in by_items(comparison) if paired.change > 0}
-
-
 def by_items(comparison: Comparison) -> list[tuple[Section, Row, Paired, int]]:
     """Differences of single items that no other sample of them explains, where too few replicates decide on the score.
 
@@ -293,16 +284,14 @@ def compared(comparison: Comparison) -> str:
 
 
 def _of_arms(comparison: Comparison, changes: list[Effect]) -> Iterator[str]:
-    """What an arm's score does comes first; what is better in cost alone is no headline where the arm loses score."""
-    losing = losers(comparison)
+    """What an arm's score does comes first."""
     for label in comparison.labels:
         of_arm = [effect for effect in changes if effect.label == label]
         of_score = [effect.said_with for effect in of_arm if effect.metric == HEADLINE]
         clauses = []
         for verdict in sorted(WORDS, key=lambda verdict: verdict not in of_score):
             texts = [effect.text() for effect in of_arm if effect.said_with is verdict]
-            words = WORDS[verdict].replace("**better**", "better" if label in losing else "**better**")
-            clauses += [f"{words} {formats.enumerated(texts)}"] if texts else []
+            clauses += [f"{WORDS[verdict]} {formats.enumerated(texts)}"] if texts else []
         if clauses:
             yield f"**{escape(label)}**: {'; '.join(clauses)}."
 
@@ -442,10 +431,8 @@ def _vocabulary(run: Run, has_files: bool) -> str:
     """Kind, case, and the hash of its file where these differ, or the largest size that it may be trained to."""
     keys = ("tokenizer.kind", "tokenizer.lowercase", "tokenizer.vocab_size", "facts.tokenizer_file")
     kind, lowercase, size, file = (run.params.get(key, "None") for key in keys)
-    kinds = {"bpe": "byte-level BPE", "unigram": "unigram", "wordpiece": "WordPiece"}
-    from_file = has_files and file not in arms.NO_FILE
-    pieces = f"file {file[: arms.HASH_DIGITS]}" if from_file else f"up to {size} pieces"
-    return ", ".join([kinds.get(kind, kind), "lower case" if lowercase == "True" else "cased", pieces])
+    pieces = f"file {file[: arms.HASH_DIGITS]}" if has_files and file not in arms.NO_FILE else f"up to {size} pieces"
+    return ", ".join([kind, "lower case" if lowercase == "True" else "cased", pieces])
 
 
 def _by_probe(comparison: Comparison, changes: list[Effect]) -> Iterator[str]:
