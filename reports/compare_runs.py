@@ -1,6 +1,5 @@
 """`python -m reports compare RUN_A RUN_B`: what differs between two runs, without a verdict: it takes replicates for one."""
 
-import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -12,8 +11,9 @@ from harness.comparison.launches import SHARED
 from harness.comparison.runs import Run
 from harness.comparison.section import RESULTS
 from harness.document import DASH, Section, markdown
-from harness.metrics import Compared, Direction, Metric
-from harness.reports.errors import ReportError, some_of
+from harness.errors import InputError
+from harness.metrics import Compared, Metric
+from harness.reports.errors import some_of
 from harness.reports.options import Compare
 from harness.reports.read import open_store
 from harness.reports.reading import folders, store
@@ -23,18 +23,12 @@ from harness.reports.writing.formats import SHARES
 from harness.terminal import WIDTH, table, wrapped
 
 ENVIRONMENT_TAGS = (tags.HARDWARE, tags.GIT_COMMIT, tags.GIT_DIRTY)
-ENVIRONMENT = "environment."
 SHOWN = 5
 """Runs that an error lists."""
-KINDS = ("score", "speed", "memory", "size", "other")
-"""In the order in which numbers are listed."""
-OF_UNITS = {
-    "score": ("score", "loss", "nats", "bits/byte"),
-    "speed": ("s", "ms", "tokens/s", "samples/s", "pairs/s", "J", "J/token"),
-    "size": ("parameters", "FLOP", "operators"),
-}
-OF_ENDING = {"weights_bytes": "size", "_bytes": "memory", "bytes_forward": "memory", "_accuracy": "score", "mfu": "speed"}
-"""How the names of bytes and shares end -> kind, the first that fits."""
+GROUPS = ("eval", "pretrain", "inference", "train_step", "finetune", "model")
+"""In the order in which numbers are listed, and then the others."""
+TIMES = ("s", "ms", "tokens/s", "samples/s", "pairs/s", "J", "J/token")
+"""Units of what compares only where it was measured side by side."""
 
 
 @dataclass(frozen=True)
@@ -45,6 +39,10 @@ class Number:
     first: float | None
     second: float | None
     compares: bool = True
+
+    @property
+    def group(self) -> str:
+        return self.metric.name.partition("/")[0]
 
     @property
     def change(self) -> float | None:
@@ -66,7 +64,7 @@ Setting = tuple[str, str | None, str | None]
 def find(reader: Reader, text: str, studies: Iterable[str] = ()) -> Run:
     """The run of this id or name, or the only one whose id or folder's name begins like this; a folder's path will do.
 
-    Of several attempts that share a folder's name the newest. ReportError where no run or more than one is meant, with
+    Of several attempts that share a folder's name the newest. InputError where no run or more than one is meant, with
     names to choose from.
     """
     names, numbers_of = list(studies), reader.studies()
@@ -84,10 +82,10 @@ def find(reader: Reader, text: str, studies: Iterable[str] = ()) -> Run:
         if len(meant) == 1:
             return meant[0]
         if meant:
-            raise ReportError(f"{text!r} could be any of {len(meant)} runs: {_listed(meant)}; expected an id or more of a name")
+            raise InputError(f"{text!r} could be any of {len(meant)} runs: {_listed(meant)}; expected an id or more of a name")
     where = f"study {' or '.join(map(repr, names))}" if names else "the tracking store"
     newest = sorted((run for run in runs if not run.is_aa_replicate), key=lambda run: -run.started)
-    raise ReportError(
+    raise InputError(
         f"no run {text!r} in {where}; expected an id, a name, or the beginning of a folder's name, such as "
         f"{_listed(newest) or 'none: there are no runs'}"
     )
@@ -99,62 +97,38 @@ def _listed(runs: list[Run]) -> str:
 
 def differing_settings(first: Run, second: Run) -> list[Setting]:
     """The settings that differ, seeds among them, without names and places of results."""
-    return [setting for setting in _differing(first.params, second.params) if not arms.within(setting[0], arms.NAMES)]
+    return _differing(
+        {key: value for key, value in run.params.items() if not arms.within(key, arms.NAMES)} for run in (first, second)
+    )
 
 
 def differing_environment(first: Run, second: Run) -> list[Setting]:
     """What differs in hardware, code and versions."""
-    both = [
-        {key: value for key, value in run.params.items() if key.startswith(ENVIRONMENT)}
+    return _differing(
+        {key: value for key, value in run.params.items() if key.startswith("environment.")}
         | {tag: run.tags[tag] for tag in ENVIRONMENT_TAGS if tag in run.tags}
         for run in (first, second)
-    ]
-    return _differing(*both)
+    )
 
 
-def _differing(first: dict[str, str], second: dict[str, str]) -> list[Setting]:
+def _differing(facts: Iterable[arms.Facts]) -> list[Setting]:
+    first, second = facts
     return [(key, first.get(key), second.get(key)) for key in arms.varying((first, second))]
 
 
 def numbers(first: Run, second: Run) -> list[Number]:
-    """All results that at least one of them has: by kind, in each what differs most first, what one run lacks last.
+    """All results that at least one of them has, by group; in each, those that do not compare come last.
 
-    Scores and shares differ by points, all else by the logarithm of its ratio, so that half is as far as twice. Times compare
-    where one session has launched both side by side, and never what the clock of each training says alone.
+    Times compare where one session has launched both side by side, and never what the clock of each training says alone.
     """
     side_by_side = first.session != "" and first.session == second.session
-    every = [
-        Number(
-            metric := metrics.get(name),
-            first.metrics.get(name),
-            second.metrics.get(name),
-            metric.compared is not Compared.OWN_CLOCK and (side_by_side or name not in SHARED or kind_of(metric) != "speed"),
-        )
-        for name in RESULTS
-    ]
-    return sorted(
-        (number for number in every if (number.first, number.second) != (None, None)),
-        key=lambda number: (KINDS.index(kind_of(number.metric)), number.change is None, -_distance(number)),
-    )
-
-
-def kind_of(metric: Metric) -> str:
-    """One of KINDS."""
-    if metric.unit in ("bytes", "share"):
-        return next((kind for ending, kind in OF_ENDING.items() if metric.name.endswith(ending)), "other")
-    if metric.direction is Direction.NEITHER and metric.unit != "parameters":
-        return "other"
-    return next((kind for kind, units in OF_UNITS.items() if metric.unit in units), "other")
-
-
-def _distance(number: Number) -> float:
-    """How far both values are apart, comparable within a kind; 0 where one is missing."""
-    if not number.change:
-        return 0.0
-    if number.metric.unit in SHARES:
-        return abs(number.change)
-    first, second = number.first or 0.0, number.second or 0.0
-    return abs(math.log(second / first)) if first > 0 and second > 0 else math.inf
+    every = []
+    for name in RESULTS:
+        metric, both = metrics.get(name), (first.metrics.get(name), second.metrics.get(name))
+        is_shared = name in SHARED and (metric.unit in TIMES or name.endswith("/mfu"))
+        if both != (None, None):
+            every.append(Number(metric, *both, metric.compared is not Compared.OWN_CLOCK and (side_by_side or not is_shared)))
+    return sorted(every, key=lambda one: ((*GROUPS, one.group).index(one.group), one.group, one.change is None))
 
 
 NO_VERDICT = (
@@ -164,65 +138,61 @@ NO_VERDICT = (
 )
 COLUMNS = ["part", "name", "unit", "a", "b", "change", "change_percent"]
 NAME_WIDTH, VALUE_WIDTH = 46, 18
-Part = tuple[str, list[str], list[list[str]]]
-"""Heading, column heads and rows."""
 
 
 def main(options: Compare) -> int:
-    """0, and the comparison on stdout; ReportError where a run is not found or both are the same."""
+    """0, and the comparison on stdout; InputError where a run is not found or both are the same."""
     reader = open_store(options.address)
     with reader.guarded():
         first, second = (find(reader, name, options.study) for name in (options.run_a, options.run_b))
         if first.run_id == second.run_id:
-            raise ReportError(f"{options.run_a!r} and {options.run_b!r} are the same run, {first.run_id}; expected two")
+            raise InputError(f"{options.run_a!r} and {options.run_b!r} are the same run, {first.run_id}; expected two")
         shown = _csv(first, second) if options.format == "csv" else _text(first, second, options.all, options.format == "md")
     print(shown)
     return 0
 
 
-def _text(first: Run, second: Run, every: bool, markdown: bool) -> str:
+def _text(first: Run, second: Run, every: bool, is_markdown: bool) -> str:
     names = []
     for letter, run in zip("AB", (first, second), strict=True):
         at = datetime.fromtimestamp(run.started / 1000, UTC)
         names.append(f"{letter}: {run.name} ({run.run_id}, {run.status}, {at:%Y-%m-%d %H:%M} UTC)")
-    texts = {"Settings that differ": differing_settings(first, second)}
-    texts["Environment that differs"] = differing_environment(first, second)
+    settings = {"Settings": differing_settings(first, second), "Environment": differing_environment(first, second)}
     parts = [
-        (f"{title}: {len(rows)}", ["key", "A", "B"], [[DASH if text is None else text for text in row] for row in rows])
-        for title, rows in texts.items()
+        (
+            f"{title} that differ: {len(rows)}",
+            ["key", "A", "B"],
+            [[DASH if text is None else text for text in row] for row in rows],
+        )
+        for title, rows in settings.items()
     ]
     results = numbers(first, second)
     equal = sum(number.first == number.second for number in results)
     hidden = " (--all shows them)" if equal and not every else ""
     different = [_number(number) for number in results if every or number.first != number.second]
-    title = f"Numbers that differ: {len(results) - equal}; equal: {equal}{hidden}"
-    parts.append((title, ["metric", "A", "B", "change"], different))
-    if markdown:
-        return "\n\n".join([*(f"- {formats.escape(name)}" for name in names), *map(_markdown, parts), NO_VERDICT])
-    return "\n\n".join(["\n".join(names), *map(_terminal, parts), wrapped(NO_VERDICT, 0)])
+    parts.append(
+        (f"Numbers that differ: {len(results) - equal}; equal: {equal}{hidden}", ["metric", "A", "B", "change"], different)
+    )
+    if is_markdown:
+        escaped = [(head, columns, [[*map(formats.escape, row)] for row in rows]) for head, columns, rows in parts]
+        sections = [Section(head, [formats.table(columns, rows)] if rows else []) for head, columns, rows in escaped]
+        blocks = [f"- {formats.escape(name)}" for name in names]
+        return "\n\n".join([*blocks, *(text for section in sections for text in markdown(section)), NO_VERDICT])
+    tables = []
+    for heading, head, rows in parts:  # long texts are cut in the middle, where both ends tell values apart
+        room = (WIDTH - NAME_WIDTH) // 2 - 2 if len(head) == 3 else VALUE_WIDTH
+        lines = [tuple(_cut(text, room if column else NAME_WIDTH) for column, text in enumerate(row)) for row in rows]
+        tables += [heading, *([table(tuple(head), lines, "lll" if len(head) == 3 else "lr")] if rows else [])]
+    return "\n\n".join(["\n".join(names), *tables, wrapped(NO_VERDICT)])
 
 
 def _number(number: Number) -> list[str]:
-    unit = number.metric.unit
+    unit, change = number.metric.unit, DASH
     values = [DASH if value is None else formats.value(value, unit) for value in (number.first, number.second)]
-    if number.change is None:
-        return [number.metric.name, *values, DASH]
-    points = unit in SHARES or number.percent is None
-    return [number.metric.name, *values, formats.difference(number.change, unit) if points else formats.percent(number.percent)]
-
-
-def _markdown(part: Part) -> str:
-    heading, head, rows = part
-    lines = [[formats.escape(text) for text in row] for row in rows]
-    return "\n\n".join(markdown(Section(heading, [formats.table(head, lines)] if rows else [])))
-
-
-def _terminal(part: Part) -> str:
-    """Not wider than WIDTH: long texts are cut, in the middle, where both ends tell values apart."""
-    heading, head, rows = part
-    room = (WIDTH - NAME_WIDTH) // 2 - 2 if len(head) == 3 else VALUE_WIDTH
-    lines = [tuple(_cut(text, room if column else NAME_WIDTH) for column, text in enumerate(row)) for row in rows]
-    return heading + ("\n\n" + table(tuple(head), lines, "l" + ("ll" if len(head) == 3 else "rrr")) if rows else "")
+    if number.change is not None:
+        in_units = unit in SHARES or number.percent is None
+        change = formats.difference(number.change, unit) if in_units else formats.percent(number.percent)
+    return [number.metric.name, *values, change]
 
 
 def _cut(text: str, width: int) -> str:

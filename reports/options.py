@@ -82,8 +82,8 @@ class Verify:
 class Compare(Store):
     """What differs between two runs: settings, environment, numbers. No verdict.
 
-    Numbers are listed by kind: scores and held-out losses, speed and energy, memory, sizes, others. In each kind what differs
-    most comes first (scores and shares by points, all else by ratio), and what does not compare last.
+    Numbers are listed by group: eval, pretrain, inference, train_step, finetune, model, others; in each what does not compare
+    comes last.
     """
 
     run_a: str = word("RUN_A", meaning="id, name, or the beginning of the name of a run's folder")

@@ -57,11 +57,8 @@ def _alone(output: Path) -> Iterator[None]:
     with contextlib.ExitStack() as stack:
         try:
             stack.enter_context(paths.in_use(output, alone=True))
-            used = leftovers.in_use(output)
-        except BlockingIOError:
-            used = paths.MARK
-        if used is not None:
-            raise InputError(f"output={str(output)!r} is used by a command that runs ({used}): wait for its end")
+        except BlockingIOError as error:
+            raise InputError(f"output={str(output)!r} is used by a command that runs: wait for its end") from error
         yield
 
 

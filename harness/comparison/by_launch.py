@@ -18,10 +18,11 @@ from harness.comparison.paired import (
     LEVEL,
     MOST_PAIRS,
     Difference,
+    fewest,
     geometric_mean,
+    half_intervals,
     holm,
     of_differences,
-    pairs_to_decide,
     scattered,
     variance,
 )
@@ -216,8 +217,13 @@ class Table:
         changes = [compared(self.metric, both, arm, with_reference) for arm in self.arms]
         tested = [scattered(change, CLOCK) for change in changes if change and change.interval]
         factors, margin = holm([change.t_test_p() for change in tested]), math.log1p(metrics.RELATIVE_MARGIN.size)
+
+        def rounds(change: Difference, factor: float) -> int:
+            sd = change.replicates_error * math.sqrt(change.n)
+            return fewest(lambda n: sum(half_intervals(n, sd, factor, share)) <= margin)
+
         return [
-            pairs_to_decide(change.replicates_error * math.sqrt(change.n), margin, factor, share)
+            rounds(change, factor)
             for change, factor in zip(tested, factors, strict=True)
             if share * factor * change.t_test_p() > LEVEL and not change.is_within(margin, LEVEL / share)
         ] + [MOST_PAIRS + 1] * (len(self.arms) - len(tested))

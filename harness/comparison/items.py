@@ -16,7 +16,7 @@ import pyarrow
 from scipy.special import ndtr, ndtri
 
 from harness.comparison import influences, paired
-from harness.comparison.paired import Numbers, grouped
+from harness.comparison.paired import Numbers
 from harness.comparison.runs import Run
 from harness.metrics import golds_of, normalised
 
@@ -63,34 +63,6 @@ def errors(run: Run, table: pyarrow.Table | None) -> Errors | None:
         return Errors(CLASSES, tuple(columns["item"]), values, columns["label"], ("classification", label, predicted))
     label, predicted = (np.asarray(columns[name], dtype=float) for name in ("label", "prediction"))
     return Errors(REGRESSION, tuple(columns["item"]), np.abs(label - predicted))
-
-
-@dataclass(frozen=True)
-class Paradigm:
-    """What a run said of the minimal pairs of one kind."""
-
-    pairs: int
-    right: float  # share of them
-    unigram: float | None  # share that word frequencies alone decide
-    distance: int | None  # tokens between the differing words and what decides; None where that is not known
-    side: str | None  # of the differing words, on which that is
-
-
-def paradigms(table: pyarrow.Table | None) -> dict[str, Paradigm]:
-    """Name -> paradigm, in the order of the data; empty for anything but predictions of minimal pairs."""
-    if table is None or not {"paradigm", "label", "prediction", "distance", "side"} <= {*table.column_names}:
-        return {}
-    rows = grouped((row["paradigm"], row) for row in table.to_pylist())
-    return {
-        name: Paradigm(
-            pairs=len(own),
-            right=float(np.mean([row["label"] == row["prediction"] for row in own])),
-            unigram=float(np.mean([row["unigram"] for row in own])) if "unigram" in own[0] else None,
-            distance=own[0]["distance"],
-            side=own[0]["side"],
-        )
-        for name, own in rows.items()
-    }
 
 
 def _of_tags(columns: dict[str, list[Any]], names: list[str]) -> Errors:

@@ -254,15 +254,9 @@ def sign_flip_p(differences: Sequence[float]) -> float | None:
     """Two-sided p: the share of all sign patterns whose mean is at least as far from 0; None above EXACT_LIMIT pairs."""
     if len(differences) > EXACT_LIMIT:
         return None
-    sums = np.abs(np.asarray(differences, dtype=float) @ _sign_patterns(len(differences)))
-    observed = abs(math.fsum(differences))
+    signs = np.indices((2,) * len(differences)).reshape(len(differences), -1) * 2 - 1
+    sums, observed = np.abs(np.asarray(differences, dtype=float) @ signs), abs(math.fsum(differences))
     return float(np.mean(sums >= observed - 1e-9 * max(observed, 1e-300)))
-
-
-@functools.cache
-def _sign_patterns(n: int) -> npt.NDArray[np.int64]:
-    """(n, 2^n) of -1 and 1."""
-    return np.indices((2,) * n).reshape(n, -1) * 2 - 1
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
@@ -285,32 +279,15 @@ FEWEST_PAIRS, MOST_PAIRS = 2, 1000
 """Beyond this no number of pairs is computed that would resolve a margin."""
 
 
-def pairs_to_decide(
-    sd: float, margin: float, factor: float = 1.0, looks: float = 1.0, items: float = 0.0, least: int = 0
-) -> int:
-    """The fewest pairs, of this scatter, whose verdict must be different or the same; MOST_PAIRS + 1 where more.
-
-    There the half intervals of both tests fit into the margin together.
-    """
-    return fewest(lambda n: sum(half_intervals(n, sd, factor, looks, items)) <= margin, least)
-
-
-def pairs_to_differ(
-    sd: float, difference: float, factor: float = 1.0, looks: float = 1.0, items: float = 0.0, least: int = 0
-) -> int:
-    """The fewest pairs, of this scatter and this mean, whose interval leaves 0 out; MOST_PAIRS + 1 where more."""
-    return fewest(lambda n: half_intervals(n, sd, factor, looks, items)[0] < abs(difference), least)
-
-
 def fewest(fits: Callable[[int], bool], least: int = 0) -> int:
-    """The fewest pairs that fit, at least so many; true for more where for fewer."""
+    """The fewest pairs that fit, at least so many; true for more where for fewer. MOST_PAIRS + 1 where more."""
     least = max(FEWEST_PAIRS, least)
     return least + bisect.bisect_left(range(least, MOST_PAIRS + 1), True, key=fits)
 
 
 def half_intervals(n: int, sd: float, factor: float = 1.0, looks: float = 1.0, items: float = 0.0) -> tuple[float, float]:
     """Half intervals of the test of a difference and of that of equivalence, for n pairs of this scatter."""
-    (t_different, t_same), (z_different, z_same) = _pair_quantiles(n, factor, looks), items_quantiles(factor, looks)
+    (t_different, t_same), (z_different, z_same) = quantiles(factor, looks, n), quantiles(factor, looks)
     return math.hypot(t_different * sd, z_different * items), math.hypot(t_same * sd, z_same * items)
 
 
@@ -325,15 +302,14 @@ def smallest_difference(n: int, sd: float, factor: float = 1.0, looks: float = 1
 
 
 @functools.lru_cache(maxsize=65536)
-def _pair_quantiles(n: int, factor: float, looks: float) -> tuple[float, float]:
-    """Half intervals of the test of a difference and of that of equivalence, for n pairs of a standard deviation of 1."""
-    different, same = stdtrit(n - 1, (1 - LEVEL / looks / factor / 2, 1 - LEVEL / looks)) / math.sqrt(n)
+def quantiles(factor: float, looks: float, n: int | None = None) -> tuple[float, float]:
+    """Half intervals of the test of a difference and of that of equivalence, for n pairs of a standard deviation of 1.
+
+    Without n for a known standard error of 1, as that over the items.
+    """
+    shares = np.array([1 - LEVEL / looks / factor / 2, 1 - LEVEL / looks])
+    different, same = ndtri(shares) if n is None else stdtrit(n - 1, shares) / math.sqrt(n)
     return float(different), float(same)
-
-
-@functools.lru_cache(maxsize=65536)
-def items_quantiles(factor: float, looks: float) -> tuple[float, float]:
-    return float(ndtri(1 - LEVEL / looks / factor / 2)), float(ndtri(1 - LEVEL / looks))
 
 
 def no_study(replicates: int) -> str:
@@ -445,9 +421,7 @@ def rows_of(measured: Mapping[str, float], headline: str | None) -> float | None
     score, low, high = (measured.get(f"eval/{headline}{end}") for end in ("", "_low", "_high"))
     if items is None or is_share or "eval/exact_match" in measured:
         return items
-    if (
-        score is not None and low is not None and high is not None and low < high
-    ):  # equal where the class neither occurs nor is predicted
+    if None not in (score, low, high) and low < high:  # equal where the class neither occurs nor is predicted
         variance = (1 - score**2) if headline == "matthews" else score * (1 - score)
         return _rows(variance, half_of(score, low, high, headline) / 1.96)
     constant, own = measured.get("eval/majority_score"), measured.get("eval/score", 0.0)
@@ -487,15 +461,6 @@ def beats_constant(scores: Sequence[float], constant: float, item: float = 0.0) 
     return difference.t_test_p(constant, 1) <= LEVEL
 
 
-def is_solved(score: float, margin: float, items: float | None = None, headline: str | None = None) -> bool:
-    """Whether what is left to a perfect score could be the margin, or less: then nothing can be better by the margin.
-
-    As far as the items can tell: up to the largest error that a quality of 1 - margin has in 95 of 100 samples of them.
-    """
-    room = margin + (float(ndtri(CONFIDENCE)) * item_error(1 - margin, items, headline) if items else 0.0)
-    return 1 - score <= room * (1 + 1e-9)
-
-
 def tells(
     before: Sequence[float],
     after: Sequence[float],
@@ -506,14 +471,16 @@ def tells(
 ) -> Tells:
     """What a task says of two arms by the scores of their replicates; `constant` is that of the constant answer.
 
-    `items`: as many rows as each side counts (`rows_of`).
+    Both solve it where what is left to a perfect score could be the margin, or less: then nothing can be better by the margin.
+    `items`: as many rows as each side counts (`rows_of`), by which a quality of 1 - margin has an error.
     """
-    sides = list(zip((before, after), items, strict=True))
-    errors = [item_error(fmean(side), count, headline) if count else 0.0 for side, count in sides]
-    if constant is not None and not any(
-        beats_constant(side, constant, item) for (side, _), item in zip(sides, errors, strict=True)
-    ):
+
+    def error(score: float, count: float | None) -> float:
+        return item_error(score, count, headline) if count else 0.0
+
+    sides = [(side, fmean(side), count) for side, count in zip((before, after), items, strict=True)]
+    if constant is not None and not any(beats_constant(side, constant, error(mean, count)) for side, mean, count in sides):
         return Tells.NOTHING
-    if all(is_solved(fmean(side), margin, count, headline) for side, count in sides):
-        return Tells.NO_EQUALITY
-    return Tells.EVERYTHING
+    rooms = [margin + float(ndtri(CONFIDENCE)) * error(1 - margin, count) for _, _, count in sides]
+    solved = [1 - mean <= room * (1 + 1e-9) for (_, mean, _), room in zip(sides, rooms, strict=True)]
+    return Tells.NO_EQUALITY if all(solved) else Tells.EVERYTHING

@@ -22,12 +22,12 @@ from harness.comparison.paired import (
     Tells,
     Values,
     compare_paired,
+    fewest,
     group_means,
+    half_intervals,
     holm,
-    items_quantiles,
     pair,
-    pairs_to_decide,
-    pairs_to_differ,
+    quantiles,
     scattered,
     spread,
 )
@@ -126,7 +126,8 @@ class Evidence:
             return Verdict.OPEN
         if found.mean == 0 and self.floor == 0:
             return Verdict.EQUAL
-        if self.counted and abs(found.mean) < self.margin and (found.error is None or self._is_inside()):
+        is_inside = found.error is None or found.is_within(self.margin, LEVEL / self.looks)  # by two one-sided tests
+        if self.counted and abs(found.mean) < self.margin and is_inside:
             return Verdict.SAME
         if found.error is None:
             above = abs(found.mean) > (self.margin if self.floor is None else self.floor * (1 + ROUNDING))
@@ -137,26 +138,22 @@ class Evidence:
         if abs(found.mean) > self.least and factor * self.looks * found.t_test_p() <= LEVEL and exact_agrees:
             return judge(self.direction, found.mean, True)
         can_be_same = self.tells is Tells.EVERYTHING and not self.is_below_floor
-        return Verdict.SAME if can_be_same and self._is_inside() else Verdict.NOT_RESOLVED
+        return Verdict.SAME if can_be_same and is_inside else Verdict.NOT_RESOLVED
 
-    def _is_inside(self) -> bool:
-        """Whether two one-sided tests show it within the margin."""
-        return self.found.is_within(self.margin, LEVEL / self.looks)
-
-    def needed(self, factor: float = 1.0) -> int | None:
+    def needed(self, factor: float = 1.0, as_measured: bool = False) -> int | None:
         """The fewest pairs, of the scatter measured, whose verdict must be different or the same.
 
-        There the half intervals of both tests fit into the margin together. None where unknown, MOST_PAIRS + 1 where more.
+        There the half intervals of both tests fit into the margin together. `as_measured`: which show the difference measured.
+        None where unknown, MOST_PAIRS + 1 where more.
         """
         if not self.found.error or self.found.independent is None:
             return None
-        return pairs_to_decide(self.sd, self.margin, factor, self.looks, self.found.items, self.fewest)
 
-    def needed_as_measured(self, factor: float = 1.0) -> int | None:
-        """The fewest pairs, of the scatter measured, that show the difference measured; None and MOST_PAIRS + 1 as above."""
-        if not self.found.error or self.found.independent is None:
-            return None
-        return pairs_to_differ(self.sd, self.found.mean, factor, self.looks, self.found.items, self.fewest)
+        def is_resolved(n: int) -> bool:
+            different, same = half_intervals(n, self.sd, factor, self.looks, self.found.items)
+            return different < abs(self.found.mean) if as_measured else different + same <= self.margin
+
+        return fewest(is_resolved, self.fewest)
 
     @property
     def sd(self) -> float:
@@ -175,7 +172,7 @@ class Evidence:
 
     def items_reach(self, factor: float = 1.0) -> float:
         """What the items leave open with any number of replicates: of both tests together."""
-        return self.found.items * sum(items_quantiles(factor, self.looks))
+        return self.found.items * sum(quantiles(factor, self.looks))
 
 
 def judge(direction: Direction, absolute: float, sure: bool) -> Verdict | None:
@@ -258,7 +255,7 @@ class Change:
         evidence = self.evidence
         if evidence is None or self.verdict is not Verdict.NOT_RESOLVED or abs(evidence.found.mean) <= evidence.least:
             return None
-        number = evidence.needed_as_measured(self.factor)
+        number = evidence.needed(self.factor, as_measured=True)
         return number if number is not None and evidence.found.replicates < number <= MOST_PAIRS else None
 
     @property
@@ -345,20 +342,28 @@ def change(
     clusters = [first.pretrain_seed or other.pretrain_seed for first, other in pairs]
     mean = spread(group_means(clusters, [earlier[first] for first, _ in pairs])).mean
     base = math.exp(mean) if ratio else mean
-    known, counted = evidence(metric, difference, base, floor, ratio), metric.unit in COUNTED_UNITS and not reached
-    known = replace(known, found=known.found.with_items(items), tells=tells, looks=looks, counted=counted)
-    return of_evidence(known, base)
+    known = evidence(metric, difference, base, floor, ratio, items, tells, looks)
+    return of_evidence(replace(known, counted=metric.unit in COUNTED_UNITS and not reached), base)
 
 
-def evidence(metric: Metric, difference: Difference, base: float, floor: float | None, ratio: bool) -> Evidence:
+def evidence(
+    metric: Metric,
+    difference: Difference,
+    base: float,
+    floor: float | None,
+    ratio: bool,
+    items: float,
+    tells: Tells,
+    looks: int,
+) -> Evidence:
     """What is known of a metric from a difference of replicates: it scatters at least by the smallest step that it can show."""
     step = floor or 0.0
     if metric.unit in COUNTED_UNITS:
         floor, step = 0.0, 1.0
     elif ratio:
         step = max(step, PAGE_BYTES / base if metric.unit == "bytes" else CLOCK)
-    margin = margin_of(metric.margin, base, ratio)
-    return Evidence(metric.direction, scattered(difference, step), margin, floor, ratio, fewest=fewest_for(metric))
+    margin, found = margin_of(metric.margin, base, ratio), scattered(difference, step).with_items(items)
+    return Evidence(metric.direction, found, margin, floor, ratio, fewest=fewest_for(metric), tells=tells, looks=looks)
 
 
 def fewest_for(metric: Metric) -> int:

@@ -6,19 +6,14 @@ import os
 import re
 import sys
 import tempfile
-import uuid
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from harness import paths
 from harness.errors import InputError, unknown
 from harness.redact import refuse_credentials
-
-if TYPE_CHECKING:
-    from harness.config.schema import RunConfig
 
 VALUED = ("--config-dir", "-cd", "--config-path", "-cp", "--config-name", "-cn", "--cfg", "-c", "--package", "-p")
 FLAGS = ("--multirun", "-m", "--run", "-r", "--resolve", "--shell-completion", "-sc", "--hydra-help", "--info", "-i")
@@ -157,33 +152,16 @@ SWEEP, JOB = "HARNESS_SWEEP", "HARNESS_JOB"
 """Environment variables with the sweep that a job belongs to, and with its number: `3/12`."""
 
 
-@dataclass(frozen=True)
-class Ended:
-    """What a job gives back to the command: what it ran with which exit code, or what could not be composed."""
-
-    runs: "list[RunConfig]"
-    code: int
-    error: InputError | None = None
-
-
-@dataclass
-class Jobs:
-    """The jobs of one command."""
-
-    sweep: str = field(default_factory=lambda: uuid.uuid4().hex)
-    count: int = 0
-    ended: list[Ended] = field(default_factory=list)
-
-    @contextlib.contextmanager
-    def job(self, overrides: list[str], number: int) -> Iterator[None]:
-        """While the job runs: the command line is that of the sweep, whatever started the process."""
-        before = sys.argv[1:]
-        sys.argv[1:], os.environ[SWEEP], os.environ[JOB] = overrides, self.sweep, f"{number}/{self.count}"
-        try:
-            yield
-        finally:
-            sys.argv[1:] = before
-            del os.environ[SWEEP], os.environ[JOB]
+@contextlib.contextmanager
+def job(overrides: list[str], sweep: str, place: str) -> Iterator[None]:
+    """While a job of the sweep runs: the command line is that of the sweep, whatever started the process."""
+    before = sys.argv[1:]
+    sys.argv[1:], os.environ[SWEEP], os.environ[JOB] = overrides, sweep, place
+    try:
+        yield
+    finally:
+        sys.argv[1:] = before
+        del os.environ[SWEEP], os.environ[JOB]
 
 
 def sweep() -> str | None:

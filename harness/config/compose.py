@@ -13,6 +13,7 @@ import os
 import pickle
 import re
 import sys
+import uuid
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -29,9 +30,9 @@ from hydra.core.hydra_config import HydraConfig
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import ChoiceSweep, Override
 from hydra.core.plugins import Plugins
-from hydra.core.utils import JobReturn, JobStatus, configure_log
+from hydra.core.utils import JobStatus, configure_log
 from hydra.errors import HydraException
-from hydra.plugins.config_source import ConfigResult, ConfigSource
+from hydra.plugins.config_source import ConfigResult
 from hydra.plugins.search_path_plugin import SearchPathPlugin
 from hydra.types import HydraContext, RunMode
 from omegaconf import DictConfig, OmegaConf, open_dict
@@ -41,9 +42,9 @@ from harness.config import command_line, mistakes, own_files
 from harness.config.choices import TrainedOn, Until
 from harness.config.conditions import depends_on_seed, has_task, starts_from_weights
 from harness.config.help import GROUPS, default_choices, listed_groups
-from harness.config.resolve import from_node, refuse_misfit, unchecked
+from harness.config.resolve import from_node, unchecked
+from harness.config.rules import refuse_misfit, refuse_unread_parts
 from harness.config.schema import (
-    NAMES,
     OF_ARM,
     PATH_KEYS,
     SEEDS,
@@ -52,17 +53,13 @@ from harness.config.schema import (
     RunConfig,
     flatten,
     key_of,
-    members,
     short_name,
-    to_dict,
     within,
     without,
 )
 from harness.config.sweep import Replicate, compare_arms, controls, jobs, name_seeds
-from harness.config.unread import refuse_unread_parts
 from harness.errors import InputError
 from harness.metrics import FEWEST_REPLICATES
-from harness.models.config import EncoderConfig
 from harness.models.keys import NEEDS, built, refuse_unread
 from harness.models.objectives.config import ObjectiveName
 from harness.paths import conf_directory, in_use
@@ -118,7 +115,7 @@ def main(
                 command = command_line.read([*multirun, added, *arguments])
                 sys.argv[1:] = command.words  # so that the recorded command repeats these runs whatever the default becomes
                 sweep = replace(sweep, jobs=[(f"seed={seed}", *job) for seed in seeds for job in sweep.jobs], note=note)
-            if sweep.plugin is not None:
+            if sweep.has_launcher:
                 return sweep.launched(command.words, run, conclude)
             with live_line("composing the runs"):
                 runs = sweep.runs()
@@ -166,6 +163,7 @@ def _refuse_typed(overrides: list[Override]) -> None:
     """InputError for what Hydra would take in another sense, or not refuse in time."""
     for override in overrides:
         group, value = override.key_or_group, override.value()
+        own_files.refuse_typed_setting(str(override.input_line), override.package or group, override.is_sweep_override())
         if override.is_delete() and group in GROUPS.keys() - listed_groups() - {mistakes.EXPERIMENT}:
             raise mistakes.left_out(group)
         if group == "output" and isinstance(value, str) and "${" not in value:
@@ -187,10 +185,6 @@ class Source:
     @classmethod
     def of(cls, options: dict[str, str], overrides: Iterable[Override] = ()) -> "Source":
         """That of a command line; InputError for a folder that does not exist."""
-        settings = [override for override in overrides if override.is_hydra_override()]
-        for override in settings:
-            if override.is_sweep_override():
-                raise InputError(f"Sweeping over Hydra's configuration is not supported : {override.input_line!r}")
         folder = options.get("--config-dir")
         if folder is not None and not Path(folder).is_dir():
             raise InputError(f"--config-dir={folder}: Additional config directory {str(Path(folder).absolute())!r} not found")
@@ -198,28 +192,24 @@ class Source:
             str(Path(options.get("--config-path", cls.folder)).absolute()),
             options.get("--config-name", cls.name),
             folder and str(Path(folder).absolute()),
-            tuple(str(override.input_line) for override in settings),
+            tuple(str(override.input_line) for override in overrides if override.is_hydra_override()),
         )
 
     @property
     def is_shipped(self) -> bool:
-        """Whether the primary config is none of the user's."""
-        return (self.folder, self.name) == (Source.folder, Source.name)
-
-    @property
-    def is_searched_alone(self) -> bool:
-        """Whether no folder of the user is searched."""
-        return self.is_shipped and self.own_folder is None and "hydra.searchpath" not in map(key_of, self.settings)
+        """Whether the primary config is none of the user's, and no folder of the user is searched beside it."""
+        mine = (self.folder, self.name, self.own_folder) != (Source.folder, Source.name, None)
+        return not mine and "hydra.searchpath" not in map(key_of, self.settings)
 
     @contextlib.contextmanager
     def opened(self) -> Iterator[None]:
         """Makes Hydra ready to compose from here."""
         _make_known_to_hydra()
         OwnFolder.path = self.own_folder
-        SharedRepository.own.clear()
-        private.CachingConfigRepository = SharedRepository
+        CheckedRepository.own.clear()
+        private.CachingConfigRepository = CheckedRepository
         try:
-            with _own_files_checked(), hydra.initialize_config_dir(self.folder, version_base="1.3"):
+            with hydra.initialize_config_dir(self.folder, version_base="1.3"):
                 yield
         finally:
             private.CachingConfigRepository = Repository
@@ -239,11 +229,13 @@ class Source:
         with warnings.catch_warnings():
             warnings.simplefilter("error", UserWarning)  # a folder that is not there, a name in the place of another
             try:
-                node, of_runs = hydra.compose(self.name, words, return_hydra_config=True), words[len(self.settings) :]
+                node = hydra.compose(self.name, words, return_hydra_config=True)
             except UserWarning as error:
                 raise InputError(" ".join(str(error).split())) from error
-        shipped = shipped_settings() | {"overrides.hydra": [*self.settings], "overrides.task": of_runs}
-        own_files.refuse_foreign_code(node, shipped, defaults_of_plugins(), [key_of(one) for one in self.settings])
+        if not self.is_shipped:
+            launcher = OmegaConf.select(node, "hydra.runtime.choices.hydra/launcher") or "basic"
+            of_runs = {"overrides.hydra": [*self.settings], "overrides.task": words[len(self.settings) :]}
+            own_files.refuse_settings(node, _settings_without_files(self.settings, launcher) | of_runs)
         return node
 
     def words(self, overrides: Iterable[str]) -> list[str]:
@@ -262,31 +254,15 @@ class Source:
 
 
 @functools.cache
-def shipped_settings() -> dict[str, Any]:
-    """Settings of Hydra as they are shipped: key -> value; no folder of a user is searched for them."""
-    file = OmegaConf.load(conf_directory() / "config.yaml")
+def _settings_without_files(settings: tuple[str, ...], launcher: str) -> dict[str, Any]:
+    """Settings of Hydra, key -> value, with those of the command line and without any folder of the user."""
     loader: Any = GlobalHydra.instance().config_loader()
     search_path = copy.deepcopy(loader.get_search_path())
     search_path.get_path()[:] = [one for one in search_path.get_path() if one.provider in ("hydra", "schema")]
-    listed: Any = OmegaConf.to_container(file.defaults, resolve=False)
-    entries = [pair for entry in listed if isinstance(entry, dict) for pair in entry.items()]
-    logs = [f"{key.removeprefix('override ')}={name}" for key, name in entries if key.startswith("override hydra/")]
-    node = type(loader)(search_path).load_configuration(None, logs, RunMode.RUN)
-    return flatten(OmegaConf.to_container(OmegaConf.merge(node.hydra, file.hydra), resolve=False))
-
-
-@functools.cache
-def defaults_of_plugins() -> frozenset[tuple[str, str]]:
-    """Keys of the installed launchers and sweepers, each with a default."""
-    stored, defaults = [ConfigStore.instance().repo["hydra"][plugin] for plugin in ("launcher", "sweeper")], set()
-    while stored:
-        for entry in stored.pop().values():
-            if isinstance(entry, dict):
-                stored.append(entry)
-            else:
-                values = flatten(OmegaConf.to_container(entry.node, resolve=False))
-                defaults |= {(key.rpartition(".")[2], str(value)) for key, value in values.items()}
-    return frozenset(defaults)
+    search_path.prepend("main", f"file://{conf_directory()}")
+    words = [*without(settings, ("hydra.searchpath", "hydra/launcher")), f"hydra/launcher={launcher}"]
+    node = type(loader)(search_path).load_configuration("config", words, RunMode.RUN)
+    return flatten(OmegaConf.to_container(node.hydra, resolve=False, enum_to_str=True))
 
 
 def _phases(override: str) -> list[str]:
@@ -295,50 +271,16 @@ def _phases(override: str) -> list[str]:
     return [f"{listed[1]}={listed[3]}", f"pretrain.phases={listed[2]}"] if listed else [override]
 
 
-@contextlib.contextmanager
-def _own_files_checked() -> Iterator[None]:
-    """While Hydra composes: a file of the user is checked before anything is built from it."""
-    sources: list[Any] = Plugins.instance().discover(ConfigSource)
-    (files,) = (kind for kind in sources if kind.scheme() == "file")
-    load = files.load_config
-
-    def load_config(source: ConfigSource, config_path: str) -> ConfigResult:
-        path = Path(source.path, config_path if config_path.endswith((".yaml", ".yml")) else f"{config_path}.yaml")
-        is_shipped = not path.exists() or path.resolve().is_relative_to(conf_directory().resolve())
-        if not is_shipped:
-            if ".." in Path(config_path).parts:
-                raise InputError(f"{config_path!r} is no name of a choice: expected one below {source.path}")
-            own_files.refuse_unsound(path)
-        try:
-            if not is_shipped:
-                mistakes.refuse_misfits(path, config_path.partition("/")[0])
-            result: ConfigResult = load(source, config_path)
-        except InputError:
-            raise
-        except ValueError as error:  # such as a number of 5,000 digits
-            raise InputError(f"{path} cannot be read: {' '.join(str(error).split())}") from error
-        if not is_shipped:
-            for key, value in flatten(OmegaConf.to_container(result.config, resolve=False)).items():
-                own_files.refuse_resolvers(str(value), f"{path}, {key}")
-                if key.startswith("hydra.searchpath"):  # before what it names is searched, or imported
-                    raise InputError(f"{path}: hydra.searchpath cannot be set by a file: type it, or --config-dir=FOLDER")
-        return result
-
-    files.load_config = load_config
-    try:
-        yield
-    finally:
-        files.load_config = load
-
-
 private: Any = config_loader_impl
 # The only private name of Hydra here: it copies its repository and reads all files for every composition, a third of the time.
-# A version without this class is slower, and composes the same.
-Repository: Any = getattr(private, "CachingConfigRepository", object)
+Repository: Any = private.CachingConfigRepository
 
 
-class SharedRepository(Repository):  # type: ignore[misc]
-    """Files that are read once for all compositions of a command, and once in a process where they are shipped."""
+class CheckedRepository(Repository):  # type: ignore[misc]
+    """Files that are read once for all compositions of a command, and once in a process where they are shipped.
+
+    A file of the user is checked before anything is built from it.
+    """
 
     shipped: ClassVar[dict[tuple[str, ...], tuple[ConfigResult | None, bytes]]] = {}
     own: ClassVar[dict[tuple[str, ...], tuple[ConfigResult | None, bytes]]] = {}
@@ -350,15 +292,34 @@ class SharedRepository(Repository):  # type: ignore[misc]
     def load_config(self, config_path: str) -> ConfigResult | None:
         """A composition takes the nodes of what it reads, so each gets its own: a pickle is copied faster than they are."""
         if config_path not in self.cache:
-            sources = self.get_sources()
-            is_shipped = all(source.scheme() != "file" or source.path == str(conf_directory()) for source in sources)
-            kept, key = self.shipped if is_shipped else self.own, (config_path, *(source.path for source in sources))
-            if key not in kept:
-                result = super().load_config(config_path)
-                kept[key] = (result, pickle.dumps(result and result.config))
-            result, config = kept[key]
+            folders = [source.path for source in self.get_sources() if source.scheme() == "file"]
+            read, key = self.shipped if {*folders} == {str(conf_directory())} else self.own, (config_path, *folders)
+            if key not in read:
+                name = config_path if config_path.endswith((".yaml", ".yml")) else f"{config_path}.yaml"
+                path = next((file for folder in folders if (file := Path(folder, name)).exists()), None)
+                is_shipped = path is None or path.resolve().is_relative_to(conf_directory().resolve())
+                result = super().load_config(config_path) if is_shipped else self._checked(config_path, path)
+                read[key] = (result, pickle.dumps(result and result.config))
+            result, config = read[key]
             self.cache[config_path] = result and replace(result, config=pickle.loads(config))  # noqa: S301 - pickled above
         return self.cache[config_path]
+
+    def _checked(self, config_path: str, path: Path) -> ConfigResult:
+        if ".." in Path(config_path).parts:
+            raise InputError(f"{config_path!r} is no name of a choice: expected one below a folder of configs")
+        own_files.refuse_unsound(path)
+        try:
+            mistakes.refuse_misfits(path, config_path.partition("/")[0])
+            result: ConfigResult = super().load_config(config_path)
+        except InputError:
+            raise
+        except ValueError as error:  # such as a number of 5,000 digits
+            raise InputError(f"{path} cannot be read: {' '.join(str(error).split())}") from error
+        for key, value in flatten(OmegaConf.to_container(result.config, resolve=False)).items():
+            own_files.refuse_resolvers(str(value), f"{path}, {key}")
+            if key.startswith("hydra.searchpath"):  # before what it names is searched, or imported
+                raise InputError(f"{path}: hydra.searchpath cannot be set by a file: type it, or --config-dir=FOLDER")
+        return result
 
 
 @dataclass(frozen=True)
@@ -369,7 +330,7 @@ class Sweep:
     jobs: list[tuple[str, ...]]
     swept: list[str]  # keys and groups with several values
     typed: tuple[str, ...]  # settings of the runs on the command line
-    plugin: DictConfig | None = None  # settings of Hydra where they name a launcher or sweeper of a plug-in
+    has_launcher: bool = False  # of a plug-in, which starts the jobs
     composed: dict[tuple[str, ...], tuple[list[RunConfig], bool]] = field(default_factory=dict)  # by a job without its seeds
     note: str = ""  # printed before anything runs
 
@@ -378,22 +339,21 @@ class Sweep:
         """That of a command line and of the files that it names."""
         typed = [override for override in overrides if not override.is_hydra_override()]
         plain = tuple(str(override.input_line) for override in typed)
-        settings = None
+        is_multirun, has_launcher, several = "--multirun" in options, False, typed
         named = {*options, *(override.key_or_group for override in typed)}
         if len(typed) < len(overrides) or not named.isdisjoint(SETS_HYDRA):
             # values of keys are left out: a file may sweep the group that has them
             settings = source.compose(jobs([one for one in typed if "." not in one.key_or_group], source.names)[0])[1]
             configure_log(settings.job_logging, settings.verbose)
             LOG.debug("configuration is read from %s", ", ".join(one.path for one in settings.runtime.config_sources))
-        if "--multirun" not in options and (settings is None or settings.mode != RunMode.MULTIRUN):
+            is_multirun |= settings.mode == RunMode.MULTIRUN
+            has_launcher = is_multirun and not settings.launcher._target_.endswith(".BasicLauncher")
+            params = settings.sweeper.get("params") or {}
+            several = [*of_file([f"{key}={value}" for key, value in params.items()], "hydra.sweeper.params"), *typed]
+        if not is_multirun:
             return cls(source, [plain], [], plain)
-        params = (settings and settings.sweeper.get("params")) or {}
-        several = [*of_file([f"{key}={value}" for key, value in params.items()], "hydra.sweeper.params"), *typed]
         swept = sorted({override.key_or_group for override in several if override.is_sweep_override()})
-        is_basic = settings is None or (
-            settings.launcher._target_.endswith(".BasicLauncher") and settings.sweeper._target_.endswith(".BasicSweeper")
-        )
-        return cls(source, jobs(several, source.names), swept, plain, None if is_basic else settings)
+        return cls(source, jobs(several, source.names), swept, plain, has_launcher)
 
     def runs_of(self, others: tuple[str, ...]) -> tuple[list[RunConfig], bool]:
         """Those of a job, composed once for all of its seeds; and whether their pretraining has the seed of the run."""
@@ -403,8 +363,7 @@ class Sweep:
 
     def lacks_seeds(self) -> bool:
         """Whether arms are compared that depend on the seed, and neither the command nor a file names one."""
-        is_foreign = self.plugin is not None and not self.plugin.sweeper._target_.endswith(".BasicSweeper")
-        if is_foreign or name_seeds(self.jobs):
+        if name_seeds(self.jobs):
             return False
         (first, *_), follows = self.runs_of(self.jobs[0])
         keys_of_files = itertools.chain(*first.said_keys.values())
@@ -415,15 +374,12 @@ class Sweep:
 
     def runs(self) -> list[RunConfig]:
         """All runs, in the order of the sweep."""
+        first = self.runs_of(Replicate.of(self.jobs[0]).others)[0][0]
         runs: list[RunConfig] = []
-        waiting = list(self.jobs)
-        while waiting:
-            replicate = Replicate.of(waiting.pop(0))
+        for job in [*self.jobs, *self.controls(first)]:
+            replicate = Replicate.of(job)
             of_job, follows = self.runs_of(replicate.others)
-            if not runs:
-                waiting += self.controls(of_job[0])
             runs += [replicate.of_run(run, follows) for run in of_job]
-        runs = self.apart(runs)
         if any(run.sweep.until is Until.resolved for run in runs):
             if "pretrain.seed" in self.swept:
                 raise InputError(
@@ -432,14 +388,14 @@ class Sweep:
             seeds, most = {run.seed for run in runs}, max(run.sweep.most_seeds for run in runs)
             for seed in range(max(seeds) + 1, max(seeds) + 1 + most - len(seeds)):
                 for others, (of_job, follows) in self.composed.items():
-                    runs += self.apart([Replicate({"seed": seed}, others).of_run(run, follows) for run in of_job])
-        return runs
+                    runs += [Replicate({"seed": seed}, others).of_run(run, follows) for run in of_job]
+        return self.apart(runs)
 
     def apart(self, runs: list[RunConfig]) -> list[RunConfig]:
         """The runs, labelled with as many parts of a path as tell it from the other values of its key in the command."""
         typed = [(key_of(override), _parts(override.partition("=")[2])) for job in self.jobs for override in job]
 
-        def told_apart(key: str, parts: tuple[str, ...]) -> str:
+        def label(key: str, parts: tuple[str, ...]) -> str:
             others = {other for of, other in typed if of == key} - {parts}
             lengths = (n for n in range(1, len(parts)) if all(other[-n:] != parts[-n:] for other in others))
             return "/".join(parts[-next(lengths, len(parts)) :])
@@ -448,9 +404,9 @@ class Sweep:
         for run in runs:
             arm, parts, settings = run.arm, _parts(run.model.init_from or ""), dict(run.settings)
             if parts and f"{arm}+".startswith(f"{parts[-1]}+"):
-                arm = told_apart("model.init_from", parts) + arm.removeprefix(parts[-1])
-            for key in [key for key in settings if key in PATH_KEYS and "/" in told_apart(key, _parts(settings[key]))]:
-                arm += f" {short_name(key)}={told_apart(key, _parts(settings.pop(key)))}"
+                arm = label("model.init_from", parts) + arm.removeprefix(parts[-1])
+            for key in [key for key in settings if key in PATH_KEYS and "/" in label(key, _parts(settings[key]))]:
+                arm += f" {short_name(key)}={label(key, _parts(settings.pop(key)))}"
             named.append(replace(run, arm=arm, settings=settings))
         return named
 
@@ -468,36 +424,35 @@ class Sweep:
         return []
 
     def launched(self, words: list[str], run: Run, conclude: Run | None) -> int:
-        """Runs every job by the plug-in; returns the exit code of the command."""
-        count = command_line.Jobs()
+        """Runs every job by the plug-in, once the settings of all are checked; returns the exit code of the command."""
+        first, sweep = self.source.checked(self.jobs[0]), uuid.uuid4().hex
+        every = [*self.jobs, *self.controls(first)]
+        for overrides in every if not self.source.is_shipped else []:  # a launcher configures logging by them
+            self.source.checked(overrides)
 
-        def job(_: DictConfig) -> command_line.Ended:
+        def job(_: DictConfig) -> tuple[list[RunConfig], int, InputError | None]:
             settings = HydraConfig.get()
-            overrides = tuple(settings.overrides.task)
-            with count.job(words, settings.job.num + 1):
+            with command_line.job(words, sweep, f"{settings.job.num + 1}/{len(every)}"):
                 try:
                     with _errors_on_one_line(words):
-                        composed = self.apart(runs_of(self.source, overrides, self.swept)[0])
+                        composed = self.apart(runs_of(self.source, tuple(settings.overrides.task), self.swept)[0])
                 except InputError as error:
-                    return command_line.Ended([], 2, error)
-                return command_line.Ended(composed, run(composed))
+                    return [], 2, error
+                return composed, run(composed), None
 
         callbacks: Any = NoCallbacks()
         context = HydraContext(config_loader=GlobalHydra.instance().config_loader(), callbacks=callbacks)
-        first = self.source.checked(self.jobs[0])
-        if self.plugin is None or self.plugin.sweeper._target_.endswith(".BasicSweeper"):
-            launcher = Plugins.instance().instantiate_launcher(context, job, first)
-            _Noting(launcher, count, self.source, self.note).launch([*self.jobs, *self.controls(first)], 0)
-        else:
-            sweeper: Any = Plugins.instance().instantiate_sweeper(hydra_context=context, task_function=job, config=first)
-            sweeper.launcher = _Noting(sweeper.launcher, count, self.source)
-            sweeper.sweep(list(self.typed))
-        if conclude is not None and (ran := [config for ended in count.ended for config in ended.runs]):
+        launcher = Plugins.instance().instantiate_launcher(context, job, first)
+        if self.note:
+            console.plain(self.note)
+        done = launcher.launch(every, initial_job_idx=0)
+        ended = [one.return_value for one in done if one.status == JobStatus.COMPLETED]
+        if conclude is not None and (ran := [config for runs, _, _ in ended for config in runs]):
             conclude(ran)
-        for ended in count.ended:
-            if ended.error is not None:
-                raise ended.error
-        return max((ended.code for ended in count.ended), default=0)
+        for _, _, error in ended:
+            if error is not None:
+                raise error
+        return max((code for _, code, _ in ended), default=0)
 
 
 def of_file(words: list[str], place: str) -> list[Override]:
@@ -520,30 +475,7 @@ class NoCallbacks:
     def on_job_start(self, **_: Any) -> None:
         """Before a job."""
 
-    def on_job_end(self, **_: Any) -> None:
-        """After it."""
-
-
-class _Noting:
-    """A launcher that checks the settings of all jobs before one starts, says how many there are, and keeps their results."""
-
-    def __init__(self, launcher: Any, jobs: command_line.Jobs, source: Source, note: str = "") -> None:
-        self._launcher, self._jobs, self._source, self._note = launcher, jobs, source, note
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._launcher, name)
-
-    def launch(self, job_overrides: Sequence[Sequence[str]], initial_job_idx: int) -> Sequence[JobReturn]:
-        """Runs a batch of jobs; InputError as of `Source.compose`, before a launcher has configured logging by a file."""
-        if not self._source.is_searched_alone:
-            for overrides in job_overrides:
-                self._source.checked(overrides)
-        if self._note:
-            console.plain(self._note)
-        self._jobs.count += len(job_overrides)
-        done: Sequence[JobReturn] = self._launcher.launch(job_overrides, initial_job_idx=initial_job_idx)
-        self._jobs.ended += [one.return_value for one in done if one.status == JobStatus.COMPLETED]
-        return done
+    on_job_end = on_job_start
 
 
 class OwnFolder(SearchPathPlugin):
@@ -593,7 +525,7 @@ def keys_of_files(source: Source, of_hydra: DictConfig, overrides: Iterable[str]
 
     They are meant as typed ones are; what a model or an enhancement sets, its name says.
     """
-    if source.is_shipped and source.own_folder is None and "experiment" not in of_hydra.runtime.choices:
+    if source.is_shipped and "experiment" not in of_hydra.runtime.choices:
         return {}
     folders = [Path(one.path) for one in of_hydra.runtime.config_sources if one.schema == "file"]
     keys: dict[str, list[str]] = {}
@@ -602,8 +534,7 @@ def keys_of_files(source: Source, of_hydra: DictConfig, overrides: Iterable[str]
         if section not in ("", "model") or name.partition("/")[0] in ("model", "enhancement", "scale"):
             continue
         file = next((file for folder in folders if (file := folder / f"{name}.yaml").is_file()), None)
-        is_named = name.startswith("experiment/") or (entry.primary and not source.is_shipped)
-        if file is None or (file.is_relative_to(conf_directory()) and not is_named):
+        if file is None or (file.is_relative_to(conf_directory()) and not name.startswith("experiment/")):
             continue
         values = _loaded(file)
         values.pop("hydra", None)
@@ -615,17 +546,14 @@ def keys_of_files(source: Source, of_hydra: DictConfig, overrides: Iterable[str]
 
 def _beside_weights(node: DictConfig, overrides: Sequence[str], said: dict[str, list[str]]) -> DictConfig:
     """The node; beside weights, whose sizes are read later, those of the default scale refuse no heads and no groups."""
-    weights = (OmegaConf.select(node, key) for key in ("model.init_from", "pretrain.checkpoint"))
     typed = {*map(key_of, overrides), *itertools.chain(*said.values())}
-    heads, groups, layers = (
-        OmegaConf.select(node, f"model.{key}") for key in ("num_attention_heads", "num_hidden_groups", "num_hidden_layers")
-    )
-    sizes = {"hidden_size": 64 * heads if "model.num_attention_heads" in typed else None}
-    sizes |= {"num_hidden_layers": 2 * groups if groups and layers < 2 * groups else None}
-    if any(weights) and "scale" not in typed:
-        for key, size in sizes.items():
-            if size is not None and f"model.{key}" not in typed:
-                OmegaConf.update(node, f"model.{key}", size)
+    model, weights = node.model, (OmegaConf.select(node, key) for key in ("model.init_from", "pretrain.checkpoint"))
+    if not any(weights) or "scale" in typed:
+        return node
+    if "model.num_attention_heads" in typed and "model.hidden_size" not in typed:
+        OmegaConf.update(node, "model.hidden_size", 64 * model.num_attention_heads)
+    if model.num_hidden_groups and "model.num_hidden_layers" not in typed:
+        OmegaConf.update(node, "model.num_hidden_layers", max(model.num_hidden_layers, 2 * model.num_hidden_groups))
     return node
 
 
@@ -691,7 +619,7 @@ def named(
     return replace(
         config,
         arm=config.arm or ("" if from_run else "+".join(parts)),
-        settings=settings(Composed(choices, to_dict(config)), source, overrides, swept),
+        settings=settings((choices, config), source, overrides, swept),
         swept=swept,
         overrides=overrides_to_reproduce(overrides),
         model_keys=model_keys,
@@ -714,11 +642,10 @@ def _refuse_idle_enhancements(config: RunConfig, source: Source, overrides: Sequ
             )
 
 
-def _content(config: RunConfig) -> dict[str, Any]:
+def _content(config: RunConfig) -> tuple[dict[str, Any], RunConfig]:
     """What a run does, without names: of the model what is built."""
-    flat = flatten(to_dict(config))
-    names = members(tuple(flat), (*NAMES, "enhancements", "enhancements.", *(f"model.{key}" for key in NEEDS)))
-    return {key: value for key, value in flat.items() if key not in names} | built(config.model)
+    others = {key: value for key, value in vars(config.model).items() if key not in NEEDS}
+    return built(config.model) | others, replace(config, enhancements={}, model=config.published)
 
 
 def _keys_of(group: str, name: str, sources: Iterable[DictConfig]) -> list[str]:
@@ -728,7 +655,11 @@ def _keys_of(group: str, name: str, sources: Iterable[DictConfig]) -> list[str]:
     return [str(key) for node in nodes for key in node.get("model", node)]
 
 
-def settings(full: "Composed", source: Source, overrides: Sequence[str], swept: list[str]) -> dict[str, str]:
+Composed = tuple[dict[str, str], RunConfig]
+"""The choice of each group, and the values."""
+
+
+def settings(composed: Composed, source: Source, overrides: Sequence[str], swept: list[str]) -> dict[str, str]:
     """Settings of the arm beside its choices: swept keys, and keys of the model and its objective, with their typed values.
 
     A value that equals the default of the run is left out, so that a sweep may include the unchanged model.
@@ -741,32 +672,24 @@ def settings(full: "Composed", source: Source, overrides: Sequence[str], swept: 
     if not candidates:
         return {}
     plain = _composed(source, tuple(override for override in overrides if override not in candidates))
-    changed = {key: value for key, value in candidates.values() if full.at(key) != plain.at(key)}
+    changed = {key: value for key, value in candidates.values() if _value(composed, key) != _value(plain, key)}
     return {key: value.lower() if value in ("True", "False") else value for key, value in changed.items()}
 
 
-@dataclass(frozen=True)
-class Composed:
-    """What overrides compose: the choice of each group, and nested values."""
-
-    choices: dict[str, str]
-    values: dict[str, Any]
-
-    def at(self, key: str) -> Any:
-        """The choice of a group, or the value of a dotted key."""
-        if key in self.choices:
-            return self.choices[key]
-        value: Any = self.values
-        for name in key.split("."):
-            value = value.get(name) if isinstance(value, dict) else None
-        return value
+def _value(composed: Composed, key: str) -> Any:
+    """The choice of a group, or the value of a dotted key."""
+    choices, value = composed
+    part: Any = value
+    for name in key.split("."):
+        part = part.get(name) if isinstance(part, dict) else getattr(part, name, None)
+    return choices.get(key, part)
 
 
 @functools.lru_cache(maxsize=256)
 def _composed(source: Source, overrides: tuple[str, ...]) -> Composed:
     """A null that another key replaces is that value."""
     node, of_hydra = source.compose(overrides)
-    return Composed(dict(of_hydra.runtime.choices), to_dict(unchecked(node)))
+    return dict(of_hydra.runtime.choices), unchecked(node)
 
 
 def published_model(source: Source, overrides: Sequence[str]) -> ModelConfig:
@@ -780,11 +703,6 @@ def published_model(source: Source, overrides: Sequence[str]) -> ModelConfig:
 def _published(source: Source, overrides: tuple[str, ...]) -> ModelConfig:
     model: Any = OmegaConf.to_object(hydra.compose(source.name, [*source.settings, *overrides, "task=bag", "scale=base"]).model)
     return model if isinstance(model, ModelConfig) else ModelConfig(**model)
-
-
-def base_model(scale: str, config_dir: str | None) -> EncoderConfig:
-    """The model `base` at this scale, composed outside of a Hydra command; `config_dir` is searched too."""
-    return outside_of_a_command(["model=base", f"scale={scale}", "task=bag"], config_dir).model
 
 
 def outside_of_a_command(overrides: list[str], config_dir: str | None) -> RunConfig:

@@ -1,8 +1,6 @@
 """YAML files of the user and settings of Hydra, checked before anything is built from them."""
 
-import functools
 import re
-from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -96,94 +94,46 @@ def _place(path: Path, mark: Any) -> str:
     return f"{path}, line {mark.line + 1}, column {mark.column + 1}" if mark else str(path)
 
 
-PLUGINS = r"hydra_plugins\.|hydra\._internal\.core_plugins\."
-"""Beginning of the class of a launcher or sweeper that is installed."""
+TYPED = ("hydra/launcher", "hydra.launcher.", "hydra.sweeper.params.", "hydra.mode", "hydra.verbose", "hydra.searchpath")
+"""What the command line may set of Hydra."""
 
-ALWAYS_SHIPPED = {
-    "callbacks": "a callback is code that it names",
-    "job_logging.root": "handlers and formatters are code that it names",
-    "hydra_logging.root": "handlers and formatters are code that it names",
-    "job_logging": "handlers and formatters are code that it names",
-    "hydra_logging": "handlers and formatters are code that it names",
-    "job.env_set": "set variables in the shell",
-}
-"""Below `hydra`: what nobody sets, and why; the first that fits is said."""
-
-COMPOSED = (
-    *("job.config_name", "job.override_dirname", "runtime.choices."),
-    *("runtime.version", "runtime.version_base", "runtime.cwd", "runtime.config_sources"),
-)
-"""Below `hydra`: what Hydra itself says of a composition, after all files."""
-
-PLACES = {"run.dir": (".",), "output_subdir": (None,), "job.chdir": (None, False)}
-PLACES_OF_JOBS = {"sweep.dir": (".", "${output}/.hydra"), "sweep.subdir": (".",)}
-"""Below `hydra`: where it would write or work, with the values that are allowed; a launcher of a plugin has its own."""
-
-TYPED = ("launcher.", "sweeper.", "mode", "verbose", "searchpath", "job.name", *PLACES, *PLACES_OF_JOBS)
-"""Below `hydra`: what the command line may set."""
+COMPOSED = ("job.config_name", "job.override_dirname", "runtime.", "searchpath")
+"""Below `hydra`: what Hydra itself says of a composition, after all files, and what no file sets."""
 
 NAMES = (
     *("partition", "account", "qos", "constraint", "gres", "exclude", "mem_per_gpu", "mem_per_cpu", "name"),  # of submitit
-    *("backend", "prefer", "require", "batch_size", "direction", "study_name"),  # of joblib and optuna
+    *("backend", "prefer", "require", "batch_size"),  # of joblib
 )
-"""Keys of a launcher or sweeper that a file may set to a plain word; none is a command, a folder or an address."""
+"""Keys of a launcher that a file may set to a plain word; none is a command, a folder or an address."""
 
 OF_FILES = {
     "mode": r"\w+",
-    r"sweep\.dir": r"\$\{output\}(/\w[\w.-]*)*",
-    r"sweep\.subdir": r"\$\{hydra\.job\.num\}|\w[\w-]*",
     r"sweeper\.params\..+": r"(?s:.*)",  # overrides, which are composed and checked as typed ones are
-    r"(launcher|sweeper)\.(?!additional_parameters)\w+(\.\w+)*": r"None|True|False|-?[\d.]+(e[+-]?\d+)?",
-    rf"(launcher|sweeper)\.({'|'.join(NAMES)})": r"(?!-)[\w:,.+-]*",
+    r"launcher\.(?!additional_parameters)\w+(\.\w+)*": r"None|True|False|-?[\d.]+(e[+-]?\d+)?",
+    rf"launcher\.({'|'.join(NAMES)})": r"(?!-)[\w:,.+-]*",
 }
 """Below `hydra`: what a file may set -> its values."""
 
 
-def refuse_foreign_code(
-    composed: DictConfig, shipped: dict[str, Any], of_plugins: Collection[tuple[str, str]], typed: Collection[str]
-) -> None:
-    """InputError for a setting of Hydra that names code, a folder or a file, before Hydra uses it.
+def refuse_typed_setting(word: str, key: str, is_swept: bool) -> None:
+    """InputError for a setting of Hydra on the command line that names code or a folder, or that has several values."""
+    is_allowed = within(key, TYPED) and not is_swept and "_target_" not in word
+    if re.split("[./]", key)[0] == "hydra" and not is_allowed:
+        raise InputError(f"{word}: {key} cannot be set: expected one value of {', '.join(TYPED)}")
 
-    Each value below `hydra` is `shipped`, a default `of_plugins`, Hydra's own, or on a list: TYPED where the command line has
-    `typed` this key or one above it, else OF_FILES.
-    """
-    if OmegaConf.is_interpolation(composed, "hydra") or not OmegaConf.is_dict(composed.get("hydra")):
-        raise InputError("hydra cannot be set: expected keys below it, such as hydra.verbose=true")
-    raw: Any = OmegaConf.to_container(composed.hydra, resolve=False, enum_to_str=True)
-    flat = flatten(raw)
-    changed = {key for key in {*flat, *shipped} if key not in flat or key not in shipped or flat[key] != shipped[key]}
-    for section, reason in ALWAYS_SHIPPED.items():
-        if any(within(key, (section, f"{section}.")) for key in changed):
-            raise InputError(f"hydra.{section} cannot be set: {reason}")
-    verbose = raw.get("verbose")
-    if not isinstance(verbose, bool | str) and not all(isinstance(name, str) for name in verbose or [None]):
-        raise InputError(f"hydra.verbose={verbose} must be true, false or names of loggers")
-    targets = {plugin: OmegaConf.select(composed.hydra, f"{plugin}._target_") for plugin in ("launcher", "sweeper")}
-    for plugin, target in targets.items():
-        if target is None:
-            raise InputError(f"hydra.{plugin} has no _target_: expected hydra/{plugin}=NAME")
-        if not re.match(PLUGINS, str(target)):
-            raise InputError(f"hydra.{plugin}._target_={str(target)!r} is no plugin of Hydra: choose hydra/{plugin}=NAME")
-    is_basic = str(targets["launcher"]).endswith("BasicLauncher")
-    for key, values in (PLACES | (PLACES_OF_JOBS if is_basic else {})).items():
-        value: Any = functools.reduce(lambda part, name: (part or {}).get(name), key.split("."), raw)
-        if value not in values:
-            raise InputError(
-                f"hydra.{key}={value} cannot be set: runs are in the folder output=FOLDER, and nothing else is made"
-            )
-    for key in sorted(changed):
-        if within(key, COMPOSED):
-            continue
-        is_typed = any(f"hydra.{key}.".startswith(f"{one}.") for one in typed)
-        if is_typed and not within(key, TYPED):
-            raise InputError(f"hydra.{key} cannot be set: expected one of hydra.{', hydra.'.join(TYPED)}")
-        value = str(flat.get(key))
-        is_default = within(key, ("launcher.", "sweeper.")) and (key.rpartition(".")[2], value) in of_plugins
+
+def refuse_settings(composed: DictConfig, plain: dict[str, Any]) -> None:
+    """InputError for what a file sets of Hydra, but for a few plain values; `plain` are the settings without such files."""
+    settings: Any = OmegaConf.to_container(composed, resolve=False, enum_to_str=True)["hydra"]
+    if not isinstance(settings, dict):
+        raise InputError("hydra cannot be set: expected keys below it, such as hydra.mode")
+    for key, value in flatten(settings).items():
+        is_same, value = key in plain and value == plain[key], str(value)
         is_allowed = any(re.fullmatch(name, key) and re.fullmatch(values, value) for name, values in OF_FILES.items())
-        if not (is_typed or is_default or is_allowed):
+        if not (is_same or is_allowed or within(key, COMPOSED)):
             raise InputError(
                 f"hydra.{key}={on_one_line(value, 80)} cannot be set by a file: it may set mode, sweeper.params, and numbers "
-                "and names of a launcher or sweeper; the command line may set more"
+                "and names of a launcher; the command line may set more"
             )
 
 

@@ -14,7 +14,7 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import ChoiceSweep, Glob, IntervalSweep, Override, RangeSweep
 from hydra.errors import HydraException
 
-from harness.config.resolve import refuse_numbers
+from harness.config.rules import refuse_numbers
 from harness.config.schema import SEEDS, RunConfig, key_of
 from harness.errors import InputError
 from harness.models.ranges import LARGEST_SEED

@@ -9,9 +9,10 @@ import json
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 import torch
+from torch import Tensor
 
 from harness.config.choices import Device, Dtype
 from harness.config.schema import HardwareConfig
@@ -32,7 +33,9 @@ CALLS = 4
 
 def peak_flops_per_s(machine: Machine, seconds: float = SECONDS) -> float:
     """FLOP/s of the fastest product, in the dtype of the run and with the threads that are set now."""
-    dtype, best = product_dtype(machine), 0.0
+    one, best = torch.ones(1, 1, device=machine.device), 0.0
+    with machine.autocast():
+        dtype = (one @ one).dtype
     ends = time.perf_counter() + seconds
     for position, size in enumerate(SIZES):
         left = ends - time.perf_counter()
@@ -44,19 +47,17 @@ def peak_flops_per_s(machine: Machine, seconds: float = SECONDS) -> float:
     return best
 
 
-def product_dtype(machine: Machine) -> torch.dtype:
-    """The dtype of matrix products in the run."""
-    matrix = torch.ones(1, 1, device=machine.device)
-    with machine.autocast():
-        return (matrix @ matrix).dtype
-
-
 def _fastest_s(size: int, dtype: torch.dtype, machine: Machine, seconds: float) -> float:
     """Seconds of the fastest of at least two calls after an unmeasured one; stays within `seconds` if possible."""
     ends = time.perf_counter() + seconds
     stream = torch.Generator(machine.device).manual_seed(0)
     left, right = (torch.randn(size, size, generator=stream, device=machine.device, dtype=dtype) for _ in range(2))
-    multiply = _product(machine, left, right)
+    out = torch.empty_like(left)
+
+    def multiply() -> Tensor:
+        """As a linear layer, in its layout, by the library that the machine multiplies with."""
+        return products.product(left, right) if machine.multiplies_with_onednn else torch.mm(left, right.t(), out=out)
+
     multiply()
     machine.synchronise()
     took: list[float] = []
@@ -66,14 +67,6 @@ def _fastest_s(size: int, dtype: torch.dtype, machine: Machine, seconds: float) 
         machine.synchronise()
         took.append(time.perf_counter() - started)
     return min(took)
-
-
-def _product(machine: Machine, left: torch.Tensor, right: torch.Tensor) -> Callable[[], object]:
-    """The product of a linear layer, in its layout, by the library that the machine multiplies with."""
-    if machine.multiplies_with_onednn:
-        return lambda: products.product(left, right)
-    out = torch.empty_like(left)
-    return lambda: torch.mm(left, right.t(), out=out)
 
 
 def mfu(flops: float, seconds: float, peak: float | None) -> float | None:
@@ -107,15 +100,11 @@ PROBE_S = 0.3
 """Time of the products in each arithmetic: one is several times as fast as the other, so that little is enough."""
 
 
-def measure_both(device: Device, threads: int) -> ProductRates:
-    """The products of both. InputError if the device is not available."""
-    machines = (Machine(HardwareConfig(device=device, dtype=dtype, threads=threads)) for dtype in (Dtype.fp32, Dtype.bf16))
-    return ProductRates(*(peak_flops_per_s(machine, PROBE_S) for machine in machines))
-
-
 if __name__ == "__main__":
     asked = json.loads(sys.argv[1])
+    hardware = HardwareConfig(device=Device(asked["device"]), threads=asked["threads"])
     try:
-        print(json.dumps(asdict(measure_both(Device(asked["device"]), asked["threads"]))))
+        machines = (Machine(replace(hardware, dtype=dtype)) for dtype in (Dtype.fp32, Dtype.bf16))
+        print(json.dumps(asdict(ProductRates(*(peak_flops_per_s(machine, PROBE_S) for machine in machines)))))
     except InputError as error:
         sys.exit(str(error))

@@ -11,7 +11,7 @@ import functools
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -165,17 +165,18 @@ def _refuse_disagreement(count: int, expected: int, name: str, has_head: bool = 
         raise RuntimeError(f"counted {count} FLOPs, but the formula of {name} gives {expected}")
 
 
-class Counts(NamedTuple):
-    """FLOPs over one text."""
+@dataclass(frozen=True)
+class ModelFlops:
+    """FLOPs of one text forward, and of a training step over one batch."""
 
     forward: int
     train_step: int
 
 
-def by_length(shape: Shape, lengths: Sequence[int]) -> dict[int, Counts]:
+def by_length(shape: Shape, lengths: Sequence[int]) -> dict[int, ModelFlops]:
     """Length -> FLOPs over one text; ValueError for a text too long for the model, RuntimeError as `counted`."""
     shapes = {length: replace(shape, batch_size=1, length=length) for length in lengths}
-    return {length: Counts(counted(one, False), counted(one, True)) for length, one in shapes.items()}
+    return {length: ModelFlops(counted(one, False), counted(one, True)) for length, one in shapes.items()}
 
 
 def _refuse_unseen_layers(model: Classifier, counter: FlopCounterMode) -> None:

@@ -6,6 +6,9 @@ and what the driver counts for the process are reported too. What a system does 
     with peak_memory(machine) as peak:
         ...
     peak.kernel
+
+The sampler misses peaks shorter than its pause, and serves to check the mark of the kernel, which misses nothing: a sampled
+peak well above that mark, or far below it in a long phase, means that one of the two is wrong.
 """
 
 import contextlib
@@ -13,15 +16,58 @@ import ctypes
 import gc
 import os
 import sys
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import TracebackType
 
 import torch
 
 from harness.hardware.device import Machine
 from harness.hardware.load import nvidia_smi
 from harness.measure.records import Peak
-from harness.measure.sampler import Sampler, resident_bytes
+
+EVERY_S = 0.03
+"""Pause between two readings: without one the thread would take the interpreter from the measured work."""
+
+STATM = Path("/proc/self/statm")
+
+
+def resident_bytes() -> int | None:
+    """Resident memory now, from the cheapest file that has it; None where the kernel does not report it."""
+    return int(STATM.read_bytes().split()[1]) * os.sysconf("SC_PAGE_SIZE") if STATM.exists() else None
+
+
+class Sampler:
+    """Reads while its block runs, and once at its start and its end."""
+
+    def __init__(self, read: Callable[[], int | None] = resident_bytes, every_s: float = EVERY_S) -> None:
+        self._read, self._every_s = read, every_s
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._watch, name="memory sampler", daemon=True)
+        self.peak: int | None = None
+        self.readings = 0
+
+    def __enter__(self) -> "Sampler":
+        self._sample()
+        self._thread.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._ended.set()
+        self._thread.join()
+        self._sample()
+
+    def _watch(self) -> None:
+        while not self._ended.wait(self._every_s):
+            self._sample()
+
+    def _sample(self) -> None:
+        now = self._read()
+        self.readings += 1
+        if now is not None:
+            self.peak = now if self.peak is None else max(self.peak, now)
+
 
 STATUS = Path("/proc/self/status")
 CLEAR = Path("/proc/self/clear_refs")
@@ -46,14 +92,6 @@ def _field(name: str) -> int | None:
     lines = (line for line in STATUS.read_text().splitlines() if line.startswith(f"{name}:"))
     line = next(lines, None)
     return int(line.split()[1]) * 1024 if line else None
-
-
-def process_bytes_on_gpu() -> int | None:
-    """What the driver counts for this process, context and libraries included; None where it does not, as in containers."""
-    listed = nvidia_smi("--query-compute-apps=pid,used_memory") or []
-    rows = (line.split(",") for line in listed if line.count(",") == 1)
-    own = [mebibytes.strip() for pid, mebibytes in rows if pid.strip() == str(os.getpid())]
-    return int(own[0]) << 20 if own and own[0].isdigit() else None
 
 
 def refuse_less_than(weights: int, peak: Peak) -> Peak:
@@ -120,7 +158,10 @@ def peak_memory(machine: Machine, baseline: Baseline | None = None) -> Iterator[
         yield peak
     peak.kernel, peak.sampled = baseline.peak(), baseline.sampled(beside)
     if machine.is_cuda:
-        peak.reserved, peak.process = torch.cuda.max_memory_reserved(), process_bytes_on_gpu()
+        peak.reserved = torch.cuda.max_memory_reserved()
+        listed = nvidia_smi("--query-compute-apps=pid,used_memory") or []  # not in containers
+        own = [line.partition(",")[2].strip() for line in listed if line.partition(",")[0].strip() == str(os.getpid())]
+        peak.process = int(own[0]) << 20 if own and own[0].isdigit() else None
 
 
 def limit_memory(machine: Machine, limit: int) -> None:

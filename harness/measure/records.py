@@ -5,7 +5,7 @@ from statistics import fmean, median
 from typing import Any
 
 from harness import metrics
-from harness.measure.flops import StepFlops
+from harness.measure.flops import ModelFlops, StepFlops
 from harness.measure.memory_formula import Parts
 
 CONFIG, REQUEST, MEASURED, TRACE = "config.json", "request.json", "measured.json", "trace.json"
@@ -38,8 +38,10 @@ TRIMMED = 0.2
 """Share of the calls that a trimmed mean leaves out at either end."""
 
 
-def trimmed_mean(values: list[float]) -> float:
-    """The mean without the smallest and the largest fifth."""
+def trimmed_mean(values: list[float] | None) -> float | None:
+    """The mean without the smallest and the largest fifth; None without values."""
+    if not values:
+        return None
     cut = int(TRIMMED * len(values))
     return fmean(sorted(values)[cut : len(values) - cut])
 
@@ -144,7 +146,7 @@ class Launch:
     def values(self) -> dict[str, float]:
         """Metric of a launch -> value, of what was measured: medians by the wall clock, trimmed means by that of the device."""
         work, steps = self.throughput, self.training
-        values = {
+        values: dict[str, float | None] = {
             metrics.LATENCY: self.latency.ms,
             "timing/reference_ms": median(self.latency.reference_ms),
             metrics.THROUGHPUT: work.tokens_per_s,
@@ -154,28 +156,20 @@ class Launch:
             "timing/cpu_mhz": self.cpu_mhz,
             "timing/foreign_cpus": self.foreign_cpus,
             "timing/launch_s": self.seconds,
+            metrics.DEVICE_LATENCY: trimmed_mean(self.latency.device_ms),
+            "timing/reference_device_ms": trimmed_mean(self.latency.reference_device_ms),
+            metrics.DEVICE_THROUGHPUT: work.tokens / work.device_seconds if work.device_seconds else None,
+            "timing/throughput_reference_device_ms": trimmed_mean(work.reference_device_ms),
         }
-        if self.latency.device_ms and self.latency.reference_device_ms:
-            values[metrics.DEVICE_LATENCY] = trimmed_mean(self.latency.device_ms)
-            values["timing/reference_device_ms"] = trimmed_mean(self.latency.reference_device_ms)
-        if work.device_seconds and work.reference_device_ms:
-            values[metrics.DEVICE_THROUGHPUT] = work.tokens / work.device_seconds
-            values["timing/throughput_reference_device_ms"] = trimmed_mean(work.reference_device_ms)
         if steps:
-            values[metrics.TRAINING] = 1e3 * steps.tokens / median(steps.raw_ms)
-            values["timing/train_reference_ms"] = median(steps.reference_ms)
-        if steps and steps.device_ms and steps.reference_device_ms:
-            values[metrics.DEVICE_TRAINING] = 1e3 * steps.tokens / trimmed_mean(steps.device_ms)
-            values["timing/train_reference_device_ms"] = trimmed_mean(steps.reference_device_ms)
+            device_ms = trimmed_mean(steps.device_ms)
+            values |= {
+                metrics.TRAINING: 1e3 * steps.tokens / median(steps.raw_ms),
+                "timing/train_reference_ms": median(steps.reference_ms),
+                metrics.DEVICE_TRAINING: 1e3 * steps.tokens / device_ms if device_ms else None,
+                "timing/train_reference_device_ms": trimmed_mean(steps.reference_device_ms),
+            }
         return {name: value for name, value in values.items() if value is not None}
-
-
-@dataclass(frozen=True)
-class ModelFlops:
-    """FLOPs of one text forward, and of a training step over one batch."""
-
-    forward: int
-    train_step: int
 
 
 @dataclass(frozen=True)

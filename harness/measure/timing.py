@@ -21,10 +21,9 @@ from harness.errors import present
 from harness.hardware import energy, load, peak_flops
 from harness.hardware.device import COMPILER_CACHE, Machine, empty_compiler_cache
 from harness.measure import scenarios, serving
-from harness.measure.latency import forward, time_ms
+from harness.measure.latency import Clocks, Reference, forward, time_ms
 from harness.measure.memory import Baseline
 from harness.measure.records import Latency, Launch, LoadTimes, Point, Request, Throughput, WarmUp
-from harness.measure.reference import Clocks, Reference
 from harness.measure.subject import Subject
 from harness.measure.warmup import MAXIMUM, STRETCH, until_steady
 from harness.models.batch import Batch

@@ -11,7 +11,7 @@ from torch import nn
 from harness import paths, records, tags, tasks
 from harness.checkpoints import finetuned, huggingface, native, pretrained
 from harness.config.choices import Keep, KeepBest
-from harness.config.resolve import is_only_scored
+from harness.config.conditions import is_only_scored
 from harness.config.schema import RunConfig
 from harness.corpus import sequences
 from harness.errors import InputError
@@ -100,7 +100,9 @@ def run_task(
     if ranks.first:
         model = measure_inference(config, inputs, prepared, machine, baseline, run_log)
     else:
-        model = machine.prepare(_build(config, inputs).to(machine.device))
+        model = classifier(config, config.seed)
+        _load(config, inputs, model)
+        model = machine.prepare(model.to(machine.device))
     run_log.value("corpus/overlap", inputs.overlap)
     if config.finetune.enabled:
         train_and_evaluate(config, model, prepared, machine, baseline, run_log, ranks, peak_known)
@@ -143,7 +145,10 @@ def measure_inference(
             run_log.values({"model/bytes_forward": moved.total, "model/operators_forward": moved.operators})
             run_log.value("model/arithmetic_intensity", forward / moved.total)
         run_log.value("model/flops_train_step", flops.counted(shape, backward=True))
-        _write_lengths(config, shape, run_log)
+        lengths = sorted(length for length in settings.lengths if length <= config.model.longest_text)
+        for length, counts in flops.by_length(shape, lengths).items():
+            run_log.sample("scaling/flops_forward", length, counts.forward, now_ms())
+            run_log.sample("scaling/flops_train_step", length, counts.train_step, now_ms())
     return model
 
 
@@ -173,13 +178,6 @@ def _write_memory(phase: str, peak: Peak, weights: int, run_log: RunLog) -> None
     run_log.values({f"{phase}/{instrument}peak_memory_bytes": value for instrument, value in peaks.items()})
 
 
-def _build(config: RunConfig, inputs: Inputs) -> Classifier:
-    """The classifier on the CPU with the weights that it starts from."""
-    model = classifier(config, config.seed)
-    _load(config, inputs, model)
-    return model
-
-
 def _load(config: RunConfig, inputs: Inputs, model: Classifier, run_log: RunLog | None = None) -> None:
     """Loads published weights, a pretraining, or the one after the other; without either, values stay those of the seed.
 
@@ -202,13 +200,6 @@ def _pretrained(config: RunConfig, inputs: Inputs) -> Path | None:
     if inputs.pretrained is None or is_control:
         return None
     return paths.pretrained_weights(Path(inputs.pretrained), config.pretrain.at)
-
-
-def _write_lengths(config: RunConfig, shape: flops.Shape, run_log: RunLog) -> None:
-    lengths = sorted(length for length in config.measure.lengths if length <= config.model.longest_text)
-    for length, counts in flops.by_length(shape, lengths).items():
-        run_log.sample("scaling/flops_forward", length, counts.forward, now_ms())
-        run_log.sample("scaling/flops_train_step", length, counts.train_step, now_ms())
 
 
 def train_and_evaluate(
@@ -284,12 +275,11 @@ def _gather(peak: Peak, ranks: Ranks) -> int | None:
     """Makes the peak of this rank that of all together, and returns that of the largest; None for one rank."""
     if ranks.count == 1:
         return None
-    largest = None
+    peaks = None
     for name in ("sampled", "reserved", "process", "kernel"):
         peaks = ranks.gathered(getattr(peak, name))
         setattr(peak, name, None if peaks is None else int(sum(peaks)))
-        largest = None if peaks is None else int(max(peaks))
-    return largest
+    return None if peaks is None else int(max(peaks))
 
 
 def _evaluate_more(config: RunConfig, model: Classifier, prepared: Prepared, machine: Machine, run_log: RunLog) -> None:

@@ -11,9 +11,10 @@ from pathlib import Path
 from harness import paths, tags, versions
 from harness.checkpoints import huggingface, teacher
 from harness.comparison import arms
-from harness.config import unread
+from harness.config import rules
 from harness.config.choices import Backend, Precision
-from harness.config.resolve import is_pretrained, seed_of_pretraining
+from harness.config.conditions import is_pretrained
+from harness.config.resolve import seed_of_pretraining
 from harness.config.schema import RunConfig, flatten, to_dict
 from harness.errors import InputError
 from harness.hardware import facts as machine
@@ -127,7 +128,7 @@ class Identity:
     def unnamed(self) -> str:
         """The same for one model and recipe under two names: of what is built, without choices and keys that nothing reads."""
         model = {f"model.{key}": str(value) for key, value in built(self.config.model).items()}
-        return self._hash((*CHOICES, *(f"model.{key}" for key in NEEDS), *unread.unread_by(self.config)), model)
+        return self._hash((*CHOICES, *(f"model.{key}" for key in NEEDS), *rules.unread_by(self.config)), model)
 
     def _hash(self, without: tuple[str, ...], instead: dict[str, str] | None = None) -> str:
         left_out = (*arms.NAMES, *arms.PATH_KEYS, *arms.NEUTRAL_KEYS, *without)
@@ -184,15 +185,16 @@ class Identity:
         }
         if is_pretrained(config):
             named[tags.PRETRAIN_SEED] = str(config.pretrain.seed)
-        named |= {tags.RECIPE: self.recipe} if self.inputs.is_pretraining else theory.tags(config)
-        if not self.inputs.is_pretraining:
-            named["selected_on"] = config.finetune.keep_best.value
-        if self.inputs.leaked:
-            named[tags.LEAKED] = f"{self.inputs.leaked:.4g}"
-        if self.inputs.weights_read:
-            named[tags.WEIGHTS_READ] = self.inputs.weights_read
-        if self.inputs.pretraining is not None:
-            named[tags.PRETRAINING] = self.inputs.pretraining
+        if self.inputs.is_pretraining:
+            named[tags.RECIPE] = self.recipe
+        else:
+            named |= theory.tags(config) | {"selected_on": config.finetune.keep_best.value}
+        of_inputs = {
+            tags.LEAKED: self.inputs.leaked and f"{self.inputs.leaked:.4g}",
+            tags.WEIGHTS_READ: self.inputs.weights_read,
+            tags.PRETRAINING: self.inputs.pretraining,
+        }
+        named |= {key: value for key, value in of_inputs.items() if value}
         return {"tags": named, "parameters": self.parameters}
 
 

@@ -18,13 +18,10 @@ import psutil
 
 from harness import paths, records
 from harness.records import CorruptError
-from harness.study.status import is_held
 from harness.tracking import run_log
 
 TEMPORARY = re.compile(r"\.(?P<name>.+)\.(?P<process>\d+)")
 """Name of a file or folder while a process writes it: a dot, its later name, the process id."""
-
-TEMPORARY_JSON = re.compile(r"\..*\.json\.\d+")
 
 STORE_TEMPORARY = re.compile(r"\.mlflow\.db\.making-[0-9a-f]{32}(-\w+)?(\.lock)?")
 
@@ -52,16 +49,6 @@ def remove_temporary(folder: Path) -> None:
     for path in paths.below(folder):
         if TEMPORARY.fullmatch(path.name) and path.is_file():
             path.unlink(missing_ok=True)
-
-
-def in_use(output: Path) -> str | None:
-    """A file below the folder that a running command holds; None where there is none."""
-    root = output.absolute()
-    locks = [folder / name for folder in _runs(root) for name in (paths.LOCK, paths.WORKER_LOCK)]
-    locks += [path for path in (root / "cache").glob("*.lock") if CACHED.fullmatch(path.stem)]
-    locks += [paths.timing_lock(str(root)), *(folder / paths.LOCK for folder in _sessions(root))]
-    held = (lock for lock in locks if not paths.is_linked(lock, root) and is_held(lock))
-    return next((str(lock.relative_to(root)) for lock in held), None)
 
 
 def find(output: Path) -> list[Leftover]:
@@ -133,28 +120,24 @@ def _checkpoints(root: Path) -> Iterator[tuple[Path, str]]:
 
 
 def _temporary(root: Path) -> Iterator[tuple[Path, str]]:
-    """What processes left that were killed while they wrote."""
-    for path in _half_written(root):
-        parts = TEMPORARY.fullmatch(path.name)
-        has_ended = parts is not None and not psutil.pid_exists(int(parts["process"]))
-        if has_ended or (path.exists() and time.time() - path.stat().st_mtime > SETTLED_S):
-            yield path, "half-written: its process was killed"
-
-
-def _half_written(root: Path) -> Iterator[Path]:
-    """Files and folders that have the name of one that is being written, in the folders of the harness."""
-    yield from (path for path in root.glob(".*") if STORE_TEMPORARY.fullmatch(path.name))
-    yield from (path for path in root.glob(".probe-*") if TEMPORARY.fullmatch(path.name))
-    for folder in (*_runs(root), *_sessions(root)):
-        yield from (path for path in paths.below(folder) if TEMPORARY.fullmatch(path.name))
-    yield from (path for path in root.glob("cache/*/.*") if TEMPORARY_JSON.fullmatch(path.name))
-    yield from (path for path in root.glob("cache/.*") if TEMPORARY.fullmatch(path.name) and (path / paths.MARK).is_file())
+    """What processes left that were killed while they wrote, in the folders of the harness."""
     studies = {path.parent for path in root.glob(f"*/{paths.PLAN}") if paths.planned(path)}
-    for folder in (*studies, root / "audit", root / "reports"):
-        yield from (path for path in folder.glob(".*") if TEMPORARY_JSON.fullmatch(path.name))
+    written_whole = (*studies, root / "audit", root / "reports", *root.glob("cache/*"))
+    places = [
+        *root.glob(".probe-*"),
+        *(path for path in root.glob("cache/.*") if (path / paths.MARK).is_file()),
+        *(path for folder in (*_runs(root), *_sessions(root)) for path in paths.below(folder)),
+        *(path for folder in written_whole for path in folder.glob(".*.json.*")),
+    ]
+    processes = {path: parts["process"] for path in places if (parts := TEMPORARY.fullmatch(path.name))}
+    others = [path for path in root.glob(".*") if STORE_TEMPORARY.fullmatch(path.name)]
     for path in root.glob("reports/*/.writing*"):
         if (path / paths.MARK).is_file() or (OF_REPORT.fullmatch(path.name) and (path.parent / "report.md").is_file()):
-            yield path
+            others.append(path)
+    for path in (*processes, *others):
+        has_ended = path in processes and not psutil.pid_exists(int(processes[path]))
+        if has_ended or (path.exists() and time.time() - path.stat().st_mtime > SETTLED_S):
+            yield path, "half-written: its process was killed"
 
 
 def _size(path: Path) -> int:

@@ -8,19 +8,19 @@ processes and compared with the baseline's round by round; each is divided by th
 calls, which takes out how busy the machine was.
 """
 
+import bisect
 import functools
 import hashlib
 import math
 import tempfile
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from statistics import fmean, stdev
+from statistics import fmean
 from typing import Any
 
 from harness import paths, records
 from harness.comparison import by_launch
-from harness.comparison.paired import t_quantile
 from harness.config.choices import MatchBy, MatchOn
 from harness.config.schema import ModelConfig, RunConfig, to_dict, without
 from harness.errors import InputError
@@ -41,9 +41,10 @@ OTHER_WIDTHS = ("intermediate_size", "feed_forward_size", "head_size")
 """Keys that a width takes along, in proportion."""
 
 
-def keys_of(by: MatchBy) -> tuple[str, ...]:
-    """Keys of a model that may change with this one."""
-    return (by.value, *OTHER_WIDTHS) if by is MatchBy.hidden_size else (by.value,)
+def keys_of(model: ModelConfig, by: MatchBy) -> list[str]:
+    """Keys that a model of this shape has and reads, of those that may change."""
+    others = OTHER_WIDTHS if by is MatchBy.hidden_size else ()
+    return [by.value, *(key for key in others if getattr(model, key) is not None and not unmet(model, key))]
 
 
 @dataclass(frozen=True)
@@ -62,11 +63,6 @@ class Ladder:
         if self.by is MatchBy.intermediate_size and self.model.feed_forward_size is not None:
             raise InputError("match.by=intermediate_size: model.feed_forward_size sets the width; set match.by to another key")
 
-    @property
-    def published(self) -> int:
-        """Value of the key as published."""
-        return int(getattr(self.model, self.by.value))
-
     @functools.cached_property
     def step(self) -> int:
         """Step of the key: heads divide a width, and rotary positions need even heads, LSTMs an even width."""
@@ -80,18 +76,13 @@ class Ladder:
     @property
     def most(self) -> int:
         """Steps of the largest shape."""
-        return LARGEST * max(1, math.ceil(self.published / self.step))
+        return LARGEST * max(1, math.ceil(getattr(self.model, self.by.value) / self.step))
 
-    def keys(self, steps: int) -> dict[str, Any]:
-        """Key of the model -> value of this shape, of the keys that the variant reads."""
-        value = steps * self.step
-        sizes = {self.by.value: value}
-        if self.by is MatchBy.hidden_size:
-            for key in keys_of(self.by)[1:]:
-                size = getattr(self.model, key)
-                if size is not None and not unmet(self.model, key):
-                    sizes[key] = max(1, round(size * value / self.published))
-        return sizes
+    def keys(self, steps: int) -> dict[str, int]:
+        """Key of the model -> value of this shape."""
+        value, published = steps * self.step, getattr(self.model, self.by.value)
+        sizes = {key: max(1, round(getattr(self.model, key) * value / published)) for key in keys_of(self.model, self.by)}
+        return sizes | {self.by.value: value}
 
     def shape(self, steps: int) -> ModelConfig | None:
         """None for one that cannot be, such as one with fewer layers than groups of them."""
@@ -106,20 +97,15 @@ def nearest_by_count(ladder: Ladder, cost: Callable[[ModelConfig], float], targe
 
     @functools.cache
     def of(steps: int) -> float:
-        shape = ladder.shape(steps)
-        return -math.inf if shape is None else cost(shape)
+        shape = ladder.shape(steps) if steps else None
+        return 0.0 if shape is None else cost(shape)
 
-    low, high = 0, max(1, round(ladder.published / ladder.step))
-    while of(high) < target and high < ladder.most:
-        low, high = high, min(2 * high, ladder.most)
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if of(middle) < target else (low, middle)
-    possible = [steps for steps in (low, high) if steps and of(steps) > 0]
+    above = bisect.bisect_left(range(ladder.most), target, key=of)
+    possible = [steps for steps in (above - 1, above) if of(steps) > 0]
     return min(possible, key=lambda steps: abs(math.log(of(steps) / target)))
 
 
-UNITS = {MatchOn.params: "", MatchOn.flops: "FLOP", MatchOn.memory: "B", MatchOn.latency: "ms"}
+UNITS = {MatchOn.params: "", MatchOn.flops: "FLOP", MatchOn.memory: "B"}
 
 
 def cost_text(on: MatchOn, value: float) -> str:
@@ -143,8 +129,7 @@ def counted_cost(on: MatchOn, config: RunConfig, model: ModelConfig) -> float:
         if not needed:
             raise InputError(f"match=flops: {config.model_name} multiplies no matrices here; expected match=params or memory")
         return needed
-    pieces = config.finetune.accumulation
-    shape = subject.step_shape(run, config.finetune.batch_size // pieces)
+    shape = subject.step_shape(run, config.finetune.batch_size // config.finetune.accumulation)
     total = memory_formula.parts(shape, config.hardware, config.finetune.activation_checkpointing).total
     if total is None:
         raise InputError(
@@ -161,43 +146,36 @@ MOST_TRIED = 8
 
 @dataclass(frozen=True)
 class Ratio:
-    """Latency over that of the baseline: logarithms of the rounds' ratios, and the baseline's geometric mean in ms."""
+    """Latency over the baseline: mean logarithm of the rounds' ratios, half of its 95 % interval, and the baseline in ms."""
 
-    logs: tuple[float, ...]
+    log: float
+    half_width: float
     baseline_ms: float
-
-    @property
-    def log(self) -> float:
-        return fmean(self.logs)
-
-    @property
-    def half_width(self) -> float:
-        """Half of the 95 % interval of `log`: Student's t over the rounds."""
-        return t_quantile(len(self.logs) - 1) * stdev(self.logs) / math.sqrt(len(self.logs))
 
 
 def latency_ratio(baseline: RunConfig, variant: RunConfig) -> Ratio:
     """Over match.rounds rounds, in each of which both are launched, in changing order; InputError where a launch fails."""
-    logs, times = [], []
+    launches: tuple[dict[int, dict[str, float]], ...] = ({}, {})
     for number in range(variant.match.rounds):
-        first = number % 2
-        launched = [_launch(config) for config in ((baseline, variant) if first == 0 else (variant, baseline))]
-        (before_ms, before), (_, after) = launched[first], launched[1 - first]
-        logs.append(after - before)
-        times.append(before_ms)
-    return Ratio(tuple(logs), math.exp(fmean(times)))
+        for place in (0, 1) if number % 2 == 0 else (1, 0):
+            launches[place][number] = _launch((baseline, variant)[place])
+    before, after = (by_launch.history_of(values.items()) for values in launches)
+    metric = by_launch.headlines(before)[0]
+    difference = by_launch.compared(metric, before, after)
+    if difference is None or difference.interval is None:
+        raise InputError(f"match=latency: {variant.label} and {baseline.label} share no round")
+    half_width = difference.interval[1] - difference.mean
+    return Ratio(difference.mean, half_width, math.exp(fmean(by_launch.logs_of(before, metric).values())))
 
 
-def _launch(config: RunConfig) -> tuple[float, float]:
-    """Logs of the latency in ms and over the reference workload, on texts of random ids; by device time where there is one."""
+def _launch(config: RunConfig) -> dict[str, float]:
+    """What one launch measures, on texts of random ids."""
     plain = replace(config.measure, lengths=[], batch_sizes=[], batch_size=1, train_steps=0)
     with tempfile.TemporaryDirectory(prefix="harness-match-") as folder:
         outcome = launch(replace(config, measure=plain), Request(TIMING), Path(folder))
         if not outcome.measured.timing:
             raise InputError(f"match=latency: {config.label} cannot be timed: {outcome.ending.reason}")
-        history = by_launch.history_of([(0, outcome.measured.timing[0].values)])
-        metric = by_launch.headlines(history)[0]
-        return by_launch.logs_of(history, metric)[0], by_launch.corrected(history, metric)[0]
+        return outcome.measured.timing[0].values
 
 
 def nearest_by_latency(ladder: Ladder, baseline: RunConfig, variant: RunConfig, begin: int) -> tuple[int, Ratio]:
@@ -207,29 +185,19 @@ def nearest_by_latency(ladder: Ladder, baseline: RunConfig, variant: RunConfig, 
     """
     tried: dict[int, Ratio] = {}
     steps = begin
-    while steps not in tried and len(tried) < MOST_TRIED:
-        shape = ladder.shape(steps)
-        if shape is None:
-            break
+    while steps not in tried and len(tried) < MOST_TRIED and (shape := ladder.shape(steps)):
         tried[steps] = latency_ratio(baseline, replace(variant, model=shape))
         if abs(tried[steps].log) <= tried[steps].half_width:  # no difference is seen in this noise
             return steps, tried[steps]
-        steps = max(1, min(ladder.most, _next(tried, steps)))
+        nearest, *others = sorted(tried, key=lambda steps: abs(tried[steps].log))
+        log, slope = tried[nearest].log, 1.0
+        if others:
+            slope = (log - tried[others[0]].log) / math.log(nearest / others[0])
+        aim = round(nearest * math.exp(-log / min(max(slope, 0.3), 3.0)))  # noise can turn the line around
+        steps = max(1, min(ladder.most, aim if aim != nearest else nearest + (1 if log < 0 else -1)))
     if not tried:
         raise InputError(f"match=latency: {ladder.by.value}={begin * ladder.step} is no shape of {variant.label}")
-    best = min(tried, key=lambda steps: abs(tried[steps].log))
-    return best, tried[best]
-
-
-def _next(tried: dict[int, Ratio], last: int) -> int:
-    """Where the line through the two shapes nearest to equal crosses it; a slope of 1 with one shape, at least one step on."""
-    two = sorted(tried, key=lambda steps: abs(tried[steps].log))[:2]
-    slope = 1.0
-    if len(two) == 2:
-        slope = (tried[two[0]].log - tried[two[1]].log) / math.log(two[0] / two[1])
-    slope = min(max(slope, 0.3), 3.0)  # noise can turn the line around
-    aim = round(two[0] * math.exp(-tried[two[0]].log / slope))
-    return aim if aim != two[0] else two[0] + (1 if tried[two[0]].log < 0 else -1)
+    return min(tried.items(), key=lambda item: abs(item[1].log))
 
 
 SHAPES_FILE = "match.json"
@@ -249,25 +217,11 @@ class MatchResult:
 
 def resized(composed: list[RunConfig], resolve: Resolve) -> list[RunConfig]:
     """The runs, those with `match` resized; InputError for one that cannot be matched within match.tolerance."""
-    if all(config.match.cost is MatchOn.none for config in composed):
-        return composed
-    results: dict[str, MatchResult] = {}
-    runs = []
-    for config in composed:
-        if config.match.cost is MatchOn.none or config.matched:  # as it is, or resized before
-            runs.append(config)
-            continue
-        for key, value in {"model.init_from": config.model.init_from, "pretrain.from": config.pretrain.checkpoint}.items():
-            if value is not None:
-                raise InputError(
-                    f"match={config.match.cost.value} cannot resize the weights of {key}={value}: leave one of them out"
-                )
-        baseline = baseline_of(config, composed)
-        if config.model == baseline.model and config.enhancements == baseline.enhancements:
-            runs.append(replace(config, arm=baseline.arm, settings=config.settings_without("match.")))
-        else:
-            runs.append(_resized(config, baseline, resolve, results))
-    return runs
+    results: dict[tuple[str, ...], MatchResult] = {}
+    return [
+        config if config.match.cost is MatchOn.none or config.matched else _resized(config, composed, resolve, results)
+        for config in composed
+    ]
 
 
 def baseline_of(config: RunConfig, composed: list[RunConfig]) -> RunConfig:
@@ -293,57 +247,60 @@ def baseline_of(config: RunConfig, composed: list[RunConfig]) -> RunConfig:
     return min(fitting, key=lambda run: len(run.settings))
 
 
-def _resized(config: RunConfig, baseline: RunConfig, resolve: Resolve, results: dict[str, MatchResult]) -> RunConfig:
+def _resized(
+    config: RunConfig, composed: list[RunConfig], resolve: Resolve, results: dict[tuple[str, ...], MatchResult]
+) -> RunConfig:
+    on = config.match.cost
+    for key, value in {"model.init_from": config.model.init_from, "pretrain.from": config.pretrain.checkpoint}.items():
+        if value is not None:
+            raise InputError(f"match={on.value} cannot resize the weights of {key}={value}: leave one of them out")
+    baseline = baseline_of(config, composed)
+    if config.model == baseline.model and config.enhancements == baseline.enhancements:
+        return replace(config, arm=baseline.arm, settings=config.settings_without("match."))
     variant, against = resolve(config), resolve(baseline)
-    arm = _key(config, baseline)
-    on_task = f"{arm} {config.task.name}"
-    if arm not in results:
-        ladder, on = Ladder(variant.model, variant.match.by), variant.match.cost
-        if on is MatchOn.latency:
-            results[arm] = _timed(ladder, variant, against, arm)
-        else:
-            results[arm] = _counted(ladder.keys(_steps(on, ladder, variant, against)), variant, against)
+    parts = (config.model, baseline.model, config.match, config.hardware, config.measure, config.finetune.batch_size)
+    arm = hashlib.sha256(repr([to_dict(part) for part in parts]).encode()).hexdigest()[:16]  # whatever the task and seed
+    if (arm,) not in results:
+        ladder = Ladder(variant.model, variant.match.by)
+        results[arm,] = _timed(ladder, variant, against, arm) if on is MatchOn.latency else _counted(ladder, variant, against)
+    on_task = (arm, config.task.name)
     if on_task not in results:
-        is_measured = config.match.cost is MatchOn.latency
-        results[on_task] = results[arm] if is_measured else _counted(results[arm].keys, variant, against)
+        result = results[arm,]
+        results[on_task] = result if on is MatchOn.latency else MatchResult(result.keys, _costs(result.keys, variant, against))
         _refuse_beyond_tolerance(variant, results[on_task])
     return _named(config, results[on_task])
 
 
-def _key(config: RunConfig, baseline: RunConfig) -> str:
-    """Equal for runs of one arm, whatever their task and seed."""
-    parts = (config.model, baseline.model, config.match, config.hardware, config.measure, config.finetune.batch_size)
-    return hashlib.sha256(repr([to_dict(part) for part in parts]).encode()).hexdigest()[:16]
+def _counted(ladder: Ladder, variant: RunConfig, baseline: RunConfig, on: MatchOn | None = None) -> MatchResult:
+    """The shape whose counted cost is nearest to the baseline's."""
+    cost = on or variant.match.cost
+    target = counted_cost(cost, baseline, baseline.model)
+    steps = nearest_by_count(ladder, lambda model: counted_cost(cost, variant, model), target)
+    return MatchResult(ladder.keys(steps), {})
 
 
-def _steps(on: MatchOn, ladder: Ladder, variant: RunConfig, baseline: RunConfig) -> int:
-    """Steps of the shape whose counted cost is nearest to the baseline's."""
-    target = counted_cost(on, baseline, baseline.model)
-    return nearest_by_count(ladder, lambda model: counted_cost(on, variant, model), target)
-
-
-def _counted(keys: dict[str, Any], variant: RunConfig, baseline: RunConfig) -> MatchResult:
+def _costs(keys: dict[str, Any], variant: RunConfig, baseline: RunConfig) -> dict[str, float]:
     models = {"target": (baseline, baseline.model), "published": (variant, variant.model)}
     models["reached"] = (variant, replace(variant.model, **keys))
-    on = variant.match.cost
-    return MatchResult(keys, {name: float(counted_cost(on, run, model)) for name, (run, model) in models.items()})
+    return {name: float(counted_cost(variant.match.cost, run, model)) for name, (run, model) in models.items()}
 
 
 def _timed(ladder: Ladder, variant: RunConfig, baseline: RunConfig, key: str) -> MatchResult:
     """Measured, or as kept; the search begins where FLOPs are equal."""
     path = paths.study_folder(variant.output, variant.study) / SHAPES_FILE
-    earlier = records.read_or_set_aside(path, dict[str, Any], {})
+    earlier = records.read_or_set_aside(path, dict[str, MatchResult], {})
     if key in earlier:
-        return MatchResult(**earlier[key])
+        return earlier[key]
     with live_line(f"timing shapes of {variant.label}"):
         published = latency_ratio(baseline, variant)
-        steps, ratio = nearest_by_latency(ladder, baseline, variant, _steps(MatchOn.flops, ladder, variant, baseline))
+        begin = _counted(ladder, variant, baseline, MatchOn.flops).keys[ladder.by.value] // ladder.step
+        steps, ratio = nearest_by_latency(ladder, baseline, variant, begin)
     values = {"target": ratio.baseline_ms, "reached": ratio.baseline_ms * math.exp(ratio.log), "half_width": ratio.half_width}
     values["published"] = ratio.baseline_ms * math.exp(published.log)
     result = MatchResult(ladder.keys(steps), values)
     _refuse_beyond_tolerance(variant, result)
     path.parent.mkdir(parents=True, exist_ok=True)
-    records.write(path, {**records.read_or(path, dict[str, Any], {}), key: {"keys": result.keys, "matched": result.matched}})
+    records.write(path, {name: asdict(one) for name, one in {**earlier, key: result}.items()})
     return result
 
 
@@ -395,8 +352,7 @@ def note(config: RunConfig) -> str | None:
     if not config.matched:
         return None
     on, matched = config.match.cost, config.matched
-    keys = [key for key in keys_of(config.match.by) if getattr(config.model, key) is not None and not unmet(config.model, key)]
-    shape = " ".join(f"{key}={getattr(config.model, key)}" for key in keys)
+    shape = " ".join(f"{key}={getattr(config.model, key)}" for key in keys_of(config.model, config.match.by))
     off = miss(matched)
     text = (
         f"{config.label}: {shape}, {cost_text(on, matched['reached'])}, {100 * off:+.2f} % of the "

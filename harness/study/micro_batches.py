@@ -42,22 +42,16 @@ class FittingMicroBatches:
         if stages[-1:] != [phase] or (phase == "finetune" and run.config.finetune.in_batch_negatives):
             return None
         options = getattr(run.config, phase)
-        rows = options.batch_size // run.config.hardware.devices
-        more = next_count(options.batch_size, record.get(tags.PIECES, {}).get(phase, options.accumulation))
-        return None if more is None or more > rows else {phase: more}
-
-
-def next_count(batch_size: int, pieces: int) -> int | None:
-    """At least twice as many equal micro-batches; None for single rows."""
-    return next((count for count in range(2 * pieces, batch_size + 1) if batch_size % count == 0), None)
+        rows, pieces = options.batch_size, record.get(tags.PIECES, {}).get(phase, options.accumulation)
+        counts = range(2 * pieces, rows // run.config.hardware.devices + 1)
+        return next(({phase: count} for count in counts if rows % count == 0), None)
 
 
 def applied(config: RunConfig, record: Record) -> RunConfig:
     """The config with the micro-batches of the record in place of `accumulation`."""
-    changed = {
-        phase: replace(getattr(config, phase), accumulation=count) for phase, count in record.get(tags.PIECES, {}).items()
-    }
-    return replace(config, **changed)
+    for phase, count in record.get(tags.PIECES, {}).items():
+        config = replace(config, **{phase: replace(getattr(config, phase), accumulation=count)})
+    return config
 
 
 def text(pieces: MicroBatches) -> str:

@@ -11,7 +11,8 @@ from typing import NamedTuple
 from harness import metrics
 from harness.comparison import plateau
 from harness.config.choices import KeepBest, TaskKind
-from harness.config.resolve import BUDGETS, has_task, is_only_scored
+from harness.config.conditions import has_task, is_only_scored
+from harness.config.rules import BUDGETS
 from harness.config.schema import RunConfig
 from harness.models.objectives.config import ObjectiveName
 from harness.tracking.run_log import Entry, Reader, RunLog, State
@@ -65,9 +66,8 @@ def state_of(found: Iterable[Note]) -> State:
 
 def not_finite(config: RunConfig, error: Exception) -> Note:
     """The note on a loss that is no number."""
-    return Note(
-        State.diverged, f"{error}: lower {_key(config, 'finetune' if has_task(config) else 'pretrain', 'learning_rate')}"
-    )
+    phase = "finetune" if has_task(config) else "pretrain"
+    return Note(State.diverged, f"{error}: lower {_key(config, phase, 'learning_rate')}")
 
 
 def notes(config: RunConfig, run_log: RunLog, parameters: Mapping[str, str]) -> list[Note]:
@@ -82,14 +82,20 @@ def judged(
     """The same by the entries of a log, with its curves, and its results by metric."""
     pretrains = not has_task(config)
     phase = "pretrain" if pretrains else "finetune"
-    losses = _losses(config, entries, phase)
+    losses = [entry["value"] for entry in entries if entry.get("key") == f"{phase}/loss"]
+    if pretrains and config.pretrain.phases:  # only the losses of one phase compare with each other
+        losses = losses[round(len(losses) * (1 - config.pretrain.shares[-1])) + 1 :]
     still = _still_falls(losses, None if pretrains else values.get("eval/loss"))
     budget, rate = _key(config, phase, _budget(config, phase, len(losses))), _key(config, phase, "learning_rate")
     if still:
         cure = f"raise {budget}, because {still}"
     else:
         cure = f"raise {budget}" if len(losses) < FEWEST_STEPS else f"try another {rate}"
-    unlearned = _of_pretraining(values, parameters) if pretrains else _of_task(config, values, parameters, cure)
+    if pretrains:
+        said = plateau.warning(values, parameters)
+        unlearned = [Note("plateau" if plateau.is_on(values) else "reference", said)] if said else []
+    else:
+        unlearned = _of_task(config, values, parameters, cure)
     first_best = _best_first(config, entries, values, phase)
     late = [Note("best_first", f"{first_best}: lower {rate} or {budget}")] if first_best else []
     if rise := _rise(losses):
@@ -99,15 +105,9 @@ def judged(
             knows = "eval/score" in values and not unlearned
         lower = f"training loss {rise}: lower {rate}"
         return [Note("rose", lower), *late] if knows else [Note(State.diverged, lower)]
-    falls = [Note("falling", f"{still}: raise {budget}")] if still and not (unlearned or _is_solved(config, values)) else []
+    is_perfect = values.get("eval/score", 0.0) >= 1 - _error(config, 1.0, values.get("eval/examples"))  # as items can tell
+    falls = [Note("falling", f"{still}: raise {budget}")] if still and not (unlearned or is_perfect) else []
     return [*unlearned, *late, *falls]
-
-
-def _losses(config: RunConfig, entries: Sequence[Entry], phase: str) -> list[float]:
-    """Of all steps; of several phases of a pretraining those of the last one, whose losses compare with each other."""
-    losses = [entry["value"] for entry in entries if entry.get("key") == f"{phase}/loss"]
-    shares = config.pretrain.shares if phase == "pretrain" and config.pretrain.phases else []
-    return losses[round(len(losses) * (1 - shares[-1])) + 1 :] if shares else losses
 
 
 def _rise(losses: Sequence[float]) -> str | None:
@@ -150,11 +150,6 @@ def _budget(config: RunConfig, phase: str, steps: int) -> str:
     return "seconds" if options.seconds is not None else "max_steps" if options.max_steps == steps else "epochs"
 
 
-def _of_pretraining(values: Mapping[str, float], parameters: Mapping[str, str]) -> list[Note]:
-    said = plateau.warning(values, parameters)
-    return [Note("plateau" if plateau.is_on(values) else "reference", said)] if said else []
-
-
 def _of_task(config: RunConfig, values: Mapping[str, float], parameters: Mapping[str, str], cure: str) -> list[Note]:
     """Whether the predictions vary, the score is above the majority baseline, and within the reference of its recipe."""
     scored = is_only_scored(config)
@@ -179,12 +174,6 @@ def _of_task(config: RunConfig, values: Mapping[str, float], parameters: Mapping
         return []
     by = f" by more than its sampling error ({error:.2g})" if score > constant else ""
     return [Note("baseline", f"score {score:.4f} is not above the majority baseline of {constant:.4f}{by}: {cure}")]
-
-
-def _is_solved(config: RunConfig, values: Mapping[str, float]) -> bool:
-    """Whether the score is perfect as far as the items can tell."""
-    score = values.get("eval/score")
-    return score is not None and score >= 1 - _error(config, 1.0, values.get("eval/examples"))
 
 
 def _error(config: RunConfig, score: float, items: float | None) -> float:

@@ -13,15 +13,8 @@ from harness.checkpoints import huggingface, language_model, native, pretrained,
 from harness.comparison.paired import grouped
 from harness.config.adopted import Checkpoint
 from harness.config.choices import Device, Keep, TaskKind, TrainedOn
-from harness.config.resolve import (
-    Found,
-    has_task,
-    is_only_scored,
-    is_pretrained,
-    pretraining_of,
-    resolve,
-    with_vocabulary,
-)
+from harness.config.conditions import has_task, is_only_scored, is_pretrained
+from harness.config.resolve import Found, pretraining_of, resolve, with_vocabulary
 from harness.config.schema import RunConfig
 from harness.corpus import overlap, prepare, sequences
 from harness.data.tokenizer import vocabulary_bytes

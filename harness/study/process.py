@@ -46,35 +46,26 @@ Outcome = tuple[End, bool]
 
 
 class LoadCheck:
-    """Whether other processes keep the CPUs busy, over the time since the last check: before each run, since the one before."""
+    """Whether other processes keep the CPUs busy, over the time since the last check, which is made where no run is at work."""
 
     def __init__(self) -> None:
-        self._load, self._exceeded = load.ForeignLoad(), False
-        self._fixed: bool | None = None
+        self._load, self.is_busy = load.ForeignLoad(), False
 
-    def fix(self) -> None:
-        """The answer of now holds for all runs to come, which run at once.
+    def check(self) -> bool:
+        """Whether they use BUSY_CPUS, which is said when it begins; False where OMP_WAIT_POLICY says what threads do.
 
-        A process that forks workers ends with the thread that has started it, so that this thread starts both kinds of it.
+        A process that forks workers ends with the thread that has started it, so that the main thread calls this.
         """
-        self._fixed = None
-        self._fixed = self.exceeds_limit()
-        if self._fixed:
-            processes.serve_passive(WORKER)
-
-    def exceeds_limit(self) -> bool:
-        """Whether they use BUSY_CPUS, which is said when it begins; False where OMP_WAIT_POLICY says what threads do."""
-        if self._fixed is not None:
-            return self._fixed
         if "OMP_WAIT_POLICY" in os.environ:
             return False
-        cpus = self._load.foreign_cpus() or 0.0
+        cpus, was_busy = self._load.foreign_cpus() or 0.0, self.is_busy
         self._load.start()
-        exceeds = cpus > BUSY_CPUS
-        if exceeds and not self._exceeded:
+        self.is_busy = cpus > BUSY_CPUS
+        if self.is_busy:
+            processes.serve_passive(WORKER)
+        if self.is_busy and not was_busy:
             console.plain(f"other processes keep {cpus:.1f} CPUs busy: threads sleep while they wait for each other")
-        self._exceeded = exceeds
-        return exceeds
+        return self.is_busy
 
 
 @dataclass(frozen=True)
@@ -87,34 +78,11 @@ class Command:
     workers: int = 1  # runs at once
     micro_batches: FittingMicroBatches = field(default_factory=FittingMicroBatches)
     peaks: dict[str, float] = field(default_factory=dict)  # hardware -> FLOP/s of its fastest matrix product
-    interrupted: threading.Event = field(default_factory=threading.Event)  # by which runs in other threads end
+    interrupted: threading.Event = field(default_factory=threading.Event)  # by which the threads of runs end
 
 
-class SerialRunner:
-    """Runs in this thread, one after the other."""
-
-    def __init__(self, command: Command) -> None:
-        self._command = command
-        self.running = 0  # runs that were started and whose outcome was not taken
-
-    def __enter__(self) -> "SerialRunner":
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        pass
-
-    def start(self, run: PlannedRun, again: bool) -> None:
-        """Runs it to its end; `again`: nothing else is left, so that it may wait a little for another command."""
-        self._ended, self.running = (run, run_to_end(run, self._command, again)), 1
-
-    def wait(self) -> tuple[PlannedRun, Outcome | None]:
-        """(run, outcome) of the run that ended; None where another command holds it."""
-        self.running = 0
-        return self._ended
-
-
-class ThreadedRunner:
-    """Runs in threads, each of which follows the worker of one run; interface of SerialRunner."""
+class Runner:
+    """Runs in threads, each of which follows the worker of one run."""
 
     def __init__(self, command: Command) -> None:
         self._command = command
@@ -123,9 +91,10 @@ class ThreadedRunner:
 
     @property
     def running(self) -> int:
+        """Runs that were started and whose outcome was not taken."""
         return len(self._threads)
 
-    def __enter__(self) -> "ThreadedRunner":
+    def __enter__(self) -> "Runner":
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *error: object) -> None:
@@ -136,6 +105,9 @@ class ThreadedRunner:
                 thread.join(LEAVES_S)
 
     def start(self, run: PlannedRun, again: bool) -> None:
+        """Starts it; `again`: nothing else is left, so that it may wait a little for another command."""
+        if not self._threads:
+            self._command.load.check()
         self._threads[id(run)] = threading.Thread(target=self._run, args=(run, again), name=run.title, daemon=True)
         self._threads[id(run)].start()
 
@@ -146,7 +118,7 @@ class ThreadedRunner:
             self._ended.put((run, error))
 
     def wait(self) -> tuple[PlannedRun, Outcome | None]:
-        """The next run that ends; raises what it raised."""
+        """(run, outcome) of the next one that ends, None where another command holds it; raises what the run raised."""
         run, outcome = self._ended.get()
         del self._threads[id(run)]
         if isinstance(outcome, BaseException):
@@ -254,44 +226,40 @@ def _start_workers(run: PlannedRun, command: Command) -> End:
     leftovers.remove_temporary(run.folder)
     record = None if run.config.rerun else run_folder.resumable(run.folder, run.config.pretrain.keep)
     if record is None:
-        record, first = run_folder.new_record(run.config, run.inputs, run.lifted), command.micro_batches.first(run)
-        record |= {tags.PIECES: first} if first else {}
-        record |= {tags.PEAK: peak} if (peak := command.peaks.get(str(run.config.hardware))) else {}
+        record = run_folder.new_record(run.config, run.inputs, run.lifted)
+        extra = {tags.PIECES: command.micro_batches.first(run), tags.PEAK: command.peaks.get(str(run.config.hardware))}
+        record |= {key: value for key, value in extra.items() if value}
         record["tags"] |= {tags.SAME_AS: run.same_as} if run.same_as else {}
         run_folder.prepare(run.folder, run.config, record)
         resumes = run.inputs.is_pretraining and not run.config.rerun  # the same pretraining on other devices
         if resumes and (other := run_folder.take_over(run.folder, run.config, record)):
             console.plain(f"{run.label}: resumes what {other.name} left on other devices")
     tracked = TrackedRun(command.trackers, run.config, record, run.folder)
-    watchdog, threads = Watchdog(run.config.sweep, run.folder), facts.threads(run.config.hardware)
-    passive = command.load.exceeds_limit() and threads > 1
-    ended, retries, again = INTERRUPTED, 0, "first"
+    watchdog, ended, retries = Watchdog(run.config.sweep, run.folder), INTERRUPTED, 0
     try:
-        while again:
+        while True:
             ended = INTERRUPTED
             with RunProgress(run.label, command.screen, alone=command.workers == 1) as progress:
-                with (run.folder / run_log.LOG).open("w") as log:
-                    worker = processes.start(WORKER, [str(run.folder)], threads, log, passive)
-                    ending, complaint = _follow(worker, tracked, progress, watchdog, command.interrupted)
+                ending, complaint = _follow(run, command, tracked, progress, watchdog)
                 result = run_log.result(run.folder)
                 ended = end_of(ending, result, complaint)
                 smaller = command.micro_batches.smaller(run, record) if ended.state is State.out_of_memory else None
-                retries += (killed := ended.state is State.killed)
                 again = "" if smaller is None else micro_batches.text(smaller)
-                if killed and retries <= run.config.sweep.retries:
+                if ended.state is State.killed and retries < run.config.sweep.retries:
+                    retries += 1
                     again = f"retry {retries} of {run.config.sweep.retries}"
-                log_file = os.path.relpath(run.folder / run_log.LOG)
-                reason = f"{ended.reason}; again, {again}" if again else f"{ended.reason} (see {log_file})"
-                progress.end(ended.state.text, result, reason, tried_again=bool(again))
-            if again and killed:
+                then = f"; again, {again}" if again else f" (see {os.path.relpath(run.folder / run_log.LOG)})"
+                progress.end(ended.state.text, result, ended.reason + then, tried_again=bool(again))
+            if not again:
+                break
+            if smaller is None:
                 record[tags.RETRIES] = [*record.get(tags.RETRIES, []), ended.reason]
                 leftovers.remove_temporary(run.folder)
                 _wait_for_worker(run)
-            elif again:
+            else:
                 record[tags.PIECES] = smaller
-            if again:
-                run_folder.try_again(run.folder, record)
-                tracked.forget()
+            run_folder.try_again(run.folder, record)
+            tracked.forget()
         command.micro_batches.learn(run, record)
         if result is not None and (peak := result["metrics"].get(tags.PEAK)):
             command.peaks[str(run.config.hardware)] = peak
@@ -304,26 +272,31 @@ def _start_workers(run: PlannedRun, command: Command) -> End:
 
 
 def _follow(
-    worker: processes.Worker, tracked: TrackedRun, progress: RunProgress, watchdog: Watchdog, interrupted: threading.Event
+    run: PlannedRun, command: Command, tracked: TrackedRun, progress: RunProgress, watchdog: Watchdog
 ) -> tuple[Ending, str | None]:
-    """(end of the worker's process, complaint for which it was ended if any); it also ends with this command."""
-    reader, watch, complaint = run_log.Reader(tracked.folder), Watch(), None
-    try:
-        while complaint is None and worker.poll() is None:
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                worker.wait(POLL_S)
-            entries = reader.new_entries()
-            progress.show(entries)
-            tracked.add(entries)
-            if interrupted.is_set():
-                raise KeyboardInterrupt
-            complaint = watchdog.complaint()
-    finally:
-        processes.end(worker)
-    entries = reader.new_entries()
-    progress.show(entries)
-    tracked.add(entries)
-    return watch.ending(worker.returncode, tracked.folder / run_log.LOG), complaint
+    """(end of a worker's process, complaint for which it was ended if any); it also ends with this command."""
+    log, reader, watch, complaint = run.folder / run_log.LOG, run_log.Reader(run.folder), Watch(), None
+
+    def show() -> None:
+        entries = reader.new_entries()
+        progress.show(entries)
+        tracked.add(entries)
+
+    threads = facts.threads(run.config.hardware)
+    with log.open("w") as output:
+        worker = processes.start(WORKER, [str(run.folder)], threads, output, command.load.is_busy and threads > 1)
+        try:
+            while complaint is None and worker.poll() is None:
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    worker.wait(POLL_S)
+                show()
+                if command.interrupted.is_set():
+                    raise KeyboardInterrupt
+                complaint = watchdog.complaint()
+        finally:
+            processes.end(worker)
+    show()
+    return watch.ending(worker.returncode, log), complaint
 
 
 def end_of(ending: Ending, result: Result | None, complaint: str | None) -> End:

@@ -12,34 +12,10 @@ from rich.table import Column
 
 from harness.terminal import WIDTH, LiveLine, columns, console, duration
 from harness.tracking import run_log
-from harness.tracking.run_log import Entry, Result
+from harness.tracking.run_log import Entry, Result, State
 
 LINE_EVERY_S = 15.0
 """Seconds between plain lines of one run or of the launches of a session."""
-
-
-class Bar:
-    """The bar of what runs now. It is shown until its end; without `bars` nothing is."""
-
-    def __init__(self, bars: Progress | None, name: str) -> None:
-        self._bars, self._name = bars, name
-        self._task: TaskID | None = None
-        self.advance("starting")
-
-    def advance(self, state: str, done: float = 0, total: float | None = None) -> None:
-        """Where it is; without a total the bar moves without an end."""
-        if self._bars is None:
-            return
-        if self._task is None or total != self._total:  # a bar keeps its total for ever
-            self.end()
-            self._task, self._total = self._bars.add_task(self._name, total=total, state=state), total
-        self._bars.update(self._task, state=state, completed=done)
-
-    def end(self) -> None:
-        """It runs no more."""
-        if self._bars is not None and self._task is not None:
-            self._bars.remove_task(self._task)
-            self._task = None
 
 
 class Screen:
@@ -48,103 +24,95 @@ class Screen:
     def __init__(self, runs: int) -> None:
         self._runs = self._left = runs
         self._done, self._failed = 0, 0
-        self._bars: Progress | None = None
-        self._began: float | None = None
+        self.bars: Progress | None = None
+        """Those of what runs now; None where there is no screen."""
 
     def __enter__(self) -> Self:
+        self._began = time.monotonic()
         if console.is_live(sys.stdout, sys.stderr):
             bar = [BarColumn(16)] if columns() >= WIDTH else []  # its numbers say the same
             name = TextColumn("{task.description}", markup=False, table_column=Column(no_wrap=True, max_width=columns() // 2))
             state = TextColumn("{task.fields[state]}", markup=False, table_column=Column(no_wrap=True, ratio=1))
-            self._bars = Progress(name, *bar, state, TimeElapsedColumn(), transient=True, refresh_per_second=4, expand=True)
-            self._all = self._bars.add_task("all runs", total=self._left, state=self._text())
-            self._bars.start()
+            self.bars = Progress(name, *bar, state, TimeElapsedColumn(), transient=True, refresh_per_second=4, expand=True)
+            self._all = self.bars.add_task("all runs", total=self._left, state=self._text())
+            self.bars.start()
         return self
 
     def __exit__(self, *error: object) -> None:
-        if self._bars is not None:
-            self._bars.stop()
-
-    @property
-    def is_shown(self) -> bool:
-        """Whether there is a screen; it shows the bars that begin."""
-        return self._bars is not None
-
-    def begin(self, name: str) -> Bar:
-        """Something runs now: a run, or the launches of a session; several runs may."""
-        self._began = self._began or time.monotonic()
-        return Bar(self._bars, name)
+        if self.bars is not None:
+            self.bars.stop()
 
     def count(self, finished: bool, ran: bool) -> None:
         """One run more has ended, or was skipped because it has a result."""
         self._left -= 1
         self._failed += not finished
         self._done += ran
-        if self._bars is not None:
-            self._bars.update(self._all, advance=1, state=self._text())
+        if self.bars is not None:
+            self.bars.update(self._all, advance=1, state=self._text())
 
     def _text(self) -> str:
         """`1/4, 3 left, about 2 min; 1 not finished`; the time is that of the runs of this command so far."""
         left = f"{self._runs - self._left}/{self._runs}, {self._left} left"
-        if self._done and self._left and self._began is not None:
+        if self._done and self._left:
             left += f", about {duration((time.monotonic() - self._began) / self._done * self._left)}"
         return left + (f"; {self._failed} not finished" if self._failed else "")
 
 
-class _Display:
+class Display:
     """What runs now, as its bar on the screen, or as a live line where there is none; plain lines elsewhere, and in the log."""
 
     def __init__(self, name: str, prefix: str, screen: Screen | None, alone: bool = True) -> None:
         """`prefix` begins its lines; `alone`: nothing else writes a live line."""
-        self._prefix, self._last_line = prefix, time.monotonic()
-        self._bar = screen.begin(name) if screen is not None and screen.is_shown else None
-        self._line = LiveLine(f"{prefix}starting") if self._bar is None and alone and console.is_live() else None
+        self._name, self._prefix = name, prefix
+        self._began = self._last_line = time.monotonic()
+        self._bars = screen.bars if screen is not None else None
+        self._bar: TaskID | None = None
+        self._total: float | None = None
+        self._line = LiveLine(prefix) if self._bars is None and alone and console.is_live() else None
+        self._is_shown = self._bars is not None or self._line is not None
+        self.place("starting")
 
-    @property
-    def is_shown(self) -> bool:
-        """Whether a bar or a live line shows it."""
-        return self._bar is not None or self._line is not None
+    def __enter__(self) -> Self:
+        return self
 
-    def show(self, text: str, done: float = 0, total: float | None = None) -> None:
-        """Where it is."""
-        if self._bar is not None:
-            self._bar.advance(text, done, total)
-        elif self._line is not None:
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """It runs no more."""
+        if self._line is not None:
+            self._line.close()
+        if self._bars is not None and self._bar is not None:
+            self._bars.remove_task(self._bar)
+            self._bar = None
+
+    def place(self, text: str, done: float = 0, total: float | None = None) -> None:
+        """Where it is; without a total the bar moves without an end."""
+        if self._line is not None:
             self._line.show(self._prefix + text)
+        if self._bars is None:
+            return
+        if self._bar is None or total != self._total:  # a bar keeps its total for ever
+            self.close()
+            self._bar, self._total = self._bars.add_task(self._name, total=total, state=text), total
+        self._bars.update(self._bar, state=text, completed=done)
 
     def say_sometimes(self, text: str) -> None:
         """A plain line, at most every LINE_EVERY_S seconds."""
         if time.monotonic() - self._last_line > LINE_EVERY_S:
             self._last_line = time.monotonic()
-            console.plain(self._prefix + text, replaced=self.is_shown)
-
-    def close(self) -> None:
-        """It runs no more."""
-        if self._bar is not None:
-            self._bar.end()
-        elif self._line is not None:
-            self._line.close()
+            console.plain(self._prefix + text, replaced=self._is_shown)
 
 
-class RunProgress:
+class RunProgress(Display):
     """Shows the log of one run."""
 
     def __init__(self, label: str, screen: Screen | None = None, alone: bool = True) -> None:
-        """`alone`: no other run writes a live line."""
-        self._label, self._screen, self._alone = label, screen, alone
-        self._stage = self._said = "starting"
-        self._steps = 0
-        self._began = time.monotonic()
+        super().__init__(label, f"{label}: ", screen, alone)
+        self._stage, self._steps, self._text = "starting", 0, "starting"
         self._stage_start: Entry = {"time": 0, "step": 0, "tokens": 0}
         self._latest = self._stage_start
-
-    def __enter__(self) -> Self:
-        self._display = _Display(self._label, f"{self._label}: ", self._screen, self._alone)
-        console.plain(f"{self._label}: started", replaced=self._display.is_shown)
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._display.close()
+        console.plain(f"{label}: started", replaced=self._is_shown)
 
     def show(self, entries: list[Entry]) -> None:
         """Shows new entries of the log; without any, every LINE_EVERY_S seconds that the stage continues."""
@@ -154,23 +122,21 @@ class RunProgress:
                 resumed = entry["stage"] == self._stage
                 self._stage_start = (self._latest if resumed else {"step": 0, "tokens": 0}) | {"time": entry["time"]}
                 self._stage, self._steps = entry["stage"], entry["steps"]
-                self._said = self._stage
-                self._display.show(self._stage, 0, self._steps or None)
+                self._text = self._stage
+                self.place(self._stage, 0, self._steps or None)
             elif "key" not in following:  # only the last of consecutive points
                 self._advance(entry)
         if not progress:
-            self._display.say_sometimes(f"{self._said}, {time.monotonic() - self._began:.0f} s")
+            self.say_sometimes(f"{self._text}, {time.monotonic() - self._began:.0f} s")
 
     def end(self, status: str, result: Result | None, reason: str, tried_again: bool = False) -> None:
         """One closing line: the headline score with what went wrong, or why it failed."""
-        seconds, said = f"{time.monotonic() - self._began:.0f} s", run_log.said_of(result)
-        score = f", score {result['metrics']['eval/score']:.4f}" if result and "eval/score" in result["metrics"] else ""
-        outcome = (
-            f"{status} in {seconds}{score}{f'; {said}' if said else ''}" if status == "finished" else f"{status}: {reason}"
-        )
-        self._display.close()
-        say = console.plain if (status == "finished" and not said) or tried_again else console.problem
-        say(f"{self._label}: {outcome}")
+        finished, said, outcome = status == State.finished, run_log.said_of(result), f"{status}: {reason}"
+        if finished:
+            score = f", score {result['metrics']['eval/score']:.4f}" if result and "eval/score" in result["metrics"] else ""
+            outcome = f"finished in {time.monotonic() - self._began:.0f} s{score}{f'; {said}' if said else ''}"
+        self.close()
+        (console.plain if (finished and not said) or tried_again else console.problem)(f"{self._prefix}{outcome}")
 
     def _advance(self, point: Entry) -> None:
         """Shows step, loss, rate, and remaining time where the number of steps is known: it is not for a budget in seconds."""
@@ -181,31 +147,25 @@ class RunProgress:
         if self._steps:
             left = seconds / max(1, point["step"] - self._stage_start["step"]) * (self._steps - point["step"])
             done, remaining = f"{done}/{self._steps}", f", {left:.0f} s left"
-        self._said = f"{done}, loss {point['value']:.3f}"
+        self._text = f"{done}, loss {point['value']:.3f}"
         text = f"{done}{remaining}, loss {point['value']:.3f}, {rate:,.0f} tokens/s"  # a narrow terminal cuts the end
-        self._display.show(text, point["step"], self._steps or None)
-        self._display.say_sometimes(text)
+        self.place(text, point["step"], self._steps or None)
+        self.say_sometimes(text)
 
 
-class TimingProgress:
+class TimingProgress(Display):
     """Shows which launch of a session is running."""
 
     def __init__(self, launches: int, screen: Screen | None = None) -> None:
         """`launches`: at most."""
-        self._left, self._done, self._screen, self._began = launches, 0, screen, time.monotonic()
-
-    def __enter__(self) -> Self:
-        self._display = _Display("timing", "Timing ", self._screen)
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._display.close()
+        super().__init__("timing", "Timing ", screen)
+        self._launches, self._done = launches, 0
 
     def launch(self, what: str) -> None:
         """A launch begins."""
         if self._done:
-            seconds = (time.monotonic() - self._began) / self._done * self._left
-            what += f", at most about {seconds:.0f} s left"
-        self._display.show(what, self._done, self._done + self._left)
-        self._display.say_sometimes(what)
-        self._done, self._left = self._done + 1, self._left - 1
+            left = (time.monotonic() - self._began) / self._done * (self._launches - self._done)
+            what += f", at most about {left:.0f} s left"
+        self.place(what, self._done, self._launches)
+        self.say_sometimes(what)
+        self._done += 1

@@ -102,8 +102,7 @@ def resumable(folder: Path, keep: list[float]) -> Record | None:
     """
     if not ((folder / run_log.RECORD).exists() and any(folder.glob(f"{paths.CHECKPOINTS}/step-*"))):
         return None
-    keeps_all = {*keep} <= {*load(folder / CONFIG).pretrain.keep}
-    if not keeps_all:
+    if not {*keep} <= {*load(folder / CONFIG).pretrain.keep}:
         return None
     record = read(folder)
     record.pop(tags.END, None)

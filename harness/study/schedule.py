@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
 from harness.config.schema import SweepConfig
+from harness.terminal import counted
 from harness.tracking.run_log import State
 
 
@@ -113,10 +114,6 @@ class Failures:
             return f"{count} runs in a row ended with the same failure, {self._kind!r} (sweep.same_failures={count})"
         return None
 
-    def skip(self, run: Planned) -> None:
-        """A run whose pretraining did not finish is not started."""
-        self.ends[run.place] = None
-
     def has(self, run: Planned | None) -> bool:
         """Whether this run is among them."""
         return run is not None and run.place in self.ends
@@ -127,4 +124,4 @@ class Failures:
         if not_started:
             counts["not started"] = not_started
         parts = ", ".join(f"{count} {name}" for name, count in counts.most_common())
-        return f"{sum(counts.values())} of {planned} run{'s'[: planned != 1]} did not finish: {parts}"
+        return f"{sum(counts.values())} of {counted(planned, 'run')} did not finish: {parts}"

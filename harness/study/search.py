@@ -4,16 +4,16 @@ Samplers and trials have fixed seeds, so that the same command has the same tria
 a search that was killed continues. Trials are scored on rows of train that they are not trained on.
 """
 
+import functools
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from enum import Enum
-from types import ModuleType, UnionType
+from types import ModuleType
 from typing import Any, get_args, get_type_hints
 
 from harness import paths
 from harness.config.choices import Keep, KeepBest, Sampler, Until
-from harness.config.resolve import refuse_impossible
+from harness.config.rules import refuse_impossible
 from harness.config.schema import FinetuneConfig, RunConfig, SearchConfig, without
 from harness.config.sweep import values_of
 from harness.errors import InputError, unknown
@@ -67,36 +67,29 @@ def _dimension(text: str) -> Dimension:
     if parsed is None:
         raise wrong
     key, choices, ends, marks = parsed
-    searchable = [f"{SECTION}{name}" for name, kind in get_type_hints(FinetuneConfig).items() if _is_number(kind)]
-    if key not in searchable:
-        raise unknown("key", key, searchable, "search.space")
+    if key not in _numbers():
+        raise unknown("key", key, _numbers(), "search.space")
+    if not (marks <= {"log"} and all(type(value) in (int, float) for value in choices)):
+        raise wrong
     if choices:
-        if not all(type(value) in (int, float) for value in choices):
-            raise wrong
         return Dimension(key, choices=choices)
     (low, high), log = ends, "log" in marks
-    if not marks <= {"log"}:
-        raise wrong
     if not low < high or (log and low <= 0):
         raise InputError(f"search.space: {text!r} needs LOW below HIGH{', and above 0 on a logarithmic scale' if log else ''}")
     return Dimension(key, low, high, log)
 
 
-def _is_number(kind: Any) -> bool:
-    kinds = get_args(kind) if isinstance(kind, UnionType) else (kind,)
-    return bool({int, float} & {*kinds}) and not any(isinstance(part, type) and issubclass(part, Enum) for part in kinds)
-
-
-def is_whole(key: str) -> bool:
-    """Whether the key takes whole numbers alone."""
-    kind = get_type_hints(FinetuneConfig)[key.removeprefix(SECTION)]
-    return float not in (get_args(kind) or (kind,))
+@functools.cache
+def _numbers() -> dict[str, bool]:
+    """Key of a number of fine-tuning -> whether it takes whole numbers alone."""
+    kinds = {key: {*(get_args(kind) or (kind,))} for key, kind in get_type_hints(FinetuneConfig).items()}
+    return {f"{SECTION}{key}": float not in kind for key, kind in kinds.items() if kind & {int, float}}
 
 
 def with_settings(config: RunConfig, settings: Settings) -> RunConfig:
     """The run with these values of its keys."""
     values: dict[str, Any] = {
-        key.removeprefix(SECTION): int(value) if is_whole(key) else value for key, value in settings.items()
+        key.removeprefix(SECTION): int(value) if _numbers()[key] else value for key, value in settings.items()
     }
     return replace(config, finetune=replace(config.finetune, **values))
 
@@ -123,6 +116,11 @@ class Search:
     study: Any  # optuna's, which keeps settings and scores of the trials
     _trial: Any = None
 
+    @property
+    def rungs(self) -> int:
+        """Budgets that a trial may be run with."""
+        return rungs_of(self.config.search)
+
     def ask(self) -> None:
         """Chooses the settings of the next trial."""
         self._trial = self.study.ask()
@@ -134,18 +132,18 @@ class Search:
             return None
         search, settings = self.config.search, self._trial.user_attrs[SETTINGS]
         config = with_settings(self.config, settings)
-        share: float = 1.0 if search.reduction is None else search.reduction ** (rung + 1 - RUNGS)
-        finetune = config.finetune
-        steps = None if finetune.max_steps is None else max(1, round(finetune.max_steps * share))
+        finetune, share = config.finetune, 1.0 if search.reduction is None else search.reduction ** (rung + 1 - RUNGS)
         unit = "epochs" if finetune.seconds is None else "seconds"
-        budget = {unit: getattr(finetune, unit) * share}
+        budget: dict[str, Any] = {unit: getattr(finetune, unit) * share}
         values = {**settings, **({f"finetune.{unit}": budget[unit]} if share < 1 else {})}
+        if finetune.max_steps is not None:
+            budget["max_steps"] = max(1, round(finetune.max_steps * share))
         return replace(
             config,
             study=config.study + paths.OF_TRIALS,
             seed=search.seed,
             report=False,
-            finetune=replace(finetune, **budget, max_steps=steps, submit=False, keep=Keep.none),
+            finetune=replace(finetune, **budget, submit=False, keep=Keep.none),
             measure=replace(config.measure, enabled=False),
             task=replace(config.task, tune_share=config.task.tune_share or search.tune_share),
             search=replace(search, space=[]),
@@ -160,7 +158,7 @@ class Search:
         states = _optuna().trial.TrialState
         if score is None:
             self.study.tell(self._trial, state=states.FAIL)
-        elif rung == rungs_of(self.config.search) - 1:
+        elif rung == self.rungs - 1:
             self.study.tell(self._trial, score)
         else:
             self._trial.report(score, step=(self.config.search.reduction or 1) ** rung)
@@ -179,11 +177,11 @@ class Search:
                 f"why: {status.called(self.config.output, self.config.study + paths.OF_TRIALS)}"
             ) from error
         settings, arm = best.user_attrs[SETTINGS], f"{self.config.arm} (tuned)"
-        trials, rungs, pruned = self.study.trials, rungs_of(self.config.search), _optuna().trial.TrialState.PRUNED
+        trials, pruned = self.study.trials, _optuna().trial.TrialState.PRUNED
         tuned_by = {
             "settings": json.dumps(settings),
             "scores": json.dumps([trial.value for trial in trials]),  # null: diverged or failed
-            "short": json.dumps([one.state is pruned or len(one.intermediate_values) < rungs - 1 for one in trials]),
+            "short": json.dumps([one.state is pruned or len(one.intermediate_values) < self.rungs - 1 for one in trials]),
             "given": json.dumps({key: getattr(self.config.finetune, key.removeprefix(SECTION)) for key in settings}),
         }
         tuned = with_settings(self.config, settings)
@@ -209,20 +207,18 @@ class Searches:
 
     def rounds(self) -> Iterator[tuple[list[RunConfig], str]]:
         """The next trials of all arms, with one budget, and a heading; `take` is to be called with their results."""
-        most = max((search.config.search.trials for search in self._searches.values()), default=0)
-        for number in range(most):
-            searches = [search for search in self._searches.values() if number < search.config.search.trials]
+        every = [*self._searches.values()]
+        for number in range(max((search.config.search.trials for search in every), default=0)):
+            searches = [search for search in every if number < search.config.search.trials]
             for search in searches:
                 search.ask()
-            for rung in range(max(rungs_of(search.config.search) for search in searches)):
-                asked = [search for search in searches if rung < rungs_of(search.config.search)]
-                trials = [(search, run) for search in asked if (run := search.run_of(rung))]
-                if not trials:
-                    break
-                self._running, self._rung = [search for search, _ in trials], rung
-                budget = f", budget {rung + 1} of {RUNGS}" if rungs_of(self._running[0].config.search) > 1 else ""
-                trials_in_all = max(search.config.search.trials for search in searches)
-                yield [run for _, run in trials], f"search: trial {number + 1} of {trials_in_all}{budget}"
+            for rung in range(RUNGS):
+                trials = [(search, run) for search in searches if rung < search.rungs and (run := search.run_of(rung))]
+                if trials:
+                    self._running, self._rung = [search for search, _ in trials], rung
+                    budget = f", budget {rung + 1} of {RUNGS}" if trials[0][0].rungs > 1 else ""
+                    most = max(search.config.search.trials for search in searches)
+                    yield [run for _, run in trials], f"search: trial {number + 1} of {most}{budget}"
 
     def take(self, results: list[Result | None]) -> None:
         """Takes the results of the trials, None for one that failed."""
@@ -248,21 +244,20 @@ def key_of(config: RunConfig) -> tuple[str, ...]:
 
 def announced(composed: list[RunConfig]) -> str | None:
     """One line on the trials that a command runs first; None without a search."""
-    searches = {key_of(config): config for config in composed if config.search.space}
+    searches = [*{key_of(config): config for config in composed if config.search.space}.values()]
     if not searches:
         return None
-    for config in searches.values():
+    for config in searches:
         dimensions(config)
-    fewest = sum(config.search.trials for config in searches.values())
-    most = sum(config.search.trials * rungs_of(config.search) for config in searches.values())
+    fewest = sum(config.search.trials for config in searches)
+    most = sum(config.search.trials * rungs_of(config.search) for config in searches)
     runs = counted(fewest, "run") if most == fewest else f"{fewest:,} to {most:,} runs"  # a trial may end at any budget
-    config = next(iter(searches.values()))
-    share = config.task.tune_share or config.search.tune_share
-    arms_of = {(config.study, config.label, config.scale_name) for config in searches.values()}
-    what = f"{counted(config.search.trials, 'trial')} of each of {counted(len(arms_of), 'arm')}, on each task,"
+    share = searches[0].task.tune_share or searches[0].search.tune_share
+    arms = len({key_of(config)[:-1] for config in searches})
     return (
-        f"search: {what} come first, {runs} in all without measurements, trained on "
-        f"{100 * (1 - share):g} % of the rows of train and scored on the others; the table is of the settings given"
+        f"search: {counted(searches[0].search.trials, 'trial')} of each of {counted(arms, 'arm')}, on each task, come first, "
+        f"{runs} in all without measurements, trained on {100 * (1 - share):g} % of the rows of train and scored on the "
+        "others; the table is of the settings given"
     )
 
 
@@ -277,7 +272,7 @@ def _suggested(trial: Any, dimension: Dimension) -> float:
     if dimension.choices:
         value: float = trial.suggest_categorical(dimension.key, dimension.choices)
         return value
-    if is_whole(dimension.key):
+    if _numbers()[dimension.key]:
         whole: int = trial.suggest_int(dimension.key, int(dimension.low), int(dimension.high), log=dimension.log)
         return whole
     return float(value_text(trial.suggest_float(dimension.key, dimension.low, dimension.high, log=dimension.log)))

@@ -4,15 +4,19 @@ The report is written by `reports.after_sweep` in a process of its own. Whatever
 results.
 """
 
+import functools
 import json
 import os
 import signal
 import subprocess
 import sys
+import textwrap
 import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from itertools import zip_longest
+from operator import methodcaller
 from pathlib import Path
 from typing import Any
 
@@ -22,14 +26,14 @@ from harness import document, paths, tags
 from harness.comparison.paired import grouped
 from harness.config import command_line
 from harness.config.schema import RunConfig
+from harness.document import unmarked
 from harness.hardware import facts
 from harness.redact import redacted
 from harness.study import run_folder
-from harness.study.first_screen import first_screen
 from harness.study.plan import PlannedRun
-from harness.terminal import console, counted, live_line
+from harness.terminal import console, counted, live_line, table, wrapped
 from harness.tracking import run_log
-from harness.tracking.trackers import Trackers
+from harness.tracking.trackers import Backend, Trackers
 
 LONGEST_REPORT_S = 900.0
 
@@ -68,6 +72,25 @@ def write_report(config: RunConfig, first: str) -> Path | None:
     return folder
 
 
+WIDE_HEAD = 16
+"""Columns that a head takes over narrower cells before it is wrapped."""
+
+
+def first_screen(screen: document.Screen | None) -> str:
+    """The opening of a report, as wide as the terminal; empty where it compares no arms."""
+    if screen is None:
+        return ""
+    rows = [[[unmarked(line) for line in cell.lines] for cell in row] for row in screen.table.rows]
+    lines = [line for row in rows for line in zip_longest(*row, fillvalue="")]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    heads = [
+        textwrap.fill(unmarked(head), max(WIDE_HEAD, width), break_long_words=False)
+        for head, width in zip(screen.table.head, widths, strict=True)
+    ]
+    shown = table(tuple(heads), lines, "l" * screen.table.left + "r")
+    return "\n\n".join([shown, *(wrapped(unmarked(text)) for text in [*screen.notes[:1], screen.answer])])
+
+
 JUDGE = "harness.reports.after_look"
 
 
@@ -83,12 +106,12 @@ def show_table(planned: Sequence[PlannedRun], heading: str = "") -> None:
     """Prints the first table of the report on the runs that have finished, where it compares arms."""
     finished = [run for run in planned if run_log.finished(run.folder) is not None]
     try:
-        shown = first_screen(msgspec.convert(judged(finished), document.Screen | None)) if finished else ""
+        screen = msgspec.convert(judged(finished), document.Screen | None) if finished else None
     except RuntimeError as error:
         console.problem(f"no table: {redacted(str(error))}")
         return
-    if shown:
-        console.result("\n".join(["", *filter(None, [heading]), shown, ""]))
+    if screen is not None:
+        console.result("\n".join(["", *filter(None, [heading]), first_screen(screen), ""]))
 
 
 class Tables:
@@ -141,9 +164,7 @@ def asked_of_reports(module: str, request: dict[str, Any]) -> Any:
     if done.returncode == -signal.SIGINT:  # Ctrl-C reached that process alone
         raise KeyboardInterrupt
     if done.returncode:
-        raise RuntimeError(
-            (done.stderr.strip().splitlines() or [f"python -m reports ended with exit code {done.returncode}"])[-1]
-        )
+        raise RuntimeError([f"python -m reports ended with exit code {done.returncode}", *done.stderr.strip().splitlines()][-1])
     return json.loads(done.stdout)
 
 
@@ -155,50 +176,54 @@ def tracked(planned: Sequence[PlannedRun], trackers: Trackers, waits: bool = Tru
     launcher writes none.
     """
     called = run_folder.source(str(facts.git_state()["git_commit"] or "unknown"))
-    groups = grouped(((run.config.output, run.config.study), run) for run in planned)
-    studies = [(runs[0].config, runs) for runs in groups.values()]
-    for config, runs in studies:
-        plan = plan_of(runs)
-        trackers.send(config, lambda backend, plan=plan: backend.open_study(plan, called))
-    status, reported = "killed", []
+    studies = grouped(((run.config.output, run.config.study), run) for run in planned).values()
+    for runs in studies:
+        trackers.send(runs[0].config, methodcaller("open_study", plan_of(runs), called))
+    status, tables = "killed", []
     try:
         yield
         if waits:
             trackers.wait()
-            if len(planned) > 1 and command_line.sweep() is None:
-                for config, runs in studies:
-                    if config.report and trackers.has_store and write_report(config, first_arm(runs)):
-                        reported.append(config)
+            has_report = len(planned) > 1 and command_line.sweep() is None and trackers.has_store
+            for runs in studies if has_report else ():
+                if runs[0].config.report and write_report(runs[0].config, first_arm(runs)):
+                    tables.append(runs[0].config)
         status = "finished"
     finally:
-        for config, runs in studies:
+        for runs in studies:
+            config = runs[0].config
             report = paths.report_folder(config.output, config.study)  # the one on disk, whichever command has written it
             here = report if (report / "report.md").is_file() else None
-            arguments = plan_of(runs), called, status, here
-            trackers.send(config, lambda backend, arguments=arguments: backend.close_study(*arguments))
+            trackers.send(config, methodcaller("close_study", plan_of(runs), called, status, here))
         if waits or status == "killed":
             trackers.wait(interrupted=status == "killed")
-    for config in reported:
-        tables: list[str | None] = []
-        trackers.send(config, lambda backend, tables=tables: tables.append(backend.table))
-        trackers.wait()
-        for table in filter(None, tables):
-            command = "" if config.tracking.uri else f" (start python -m harness ui output={config.output} first)"
-            console.result(f"table: {table}{command}")
+    for config in tables:
+        trackers.send(config, functools.partial(_show_address, config))
+    trackers.wait()
+
+
+def _show_address(config: RunConfig, backend: Backend) -> None:
+    if backend.table:
+        command = "" if config.tracking.uri else f" (start python -m harness ui output={config.output} first)"
+        console.result(f"table: {backend.table}{command}")
 
 
 def plan_of(planned: Sequence[PlannedRun]) -> list[dict[str, str]]:
     """What each planned run is, in the order of running, and whether it has a result."""
     entries = []
     for run in planned:
-        result, is_pretrained = run_log.result(run.folder), run.inputs.pretraining or run.inputs.is_pretraining
-        entry = {
-            tags.ARM: run.config.label,
-            tags.SCALE: run.config.scale_name,
-            tags.TASK: run.identity.task,
-            tags.SEED: str(run.identity.seed),
-            "folder": run.folder.name,
-            tags.STATUS: result["status"] if result else "to run",
-        }
-        entries.append(entry | ({tags.PRETRAIN_SEED: str(run.config.pretrain.seed)} if is_pretrained else {}))
+        result, named = run_log.result(run.folder), {}
+        if run.inputs.pretraining or run.inputs.is_pretraining:
+            named[tags.PRETRAIN_SEED] = str(run.config.pretrain.seed)
+        entries.append(
+            named
+            | {
+                tags.ARM: run.config.label,
+                tags.SCALE: run.config.scale_name,
+                tags.TASK: run.identity.task,
+                tags.SEED: str(run.identity.seed),
+                "folder": run.folder.name,
+                tags.STATUS: result["status"] if result else "to run",
+            }
+        )
     return entries

@@ -17,7 +17,8 @@ from safetensors.numpy import load_file, save_file
 
 from harness import paths, tasks
 from harness.config.choices import KeepBest, TaskKind
-from harness.config.resolve import is_only_scored, refuse_class_weights
+from harness.config.conditions import is_only_scored
+from harness.config.rules import refuse_class_weights
 from harness.config.schema import RunConfig
 from harness.data import sources
 from harness.data import tokenizer as tokenizers

@@ -13,7 +13,7 @@ from torch.nn import functional as F
 
 from harness import tasks
 from harness.config.choices import KeepBest, TaskKind
-from harness.config.resolve import BALANCED
+from harness.config.rules import BALANCED
 from harness.config.schema import FinetuneConfig, RunConfig
 from harness.errors import present
 from harness.hardware.device import Machine

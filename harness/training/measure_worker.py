@@ -7,6 +7,7 @@ must come first in a process: what ran before changes their results. `training_t
 """
 
 import json
+import pkgutil
 import sys
 import time
 from collections.abc import Callable
@@ -31,13 +32,11 @@ from harness.measure.records import (
     CONFIG,
     MEASURED,
     REQUEST,
-    TRACE,
     Measured,
     MemoryPeaks,
     ModelFlops,
     Peak,
     Request,
-    Trace,
     to_json,
 )
 from harness.measure.subject import Subject
@@ -58,7 +57,8 @@ def main(folder: Path) -> None:
     if request.memory_limit is not None:
         limit_memory(machine, request.memory_limit)
     for name in request.instruments:
-        results: dict[str, Any] = {name: INSTRUMENTS[name](Subject(config, machine), request, folder)}
+        measure = INSTRUMENTS.get(name) or pkgutil.resolve_name(name)  # of a plug-in
+        results: dict[str, Any] = {name.rpartition(":")[2]: measure(Subject(config, machine), request, folder)}
         measured = replace(measured, **results)
         records.write(folder / MEASURED, to_json(measured))
 
@@ -94,34 +94,23 @@ def _infer(model: nn.Module, subject: Subject) -> None:
     forward(model, subject.machine)(subject.text(present(settings.length), settings.batch_size))
 
 
-def _served(subject: Subject, request: Request, folder: Path) -> int:
-    """Bytes of the file that it writes for a later process."""
-    return serving.write(subjects.classifier(subject.config), subject.config.measure, folder / serving.FILE)
-
-
-def _flops(subject: Subject, request: Request, folder: Path) -> ModelFlops:
+def _flops(subject: Subject, *_: object) -> ModelFlops:
     """RuntimeError if count and formula disagree."""
     shape = subjects.step_shape(subject.config, subject.config.finetune.batch_size)
     return ModelFlops(flops.counted(replace(shape, batch_size=1), backward=False), flops.counted(shape, backward=True))
-
-
-def _trace(subject: Subject, request: Request, folder: Path) -> Trace:
-    from harness.training import trace  # a timed process imports no training and no profiler
-
-    return trace.measure(subject, folder / TRACE)
 
 
 INSTRUMENTS: dict[str, Callable[[Subject, Request, Path], object]] = {
     "timing": lambda subject, request, folder: timing.measure(subject, request, folder, IMPORT_S),
     "training_time": lambda subject, *_: measured_steps.time_steps(subject.config),
     "memory": _memory,
-    "served": _served,
-    "training_step": lambda subject, request, _: measured_steps.measure(subject.config, present(request.step), subject.machine),
+    "served": lambda subject, _, folder: serving.write(
+        subjects.classifier(subject.config), subject.config.measure, folder / serving.FILE
+    ),
     "sizes": lambda subject, *_: size.sizes(subjects.step_shape(subject.config, 1).model()),
     "flops": _flops,
-    "trace": _trace,
 }
-"""Field of Measured -> instrument."""
+"""Field of Measured -> instrument. Those of plug-ins are asked for as `module:function`, named like the field."""
 
 
 if __name__ == "__main__":

@@ -1,14 +1,7 @@
-"""Training steps over one batch of random texts, by the loop that runs train with, and what they hold in memory.
-
-Weights, gradients and optimiser state are the real tensors. Activations are what autograd saves while the loss is computed,
-each storage once, without parameters and the batch itself. The peaks above the baseline are measured first, without
-hooks, as an independent check of the sum. A peak above the sum is mostly what the C library keeps of freed blocks: less
-of it with MALLOC_MMAP_THRESHOLD_=65536 in the environment. oneDNN keeps 3 to 7 MB more for its kernels.
-"""
+"""Training steps over one batch of random texts, by the loop that runs train with."""
 
 import contextlib
 from dataclasses import replace
-from statistics import median
 from typing import Any
 
 import torch
@@ -16,23 +9,16 @@ from torch import Tensor
 
 from harness import tasks
 from harness.config.schema import RunConfig
-from harness.errors import present
 from harness.hardware.device import Machine
-from harness.hardware.peak_flops import peak_flops_per_s
-from harness.measure import flops, memory_formula, subject
-from harness.measure.memory import peak_memory, refuse_less_than
-from harness.measure.memory_formula import Parts, Saved, recomputed
-from harness.measure.records import StepRequest, TrainingStepMemory, TrainingTime
-from harness.measure.reference import Clocks, Reference
+from harness.measure import subject
+from harness.measure.latency import Clocks, Reference
+from harness.measure.records import TrainingTime
 from harness.models.adapt import adapt
 from harness.models.batch import Batch
 from harness.models.heads import Classifier
 from harness.training.finetune import step_of
 from harness.training.loop import Limit, Position, Training, compile_ahead, train
-from harness.training.optimiser import held, make_optimiser
-
-TIMED_S = 3.0
-"""Seconds after which no further step is timed, after at least two."""
+from harness.training.optimiser import make_optimiser
 
 STEPS = 2
 """Steps for the peak of memory: from the second on, optimiser state and activations are allocated together."""
@@ -102,31 +88,6 @@ class TrainingSteps:
             return self._kind.loss(self.model, batch)
 
 
-def measure(config: RunConfig, request: StepRequest, machine: Machine) -> TrainingStepMemory:
-    """Measures one step; must be the first thing that a process does with a model.
-
-    RuntimeError if the peak is below the parts that are always allocated.
-    """
-    config = one_piece(config, request)
-    warm_up = steps_of(one_piece(narrow(config), replace(request, batch_size=1)), machine)
-    warm_up.run(1)  # loads the kernels, which count for no model
-    with peak_memory(machine) as peak:
-        steps = steps_of(config, machine)
-        steps.run(STEPS)
-    own, plain = step_times(steps, request)
-    found, shape = parts(steps), subject.step_shape(config, request.batch_size)
-    return TrainingStepMemory(
-        step=request,
-        parts=found,
-        formula=memory_formula.parts(shape, config.hardware, request.checkpointing),
-        peak=refuse_less_than(found.lasting, peak),
-        step_s=median(own) if own else None,
-        flops=flops.of_step(shape, request.checkpointing),
-        plain_step_s=median(plain) if plain else None,
-        peak_flops_per_s=peak_flops_per_s(machine) if own else None,
-    )
-
-
 def time_steps(config: RunConfig) -> TrainingTime:
     """Steps over measure.train_batch_size texts on measure.threads, after one that loads the kernels."""
     hardware = replace(config.hardware, threads=config.measure.threads)
@@ -140,51 +101,6 @@ def time_steps(config: RunConfig) -> TrainingTime:
     return TrainingTime(tokens=steps.batch.tokens, **clocks.lists())
 
 
-def one_piece(config: RunConfig, request: StepRequest) -> RunConfig:
-    """The config of a step of so many texts without gradient accumulation."""
-    budget = replace(
-        config.finetune,
-        batch_size=request.batch_size,
-        accumulation=1,
-        activation_checkpointing=request.checkpointing,
-    )
-    return replace(config, finetune=budget)
-
-
 def steps_of(config: RunConfig, machine: Machine) -> TrainingSteps:
     """Training steps of a new model."""
     return TrainingSteps(config, subject.build(config, machine), machine)
-
-
-def narrow(config: RunConfig) -> RunConfig:
-    """The variant with minimal width, so that its memory is negligible."""
-    model = config.model
-    width = 2 * model.num_attention_heads
-    thin = replace(model, hidden_size=width, intermediate_size=width, vocab_size=model.pad_token_id + 2)
-    return replace(config, model=thin)
-
-
-def step_times(steps: TrainingSteps, request: StepRequest) -> tuple[list[float], list[float]]:
-    """Seconds of each timed step, and of those without checkpointing in between."""
-    own: list[float] = []
-    plain: list[float] = []
-    while len(own) < request.timed_steps and (len(own) < 2 or sum(own) < TIMED_S):
-        if request.against_plain:
-            plain.append(steps.run(1, checkpointing=False))
-        own.append(steps.run(1))
-    return own, plain
-
-
-def parts(steps: TrainingSteps) -> Parts:
-    """The four parts, measured on one more step."""
-    model, batch = steps.model, [steps.batch.input_ids, present(steps.batch.labels)]
-    saved, gradients = Saved([*model.parameters(), *batch]), []
-    hook = steps.optimiser.register_step_pre_hook(
-        lambda *_: gradients.append(held(parameter.grad for parameter in model.parameters()))
-    )
-    steps.run_with(saved)
-    hook.remove()
-    with steps.machine.autocast():
-        again = recomputed(model, steps.batch, batch) if steps.config.finetune.activation_checkpointing else 0
-    activations = None if again is None else saved.bytes + again
-    return Parts(held(model.parameters()), gradients[0], steps.optimiser.state_bytes, activations)

@@ -3,13 +3,13 @@
 from matplotlib.figure import Figure
 
 from harness import metrics
-from harness.comparison import factorial
 from harness.comparison.compare import Comparison
-from harness.comparison.factorial import Design
 from harness.comparison.section import HEADLINE
 from harness.comparison.verdicts import Change
 from harness.document import Block, Section, Table
 from harness.metrics import judged_by
+from harness.plugins.chapters import factorial
+from harness.plugins.chapters.factorial import Design
 from harness.reports.chapters import Added, pretraining
 from harness.reports.reading.study import Study
 from harness.reports.writing import formats, plots, tables

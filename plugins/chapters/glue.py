@@ -78,7 +78,8 @@ class Column:
         of_items = paired.over_tasks([pairing.items_error(HEADLINE) for pairing in pairings])
         tells = paired.tells_of_tasks([pairing.tells(HEADLINE) for pairing in pairings])
         both = self.numbers(self.sections[0].baseline), self.numbers(label)
-        return change(self.metric, *both, floor, items=of_items, tells=tells)
+        looks = max(run.seed_looks for pairing in pairings for run in pairing.runs)
+        return change(self.metric, *both, floor, items=of_items, tells=tells, looks=looks)
 
 
 @dataclass(frozen=True)

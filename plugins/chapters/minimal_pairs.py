@@ -1,11 +1,14 @@
 """Minimal pairs: the share of pairs in which an arm finds the right sentence likelier, by paradigm."""
 
+from dataclasses import dataclass
 from statistics import fmean
 
+import numpy as np
+import pyarrow
 from scipy.special import ndtri
 
-from harness.comparison import items, paired
-from harness.comparison.items import MOST_PAIRS, Paradigm
+from harness.comparison import paired
+from harness.comparison.items import MOST_PAIRS
 from harness.comparison.paired import grouped
 from harness.comparison.section import Section
 from harness.document import DASH, Cell
@@ -24,6 +27,33 @@ what decides, and on which side of them that is; a receptive field of less canno
 scores each token by its share of the pretraining text alone; a tie counts half."""
 
 
+@dataclass(frozen=True)
+class Paradigm:
+    """What a run said of the minimal pairs of one kind."""
+
+    pairs: int
+    right: float  # share of them
+    unigram: float | None  # share that word frequencies alone decide
+    distance: int | None  # tokens between the differing words and what decides; None where that is not known
+    side: str | None  # of the differing words, on which that is
+
+
+def paradigms(table: pyarrow.Table | None) -> dict[str, Paradigm]:
+    """Name -> paradigm, in the order of the data; empty for anything but predictions of minimal pairs."""
+    if table is None or not {"paradigm", "label", "prediction", "distance", "side"} <= {*table.column_names}:
+        return {}
+    return {
+        name: Paradigm(
+            pairs=len(own),
+            right=float(np.mean([row["label"] == row["prediction"] for row in own])),
+            unigram=float(np.mean([row["unigram"] for row in own])) if "unigram" in own[0] else None,
+            distance=own[0]["distance"],
+            side=own[0]["side"],
+        )
+        for name, own in grouped((row["paradigm"], row) for row in table.to_pylist()).items()
+    }
+
+
 def chapter(study: Study) -> Chapter:
     """Empty where no predictions of minimal pairs are found."""
     parts = [part for section in study.comparison.sections for part in _section(study, section)]
@@ -34,7 +64,7 @@ def _section(study: Study, section: Section) -> list[Part]:
     arms: dict[str, dict[str, list[Paradigm]]] = {}  # label -> paradigm -> its results, one for each replicate
     for row in section.rows:
         runs = row.runs[:MOST_PAIRS]
-        if of_row := grouped(result for run in runs for result in items.paradigms(predictions(run, study.output)).items()):
+        if of_row := grouped(result for run in runs for result in paradigms(predictions(run, study.output)).items()):
             arms[row.label] = of_row
     if not arms:
         return []

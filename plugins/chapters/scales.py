@@ -10,11 +10,11 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from harness import metrics, tags
-from harness.comparison.growth import PowerLaw, Replicates, centres, fit
 from harness.comparison.paired import CONFIDENCE, grouped
 from harness.comparison.section import LOSS, Section
 from harness.document import DASH, Block, Cell, Table
 from harness.document import Section as Part
+from harness.plugins.chapters.growth import PowerLaw, Replicates, centres, fit
 from harness.reports.chapters import Added, pictures
 from harness.reports.reading.study import Study
 from harness.reports.writing import formats, plots

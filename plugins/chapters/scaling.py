@@ -9,12 +9,12 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from harness import metrics, tags
-from harness.comparison.growth import Crossing, PowerLaw, Race, Replicates, centres, fit, race
 from harness.comparison.paired import CONFIDENCE
 from harness.comparison.runs import Run
 from harness.comparison.section import Section
 from harness.document import DASH, Block, Cell, Table
 from harness.document import Section as Part
+from harness.plugins.chapters.growth import Crossing, PowerLaw, Race, Replicates, centres, fit, race
 from harness.reports.chapters import Added, pictures
 from harness.reports.reading.study import Study
 from harness.reports.writing import formats, plots

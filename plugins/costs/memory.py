@@ -11,17 +11,23 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import psutil
+
 from harness.checkpoints import start
-from harness.config import resolve
-from harness.config.choices import Optimizer
-from harness.config.schema import RunConfig
+from harness.config import resolve, rules
+from harness.config.choices import Device, Optimizer
+from harness.config.schema import HardwareConfig, RunConfig
 from harness.errors import InputError
 from harness.hardware import device, facts
+from harness.hardware.load import nvidia_smi
 from harness.measure import subject
 from harness.measure.launch import launch
 from harness.measure.records import Request, StepRequest, TrainingStepMemory
 from harness.plugins.costs.options import Memory
 from harness.terminal import DASH, Countdown, Row, live_line, table, wrapped
+
+STEP = "harness.plugins.costs.step_memory:training_step"
+"""The instrument."""
 
 LARGEST = 4096
 """Sequences of the largest batch that is tried."""
@@ -94,7 +100,7 @@ class Probe:
 def probe(config: RunConfig, step: StepRequest, limit: int | None = None) -> Probe:
     """Measures in a process of its own; that it was refused memory, or killed for it, is a result. RuntimeError otherwise."""
     with tempfile.TemporaryDirectory() as folder:
-        outcome = launch(config, Request(("training_step",), step=step, memory_limit=limit), Path(folder))
+        outcome = launch(config, Request((STEP,), step=step, memory_limit=limit), Path(folder))
         stopped = "killed" if outcome.code == -9 else "refused memory" if outcome.ending.out_of_memory else ""
         if outcome.code and not stopped:
             raise RuntimeError(f"the process that measured batch size {step.batch_size} failed: {outcome.ending.reason}")
@@ -115,7 +121,7 @@ def largest(limit: int, run: Callable[[int], Probe]) -> tuple[Probe | None, Prob
 def refuse_impossible(options: Memory, config: RunConfig, modes: tuple[bool, ...]) -> None:
     """InputError for a body without layers to recompute, a compiled model, an absent GPU, and more memory than is free."""
     subject.refuse_scored(config.task)
-    resolve.refuse_impossible(replace(config, finetune=replace(config.finetune, activation_checkpointing=any(modes))))
+    rules.refuse_impossible(replace(config, finetune=replace(config.finetune, activation_checkpointing=any(modes))))
     if config.finetune.optimizer is not Optimizer.adamw:
         name = config.finetune.optimizer.value
         raise InputError(f"the formula of `memory` is that of adamw, not of finetune.optimizer={name}: leave the key out")
@@ -124,7 +130,7 @@ def refuse_impossible(options: Memory, config: RunConfig, modes: tuple[bool, ...
             "hardware.compile=true: what autograd keeps is measured of uncompiled models alone, expected hardware.compile=false"
         )
     device.refuse_absent(config.hardware)
-    free = facts.free_bytes(config.hardware)
+    free = free_bytes(config.hardware)
     if options.fits is not None and free is not None and options.fits > free:
         raise InputError(f"fits={options.fits / 1e9:.3g}GB is more than the {free / 1e9:.3g} GB that are free here: use less")
 
@@ -193,3 +199,11 @@ def yes(fact: bool) -> str:
 def ratio(value: float | None, against: float | None) -> str:
     """How many times as much; a dash without a value to compare with."""
     return DASH if value is None or not against else f"{value / against:.2f}x"
+
+
+def free_bytes(config: HardwareConfig) -> int | None:
+    """Memory that a new process could take on the device; None for a GPU that does not report it."""
+    if config.device is Device.cpu:
+        return psutil.virtual_memory().available
+    free = nvidia_smi("--query-gpu=memory.free", "--id=0")
+    return int(free[0]) << 20 if free and free[0].isdigit() else None

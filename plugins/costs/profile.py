@@ -35,9 +35,9 @@ from harness.measure.launch import TIMING, launch
 from harness.measure.records import TRACE, Launch, Measured, MemoryPeaks, ModelFlops, Request, Trace, TracedCall, to_json
 from harness.paths import file_name, replaced
 from harness.plugins.costs.options import Profile
+from harness.study import timing
 from harness.study.match import note as match_note
 from harness.study.match import resized
-from harness.study.timing import results
 from harness.terminal import DASH, PREFIXES, Countdown, live_line, table, wrapped
 
 IN_LABEL = ("task.name", "hardware.", "measure.", "finetune.batch_size")
@@ -110,6 +110,9 @@ HEAD = 14
 SHORT = {"bytes": "B", "FLOP": "FLOP"}
 """Units that take a prefix, and how they are written then."""
 
+TRACED = "harness.plugins.costs.trace:trace"
+"""The instrument that traces."""
+
 CALLS = ("forward", "training_step")
 """Fields of a trace."""
 
@@ -139,6 +142,7 @@ class Column:
     def add(self, number: int, instruments: tuple[str, ...], measured: Measured, reason: str) -> None:
         """Takes over what one launch measured."""
         for instrument in instruments:
+            instrument = instrument.rpartition(":")[2]
             record = getattr(measured, instrument)
             if record is not None:
                 self.records.setdefault(instrument, {})[number] = record[0] if instrument in TIMING else record
@@ -170,7 +174,7 @@ def metrics_of(record: Any) -> dict[str, float]:
     """Metric name -> value of one instrument's record, where it is known; sizes have their names already."""
     values = record if isinstance(record, dict) else {}
     if isinstance(record, Launch):
-        values = results.timing_values([record]) | record.values
+        values = timing.timing_values([record]) | record.values
     if isinstance(record, MemoryPeaks):
         peaks = (record.inference.kernel, record.training_step.kernel)
         values = dict(zip(ROWS["memory"], peaks, strict=True))
@@ -317,7 +321,7 @@ def measure(variants: dict[str, RunConfig], rounds: int | None, traces: dict[str
             for label, instruments in steps:
                 run(label, number, instruments)
         for label in traces:
-            run(label, 0, ("trace",))
+            run(label, 0, (TRACED,))
     return columns
 
 

@@ -188,7 +188,7 @@ class Test:
         record |= {"pairs": change.pairs_are, "interval": self.interval, "confidence": 1 - 2 * self.level_of_look}
         number = self.needed(change, evidence) if outcome is Outcome.NOT_SHOWN else None
         if passed:  # what would show a gain as large as it was measured
-            number = evidence.needed_as_measured(tests * LEVEL / self.level)
+            number = evidence.needed(tests * LEVEL / self.level, as_measured=True)
         more = number - evidence.found.replicates if number is not None and number <= MOST_PAIRS else 0
         hours = more * change.seconds / 3600 if more > 0 and change.seconds is not None else None
         return record | {"noise_floor": floor, "needed": number if more > 0 else None, "hours": hours}

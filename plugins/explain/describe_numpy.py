@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import torch
 from matplotlib.figure import Figure
-from torch import nn
+from torch import Tensor, nn
 from torch.nn import functional as F
 from tqdm import tqdm
 
@@ -49,59 +49,68 @@ class Toy(nn.Module):
         initialise(self, config.initializer_range, seed, config.init, config.init_depth)
         self.double()
 
-    @property
-    def order(self) -> list[int]:
-        """The layers in the order in which they run; a shared one more than once."""
-        return [list(self.encoder.layers.attentions).index(block) for block, _ in self.encoder.layers.execution_order()]
-
     def arrays(self) -> Arrays:
         """Copies of all parameters, a tied one once."""
-        return {name: one.detach().numpy().copy() for name, one in self.named_parameters()}
+        return {name: parameter.detach().numpy().copy() for name, parameter in self.named_parameters()}
+
+    def forward(self, ids: np.ndarray, mask: np.ndarray) -> list[Tensor]:
+        """The states before the first and after every layer, (B, T, D) each."""
+        batch = Batch(torch.from_numpy(ids), torch.zeros(ids.shape, dtype=torch.int64), torch.from_numpy(mask))
+        return [*self.encoder.hidden_states(batch)]
+
+    def in_numpy(self, p: Arrays, ids: np.ndarray, mask: np.ndarray) -> tuple[np.ndarray, tuple]:
+        """The last state by NumPy, and what the backward pass needs."""
+        attentions = list(self.encoder.layers.attentions)
+        order = [attentions.index(block) for block, _ in self.encoder.layers.execution_order()]  # a shared one more than once
+        heads = self.encoder.config.num_attention_heads
+        return written_out.encoder(ids, np.zeros_like(ids), mask, p, "encoder.", heads, order)
 
 
 def numpy(config: RunConfig, text: str, out: Path) -> str:
     """What is printed; writes the curve of the training to `out`. InputError for a variant that is not written out."""
-    refuse_other(config.model)
-    words, sentences = words_of(text), [words_of(row["sentence_good"]) for row in paradigms.generate(3, "train")[:SENTENCES]]
-    vocabulary = [*SPECIAL, *sorted({*words, *(word for sentence in sentences for word in sentence)})]
-    longest = max(map(len, [words, *sentences])) + 2
-    if longest > config.model.longest_text:
-        raise InputError(f"text= has {longest} tokens, model.max_position_embeddings holds {config.model.longest_text}")
-    off = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0, "init_from": None}
-    model = Toy(replace(config.model, vocab_size=len(vocabulary), pad_token_id=PAD, **off), config.seed)
-    seen = list(stages(model, *encoded([words], vocabulary)))
-    head = f"{config.label}, random weights, one text of {len(words) + 2} tokens, {len(vocabulary)} words"
-    stages_text = table(("stage", "shape", "first numbers of its first token", "from torch"), seen, "lllr")
-    losses, torch_losses = train(model, *encoded(sentences, vocabulary))
-    apart = max(abs(ours - theirs) for ours, theirs in zip(losses, torch_losses, strict=True))
-    rows = [(str(step), f"{losses[step]:.3f}", f"{torch_losses[step]:.3f}") for step in range(0, STEPS + 1, STEPS // 10)]
-    trained = f"masked words of {SENTENCES} sentences, {SHARE * 100:.0f} % anew at each step; Adam at {RATE:g}, in NumPy"
-    ends = f"at most {apart:.1e} nats between the two; guessing has {np.log(len(vocabulary)):.3f}"
-    curve = table(("step", "loss, NumPy", "loss, torch"), rows, "r")
-    paths = save(drawn(losses, len(vocabulary)), out, "numpy")
-    return "\n\n".join([head, stages_text, wrapped(trained), curve, ends, paths])
-
-
-def refuse_other(model: EncoderConfig) -> None:
-    """InputError for keys that the NumPy code does not follow."""
-    plain = EncoderConfig()
-    other = [key for key in keys_read(model) if key not in FREE and getattr(model, key, None) != getattr(plain, key, None)]
+    shape, plain = config.model, EncoderConfig()
+    other = [key for key in keys_read(shape) if key not in FREE and getattr(shape, key, None) != getattr(plain, key, None)]
     if other:
         raise InputError(f"describe numpy is written out for BERT: model.{other[0]} has another value; expected model=base")
-
-
-def words_of(text: str) -> list[str]:
-    """Words and signs in lower case; InputError where there are none."""
-    if words := re.findall(r"\w+|[^\w\s]", text.lower()):
-        return words
-    raise InputError("text= has no words")
+    rows = [text, *(row["sentence_good"] for row in paradigms.generate(3, "train")[:SENTENCES])]
+    words, *sentences = (re.findall(r"\w+|[^\w\s]", row.lower()) for row in rows)
+    if not words:
+        raise InputError("text= has no words")
+    vocabulary = [*SPECIAL, *sorted({word for sentence in (words, *sentences) for word in sentence})]
+    longest = max(map(len, [words, *sentences])) + 2
+    if longest > shape.longest_text:
+        raise InputError(f"text= has {longest} tokens, model.max_position_embeddings holds {shape.longest_text}")
+    off = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0, "init_from": None}
+    model = Toy(replace(shape, vocab_size=len(vocabulary), pad_token_id=PAD, **off), config.seed)
+    stages_text = table(
+        ("stage", "shape", "first numbers of its first token", "from torch"),
+        list(stages(model, *encoded([words], vocabulary))),
+        "lllr",
+    )
+    losses = train(model, *encoded(sentences, vocabulary))  # (2, STEPS + 1)
+    figure = Figure(figsize=(5, 3))
+    axes = figure.subplots()
+    axes.plot(losses[0], label="in NumPy")
+    axes.axhline(np.log(len(vocabulary)), color="0.5", linestyle="--", label="guessing")
+    axes.set(xlabel="step", ylabel="loss of masked words, nats", ylim=(0, None), title=f"{SENTENCES} sentences")
+    axes.legend()
+    curve = [(str(step), *(f"{loss:.3f}" for loss in losses[:, step])) for step in range(0, STEPS + 1, STEPS // 10)]
+    parts = [
+        f"{config.label}, random weights, one text of {len(words) + 2} tokens, {len(vocabulary)} words",
+        stages_text,
+        wrapped(f"masked words of {SENTENCES} sentences, {SHARE * 100:.0f} % anew at each step; Adam at {RATE:g}, in NumPy"),
+        table(("step", "loss, NumPy", "loss, torch"), curve, "r"),
+        f"at most {np.ptp(losses, axis=0).max():.1e} nats between the two; guessing has {np.log(len(vocabulary)):.3f}",
+        save(figure, out, "numpy"),
+    ]
+    return "\n\n".join(parts)
 
 
 def encoded(texts: list[list[str]], vocabulary: list[str]) -> tuple[np.ndarray, np.ndarray]:
     """Ids and which of them are no padding, both (B, T)."""
-    places, longest = {word: place for place, word in enumerate(vocabulary)}, max(map(len, texts)) + 2
-    rows = [[CLS, *(places[word] for word in text), SEP] for text in texts]
-    ids = np.array([row + [PAD] * (longest - len(row)) for row in rows])
+    ids = np.full((len(texts), max(map(len, texts)) + 2), PAD)
+    for row, text in zip(ids, texts, strict=True):
+        row[: len(text) + 2] = [CLS, *map(vocabulary.index, text), SEP]
     return ids, ids != PAD
 
 
@@ -109,89 +118,69 @@ def stages(model: Toy, ids: np.ndarray, mask: np.ndarray) -> Iterator[tuple[str,
     """Rows of the table: what NumPy computes, in its order, and how far torch is from it where it has the same tensor."""
     p = model.arrays()
     with torch.no_grad():
-        theirs = [one.numpy() for one in model.encoder.hidden_states(batch_of(ids, mask))]
-        scores = model.head(torch.from_numpy(theirs[-1])).numpy()
-    hidden, (embedded, layers, order) = forward(model, p, ids, mask)
+        states = model(ids, mask)
+        theirs = [state.numpy() for state in states]
+        scores = model.head(states[-1]).numpy()[mask]
+    hidden, (embedded, layers, order) = model.in_numpy(p, ids, mask)
     logits, (_, _, _, inner, active, normed) = written_out.masked_lm(hidden, np.nonzero(mask), p, "head.")
-    yield _row("token ids", ids)
-    yield _row("tokens + positions + types", embedded[0])
-    yield _row("  normed", written_out.layer_norm(embedded[0], p, "encoder.embeddings.norm."), theirs[0])
+
+    def row(name: str, ours: np.ndarray, theirs: np.ndarray | None = None) -> tuple[str, str, str, str]:
+        numbers = (f"{number}" if ours.dtype.kind == "i" else f"{number:+.3f}" for number in ours.reshape(-1)[:SHOWN])
+        apart = "" if theirs is None else f"{np.abs(ours - theirs).max():.0e}"
+        return name, " × ".join(map(str, ours.shape)), " ".join(numbers), apart
+
+    yield row("token ids", ids)
+    yield row("tokens + positions + types", embedded[0])
+    yield row("  normed", written_out.layer_norm(embedded[0], p, "encoder.embeddings.norm."), theirs[0])
     for number, (first, second, (_, query, key, value, weights, joined), (middle, wide)) in enumerate(layers, 1):
-        yield (f"layer {number}", "", "", "")
-        for name, one in (("queries", query), ("keys", key), ("values", value), ("weights, softmax of q k / √K", weights)):
-            yield _row(f"  {name}", one)
-        yield _row("  weights times values, heads joined", joined)
-        yield _row("  projected, added to the input", first)
-        yield _row("  normed", middle)
-        yield _row("  feed-forward, inside", wide)
-        yield _row("  GELU", written_out.gelu(wide))
-        yield _row("  out again, added", second)
         norm = f"encoder.layers.feed_forwards.{order[number - 1]}.norm."
-        yield _row("  normed", written_out.layer_norm(second, p, norm), theirs[number])
-    for name, one in (("head: dense", inner), ("  GELU", active), ("  normed", normed)):
-        yield _row(name, one)
-    yield _row("  scores of all words", logits, scores[mask])
+        yield (f"layer {number}", "", "", "")
+        yield row("  queries", query)
+        yield row("  keys", key)
+        yield row("  values", value)
+        yield row("  weights, softmax of q k / √K", weights)
+        yield row("  weights times values, heads joined", joined)
+        yield row("  projected, added to the input", first)
+        yield row("  normed", middle)
+        yield row("  feed-forward, inside", wide)
+        yield row("  GELU", written_out.gelu(wide))
+        yield row("  out again, added", second)
+        yield row("  normed", written_out.layer_norm(second, p, norm), theirs[number])
+    yield row("head: dense", inner)
+    yield row("  GELU", active)
+    yield row("  normed", normed)
+    yield row("  scores of all words", logits, scores)
 
 
-def _row(name: str, ours: np.ndarray, theirs: np.ndarray | None = None) -> tuple[str, str, str, str]:
-    first = ours.reshape(-1)[:SHOWN]
-    numbers = " ".join(f"{number}" if ours.dtype.kind == "i" else f"{number:+.3f}" for number in first)
-    apart = "" if theirs is None else f"{np.abs(ours - theirs).max():.0e}"
-    return name, " × ".join(map(str, ours.shape)), numbers, apart
-
-
-def batch_of(ids: np.ndarray, mask: np.ndarray) -> Batch:
-    """As the torch model reads it."""
-    return Batch(torch.from_numpy(ids), torch.zeros(ids.shape, dtype=torch.int64), torch.from_numpy(mask))
-
-
-def forward(model: Toy, p: Arrays, ids: np.ndarray, mask: np.ndarray) -> tuple[np.ndarray, tuple]:
-    """Hidden states (B, T, D), and what the backward pass needs."""
-    heads = model.encoder.config.num_attention_heads
-    return written_out.encoder(ids, np.zeros_like(ids), mask, p, "encoder.", heads, model.order)
-
-
-def gradients(model: Toy, p: Arrays, ids: np.ndarray, mask: np.ndarray, hidden_words: np.ndarray) -> tuple[float, Arrays]:
-    """Loss in nats of the words at `hidden_words`, (B, T) bool, that are replaced by [MASK]; and its gradients."""
-    places = np.nonzero(hidden_words)
-    hidden, trace = forward(model, p, np.where(hidden_words, MASK, ids), mask)
+def gradients(model: Toy, p: Arrays, ids: np.ndarray, mask: np.ndarray, masked: np.ndarray) -> tuple[float, Arrays]:
+    """Loss in nats of the words that are masked, (B, T) bool; and its gradients."""
+    places, of_all = np.nonzero(masked), {}
+    hidden, trace = model.in_numpy(p, np.where(masked, MASK, ids), mask)
     logits, head_trace = written_out.masked_lm(hidden, places, p, "head.")
-    loss, labels = written_out.cross_entropy(logits, ids[places]), ids[places]
-    found: Arrays = {}
-    dhidden = written_out.masked_lm_backward(written_out.cross_entropy_backward(logits, labels), p, "head.", head_trace, found)
-    written_out.encoder_backward(dhidden, p, "encoder.", trace, found)
-    return float(loss), found
+    loss, dlogits = written_out.cross_entropy(logits, ids[places])
+    written_out.encoder_backward(
+        written_out.masked_lm_backward(dlogits, p, "head.", head_trace, of_all), p, "encoder.", trace, of_all
+    )
+    return float(loss), of_all
 
 
-def train(model: Toy, ids: np.ndarray, mask: np.ndarray) -> tuple[list[float], list[float]]:
-    """Losses of STEPS steps and of one more batch, by NumPy's gradients and Adam, and by torch's, from the same weights."""
-    p, draws, ours, theirs = model.arrays(), np.random.default_rng(0), [], []
+def train(model: Toy, ids: np.ndarray, mask: np.ndarray) -> np.ndarray:
+    """(2, STEPS + 1) losses of all steps and of one more batch, by NumPy's gradients and Adam, and by torch's."""
+    p, draws, losses = model.arrays(), np.random.default_rng(0), []
     optimiser = torch.optim.Adam(model.parameters(), RATE, BETAS, EPS)
-    first, second = ({name: np.zeros_like(one) for name, one in p.items()} for _ in range(2))
+    first, second = ({name: np.zeros_like(array) for name, array in p.items()} for _ in range(2))
     for step in tqdm(range(1, STEPS + 2), desc="training", leave=False, disable=None):
-        hidden_words = (draws.random(ids.shape) < SHARE) & mask & (ids != CLS) & (ids != SEP)
-        loss, found = gradients(model, p, ids, mask, hidden_words)
-        ours.append(loss)
-        for name, gradient in found.items():
+        masked = (draws.random(ids.shape) < SHARE) & mask & (ids != CLS) & (ids != SEP)
+        loss, of_all = gradients(model, p, ids, mask, masked)
+        for name, gradient in of_all.items():
             first[name] = BETAS[0] * first[name] + (1 - BETAS[0]) * gradient
             second[name] = BETAS[1] * second[name] + (1 - BETAS[1]) * gradient**2
             mean, square = first[name] / (1 - BETAS[0] ** step), second[name] / (1 - BETAS[1] ** step)
             p[name] -= RATE * mean / (np.sqrt(square) + EPS)
-        hidden = model.encoder(batch_of(np.where(hidden_words, MASK, ids), mask))
-        loss = F.cross_entropy(model.head(hidden[torch.from_numpy(hidden_words)]), torch.from_numpy(ids[hidden_words]))
-        theirs.append(loss.item())
+        hidden = model(np.where(masked, MASK, ids), mask)[-1]
+        theirs = F.cross_entropy(model.head(hidden[torch.from_numpy(masked)]), torch.from_numpy(ids[masked]))
+        losses.append((loss, theirs.item()))
         optimiser.zero_grad()
-        loss.backward()
+        theirs.backward()
         optimiser.step()
-    return ours, theirs
-
-
-def drawn(losses: list[float], words: int) -> Figure:
-    """The loss by step, and that of guessing."""
-    figure = Figure(figsize=(5, 3), layout="constrained")
-    axes = figure.subplots()
-    axes.plot(losses, color="#0072B2", linewidth=1.4)
-    axes.axhline(np.log(words), color="0.5", linestyle=(0, (4, 3)), linewidth=1)
-    axes.annotate("guessing", (len(losses), np.log(words)), (0, 3), textcoords="offset points", ha="right", color="0.35")
-    axes.set(xlabel="step", ylabel="loss of masked words, nats", ylim=(0, None), title=f"{SENTENCES} sentences, in NumPy")
-    return figure
+    return np.transpose(losses)

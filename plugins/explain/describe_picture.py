@@ -1,18 +1,16 @@
 """The picture of one model, or of several side by side: boxes from the tokens up to the scores, as the real modules state them.
 
-So the picture agrees with the model. Lengths are inches. Equal layers are one group, with the number of times that they run.
+Lengths are inches. Equal layers are one group, with the number of times that they run.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from textwrap import wrap
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from harness.models.heads import Classifier
-from harness.plugins.explain.describe_shapes import numbered
-from harness.plugins.explain.parts import Column, Part, columns, embedding_parts, head_parts
+from harness.plugins.explain.parts import Column, Part, Parts, columns, embedding_parts, head_parts
 from harness.plugins.explain.pictures import CENTRED, fitted, rounded, sheet
 
 COLOURS = {
@@ -24,43 +22,25 @@ COLOURS = {
     "norm": "#F7F1C9",
     "head": "#E2E2E2",
 }
-WIDTH, GAP, PADDING, LINE = 3.7, 0.17, 0.14, 0.17
-LEFT, RIGHT = 1.75, 1.65
-"""Room beside a column: brackets to its left, parameters to its right."""
+WIDTH, GAP, LINE, COLUMN, LEFT = 3.7, 0.17, 0.17, 7.1, 1.75
+"""A box; between two; a line of text; a column with the room beside its boxes, and that to their left."""
+FEW = 6
+"""Numbers of layers that are listed."""
 ARROW = {"arrowstyle": "-|>", "color": "#444444", "linewidth": 0.8, "shrinkA": 0, "shrinkB": 0, "mutation_scale": 7}
-CHARACTERS, BESIDE = 58, 13
-"""Characters of a detail that fit on one line of a box, and of a note that fit on one line beside a bracket."""
-
-
-@dataclass(frozen=True)
-class Box(Part):
-    """A part in the picture; `copies` modules of `parameters` each do its work."""
-
-    copies: int = 1
 
 
 @dataclass(frozen=True)
 class Group:
-    """Equal layers, drawn once: `layers` are their places, `alone` says that the column has no others."""
+    """Parts above each other, each with the number of modules that do its work; with a note they are a layer."""
 
-    boxes: tuple[Box, ...]
-    layers: list[int]
-    alone: bool
+    parts: Parts
+    copies: tuple[int, ...]
+    note: str = ""
 
     @property
-    def note(self) -> str:
-        """The text beside the bracket."""
-        uses, copies = len(self.layers), {box.copies for box in self.boxes if box.parameters}
-        which = f"× {uses}" if self.alone else "\n".join(wrap(numbered("layer", "s", self.layers), BESIDE))
-        if copies == {uses}:
-            return which
-        if len(copies) > 1:
-            return f"{which},\npartly\nshared"
-        (shared,) = copies
-        return f"one layer,\nruns {uses} times" if shared == 1 else f"{shared} layers,\nrun {uses} times"
-
-
-Item = Box | Group
+    def height(self) -> float:
+        """With the gap above it."""
+        return sum(_height(part) + GAP for part in self.parts) + (2 * GAP if self.note else 0)
 
 
 @dataclass(frozen=True)
@@ -69,31 +49,48 @@ class Architecture:
 
     title: str
     subtitle: str
-    columns: tuple[tuple[Item, ...], ...]
+    columns: list[list[Group]]
 
 
 def architecture_of(model: Classifier, title: str, subtitle: str) -> Architecture:
     """The columns of a model, whose modules state their parts."""
-    drawn = [(*_boxes(column.below), *_groups(column), *_boxes(column.above)) for column in columns(model.encoder.layers)]
-    drawn[0] = (*_boxes(embedding_parts(model.encoder.embeddings)), *drawn[0])
-    drawn[-1] = (*drawn[-1], *_boxes(head_parts(model)))
-    return Architecture(title, subtitle, tuple(drawn))
+    drawn = []
+    for column in columns(model.encoder.layers):
+        below, above = ([Group(parts, (1,) * len(parts))] for parts in (column.below, column.above))
+        drawn.append([*below, *_layers(column), *above])
+    embeddings, head = embedding_parts(model.encoder.embeddings), head_parts(model)
+    drawn[0].insert(0, Group(embeddings, (1,) * len(embeddings)))
+    drawn[-1].append(Group(head, (1,) * len(head)))
+    return Architecture(title, subtitle, drawn)
 
 
-def _boxes(parts: Sequence[Part]) -> tuple[Box, ...]:
-    return tuple(Box(**vars(part)) for part in parts)
-
-
-def _groups(column: Column) -> list[Group]:
+def _layers(column: Column) -> list[Group]:
     """The layers of a column, those that look the same together."""
-    alike: dict[tuple[Box, ...], list[int]] = {}
+    alike: dict[Parts, list[int]] = {}
     for place, layer in enumerate(column.layers):
-        alike.setdefault(_boxes(layer.parts), []).append(place)
+        alike.setdefault(layer, []).append(place)
     groups = []
-    for boxes, places in alike.items():
-        copies = [len(set(blocks)) for blocks in zip(*(column.layers[place].blocks for place in places), strict=True)]
-        groups.append(Group(tuple(replace(box, copies=copies[box.place]) for box in boxes), places, len(alike) == 1))
+    for parts, places in alike.items():
+        copies = [len({column.layers[place][at].modules for place in places}) for at in range(len(parts))]
+        uses, used = len(places), {number for number, part in zip(copies, parts, strict=True) if part.parameters}
+        note = f"× {uses}" if len(alike) == 1 else "\n".join(wrap(numbered("layer", "s", places), 13))
+        if len(used) > 1:
+            note += ",\npartly\nshared"
+        elif used != {uses}:
+            note = f"one layer,\nruns {uses} times" if used == {1} else f"{max(used)} layers,\nrun {uses} times"
+        groups.append(Group(parts, tuple(copies), note))
     return groups
+
+
+def numbered(name: str, plural: str, places: list[int]) -> str:
+    """`layers 1-4`, `layers 1, 4, 7`: numbers from 1 on."""
+    numbers = [place + 1 for place in places]
+    if len(numbers) == 1:
+        return f"{name} {numbers[0]}"
+    if numbers == list(range(numbers[0], numbers[-1] + 1)):
+        return f"{name}{plural} {numbers[0]}-{numbers[-1]}"
+    listed = numbers if len(numbers) <= FEW else [*numbers[: FEW - 2], "...", numbers[-1]]
+    return f"{name}{plural} {', '.join(map(str, listed))}"
 
 
 # Drawing
@@ -101,124 +98,62 @@ def _groups(column: Column) -> list[Group]:
 
 def draw(*architectures: Architecture) -> Figure:
     """Columns side by side, their bottoms on one line."""
-    step = LEFT + WIDTH + RIGHT
-    columns = [column for architecture in architectures for column in architecture.columns]
-    height = max(sum(_height(item) + GAP for item in column) for column in columns) + 1.45
-    figure, axes = sheet(step * len(columns), height)
-    left = 0.0
+    every = [column for architecture in architectures for column in architecture.columns]
+    height = max(sum(group.height for group in column) for column in every) + 1.45
+    figure, axes = sheet(COLUMN * len(every), height)
+    x = LEFT
     for architecture in architectures:
-        width = step * len(architecture.columns)
-        title, size = fitted(architecture.title, (width if len(architectures) > 1 else step) - 0.5, 13, bold=True)
-        axes.text(left + 0.25, height - 0.3, title, fontsize=size, fontweight="bold", va="center")
-        axes.text(left + 0.25, height - 0.6, architecture.subtitle, va="center", color="#444444")
-        painters = [ColumnPainter(axes, left + index * step + LEFT, 0.5) for index in range(len(architecture.columns))]
-        for painter, column in zip(painters, architecture.columns, strict=True):
-            painter.column(column, last=painter is painters[-1])
-        painters[0].label(0.25, "tokens")
-        if len(painters) == 2:
-            _join(axes, *painters)
-        left += width
+        title, size = fitted(architecture.title, COLUMN - 0.5, 13)
+        axes.text(x - LEFT + 0.25, height - 0.3, title, fontsize=size, fontweight="bold", va="center")
+        axes.text(x - LEFT + 0.25, height - 0.6, architecture.subtitle, va="center", color="#444444")
+        axes.text(x + WIDTH / 2, 0.25, "tokens", **CENTRED, color="#444444")
+        ends = [_draw_column(axes, x + COLUMN * at, groups) for at, groups in enumerate(architecture.columns)]
+        if len(ends) == 2:  # the embeddings go to both columns, the top of the first to where the second reads it
+            (split, top, _), (start, _, crossing) = ends[0], (0.5 - GAP, *ends[1][1:])
+            middle, lane = x + WIDTH / 2, x + WIDTH + 1.5
+            axes.plot(
+                [middle, lane, lane, middle + COLUMN, middle + COLUMN],
+                [split, split, 0.2, 0.2, start],
+                "-",
+                color="#444444",
+                linewidth=0.8,
+            )
+            axes.plot([middle, lane + 0.2, lane + 0.2], [top, top, crossing], "-", color="#444444", linewidth=0.8)
+            axes.annotate("", (x + COLUMN, crossing), (lane + 0.2, crossing), arrowprops=ARROW)
+        x += COLUMN * len(ends)
+        axes.text(x - COLUMN + WIDTH / 2, ends[-1][1] + 0.12, "scores", **CENTRED, color="#444444")
     return figure
 
 
-def _lines(box: Box) -> list[str]:
-    return wrap(box.detail, CHARACTERS)
+def _height(part: Part) -> float:
+    return 0.15 + LINE * (1 + len(wrap(part.detail, 58)))
 
 
-def _height(item: Item) -> float:
-    if isinstance(item, Box):
-        return 0.15 + LINE * (1 + len(_lines(item)))
-    return 2 * PADDING - GAP + sum(_height(box) + GAP for box in item.boxes)
-
-
-@dataclass
-class ColumnPainter:
-    """Draws one column upward from `y`; `x` is the left edge of its boxes."""
-
-    axes: Axes
-    x: float
-    y: float
-    crossing: float = 0.0  # height of the box that reads the other column
-    split: float = 0.0  # height above which the embeddings end
-
-    @property
-    def middle(self) -> float:
-        """The middle of the boxes."""
-        return self.x + WIDTH / 2
-
-    def column(self, items: tuple[Item, ...], last: bool) -> None:
-        """Draws all items, joined by arrows."""
-        start = self.y - GAP
-        for item in items:
-            if isinstance(item, Box):
-                self.box(item)
-            else:
-                self.split = self.split or self.y - GAP / 2
-                self.group(item)
-        end = self.y if last else self.y - GAP / 2
-        self.axes.plot([self.middle, self.middle], [start, end], color="#444444", linewidth=0.8, zorder=1)
-        if last:
-            self.arrow()
-            self.label(self.y + 0.12, "scores")
-
-    def arrow(self) -> None:
-        """Draws an arrow whose head is at `y`."""
-        self.axes.annotate("", (self.middle, self.y), (self.middle, self.y - GAP / 2), arrowprops=ARROW)
-
-    def label(self, y: float, text: str) -> None:
-        """Writes the text in the middle of the column."""
-        self.axes.text(self.middle, y, text, **CENTRED, color="#444444")
-
-    def box(self, box: Box) -> float:
-        """Draws the box at `y`, moves `y` above it, and returns its bottom."""
-        bottom = self.y
-        self.arrow()
-        rounded(self.axes, self.x, bottom, WIDTH, _height(box), facecolor=COLOURS[box.kind], zorder=3)
-        top = bottom + _height(box) - 0.075 - LINE / 2
-        self.axes.text(self.middle, top, box.title, **CENTRED, fontweight="bold", fontsize=8.5)
-        for number, line in enumerate(_lines(box), 1):
-            self.axes.text(self.middle, top - LINE * number, line, **CENTRED, fontsize=7.5)
-        if box.parameters:
-            times = f"{box.copies} × " if box.copies > 1 else ""
-            text = f"{times}{box.parameters:,}"
-            self.axes.text(self.x + WIDTH + 0.25, bottom + _height(box) / 2, text, va="center", fontsize=8)
-        self.y = bottom + _height(box) + GAP
-        return bottom
-
-    def group(self, group: Group) -> None:
-        """Draws one layer in its frame."""
-        bottom = self.y
-        height = _height(group)
-        rounded(self.axes, self.x - 0.22, bottom, WIDTH + 0.36, height, facecolor="#FAFAFA", edgecolor="#AAAAAA", zorder=0)
-        self.y += PADDING
-        bottoms: list[float] = []
-        for number, box in enumerate(group.boxes):
-            bottoms.append(self.box(box))
-            if box.residual:
-                self.residual(bottoms[number + 1 - box.residual] - GAP / 2, bottoms[-1] + _height(box) / 2)
-            if box.kind == "cross":
-                self.crossing = bottoms[-1] + _height(box) / 2
-        self.y = bottom + height + GAP
-        if len(group.layers) > 1 or not group.alone:  # a bracket that is open to the right, its text to the left
-            x, top, middle = self.x - 0.32, bottom + height, bottom + height / 2
-            self.axes.plot([x, x - 0.08, x - 0.08, x], [bottom, bottom, top, top], color="#444444", linewidth=1)
-            crossed = abs(self.crossing - middle) < 2 * LINE  # by the line from the other column
-            self.axes.text(x - 0.14, middle + 3 * LINE * crossed, group.note, ha="right", va="center", fontsize=8.5)
-
-    def residual(self, bottom: float, top: float) -> None:
-        """Draws a line around what the sum at its top adds to."""
-        left = self.x - 0.11
-        self.axes.plot([self.middle, left, left], [bottom, bottom, top], color="#888888", linewidth=0.8)
-        self.axes.annotate("", (self.x, top), (left, top), arrowprops=ARROW | {"color": "#888888", "mutation_scale": 6})
-
-
-def _join(axes: Axes, first: ColumnPainter, second: ColumnPainter) -> None:
-    """The embeddings go to both columns, and the top of the first to where the second reads it."""
-    style = {"color": "#444444", "linewidth": 0.8}
-    lane, low = first.x + WIDTH + 1.45, 0.25
-    axes.plot(
-        [first.middle, lane, lane, second.middle, second.middle], [first.split, first.split, low, low, 0.5 - GAP], **style
-    )
-    top, lane = first.y - GAP / 2, lane + 0.25
-    axes.plot([first.middle, first.middle, lane, lane], [first.y - GAP, top, top, second.crossing], **style)
-    axes.annotate("", (second.x, second.crossing), (lane, second.crossing), arrowprops=ARROW)
+def _draw_column(axes: Axes, x: float, groups: list[Group]) -> tuple[float, float, float]:
+    """Draws upward; heights of the end of the embeddings, of the top, and of the box that reads another column."""
+    y, split, crossing, middle = 0.5, 0.0, 0.0, x + WIDTH / 2
+    for group in groups:
+        bottom = y
+        if group.note:
+            split, y = split or y - GAP / 2, y + GAP
+        for part, copies in zip(group.parts, group.copies, strict=True):
+            height = _height(part)
+            axes.annotate("", (middle, y), (middle, y - GAP), arrowprops=ARROW)
+            rounded(axes, x, y, WIDTH, height, facecolor=COLOURS[part.kind], zorder=3)
+            top = y + height - 0.075 - LINE / 2
+            axes.text(middle, top, part.title, **CENTRED, fontweight="bold", fontsize=8.5)
+            for number, line in enumerate(wrap(part.detail, 58), 1):
+                axes.text(middle, top - LINE * number, line, **CENTRED, fontsize=7.5)
+            if part.parameters:
+                text = f"{copies} × {part.parameters:,}" if copies > 1 else f"{part.parameters:,}"
+                axes.text(x + WIDTH + 0.25, y + height / 2, text, va="center", fontsize=8)
+            if part.kind == "cross":
+                crossing = y + height / 2
+            y += height + GAP
+        if group.note:
+            style = {"facecolor": "#FAFAFA", "edgecolor": "#AAAAAA", "zorder": 0}
+            rounded(axes, x - 0.22, bottom, WIDTH + 0.36, y - bottom, **style)
+            axes.text(x - 0.35, (bottom + y) / 2, group.note, ha="right", va="center", fontsize=8.5)
+            y += GAP
+    axes.annotate("", (middle, y), (middle, y - GAP), arrowprops=ARROW)
+    return split, y, crossing

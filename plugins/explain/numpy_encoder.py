@@ -82,26 +82,23 @@ def cumulative_normal(x):
 
 
 def softmax(s):
-    """p_i = exp s_i / sum_j exp s_j over the last axis; a score of minus infinity gets probability 0."""
+    """p_i = exp s_i / sum_j exp s_j over the last axis; a score of minus infinity gets probability 0.
+
+    Backward: ds_i = p_i (dp_i - sum_j dp_j p_j).
+    """
     powers = np.exp(s - s.max(-1, keepdims=True))
     return powers / powers.sum(-1, keepdims=True)
 
 
-def softmax_backward(dp, p):
-    """ds_i = p_i (dp_i - sum_j dp_j p_j)."""
-    return p * (dp - (dp * p).sum(-1, keepdims=True))
-
-
 def cross_entropy(logits, labels):
-    """Mean over N rows of -log softmax(logits)[label]: (N, C), (N,) -> number, in nats."""
-    return -np.log(softmax(logits)[np.arange(len(labels)), labels]).mean()
+    """Mean over N rows of -log softmax(logits)[label]: (N, C), (N,) -> number, in nats.
 
-
-def cross_entropy_backward(logits, labels):
-    """dlogits = (softmax(logits) - one-hot label) / N."""
-    dlogits = softmax(logits)
-    dlogits[np.arange(len(labels)), labels] -= 1
-    return dlogits / len(labels)
+    With its backward: dlogits = (softmax(logits) - one-hot label) / N.
+    """
+    rows, probabilities = np.arange(len(labels)), softmax(logits)
+    loss = -np.log(probabilities[rows, labels]).mean()
+    probabilities[rows, labels] -= 1
+    return loss, probabilities / len(labels)
 
 
 # Attention
@@ -137,7 +134,9 @@ def attention_backward(dy, p, at, trace, gradients):
     x, q, k, v, probabilities, context = trace
     dcontext = split_heads(linear_backward(dy, context, p, f"{at}output.", gradients), q.shape[1])
     dv = probabilities.swapaxes(-1, -2) @ dcontext
-    dscores = softmax_backward(dcontext @ v.swapaxes(-1, -2), probabilities) / math.sqrt(q.shape[-1])
+    dprobabilities = dcontext @ v.swapaxes(-1, -2)
+    dscores = probabilities * (dprobabilities - (dprobabilities * probabilities).sum(-1, keepdims=True))
+    dscores /= math.sqrt(q.shape[-1])
     dq, dk = dscores @ k, dscores.swapaxes(-1, -2) @ q
     dfused = np.concatenate([join_heads(d) for d in (dq, dk, dv)], axis=-1)  # (B, T, 3D)
     return linear_backward(dfused, x, p, f"{at}query_key_value.", gradients)

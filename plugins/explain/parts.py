@@ -1,10 +1,10 @@
-"""The parts that a picture of a model shows, from the tokens up to the scores, by the class of each module.
+"""The parts of a model, from the tokens up to the scores, by the class of each module: what pictures, tables and notes show.
 
-A class that has no function here, such as an attention of another package, is a box with the name of its class.
+A class that has no function here, such as an attention of another package, is a part with the name of its class.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import singledispatch
 
 from torch import nn
@@ -12,12 +12,11 @@ from torch import nn
 from harness.measure.size import count
 from harness.models.attention.disentangled import DisentangledAttention
 from harness.models.attention.full import SelfAttention
-from harness.models.attention.products import MultiHead
 from harness.models.attention.relative import RelativeAttention
 from harness.models.choices import Pooling, Position
 from harness.models.decoder import CrossAttention, EncoderDecoder
 from harness.models.encoder import Embeddings
-from harness.models.heads import POOLED, Classifier, Pooler, SequenceClassifier, TextVectors
+from harness.models.heads import POOLED, Classifier, SequenceClassifier, TextVectors
 from harness.models.layers import Block, FeedForward
 from harness.models.reach import ADDED_OR_NONE
 from harness.models.recurrent import Recurrent
@@ -26,47 +25,42 @@ from harness.models.stack import Stack
 
 @dataclass(frozen=True)
 class Part:
-    """One box of a picture, with the parameters of the module behind it."""
+    """One part with its parameters; parts that look the same are equal."""
 
     title: str
     kind: str  # embedding, attention, cross, feed_forward, recurrent, norm or head
     detail: str = ""
     parameters: int = 0
-    residual: int = 0  # parts that the residual connection spans, this one included
-    place: int = 0  # of its block in the layer
+    modules: tuple[nn.Module, ...] = field(default=(), compare=False)
 
 
-@dataclass(frozen=True)
-class Layer:
-    """The modules that one layer runs, and its parts from the bottom up."""
-
-    blocks: tuple[nn.Module, ...]
-    parts: tuple[Part, ...]
+Parts = tuple[Part, ...]
 
 
 @dataclass(frozen=True)
 class Column:
-    """Layers in their order of execution, with what is below and above them."""
+    """Layers in their order of execution, each from the bottom up, with what is below and above them."""
 
-    below: tuple[Part, ...] = ()
-    layers: tuple[Layer, ...] = ()
-    above: tuple[Part, ...] = ()
+    below: Parts = ()
+    layers: tuple[Parts, ...] = ()
+    above: Parts = ()
+
+
+def part(title: str, kind: str, *modules: nn.Module, detail: str = "") -> Part:
+    """The part that these modules are."""
+    return Part(title, kind, detail, sum(map(count, modules)), modules)
 
 
 # One module
 
 
 @singledispatch
-def part(module: nn.Module) -> Part:
-    """The box of an attention or a feed-forward."""
-    return Part(type(module).__name__, "attention", parameters=count(module))
+def step(module: nn.Module) -> Part:
+    """An attention or a feed-forward."""
+    return part(type(module).__name__, "attention", module)
 
 
-def _heads(attention: MultiHead) -> str:
-    return f"{attention.num_heads} heads of {attention.head_size}"
-
-
-@part.register
+@step.register
 def _(module: SelfAttention) -> Part:
     config, details, position = module.config, [_heads(module)], module.config.position
     if module.window is not None:
@@ -75,91 +69,78 @@ def _(module: SelfAttention) -> Part:
         details.append(f"first {module.global_tokens} see and are seen by all")
     if module.query_norm is not None:
         details.append("queries and keys normed")
-    if position not in ADDED_OR_NONE:
+    if position is Position.rotary:
         apart = module.window is None and config.rotary_global_theta is not None
-        base = f" of base {config.rotary_global_theta if apart else config.rotary_theta:,.0f}"
-        details.append(f"{position.value} positions{base if position is Position.rotary else ''}")
-    span = "windowed" if module.window is not None else "global" if config.attention_window is not None else "full"
-    title = f"{'Causal' if module.causal else span.capitalize()} self-attention"
-    return Part(title, "attention", ", ".join(details), count(module))
+        details.append(f"rotary positions of base {config.rotary_global_theta if apart else config.rotary_theta:,.0f}")
+    elif position not in ADDED_OR_NONE:
+        details.append(f"{position.value} positions")
+    span = "Windowed" if module.window is not None else "Global" if config.attention_window is not None else "Full"
+    return part(f"{'Causal' if module.causal else span} self-attention", "attention", module, detail=", ".join(details))
 
 
-@part.register
+@step.register
 def _(module: DisentangledAttention) -> Part:
-    return Part("Full self-attention", "attention", f"{_heads(module)}, disentangled positions", count(module))
+    return part("Full self-attention", "attention", module, detail=f"{_heads(module)}, disentangled positions")
 
 
-@part.register
+@step.register
 def _(module: RelativeAttention) -> Part:
     detail = f"{_heads(module)}, relative positions"
     if module.segment_length is not None:
         detail += f", segments of {module.segment_length} tokens with a memory of {module.memory_length}"
-    return Part(f"{'Causal' if module.causal else 'Full'} self-attention", "attention", detail, count(module))
+    return part(f"{'Causal' if module.causal else 'Full'} self-attention", "attention", module, detail=detail)
 
 
-@part.register
+@step.register
 def _(module: CrossAttention) -> Part:
-    return Part("Attention over the encoder", "cross", _heads(module), count(module))
+    return part("Attention over the encoder", "cross", module, detail=_heads(module))
 
 
-@part.register
+@step.register
 def _(module: FeedForward) -> Part:
     size, width = module.input.in_features, module.output.in_features
     detail = f"{size:,} → {'2 × ' if module.gated else ''}{width:,} → {size:,}, {module.hidden_act.value}"
-    return Part("Gated feed-forward" if module.gated else "Feed-forward", "feed_forward", detail, count(module))
+    return part("Gated feed-forward" if module.gated else "Feed-forward", "feed_forward", module, detail=detail)
 
 
-def _norm(norm: nn.Module | None) -> tuple[Part, ...]:
+def _heads(attention: nn.Module) -> str:
+    return f"{attention.num_heads} heads of {attention.head_size}"
+
+
+def _norm(norm: nn.Module | None) -> Parts:
     """Nothing for one that is left out."""
-    is_norm = isinstance(norm, (nn.RMSNorm, nn.LayerNorm))
-    return (Part(type(norm).__name__, "norm", parameters=count(norm)),) if is_norm else ()
-
-
-def _layer(blocks: Sequence[Block]) -> Layer:
-    parts: list[Part] = []
-    for place, block in enumerate(blocks):
-        norm, step = _norm(block.norm), part(block.get_submodule(block.name))
-        if block.pre_norm:
-            of_block = (*norm, step, Part("Add", "norm", residual=2 + len(norm)))
-        else:
-            of_block = (step, *(replace(one, title=f"Add, {one.title}", residual=2) for one in norm))
-        parts += [replace(one, place=place) for one in of_block]
-    return Layer(tuple(blocks), tuple(parts))
+    return (part(type(norm).__name__, "norm", norm),) if isinstance(norm, (nn.RMSNorm, nn.LayerNorm)) else ()
 
 
 # From the tokens up
 
 
-def embedding_parts(embeddings: Embeddings) -> tuple[Part, ...]:
+def embedding_parts(embeddings: Embeddings) -> Parts:
     """What a token is looked up in, and what is added to it."""
     words, width = embeddings.token_embedding, embeddings.token_embedding.embedding_dim
     scaled = f", times the root of {width}" if embeddings.scale != 1 else ""
-    queries = 0 if embeddings.mask_embedding is None else embeddings.mask_embedding.numel()
-    parts = [Part("Token embedding", "embedding", f"{words.num_embeddings:,} × {width:,}{scaled}", count(words) + queries)]
+    tokens = part("Token embedding", "embedding", words, detail=f"{words.num_embeddings:,} × {width:,}{scaled}")
+    if embeddings.mask_embedding is not None:
+        tokens = replace(tokens, parameters=tokens.parameters + embeddings.mask_embedding.numel())
+    parts = [tokens]
     if (positions := embeddings.position_embedding) is not None:
-        table = f"{positions.num_embeddings:,} × {width:,}, learned, added"
-        parts.append(Part("Position embedding", "embedding", table, count(positions)))
+        detail = f"{positions.num_embeddings:,} × {width:,}, learned, added"
+        parts.append(part("Position embedding", "embedding", positions, detail=detail))
     if embeddings.sinusoidal:
-        parts.append(Part("Sinusoidal positions", "embedding", "computed, added"))
+        parts.append(part("Sinusoidal positions", "embedding", detail="computed, added"))
     if (types := embeddings.type_embedding) is not None:
-        parts.append(Part("Type embedding", "embedding", f"{types.num_embeddings} × {width:,}, added", count(types)))
+        parts.append(part("Type embedding", "embedding", types, detail=f"{types.num_embeddings} × {width:,}, added"))
     parts += _norm(embeddings.norm)
     if (projection := embeddings.projection) is not None:
-        parts.append(Part("Embedding projection", "embedding", f"{width:,} → {projection.out_features:,}", count(projection)))
+        detail = f"{width:,} → {projection.out_features:,}"
+        parts.append(part("Embedding projection", "embedding", projection, detail=detail))
     return tuple(parts)
 
 
 @singledispatch
 def columns(body: nn.Module) -> tuple[Column, ...]:
-    """The layers between embeddings and heads; one box for a body that is not known."""
-    return (Column((Part(type(body).__name__, "attention", parameters=count(body)),) if any(body.parameters()) else ()),)
-
-
-def _column(stack: Stack, order: Iterable[Sequence[Block]]) -> Column:
-    parameters = sum(map(count, filter(None, (stack.bias, stack.relative))))
-    detail = f"{stack.config.position.value}, beside the hidden states"
-    positions = (Part("Positions read by every layer", "embedding", detail, parameters),) if parameters else ()
-    return Column(positions, tuple(map(_layer, order)), _norm(stack.norm))
+    """The layers between embeddings and heads; one part for a body that is not known."""
+    return (Column((part(type(body).__name__, "attention", body),) if any(body.parameters()) else ()),)
 
 
 @columns.register
@@ -174,31 +155,50 @@ def _(body: EncoderDecoder) -> tuple[Column, ...]:
 
 @columns.register
 def _(body: Recurrent) -> tuple[Column, ...]:
-    layers, title = [], "Two LSTM directions, joined"
+    layers = []
     for directions in body.execution_order():
         sizes = f"{directions[0].input_size:,} → {directions[0].hidden_size:,} each"
         detail = f"{sizes}, from the first token on and from the last one back"
-        layers.append(Layer(directions, (Part(title, "recurrent", detail, sum(map(count, directions))),)))
+        layers.append((part("Two LSTM directions, joined", "recurrent", *directions, detail=detail),))
     return (Column(layers=tuple(layers)),)
 
 
-def head_parts(model: Classifier) -> tuple[Part, ...]:
+def _column(stack: Stack, order: Iterable[Sequence[Block]]) -> Column:
+    shared = [module for module in (stack.bias, stack.relative) if module is not None and count(module)]
+    detail = f"{stack.config.position.value}, beside the hidden states"
+    below = (part("Positions read by every layer", "embedding", *shared, detail=detail),) if shared else ()
+    layers = []
+    for blocks in order:
+        parts: list[Part] = []
+        for block in blocks:
+            norm, inner = _norm(block.norm), step(block.get_submodule(block.name))
+            if block.pre_norm:
+                parts += [*norm, inner, part("Add", "norm")]
+            else:
+                parts += [inner, *(replace(each, title=f"Add, {each.title}") for each in norm)]
+        layers.append(tuple(parts))
+    return Column(below, tuple(layers), _norm(stack.norm))
+
+
+def steps(body: nn.Module) -> list[Part]:
+    """The steps of all layers that look different, but norms."""
+    parts = (each for column in columns(body) for layer in column.layers for each in layer)
+    return [each for each in dict.fromkeys(parts) if each.kind != "norm"]
+
+
+def head_parts(model: Classifier) -> Parts:
     """What is above the encoder."""
     if isinstance(model, TextVectors):
         return (_pooling(model.encoder.config.vector_pooling),)
-    sizes = f"{model.head.in_features:,} → {model.head.out_features}"
-    title = "Classifier" if isinstance(model, SequenceClassifier) else "Classifier of every token"
-    below = _pooler(model.pooler) if isinstance(model, SequenceClassifier) else ()
-    return (*below, Part(title, "head", sizes, count(model.head)))
-
-
-def _pooler(pooler: Pooler) -> tuple[Part, ...]:
-    parts = [_pooling(pooler.pooling)]
+    detail = f"{model.head.in_features:,} → {model.head.out_features}"
+    if not isinstance(model, SequenceClassifier):
+        return (part("Classifier of every token", "head", model.head, detail=detail),)
+    pooler, parts = model.pooler, [_pooling(model.pooler.pooling)]
     if pooler.dense is not None and pooler.non_linearity is not None:
         sizes = f"{pooler.size:,} → {pooler.size:,}, {pooler.non_linearity.value}"
-        parts.append(Part("Pooler", "head", sizes, count(pooler.dense)))
-    return (*parts, *_norm(pooler.norm))
+        parts.append(part("Pooler", "head", pooler.dense, detail=sizes))
+    return (*parts, *_norm(pooler.norm), part("Classifier", "head", model.head, detail=detail))
 
 
 def _pooling(pooling: Pooling) -> Part:
-    return Part(f"Pooling: {POOLED[pooling]}", "head")
+    return part(f"Pooling: {POOLED[pooling]}", "head")

@@ -16,9 +16,7 @@ from matplotlib.textpath import TextPath
 from harness import paths
 from harness.errors import writing
 
-FONT = "DejaVu Sans"
-STYLE = {"svg.hashsalt": "harness", "font.family": FONT, "font.size": 9, "text.parse_math": False, "legend.frameon": False}
-STYLE |= {"axes.spines.top": False, "axes.spines.right": False, "axes.titlesize": 10}
+STYLE = Path(__file__).with_suffix(".mplstyle")
 """Settings of matplotlib under which a picture is drawn and saved."""
 
 CENTRED = {"ha": "center", "va": "center"}
@@ -30,8 +28,8 @@ IN_NAME = 24
 SMALLEST = 4.5
 """Points of a letter; a text that needs smaller ones is cut."""
 
-POINT, ROUNDING = 1 / 72, 1.04
-"""Inches; a little more than the outline, as letters are drawn on whole pixels."""
+ROUNDING = 1.04
+"""A little more than the outline, as letters are drawn on whole pixels."""
 
 
 def content(figure: Figure, ending: str) -> bytes:
@@ -60,6 +58,7 @@ def name_of_text(before: str, text: str) -> str:
 def sheet(width: float, height: float) -> tuple[Figure, Axes]:
     """A figure with axes that count inches from its lower left corner and draw nothing of themselves."""
     figure = Figure(figsize=(width, height))
+    figure.set_layout_engine("none")
     axes = figure.add_axes((0, 0, 1, 1), xlim=(0, width), ylim=(0, height))
     axes.set_axis_off()
     return figure, axes
@@ -71,32 +70,30 @@ def rounded(axes: Axes, x: float, y: float, width: float, height: float, edgecol
     axes.add_patch(FancyBboxPatch((x, y), width, height, shape, edgecolor=edgecolor, linewidth=0.8, **style))
 
 
-def fitted(text: str, width: float, size: float, bold: bool = False) -> tuple[str, float]:
-    """The text and its size in points: smaller where it is wider than `width` inches, and cut where nobody could read it."""
-    text = drawable(text)
-    size = min(size, size * width / max(breadth(text, size, bold), POINT))
+def fitted(text: str, width: float, size: float) -> tuple[str, float]:
+    """The text and its size in points: smaller where it is wider than `width` inches, and cut where nobody could read it.
+
+    A letter that the font lacks is a box.
+    """
+    letters = _letters()
+    text = "".join(letter if ord(letter) in letters else "□" for letter in text)
+    size = min(size, size * width / max(breadth(text, size), 1e-3))
     if size >= SMALLEST:
         return text, size
-    while len(text) > 2 and (wide := breadth(text, SMALLEST, bold)) > width:
+    while len(text) > 2 and (wide := breadth(text, SMALLEST)) > width:
         text = f"{text[: min(int(len(text) * width / wide) + 1, len(text) - 2)]}…"
     return text, SMALLEST
 
 
 @lru_cache(maxsize=4096)
-def breadth(text: str, size: float, bold: bool = False) -> float:
-    """Inches that the text takes at this size in points."""
+def breadth(text: str, size: float) -> float:
+    """Inches that the text takes at this size in points, in bold letters."""
     if not text.strip():
         return 0.0
-    font = FontProperties(family=FONT, weight="bold" if bold else "normal")
-    return TextPath((0, 0), text, size=size, prop=font).get_extents().x1 * POINT * ROUNDING
-
-
-def drawable(text: str) -> str:
-    """The text with a box in the place of each letter that the font lacks."""
-    letters = _letters()
-    return "".join(letter if ord(letter) in letters else "□" for letter in text)
+    outline = TextPath((0, 0), text, size=size, prop=FontProperties(weight="bold"))
+    return outline.get_extents().x1 / 72 * ROUNDING
 
 
 @lru_cache(maxsize=1)
 def _letters() -> frozenset[int]:
-    return frozenset(get_font(findfont(FONT)).get_charmap())
+    return frozenset(get_font(findfont("DejaVu Sans")).get_charmap())

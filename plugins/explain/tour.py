@@ -1,11 +1,10 @@
 """Ten steps through an encoder on a text of the reader: `python -m harness tour [text=TEXT or FILE] [to=FILE.html]`.
 
-A step is a few commands, as they are typed, with what they print and draw: pages in the terminal, and one HTML file. The steps,
-in `tour.yaml`, run in order while the reader is on an earlier page. A finished one is kept, and is not run again.
+A step, in `tour.yaml`, is a few commands as they are typed, with what they print and draw: in the terminal, where Enter begins
+the next one, and on one HTML page, `tour.html`. A finished step is kept, and does not run again.
 """
 
 import base64
-import html
 import json
 import os
 import re
@@ -13,27 +12,24 @@ import shlex
 import signal
 import subprocess
 import sys
-import threading
 import time
-from concurrent.futures import ThreadPoolExecutor, wait
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
-from string import Template
-from typing import Any
 
+import jinja2
+import msgspec
 import yaml
 from filelock import FileLock, Timeout
-from rich.console import Console
 
 from harness import paths, records, versions
-from harness.errors import InputError
+from harness.errors import InputError, writing
 from harness.plugins.explain.options import Tour
 from harness.study import status
-from harness.terminal import counted, duration, live_line, wrapped
+from harness.terminal import LiveLine, counted, duration, live_line, wrapped
 
 FOLDER = Path("multirun", "tour")
-TEMPLATE = Path(__file__).with_suffix(".html")
-STEPS = TEMPLATE.with_suffix(".yaml")
+PAGE = Path(__file__).with_suffix(".html")
+STEPS = PAGE.with_suffix(".yaml")
 PRETRAINING, RUN = "tour_pretraining", "{run}"
 """Study of the pretraining, and what stands for its run in a command."""
 
@@ -43,24 +39,10 @@ WORDS = 30
 SECOND = "The keeper found the window open."
 """In place of a second text of the reader."""
 
-FOLDED, COLUMNS = 40, 100
-"""Lines of an output that the page folds if there are more, and characters of a line."""
-
-WAITING = {"OMP_WAIT_POLICY": "PASSIVE", "OPENBLAS_NUM_THREADS": "1"}
-"""Environment of the commands: threads that wait for each other leave the processor to what runs beside the tour."""
+ENVIRONMENT = {"PYTHONPATH": f"{Path(__file__).resolve().parents[2]}:{os.environ.get('PYTHONPATH', '')}", "COLUMNS": "100"}
+"""What the commands have beside the environment of the tour."""
 
 VARIANT = "# base with attention to 16 tokens on each side\nattention_window: 32\n"
-
-
-@dataclass(frozen=True)
-class Step:
-    """What to look at, the commands, pictures that they write without saying so, and which ending shown ones have."""
-
-    title: str
-    text: str
-    commands: list[list[str]]
-    pictures: list[str] = field(default_factory=list)
-    ending: str = ".svg"
 
 
 @dataclass(frozen=True)
@@ -75,14 +57,26 @@ class Ran:
 
 @dataclass(frozen=True)
 class Result:
-    """The commands of a step that ran, the last one may have failed; and the pictures, SVG."""
+    """The commands of a step that ran, of which the last one may have failed; and the pictures, SVG."""
 
-    ran: list[Ran]
-    pictures: list[str]
+    ran: list[Ran] = field(default_factory=list)
+    pictures: list[str] = field(default_factory=list)
 
     @property
     def failed(self) -> bool:
         return self.ran[-1].code != 0
+
+
+@dataclass
+class Step:
+    """What to look at, the commands, pictures that they write without saying so, and which ending shown ones have."""
+
+    title: str
+    text: str
+    commands: list[list[str]]
+    pictures: list[str] = field(default_factory=list)
+    ending: str = ".svg"
+    result: Result = field(default_factory=Result)
 
 
 def main(options: Tour) -> int:
@@ -90,11 +84,10 @@ def main(options: Tour) -> int:
     steps = steps_of(*texts(options.text), STEPS)
     if options.to.suffix != ".html":
         raise InputError(f"to={str(options.to)!r} ends in {options.to.suffix!r}: expected .html")
-    if options.to.parent.exists() and not options.to.parent.is_dir():
-        raise InputError(f"to={str(options.to)!r}: {options.to.parent} is a file, expected a folder")
     root = Path() if options.to == Tour.to else options.to.parent
     folder = root / FOLDER
-    (folder / "conf" / "model").mkdir(parents=True, exist_ok=True)
+    with writing(options.to, "an HTML file"):
+        (folder / "conf" / "model").mkdir(parents=True, exist_ok=True)
     try:
         with FileLock(folder / paths.LOCK, timeout=0):
             return run(steps, options, root)
@@ -109,27 +102,26 @@ def run(steps: list[Step], options: Tour, root: Path) -> int:
     if not (own := root / FOLDER / "conf" / "model" / "wide.yaml").exists():  # the reader may have changed it
         with paths.replaced(own) as new:
             new.write_text(VARIANT)
-    runner = Runner(steps, options.to, root)
-    is_paged = sys.stdin.isatty() and sys.stdout.isatty() and not options.all
+    file = root / FOLDER / "steps.json"
+    finished = records.read_or_set_aside(file, dict[str, Result], {})
+    waits = sys.stdin.isatty() and sys.stdout.isatty() and not options.all
     place = "" if root == Path() else f"; commands run in {root}"
-    print(
-        f"{counted(len(steps), 'step')}, a few minutes in all; the page of those that are done: {options.to}{place}\n",
-        flush=True,
-    )
-    with ThreadPoolExecutor(1) as pool:
-        try:
-            futures = [pool.submit(runner.run, step) for step in steps]
-            for number, (step, future) in enumerate(zip(steps, futures, strict=True), 1):
-                with live_line(step.title) as line:
-                    while not wait([future], timeout=1).done:
-                        line.show(f"step {number} of {len(steps)}, {step.title}: {runner.latest}")
-                is_paged = show(number, step, future.result(), is_paged, number == len(steps))
-        except BaseException:
-            runner.stop()
-            pool.shutdown(cancel_futures=True)
-            raise
-    failed = [str(number) for number, future in enumerate(futures, 1) if future.result().failed]
+    write_page(steps, options.to)
+    print(f"{counted(len(steps), 'step')}, a few minutes in all; the page: {options.to}{place}\n", flush=True)
+    for number, step in enumerate(steps, 1):
+        key = json.dumps([step.commands, step.pictures, step.ending, versions.VERSIONS])
+        with live_line(step.title) as line:
+            step.result = finished[key] if key in finished else run_step(step, root, line)
+        if not step.result.failed:
+            finished[key] = step.result
+            records.write(file, msgspec.to_builtins(finished))
+        write_page(steps, options.to)
+        show(number, step)
+        if waits and number < len(steps):
+            print("-- Enter: next step; Ctrl-C ends --", end="", flush=True)  # `input` would print it to stderr
+            waits = bool(sys.stdin.readline())  # Ctrl-D: the rest at once
     print(f"page: {options.to}")
+    failed = [str(number) for number, step in enumerate(steps, 1) if step.result.failed]
     if failed:
         print(f"failed: step {', '.join(failed)} of {len(steps)}; the same command runs what failed again")
     return int(bool(failed))
@@ -155,154 +147,64 @@ def texts(text: str) -> tuple[str, str]:
 def steps_of(text: str, second: str, file: Path) -> list[Step]:
     """The steps of a file with these texts in their commands."""
     longest = max(re.findall(r"\w+", text), key=len)
-    hidden = text if "[MASK]" in text else text.replace(longest, "[MASK]", 1)
-
-    def filled(word: str) -> str:
-        names = {"{text}": text, "{second}": second, "{masked}": hidden}
-        return re.sub(r"\{(text|second|masked)\}", lambda name: names[name[0]], word)
-
-    steps = yaml.safe_load(file.read_text(encoding="utf-8"))
+    masked = text if "[MASK]" in text else text.replace(longest, "[MASK]", 1)
+    names = {"{text}": text, "{second}": second, "{masked}": masked}
+    steps = [Step(**step) for step in yaml.safe_load(file.read_text(encoding="utf-8"))]
     for step in steps:
-        step["commands"] = [[filled(word) for word in shlex.split(command)] for command in step["commands"]]
-    return [Step(**step) for step in steps]
+        words = [shlex.split(command) for command in step.commands]
+        step.commands = [[re.sub("|".join(names), lambda name: names[name[0]], word) for word in each] for each in words]
+    return steps
 
 
-class Runner:
-    """Runs steps one after the other, keeps the finished ones, and writes the page after each."""
-
-    def __init__(self, steps: list[Step], to: Path, root: Path = Path()) -> None:
-        """Commands run in the folder `root`."""
-        self.latest = ""  # the last line that a command printed
-        self._steps, self._to, self._root, self._results = steps, to, root, {}
-        self._process: subprocess.Popen | None = None
-        self._stopped, self._lock = False, threading.Lock()
-        self._kept_in = root / FOLDER / "steps.json"
-        self._kept = records.read_or_set_aside(self._kept_in, dict[str, Any], {})
-        to.parent.mkdir(parents=True, exist_ok=True)
-        self._write()
-
-    def run(self, step: Step) -> Result:
-        """The result, a kept one where these commands have finished with this version of the code."""
-        key = json.dumps([step.commands, step.pictures, step.ending, versions.VERSIONS])
-        if key in self._kept:
-            kept = self._kept[key]
-            result = Result([Ran(**ran) for ran in kept["ran"]], kept["pictures"])
-        else:
-            result = self._run(step)
-        if not result.failed:
-            self._kept[key] = asdict(result)
-            records.write(self._kept_in, self._kept)
-        self._results[step.title] = result
-        self._write()
-        return result
-
-    def stop(self) -> None:
-        """Interrupts the command that runs; none begins afterwards."""
-        with self._lock:
-            self._stopped = True
-            if self._process is not None and self._process.poll() is None:
-                self._process.send_signal(signal.SIGINT)
-
-    def _run(self, step: Step) -> Result:
-        ran: list[Ran] = []
-        for words in step.commands:
-            try:
-                ran.append(self._command([_pretrained(self._root) if word == RUN else word for word in words]))
-            except InputError as error:
-                ran.append(Ran(shlex.join(words), f"{error}\n", 0.0, 2))
-            if self._stopped:
-                raise KeyboardInterrupt
-            if ran[-1].code:
+def run_step(step: Step, root: Path, line: LiveLine) -> Result:
+    """Runs its commands up to the first that fails."""
+    ran: list[Ran] = []
+    for words in step.commands:
+        if RUN in words:
+            commands = status.of_study(str(root / "multirun"), PRETRAINING)
+            if not commands:
+                ran.append(Ran(shlex.join(words), f"study {PRETRAINING!r} has no run\n", 0.0, 2))
                 break
-        named = [line.strip() for one in ran for line in one.output.splitlines() if line.strip().endswith(step.ending)]
-        files = [path for path in (self._root / name for name in (*named, *step.pictures)) if path.is_file()]
-        return Result(ran, [path.read_text(encoding="utf-8") for path in files] if not ran[-1].code else [])
-
-    def _command(self, words: list[str]) -> Ran:
-        code, began, lines = str(Path(__file__).resolve().parents[2]), time.monotonic(), []
-        searched = os.pathsep.join(filter(None, [code, os.environ.get("PYTHONPATH")]))
-        streams = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
-        environment = WAITING | os.environ | {"PYTHONPATH": searched, "COLUMNS": str(COLUMNS)}
-        program = [sys.executable if word == "python" and not place else word for place, word in enumerate(words)]
-        bound = [sys.executable, "-P", "-m", "harness.processes.bound", str(os.getpid()), *program]
-        with self._lock:
-            if self._stopped:
-                raise KeyboardInterrupt
-            # in a group of its own, so that Ctrl-C reaches it once, by `stop`
-            self._process = subprocess.Popen(bound, env=environment, cwd=self._root, process_group=0, **streams)
-        with self._process as process:
-            for line in process.stdout:
-                self.latest = line.strip() or self.latest
-                lines.append(line)
-        return Ran(shlex.join(words), "".join(lines), time.monotonic() - began, process.returncode)
-
-    def _write(self) -> None:
-        with paths.replaced(self._to) as new:
-            new.write_text(page(self._steps, self._results), encoding="utf-8")
+            words = [commands[-1].runs[0].folder.name if word == RUN else word for word in words]
+        ran.append(run_command(words, root, line))
+        if ran[-1].code:
+            break
+    named = [word for each in ran for word in map(str.strip, each.output.splitlines()) if word.endswith(step.ending)]
+    files = [root / name for name in (*named, *step.pictures)]
+    pictures = [file.read_text(encoding="utf-8") for file in files if file.is_file()]
+    return Result(ran, [] if ran[-1].code else pictures)
 
 
-def _pretrained(root: Path) -> str:
-    """Name of the tour's pretraining; InputError where there is none."""
-    commands = status.of_study(str(root / "multirun"), PRETRAINING)
-    if not commands:
-        raise InputError(f"study {PRETRAINING!r} has no run")
-    return commands[-1].runs[0].folder.name
+def run_command(words: list[str], root: Path, line: LiveLine) -> Ran:
+    """Runs it in a process that ends with this one."""
+    program = [sys.executable if word == "python" and not place else word for place, word in enumerate(words)]
+    bound = [sys.executable, "-P", "-m", "harness.processes.bound", str(os.getpid()), *program]
+    streams = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+    began, output = time.monotonic(), ""
+    # in a group of its own, so that Ctrl-C reaches it once
+    with subprocess.Popen(bound, env=os.environ | ENVIRONMENT, cwd=root, process_group=0, **streams) as process:
+        try:
+            for printed in process.stdout:
+                output += printed
+                line.show(f"{shlex.join(words)}: {printed.strip()}")
+        except BaseException:
+            process.send_signal(signal.SIGINT)
+            raise
+    return Ran(shlex.join(words), output, time.monotonic() - began, process.returncode)
 
 
-def show(number: int, step: Step, result: Result, is_paged: bool, is_last: bool) -> bool:
-    """Prints a step, a screen at a time if paged; whether the reader wants the next one so, too."""
-    screen = Console(highlight=False, markup=False, emoji=False, soft_wrap=True)
-    screen.print(f"{number}. {step.title}", style="bold")
-    lines = [*wrapped(step.text).splitlines(), ""]
-    for ran in result.ran:
-        end = f"[exit code {ran.code}: failed] " if ran.code else ""
-        lines += [f"$ {ran.command}", "", *ran.output.rstrip().splitlines(), "", f"{end}[{duration(ran.seconds)}]", ""]
-    height = max(1, screen.size.height - 3) if is_paged else len(lines)
-    for start in range(0, len(lines), height):
-        screen.print("\n".join(lines[start : start + height]))
-        is_end = start + height >= len(lines)
-        if is_paged and not (is_end and is_last):
-            try:
-                what = "next step" if is_end else "more"
-                print(f"-- Enter: {what}; Ctrl-C ends --", end="", flush=True)  # `input` would print it to stderr
-                input()
-            except EOFError:  # Ctrl-D: the rest at once
-                is_paged = False
-    return is_paged
+def show(number: int, step: Step) -> None:
+    """Prints a step."""
+    print(f"{number}. {step.title}\n\n{wrapped(step.text)}\n")
+    for ran in step.result.ran:
+        end = f"exit code {ran.code}: failed] [" if ran.code else ""
+        print(f"$ {ran.command}\n\n{ran.output.rstrip()}\n\n[{end}{duration(ran.seconds)}]\n")
 
 
-def page(steps: list[Step], results: dict[str, Result]) -> str:
+def write_page(steps: list[Step], to: Path) -> None:
     """The HTML page, which loads nothing; steps that have not run yet are named."""
-    parts = []
-    for number, step in enumerate(steps, 1):
-        parts.append(f"<section><h2>{number}. {html.escape(step.title)}</h2><p>{html.escape(step.text)}</p>")
-        if step.title not in results:
-            parts.append("<p class=quiet>Has not run yet.</p>")
-        else:
-            result = results[step.title]
-            parts += [_command_of(ran) for ran in result.ran]
-            images = "".join(_image(picture, f"{step.title}, picture {n}") for n, picture in enumerate(result.pictures, 1))
-            parts.append(f"<div class=pictures>{images}</div>" if images else "")
-        parts.append("</section>")
-    return Template(TEMPLATE.read_text(encoding="utf-8")).substitute(main="\n".join(parts))
-
-
-def _command_of(ran: Ran) -> str:
-    output, count = html.escape(ran.output.rstrip()), len(ran.output.rstrip().splitlines())
-    took = f"{counted(count, 'line')}, {duration(ran.seconds)}" + (f", failed with exit code {ran.code}" if ran.code else "")
-    is_open = " open" if count <= FOLDED or ran.code else ""
-    name = html.escape(ran.command)
-    return (
-        f'<pre class=command tabindex=0 role=group aria-label="command">{name}</pre>'
-        f"<details{is_open}><summary>{took}</summary>"
-        f'<pre tabindex=0 role=group aria-label="output of {name}">{output}</pre></details>'
-    )
-
-
-def _image(picture: str, name: str) -> str:
-    """A picture that is twice as wide as high has a row of its own."""
-    width, height = map(float, re.search(r'viewBox="[\d.]+ [\d.]+ ([\d.]+) ([\d.]+)"', picture).groups())
-    label, kind = html.escape(name), " class=wide" if width > 2 * height else ""
-    data = base64.b64encode(picture.encode()).decode()
-    image = f'<img alt="{label}" src="data:image/svg+xml;base64,{data}">'
-    return f'<div{kind} tabindex=0 role=group aria-label="{label}">{image}</div>'
+    environment = jinja2.Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
+    environment.filters |= {"base64": lambda picture: base64.b64encode(picture.encode()).decode(), "duration": duration}
+    page = environment.from_string(PAGE.read_text(encoding="utf-8")).render(steps=steps)
+    with writing(to, "an HTML file"), paths.replaced(to) as new:
+        new.write_text(page, encoding="utf-8")

@@ -18,7 +18,7 @@ import yaml
 from scipy import stats
 
 from harness.comparison.plateau import LOSS
-from harness.config.resolve import NO_TASK
+from harness.config.conditions import NO_TASK
 
 SCORE = "eval/score"
 NAMED = ("model_name", "scale_name", "corpus.name", "hardware.dtype", "facts.text")

@@ -5,6 +5,7 @@ import io
 
 import pytest
 
+from harness.reports import compare_runs
 from harness.reports.__main__ import main
 from harness.terminal import WIDTH
 
@@ -122,12 +123,36 @@ def test_markdown_is_tables(ids, capsys):
     assert "| eval/score | 0.800 | 0.750 | −5.0 points |" in text
 
 
-def test_help_states_the_order_of_the_numbers_and_the_table_has_it(ids, capsys):
-    assert main(["compare", "--help"]) == 0
-    assert "scores and held-out losses, speed and energy, memory, sizes, others" in " ".join(capsys.readouterr().out.split())
-    names = [
-        line.split()[0] for line in said(capsys, *ids).partition("Numbers that differ")[2].splitlines() if "/" in line[:20]
+def test_numbers_are_listed_by_group_and_those_that_do_not_compare_last(make_run):
+    names = ("eval/loss", "eval/score", "finetune/peak_memory_bytes", "inference/tokens_per_s", "inference/peak_memory_bytes")
+    first, second = (make_run(arm, values=dict.fromkeys(names, 4.0)) for arm in "ab")
+    del second.metrics["eval/loss"]
+    listed = [one.metric.name for one in compare_runs.numbers(first, second)]
+    assert listed == [
+        "eval/score",
+        "eval/loss",
+        "inference/peak_memory_bytes",
+        "inference/tokens_per_s",
+        "finetune/peak_memory_bytes",
     ]
-    order = [names.index(name) for name in ("eval/score", "inference/latency_ms_p50", "inference/peak_memory_bytes")]
-    assert order == sorted(order)
-    assert names.index("inference/peak_memory_bytes") < names.index("model/params_total")
+
+
+@pytest.mark.parametrize(
+    ("name", "sessions", "compares"),
+    [
+        ("inference/tokens_per_s", ("s1", "s1"), True),
+        ("inference/tokens_per_s", ("s1", "s2"), False),
+        ("inference/tokens_per_s", ("", ""), False),
+        ("finetune/duration_s", ("s1", "s1"), False),
+        ("finetune/mfu", ("s1", "s1"), False),
+        ("eval/score_low", ("s1", "s2"), True),
+    ],
+)
+def test_times_compare_only_where_one_session_launched_both(make_run, name, sessions, compares):
+    runs = (
+        make_run(arm, values={name: size}, session=session)
+        for arm, size, session in zip("ab", (0.25, 0.5), sessions, strict=True)
+    )
+    (number,) = compare_runs.numbers(*runs)
+    assert (number.first, number.second) == (0.25, 0.5)
+    assert (number.change, number.percent) == ((0.25, 100.0) if compares else (None, None))

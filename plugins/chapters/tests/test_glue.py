@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 from texts import md
 
+from harness import tags
 from harness.comparison.compare import Comparison, compare
 from harness.plugins.chapters import glue
 from harness.plugins.chapters.glue import SCORES, glue_of
@@ -80,6 +81,18 @@ def test_table_holds_tasks_and_their_average_with_its_rule(tracking):
     assert "The mean score of the first table takes a single score of mrpc, so the two differ." in text
     assert "mean of its scores" in text
     assert "Left out" not in text
+
+
+def test_average_shares_its_level_among_the_looks_at_its_seeds(study):
+    """After five numbers of seeds the study could have ended: each has a fifth of the level, as in the first table."""
+    p = {}
+    for looks in (1, 5):
+        comparison = study({"base": BASE, "new": BETTER})
+        for run in comparison.runs:
+            run.tags[tags.SEED_LOOKS] = str(looks)
+        p[looks] = glue_of(comparison).average.changes["new"].p
+    assert p[5] == pytest.approx(min(1.0, 5 * p[1]))
+    assert p[1] < 0.5
 
 
 @pytest.mark.long

@@ -9,7 +9,6 @@ from pyarrow import parquet
 from texts import md
 
 from harness import paths
-from harness.comparison import items
 from harness.comparison.compare import compare
 from harness.plugins.chapters import minimal_pairs
 from harness.reports.chapters import along
@@ -64,7 +63,7 @@ def test_what_is_not_known_is_a_dash_and_torn_files_are_left_out(run, tmp_path):
     text = text_of(runs, tmp_path)
     assert "| far | 4 | 9, left | – | 0.50 [0.15, 0.85] |" in text
     assert "wide" not in text
-    assert items.paradigms(predictions(runs[1], tmp_path)) == {}
+    assert minimal_pairs.paradigms(predictions(runs[1], tmp_path)) == {}
 
 
 def test_other_tasks_have_no_such_chapter(make_run, tmp_path):

@@ -10,9 +10,9 @@ import pytest
 from scipy import stats
 
 from harness.comparison.compare import compare
-from harness.comparison.growth import fit, race
 from harness.metrics import Direction
 from harness.plugins.chapters import scaling
+from harness.plugins.chapters.growth import fit, race
 from harness.plugins.chapters.scaling import race_text
 from harness.reports.__main__ import main
 from harness.reports.read import connect

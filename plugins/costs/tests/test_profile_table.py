@@ -171,7 +171,7 @@ def test_rounds_are_whole_in_an_order_of_their_own_and_begin_within_the_seconds(
     assert [number for number, *_ in started[:-1]] == sorted(number for number, *_ in started[:-1])
     assert sorted(arm for number, arm, which in started if which == profile.FIRST_ROUND) == ["a", "b", "c"]
     assert {number for number, _, which in started if which == profile.FIRST_ROUND} == {0}
-    assert started[-1] == (0, "a", ("trace",))
+    assert started[-1] == (0, "a", (profile.TRACED,))
     orders = [[arm for number, arm, which in started if number == of and which == TIMING] for of in range(rounds)]
     assert all(sorted(order) == ["a", "a", "b", "c"] for order in orders)
     assert len({*map(tuple, orders)}) > 1

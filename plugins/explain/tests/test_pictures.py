@@ -1,4 +1,6 @@
-"""Pictures of all commands: whole files or none."""
+"""Pictures of all commands: whole files or none, in the folder of the runs that is set."""
+
+from pathlib import Path
 
 import pytest
 from matplotlib.figure import Figure
@@ -18,3 +20,9 @@ def test_a_full_disk_leaves_the_older_picture_and_nothing_beside_it(tmp_path):
         assert not isinstance(error.value, InputError)
         assert (disk / "a.png").read_text() == "of yesterday"
         assert {path.name for path in disk.iterdir()} == {"a.png", "filler"}
+
+
+def test_pictures_are_in_the_folder_of_the_runs_that_is_set(said):
+    said("describe", "activations", "output=mine")
+    assert Path("mine", "describe", "activations.svg").exists()
+    assert not Path("multirun").exists()

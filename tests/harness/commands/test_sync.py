@@ -42,7 +42,7 @@ def test_what_is_no_address_is_one_line(run_harness, output, uri, message):
 def test_address_of_a_database_without_its_module_is_one_line(run_harness, sweep):
     done = run_harness("sync", f"output={sweep.output}", "tracking.uri=mssql+pymssql://host/db")
     assert (done.returncode, done.stdout) == (2, "")
-    message = "harness sync: tracking.uri: MLflow needs the module 'pymssql' for this address: install it, or name another\n"
+    message = "harness sync: MLflow is unreachable (No module named 'pymssql')\n"
     assert done.stderr == message
 
 

@@ -181,11 +181,8 @@ def test_the_smallest_difference_is_found_four_times_of_five(sd: float, items: f
 
 
 def test_as_many_pairs_differ_as_their_interval_leaves_zero_out():
-    assert paired.pairs_to_differ(0.02, 0.03) == 5
-    assert paired.pairs_to_differ(0.02, 0.03, looks=4) == 7
-    assert paired.pairs_to_differ(0.02, 0.03, items=0.02) == paired.MOST_PAIRS + 1
-    for number, shows in ((4, False), (5, True)):
-        assert (paired.half_intervals(number, 0.02)[0] < 0.03) == shows
+    for expected, more in ((5, {}), (7, {"looks": 4}), (paired.MOST_PAIRS + 1, {"items": 0.02})):
+        assert paired.fewest(lambda n, more=more: paired.half_intervals(n, 0.02, **more)[0] < 0.03) == expected
 
 
 @pytest.mark.parametrize(("count", "text"), [(0, "no study: 0 replicates"), (1, "no study: 1 replicate,"), (3, "")])

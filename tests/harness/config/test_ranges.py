@@ -9,7 +9,7 @@ from typing import Any, get_args, get_origin, get_type_hints
 import pytest
 
 from harness.config.compose import outside_of_a_command
-from harness.config.resolve import refuse_impossible
+from harness.config.rules import refuse_impossible
 from harness.config.schema import GrammarConfig, RunConfig
 from harness.errors import InputError
 from harness.models.ranges import Range

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from harness.config.compose import main, outside_of_a_command
 from harness.config.conditions import DECAYING
+from harness.config.rules import holds, refuse_idle, refuse_unread_parts, unread_by
 from harness.config.schema import (
     ADDED,
     DERIVED_KEYS,
@@ -24,7 +25,6 @@ from harness.config.schema import (
     to_dict,
     within,
 )
-from harness.config.unread import holds, refuse_idle, refuse_unread_parts, unread_by
 from harness.errors import InputError
 from harness.models.objectives.config import ObjectiveConfig
 from harness.models.ranges import Refused, Role, When

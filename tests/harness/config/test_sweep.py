@@ -50,7 +50,7 @@ def test_a_value_may_name_the_seed_of_its_run(compose):
     [
         (["seed=0,one"], "seed=one must be a whole number"),
         (["seed=interval(1,3)"], r"seed=interval\(1,3\): a sweep takes choice"),
-        (["hydra.verbose=true,false"], "Sweeping over Hydra's configuration is not supported : 'hydra.verbose=true,false'"),
+        (["hydra.verbose=true,false"], "hydra.verbose=true,false: hydra.verbose cannot be set: expected one value of"),
     ],
 )
 def test_what_cannot_be_swept_is_refused(compose, words, line):

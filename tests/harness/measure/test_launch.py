@@ -8,7 +8,7 @@ import pytest
 
 from harness import processes
 from harness.config.choices import Device, Precision
-from harness.measure import reference
+from harness.measure import latency
 from harness.measure.launch import TIMING, launch
 from harness.measure.memory import SLACK
 from harness.measure.records import REQUEST, Request
@@ -29,7 +29,7 @@ def _fork(request, monkeypatch):
 
 @pytest.mark.usefixtures("_fork")
 def test_an_instrument_that_fails_loses_none_before_it(config, tmp_path):
-    outcome = launch(config, Request(("sizes", "flops", "training_step", "trace")), tmp_path)  # without a step
+    outcome = launch(config, Request(("sizes", "flops", "math:sqrt", "memory")), tmp_path)  # which takes one number
     measured = outcome.measured
     assert outcome.code == 1
     assert "Error" in outcome.ending.reason
@@ -37,7 +37,7 @@ def test_an_instrument_that_fails_loses_none_before_it(config, tmp_path):
         value for name, value in measured.sizes.items() if name.startswith("model/params_component_")
     )
     assert 2 * config.finetune.batch_size * measured.flops.forward < measured.flops.train_step
-    assert measured.training_step is measured.trace is measured.timing is None
+    assert measured.memory is measured.timing is None
 
 
 @pytest.mark.usefixtures("_fork")
@@ -74,7 +74,7 @@ def test_forked_process_measures_the_memory_of_a_new_one(config, tmp_path, monke
 def test_the_reference_workload_is_in_no_memory_of_a_length_or_batch_size(config, tmp_path):
     config.measure.repeats, config.measure.lengths, config.measure.batch_sizes = 3, [8, 16], [1, 2]
     (timed,) = launch(config, Request(("timing",)), tmp_path).measured.timing
-    held = 2 * 4 * reference.ELEMENTS
+    held = 2 * 4 * latency.ELEMENTS
     assert [(point.batch_size, point.length) for point in timed.points] == [(1, 8), (1, 16), (1, 16), (2, 16)]
     assert [point.of_sizes for point in timed.points] == [False, False, True, True]
     assert all(0 < point.peak_memory_bytes < held for point in timed.points), timed.points

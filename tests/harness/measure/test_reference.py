@@ -4,14 +4,14 @@ import torch
 
 from harness.config.schema import HardwareConfig
 from harness.hardware.device import Machine
-from harness.measure import reference
-from harness.measure.reference import Reference
+from harness.measure import latency
+from harness.measure.latency import Reference
 
 
 def test_it_runs_on_one_thread_and_puts_the_threads_back(monkeypatch):
     machine, seen = Machine(HardwareConfig(threads=2)), []
-    timed = reference.clocked
-    monkeypatch.setattr(reference, "clocked", lambda *arguments: seen.append(torch.get_num_threads()) or timed(*arguments))
+    timed = latency.clocked
+    monkeypatch.setattr(latency, "clocked", lambda *arguments: seen.append(torch.get_num_threads()) or timed(*arguments))
     try:
         measured = Reference(machine).clocked()
         assert min(measured) > 0

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from child_processes import wait_for
 
-from harness.measure.sampler import Sampler, resident_bytes
+from harness.measure.memory import Sampler, resident_bytes
 
 ROOT = Path(__file__).resolve().parents[3]
 MB = 1_000_000
@@ -18,7 +18,7 @@ MB = 1_000_000
 HOLDS = f"""
 import time
 import numpy as np
-from harness.measure.sampler import EVERY_S, Sampler, resident_bytes
+from harness.measure.memory import EVERY_S, Sampler, resident_bytes
 before = resident_bytes()
 with Sampler() as sampler:
     held = np.ones(25 * {MB})

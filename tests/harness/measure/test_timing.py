@@ -7,7 +7,7 @@ from harness.config.schema import HardwareConfig
 from harness.hardware.device import Machine
 from harness.measure import subject as subjects
 from harness.measure import timing
-from harness.measure.reference import Reference
+from harness.measure.latency import Reference
 from harness.measure.subject import Subject
 from harness.models.batch import Batch
 

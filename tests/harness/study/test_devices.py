@@ -115,9 +115,15 @@ def test_a_sweep_over_devices_has_an_arm_for_each_with_the_same_losses(
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
-        (["hardware.devices=9", "finetune.batch_size=8"], "finetune.batch_size=8 has too few rows for hardware.devices=9"),
-        (["hardware.devices=3", "finetune.batch_size=8", "finetune.accumulation=4"], "in finetune.accumulation=4 pieces"),
-        (["hardware.devices=9", "pretrain=mlm", "pretrain.batch_size=8", "task=none"], "pretrain.batch_size to 9 at least"),
+        (
+            ["hardware.devices=9", "finetune.batch_size=8"],
+            "finetune.batch_size=8 is too small for hardware.devices=9: raise it to 9",
+        ),
+        (["hardware.devices=3", "finetune.batch_size=8", "finetune.accumulation=4"], "hardware.devices=3: raise it to 12"),
+        (
+            ["hardware.devices=9", "pretrain=mlm", "pretrain.batch_size=8", "task=none"],
+            "pretrain.batch_size=8 is too small for hardware.devices=9",
+        ),
         (["hardware.devices=0"], "hardware.devices"),
         (["hardware.sharding=full"], "set hardware.devices to 2 or more"),
         (["hardware.sharding=full", "hardware.devices=2", "hardware.compile=true"], "hardware.compile=true"),

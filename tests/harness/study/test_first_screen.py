@@ -3,7 +3,7 @@
 import pytest
 
 from harness.document import Cell, Screen, Table
-from harness.study.first_screen import first_screen
+from harness.study.tracked_study import first_screen
 
 SCREEN = Screen(
     "**Score against base**: small\\_one (−1.0 points) is not resolved. **Cost**: small\\_one is best in parameters (−50.0 %).",
@@ -24,21 +24,17 @@ SCREEN = Screen(
 
 def test_table_legend_and_the_score_of_each_arm_stand_below_each_other():
     assert first_screen(SCREEN).splitlines() == [
-        "arm         score: accuracy   parameters",
-        "────────────────────────────────────────",
-        "base          0.800 ± 0.010        2.0 M",
-        "small_one     0.790 ± 0.010        1.0 M",
-        "              −1.0 points ~    −50.0 % ▲",
+        "arm        score: accuracy  parameters",
+        "--------------------------------------",
+        "base         0.800 ± 0.010       2.0 M",
+        "small_one    0.790 ± 0.010       1.0 M",
+        "             −1.0 points ~   −50.0 % ▲",
         "",
         "▲ better, ▼ worse, ~ not resolved. ± is the standard deviation over replicates.",
         "",
         "Score against base: small_one (−1.0 points) is not resolved. Cost: small_one is best in parameters",
         "(−50.0 %).",
     ]
-
-
-def test_a_report_without_arms_shows_nothing():
-    assert first_screen(None) == ""
 
 
 @pytest.mark.parametrize("columns", ["28", "40"])
@@ -48,10 +44,3 @@ def test_a_narrow_terminal_breaks_the_table_between_columns_and_loses_nothing(mo
     assert max(map(len, shown.splitlines())) <= int(columns)
     cells = ("small_one", "0.790 ± 0.010", "−1.0 points ~", "−50.0 % ▲")
     assert [shown.count(cell) for cell in cells] == [3 + (columns == "28"), 1, 1, 1]
-
-
-def test_a_cell_wider_than_the_terminal_is_folded(monkeypatch):
-    monkeypatch.setenv("COLUMNS", "20")
-    table = first_screen(SCREEN).partition("▲ better")[0]
-    assert max(map(len, table.splitlines())) <= 20
-    assert "0.790" in table

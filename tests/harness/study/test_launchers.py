@@ -71,7 +71,7 @@ def test_jobs_have_their_number_of_all_and_the_command_ends_with_the_report(run_
 
 @pytest.mark.parametrize(("runs", "expected"), [(1, ["3/12"]), (2, ["3/12: 1/2", "3/12: 2/2"])])
 def test_a_run_of_a_job_has_the_place_of_the_job(runs, expected):
-    with command_line.Jobs(count=12).job([], 3):
+    with command_line.job([], "sweep", "3/12"):
         assert [command_line.place(number, runs) for number in range(1, runs + 1)] == expected
     assert command_line.place(1, 2) == "1/2"
 

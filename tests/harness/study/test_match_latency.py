@@ -7,6 +7,8 @@ from dataclasses import replace
 import pytest
 from variant_files import variant
 
+from harness import metrics
+from harness.comparison import by_launch
 from harness.config.choices import MatchBy, MatchOn
 from harness.config.resolve import Found, resolve, with_vocabulary
 from harness.errors import InputError
@@ -15,9 +17,9 @@ from harness.study import match
 NOISE = 0.01
 
 
-def logs_of(ms: float, reference_ms: float) -> tuple[float, float]:
-    """What one launch says: the logs of its latency in ms, and over the reference workload."""
-    return math.log(ms), math.log(ms / reference_ms)
+def launch(ms: float, reference_ms: float = 4.0) -> dict[str, float]:
+    """What one launch says: its latency in ms, and that of the reference workload."""
+    return {metrics.LATENCY: ms, by_launch.REFERENCE: reference_ms}
 
 
 @pytest.fixture
@@ -43,7 +45,7 @@ def timed(monkeypatch):
         count[0] += 1
         busy = stream.choice([1.0, 2.0])
         true = 5 + match.counted_cost(MatchOn.flops, config, config.model) / 1e6
-        return logs_of(true * busy * (1 + stream.gauss(0, NOISE)), 4.0 * busy)
+        return launch(true * busy * (1 + stream.gauss(0, NOISE)), 4.0 * busy)
 
     monkeypatch.setattr(match, "_launch", ms)
     return count
@@ -65,13 +67,11 @@ def test_a_shape_as_fast_as_the_baseline_is_found_within_the_noise(runs, timed):
 @pytest.mark.parametrize(("half_widths", "tried"), [(0.9, 1), (1.5, 2)])
 def test_a_shape_counts_as_equally_fast_only_within_its_own_noise(half_widths, tried, runs, monkeypatch):
     """The first shape is so many half intervals away; the second one is as fast as the baseline."""
-    rounds = (-0.01, 0.0, 0.01)
-    width = match.Ratio(rounds, 1.0).half_width
-    ratios = [match.Ratio(tuple(one + away for one in rounds), 1.0) for away in (half_widths * width, 0.0)]
+    ratios = [match.Ratio(away * 0.02, 0.02, 1.0) for away in (half_widths, 0.0)]
     monkeypatch.setattr(match, "latency_ratio", lambda baseline, variant: ratios.pop(0))
     base, deep = runs
     _, found = match.nearest_by_latency(match.Ladder(deep.model, MatchBy.intermediate_size), base, deep, 8)
-    assert (2 - len(ratios), found.log) == (tried, pytest.approx(half_widths * width if tried == 1 else 0.0))
+    assert (2 - len(ratios), found.log) == (tried, pytest.approx(half_widths * 0.02 if tried == 1 else 0.0))
 
 
 def test_what_was_timed_once_is_not_timed_again(runs, timed):
@@ -94,7 +94,7 @@ def test_a_corrupt_file_of_shapes_is_kept_aside_and_they_are_timed_again(runs, t
 
 def test_noise_beyond_the_tolerance_is_refused_and_nothing_kept(runs, monkeypatch, tmp_path):
     stream = random.Random(1)
-    monkeypatch.setattr(match, "_launch", lambda config: logs_of(10 * (1 + stream.uniform(0, 3)), 4.0))
+    monkeypatch.setattr(match, "_launch", lambda config: launch(10 * (1 + stream.uniform(0, 3))))
     with pytest.raises(
         InputError, match=r"the latency of deep is known within ± \d+ % only after 5 rounds|cannot have the cost"
     ):
@@ -104,7 +104,7 @@ def test_noise_beyond_the_tolerance_is_refused_and_nothing_kept(runs, monkeypatc
 
 def test_the_launches_of_a_round_come_in_changing_order(runs, monkeypatch):
     order: list[str] = []
-    monkeypatch.setattr(match, "_launch", lambda config: order.append(config.model_name) or logs_of(1.0, 1.0))
+    monkeypatch.setattr(match, "_launch", lambda config: order.append(config.model_name) or launch(1.0))
     match.latency_ratio(*runs)
     assert order == ["base", "deep", "deep", "base", "base", "deep", "deep", "base", "base", "deep"]
 

@@ -92,14 +92,6 @@ def test_run_that_is_refused_memory_finishes_in_pieces_and_the_next_one_begins_w
     assert "out of memory" not in again.stdout
 
 
-@pytest.mark.parametrize(
-    ("batch_size", "pieces_before", "expected"),
-    [(32, 1, 2), (32, 16, 32), (32, 32, None), (24, 8, 24), (30, 2, 5), (7, 1, 7), (1, 1, None)],
-)
-def test_the_next_pieces_are_equal_and_at_most_half_as_large(batch_size, pieces_before, expected):
-    assert micro_batches.next_count(batch_size, pieces_before) == expected
-
-
 @pytest.fixture
 def ran_out(compose, output):
     """A planned run whose worker stopped in the stage `finetune`."""
@@ -107,6 +99,17 @@ def ran_out(compose, output):
     item.folder.mkdir(parents=True)
     (item.folder / "metrics.jsonl").write_text('{"stage": "measure", "steps": 0}\n{"stage": "finetune", "steps": 2}\n')
     return item
+
+
+@pytest.mark.parametrize(
+    ("batch_size", "pieces_before", "expected"),
+    [(32, 1, 2), (32, 16, 32), (32, 32, None), (24, 8, 24), (30, 2, 5), (7, 1, 7), (1, 1, None)],
+)
+def test_the_next_pieces_are_equal_and_at_most_half_as_large(ran_out, batch_size, pieces_before, expected):
+    finetune = replace(ran_out.config.finetune, batch_size=batch_size)
+    run = replace(ran_out, config=replace(ran_out.config, finetune=finetune))
+    pieces = FittingMicroBatches().smaller(run, {"pieces": {"finetune": pieces_before}})
+    assert pieces == (expected and {"finetune": expected})
 
 
 def test_memory_that_ran_out_elsewhere_is_not_tried_again(ran_out):

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from harness.study.progress import RunProgress, Screen
+from harness.study.progress import RunProgress, Screen, TimingProgress
 
 ROOT = Path(__file__).resolve().parents[3]
 SWEEP = """
 import time
 
-from harness.study.progress import RunProgress, Screen
+from harness.study.progress import RunProgress, Screen, TimingProgress
 with Screen(3) as screen:
     with RunProgress("[1/3] base", screen) as run:
         loss = {"key": "finetune/loss", "step": 5, "value": 0.5, "tokens": 50, "time": 1000}
@@ -28,10 +28,9 @@ with Screen(3) as screen:
     with RunProgress("[2/3] albert", screen) as run:
         run.end("failed", None, "KeyError: 'x' [red]")
     screen.count(finished=False, ran=True)
-    bar = screen.begin("timing")
-    bar.advance("base, round 1", 1, 4)
-    time.sleep(0.6)
-    bar.end()
+    with TimingProgress(4, screen) as timing:
+        timing.launch("base, round 1")
+        time.sleep(0.6)
     both = RunProgress("[3/3] swiglu", screen, alone=False), RunProgress("[4/4] gpt", screen, alone=False)
     with both[0] as one, both[1] as two:
         two.show([{"stage": "pretrain", "steps": 0, "time": 0}])
@@ -90,11 +89,10 @@ def test_a_narrow_terminal_shows_the_times_whole_and_no_bar():
 
 def test_elsewhere_there_is_no_screen_and_lines_are_plain(capsys):
     with Screen(1) as screen:
-        assert not screen.is_shown
+        assert screen.bars is None
         with RunProgress("[1/1] base", screen) as run:
             run.end("finished", {}, "")
         screen.count(finished=True, ran=True)
-        bar = screen.begin("timing")
-        bar.advance("base", 1, 2)
-        bar.end()
+        with TimingProgress(2, screen) as timing:
+            timing.launch("base")
     assert capsys.readouterr() == ("[1/1] base: started\n[1/1] base: finished in 0 s\n", "")

@@ -11,7 +11,7 @@ import torch
 from harness.checkpoints.finetuned import load_finetuned
 from harness.comparison import arms
 from harness.config.choices import DeviceSharding, Keep, Optimizer, Products, Schedule
-from harness.config.resolve import refuse_impossible
+from harness.config.rules import refuse_impossible
 from harness.config.schema import FinetuneConfig, HardwareConfig, RunConfig
 from harness.errors import InputError
 from harness.hardware.device import Machine
@@ -22,8 +22,9 @@ from harness.models.adapt import adapt
 from harness.models.choices import Trains
 from harness.models.config import AdaptationConfig, EncoderConfig
 from harness.models.heads import build_classifier
+from harness.plugins.costs.step_memory import one_piece, parts
 from harness.study.identity import Identity, Inputs
-from harness.training.measured_steps import one_piece, parts, steps_of
+from harness.training.measured_steps import steps_of
 
 KINDS = {"all": {}, "lora": {"lora_rank": 4}, "bitfit": {}, "head": {}, "frozen": {"trains": Trains.all, "freeze_layers": 1}}
 

@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 import torch
 
+from harness.config.rules import unread_by
 from harness.config.schema import PretrainConfig, RunConfig
-from harness.config.unread import unread_by
 from harness.models.batch import Batch
 from harness.models.config import Body, EncoderConfig
 from harness.models.encoder import Encoder, initialise

@@ -174,11 +174,11 @@ def test_pairs_that_are_trained_on_teach_to_find_others(run_harness, pairs_of_wo
     [
         (
             ["task=bag", "finetune=contrastive"],
-            "finetune.in_batch_negatives=true trains pairs of question and paragraph, not task",
+            "finetune.in_batch_negatives=true trains pairs, not task",
         ),
         (["task=retrieval", "finetune=contrastive", "finetune.accumulation=2"], "finetune.accumulation=2 divides the batch"),
         (["task=retrieval", "finetune=contrastive", "hardware.devices=2"], "hardware.devices=2 divides the batch"),
-        (["task=retrieval", "finetune=contrastive", "finetune.trains=head"], "finetune.trains=head needs a head"),
+        (["task=retrieval", "finetune=contrastive", "finetune.trains=head"], "need a head on the encoder"),
         (["task=retrieval", "finetune=contrastive", "finetune.class_weights=balanced"], "has no classes: leave it out"),
     ],
 )

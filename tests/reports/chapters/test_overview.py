@@ -92,7 +92,7 @@ def test_sentences_say_what_the_tests_carry(result, no_study_is_small):
     alike = "the same in score (within 1 point) and inference memory (within 5 %)"
     assert small == f"- **small**: {alike}; **better** in parameters (−75.0 %)."
     lost, better, same = worse.removeprefix("- **worse**: ").split("; ")
-    assert better.startswith("better in inference memory (−50.0 ")  # no headline of an arm that loses score
+    assert better.startswith("**better** in inference memory (−50.0 ")
     assert re.fullmatch(r"\*\*worse\*\* in score \(−5\.2 \[−.*, −.*\] points over 2 tasks\)", lost)
     assert same == "the same in parameters."
     low = "base on cola; small on cola"
@@ -226,11 +226,11 @@ def predicting(make_run, tmp_path):
     return made
 
 
-def test_what_the_items_exclude_at_one_seed_is_said_and_cost_is_no_headline_then(predicting, tmp_path):
+def test_what_the_items_exclude_at_one_seed_is_said(predicting, tmp_path):
     runs = [predicting("base", 6, **{TOTAL: 100.0}), predicting("windowed", 130, **{TOTAL: 50.0})]
     _, arms = paragraphs(compare("s", runs, errors=errors_in(tmp_path)))
     arm, of_items = arms.splitlines()
-    assert arm.startswith("- **windowed**: measured once, which is no evidence: score (−24.8 points); better in parameters")
+    assert arm.startswith("- **windowed**: measured once, which is no evidence: score (−24.8 points); **better** in parameters")
     assert "wrong on 124 more of 500 items than base (+24.8 [+21.0, +28.6] % of the items" in of_items.replace(
         "[21.0, 28.6]", "[+21.0, +28.6]"
     )

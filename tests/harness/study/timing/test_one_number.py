@@ -14,7 +14,7 @@ from mlflow import MlflowClient
 from harness import document, metrics, reports, tags
 from harness.metrics import Compared
 from harness.reports.__main__ import main as reports_main
-from harness.study import first_screen
+from harness.study.tracked_study import first_screen
 from harness.tracking import run_log
 
 pytestmark = pytest.mark.long
@@ -179,7 +179,7 @@ def test_the_first_screen_and_the_note_of_the_study_have_the_reports_table(timed
     files = timed.report(tmp_path / "report")
     report = files[".md"]
     cells = [cell.partition("<br>")[0] for row in markdown_tables(report)[0][1:] for cell in row]
-    screen = first_screen.first_screen(msgspec.json.decode(files[".json"], type=document.Document).screen)
+    screen = first_screen(msgspec.json.decode(files[".json"], type=document.Document).screen)
     assert all(cell in screen for cell in cells)
 
 

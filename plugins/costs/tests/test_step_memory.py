@@ -17,7 +17,8 @@ from harness.measure.records import StepRequest
 from harness.measure.subject import step_shape
 from harness.models.config import Activation, Body, Norm, NormPlace, Pooling, Position
 from harness.plugins.costs.memory import probe
-from harness.training.measured_steps import TrainingSteps, narrow, one_piece, parts, step_times, steps_of
+from harness.plugins.costs.step_memory import narrow, one_piece, parts, step_times
+from harness.training.measured_steps import TrainingSteps, steps_of
 
 SMALL = {
     "vocab_size": 40,

@@ -6,7 +6,7 @@ cancels (Montgomery, Design and Analysis of Experiments, ch. 6). Ratios are cont
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import combinations
 
 from harness import metrics
@@ -90,13 +90,8 @@ def design(section: Section) -> Design | None:
     rows: dict[Combination, Row] = {frozenset(): section.before}
     rows |= {frozenset([names[label]]): by_label[label] for label in used}
     rows |= {frozenset(names[label] for label in changed): row for changed, row in combined.items()}
-    pairs = [(one, other) for one, other in combinations(used, 2) if _has_two_values(single[one] | single[other])]
+    pairs = [pair for pair in combinations(used, 2) if len(dict(both := single[pair[0]] | single[pair[1]])) < len(both)]
     return Design(section, tuple(names.values()), rows, frozenset(frozenset(names[label] for label in pair) for pair in pairs))
-
-
-def _has_two_values(settings: Settings) -> bool:
-    """Whether a key has."""
-    return len(dict(settings)) < len(settings)
 
 
 def _changed(before: Row, row: Row) -> Settings:
@@ -149,7 +144,11 @@ def _change(study: Design, metric: str, effect: Effect) -> Change | None:
     if session is None or base is None:
         return None
     ratio = declared.margin.relative
-    values = {arm: _levels(row, metric, session) if is_timed else row.values(metric) for arm, row in rows.items()}
+    values = {arm: row.values(metric) for arm, row in rows.items()}
+    if is_timed:  # by round of the session
+        timed = {arm: next(run for run in row.runs if run.session == session and run.launches) for arm, row in rows.items()}
+        levels = {arm: section.sessions.levels(run, launches.JUDGED[metric]) for arm, run in timed.items()}
+        values = {arm: {Replicate("", str(step)): value for step, value in own.items()} for arm, own in levels.items()}
     if ratio:
         values = {arm: {key: math.log(one) for key, one in own.items() if one > 0} for arm, own in values.items()}
     shared = sorted(set.intersection(*(set(own) for own in values.values())))
@@ -168,23 +167,15 @@ def _change(study: Design, metric: str, effect: Effect) -> Change | None:
     floor = study.rows[frozenset()].item if declared.unit == "score" else None
     if declared.unit == "bytes":
         floor = section.sessions.memory_floor(runs)
-    known = evidence(declared, difference, base, floor, ratio)
     tells = paired.tells_of_tasks([pairing.tells(metric) for _, pairing in others])
     looks = max(run.seed_looks for run in runs)
-    return of_evidence(replace(known, found=known.found.with_items(of_items), tells=tells, looks=looks), base)
+    return of_evidence(evidence(declared, difference, base, floor, ratio, of_items, tells, looks), base)
 
 
 def _session(rows: Iterable[Row]) -> str | None:
     """The newest session that launched all of these arms."""
     each = [({run.session for run in row.runs if run.launches}, row.sessions.names) for row in rows]
     return next((name for name in reversed(each[0][1]) if all(name in sessions for sessions, _ in each)), None)
-
-
-def _levels(row: Row, metric: str, session: str) -> dict[Replicate, float]:
-    """By round of the session."""
-    run = next(run for run in row.runs if run.session == session and run.launches)
-    levels = row.sessions.levels(run, launches.JUDGED[metric])
-    return {Replicate("", str(step)): value for step, value in levels.items()}
 
 
 def exact(study: Design, metric: str, effect: Effect) -> float | None:

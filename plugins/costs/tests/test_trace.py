@@ -13,9 +13,10 @@ from harness.config.schema import HardwareConfig, MeasureConfig, ModelConfig, Ru
 from harness.hardware.device import Machine
 from harness.measure import subject
 from harness.measure.components import COMPONENTS, component_of, of_range, ranges
+from harness.measure.records import Request
 from harness.measure.subject import Subject
 from harness.models.heads import build_classifier
-from harness.training import trace
+from harness.plugins.costs import trace
 from harness.training.measured_steps import TrainingSteps
 
 CONF = Path(__file__).parents[3] / "conf"
@@ -150,7 +151,7 @@ def test_ranges_are_gone_afterwards_and_name_their_module():
 
 def test_trace_of_both_calls_is_written_as_chrome_reads_it(tmp_path):
     measured = Subject(config_of("windowed"), Machine(HardwareConfig(threads=1)))
-    traced = trace.measure(measured, tmp_path / "trace.json")
+    traced = trace.trace(measured, Request(()), tmp_path)
     names = [event.get("name") for event in json.loads((tmp_path / "trace.json").read_text())["traceEvents"]]
     assert names.count(trace.PASS) == names.count(trace.STEP) == 1
     assert any(name and name.startswith("attention | encoder.layers.attentions.0") for name in names)

@@ -7,7 +7,7 @@ import pytest
 
 from harness.config.schema import ModelConfig, PretrainConfig, RunConfig
 from harness.models.objectives.config import ObjectiveName
-from harness.training.coordinates import coordinates
+from harness.plugins.explain.coordinates import coordinates
 
 CONFIG = RunConfig(
     model=ModelConfig(

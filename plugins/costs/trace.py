@@ -18,7 +18,7 @@ from torch.profiler import ProfilerActivity, profile
 from harness.errors import present
 from harness.measure import latency, subject, warmup
 from harness.measure.components import OTHER, of_range, ranges
-from harness.measure.records import Trace, TracedCall
+from harness.measure.records import TRACE, Request, Trace, TracedCall
 from harness.measure.subject import Subject
 from harness.training.measured_steps import TrainingSteps
 
@@ -70,7 +70,7 @@ class Spent:
         return self
 
 
-def measure(measured: Subject, path: Path) -> Trace:
+def trace(measured: Subject, request: Request, folder: Path) -> Trace:
     """Time by component of a forward pass at batch 1 and of a training step; writes the trace of these two calls.
 
     RuntimeError where the components do not add up to the time on the clock.
@@ -91,7 +91,7 @@ def measure(measured: Subject, path: Path) -> Trace:
 
     with ranges(model):
         profiled, spent = undisturbed({PASS: infer, STEP: lambda: steps.run(1)})
-    profiled.export_chrome_trace(str(path))
+    profiled.export_chrome_trace(str(folder / TRACE))
     forward, step = (TracedCall(spent[name].whole_ms, spent[name].parts_ms) for name in (PASS, STEP))
     return Trace(forward, step, median(unprofiled))
 

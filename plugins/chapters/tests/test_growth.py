@@ -2,7 +2,7 @@
 
 import pytest
 
-from harness.comparison.growth import fit
+from harness.plugins.chapters.growth import fit
 
 
 def test_a_length_counts_as_the_geometric_mean_of_its_launches():
