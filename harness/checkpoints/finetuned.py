@@ -3,21 +3,19 @@
 import shutil
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+from tokenizers import Tokenizer
+from torch import Tensor
 
 from harness import records
 from harness.checkpoints import native
 from harness.config.choices import TaskKind
 from harness.config.schema import TaskConfig, TokenizerConfig
-from harness.data.tokenizer import build
+from harness.data.tokenizer import build, by_words
 from harness.errors import InputError, unknown
+from harness.models.config import EncoderConfig
+from harness.models.heads import Classifier, SequenceClassifier, TextVectors, TokenClassifier
 from harness.paths import whole
-
-if TYPE_CHECKING:
-    from tokenizers import Tokenizer
-
-    from harness.models.config import EncoderConfig
-    from harness.models.heads import Classifier
 
 TASK = "task.json"
 
@@ -41,30 +39,15 @@ class TaskFacts:
 
     def config(self) -> TaskConfig:
         """A task with these facts and without data."""
-        return TaskConfig(
-            name=self.name,
-            version=self.version,
-            kind=TaskKind[self.kind],
-            fields=list(self.fields),
-            labels=list(self.labels),
-            max_length=self.max_length,
-            plugin=self.plugin,
-        )
+        values = {key: value for key, value in asdict(self).items() if key not in ("kind", "head", "num_outputs")}
+        return TaskConfig(**values, kind=TaskKind[self.kind])
 
 
-def save(folder: Path, model: "Classifier", task: TaskConfig, tokenizer: Path) -> None:
+def save(folder: Path, model: Classifier, task: TaskConfig, tokenizer: Path) -> None:
     """Writes weights, shape, tokenizer and task atomically; replaces the checkpoint of an earlier attempt."""
-    facts = TaskFacts(
-        name=task.name,
-        version=task.version,
-        kind=task.kind.name,
-        fields=list(task.fields),
-        labels=list(task.labels),
-        head=type(model).__name__,
-        num_outputs=0 if model.head is None else model.head.out_features,
-        max_length=task.max_length,
-        plugin=task.plugin,
-    )
+    of_task = {name: getattr(task, name) for name in ("name", "version", "fields", "labels", "max_length", "plugin")}
+    outputs = 0 if model.head is None else model.head.out_features
+    facts = TaskFacts(**of_task, kind=task.kind.name, head=type(model).__name__, num_outputs=outputs)
     with whole(folder) as building:
         native.save(building, model.state_dict(), model.encoder.config)
         shutil.copyfile(tokenizer, building / native.TOKENIZER)
@@ -91,33 +74,27 @@ def read_task(folder: Path) -> TaskFacts:
     return facts
 
 
-def tokenizer_of(path: Path, shape: "EncoderConfig") -> "Tokenizer":
+def tokenizer_of(path: Path, shape: EncoderConfig) -> Tokenizer:
     """The tokenizer in this file of a checkpoint; InputError for another content, and for more pieces than the model has."""
     tokenizer = build(TokenizerConfig(file=str(path)), ())
     native.refuse_more_pieces(tokenizer, shape, str(path))
     return tokenizer
 
 
-def cut(tokenizer: "Tokenizer", facts: TaskFacts) -> "Tokenizer":
+def cut(tokenizer: Tokenizer, facts: TaskFacts) -> Tokenizer:
     """The tokenizer, set to cut texts as the run does; of windows of a context the question stays whole."""
     if facts.kind == TaskKind.tokens.name:
-        from harness.data.tokenizer import by_words  # here: with tokenizers
-
         by_words(tokenizer)
     strategy = "only_second" if facts.kind == TaskKind.spans.name else "longest_first"
     tokenizer.enable_truncation(facts.max_length, strategy=strategy)
     return tokenizer
 
 
-def load_finetuned(folder: Path) -> "tuple[Classifier, TaskFacts, Path]":
+def load_finetuned(folder: Path) -> tuple[Classifier, TaskFacts, Path]:
     """The classifier on CPU in evaluation mode, what it predicts, and its tokenizer.json.
 
     InputError naming the file that is missing, torn, or does not fit the others.
     """
-    from torch import Tensor  # here: torch takes a second to import
-
-    from harness.models.heads import SequenceClassifier, TextVectors, TokenClassifier  # here: torch takes a second to import
-
     facts = read_task(folder)
     state, shape = native.read(folder)
     if facts.num_outputs * shape.hidden_size > native.MOST_MORE * sum(map(Tensor.numel, state.values())) + native.FEWEST:
@@ -125,11 +102,9 @@ def load_finetuned(folder: Path) -> "tuple[Classifier, TaskFacts, Path]":
     heads = {head.__name__: head for head in (SequenceClassifier, TokenClassifier, TextVectors)}
     if facts.head not in heads:
         raise InputError(f"{folder / TASK}: head={facts.head!r} is none of {', '.join(heads)}")
-    try:
+    with native.naming(f"{folder / native.WEIGHTS} does not fit {TASK}"):
         model = heads[facts.head](shape, facts.num_outputs)
         model.load_state_dict(state)
-    except RuntimeError as error:
-        raise InputError(f"{folder / native.WEIGHTS} does not fit {TASK}: {' '.join(str(error).split())}") from error
     tokenizer = folder / native.TOKENIZER
     if not tokenizer.is_file():
         raise InputError(f"{folder} lacks {native.TOKENIZER}: expected the tokenizer of the run")

@@ -9,23 +9,19 @@ import json
 import re
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
-from omegaconf import OmegaConf
-from omegaconf.errors import OmegaConfBaseException
 from torch import Tensor
 
 from harness.checkpoints import native, sentence_transformers
 from harness.config.adopted import Checkpoint
 from harness.config.conditions import has_task
-from harness.config.own_files import as_text
 from harness.config.schema import RunConfig, TokenizerConfig
 from harness.data import published as published_tokenizer
 from harness.data import tokenizer as tokenizers
 from harness.data.tokenizer import pad_token_id
 from harness.errors import InputError, present
-from harness.models.choices import Body, Pooling
-from harness.models.config import EncoderConfig
+from harness.models.config import Body, EncoderConfig, Pooling
 from harness.models.derive import RANDOM, Origin, derived
 from harness.models.encoder import Encoder
 from harness.models.heads import POOLED, Classifier, SequenceClassifier, TextVectors, on_meta
@@ -103,18 +99,11 @@ def shape_of(path: Path, key: str) -> EncoderConfig:
 
 def _shape(published: dict[str, Any], key: str, name: str) -> EncoderConfig:
     """The shape that a config.json states; InputError for an unknown family, and for values that no model has."""
-    try:
-        shape = config_of(published)
-        typed = OmegaConf.to_object(OmegaConf.merge(OmegaConf.structured(EncoderConfig), as_text(vars(shape))))
-        refuse_out_of_range(typed)
-    except KeyError as error:
-        raise InputError(f"{key}={name!r}: config.json lacks {error}") from error
-    except OmegaConfBaseException as error:
-        reason = str(error).partition("full_key")[0]
-        raise InputError(f"{key}={name!r}: config.json, {error.full_key}: {' '.join(reason.split())}") from error
-    except (ValueError, TypeError, AttributeError, ArithmeticError, IndexError, RecursionError) as error:
-        raise InputError(f"{key}={name!r}: config.json: {' '.join(str(error).split())}") from error
-    return cast(EncoderConfig, typed)
+    where = f"{key}={name!r}: config.json"
+    with native.naming(where):
+        shape = native.structured(EncoderConfig, vars(config_of(published)), where)
+        refuse_out_of_range(shape)
+    return shape
 
 
 def checkpoint_of(config: RunConfig) -> Checkpoint:
@@ -256,11 +245,9 @@ def _as_published(config: RunConfig, folder: Path, model: Classifier) -> Publish
     published = _plain(folder, key, config_json)
     shape, kind = with_head_of(config.model, published.shape), task.kind.name if has_task(config) else ""
     outputs = 1 if model.head is None else len(model.head.weight)
-    try:
+    with native.naming(f"{key}={config.model.init_from!r}"):
         of_shape = on_meta(shape, outputs, type(model))
         state, notes = translated(of_shape, published.state, config_json, kind, task.labels)
-    except (ValueError, KeyError) as error:
-        raise InputError(f"{key}={config.model.init_from!r}: {error}") from error
     return Published(state, shape, [] if config.model.random_weights else [*published.notes, *notes])
 
 
@@ -268,11 +255,9 @@ def masked_lm(folder: Path, key: str) -> tuple[dict[str, Any], EncoderConfig]:
     """Encoder and masked-LM head of a published model under our names, and their shape; InputError without a head."""
     config_json = native.json_of(folder / "config.json", key)
     published = _plain(folder, key, config_json)
-    try:
+    with native.naming(f"{key}={str(folder)!r}"):
         encoder, _ = translated(on_meta(published.shape, 1), published.state, config_json, kind="")
         return encoder | masked_head_of(published.state, config_json, published.shape), published.shape
-    except (ValueError, KeyError) as error:
-        raise InputError(f"{key}={str(folder)!r}: {error}") from error
 
 
 def encoder_of(folder: Path, key: str, config_json: dict[str, Any] | None = None) -> tuple[dict[str, Any], EncoderConfig]:
@@ -295,10 +280,7 @@ def _plain(folder: Path, key: str, config_json: dict[str, Any]) -> Published:
     notes: list[str] = []
     native.refuse_larger(shape, *files)
     for path in files:
-        try:
-            state |= native.tensors(path)[0]
-        except InputError as error:
-            raise InputError(f"{key}: {error}") from error
+        state |= native.tensors(path)[0]
     if files[0].name != WEIGHTS:
         notes.append(f"{len(files)} files of {INDEX}")
         if lacking := [*native.json_of(folder / INDEX, key)["weight_map"].keys() - state.keys()]:
@@ -306,10 +288,8 @@ def _plain(folder: Path, key: str, config_json: dict[str, Any]) -> Published:
     notes += [f"{WEIGHTS}, not {other}" for other in PICKLES if (folder / other).exists()]
     if config_json.get("auto_map"):
         notes.append(f"computed as {config_json['model_type']}, not by its own code (auto_map)")
-    try:
+    with native.naming(f"{key}={str(folder)!r}"):
         state, of_tensors = plain(state, config_json)
-    except ValueError as error:
-        raise InputError(f"{key}={str(folder)!r}: {error}") from error
     return Published(state, shape, [*notes, *of_tensors])
 
 

@@ -78,7 +78,7 @@ def tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
 @contextlib.contextmanager
 def _opened(path: Path) -> Iterator[Any]:
     """The safetensors file; InputError for a file that has no end, or another content, before its list of tensors is read."""
-    try:
+    with naming(f"{path} cannot be read, it may be corrupt"):
         with paths.opened(path, LARGEST_BYTES) as file:
             header = int.from_bytes(file.read(8), "little")
         if header > paths.LARGEST_HEADER:
@@ -86,31 +86,39 @@ def _opened(path: Path) -> Iterator[Any]:
             raise InputError(f"{path} cannot be read: it states {header:,} bytes for the list of its tensors; {most}")
         with safe_open(path, framework="pt") as file:
             yield file
-    except (SafetensorError, OSError, RuntimeError, ValueError) as error:
-        if isinstance(error, InputError):
-            raise
-        raise InputError(f"{path} cannot be read, it may be corrupt: {' '.join(str(error).split())}") from error
 
 
-def refuse_larger(shape: EncoderConfig, path: Path, *more: Path) -> None:
+def refuse_larger(shape: EncoderConfig, *files: Path) -> None:
     """InputError for a shape with many more numbers than the weights have; no number of either is read or allocated."""
-    try:
+    sizes: list[int] = []
+    for path in files:
+        with _opened(path) as file:
+            sizes += [math.prod(file.get_slice(name).get_shape()) for name in file.keys()]  # noqa: SIM118 - not a mapping
+    path, stored = files[0], sum(sizes)
+    if shape.num_hidden_layers > max(MOST_LAYERS, len(sizes)):  # to build them takes time also without values
+        raise InputError(f"{path} has {len(sizes):,} tensors, and the config beside it {shape.num_hidden_layers:,} layers")
+    with naming(f"the model of {path} cannot be built"), without_values():
         refuse_out_of_range(shape)
-        sizes: list[int] = []
-        for one in (path, *more):
-            with _opened(one) as file:
-                sizes += [math.prod(file.get_slice(name).get_shape()) for name in file.keys()]  # noqa: SIM118 - not a mapping
-        stored = sum(sizes)
-        if shape.num_hidden_layers > max(MOST_LAYERS, len(sizes)):  # to build them takes time also without values
-            raise InputError(f"{path} has {len(sizes):,} tensors, and the config beside it {shape.num_hidden_layers:,} layers")
-        with without_values():
-            needed = sum(tensor.numel() for tensor in Encoder(shape).state_dict().values())
-    except InputError:
-        raise
-    except (ValueError, RuntimeError, OverflowError) as error:
-        raise InputError(f"the model of {path} cannot be built: {' '.join(str(error).split())}") from error
+        needed = sum(tensor.numel() for tensor in Encoder(shape).state_dict().values())
     if needed > MOST_MORE * stored + FEWEST:
         raise InputError(f"{path} has {stored:,} numbers, and the config beside it states an encoder of {needed:,}")
+
+
+WRONG = (ArithmeticError, AttributeError, LookupError, OmegaConfBaseException, OSError, RuntimeError, SafetensorError)
+"""What the libraries raise for wrong content, beside ValueError and TypeError."""
+
+
+@contextlib.contextmanager
+def naming(what: str) -> Iterator[None]:
+    """InputError that says what is wrong, where the block meets wrong content."""
+    try:
+        yield
+    except InputError:
+        raise
+    except (ValueError, TypeError, *WRONG) as error:
+        key, reason = getattr(error, "full_key", None), " ".join(str(error).partition("full_key")[0].split())
+        lacks = f" lacks {reason}" if isinstance(error, KeyError) else f": {reason}"
+        raise InputError(f"{what}{f', {key}' if key else ''}{lacks}") from error
 
 
 def part(state: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
@@ -121,10 +129,8 @@ def part(state: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
 def encoder_of(state: dict[str, Tensor], shape: EncoderConfig) -> Encoder:
     """The encoder of a checkpoint with any head; InputError for tensors of another one."""
     encoder = Encoder(shape)
-    try:
+    with naming("the weights do not fit the encoder"):
         encoder.load_state_dict(part(state, "encoder."))
-    except RuntimeError as error:
-        raise InputError(f"the weights do not fit the encoder: {' '.join(str(error).split())}") from error
     return encoder
 
 
@@ -168,14 +174,15 @@ def typed(path: Path, kind: type[Kind]) -> Kind:
     if values.keys() != names:
         mismatched = ", ".join(sorted(values.keys() ^ names))
         raise InputError(f"{path} must have the keys {', '.join(sorted(names))}; missing or unknown: {mismatched}")
+    return structured(kind, values, str(path))
+
+
+def structured(kind: type[Kind], values: dict[str, Any], where: str) -> Kind:
+    """The dataclass with these values; InputError, which begins with `where`, for a value of another type."""
     schema = OmegaConf.structured(kind)
     OmegaConf.set_readonly(schema, False)  # that of a frozen dataclass
-    try:
+    with naming(where):
         return cast(Kind, OmegaConf.to_object(OmegaConf.merge(schema, as_text(values))))
-    except (OmegaConfBaseException, ValueError, TypeError, RecursionError) as error:
-        key = getattr(error, "full_key", None)
-        reason = " ".join(str(error).split("full_key")[0].split())
-        raise InputError(f"{path}: {f'{key}: ' if key else ''}{reason}") from error
 
 
 def json_of(path: Path, key: str, kind: Any = dict) -> Any:

@@ -13,6 +13,7 @@ from harness.errors import InputError, on_one_line
 from harness.study import status
 from harness.terminal import counted
 from harness.tracking import database, run_log
+from harness.tracking.mlflow_store import MlflowException, Tracker
 from harness.tracking.run_log import Record, State
 from harness.tracking.trackers import complaint
 
@@ -25,11 +26,6 @@ def sync(output: str, uri: str | None) -> int:
 
     InputError when MLflow is unreachable, and for a record or a store that is not as the harness makes it.
     """
-    from harness.tracking.mlflow_store import (
-        MlflowException,
-        Tracker,
-    )  # MLflow takes a second, which a wrong input does not need
-
     runs = {folder: record for folder, record in run_log.all_records(output).items() if _is_sound(folder, record)}
     try:
         if set_aside := database.renewed(uri or paths.database_uri(output)):
@@ -46,19 +42,14 @@ def sync(output: str, uri: str | None) -> int:
             of_study = {folder: record["tags"] for folder, record in runs.items() if record["tags"]["study"] == study}
             if state := _state(output, study, [*of_study]):
                 report = paths.report_folder(output, study)
-                written = report if (report / "report.md").is_file() else None
                 planned = [
                     run_tags | {"folder": folder.name, tags.STATUS: run_log.result(folder)["status"]}
                     for folder, run_tags in of_study.items()
                     if tags.REPLICATE not in run_tags
                 ]
-                tracker.close_study(planned, {}, state, written)
-    except (MlflowException, database.BrokenStoreError) as error:
+                tracker.close_study(planned, {}, state, report if report.is_dir() else None)
+    except (MlflowException, ModuleNotFoundError, database.BrokenStoreError) as error:  # a database without its driver
         raise InputError(f"MLflow {complaint(error)}") from error
-    except ModuleNotFoundError as error:  # of the database that the address names
-        raise InputError(
-            f"tracking.uri: MLflow needs the module {error.name!r} for this address: install it, or name another"
-        ) from error
     return len(runs)
 
 

@@ -1,17 +1,16 @@
 """The documents of a corpus: generated, from plain text files, or from a data set. A line is a paragraph."""
 
-import difflib
 import hashlib
 import random
 import re
 from collections.abc import Iterator
-from itertools import islice
+from itertools import groupby, islice
 from pathlib import Path
 
 from harness.config.choices import CorpusSource
 from harness.config.schema import CorpusConfig, RunConfig
 from harness.corpus import generated, loaded
-from harness.data.files import Wanted, rows
+from harness.data.files import Wanted, rows, text_lines
 from harness.errors import InputError, Mistakes, unknown
 from harness.paths import TABLES, ending
 
@@ -30,7 +29,8 @@ def documents(config: RunConfig, split: str) -> Iterator[str]:
     for text in islice(_all_documents(config, split), limit):
         yield "\n".join(map(_shuffled, paragraphs(text))) if shuffles else text
     if text is None:
-        raise _no_documents(corpus, split)
+        cure = f"; corpus.validation_share={corpus.validation_share} may hold out none" if split == "validation" else ""
+        raise InputError(f"corpus {corpus.name!r}, {split}: there are no documents, or all of them are empty{cure}")
 
 
 def paragraphs(text: str) -> list[str]:
@@ -56,23 +56,11 @@ def _all_documents(config: RunConfig, split: str) -> Iterator[str]:
     corpus = config.corpus
     if corpus.source is CorpusSource.builtin:
         return generated.generate(corpus, split)
-    if corpus.source is CorpusSource.files:
-        texts, has_validation = _file_documents(corpus, split), bool(corpus.validation_files)
-    else:
-        texts, has_validation = loaded.documents(config, split), bool(corpus.validation_split)
-    if has_validation:
+    is_files = corpus.source is CorpusSource.files
+    texts = _file_documents(corpus, split) if is_files else loaded.documents(config, split)
+    if corpus.validation_files if is_files else corpus.validation_split:
         return texts
     return (text for text in texts if held_out(text, corpus.validation_share) == (split == "validation"))
-
-
-def _no_documents(corpus: CorpusConfig, split: str) -> InputError:
-    where = f"corpus {corpus.name!r}, {split}"
-    validation = corpus.validation_files if corpus.source is CorpusSource.files else corpus.validation_split
-    if split == "validation" and not validation:
-        key = "corpus.validation_files" if corpus.source is CorpusSource.files else "corpus.validation_split"
-        share = f"corpus.validation_share={corpus.validation_share}"
-        return InputError(f"{where}: {share} holds out no document; increase it or set {key}")
-    return InputError(f"{where}: there are no documents, or all of them are empty")
 
 
 def _file_documents(corpus: CorpusConfig, split: str) -> Iterator[str]:
@@ -86,8 +74,11 @@ def _file_documents(corpus: CorpusConfig, split: str) -> Iterator[str]:
         path, where = Path(name), f"corpus.{key}"
         if ending(path) in TABLES and path.is_file():
             yield from _texts_of_rows(path, corpus.text, where)
+        elif path.is_file():
+            lines = (line.strip() for _, line in text_lines(path, f"{where}: {path}", where))
+            yield from ("\n".join(paragraphs) for are_text, paragraphs in groupby(lines, bool) if are_text)  # between blanks
         else:
-            yield from _paragraphs_between_blanks(path, where)
+            raise InputError(f"{where}: {name!r} is not a file")
 
 
 def _texts_of_rows(path: Path, column: str, key: str) -> Iterator[str]:
@@ -101,41 +92,3 @@ def _texts_of_rows(path: Path, column: str, key: str) -> Iterator[str]:
             raise InputError(f"{where}, {place}: expected text in {column!r} of corpus.text, got {row[column]!r:.60}")
         if text := "\n".join(filter(None, map(str.strip, row[column].split("\n")))):
             yield text
-
-
-def _paragraphs_between_blanks(path: Path, key: str) -> Iterator[str]:
-    lines: list[str] = []
-    for line in _lines(path, key):
-        if line:
-            lines.append(line)
-        elif lines:
-            yield "\n".join(lines)
-            lines = []
-    if lines:
-        yield "\n".join(lines)
-
-
-def _lines(path: Path, key: str) -> Iterator[str]:
-    """Stripped lines; InputError names the first line and byte that are not UTF-8 text."""
-    if not path.is_file():
-        raise _no_file(path, key)
-    begin = 0
-    with path.open("rb") as file:
-        for number, raw in enumerate(file, start=1):
-            try:
-                text = raw.decode("utf-8-sig" if number == 1 else "utf-8")
-            except UnicodeDecodeError as error:
-                place = f"line {number}, byte {begin + error.start}"
-                raise InputError(f"{key}: {path}, {place}: not UTF-8 text ({error.reason}); convert the file") from error
-            if "\0" in text:
-                place = f"line {number}, byte {begin + raw.index(0)}"
-                raise InputError(f"{key}: {path}, {place}: there is a NUL byte; expected plain UTF-8 text")
-            yield text.strip()
-            begin += len(raw)
-
-
-def _no_file(path: Path, key: str) -> InputError:
-    beside = [other.name for other in path.parent.iterdir() if other.is_file()] if path.parent.is_dir() else []
-    near = difflib.get_close_matches(path.name, beside, n=1)
-    hint = f"; did you mean {str(path.parent / near[0])!r}?" if near else ""
-    return InputError(f"{key}: {str(path)!r} is not a file{hint}")

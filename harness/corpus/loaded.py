@@ -1,11 +1,11 @@
 """Documents of a data set, read in batches of rows: from the hub, or from a local folder with the layout of the hub."""
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 from harness.config.choices import DataSource
-from harness.config.schema import CorpusConfig, RunConfig
+from harness.config.schema import RunConfig
 from harness.data.sources import Source, library, local_folder
 from harness.errors import InputError, unknown
 
@@ -16,41 +16,26 @@ BATCH_ROWS = 1000
 def documents(config: RunConfig, split: str) -> Iterator[str]:
     """Rows joined to documents, without blank rows; InputError names what cannot be loaded, is missing or is not text."""
     corpus = config.corpus
-    begins = _begins_document(corpus)
-    lines: list[str] = []
-    for text, mark in _rows(config, split):
-        line = text.strip()
-        if begins(text, mark) and lines:
-            yield "\n".join(lines)
-            lines = []
-        if line:
-            lines.append(line)
-    if lines:
-        yield "\n".join(lines)
-
-
-def _begins_document(corpus: CorpusConfig) -> Callable[[str, object], bool]:
-    """Function of a row's text and of its value in column `corpus.document`: whether the row begins a document."""
     if corpus.document and corpus.heading:
         raise InputError(
             f"corpus.document={corpus.document!r} and corpus.heading={corpus.heading!r} exclude each other: set one of them"
         )
-    if corpus.heading:
-        try:
-            pattern = re.compile(corpus.heading)
-        except re.error as error:
-            raise InputError(f"corpus.heading={corpus.heading!r} is not a regular expression: {error}") from error
-        return lambda text, mark: pattern.search(text) is not None
-    if not corpus.document:
-        return lambda text, mark: True
+    try:
+        heading = re.compile(corpus.heading)
+    except re.error as error:
+        raise InputError(f"corpus.heading={corpus.heading!r} is not a regular expression: {error}") from error
+    lines: list[str] = []
     last: object = None
-
-    def changed(text: str, mark: object) -> bool:
-        nonlocal last
-        previous, last = last, mark
-        return mark != previous
-
-    return changed
+    for text, mark in _rows(config, split):
+        begins = heading.search(text) if corpus.heading else mark != last or not corpus.document
+        last = mark
+        if begins and lines:
+            yield "\n".join(lines)
+            lines = []
+        if line := text.strip():
+            lines.append(line)
+    if lines:
+        yield "\n".join(lines)
 
 
 def _rows(config: RunConfig, split: str) -> Iterator[tuple[str, object]]:

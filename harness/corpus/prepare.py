@@ -2,8 +2,10 @@
 
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +14,6 @@ from tokenizers import Tokenizer
 from harness import paths
 from harness.config.schema import RunConfig
 from harness.corpus.documents import documents, paragraphs
-from harness.corpus.encode import encoder
 from harness.corpus.text_hash import SPLITS, text_hash
 from harness.data import tokenizer as tokenizers
 from harness.data.cache import write_once
@@ -21,6 +22,9 @@ from harness.errors import InputError
 
 PREPARE_VERSION = 4
 """Part of the cache key; increased when the same documents are prepared differently."""
+
+COUNTED = ("documents", "tokens", "text_bytes")
+"""What is counted of each split; bytes of the text itself, in UTF-8."""
 
 BATCH_CHARACTERS = 1_000_000
 """Characters of text that are tokenised at a time."""
@@ -56,16 +60,6 @@ class Lines:
             yield from paragraphs(text)
 
 
-@dataclass
-class _Counts:
-    """Counts of one split."""
-
-    pieces: np.ndarray  # (V,) int64 occurrences of each piece
-    documents: int = 0
-    tokens: int = 0
-    text_bytes: int = 0  # of the text itself, in UTF-8
-
-
 def _key(config: RunConfig, text: str) -> str:
     digest = hashlib.sha256(vocabulary_bytes(config.tokenizer))
     tokenizer = asdict(config.tokenizer)
@@ -79,34 +73,31 @@ def _key(config: RunConfig, text: str) -> str:
 
 def _fill(config: RunConfig, folder: Path, text: str) -> None:
     tokenizer = tokenizers.build(config.tokenizer, Lines(config, "train"))
-    special = _special(config, tokenizers.special_ids(tokenizer))
+    special = tokenizers.special_ids(tokenizer)
+    missing = [f"[{role.upper()}]" for role, number in special.items() if number is None and role != "unk"]
+    if missing:
+        raise InputError(
+            f"tokenizer.file={config.tokenizer.file!r} has no piece for {', '.join(missing)}: add them or change tokenizer.file"
+        )
     tokenizer.save(str(folder / "tokenizer.json"))
     np.save(folder / "word_start.npy", tokenizers.word_starts(tokenizer))
     tokenizer.encode_special_tokens = True  # the text "[SEP]" in a document is not the special piece
-    counts = {split: _write_split(tokenizer, documents(config, split), folder / split) for split in SPLITS}
+    counts, pieces = {}, {}
+    for split in SPLITS:
+        counts[split], pieces[split] = _write_split(tokenizer, documents(config, split), folder / split)
+    shares = pieces["validation"][pieces["validation"] > 0] / pieces["validation"].sum()
+    unknown = special["unk"]
     facts = {
         "text": text,
         "vocab_size": tokenizer.get_vocab_size(),
         **special,
         "sentence_ends": tokenizers.sentence_ends(tokenizer),
         "sentinels": tokenizers.sentinels(tokenizer),
-        "documents": {split: count.documents for split, count in counts.items()},
-        "tokens": {split: count.tokens for split, count in counts.items()},
-        "text_bytes": {split: count.text_bytes for split, count in counts.items()},
-        "unknown_share": _share(counts["train"].pieces, special["unk"]),
-        "unigram_entropy": _entropy(counts["validation"].pieces),
+        **{name: {split: counts[split][name] for split in SPLITS} for name in COUNTED},
+        "unknown_share": 0.0 if unknown is None else float(pieces["train"][unknown] / pieces["train"].sum()),
+        "unigram_entropy": float(-(shares * np.log(shares)).sum()),  # nats: the loss of predicting piece frequencies
     }
     (folder / "facts.json").write_text(json.dumps(facts, indent=1))
-
-
-def _special(config: RunConfig, ids: dict[str, int | None]) -> dict[str, int | None]:
-    """The ids; InputError for a tokenizer without the special pieces of sequences and masks."""
-    missing = [f"[{role.upper()}]" for role, number in ids.items() if number is None and role != "unk"]
-    if missing:
-        raise InputError(
-            f"tokenizer.file={config.tokenizer.file!r} has no piece for {', '.join(missing)}: add them or change tokenizer.file"
-        )
-    return ids
 
 
 def token_dtype(vocab_size: int) -> np.dtype:
@@ -114,24 +105,30 @@ def token_dtype(vocab_size: int) -> np.dtype:
     return np.dtype("<u2" if vocab_size <= 2**16 else "<u4")
 
 
-def _write_split(tokenizer: "Tokenizer", texts: Iterable[str], path: Path) -> _Counts:
-    """Writes the ids and the (documents + 1,) int64 starts of documents; a document without pieces is left out."""
+def _write_split(tokenizer: "Tokenizer", texts: Iterable[str], path: Path) -> tuple[dict[str, int], np.ndarray]:
+    """Writes the ids and the (documents + 1,) int64 starts of documents; a document without pieces is left out.
+
+    Counts of the split, and (V,) occurrences of each piece.
+    """
     size = tokenizer.get_vocab_size()
-    counts, encode = _Counts(np.zeros(size, dtype=np.int64)), encoder(tokenizer)
+    pieces, counts = np.zeros(size, dtype=np.int64), Counter[str](dict.fromkeys(COUNTED, 0))
     with path.with_suffix(".tokens").open("wb") as tokens, path.with_suffix(".documents").open("wb") as starts:
         starts.write(np.zeros(1, dtype="<i8").tobytes())
         for batch in _batches(texts):
-            ids, lengths = encode(batch)
+            lines = [paragraphs(text) for text in batch]
+            encodings = tokenizer.encode_batch_fast([*chain.from_iterable(lines)], add_special_tokens=False)
+            ids = np.fromiter(chain.from_iterable(encoding.ids for encoding in encodings), np.int64)
+            lengths = np.add.reduceat([*map(len, encodings)], np.cumsum([0, *map(len, lines[:-1])]))
             lengths = lengths[lengths > 0]
             tokens.write(ids.astype(token_dtype(size)).tobytes())
-            starts.write((counts.tokens + np.cumsum(lengths)).astype("<i8").tobytes())
-            counts.pieces += np.bincount(ids, minlength=size)
-            counts.tokens += len(ids)
-            counts.text_bytes += sum(len(text.encode()) for text in batch)
-            counts.documents += len(lengths)
-    if not counts.documents:
+            starts.write((counts["tokens"] + np.cumsum(lengths)).astype("<i8").tobytes())
+            pieces += np.bincount(ids, minlength=size)
+            counts["tokens"] += len(ids)
+            counts["text_bytes"] += sum(len(text.encode()) for text in batch)
+            counts["documents"] += len(lengths)
+    if not counts["documents"]:
         raise InputError(f"corpus, {path.name}: no document has any token; check the text and the tokenizer")
-    return counts
+    return dict(counts), pieces
 
 
 def _batches(texts: Iterable[str]) -> Iterator[list[str]]:
@@ -145,13 +142,3 @@ def _batches(texts: Iterable[str]) -> Iterator[list[str]]:
             batch, characters = [], 0
     if batch:
         yield batch
-
-
-def _share(pieces: np.ndarray, unknown: int | None) -> float:
-    return 0.0 if unknown is None else float(pieces[unknown] / pieces.sum())
-
-
-def _entropy(pieces: np.ndarray) -> float:
-    """Entropy of the unigram distribution in nats: the loss of a model that predicts piece frequencies."""
-    shares = pieces[pieces > 0] / pieces.sum()
-    return float(-(shares * np.log(shares)).sum())

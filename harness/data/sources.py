@@ -30,7 +30,6 @@ OWN_SPLITS = ("train", "validation", "test")
 MORE = "task.more_validation or task.more_submission"
 """Where the other splits are named."""
 
-
 TEXT = (".csv", ".tsv", ".json", ".jsonl")
 """Endings of files of a local folder that are read as those of the user."""
 
@@ -93,20 +92,31 @@ def load(config: RunConfig, split: str) -> Loaded:
 
 def _built(config: RunConfig, source: Source, split: str, builder: Any) -> list[Loaded]:
     """The parts of a split of one configuration of a data set; local text files are read as those of the user."""
-    found = {str(name): [*map(Path, paths)] for name, paths in (builder.config.data_files or {}).items()}
-    names, known = _names(_cut_of(config.task, split)[1]), (builder.info.features or {}).get(config.task.label)
-    is_text = all(ending(path) in TEXT for name in names for path in found.get(name, [Path()]))
+    label, found = config.task.label, {name: [*map(Path, paths)] for name, paths in (builder.config.data_files or {}).items()}
+    files = {name: found.get(name, [Path()]) for name in _names(_cut_of(config.task, split)[1])}
+    is_text = all(ending(path) in TEXT for paths in files.values() for path in paths)
     if is_text and not (source.cached or _options(builder.config)):
-        files = replace(source, files={name: found[name] for name in names})
-        return [replace(part, class_names=_class_names(known)) for part in _read(config, files, split)]
+        known = _class_names((builder.info.features or {}).get(label))
+        return [replace(part, class_names=known) for part in _read(config, replace(source, files=files), split)]
     builder.download_and_prepare()
-    sizes, parts = {name: kept.num_examples for name, kept in builder.info.splits.items()}, []
-    for name, first, end in _refuse_bad_parts(config.task, split, source.where, sizes):
+
+    def whole(name: str) -> Loaded:
         rows = builder.as_dataset(split=name)
-        if end - first < len(rows):
-            labels_of = rows[config.task.label] if config.task.label in rows.features else [None] * len(rows)
-            rows = rows.select(_cut(config, [*labels_of], first, end, lambda row: f"{source.where}, row {row}"))
-        parts.append(Loaded(rows.to_dict(), _class_names(rows.features.get(config.task.label)), source.where))
+        return Loaded(rows.to_dict(), _class_names(rows.features.get(label)), source.where)
+
+    return _parts(config, split, source.where, {name: kept.num_examples for name, kept in builder.info.splits.items()}, whole)
+
+
+def _parts(config: RunConfig, split: str, where: str, sizes: dict[str, int], whole: Callable[[str], Loaded]) -> list[Loaded]:
+    """The parts of a split, each of one of these splits of the data, in the order of its rows."""
+    task, parts = config.task, []
+    for name, first, end in _refuse_bad_parts(task, split, where, sizes):
+        loaded, rows = whole(name), list(range(first, end))
+        if end - first < loaded.count and config.data.split_seed is not None and task.kind not in UNCUT:
+            column = loaded.columns.get(task.label, [None] * loaded.count)
+            shuffled = labels.order(labels.strata(task, column, loaded.place), config.data.split_seed)
+            rows = sorted(shuffled[first:end])
+        parts.append(loaded.part(rows))
     return parts
 
 
@@ -147,21 +157,7 @@ def _read(config: RunConfig, source: Source, split: str) -> list[Loaded]:
         loaded.class_names = _class_names(own_files.features(source.files[name][0]).get(task.label))
         if several and task.label not in loaded.columns and {*several} <= {*loaded.columns}:  # a column for each label
             loaded.columns[task.label] = labels.of_columns(task.labels, loaded.columns, loaded.place)
-    parts = []
-    for name, first, end in _refuse_bad_parts(task, split, source.where, {name: rows.count for name, rows in whole.items()}):
-        loaded = whole[name]
-        if end - first < loaded.count:
-            column = loaded.columns.get(task.label, [None] * loaded.count)
-            loaded = loaded.part(_cut(config, column, first, end, loaded.place))
-        parts.append(loaded)
-    return parts
-
-
-def _cut(config: RunConfig, column: list[Any], first: int, end: int, place: Callable[[int], str]) -> list[int]:
-    """Numbers of the rows of a part of a split with this column of labels, in the order of the split."""
-    if config.data.split_seed is None or config.task.kind in UNCUT:
-        return list(range(first, end))
-    return sorted(labels.order(labels.strata(config.task, column, place), config.data.split_seed)[first:end])
+    return _parts(config, split, source.where, {name: loaded.count for name, loaded in whole.items()}, whole.__getitem__)
 
 
 def _joined(parts: list[Loaded]) -> Loaded:
@@ -201,13 +197,9 @@ def _load_error(source: Source, error: Exception) -> InputError:
     reason = " ".join(str(error.__cause__ or error).split())
     if source.cached and hub.is_out_of_reach(error):
         return hub.unreachable(source.path, source.where)
-    if not source.cached:
-        if torn := own_files.torn_parquet(Path(source.path) / (source.subset or "")):
-            return InputError(f"{source.where}: {torn} is not a readable parquet file; restore it or change data.root")
-        if "BatchSize" in reason:
-            reason = "one of its parquet files has no rows"
-    subset = f"{source.key}={source.subset or ''!r}"
-    return InputError(f"{source.where}: {source.path!r} with {subset} cannot be loaded: {reason}")
+    if not source.cached and (torn := own_files.torn_parquet(Path(source.path) / (source.subset or ""))):
+        return InputError(f"{source.where}: {torn} is not a readable parquet file; restore it or change data.root")
+    return InputError(f"{source.where}: {source.path!r} with {source.key}={source.subset or ''!r} cannot be loaded: {reason}")
 
 
 def part_of(task: TaskConfig, split: str) -> str:
@@ -215,13 +207,13 @@ def part_of(task: TaskConfig, split: str) -> str:
 
     A prefix `SUBSET:` names another subset of the data set.
     """
-    key, part = _parts(task).get(split, (MORE, ""))
+    key, part = _said(task).get(split, (MORE, ""))
     if not part:
         raise InputError(f"task {task.name!r} has no split {split!r}: set {key}")
     return part
 
 
-def _parts(task: TaskConfig) -> dict[str, tuple[str, str]]:
+def _said(task: TaskConfig) -> dict[str, tuple[str, str]]:
     """Split -> the key that says where its rows are, and what it says."""
     parts = {name: (f"task.{name}_split", getattr(task, f"{name}_split")) for name in OWN_SPLITS}
     parts |= {name: (MORE, part) for name, part in {**task.more_validation, **task.more_submission}.items()}
@@ -250,18 +242,18 @@ def _refuse_bad_parts(task: TaskConfig, split: str, where: str, sizes: dict[str,
     subset, part = _cut_of(task, split)
     for name in _names(part):
         if name not in sizes:
-            raise unknown(f"split of {where}:", name, sizes, _parts(task)[split][0])
-    spans = {split: _spans(part, sizes, where, _parts(task)[split][0])}
+            raise unknown(f"split of {where}:", name, sizes, _said(task)[split][0])
+    spans = {split: _spans(part, sizes, where, _said(task)[split][0])}
     splits = ("validation", *(["test"] if task.test_split else []), *task.more_validation)
     splits = splits if task.kind in UNTRAINED else ("train", *splits)
     for other in splits:
         other_subset, part = _cut_of(task, other)
         if other_subset == subset and set(_names(part)) <= set(sizes):
-            spans[other] = _spans(part, sizes, where, _parts(task)[other][0])
+            spans[other] = _spans(part, sizes, where, _said(task)[other][0])
     own = spans.pop("tune") if split == "tune" else spans[split]
     for (one, ones), (two, twos) in itertools.combinations(spans.items(), 2):
         if any(a[0] == b[0] and max(a[1], b[1]) < min(a[2], b[2]) for a in ones for b in twos):
-            keys = [f"{_parts(task)[name][0]}={part_of(task, name)!r}" for name in (one, two)]
+            keys = [f"{_said(task)[name][0]}={part_of(task, name)!r}" for name in (one, two)]
             raise InputError(f"task {task.name!r}: {' and '.join(keys)} share rows: separate them, as in [:80%] and [80%:]")
     return own
 
@@ -302,32 +294,24 @@ def _source(config: RunConfig, split: str) -> Source:
 
 def _own(task: TaskConfig, split: str, where: str) -> Source:
     """The user's own files of this split."""
-    files = {name: _file_of(task, name, where) for name in _names(part_of(task, split))}
-    _refuse_one_file_twice(task)
-    for name, path in files.items():
-        own_files.refuse_unreadable(path, f"task.{name}_file", task.kind is TaskKind.tokens)
-    where = f"{where} ({', '.join(path.name for path in files.values())})"
-    return Source("", None, where, files={name: [path] for name, path in files.items()})
-
-
-def _file_of(task: TaskConfig, name: str, where: str) -> Path:
-    if name not in OWN_SPLITS:
-        raise unknown(f"split of {where}:", name, OWN_SPLITS, "task.train_split and the like")
-    path = getattr(task, f"{name}_file")
-    if path:
-        return Path(path)
-    cut = "task.train_split='train[:80%]' task.validation_split='train[80%:]'"
-    raise InputError(f"{where}: set task.{name}_file" + (f", or cut it from train: {cut}" if name == "validation" else ""))
-
-
-def _refuse_one_file_twice(task: TaskConfig) -> None:
-    files = {f"task.{name}_file": getattr(task, f"{name}_file") for name in OWN_SPLITS}
-    resolved = {key: Path(path).resolve() for key, path in files.items() if path}
-    for (one, path), (two, other) in itertools.combinations(resolved.items(), 2):
-        if path == other:
+    stated = {name: getattr(task, f"{name}_file") for name in OWN_SPLITS}
+    paths = {name: Path(path) for name, path in stated.items() if path}
+    for (one, path), (two, other) in itertools.combinations(paths.items(), 2):
+        if path.resolve() == other.resolve():
             raise InputError(
-                f"task {task.name!r}: {one} and {two} are both {files[one]}: set another file, or cut both splits from train"
+                f"task {task.name!r}: task.{one}_file and task.{two}_file are both {path}: set another file, or cut both "
+                "splits from train"
             )
+    names = _names(part_of(task, split))
+    for name in names:
+        if name not in OWN_SPLITS:
+            raise unknown(f"split of {where}:", name, OWN_SPLITS, "task.train_split and the like")
+        if name not in paths:
+            cut = ", or cut it from train: task.train_split='train[:80%]' task.validation_split='train[80%:]'"
+            raise InputError(f"{where}: set task.{name}_file{cut if name == 'validation' else ''}")
+        own_files.refuse_unreadable(paths[name], f"task.{name}_file", task.kind is TaskKind.tokens)
+    where = f"{where} ({', '.join(paths[name].name for name in names)})"
+    return Source("", None, where, files={name: [paths[name]] for name in names})
 
 
 def local_folder(data: DataConfig, name: str, key: str) -> str:

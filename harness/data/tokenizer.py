@@ -5,7 +5,6 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from itertools import count, pairwise, takewhile
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from tokenizers import Regex, Tokenizer, decoders, normalizers, pre_tokenizers, processors
@@ -121,45 +120,6 @@ def rows_in(tokenizer: Tokenizer, published: Tokenizer, said: str) -> list[int] 
     return None if rows == list(range(len(rows))) else rows
 
 
-def restricted(tokenizer: Tokenizer, texts: Iterable[str]) -> Tokenizer:
-    """The tokenizer with the pieces of these texts alone, with special pieces and with single characters, in their order.
-
-    It cuts the texts as before: the longest piece that fits is still there, and no longer one is new. InputError for pieces
-    that are chosen in another way than WordPiece's.
-    """
-    content = json.loads(tokenizer.to_str())
-    if content["model"]["type"] != "WordPiece":
-        raise InputError(f"keep=used cuts WordPiece vocabularies alone: this one is of {content['model']['type']}")
-    inside, special = content["model"]["continuing_subword_prefix"], tokenizer.get_added_tokens_decoder()
-    kept = {piece.content for piece in special.values()} | {content["model"]["unk_token"]}
-    for text in texts:
-        kept.update(tokenizer.encode(text, add_special_tokens=False).tokens)
-    ordered = sorted(tokenizer.get_vocab().items(), key=lambda item: item[1])
-    pieces = [piece for piece, _ in ordered if piece in kept or len(piece.removeprefix(inside)) == 1]
-    numbers = {piece: number for number, piece in enumerate(pieces)}
-    content["model"]["vocab"] = {piece: number for piece, number in numbers.items() if piece in content["model"]["vocab"]}
-    for added in content["added_tokens"]:
-        added["id"] = numbers[added["content"]]
-    _renumber(content["post_processor"], numbers)
-    content["truncation"] = content["padding"] = None
-    return Tokenizer.from_str(json.dumps(content))
-
-
-def _renumber(part: object, numbers: dict[str, int]) -> None:
-    """In the template around texts, special pieces by name have new numbers; in both forms that the library writes."""
-    if isinstance(part, dict):
-        if "ids" in part and "tokens" in part:
-            part["ids"] = [numbers[piece] for piece in part["tokens"]]
-        for role in ("cls", "sep"):
-            if isinstance(part.get(role), list):
-                part[role] = [part[role][0], numbers[part[role][0]]]
-        for value in part.values():
-            _renumber(value, numbers)
-    elif isinstance(part, list):
-        for value in part:
-            _renumber(value, numbers)
-
-
 def special_ids(tokenizer: Tokenizer) -> dict[str, int | None]:
     """Ids of pad, unk, cls, sep and mask, None for a missing piece.
 
@@ -175,18 +135,14 @@ def special_ids(tokenizer: Tokenizer) -> dict[str, int | None]:
     return named | ({"unk": vocabulary[unknown]} if unknown in vocabulary else {}) | _frame(tokenizer)
 
 
-def _frame(tokenizer: Tokenizer) -> dict[str, Any]:
+def _frame(tokenizer: Tokenizer) -> dict[str, int]:
     """Ids of the first special piece before a single text and of the first one behind it."""
-    frame = json.loads(tokenizer.post_processor.__getstate__()) if tokenizer.post_processor else {}
-    for part in frame.get("processors", [frame]):
-        if "cls" in part:
-            return {role: part[role][1] for role in ("cls", "sep")}
-        if "single" in part:
-            ids = {name: piece["ids"][0] for name, piece in part["special_tokens"].items()}
-            places = [ids[piece["SpecialToken"]["id"]] if "SpecialToken" in piece else None for piece in part["single"]]
-            before, behind = places[: places.index(None)], places[places.index(None) + 1 :]
-            return ({"cls": before[0]} if before else {}) | ({"sep": behind[0]} if behind else {})
-    return {}
+    encoding = tokenizer.encode("a")
+    places = [place for place, is_special in enumerate(encoding.special_tokens_mask) if not is_special]
+    if not places:
+        return {}
+    before, behind = encoding.ids[: places[0]], encoding.ids[places[-1] + 1 :]
+    return ({"cls": before[0]} if before else {}) | ({"sep": behind[0]} if behind else {})
 
 
 def by_words(tokenizer: Tokenizer) -> Tokenizer:
@@ -267,27 +223,19 @@ def _train(config: TokenizerConfig, texts: Iterable[str]) -> Tokenizer:
     except Exception as error:
         if "vocabulary is not large enough" not in str(error):  # of the unigram trainer
             raise
-        raise _too_few(config, reserved + _least_unigram(config, texts)) from error
+        raise _too_few(config, "more") from error
     if (size := tokenizer.get_vocab_size()) > present(learned.vocab_size):  # nothing was merged
-        raise _too_few(config, reserved + (_least_unigram(config, texts) if kind is TokenizerKind.unigram else size))
+        raise _too_few(config, "more" if kind is TokenizerKind.unigram else f"at least {reserved + size}")
     return tokenizer
 
 
-def _too_few(config: TokenizerConfig, least: int) -> TooFewPiecesError:
-    kind = present(config.kind)
-    alphabet = "every byte" if kind is TokenizerKind.bpe else "every letter of this text"
-    given = f"tokenizer.vocab_size={config.vocab_size} is too small"
+def _too_few(config: TokenizerConfig, expected: str) -> TooFewPiecesError:
+    alphabet = "every byte" if config.kind is TokenizerKind.bpe else "every letter of this text"
     sentinels = f", {config.sentinels} of them sentinels (tokenizer.sentinels)" if config.sentinels else ""
     return TooFewPiecesError(
-        f"{given}: kind {kind.name} keeps {alphabet} and the special pieces; expected at least {least}{sentinels}"
+        f"tokenizer.vocab_size={config.vocab_size} is too small: kind {present(config.kind).name} keeps {alphabet} and the "
+        f"special pieces; expected {expected}{sentinels}"
     )
-
-
-def _least_unigram(config: TokenizerConfig, texts: Iterable[str]) -> int:
-    """Special pieces, letters, the mark of words, and one piece by which the trainer knows that it is done."""
-    normalize = _marked_words(Unigram(), config.lowercase).normalizer.normalize_str
-    letters = {letter for text in limited(texts, config.train_characters) for letter in set(normalize(text))}
-    return len(SPECIAL) + len({letter for letter in letters if not letter.isspace()} | {"▁"}) + 1
 
 
 def _words_of_bert(model: WordPiece, lowercase: bool | None) -> Tokenizer:

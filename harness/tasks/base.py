@@ -18,7 +18,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from harness.config.schema import TaskConfig
-from harness.errors import present
+from harness.errors import InputError, present
 from harness.models.batch import Batch
 from harness.models.heads import Classifier, SequenceClassifier, TokenClassifier
 from harness.models.losses import IGNORED
@@ -87,16 +87,23 @@ class Predictions:
 class Kind(ABC):
     """One kind of task. InputErrors name the split, the row and the key."""
 
+    columns: tuple[int, ...] = (1, 2)  # how many `task.fields` may name
+    expected: str = "one or two columns of texts"
+    has_classes: bool = False  # `task.labels` names them
+    outputs: int | None = None  # of the head; None: one per class
     every_token: bool = False  # the head has outputs for every token
     labels_of_tokens: bool = False  # every token has a label
 
     def num_outputs(self, task: TaskConfig) -> int:
-        """Number of outputs of the head, by default one per class."""
-        return len(task.labels)
+        """Number of outputs of the head."""
+        return len(task.labels) if self.outputs is None else self.outputs
 
-    @abstractmethod
     def refuse_impossible(self, task: TaskConfig) -> None:
         """InputError for fields, labels or lengths that do not fit this kind of task."""
+        if len(task.fields) not in self.columns:
+            raise InputError(f"task.fields={task.fields} of task {task.name!r} must name {self.expected}")
+        if task.labels and not self.has_classes:
+            raise InputError(f"task.labels={task.labels} of task {task.name!r} must be empty: task.kind is {task.kind.value}")
 
     @abstractmethod
     def examples(self, task: TaskConfig, table: Table) -> Examples:

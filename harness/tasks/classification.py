@@ -1,6 +1,7 @@
 """A class, any number of classes, or a number for a text or a pair of texts. S texts, C classes."""
 
 from abc import abstractmethod
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -22,11 +23,7 @@ class _OneLabel(Kind):
     """The common part of classification and regression."""
 
     dtype: type
-
-    def refuse_impossible(self, task: TaskConfig) -> None:
-        """InputError unless there are one or two text columns."""
-        if len(task.fields) not in (1, 2):
-            raise InputError(f"task.fields={task.fields} of task {task.name!r} must name one or two text columns")
+    mean_loss: Callable[[Tensor, Tensor], Tensor]
 
     def examples(self, task: TaskConfig, table: Table) -> Examples:
         """The rows; InputError where all texts are empty."""
@@ -36,12 +33,9 @@ class _OneLabel(Kind):
     def predicted(self, logits: np.ndarray) -> np.ndarray:
         """(S, C) -> (S,) predictions; needs no labels."""
 
-    @abstractmethod
-    def _mean_loss(self, logits: Tensor, labels: Tensor) -> Tensor: ...
-
     def predictions(self, task: TaskConfig, split: Split, logits: np.ndarray, majority: int) -> Predictions:
         """Columns: item, label, prediction, and the logits, one per class; of a regression it is the prediction."""
-        predicted, loss = self.predicted(logits), self._mean_loss(from_numpy(logits), from_numpy(split.labels)).item()
+        predicted, loss = self.predicted(logits), self.mean_loss(from_numpy(logits), from_numpy(split.labels)).item()
         columns = {"item": split.items, "label": split.labels, "prediction": predicted} | logit_columns(logits)
         return Predictions(split.labels, predicted, np.full_like(predicted, majority), loss, columns)
 
@@ -56,7 +50,9 @@ class _OneLabel(Kind):
 class Classification(_OneLabel):
     """One class per text or pair."""
 
+    has_classes = True
     dtype = np.int64
+    mean_loss = staticmethod(cross_entropy)
 
     def refuse_impossible(self, task: TaskConfig) -> None:
         """InputError for fewer than two classes, and for F1 with more than two."""
@@ -79,30 +75,20 @@ class Classification(_OneLabel):
         """(S,) class numbers."""
         return logits.argmax(axis=1)
 
-    def _mean_loss(self, logits: Tensor, labels: Tensor) -> Tensor:
-        return cross_entropy(logits, labels)
-
 
 class Regression(_OneLabel):
     """One number per text or pair. Any constant would do as a baseline: the correlation with it is undefined."""
 
+    outputs = 1
     dtype = np.float32
-
-    def num_outputs(self, task: TaskConfig) -> int:
-        """A single output."""
-        return 1
-
-    def refuse_impossible(self, task: TaskConfig) -> None:
-        """InputError for a task that names classes."""
-        super().refuse_impossible(task)
-        if task.labels:
-            raise InputError(f"task.labels={task.labels} of task {task.name!r} must be empty: task.kind is regression")
 
     def predicted(self, logits: np.ndarray) -> np.ndarray:
         """(S,) predicted numbers."""
         return logits[:, 0]
 
-    def _mean_loss(self, logits: Tensor, labels: Tensor) -> Tensor:
+    @staticmethod
+    def mean_loss(logits: Tensor, labels: Tensor) -> Tensor:
+        """() squared error."""
         return mse_loss(logits[:, 0], labels)
 
 
@@ -111,7 +97,7 @@ class MultiLabel(Classification):
 
     def refuse_impossible(self, task: TaskConfig) -> None:
         """InputError for more than two text columns."""
-        _OneLabel.refuse_impossible(self, task)
+        Kind.refuse_impossible(self, task)
 
     def encode(self, task: TaskConfig, tokenizer: "Tokenizer", examples: Examples) -> Split:
         """One sequence per row; labels are (S, C) float32, 1 for the classes of a row."""

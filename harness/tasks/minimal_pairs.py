@@ -5,10 +5,10 @@ two contexts and two targets; each target is right after its own context, and th
 `task.label` names the column of the paradigm. S items, T tokens.
 """
 
-from collections import Counter
 from typing import Any
 
 import numpy as np
+import pandas
 from tokenizers import Encoding, Tokenizer
 
 from harness.config.schema import TaskConfig
@@ -22,17 +22,8 @@ from harness.tasks.synthetic.paradigms import PARADIGMS
 class MinimalPairs(Kind):
     """The label of a pair is the place of its right sentence, 0 and 1 in turn: a constant answer is right in half of them."""
 
-    def num_outputs(self, task: TaskConfig) -> int:
-        """None of its own: the head is that of a language model."""
-        return 0
-
-    def refuse_impossible(self, task: TaskConfig) -> None:
-        """InputError unless two or four columns are named."""
-        if len(task.fields) not in (2, 4):
-            raise InputError(
-                f"task.fields={task.fields} of task {task.name!r} must name the right and the wrong sentence, or two contexts "
-                "and two targets"
-            )
+    columns, expected = (2, 4), "the right and the wrong sentence, or two contexts and two targets"
+    outputs = 0  # the head is that of a language model
 
     def examples(self, task: TaskConfig, table: Table) -> Examples:
         """(context, sentence) of the right and of the wrong sentence, and the paradigm as the label."""
@@ -51,11 +42,7 @@ class MinimalPairs(Kind):
 
         InputError for a sentence of more than task.max_length tokens, which cannot be cut.
         """
-        seen: Counter[str] = Counter()
-        labels = []
-        for paradigm in examples.labels:
-            labels.append(seen[paradigm] % 2)
-            seen[paradigm] += 1
+        numbers_of = pandas.Series(examples.labels).groupby(examples.labels).cumcount()
         texts: dict[str, list[Any]] = {"paradigm": examples.labels}
         parts, numbers = {}, {}
         for side, first in (("good", 0), ("bad", 2)):
@@ -69,7 +56,7 @@ class MinimalPairs(Kind):
             parts[side] = joined(encodings)
             numbers[f"{side}_words"] = np.concatenate([*map(_scored_words, encodings, contexts)])
         numbers |= {"bad_ids": parts["bad"][0], "bad_starts": parts["bad"][2]}
-        return Split(*parts["good"], np.asarray(labels), examples.items, numbers, texts)
+        return Split(*parts["good"], numbers_of.to_numpy() % 2, examples.items, numbers, texts)
 
     def predictions(self, task: TaskConfig, split: Split, logits: np.ndarray, majority: int) -> Predictions:
         """From (S, 2, 2) nats, by way of scoring, of the right and of the wrong sentence.

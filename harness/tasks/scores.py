@@ -3,6 +3,7 @@
 import importlib
 import warnings
 from collections.abc import Callable
+from functools import partial
 from types import ModuleType
 from typing import Any
 
@@ -36,65 +37,49 @@ def load_library(kind: TaskKind) -> ModuleType:
     return importlib.import_module(LIBRARIES[kind])
 
 
-def _library(kind: TaskKind, name: str, **options: object) -> Compute:
+def _by_library(kind: TaskKind, name: str, labels: Any, predicted: Any, **options: object) -> float:
     """The function of this name in the library of the kind."""
-
-    def compute(labels: Any, predicted: Any) -> float:
-        return float(getattr(load_library(kind), name)(labels, predicted, **options))
-
-    return compute
+    return float(getattr(load_library(kind), name)(labels, predicted, **options))
 
 
-def _correlation(name: str) -> Compute:
-    def compute(labels: np.ndarray, predicted: np.ndarray) -> float | None:
-        """None where the labels are constant; 0 where the predictions are, which say nothing, as of Matthews and F1."""
-        if len(labels) < 2 or np.ptp(labels) == 0:
-            return None
-        if np.ptp(predicted) == 0:
-            return 0.0
-        stats = load_library(TaskKind.regression)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", stats.NearConstantInputWarning)
-            value = float(getattr(stats, name)(labels, predicted).statistic)
-        return value if np.isfinite(value) else None
-
-    return compute
+def _correlation(name: str, labels: np.ndarray, predicted: np.ndarray) -> float | None:
+    """None where the labels are constant; 0 where the predictions are, which say nothing, as of Matthews and F1."""
+    if len(labels) < 2 or np.ptp(labels) == 0:
+        return None
+    if np.ptp(predicted) == 0:
+        return 0.0
+    stats = load_library(TaskKind.regression)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", stats.NearConstantInputWarning)
+        value = float(getattr(stats, name)(labels, predicted).statistic)
+    return value if np.isfinite(value) else None
 
 
-def _as_bioes(tag: str) -> str:
-    """The library reads IOB1, IOB2 and BIOES, and not the last and single words of BILOU."""
-    return {"L-": "E-", "U-": "S-"}.get(tag[:2], tag[:2]) + tag[2:]
+BIOES = {"L-": "E-", "U-": "S-"}
+"""What BILOU calls otherwise: the library reads IOB1, IOB2 and BIOES."""
 
 
-def _entities(name: str) -> Compute:
-    def compute(labels: list[list[str]], predicted: list[list[str]]) -> float | None:
-        """Over the entities of all items; a correct entity has the right type and both ends. 0 where none is predicted."""
-        labels, predicted = ([[*map(_as_bioes, tags)] for tags in both] for both in (labels, predicted))
-        if all(tag == "O" for tags in labels for tag in tags):
-            return None  # there are no entities
-        return float(getattr(load_library(TaskKind.tokens), name)(labels, predicted, zero_division=0))
-
-    return compute
-
-
-def _squad(name: str) -> Compute:
-    def compute(labels: list[list[str]], predicted: list[str]) -> float:
-        """Score against the best matching gold answer, after SQuAD's normalisation; without one only "no answer" is correct."""
-        texts = [{"id": str(item), "prediction_text": text} for item, text in enumerate(predicted)]
-        answers = [{"text": golds_of(gold), "answer_start": []} for gold in labels]
-        golds = [{"id": str(item), "answers": of_item} for item, of_item in enumerate(answers)]
-        return load_library(TaskKind.spans).squad(texts, golds)[name].item() / 100
-
-    return compute
+def _entities(name: str, labels: list[list[str]], predicted: list[list[str]]) -> float | None:
+    """Over the entities of all items; a correct entity has the right type and both ends. 0 where none is predicted."""
+    labels, predicted = (
+        [[BIOES.get(tag[:2], tag[:2]) + tag[2:] for tag in tags] for tags in both] for both in (labels, predicted)
+    )
+    if all(tag == "O" for tags in labels for tag in tags):
+        return None  # there are no entities
+    return _by_library(TaskKind.tokens, name, labels, predicted, zero_division=0)
 
 
-def _of_paradigms(way: int) -> Compute:
-    def compute(labels: list[str], right: np.ndarray) -> float:
-        """Mean over the paradigms of the share of right pairs."""
-        paradigms = np.unique(labels, return_inverse=True)[1]
-        return float(np.mean(np.bincount(paradigms, weights=right[:, way]) / np.bincount(paradigms)))
+def _squad(name: str, labels: list[list[str]], predicted: list[str]) -> float:
+    """Score against the best matching gold answer, after SQuAD's normalisation; without one only "no answer" is correct."""
+    texts = [{"id": str(item), "prediction_text": text} for item, text in enumerate(predicted)]
+    golds = [{"id": str(item), "answers": {"text": golds_of(gold), "answer_start": []}} for item, gold in enumerate(labels)]
+    return load_library(TaskKind.spans).squad(texts, golds)[name].item() / 100
 
-    return compute
+
+def _of_paradigms(way: int, labels: list[str], right: np.ndarray) -> float:
+    """Mean over the paradigms of the share of right pairs."""
+    paradigms = np.unique(labels, return_inverse=True)[1]
+    return float(np.mean(np.bincount(paradigms, weights=right[:, way]) / np.bincount(paradigms)))
 
 
 RANKS = 10
@@ -103,10 +88,12 @@ RANKS = 10
 
 def _ndcg(labels: list[list[int]], ranked: list[list[int]]) -> float:
     """Mean of the discounted gain of the relevant paragraphs over that of the best ranking, each of them with a gain of 1."""
-    discounts, gains = (1 / np.log2(np.arange(RANKS) + 2)).tolist(), []
-    for relevant, best in zip(labels, ranked, strict=True):
-        gain = sum(discount for discount, one in zip(discounts, best, strict=False) if one in relevant)
-        gains.append(gain / sum(discounts[: len(relevant)]))
+    discounts = (1 / np.log2(np.arange(RANKS) + 2)).tolist()
+    gains = [
+        sum(discount for discount, one in zip(discounts, best, strict=False) if one in relevant)
+        / sum(discounts[: len(relevant)])
+        for relevant, best in zip(labels, ranked, strict=True)
+    ]
     return float(np.mean(gains))
 
 
@@ -115,35 +102,39 @@ def _recall(labels: list[list[int]], ranked: list[list[int]]) -> float:
     return float(np.mean([len({*one} & {*best}) / len(one) for one, best in zip(labels, ranked, strict=True)]))
 
 
-ACCURACY = _library(TaskKind.classification, "accuracy_score")
-F1_MACRO = _library(TaskKind.classification, "f1_score", average="macro", zero_division=0.0)
+def _library(kind: TaskKind, name: str, **options: object) -> dict[TaskKind, Compute]:
+    return {kind: partial(_by_library, kind, name, **options)}
+
 
 SCORES: dict[str, dict[TaskKind, Compute]] = {
     "accuracy": {
-        TaskKind.classification: ACCURACY,
-        TaskKind.multilabel: ACCURACY,  # of whole sets of labels
-        TaskKind.tokens: _library(TaskKind.tokens, "accuracy_score"),
-        TaskKind.minimal_pairs: _of_paradigms(0),
+        **_library(TaskKind.classification, "accuracy_score"),
+        **_library(TaskKind.multilabel, "accuracy_score"),  # of whole sets of labels
+        **_library(TaskKind.tokens, "accuracy_score"),
+        TaskKind.minimal_pairs: partial(_of_paradigms, 0),
     },
-    "accuracy_by_piece": {TaskKind.minimal_pairs: _of_paradigms(1)},
+    "accuracy_by_piece": {TaskKind.minimal_pairs: partial(_of_paradigms, 1)},
     "f1": {  # of class 1; 0 when it is never predicted, as in GLUE
-        TaskKind.classification: _library(TaskKind.classification, "f1_score", zero_division=0.0),
-        TaskKind.spans: _squad("f1"),
+        **_library(TaskKind.classification, "f1_score", zero_division=0.0),
+        TaskKind.spans: partial(_squad, "f1"),
     },
     # Mean over the classes that occur, as in SuperGLUE; 0 for a class that is never predicted.
-    "f1_macro": {TaskKind.classification: F1_MACRO, TaskKind.multilabel: F1_MACRO},
+    "f1_macro": {
+        **_library(TaskKind.classification, "f1_score", average="macro", zero_division=0.0),
+        **_library(TaskKind.multilabel, "f1_score", average="macro", zero_division=0.0),
+    },
     # Over all labels together; 0 where nothing is predicted.
-    "f1_micro": {TaskKind.multilabel: _library(TaskKind.multilabel, "f1_score", average="micro", zero_division=0.0)},
+    "f1_micro": _library(TaskKind.multilabel, "f1_score", average="micro", zero_division=0.0),
     # 0 when only one class is predicted or present, as in GLUE.
-    "matthews": {TaskKind.classification: _library(TaskKind.classification, "matthews_corrcoef")},
-    "pearson": {kind: _correlation("pearsonr") for kind in (TaskKind.regression, TaskKind.similarity)},
-    "spearman": {kind: _correlation("spearmanr") for kind in (TaskKind.regression, TaskKind.similarity)},
+    "matthews": _library(TaskKind.classification, "matthews_corrcoef"),
+    "pearson": dict.fromkeys((TaskKind.regression, TaskKind.similarity), partial(_correlation, "pearsonr")),
+    "spearman": dict.fromkeys((TaskKind.regression, TaskKind.similarity), partial(_correlation, "spearmanr")),
     "ndcg_at_10": {TaskKind.retrieval: _ndcg},
     "recall_at_10": {TaskKind.retrieval: _recall},
-    "entity_precision": {TaskKind.tokens: _entities("precision_score")},
-    "entity_recall": {TaskKind.tokens: _entities("recall_score")},
-    "entity_f1": {TaskKind.tokens: _entities("f1_score")},
-    "exact_match": {TaskKind.spans: _squad("exact_match")},
+    "entity_precision": {TaskKind.tokens: partial(_entities, "precision_score")},
+    "entity_recall": {TaskKind.tokens: partial(_entities, "recall_score")},
+    "entity_f1": {TaskKind.tokens: partial(_entities, "f1_score")},
+    "exact_match": {TaskKind.spans: partial(_squad, "exact_match")},
 }
 """Score -> kind of task -> its function."""
 

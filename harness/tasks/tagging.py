@@ -30,13 +30,12 @@ OUTSIDE = "O"
 class Tokens(Kind):
     """`task.fields` names the column of words, `task.label` the column of their tags."""
 
-    every_token = True
-    labels_of_tokens = True
+    columns, expected = (1,), "the one column of words"
+    has_classes = every_token = labels_of_tokens = True
 
     def refuse_impossible(self, task: TaskConfig) -> None:
         """InputError for more than one column, and for labels outside of the BIO scheme."""
-        if len(task.fields) != 1:
-            raise InputError(f"task.fields={task.fields} of task {task.name!r} must name the one column of words")
+        super().refuse_impossible(task)
         if not task.labels:
             return  # `load_table` names the labels of the rows in its error
         odd = [name for name in task.labels if not TAG.fullmatch(name)]
@@ -85,24 +84,22 @@ class Tokens(Kind):
 
     def predictions(self, task: TaskConfig, split: Split, logits: np.ndarray, majority: int) -> Predictions:
         """Columns, one row per word: item, position, label, prediction, and one logit per tag, null for truncated words."""
-        tags = split.texts["tags"]
-        lengths = np.array([len(words) for words in tags])
-        firsts = split.numbers["words"] >= 0
-        owners = np.repeat(np.arange(len(split)), split.lengths)[firsts]
-        positions = np.cumsum([0, *lengths])[owners] + split.numbers["words"][firsts]
-        has_logits = np.zeros(lengths.sum(), dtype=bool)
-        has_logits[positions] = True
-        of_words = np.zeros((len(has_logits), logits.shape[1]), dtype=np.float32)
-        of_words[positions] = logits[firsts]
-        predicted = np.full(len(of_words), task.labels.index(OUTSIDE))
-        predicted[has_logits] = of_words[has_logits].argmax(axis=1)
+        lengths, labels = np.array([*map(len, split.texts["tags"])]), np.concatenate(split.texts["tags"])
+        starts, words = np.cumsum([0, *lengths]), split.numbers["words"]
+        firsts = words >= 0
+        places = np.repeat(starts[:-1], split.lengths)[firsts] + words[firsts]
+        has_logits, of_words = np.zeros(len(labels), dtype=bool), np.zeros((len(labels), logits.shape[1]), dtype=np.float32)
+        has_logits[places], of_words[places] = True, logits[firsts]
+        predicted = np.where(has_logits, of_words.argmax(axis=1), task.labels.index(OUTSIDE))
         loss = cross_entropy(from_numpy(logits), from_numpy(split.labels)).item() if has_logits.any() else 0.0
-        labels = np.concatenate(tags)
-        arrays = (labels, predicted, np.full_like(predicted, majority))
-        tagged, ours, constant = (_named(task, numbers, lengths) for numbers in arrays)
+        names = np.array(task.labels, dtype=object)
+        tagged, ours, constant = (
+            [part.tolist() for part in np.split(names[numbers], starts[1:-1])]
+            for numbers in (labels, predicted, np.full_like(predicted, majority))
+        )
         columns = {
             "item": np.repeat(np.array(split.items, dtype=object), lengths).tolist(),
-            "position": np.concatenate([np.arange(length) for length in lengths]),
+            "position": np.arange(len(labels)) - np.repeat(starts[:-1], lengths),
             "label": labels,
             "prediction": predicted,
         }
@@ -137,9 +134,3 @@ def _first_pieces(encoding: "Encoding", words: list[str]) -> np.ndarray:
     is_text = np.array([sequence is not None for sequence in encoding.sequence_ids], dtype=bool)
     firsts = np.where(is_text, numbers[owners], -1)
     return np.where(np.diff(firsts, prepend=-1) != 0, firsts, -1)
-
-
-def _named(task: TaskConfig, numbers: np.ndarray, lengths: np.ndarray) -> list[list[str]]:
-    """Names of the tags of each row's words."""
-    names = np.array(task.labels, dtype=object)[numbers]
-    return [part.tolist() for part in np.split(names, np.cumsum(lengths)[:-1])]

@@ -20,11 +20,7 @@ from harness.tasks.scores import RANKS
 class Similarity(Regression):
     """A number per pair, which the cosine of its texts should follow (arXiv:1708.00055)."""
 
-    def refuse_impossible(self, task: TaskConfig) -> None:
-        """InputError unless two columns are named, and no classes."""
-        super().refuse_impossible(task)
-        if len(task.fields) != 2:
-            raise InputError(f"task.fields={task.fields} of task {task.name!r} must name two columns of texts")
+    columns, expected = (2,), "two columns of texts"
 
     def head(self) -> type[TextVectors]:
         """None: a vector for each text."""

@@ -1,11 +1,9 @@
 """The SQLite file of the default tracking store: made whole or not at all, checked before use, and moved with its folder."""
 
 import contextlib
-import importlib.util
 import os
 import re
 import sqlite3
-import stat
 import time
 import uuid
 from collections.abc import Callable, Iterator
@@ -18,12 +16,6 @@ from harness import paths
 from harness.errors import InputError
 
 SCHEME = "sqlite:///"
-
-OURS = 0x656E6376
-"""`application_id` in the header of a SQLite file: the harness has made it."""
-
-MAGIC, PLACE_OF_ID = b"SQLite format 3\0", 68
-"""How a SQLite file begins, and where its `application_id` is."""
 
 DEFAULT = "mlflow.db"
 """Name of the store in `output`."""
@@ -54,10 +46,9 @@ def exists(uri: str) -> bool:
 
 
 def ready(uri: str, make: Callable[[str], object]) -> None:
-    """Makes the store where it is a SQLite file that does not exist, or that holds no run and is incomplete.
+    """Makes the store where it is a SQLite file that does not exist; `make` creates the schema at an address.
 
-    `make` creates the schema at an address. BrokenStoreError for a file with runs that is torn, InputError for one that is
-    not ours.
+    BrokenStoreError for a file that is torn, InputError for one that is not ours.
     """
     path = path_of(uri)
     if path is None:
@@ -65,13 +56,10 @@ def ready(uri: str, make: Callable[[str], object]) -> None:
     refuse_foreign(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     with FileLock(f"{path}.lock"):
-        if path.exists() and (reason := fault(path)):
-            _refuse_unless_ours(path, reason)
-            if _has_runs(path):
-                raise BrokenStoreError(f"{path} {reason}; `python -m harness sync` keeps it aside and makes it anew")
-            set_aside(path)
         if not path.exists():
             _make(path, make)
+        elif reason := fault(path):
+            raise BrokenStoreError(f"{path} {reason}; `python -m harness sync` keeps it aside and makes it anew")
 
 
 def renewed(uri: str) -> Path | None:
@@ -93,39 +81,22 @@ def renewed(uri: str) -> Path | None:
 def refuse_foreign(path: Path) -> None:
     """InputError for a file that is neither a complete store of MLflow nor a broken one of ours: it may be anything.
 
-    Ours are those with our number in their header, and a SQLite or empty file mlflow.db in an `output` of ours.
+    Ours is mlflow.db in an `output` of ours.
     """
     if not os.path.lexists(path) or path.is_dir():
         return
-    if not stat.S_ISREG(path.stat().st_mode if path.exists() else 0):
+    if not path.is_file():
         raise InputError(f"{path} is no file: expected a tracking store of MLflow, or the name of a file that does not exist")
-    if (version := _unknown_version(path)) is not None:
-        raise InputError(f"{path} has the schema {version} of another MLflow: use that version of it, or name another store")
     if reason := fault(path, whole=False):
         _refuse_unless_ours(path, reason)
 
 
 def _refuse_unless_ours(path: Path, reason: str) -> None:
-    with path.open("rb") as file:
-        header = file.read(PLACE_OF_ID + 4)
-    is_default = path.name == DEFAULT and (not header or (header.startswith(MAGIC) and paths.is_ours(path.parent)))
-    if path.is_symlink() or not (is_default or header[PLACE_OF_ID:] == OURS.to_bytes(4, "big")):
+    if path.is_symlink() or path.name != DEFAULT or not paths.is_ours(path.parent):
         raise InputError(
             f"{path} {reason}; it was not made by the harness, and is left as it is: "
             "expected a tracking store of MLflow, or the name of a file that does not exist"
         )
-
-
-def _unknown_version(path: Path) -> str | None:
-    """The version of the schema where the installed MLflow does not know it."""
-    try:
-        with _read_only(path) as connection:
-            versions = [version for (version,) in connection.execute("select version_num from alembic_version")]
-    except sqlite3.DatabaseError:
-        return None
-    (package,) = importlib.util.find_spec("mlflow").submodule_search_locations
-    versions_here = {file.name.partition("_")[0] for file in Path(package, "store", "db_migrations", "versions").glob("*.py")}
-    return next((version for version in versions if version not in versions_here), None)
 
 
 def _make(path: Path, make: Callable[[str], object]) -> None:
@@ -136,7 +107,6 @@ def _make(path: Path, make: Callable[[str], object]) -> None:
     make(f"{SCHEME}{temporary}")
     with contextlib.closing(sqlite3.connect(temporary)) as connection:
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-        connection.execute(f"PRAGMA application_id={OURS}")
         connection.execute("PRAGMA journal_mode=WAL")
     for ending in PARTS[1:]:
         temporary.with_name(temporary.name + ending).unlink(missing_ok=True)
@@ -163,8 +133,6 @@ def fault(path: Path, whole: bool = True) -> str | None:
             tables = {name for (name,) in connection.execute("select name from sqlite_master where type = 'table'")}
             if missing := TABLES - tables:
                 return f"is not a complete tracking store: it lacks the tables {', '.join(sorted(missing))}"
-            if not connection.execute("select count(*) from alembic_version").fetchone()[0]:
-                return "is not a complete tracking store: its schema has no version"
             if not whole:
                 return None
             (verdict,) = connection.execute("PRAGMA quick_check(1)").fetchone()
@@ -175,15 +143,6 @@ def fault(path: Path, whole: bool = True) -> str | None:
         raise BrokenStoreError(f"{path} cannot be read: {error}") from error
     except sqlite3.DatabaseError as error:
         return f"is torn: {error}"
-
-
-def _has_runs(path: Path) -> bool:
-    """True as well where that cannot be read, unless the file is empty."""
-    try:
-        with _read_only(path) as connection:
-            return bool(connection.execute("select 1 from runs limit 1").fetchall())
-    except sqlite3.DatabaseError as error:
-        return "no such table" not in str(error) and path.stat().st_size > 0
 
 
 @contextlib.contextmanager

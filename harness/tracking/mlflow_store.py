@@ -22,7 +22,7 @@ import msgspec
 import psutil
 from filelock import FileLock
 from mlflow import MlflowClient
-from mlflow.entities import Dataset, DatasetInput, InputTag, Metric, Param, Run, RunTag
+from mlflow.entities import Metric, Param, Run, RunTag
 from mlflow.exceptions import MlflowException as MlflowException
 
 from harness.tracking import database, pages, run_log
@@ -72,17 +72,17 @@ class Tracker(Backend):
 
     def _find_or_create(self, study: str, artifacts: Path | None) -> str:
         experiment = self._client.get_experiment_by_name(study)
-        if experiment is not None and experiment.lifecycle_stage != "active":
-            self._client.restore_experiment(experiment.experiment_id)
-        if experiment is not None:
-            return experiment.experiment_id
-        try:
-            return self._client.create_experiment(study, artifact_location=artifacts and paths.named(artifacts, study).as_uri())
-        except MlflowException:  # another process has created it
+        if experiment is None:
+            try:
+                place = artifacts and paths.named(artifacts, study).as_uri()
+                return self._client.create_experiment(study, artifact_location=place)
+            except MlflowException as error:
+                if error.error_code != "RESOURCE_ALREADY_EXISTS":  # another process has created it
+                    raise
             experiment = self._client.get_experiment_by_name(study)
-            if experiment is None:
-                raise
-            return experiment.experiment_id
+        if experiment.lifecycle_stage != "active":
+            self._client.restore_experiment(experiment.experiment_id)
+        return experiment.experiment_id
 
     @property
     def table(self) -> str:
@@ -100,7 +100,7 @@ class Tracker(Backend):
         with adding(folder):  # commands that share a sweep all send what a killed one has left
             run_id = self.find(record["attempt"])
             if run_id is None:
-                run_tags |= {"attempt": record["attempt"]} | self._pretraining_run(record)
+                run_tags |= {"attempt": record["attempt"]}
                 run_tags |= {PARENT: self.study_run()} if role == tags.ROLE_REPLICATE else {}
                 run = self._client.create_run(self.experiment, record["started"], run_tags, record["name"])
         if run_id is not None:
@@ -110,7 +110,6 @@ class Tracker(Backend):
         else:
             run_id = run.info.run_id
             self._client.log_batch(run_id, params=[Param(key, value) for key, value in pages.parameters(record).items()])
-            self._client.log_inputs(run_id, datasets=_data_sets(record["parameters"]))
         self._ids[record["attempt"]] = run_id
         return run_id
 
@@ -179,7 +178,8 @@ class Tracker(Backend):
         run_tags = tags.packed(tags.METRICS, details)  # a parameter could not change
         run_tags |= tags.packed(tags.ENVIRONMENT, environment) if environment else {}
         if record := run_log.record(folder):
-            links, end = pages.Links(self.experiment, self._study_run), record.get(tags.END, {})
+            end = record.get(tags.END, {})
+            report = self._study_run and pages.files_page(self.experiment, self._study_run)
             stated = {
                 tags.WARNING: run_log.said_of(result),
                 tags.NOTES: ", ".join(note["kind"] for note in result.get("notes", [])),
@@ -187,9 +187,10 @@ class Tracker(Backend):
                 tags.REASON: end.get("reason"),
                 tags.PIECES: ", ".join(f"{phase} {count}" for phase, count in record.get(tags.PIECES, {}).items()),
             }
-            stated = {key: value for key, value in stated.items() if value}
-            run_tags |= stated
-            run_tags[NOTE] = pages.of_run({**record, "tags": record["tags"] | stated}, result["metrics"], status, folder, links)
+            run_tags |= (stated := {key: value for key, value in stated.items() if value})
+            run_tags[NOTE] = pages.of_run(
+                {**record, "tags": record["tags"] | stated}, result["metrics"], status, folder, report
+            )
         self._set_tags(run_id, run_tags)
         for path in run_log.artifacts(folder):
             below = path.parent.relative_to(folder)
@@ -220,21 +221,10 @@ class Tracker(Backend):
         runs = self._runs(f"tags.{tags.ROLE} = '{tags.ROLE_STUDY}'")
         return sorted(runs, key=lambda run: (run.info.start_time, run.info.run_id))
 
-    def _remove_doubles(self) -> None:
-        """Leaves the oldest of several runs of the study, with their children; one that a process uses stays."""
-        with adding(Path(self._output)):
-            for run in (runs := self._study_runs())[1:]:
-                process = run.data.tags.get("process")
-                if run.info.status == "RUNNING" and process is not None and not is_gone(process):
-                    continue
-                for child in self._runs(f"tags.`{PARENT}` = '{run.info.run_id}'"):
-                    self._client.set_tag(child.info.run_id, PARENT, runs[0].info.run_id)
-                self._client.delete_run(run.info.run_id)
-
     def open_study(self, plan: Sequence[dict[str, str]], source: dict[str, str]) -> None:
         """Begins the study's run, with the plan as a file."""
         run_id = self.study_run()
-        note = pages.of_study(self.study, plan, source.get(tags.COMMAND, ""), pages.Links(self.experiment, run_id))
+        note = pages.of_study(self.study, plan, source.get(tags.COMMAND, ""))
         self._set_tags(run_id, {**source, "process": this_process(), "status": "running", NOTE: note})
         self._client.update_run(run_id, "RUNNING")
         self._client.log_text(run_id, pages.plan_table(plan), "plan.md")
@@ -242,40 +232,28 @@ class Tracker(Backend):
 
     def close_study(self, plan: Sequence[dict[str, str]], source: dict[str, str], status: str, report: Path | None) -> None:
         """Ends the study's run with the files of its report, and saves the view of the study's table."""
-        self._study_run = None  # another machine may have removed a double
         run_id = self.study_run()
         files = _files(report) if report else {}
-        report_file = files.get(document.FILE)
-        written = report_file and msgspec.json.decode(report_file.read_bytes(), type=document.Document)
-        links = pages.Links(self.experiment, run_id, tuple(files))
-        command = source.get(tags.COMMAND) or self._client.get_run(run_id).data.tags.get(tags.COMMAND, "")
-        note = pages.of_study(self.study, plan, command, links, written)
         for path in files.values():  # not the folder, where another command may be writing
             self._client.log_artifact(run_id, str(path), pages.REPORT_FOLDER)
+        written = files.get(document.FILE)
+        report_read = written and msgspec.json.decode(written.read_bytes(), type=document.Document)
+        link = pages.files_page(self.experiment, run_id, f"/{pages.REPORT_FOLDER}/report.html")
+        command = source.get(tags.COMMAND) or self._client.get_run(run_id).data.tags.get(tags.COMMAND, "")
+        note = pages.of_study(self.study, plan, command, link, report_read)
         self._set_tags(run_id, {"status": status, NOTE: note})
         runs = self._client.search_runs([self.experiment], f"tags.{tags.ROLE} = '{tags.ROLE_RUN}'", max_results=VIEWED)
-        for run in runs:  # those of older versions have no score under the name of their task
-            for key in (of_task := pages.score_of_task(run.data.tags, run.data.metrics)).keys() - run.data.metrics:
-                self._client.log_metric(run.info.run_id, key, of_task[key])
-                run.data.metrics[key] = of_task[key]
-        varied = pages.varied_parameters(run.data.params for run in runs)
-        for run in runs:  # a key that another run sets has its value in all, the default among them
-            own = pages.used_parameters(tags.unpacked(tags.PARAMETERS, run.data.tags), run.data.tags)
-            if missing := {key: own[key] for key in varied if key in own and key not in run.data.params}:
-                self._client.log_batch(run.info.run_id, params=[Param(key, value) for key, value in missing.items()])
-                run.data.params.update(missing)
-        varied = pages.varied_parameters(run.data.params for run in runs)
-        view = pages.view({key for run in runs for key in run.data.metrics}, varied, run_log.now_ms())
+        lifted = (key for run in runs for key in json.loads(run.data.tags.get(tags.LIFTED, "[]")) if key in run.data.params)
         self._set_of_study(NOTE, note)
+        view = pages.view({key for run in runs for key in run.data.metrics}, dict.fromkeys(lifted), run_log.now_ms())
         self._set_of_study(pages.VIEW_TAG, view)
         self._client.set_terminated(run_id, END_STATES[status])
 
     def reap(self) -> int:
         """Ends runs of this study whose process on this machine no longer exists; returns how many.
 
-        One that has a result in its folder is sent from there. A study has one run of its own.
+        One that has a result in its folder is sent from there.
         """
-        self._remove_doubles()
         gone = [run for run in self._runs("attributes.status = 'RUNNING'") if is_gone(run.data.tags.get("process"))]
         here = run_log.all_records(self._output) if gone else {}
         folders = {record.get("attempt", ""): folder for folder, record in here.items()}
@@ -287,15 +265,6 @@ class Tracker(Backend):
             self._client.set_tag(run.info.run_id, "status", "killed")
             self._client.set_terminated(run.info.run_id, "KILLED")
         return len(gone)
-
-    def _pretraining_run(self, record: Record) -> dict[str, str]:
-        """Tag with the id of the run that pretrained the weights, in any study."""
-        folder = record.get("inputs", {}).get("pretrained")
-        attempt = (run_log.record(Path(folder)) or {}).get("attempt") if folder else None
-        if attempt is None:
-            return {}
-        run = run_of(attempt, self._client, studies(self._client))
-        return {"pretraining_run": run.info.run_id} if run else {}
 
     def find(self, attempt: str) -> str | None:
         """Run id of an attempt, None where the study has none."""
@@ -312,14 +281,6 @@ def run_of(attempt: str, client: MlflowClient, studies: list[str]) -> Run | None
     """The tracked run of an attempt in these studies, if there is one."""
     runs = client.search_runs(studies, f"tags.attempt = '{attempt}'", max_results=1) if studies else []
     return runs[0] if runs else None
-
-
-def attempt_of(run_id: str, uri: str | None, output: str) -> str | None:
-    """The attempt behind a tracked run; MlflowException when there is no such run or MLflow is unreachable."""
-    client = client_of(uri, output)
-    if client is None:
-        raise MlflowException(f"there is no tracking store {uri or paths.database_uri(output)}")
-    return client.get_run(run_id).data.tags.get("attempt")
 
 
 def client_of(uri: str | None, output: str) -> MlflowClient | None:
@@ -352,22 +313,6 @@ def _every_run(client: MlflowClient, studies: list[str], condition: str, order: 
         runs, token = runs + list(page), page.token
         if not token:
             return runs
-
-
-def _data_sets(parameters: dict[str, str]) -> list[DatasetInput]:
-    """The rows of the task and the text of the pretraining, by name and content."""
-    places = {"task": ("facts.rows", "data.root", "fine-tuning"), "corpus": ("facts.text", "data.root", "pretraining")}
-    data_sets = []
-    for group, (content, root, use) in places.items():
-        name, digest = parameters.get(f"{group}.name", "none"), parameters.get(content, "None")
-        if digest == "None":
-            continue
-        keys = (root, f"{group}.hub", f"{group}.folder", f"{group}.subset", f"{group}.train_file")
-        source = {key: parameters[key] for key in keys if parameters.get(key) not in (None, "None", "")}
-        kind = parameters.get("data.source" if group == "task" else "corpus.source", "local")
-        data_set = Dataset(name=name, digest=digest[:36], source_type=kind, source=json.dumps(source))
-        data_sets.append(DatasetInput(data_set, [InputTag("mlflow.data.context", use)]))
-    return data_sets
 
 
 def _files(report: Path) -> dict[str, Path]:

@@ -35,6 +35,7 @@ from harness.paths import replaced
 from harness.plugins.explain.options import TOKENIZERS
 from harness.plugins.explain.options import Tokenizer as Options
 from harness.plugins.explain.pictures import STYLE, save
+from harness.plugins.explain.used_pieces import restricted
 from harness.tasks.rows import load_table, with_labels
 from harness.terminal import Countdown, LiveLine, live_line, table, wrapped
 
@@ -123,7 +124,7 @@ def keep_used(options: Options, configs: list[RunConfig]) -> str:
         )
     whole = tokenizers.build(configs[0].tokenizer if checkpoint is None else checkpoint.tokenizer, ())
     with live_line("reading texts") as line:
-        small = tokenizers.restricted(whole, _used(options, configs, line))
+        small = restricted(whole, _used(options, configs, line))
     path = options.to / native.TOKENIZER
     with writing(options.to):
         options.to.mkdir(parents=True, exist_ok=True)

@@ -103,7 +103,7 @@ def test_corrupt_and_missing_weights_are_named(tmp_path):
     broken("model.json", lambda path: path.write_text('{"x": 1}'), "missing or unknown: .*vocab_size, x")
     said = native.plain(shape)
     wrong = json.dumps(said | {"norm": "batch"})
-    broken("model.json", lambda path: path.write_text(wrong), r"model\.json: norm: Invalid value 'batch'")
+    broken("model.json", lambda path: path.write_text(wrong), r"model\.json, norm: Invalid value 'batch'")
     broken(
         "model.json", lambda path: path.write_text(json.dumps(said | {"num_attention_heads": 2})), "belongs to another model"
     )

@@ -14,11 +14,12 @@ from harness.checkpoints import teacher as teachers
 from harness.config.resolve import resolve
 from harness.config.schema import TokenizerConfig
 from harness.data import tokenizer as tokenizers
-from harness.data.tokenizer import restricted, rows_in
+from harness.data.tokenizer import rows_in
 from harness.errors import InputError
 from harness.models.batch import Batch
 from harness.models.heads import build_classifier
 from harness.models.objectives.config import ObjectiveConfig
+from harness.plugins.explain.used_pieces import restricted
 
 WORDS = ["the", "cat", "sat", "on", "mat", "matter", "##ter", "##ting", "sit", "dog", "dogs", "un", "##able"]
 LETTERS = "abcdefghijklmnopqrstuvwxyz"

@@ -141,19 +141,14 @@ def test_builtin_text_holds_every_word_of_the_builtin_tasks():
     assert not set(words) - set(text.lower().replace(".", " ").replace("!", " ").replace(",", " ").split())
 
 
-def test_wrong_encoding_names_file_line_and_byte(files):
-    message = error_of(files(b"a fox\nna\xefve\n", b"a wolf"))
-    assert "text0.txt, line 2, byte 8" in message
-    assert "UTF-8" in message
+@pytest.mark.parametrize(("content", "expected"), [(b"a fox\nna\xefve\n", "UTF-8"), (b"a fox\nx\0y\n", "NUL byte")])
+def test_bytes_that_are_no_text_name_file_and_line(files, content, expected):
+    assert "text0.txt, line 2" in (message := error_of(files(content, b"a wolf")))
+    assert expected in message
 
 
-def test_a_nul_byte_names_file_line_and_byte(files):
-    assert "text0.txt, line 2, byte 7" in error_of(files(b"a fox\nx\0y\n", b"a wolf"))
-
-
-def test_a_file_that_is_not_there_is_answered_with_the_nearest(files, tmp_path):
-    config = files(b"a fox", b"a wolf", files=[str(tmp_path / "text0.tx")])
-    assert f"did you mean {str(tmp_path / 'text0.txt')!r}" in error_of(config)
+def test_a_file_that_is_not_there_is_named(files):
+    assert "corpus.files: 'none.txt' is not a file" in error_of(files(b"a fox", b"a wolf", files=["none.txt"]))
 
 
 def test_a_file_on_both_sides_is_refused(files):

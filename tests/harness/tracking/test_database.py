@@ -9,7 +9,6 @@ from urllib.parse import unquote
 import pytest
 from child_processes import wait_for
 
-from harness.errors import InputError
 from harness.tracking import database
 from harness.tracking.database import BrokenStoreError
 from harness.tracking.mlflow_store import MlflowClient, Tracker, _create_database
@@ -19,12 +18,6 @@ OPEN = "import sys; from harness.tracking.mlflow_store import Tracker; Tracker(N
 
 def studies(output: Path) -> list[str]:
     return [study.name for study in MlflowClient(f"sqlite:///{output / 'mlflow.db'}").search_experiments()]
-
-
-def change(path: Path, statement: str) -> None:
-    with contextlib.closing(sqlite3.connect(path)) as connection, connection:
-        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-        connection.execute(statement)
 
 
 def refuse(address: str) -> None:
@@ -51,41 +44,10 @@ def test_a_killed_creation_leaves_nothing_that_breaks_the_next(tmp_path, start_p
     assert not list(tmp_path.glob(".mlflow.db.making-*"))
 
 
-@pytest.mark.parametrize(
-    "statement", ["drop table latest_metrics", "drop table runs", "drop table alembic_version", "delete from alembic_version"]
-)
-def test_half_a_store_without_runs_is_kept_aside_and_made_anew(output, statement):
-    change(output / "mlflow.db", statement)
-    assert "is not a complete tracking store" in database.fault(output / "mlflow.db")
-    made = []
-
-    def make(address: str) -> None:
-        made.append(address)
-        shutil.copy(kept, address.removeprefix(database.SCHEME))
-
-    kept = output / "template.db"
-    with contextlib.closing(sqlite3.connect(kept)) as connection, connection:
-        connection.execute("create table made (x)")
-    database.ready(f"sqlite:///{output / 'mlflow.db'}", make)
-    assert len(made) == 1
-    assert [path.name for path in output.glob("mlflow.db.broken-*")]
-    with contextlib.closing(sqlite3.connect(output / "mlflow.db")) as connection:
-        assert connection.execute("select name from sqlite_master").fetchall() == [("made",)]
-
-
-@pytest.mark.long
-def test_processes_that_meet_an_empty_file_at_once_all_open_it(tmp_path, start_process):
-    (tmp_path / "mlflow.db").touch()
-    several = [start_process("-c", OPEN, str(tmp_path)) for _ in range(3)]
-    for process in several:
-        _, err = process.communicate()
-        assert process.returncode == 0, err
-    assert studies(tmp_path) == ["study"]
-
-
 def torn_copy(path: Path, folder: Path) -> Path:
-    """As a full disk or a broken copy leaves it: the beginning is there, the rest is not."""
-    folder.mkdir()
+    """As a full disk or a broken copy leaves it, in a folder of ours: the beginning is there, the rest is not."""
+    (folder / "s").mkdir(parents=True)
+    (folder / "s" / "plan.json").write_text('{"a": {"time": 1, "folder": "/", "runs": [{"folder": "s/run"}]}}')
     with contextlib.closing(sqlite3.connect(path)) as source, contextlib.closing(sqlite3.connect(folder / path.name)) as target:
         source.backup(target)
     content = (folder / path.name).read_bytes()
@@ -211,31 +173,3 @@ def test_a_file_that_is_not_ours_is_refused_and_stays(run_harness, sweep, tmp_pa
         assert fragment in done.stderr
         assert [one.name for one in path.parent.iterdir()] == [place]
         assert (path.read_bytes() if path.is_file() else path.readlink()) == before
-
-
-@pytest.mark.parametrize("statement", ["drop table latest_metrics", "update alembic_version set version_num = version_num"])
-def test_a_store_of_a_newer_schema_is_refused_and_stays(run_harness, output, statement):
-    path = output / "mlflow.db"
-    change(path, statement)
-    change(path, "update alembic_version set version_num = 'ffff00001111'")
-    done = run_harness("sync", f"output={output}")
-    assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == (
-        f"harness sync: {path} has the schema ffff00001111 of another MLflow: use that version of it, or name another store\n"
-    )
-    assert not list(output.glob("*.broken-*"))
-
-
-def test_a_torn_store_is_ours_by_its_number_anywhere_and_by_its_place_in_an_output(output, tmp_path):
-    """One that was made before there was a number is recognised in a folder with a run of ours alone."""
-    path = torn_copy(output / "mlflow.db", tmp_path / "torn").rename(tmp_path / "torn" / "other.db")
-    assert database.renewed(f"sqlite:///{path}") is not None
-    path = torn_copy(output / "mlflow.db", tmp_path / "older")
-    content = bytearray(path.read_bytes())
-    content[database.PLACE_OF_ID : database.PLACE_OF_ID + 4] = bytes(4)
-    path.write_bytes(content)
-    with pytest.raises(InputError, match="it was not made by the harness"):
-        database.renewed(f"sqlite:///{path}")
-    (path.parent / "s").mkdir()
-    (path.parent / "s" / "plan.json").write_text('{"a": {"time": 1, "folder": "/", "runs": [{"folder": "s/run"}]}}')
-    assert database.renewed(f"sqlite:///{path}").read_bytes() == content

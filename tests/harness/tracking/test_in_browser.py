@@ -14,7 +14,6 @@ from child_processes import started, wait_for
 from harness.study import tracked_study
 from harness.tracking import database, run_log
 from harness.tracking.mlflow_store import MlflowClient
-from harness.tracking.pages import MIXED, VIEW_TAG, table_address, view
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -111,23 +110,3 @@ def test_table_charts_run_and_report_show_what_matters(sweep, address, pages, tm
         page.picture(tmp_path / "report.png")
         assert page.exceptions == []
     assert all((tmp_path / f"{name}.png").stat().st_size > 20_000 for name in ("table", "run", "report"))
-
-
-@pytest.mark.slow
-def test_charts_of_several_tasks_are_folded_in_the_saved_view(output, address, tmp_path):
-    client = MlflowClient(f"sqlite:///{output / 'mlflow.db'}")
-    number = client.create_experiment("two tasks", artifact_location=tmp_path.as_uri())
-    for task in ("bag", "order"):
-        values = {"eval/score": 0.5, f"by_task/{task}_score": 0.5, "model/params_total": 10.0}
-        run = client.create_run(number, tags={"role": "run", "task": task}, run_name=f"base on {task}").info.run_id
-        for key, value in values.items():
-            client.log_metric(run, key, value)
-    measured = {"eval/score", "by_task/bag_score", "by_task/order_score", "model/params_total"}
-    client.set_experiment_tag(number, VIEW_TAG, view(measured, [], 1))
-    with chromium(tmp_path / "profile") as page:
-        page.show(1600, 1000)
-        charts = table_address(number, address).replace("runs?", "runs?compareRunsMode=CHART&")
-        sections = ("by_task\n(2)", "model\n(1)", f"{MIXED}\n(1)")
-        text = page.text_with(charts, "base on bag", "base on order", *sections, "by_task/order_score", "model/params_total")
-        assert "eval/score" not in text
-        assert page.exceptions == []

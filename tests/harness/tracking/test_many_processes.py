@@ -2,7 +2,6 @@
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -10,9 +9,8 @@ from pathlib import Path
 import pytest
 
 from harness import tags
-from harness.commands import sync
-from harness.tracking import mlflow_store, run_log
-from harness.tracking.mlflow_store import PARENT, MlflowClient, Tracker
+from harness.tracking import run_log
+from harness.tracking.mlflow_store import MlflowClient, Tracker
 
 PROCESSES = 16
 FORKED = """
@@ -123,24 +121,3 @@ def test_two_studies_of_eight_commands_at_once_have_one_run_each(tmp_path):
     assert done.returncode == 0, done.stderr
     for study in ("s0", "s1"):
         assert [run.info.status for run in own_runs(tmp_path / "out", study)] == ["FINISHED"]
-
-
-@pytest.mark.long
-def test_a_second_run_of_a_study_that_nobody_uses_is_removed_by_sync(sweep, tmp_path):
-    """As an earlier version, or a machine without the common folder, may have left it."""
-    output = tmp_path / "out"
-    shutil.copytree(sweep.output, output)
-    (first,) = own_runs(output, "sweep")
-    client = MlflowClient(tracking_uri=f"sqlite:///{output / 'mlflow.db'}")
-    experiment, started = first.info.experiment_id, first.info.start_time + 1
-    here = mlflow_store.this_process()
-    used, unused = (
-        client.create_run(experiment, started, {tags.ROLE: tags.ROLE_STUDY} | more) for more in ({"process": here}, {})
-    )
-    child = client.create_run(experiment, started, {PARENT: unused.info.run_id})
-    sync.sync(str(output), None)
-    assert {run.info.run_id for run in own_runs(output, "sweep")} == {first.info.run_id, used.info.run_id}
-    assert client.get_run(child.info.run_id).data.tags[PARENT] == first.info.run_id
-    client.set_terminated(used.info.run_id)
-    sync.sync(str(output), None)
-    assert [(run.info.run_id, run.info.status) for run in own_runs(output, "sweep")] == [(first.info.run_id, "FINISHED")]

@@ -6,18 +6,18 @@ import pytest
 
 from harness.document import Document, Picture, Section
 from harness.tracking import pages
-from harness.tracking.pages import Links
 
 PLAN = [{"arm": arm, "task": "bag", "seed": "1"} for arm in ("base", "albert")]
 REPORT = "#/experiments/1/runs/abc/artifacts/report/report.html?workflowType=machine_learning"
-LINKS = Links("1", "abc", ("report.html", "report.md"))
 
 
 def test_first_line_of_a_study_links_its_report():
     """The page shows that line without unfolding the rest."""
     opening = Section("", ["**Score against base**: albert is\nthe same.", "albert against **base**"])
     report = Document("Report: s", [opening])
-    first, *rest = pages.of_study("s", PLAN, "harness -m model=base,albert", LINKS, report).split("\n")
+    link = pages.files_page("1", "abc", "/report/report.html")
+    assert link == REPORT
+    first, *rest = pages.of_study("s", PLAN, "harness -m model=base,albert", link, report).split("\n")
     assert first == f"**s**: [The whole report]({REPORT}). **Score against base**: albert is the same."
     assert "2 runs: 2 arms (base, albert), 1 task (bag), 1 seed." in rest
     assert "[The whole report]" not in "\n".join(rest)
@@ -27,17 +27,17 @@ def test_first_line_of_a_study_links_its_report():
 def test_the_page_of_a_study_has_no_picture_that_it_does_not_show_and_no_detail():
     opening = ["It is.", Picture("a.svg", "Loss; mean"), "*Note.*", Section("Arms", []), Section("Tests", ["x"], detail=True)]
     report = Document("Report: s", [Section("", opening)])
-    assert pages.of_study("s", PLAN, "", LINKS, report).endswith("1 seed.\n\n*Note.*\n\n### Arms")
+    assert pages.of_study("s", PLAN, "", REPORT, report).endswith("1 seed.\n\n*Note.*\n\n### Arms")
 
 
 def test_the_page_of_a_small_study_ends_where_its_report_folds():
     report = Document("Report: s", [Section("", ["It is.", "a table"]), Section("Trade-offs", ["Text."])], is_small=True)
-    assert pages.of_study("s", PLAN, "", LINKS, report).endswith("1 seed.\n\na table")
+    assert pages.of_study("s", PLAN, "", REPORT, report).endswith("1 seed.\n\na table")
 
 
 def test_the_page_of_a_study_ends_before_the_chapter_that_is_too_long():
     chapters = [Section("", ["It is."]), Section("A", ["a" * 3000]), Section("B", ["b" * 3000])]
-    text = pages.of_study("s", PLAN, "", LINKS, Document("Report: s", chapters))
+    text = pages.of_study("s", PLAN, "", REPORT, Document("Report: s", chapters))
     assert "## A" in text
     assert "## B" not in text
 
@@ -55,14 +55,14 @@ def test_the_table_has_one_number_of_a_quantity():
 
 
 def test_a_study_without_a_report_links_none():
-    text = pages.of_study("s", PLAN, "", Links("1", "abc"))
+    text = pages.of_study("s", PLAN, "")
     assert text.startswith("**s**\n\n2 runs: 2 arms (base, albert), 1 task (bag), 1 seed.\n")
     assert "](" not in text
 
 
 def test_a_run_links_the_report_of_its_study(tmp_path):
     record = {"tags": {"arm": "base", "task": "bag", "seed": "1"}}
-    assert pages.of_run(record, {}, "finished", tmp_path, LINKS).endswith(f"[Report of the study]({REPORT})")
+    assert pages.of_run(record, {}, "finished", tmp_path, REPORT).endswith(f"[Report of the study]({REPORT})")
 
 
 def test_a_score_has_the_name_of_its_task_too():
@@ -86,28 +86,14 @@ def test_the_table_mixes_scores_of_no_two_tasks(tasks, columns, first):
     assert (state["orderByKey"], state["orderByAsc"]) == (f"metrics.`{first}`", False)
 
 
-def test_charts_that_would_mix_tasks_are_folded_below_those_of_each():
-    alone = {"eval/score", "eval/examples", "model/params_total", "by_task/bag_score", "finetune/loss", "finetune/duration_s"}
-    assert "compareRunSections" not in json.loads(json.loads(pages.view(alone, [], 0))["state"])
-    state = json.loads(json.loads(pages.view({*alone, "by_task/order_score"}, [], 0))["state"])
-    shown = [section["name"] for section in state["compareRunSections"] if section["display"]]
-    assert shown == ["by_task", "finetune", "model"]
-    folded = {section["uuid"] for section in state["compareRunSections"] if not section["display"]}
-    assert {chart["metricKey"]: chart["metricSectionId"] in folded for chart in state["compareRunCharts"]} == {
-        "eval/examples": True,
-        "eval/score": True,
-        "finetune/loss": True,
-    }
-
-
 @pytest.mark.parametrize(
     ("key", "value", "text"),
     [
-        ("inference/tokens_per_s", 59284.4, "59,284 tokens/s"),
+        ("inference/tokens_per_s", 59284.4, "59.3 k tokens/s"),
         ("pretrain/tokens", 2.5e6, "2.5 M tokens"),
         ("pretrain/tokens", 12.0, "12 tokens"),
-        ("model/params_total", 238714.0, "238.7 k"),
-        ("inference/peak_memory_bytes", 21.78e6, "21.78 MB"),
+        ("model/params_total", 238714.0, "239 k"),
+        ("inference/peak_memory_bytes", 21.78e6, "21.8 MB"),
     ],
 )
 def test_a_number_has_its_unit_as_it_is_written(key, value, text):
