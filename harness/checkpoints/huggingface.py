@@ -21,8 +21,7 @@ from harness.data import published as published_tokenizer
 from harness.data import tokenizer as tokenizers
 from harness.data.tokenizer import pad_token_id
 from harness.errors import InputError, present
-from harness.models.choices import Body, Pooling
-from harness.models.config import EncoderConfig
+from harness.models.config import Body, EncoderConfig, Pooling
 from harness.models.derive import RANDOM, Origin, derived
 from harness.models.encoder import Encoder
 from harness.models.heads import POOLED, Classifier, SequenceClassifier, TextVectors, on_meta

@@ -22,7 +22,7 @@ from harness.hardware import facts
 from harness.measure import subject
 from harness.models import mup
 from harness.models.adapt import adapt
-from harness.models.choices import Trains
+from harness.models.config import Trains
 from harness.models.objectives.build import refuse_misfit
 from harness.models.objectives.config import ObjectiveName
 from harness.models.objectives.span_corruption import refuse_few_sentinels
