@@ -3,6 +3,7 @@
 B sequences, T tokens, D features of the input, W features of a query or value, R rank, N adapted parts of a projection.
 """
 
+import re
 from collections.abc import Iterable, Sequence
 from typing import cast
 
@@ -10,8 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from harness.models.choices import Trains
-from harness.models.config import AdaptationConfig
+from harness.models.config import AdaptationConfig, Trains
 from harness.models.encoder import generator_of
 from harness.models.heads import Classifier
 from harness.models.stack import Stack
@@ -73,8 +73,8 @@ def adapt(model: Classifier, options: AdaptationConfig, seed: int = 0) -> None:
         frozen |= {module for table in (encoder.embeddings, *tables) for module in table.modules()}
     fixed = {parameter for module in frozen for parameter in module.parameters(recurse=False)}
     if options.trains is not Trains.all:
-        kept = _is_bias if options.trains is Trains.bitfit else lambda name: ".low_rank." in name
-        fixed |= {parameter for name, parameter in encoder.named_parameters() if not kept(name)}
+        kept = r"(^|\.)bias[^.]*$|_bias$" if options.trains is Trains.bitfit else r"\.low_rank\."
+        fixed |= {parameter for name, parameter in encoder.named_parameters() if not re.search(kept, name)}
     for parameter in fixed:
         parameter.requires_grad_(False)
     if options.trains is Trains.lora:
@@ -95,11 +95,6 @@ def merge(model: nn.Module) -> None:
 
 def _modules(layers: Sequence[Iterable[nn.Module]]) -> set[nn.Module]:
     return {module for blocks in layers for block in blocks for module in block.modules()}
-
-
-def _is_bias(name: str) -> bool:
-    last = name.rpartition(".")[2]
-    return last.startswith("bias") or last.endswith("_bias")
 
 
 def _add_low_rank(model: Classifier, frozen: set[nn.Module], rank: int, seed: int) -> None:

@@ -15,16 +15,14 @@ def dropout(x: Tensor, probability: float) -> Tensor:
     if x.device.type != "cpu":
         return F.dropout(x, probability)
     dropped = min(round(probability * LEVELS), LEVELS - 1)
-    draws = _draws(-(-x.numel() // 4)).view(torch.int16)[: x.numel()].view(x.shape)
+    count = -(-x.numel() // 4)  # random 64 bits each
+    if torch.compiler.is_compiling():  # which knows no `random_`; the same draws by way of a division
+        bits = torch.randint(-(2**63), 2**63 - 1, (count,), dtype=torch.int64) ^ -(2**63)
+    else:
+        bits = torch.empty(count, dtype=torch.int64).random_(-(2**63), None)
+    draws = bits.view(torch.int16)[: x.numel()].view(x.shape)
     mask = torch.ge(draws, dropped - LEVELS // 2, out=torch.empty_like(x, requires_grad=False))  # a bool would take longer
     return x * mask.mul_(LEVELS / (LEVELS - dropped))
-
-
-def _draws(count: int) -> Tensor:
-    """(count,) random 64 bits each."""
-    if torch.compiler.is_compiling():  # which knows no `random_`; the same draws by way of a division
-        return torch.randint(-(2**63), 2**63 - 1, (count,), dtype=torch.int64) ^ -(2**63)
-    return torch.empty(count, dtype=torch.int64).random_(-(2**63), None)
 
 
 class Dropout(nn.Module):

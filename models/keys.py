@@ -7,9 +7,7 @@ from dataclasses import fields, replace
 from enum import Enum
 from typing import Any
 
-from harness.models.added import class_of
-from harness.models.choices import Body, Position
-from harness.models.config import NOT_NULL, OF_HEADS, EncoderConfig
+from harness.models.config import NOT_NULL, OF_HEADS, Body, EncoderConfig, Position, class_of
 
 NEEDS: dict[str, dict[str, Any]] = {field.name: field.metadata.get("needs", {}) for field in fields(EncoderConfig)}
 """Key -> other keys with the values that it needs to be read."""
@@ -53,14 +51,14 @@ def built(config: EncoderConfig) -> dict[str, Any]:
 
 def unmet(config: EncoderConfig, key: str) -> dict[str, Any]:
     """What the key needs and this config does not have."""
-    missing = {other: values for other, values in NEEDS[key].items() if not _is_met(getattr(config, other), values)}
+    missing = {}
+    for other, values in NEEDS[key].items():
+        value = getattr(config, other)
+        if value is None if values is NOT_NULL else value not in values:
+            missing[other] = values
     if config.attention is not None and key in OF_HEADS:
         missing |= {} if key in getattr(class_of("attention", config.attention), "reads", OF_HEADS) else {"attention": (None,)}
     return missing
-
-
-def _is_met(value: object, allowed: Any) -> bool:
-    return value is not None if allowed is NOT_NULL else value in allowed
 
 
 def refuse_unread(config: EncoderConfig, changed: Iterable[str]) -> None:
@@ -115,7 +113,8 @@ KEYS = {
 
 def refuse_underived(source: EncoderConfig, target: EncoderConfig, layers: Sequence[int] | None = None) -> None:
     """ValueError naming the keys in which the shapes differ and that cannot derive."""
-    different = changed_keys(source, target)
+    keys = [field.name for field in fields(EncoderConfig) if field.name not in (*OF_HEAD, *UNSHAPED)]
+    different = [key for key in keys if getattr(source, key) != getattr(target, key)]
     derivable = {key for keys in KEYS.values() for key in keys}
     problems = [f"model.{key}" for key in different if key not in derivable]
     smaller = {
@@ -128,42 +127,43 @@ def refuse_underived(source: EncoderConfig, target: EncoderConfig, layers: Seque
     problems += [
         f"model.{key} above that of the weights ({here} > {there})" for key, (here, there) in smaller.items() if here > there
     ]
-    if different and source.body is not Body.transformer:
-        problems.append(f"model.body={source.body.value}")
-    if target.head_width != source.head_width:
-        problems.append(f"model.head_size={target.head_width} (that of the weights is {source.head_width})")
-    if target.embedding_width != source.embedding_width and source.embedding_width != source.hidden_size:
-        problems.append("model.embedding_size of a table that is factorised already")
-    if target.embedding_width != source.embedding_width and (source.token_scale, target.token_scale) != (1, 1):
-        problems.append("model.embedding_size where token vectors are scaled (position=sinusoidal, embedding_scale)")
-    if target.embedding_width < min(2, source.embedding_width):
-        problems.append("model.embedding_size=1, of which a norm leaves nothing")
-    if target.embedding_width != source.embedding_width and source.position is Position.relative:
-        problems.append("model.embedding_size with position=relative, whose queries are embedded, too")
-    if target.num_attention_heads != source.num_attention_heads and target.position in BY_HEAD:
-        problems.append(f"model.num_attention_heads with position={target.position.value}, which differs from head to head")
-    if target.position is not source.position and {target.position, source.position} & {*OWN_ATTENTION}:
-        problems.append(f"model.position={target.position.value} from {source.position.value}: their layers have other tensors")
-    if target.causal != source.causal and source.position is Position.relative:
-        problems.append("model.causal with position=relative, which has tensors for pairs of texts unless it is causal")
-    if target.gated_feed_forward and not source.gated_feed_forward and not target.feed_forward_bias:
-        problems.append("model.gated_feed_forward without feed_forward_bias")
-    if source.gated_feed_forward and not target.gated_feed_forward:
-        problems.append("model.gated_feed_forward=false")
-    if target.type_vocab_size not in (0, source.type_vocab_size):
-        problems.append(f"model.type_vocab_size={target.type_vocab_size}")
-    if layers is not None and not (
-        len(layers) == target.depth and list(layers) == sorted(set(layers)) and set(layers) <= {*range(source.depth)}
-    ):
-        problems.append(f"model.keep_layers={list(layers)}: expected {target.depth} of 0 to {source.depth - 1}, in order")
+    factorises, relative = target.embedding_width != source.embedding_width, source.position is Position.relative
+    fewer_heads = target.num_attention_heads != source.num_attention_heads
+    increasing = layers is not None and list(layers) == sorted(set(layers)) and set(layers) <= {*range(source.depth)}
+    refused = {
+        f"model.body={source.body.value}": bool(different) and source.body is not Body.transformer,
+        f"model.head_size={target.head_width} (that of the weights is {source.head_width})": (
+            target.head_width != source.head_width
+        ),
+        "model.embedding_size of a table that is factorised already": (
+            factorises and source.embedding_width != source.hidden_size
+        ),
+        "model.embedding_size where token vectors are scaled (position=sinusoidal, embedding_scale)": (
+            factorises and (source.token_scale, target.token_scale) != (1, 1)
+        ),
+        "model.embedding_size=1, of which a norm leaves nothing": target.embedding_width < min(2, source.embedding_width),
+        "model.embedding_size with position=relative, whose queries are embedded, too": factorises and relative,
+        f"model.num_attention_heads with position={target.position.value}, which differs from head to head": (
+            fewer_heads and target.position in BY_HEAD
+        ),
+        f"model.position={target.position.value} from {source.position.value}: their layers have other tensors": (
+            target.position is not source.position and bool({target.position, source.position} & {*OWN_ATTENTION})
+        ),
+        "model.causal with position=relative, which has tensors for pairs of texts unless it is causal": (
+            target.causal != source.causal and relative
+        ),
+        "model.gated_feed_forward without feed_forward_bias": (
+            target.gated_feed_forward and not source.gated_feed_forward and not target.feed_forward_bias
+        ),
+        "model.gated_feed_forward=false": source.gated_feed_forward and not target.gated_feed_forward,
+        f"model.type_vocab_size={target.type_vocab_size}": target.type_vocab_size not in (0, source.type_vocab_size),
+        f"model.keep_layers={layers and [*layers]}: expected {target.depth} of 0 to {source.depth - 1}, in order": (
+            layers is not None and not (increasing and len(layers) == target.depth)
+        ),
+    }
+    problems += [problem for problem, holds in refused.items() if holds]
     if problems:
         raise ValueError(f"cannot derive from these weights: {'; '.join(problems)}")
-
-
-def changed_keys(source: EncoderConfig, target: EncoderConfig) -> list[str]:
-    """Keys of the encoder in which two shapes differ."""
-    keys = [field.name for field in fields(EncoderConfig) if field.name not in (*OF_HEAD, *UNSHAPED)]
-    return [key for key in keys if getattr(source, key) != getattr(target, key)]
 
 
 def spaced(depth: int, number: int) -> list[int]:

@@ -10,8 +10,6 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-import psutil
-
 from harness.config.choices import Device, Dtype
 from harness.config.schema import HardwareConfig
 from harness.errors import InputError
@@ -67,14 +65,6 @@ def environment(config: HardwareConfig) -> dict[str, object]:
         ),  # RAPL or NVML, None where there is none or it cannot be read
         **git_state(),
     }
-
-
-def free_bytes(config: HardwareConfig) -> int | None:
-    """Memory that a new process could take on the device; None for a GPU that does not report it."""
-    if config.device is Device.cpu:
-        return psutil.virtual_memory().available
-    free = nvidia_smi("--query-gpu=memory.free", "--id=0")
-    return int(free[0]) << 20 if free and free[0].isdigit() else None
 
 
 def git_state() -> dict[str, object]:

@@ -94,14 +94,6 @@ def _field(name: str) -> int | None:
     return int(line.split()[1]) * 1024 if line else None
 
 
-def process_bytes_on_gpu() -> int | None:
-    """What the driver counts for this process, context and libraries included; None where it does not, as in containers."""
-    listed = nvidia_smi("--query-compute-apps=pid,used_memory") or []
-    rows = (line.split(",") for line in listed if line.count(",") == 1)
-    own = [mebibytes.strip() for pid, mebibytes in rows if pid.strip() == str(os.getpid())]
-    return int(own[0]) << 20 if own and own[0].isdigit() else None
-
-
 def refuse_less_than(weights: int, peak: Peak) -> Peak:
     """The peak; RuntimeError if it is below the bytes of weights that were allocated all the time."""
     if peak.kernel is not None and peak.kernel + SLACK < weights:
@@ -166,7 +158,10 @@ def peak_memory(machine: Machine, baseline: Baseline | None = None) -> Iterator[
         yield peak
     peak.kernel, peak.sampled = baseline.peak(), baseline.sampled(beside)
     if machine.is_cuda:
-        peak.reserved, peak.process = torch.cuda.max_memory_reserved(), process_bytes_on_gpu()
+        peak.reserved = torch.cuda.max_memory_reserved()
+        listed = nvidia_smi("--query-compute-apps=pid,used_memory") or []  # not in containers
+        own = [line.partition(",")[2].strip() for line in listed if line.partition(",")[0].strip() == str(os.getpid())]
+        peak.process = int(own[0]) << 20 if own and own[0].isdigit() else None
 
 
 def limit_memory(machine: Machine, limit: int) -> None:

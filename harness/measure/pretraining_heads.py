@@ -45,21 +45,16 @@ def components(objective: Objective) -> dict[str, int | str]:
         if module is objective.encoder:
             continue
         if isinstance(module, MaskedLMHead):
-            sizes |= _of_head(name, module, counted)
+            matrix = 0 if id(module.output.weight) in counted else module.output.weight.numel()
+            sizes[name] = _new(module, counted) - count(module.decoder) - matrix
+            sizes |= {} if module.decoder is None else {f"{name}.decoder": count(module.decoder)}
+            sizes[f"{name}.output"] = matrix or TIED
         elif isinstance(module, PlainLMHead):
             sizes[f"{name}.output"] = _new(module, counted) or TIED
         else:
             sizes[name] = _new(module, counted)
         counted |= {id(parameter) for parameter in module.parameters()}
     return sizes
-
-
-def _of_head(name: str, head: MaskedLMHead, counted: set[int]) -> dict[str, int | str]:
-    """The output matrix and the mask decoder apart from the rest."""
-    matrix = 0 if id(head.output.weight) in counted else head.output.weight.numel()
-    decoder = {} if head.decoder is None else {f"{name}.decoder": count(head.decoder)}
-    rest = _new(head, counted) - count(head.decoder) - matrix
-    return {name: rest, **decoder, f"{name}.output": matrix or TIED}
 
 
 def _new(module: nn.Module, counted: set[int]) -> int:

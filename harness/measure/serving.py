@@ -36,16 +36,11 @@ LIBRARIES = {
 """Optional packages, by what needs them."""
 
 
-def load_libraries(measure: MeasureConfig) -> None:
-    """Imports what the model needs to run; InputError where it is missing."""
-    for needed in (measure.backend, measure.precision):
+def machine(config: RunConfig) -> Machine:
+    """The device as it serves, with its libraries in memory; for a plain model as it trains. InputError without one."""
+    for needed in (config.measure.backend, config.measure.precision):
         for name in LIBRARIES.get(needed, ()):
             library(name)
-
-
-def machine(config: RunConfig) -> Machine:
-    """The device as it serves, with its libraries in memory; for a plain model as it trains."""
-    load_libraries(config.measure)
     hardware = config.hardware
     if config.measure.backend is Backend.compile:
         hardware = replace(hardware, compile=True)

@@ -65,15 +65,13 @@ def last_change(times: list[float]) -> int:
     The best split is applied if it is a change, and the part after it is split again, until there is no change.
     """
     logs, start = [math.log(value) for value in times], 0
-    while (split := _best_split(logs[start:])) is not None and _is_change(logs[start:], split):
+    while len(last := logs[start:]) >= 2 * SEGMENT:
+        places = range(SEGMENT, len(last) - SEGMENT + 1)
+        split = min(places, key=lambda place: sum(_deviations(last, place)))  # called at once
+        if not _is_change(last, split):
+            break
         start += split
     return start
-
-
-def _best_split(logs: list[float]) -> int | None:
-    """The split with the smallest sum of deviations from two levels; None for too few calls to split."""
-    places = range(SEGMENT, len(logs) - SEGMENT + 1)
-    return min(places, key=lambda place: sum(_deviations(logs, place)), default=None)
 
 
 def _deviations(logs: list[float], place: int) -> list[float]:

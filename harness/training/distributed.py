@@ -8,7 +8,6 @@ one rank nothing is communicated.
 import math
 import os
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from datetime import timedelta
 from types import ModuleType
@@ -104,11 +103,6 @@ def plain(tensor: Tensor) -> Tensor:
 def not_empty(rows: slice) -> slice:
     """The rows, or the first one, whose loss is to weigh nothing, where there are none: every rank takes part in every step."""
     return rows if rows.stop > rows.start else slice(0, 1)
-
-
-def kept_apart(loss: Loss, last: bool) -> AbstractContextManager[Any]:
-    """Context of a micro-batch: only the last one of a step is communicated, with the gradients of those before it."""
-    return nullcontext() if last or not isinstance(loss, DistributedDataParallel) else loss.no_sync()
 
 
 class _ModelWithLoss(nn.Module):

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 import torch
 from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
 
 from harness.config.choices import Schedule
 from harness.config.resolve import DECAY
@@ -18,7 +19,7 @@ from harness.data.seeds import derive
 from harness.hardware.device import Machine
 from harness.models.encoder import Encoder, set_activation_checkpointing
 from harness.tracking.run_log import Reader, RunLog, now_ms
-from harness.training.distributed import ALONE, Ranks, kept_apart, plain
+from harness.training.distributed import ALONE, Ranks, plain
 from harness.training.optimiser import Clipped, use_sparse_gradients
 
 LOG_EVERY = 10
@@ -82,11 +83,6 @@ class Step:
     flops: float = 0.0
     weights: list[float] = field(default_factory=list)  # of each micro-batch's loss; empty: 1 for each
 
-    @property
-    def loss_weights(self) -> list[float]:
-        """One factor per micro-batch."""
-        return self.weights or [1.0] * len(self.micro_batches)
-
 
 class Log(Protocol):
     """What a training writes of itself, such as a RunLog."""
@@ -144,8 +140,11 @@ def train(training: Training, optimiser: Clipped, position: Position, machine: M
         torch.manual_seed(derive(training.seed, "dropout", position.step + 1, *other))
 
         step_loss = torch.zeros((), device=machine.device)  # stays on the device: reading it would wait
-        for number, (micro_batch, weight) in enumerate(zip(step.micro_batches, step.loss_weights, strict=True), 1):
-            with kept_apart(loss_of, last=number == len(step.micro_batches)):
+        weights = step.weights or [1.0] * len(step.micro_batches)
+        for number, (micro_batch, weight) in enumerate(zip(step.micro_batches, weights, strict=True), 1):
+            # The last one alone is communicated, with the gradients of those before it.
+            waits = isinstance(loss_of, DistributedDataParallel) and number < len(step.micro_batches)
+            with loss_of.no_sync() if waits else contextlib.nullcontext():
                 with machine.autocast():
                     loss = loss_of(micro_batch.to(machine.device)) * weight
                 ranks.backward(loss)

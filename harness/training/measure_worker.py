@@ -94,12 +94,7 @@ def _infer(model: nn.Module, subject: Subject) -> None:
     forward(model, subject.machine)(subject.text(present(settings.length), settings.batch_size))
 
 
-def _served(subject: Subject, request: Request, folder: Path) -> int:
-    """Bytes of the file that it writes for a later process."""
-    return serving.write(subjects.classifier(subject.config), subject.config.measure, folder / serving.FILE)
-
-
-def _flops(subject: Subject, request: Request, folder: Path) -> ModelFlops:
+def _flops(subject: Subject, *_: object) -> ModelFlops:
     """RuntimeError if count and formula disagree."""
     shape = subjects.step_shape(subject.config, subject.config.finetune.batch_size)
     return ModelFlops(flops.counted(replace(shape, batch_size=1), backward=False), flops.counted(shape, backward=True))
@@ -109,7 +104,9 @@ INSTRUMENTS: dict[str, Callable[[Subject, Request, Path], object]] = {
     "timing": lambda subject, request, folder: timing.measure(subject, request, folder, IMPORT_S),
     "training_time": lambda subject, *_: measured_steps.time_steps(subject.config),
     "memory": _memory,
-    "served": _served,
+    "served": lambda subject, _, folder: serving.write(
+        subjects.classifier(subject.config), subject.config.measure, folder / serving.FILE
+    ),
     "sizes": lambda subject, *_: size.sizes(subjects.step_shape(subject.config, 1).model()),
     "flops": _flops,
 }

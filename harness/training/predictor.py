@@ -78,17 +78,15 @@ class Predictor:
             chosen = [[label for label in row if row[label] > 0.5] for row in shares]
             rows = zip(numbers, chosen, shares, strict=True)
             return [{"row": number, "prediction": labels, "probabilities": row} for number, labels, row in rows]
-        shares = softmax(logits.astype(np.float64), axis=1)
-        return [classified(number, self.task.labels, row) for number, row in zip(numbers, shares, strict=True)]
+        probabilities = softmax(logits.astype(np.float64), axis=1).tolist()
+        by_label = [dict(zip(self.task.labels, row, strict=True)) for row in probabilities]
+        best = [max(row, key=row.__getitem__) for row in by_label]
+        rows = zip(numbers, best, by_label, strict=True)
+        return [
+            {"row": number, "prediction": label, "probability": row[label], "probabilities": row} for number, label, row in rows
+        ]
 
 
 def _load_pyfunc(checkpoint: str) -> Predictor:
     """A registered model, as MLflow loads it: on the CPU."""
     return Predictor(Path(checkpoint), HardwareConfig(), BATCH_SIZE)
-
-
-def classified(number: int, labels: list[str], probabilities: np.ndarray) -> dict[str, Any]:
-    """The row of a text with (C,) probabilities."""
-    by_label = dict(zip(labels, probabilities.tolist(), strict=True))
-    best = labels[int(probabilities.argmax())]
-    return {"row": number, "prediction": best, "probability": by_label[best], "probabilities": by_label}

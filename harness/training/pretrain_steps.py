@@ -72,20 +72,16 @@ class BatchSizes:
         """Where the training ends that goes on from the position; ValueError for a budget in seconds."""
         if self.limit.unit == "seconds":
             raise ValueError("nobody knows where a budget in seconds ends")
-        ahead = replace(position)
+        options, ahead = self._options, replace(position)
         while not self.limit.reached(ahead):
             rows = self.rows(ahead)
-            tokens = rows * present(self._options.length)
+            tokens = rows * present(options.length)
             step = Step([], rows, tokens, tokens, rows * self.flops_per_sequence[self.phase(ahead)])
-            ahead.advance(step, self._equal_steps(ahead, step))
+            equal = 1  # steps from this one on that are like it: all but the last ones of a phase are, after the ramp
+            if options.ramp_from is None or self.limit.done(ahead) >= self.limit.total * options.ramp_fraction:
+                equal = max(1, int(self.left(ahead) / self.limit.size(step)) - 1)
+            ahead.advance(step, equal)
         return ahead
-
-    def _equal_steps(self, position: Position, step: Step) -> int:
-        """Steps from this one on that are like it; at least one. All but the last ones of a phase are, after the ramp."""
-        done = self.limit.done(position)
-        if self._options.ramp_from is not None and done < self.limit.total * self._options.ramp_fraction:
-            return 1
-        return max(1, int(self.left(position) / self.limit.size(step)) - 1)
 
 
 class Steps:

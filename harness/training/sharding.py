@@ -51,16 +51,12 @@ class Weights(Generic[M]):
         def run(position: Position) -> None:
             self.collect(optimiser)
             callback.run(position)
-            self.put_away(optimiser)
+            if self.trained is self.whole:
+                optimiser.swap_averages()  # back to the weights that are trained
+            else:
+                self.free()
 
         return Callback(callback.is_due, run)
-
-    def put_away(self, optimiser: Clipped) -> None:
-        """Returns to the weights that are trained, or frees the device of the whole model, until it is collected again."""
-        if self.trained is self.whole:
-            optimiser.swap_averages()
-        else:
-            self.free()
 
     def free(self) -> None:
         """Leaves the device to the sharded copy."""

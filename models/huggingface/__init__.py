@@ -91,7 +91,9 @@ def translated(
         found = {name: tensor for name, tensor in found.items() if name not in HEAD} | head
     elif kind is not None and headed:
         notes.append(f"new head, as {'the published one is for another kind of task' if foreign else 'none is published'}")
-    if beside and headed and "head.weight" not in found and task_heads.is_for(config_json, isinstance(model, TokenClassifier)):
+    on_tokens, named = isinstance(model, TokenClassifier), task_heads.architecture(config_json)
+    is_ours = task_heads.is_on_tokens(config_json) if on_tokens else task_heads.ON_TEXT in named
+    if beside and headed and "head.weight" not in found and is_ours:
         raise ValueError(f"model_type={config_json['model_type']!r} tensors are a head that ours has not: {listed(beside)}")
     absent = [*_absent("pooler.", expected, found), *_absent("head.", expected, found)]
     notes += ["new pooler"] if any(name.startswith("pooler.") for name in absent) else []
@@ -110,7 +112,8 @@ def _found(
     """
     family, foreign = config_json["model_type"], task_heads.is_of_another_task(state, config_json, on_tokens, kind)
     head = {} if foreign or not on_tokens else task_heads.published_token_head(state, config_json, config.classifier_bias, kind)
-    rest = task_heads.without_token_heads(state, family) if on_tokens or foreign else state
+    heads = [*ON_TOKENS.values()] if family not in task_heads.WITHOUT else [ON_TOKENS["tokens"]]
+    rest = {name: t for name, t in state.items() if not ((on_tokens or foreign) and name.rpartition(".")[0] in heads)}
     unread = (*(("head.",) if foreign else ()), *(("pooler.",) if on_tokens or (foreign and family in DEEPER) else ()))
     found = family_of(config_json).tensors(rest, config)
     return {name: tensor for name, tensor in found.items() if not name.startswith(unread)} | head, foreign

@@ -52,11 +52,6 @@ def is_on_tokens(config_json: ConfigJson) -> bool:
     return re.search(ON_EVERY_TOKEN, architecture(config_json)) is not None
 
 
-def is_for(config_json: ConfigJson, on_tokens: bool) -> bool:
-    """Whether config.json names an architecture with a head of our kind, on every token or on a text."""
-    return is_on_tokens(config_json) if on_tokens else ON_TEXT in architecture(config_json)
-
-
 def is_of_another_task(state: dict[str, Tensor], config_json: ConfigJson, on_tokens: bool, kind: str | None = None) -> bool:
     """Whether the checkpoint's head is for another kind of task than ours, `kind`; False where nothing says so."""
     named, problem = architecture(config_json), config_json.get("problem_type")
@@ -136,12 +131,6 @@ def published_token_head(
     if not bias and "head.bias" in head and not head["head.bias"].any():
         del head["head.bias"]
     return head
-
-
-def without_token_heads(state: dict[str, Tensor], family: str) -> dict[str, Tensor]:
-    """The other tensors."""
-    names = ON_TOKENS.values() if family not in WITHOUT else [ON_TOKENS["tokens"]]
-    return {name: tensor for name, tensor in state.items() if name.rpartition(".")[0] not in names}
 
 
 def architecture(config_json: ConfigJson) -> str:

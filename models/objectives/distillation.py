@@ -88,7 +88,8 @@ class Distillation(Objective):
             hard = F.cross_entropy(logits, targets, ignore_index=IGNORED, reduction="sum")
             by_prediction.append(config.masked_weight * hard)
         if config.cosine_weight:
-            by_token.append(config.cosine_weight * cosine_loss(ours.states[-1], taught.states[-1]))
+            cosines = F.cosine_similarity(ours.states[-1].float(), taught.states[-1].float(), dim=-1)
+            by_token.append(config.cosine_weight * (1 - cosines).sum())
         if config.hidden_weight:
             by_token.append(config.hidden_weight * self._hidden_loss(ours.states, taught.states))
         if ours.projected is not None and taught.projected is not None:  # with relation_weight
@@ -181,11 +182,6 @@ def soft_loss(logits: Tensor, teacher_logits: Tensor, used: Tensor, temperature:
     student, teacher = (logits / temperature).log_softmax(dim=-1), (teacher_logits / temperature).log_softmax(dim=-1)
     divergence = F.kl_div(student, teacher, reduction="none", log_target=True).sum(dim=-1)  # (B, K)
     return (divergence * used).sum() * temperature**2
-
-
-def cosine_loss(hidden: Tensor, teacher_hidden: Tensor) -> Tensor:
-    """(B, T, D) twice -> () 1 - cosine, summed over all tokens."""
-    return (1 - F.cosine_similarity(hidden.float(), teacher_hidden.float(), dim=-1)).sum()
 
 
 def refuse_unlike(config: ObjectiveConfig, shape: EncoderConfig, teacher: Teacher) -> None:

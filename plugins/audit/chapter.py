@@ -3,21 +3,18 @@
 import re
 import shlex
 from collections import Counter
-from dataclasses import field
 from datetime import UTC, datetime
-from typing import Annotated, Any
 
 import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
-from pydantic import Field
-from pydantic.dataclasses import dataclass
 
 from harness.comparison.paired import grouped
 from harness.document import DASH, Block, Cell, Section
+from harness.plugins.audit.record import Claim, Point, Reading, Record
 from harness.reports.chapters import Added, timing
 from harness.reports.reading.study import Study
-from harness.reports.reading.untrusted import PART, Entries, Line, Time, command_of, json_of
+from harness.reports.reading.untrusted import command_of, json_of
 from harness.reports.writing import formats, plots
 from harness.reports.writing.formats import SHOWN_VALUES, Chapter, bullets, code, escape, listed
 from harness.reports.writing.plots import arm_styles, grid, handle, legend
@@ -60,55 +57,6 @@ def chapter(study: Study) -> Chapter:
     for heading, lines in (("How it was measured:", notes), (COMMANDS, commands)):
         after += [heading, *bullets(dict.fromkeys(lines))] if lines else []
     return Chapter([Section(HEADING, [*blocks, Section("", after)])], files)
-
-
-@dataclass(config=PART)
-class Point:
-    """What was measured under one condition, such as a length."""
-
-    value: float | Line | bool | None
-    interval: tuple[float | Line | bool | None, float | Line | bool | None]
-    where: dict[Line, float | Line | bool | None]
-
-
-@dataclass(config=PART)
-class Reading:
-    """One way to read a claim."""
-
-    name: Line
-    beside: bool
-    claimed: Line
-    measured: Line
-    verdict: Line
-    command: Line
-    note: Line
-    family: Line = ""
-    unit: Line = ""
-    measure: Line = ""
-    claimed_number: Any = None
-    points: Entries[Point] = field(default_factory=list)
-
-
-@dataclass(config=PART)
-class Claim:
-    """A claim with all of its readings."""
-
-    name: Line
-    claim: Line
-    source: Line
-    conditions: Line
-    verdict: Line
-    text: Line
-    time: Time
-    machine: Line
-    readings: Annotated[Entries[Reading], Field(min_length=1)]
-
-
-@dataclass(config=PART)
-class Record:
-    """An audit."""
-
-    claims: Entries[Claim]
 
 
 def _rows(claim: Claim) -> list[list[Cell | str]]:

@@ -6,30 +6,28 @@ command line: `model=albert scale=base model.hidden_size=1024`. A wrong file is 
 what was expected.
 """
 
-import functools
 import math
-from dataclasses import dataclass, field, fields
 from enum import Enum
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, TypeVar
 
-from omegaconf import MISSING, DictConfig, OmegaConf
-from omegaconf.errors import ConfigKeyError, OmegaConfBaseException
+import msgspec
+from msgspec import Meta, field
+from omegaconf import OmegaConf
 from yaml import YAMLError
 
 from harness.config import own_files
 from harness.errors import InputError, unknown
-from harness.models.ranges import Range, option, refuse_out_of_range
+from harness.models.ranges import Range
 from harness.paths import CLAIMS, conf_directory
-
-LARGEST = 1e100
-"""Claimed number."""
 
 TOLERATED = 0.01
 """Share by which assumptions of a claim may differ, as rounded as sources state them."""
 
-LENGTHS = {"at_least": 1, "limit": 1e6}
-"""Tokens of texts."""
+Positive = Annotated[float, Meta(gt=0, le=1e30)]
+Margin = Annotated[float, Meta(ge=0, le=1e9)]
+Count = Annotated[int, Meta(ge=1, le=1_000_000)]
+Names = Annotated[list[str], Meta(min_length=1)]
 
 
 class Relation(Enum):
@@ -58,123 +56,112 @@ class MemoryPart(Enum):
     activations = "activations"
 
 
-@dataclass
-class Reading:
-    """One way to read a claim; keys that are null are those of the claim."""
+class Shared(msgspec.Struct, kw_only=True):
+    """What a claim states for all of its readings, unless one states its own."""
 
-    measure: str = MISSING
+    claimed: Any = None  # a number, or one for each measured point
+    relation: Relation = Relation.equal
+    tolerance: Margin = 0.0  # share of the claimed value
+    margin: Margin = 0.0  # differences below it do not matter, in the unit of the metric
+
+
+class Reading(Shared, kw_only=True):
+    """One way to read a claim."""
+
+    measure: str = ""
     beside: bool = False  # explains the claim, and does not decide it; a claim has one reading that decides
-    claimed: Any = field(default=None, metadata={"range": Range(limit=LARGEST)})  # a number, or one for each measured point
-    relation: Relation | None = None
-    tolerance: float | None = option(None, at_least=0)  # share of the claimed value
-    margin: float | None = option(None, at_least=0)  # differences below it do not matter, in the unit of the metric
 
 
-@dataclass
-class Parameters(Reading):
+class Parameters(Reading, kw_only=True):
     """Parameters on the meta device, each tensor once; with `against` the relative change."""
 
-    of: str = MISSING
+    of: str
     against: str | None = None
     parts: list[str] = field(default_factory=lambda: ["total"])
     apart: bool = False  # a point for each part, in place of their sum
-    bytes_each: int | None = option(None, at_least=1)  # null counts parameters, 4 the bytes of float32 weights
+    bytes_each: Count | None = None  # null counts parameters, 4 the bytes of float32 weights
 
 
-@dataclass
-class Flops(Reading):
+class Flops(Reading, kw_only=True):
     """FLOPs of one text by length, counted from the operators that run; with `against` the relative change."""
 
-    of: str = MISSING
+    of: str
     against: str | None = None
     part: ModelPart = ModelPart.model
     training: bool = False  # forward and backward
     rate: bool = False  # the relative change of speed, if time were as the FLOPs
-    lengths: list[int] = option([128], **LENGTHS)
+    lengths: list[Count] = field(default_factory=lambda: [128])
 
 
-@dataclass
-class TrainingMemory(Reading):
+class TrainingMemory(Reading, kw_only=True):
     """Bytes of weights, gradients, AdamW's moments and activations of one training step in float32, by formula."""
 
-    of: str = MISSING
+    of: str
     part: MemoryPart = MemoryPart.total
-    lengths: list[int] = option([128], **LENGTHS)
-    batch_sizes: list[int] = option([1], at_least=1, limit=1e6)
+    lengths: list[Count] = field(default_factory=lambda: [128])
+    batch_sizes: list[Count] = field(default_factory=lambda: [1])
 
 
-@dataclass
-class OutputBytes(Reading):
+class OutputBytes(Reading, kw_only=True):
     """Bytes of the encoder's output in float32, for texts of so many tokens."""
 
-    of: str = MISSING
-    lengths: list[int] = option(MISSING, **LENGTHS)
+    of: str
+    lengths: list[Count]
 
 
-@dataclass
-class Config(Reading):
+class Config(Reading, kw_only=True):
     """Keys of the model, or what follows from them, such as `longest_text`: a point for each."""
 
-    of: str = MISSING
-    keys: list[str] = MISSING
+    of: str
+    keys: Names
 
 
-@dataclass
-class Directions(Reading):
+class Directions(Reading, kw_only=True):
     """To which sides the tokens of each stack read in their own text, by gradients of the built layers: a point for each."""
 
-    of: str = MISSING
+    of: str
 
 
-@dataclass
-class ActivationDifference(Reading):
+class ActivationDifference(Reading, kw_only=True):
     """Largest absolute difference of two non-linearities between `low` and `high`."""
 
-    of: str = MISSING
-    against: str = MISSING
+    of: str
+    against: str
     low: float = -4.0
     high: float = 4.0
 
 
-@dataclass
-class Ids(Reading):
+class Ids(Reading, kw_only=True):
     """Number of ids of each text with [CLS] and [SEP], the fewest there can be in any vocabulary."""
 
-    texts: list[str] = MISSING
+    texts: Names
 
 
-@dataclass
-class Encoded(Reading):
+class Encoded(Reading, kw_only=True):
     """Each text by the WordPiece vocabulary of the command line, vocab_file=FILE."""
 
-    texts: list[str] = MISSING
+    texts: Names
     pieces: bool = False  # its pieces, in place of the ids with [CLS] and [SEP]
 
 
-@dataclass
-class PretrainingDays(Reading):
+class PretrainingDays(Reading, kw_only=True):
     """Days that a pretraining would take, by counted FLOPs and FLOP/s of one device: an extrapolation.
 
     Its texts are steps x batch size, or follow from the tokens; where all three are stated, they must agree.
     """
 
-    of: str = MISSING
-    steps: float | None = option(None, above=0, limit=1e30)
-    batch_size: int | None = option(None, at_least=1)
-    tokens: float | None = option(None, above=0, limit=1e30)  # of all epochs together
-    devices: int = option(1, at_least=1)
-    shares: dict[int, float] = field(default_factory=dict)  # length of texts: share of the steps; empty: all of 128
-    flops_per_s: list[float] = option([], above=0, limit=1e30)  # that one device sustains; empty: the peak measured here
-
-    @property
-    def lengths(self) -> dict[int, float]:
-        """Length of texts: share of the steps. No default of the field: what a file states would be merged into it."""
-        return self.shares or {128: 1.0}
+    of: str
+    steps: Positive | None = None
+    batch_size: Count | None = None
+    tokens: Positive | None = None  # of all epochs together
+    devices: Count = 1
+    shares: dict[Count, Annotated[float, Meta(ge=0, le=1)]] = field(default_factory=lambda: {128: 1.0})  # of steps, by length
+    flops_per_s: list[Positive] = []  # that one device sustains; empty: the peak measured here
 
     def sequences(self) -> float:
         """How many texts are trained on; ValueError where nothing says it, or where what is stated does not agree."""
-        length = math.fsum(share * tokens for tokens, share in self.lengths.items())
-        if not math.isclose(total := math.fsum(self.lengths.values()), 1, abs_tol=TOLERATED):
+        length = math.fsum(share * tokens for tokens, share in self.shares.items())
+        if not math.isclose(total := math.fsum(self.shares.values()), 1, abs_tol=TOLERATED):
             raise ValueError(f"shares={self.shares} must have a sum of 1, not {total:g}")
         by_steps = self.steps * self.batch_size if self.steps and self.batch_size else None
         if (self.steps is None) != (self.batch_size is None) or not (by_steps or self.tokens):
@@ -187,27 +174,25 @@ class PretrainingDays(Reading):
         return by_steps or self.tokens / length
 
 
-@dataclass
-class Speed(Reading):
+class Speed(Reading, kw_only=True):
     """Relative change of time, timed with `--measure`: interleaved rounds in this process, by length."""
 
-    of: str = MISSING
-    against: str = MISSING
+    of: str
+    against: str
     part: ModelPart = ModelPart.model
     training: bool = False  # forward and backward
     rate: bool = False  # the relative change of speed, not of time
-    lengths: list[int] = option([128], **LENGTHS)
-    batch_size: int = option(1, at_least=1, limit=1e6)
+    lengths: list[Count] = field(default_factory=lambda: [128])
+    batch_size: Count = 1
 
 
-@dataclass
-class Score(Reading):
+class Score(Reading, kw_only=True):
     """Difference of two arms in a metric, over finished runs of the tracking store, paired by seed."""
 
-    of: str = MISSING
-    against: Any = MISSING  # an arm, or a list of them
+    of: str
+    against: str | Names  # an arm, or a list of them
     metric: str = "eval/score"
-    tasks: list[str] = field(default_factory=list)  # empty: all
+    tasks: list[str] = []  # empty: all
     needs: str = ""  # what the runs of both arms must have, such as `pretrain=mlm`
     study: str = ""  # scale, data and budget of the study that would settle it; runs of others count, too
 
@@ -217,23 +202,21 @@ def arms_of(against: str | list[str]) -> list[str]:
     return against if isinstance(against, list) else [against]
 
 
-@dataclass
-class Published(Reading):
+class Published(Reading, kw_only=True):
     """What a paper states of itself, as a fact with its place: nothing is measured."""
 
-    stated: str = MISSING  # arXiv id, table or section, and page
-    values: dict[str, Any] = field(default_factory=dict)  # such as a split or a task: the figure, or a word
-    against: dict[str, float] = field(default_factory=dict)  # figures that are subtracted
+    stated: str  # arXiv id, table or section, and page
+    values: Annotated[dict[str, int | float | str], Meta(min_length=1)]  # such as a split or a task: the figure, or a word
+    against: dict[str, int | float] = {}  # figures that are subtracted
     rate: bool = False  # the relative change of speed, where both are times
     by: str = ""  # what the names in `values` are; one alone needs none
     unit: str = ""
 
 
-@dataclass
-class NotTestable(Reading):
+class NotTestable(Reading, kw_only=True):
     """What cannot be measured here."""
 
-    reason: str = MISSING
+    reason: str
 
 
 KINDS: dict[str, type[Reading]] = {
@@ -255,34 +238,23 @@ KINDS: dict[str, type[Reading]] = {
 """Name in `measure` -> the kind."""
 
 
-RELATIVE = (Relation.better, Relation.no_difference)
-"""Relations to `against`, which need no claimed value."""
-
-
-@dataclass
-class ClaimEntry:
+class ClaimEntry(Shared, kw_only=True):
     """A claim as its file has it."""
 
-    claim: str = MISSING  # in our words
-    claimed: Any = None  # a number, or one for each measured point
-    relation: Relation = Relation.equal
-    tolerance: float = option(0.0, at_least=0)  # share of the claimed value
-    margin: float = option(0.0, at_least=0)  # differences below it do not matter, in the unit of the metric
+    claim: str  # in our words
     conditions: str = ""  # under which the source claims it
     note: str = ""
-    readings: dict[str, Any] = field(default_factory=dict)  # name: a kind of measuring with its keys
+    readings: dict[str, dict[str, Any]] = {}  # name: a kind of measuring with its keys
 
 
-@dataclass
-class ClaimFile:
+class ClaimFile(msgspec.Struct):
     """All claims of one source."""
 
-    source: str = MISSING
-    claims: dict[str, ClaimEntry] = field(default_factory=dict)
+    source: str
+    claims: dict[str, dict[str, Any]] = {}
 
 
-@dataclass(frozen=True)
-class Claim:
+class Claim(msgspec.Struct, frozen=True):
     """One claim with its readings, by name; every reading has claimed value, relation, tolerance and margin."""
 
     name: str
@@ -320,124 +292,97 @@ def read_all(names: list[str], config_dir: str | None) -> list[Claim]:
 def read(path: Path) -> list[Claim]:
     """The claims of one file."""
     try:
-        node = own_files.load(path)
+        values = OmegaConf.to_container(own_files.load(path))
     except InputError:
         raise
     except (OSError, YAMLError, ValueError) as error:
         raise InputError(f"{path}: expected a YAML file of claims ({' '.join(str(error).split())})") from error
-    variant = path.stem if path.parent.parts[-2:] == ("model", CLAIMS) else None
-    if variant and isinstance(node, DictConfig):
-        node = OmegaConf.merge({"source": f"the variant {variant}"}, node)
-    file = _typed(path, "", ClaimFile, node)
+    own: dict[str, str] = {}
+    if path.parent.parts[-2:] == ("model", CLAIMS):  # those that a variant carries
+        own = {"of": f"model={path.stem}"}
+        values = {"source": f"the variant {path.stem}"} | values
+    file = _typed(path, "the file", ClaimFile, values)
     if not file.claims:
         raise InputError(f"{path}: claims: expected at least one claim, NAME: {{claim: ..., readings: ...}}")
-    return [_claim(path, file.source, name, entry, variant) for name, entry in file.claims.items()]
+    return [_claim(path, file.source, name, value, own) for name, value in file.claims.items()]
 
 
-def _claim(path: Path, source: str, name: str, entry: ClaimEntry, variant: str | None) -> Claim:
-    key = f"claims.{name}.readings"
+def _claim(path: Path, source: str, name: str, value: dict[str, Any], own: dict[str, str]) -> Claim:
+    """`own` are keys that a reading has unless it states them, as far as its kind knows them."""
+    entry = _typed(path, f"claims.{name}", ClaimEntry, value)
+    readings, place = {}, f"claims.{name}.readings"
     if not entry.readings:
-        raise InputError(f"{path}: {key}: expected at least one reading, NAME: {{measure: ..., ...}}")
-    own = {"of": f"model={variant}"} if variant else {}
-    readings = {title: _reading(path, f"{key}.{title}", entry, value, own) for title, value in entry.readings.items()}
+        raise InputError(f"{path}: {place}: expected at least one reading, NAME: {{measure: ..., ...}}")
+    for title, stated in entry.readings.items():
+        key, kind = f"{place}.{title}", KINDS.get(measure := stated.get("measure"))
+        if kind is None:
+            raise InputError(f"{path}: {unknown('measure', measure, KINDS, f'{key}.measure')}")
+        known = {each: own[each] for each in own.keys() & {*kind.__struct_fields__}}
+        known |= {each: value[each] for each in Shared.__struct_fields__ if each in value}
+        readings[title] = _typed(path, key, kind, known | {each: of for each, of in stated.items() if of is not None})
+        try:
+            _refuse_unusable(readings[title])
+        except ValueError as error:
+            raise InputError(f"{path}: {key}{error}") from error
     deciding = [title for title, reading in readings.items() if not reading.beside]
     if len(deciding) != 1:
         raise InputError(
-            f"{path}: {key}: expected one reading that decides the claim and `beside: true` in all others, got "
+            f"{path}: {place}: expected one reading that decides the claim and `beside: true` in all others, got "
             f"{len(deciding)} that decide{': ' if deciding else ''}{', '.join(deciding)}"
         )
     return Claim(name, source, entry.claim, entry.conditions, entry.note, readings, path)
 
 
-def _reading(path: Path, key: str, entry: ClaimEntry, value: Any, own: dict[str, str]) -> Reading:
-    """`own` are keys that a reading has unless it states them, as far as its kind knows them."""
-    kind = value.get("measure") if isinstance(value, dict) else None
-    if not isinstance(kind, str) or kind not in KINDS:
-        raise InputError(f"{path}: {unknown('measure', kind, KINDS, f'{key}.measure')}")
-    stated = {name: own[name] for name in own.keys() & _names(KINDS[kind])}
-    reading = _typed(path, key, KINDS[kind], OmegaConf.create(own_files.as_text(stated | value)))
-    for name in ("claimed", "relation", "tolerance", "margin"):
-        if getattr(reading, name) is None:
-            setattr(reading, name, getattr(entry, name))
-    try:
-        refuse_out_of_range(reading, f"{key}.")
-        for length, share in getattr(reading, "shares", {}).items():
-            if not (Range(**LENGTHS).has(length) and Range(at_least=0, at_most=1).has(share)):
-                raise ValueError(f"{key}.shares={reading.shares} must be lengths of at least 1 with shares between 0 and 1")
-    except ValueError as error:
-        raise InputError(f"{path}: {error}") from error
-    _refuse_unusable(path, key, reading)
-    return reading
-
-
-def _refuse_unusable(path: Path, key: str, reading: Reading) -> None:
-    if reading.measure == "not_testable":
-        return
+def _refuse_unusable(reading: Reading) -> None:
+    """ValueError for what contradicts itself, which begins with the key that is meant."""
     against = getattr(reading, "against", None)
-    if isinstance(reading, Published):
-        words = () if against else str
-        if not reading.values or not all(_is_number(one) or isinstance(one, words) for one in reading.values.values()):
-            raise InputError(f"{path}: {key}.values: expected NAME: FIGURE, all finite, not {reading.values!r}")
-        if against and against.keys() != reading.values.keys():
-            raise InputError(
-                f"{path}: {key}.against: expected the names of values, {', '.join(reading.values)}, not {against!r}"
-            )
-        if len(reading.values) > 1 and not reading.by:
-            raise InputError(f"{path}: {key}.by: expected what the names in values are, such as split or task")
+    if isinstance(reading, NotTestable):
+        return
     if isinstance(reading, PretrainingDays):
         try:
             reading.sequences()
         except ValueError as error:
-            raise InputError(f"{path}: {key}: {error}") from error
-    for name in {"keys", "texts"} & _names(type(reading)):
-        if not getattr(reading, name):
-            raise InputError(f"{path}: {key}.{name}: expected at least one")
-    if reading.measure == "score" and not (against and all(isinstance(arm, str) for arm in arms_of(against))):
-        raise InputError(f"{path}: {key}.against: expected an arm such as model=base, or a list of them, not {against!r}")
-    signed = reading.measure == "score" or getattr(reading, "rate", False) or (reading.measure == "published" and against)
+            raise ValueError(f": {error}") from error
+    if isinstance(reading, Published):
+        if not all(_is_number(figure) or isinstance(figure, () if against else str) for figure in reading.values.values()):
+            raise ValueError(f".values: expected NAME: FIGURE, all finite, not {reading.values!r}")
+        if against and against.keys() != reading.values.keys():
+            raise ValueError(f".against: expected the names of values, {', '.join(reading.values)}, not {against!r}")
+        if len(reading.values) > 1 and not reading.by:
+            raise ValueError(".by: expected what the names in values are, such as split or task")
+    is_relative = reading.relation in (Relation.better, Relation.no_difference)
+    signed = isinstance(reading, Score) or getattr(reading, "rate", False) or (isinstance(reading, Published) and against)
     if reading.relation is Relation.better and not signed:
-        raise InputError(
-            f"{path}: {key}.relation: better is of scores, rates and published differences, expected `rate: true`, `against` "
-            "or another relation"
+        raise ValueError(
+            ".relation: better is of scores, rates and published differences, expected `rate: true`, `against` or another"
         )
-    if reading.relation in RELATIVE:
-        return
+    if isinstance(reading, Score) and not is_relative:
+        raise ValueError(f".relation: expected better or no_difference for a score, not {reading.relation.value}")
     values = reading.claimed if isinstance(reading.claimed, list) else [reading.claimed]
     words = str if isinstance(reading, Encoded | Config | Directions | Published) else ()
-    if not values or not all(_is_number(value) or isinstance(value, words) for value in values):
-        raise InputError(f"{path}: {key}.claimed: expected a number, or a list of them, all finite, not {reading.claimed!r}")
-    if reading.measure == "score":
-        raise InputError(f"{path}: {key}.relation: expected better or no_difference for a score, not {reading.relation.value}")
+    if not is_relative and not (values and all(_is_number(value) or isinstance(value, words) for value in values)):
+        raise ValueError(f".claimed: expected a number, or a list of them, all finite, not {reading.claimed!r}")
 
 
 def _is_number(value: Any) -> bool:
-    return type(value) in (int, float) and Range(limit=LARGEST).has(value)
+    return type(value) in (int, float) and Range(limit=1e100).has(value)
 
 
-def _names(kind: type) -> set[str]:
-    return {one.name for one in fields(kind)}
+Shape = TypeVar("Shape", bound=msgspec.Struct)
 
 
-@functools.cache
-def _schema(kind: type) -> DictConfig:
-    """Built once: merging into a copy of it is faster."""
-    return OmegaConf.structured(kind)
-
-
-def _typed(path: Path, key: str, kind: type, node: Any) -> Any:
-    """The node as this dataclass; every error names file and key."""
+def _typed(path: Path, key: str, shape: type[Shape], values: dict[str, Any]) -> Shape:
+    """The values as this class; every error names file and key."""
+    names = shape.__struct_fields__
+    for name in values:
+        if name not in names:
+            of_reading = shape is ClaimEntry and any(name in kind.__struct_fields__ for kind in KINDS.values())
+            near = [f"{key}.readings.NAME.{name}"] if of_reading else None
+            raise InputError(f"{path}: {unknown('key', name, names, key, near)}")
     try:
-        return OmegaConf.to_object(OmegaConf.merge(_schema(kind), node))
-    except (OmegaConfBaseException, ValueError, TypeError) as error:
-        inner = getattr(error, "full_key", None) or ""
-        where = ".".join(part for part in (key, inner) if part)
-        if isinstance(error, ConfigKeyError):
-            names = _names(ClaimEntry if "." in inner else kind)
-            place, _, name = where.rpartition(".")
-            of_reading = kind is ClaimFile and "." in inner and any(name in _names(one) for one in KINDS.values())
-            near = [f"{place}.readings.NAME.{name}"] if of_reading else None
-            raise InputError(f"{path}: {unknown('key', name, names, place or 'the file', near)}") from error
-        reason = " ".join(str(error).split("full_key")[0].split())
-        if "missing mandatory value" in reason.lower():
-            reason = "expected a value, found none"
-        raise InputError(f"{path}: {where or 'the file'}: {reason}") from error
+        return msgspec.convert(values, shape)
+    except msgspec.ValidationError as error:
+        text = str(error).replace("$", key)
+        if "enum" in text:
+            text += f"; choices: {', '.join(each.value for kind in (Relation, ModelPart, MemoryPart) for each in kind)}"
+        raise InputError(f"{path}: {text if key in text else f'{key}: {text}'}") from error

@@ -4,21 +4,34 @@ Counts parameters, FLOPs and bytes at the dimensions of each claim, compares sco
 what is claimed of speed. Prints a table, and writes the record that `python -m reports` shows.
 """
 
+import functools
+import math
+import shlex
 from collections import Counter
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
 
+import torch
+
+from harness import records
+from harness.comparison.runs import Run
+from harness.config.schema import HardwareConfig
 from harness.errors import InputError, unknown
-from harness.plugins.audit import glue, run, verdicts
-from harness.plugins.audit.claims import Claim, read_all
+from harness.hardware import facts
+from harness.paths import audit_file, conf_directory
+from harness.plugins.audit import glue, record, verdicts
+from harness.plugins.audit.claims import Claim, Reading, Relation, read_all
+from harness.plugins.audit.measures import Instruments, Shapes, measure
 from harness.plugins.audit.options import Audit
-from harness.plugins.audit.run import Row, texts
+from harness.plugins.audit.verdicts import SETTLED, Measured, Point, Verdict, conditions, shown
 from harness.terminal import counted, live_line, wrapped
+from harness.tracking.run_log import now_ms
+from harness.tracking.trackers import complaint
 
-FILTERS = {
-    "verdict": lambda row: [row.settled.verdict.value],
-    "source": lambda row: [row.claim.file.stem],
-    "measure": lambda row: [line.reading.measure for line in row.lines],
-}
-"""Key of `where` -> what a row has of it."""
+PREFIXES = {"bytes": ((1e9, "GB"), (1e6, "MB")), "FLOP": ((1e12, "TFLOP"), (1e9, "GFLOP"))}
+
+SIGNS = {Relation.equal: "", Relation.at_most: "≤ ", Relation.at_least: "≥ "}
 
 STEP, VERDICTS = 2, 19
 """Columns of an indent, and of the verdicts."""
@@ -29,66 +42,194 @@ more for several (Holm)."""
 
 COMMANDS = "Commands that would settle what is undecided:"
 
-CONTINUED = " \\"
-"""At the end of a line of a command that continues."""
-
 
 def main(options: Audit) -> int:
     """0; InputError for a claim that cannot be read or measured."""
+    finished_runs = functools.cache(functools.partial(_finished_runs, options.uri, options.output))
     if options.glue:
-        print(glue.compared(run.instruments(None, False, None, options.uri, options.output).finished_runs()))
+        print(glue.compared(finished_runs()))
         return 0
     claims = read_all(list(options.claims), options.config_dir)
-    _refuse_unmet(options.where, claims)
-    tools = run.instruments(options.config_dir, options.measure, options.vocab_file, options.uri, options.output)
-    rows = []
-    with live_line("auditing") as line:
-        for number, claim in enumerate(claims, 1):
-            line.show(f"{number}/{len(claims)}: {claim.name}")
-            rows.append(run.settle(claim, run.measured(claim, tools)))
-    path = run.write(rows, options.output, keep_others=bool(options.claims))
-    conditions = [condition.partition("=") for condition in options.where]
-    fitting = [row for row in rows if all(value in FILTERS[key](row) for key, _, value in conditions)]
-    if not fitting:
-        raise InputError(f"where={','.join(options.where)}: no claim of {len(rows)} fits")
-    print(text(fitting))
-    print(f"\n{path}")
-    return 0
-
-
-def _refuse_unmet(conditions: tuple[str, ...], claims: list[Claim]) -> None:
-    """InputError for a value that no row can have, whatever is measured."""
+    wanted = [condition.partition("=")[::2] for condition in options.where]
     possible = {
-        "verdict": {verdict.value for verdict in verdicts.Verdict},
+        "verdict": {verdict.value for verdict in Verdict},
         "source": {claim.file.stem for claim in claims},
         "measure": {reading.measure for claim in claims for reading in claim.readings.values()},
     }
-    for key, _, value in (condition.partition("=") for condition in conditions):
+    for key, value in wanted:  # before minutes of measuring
         if value not in possible[key]:
             raise unknown(key, value, possible[key], "where")
+    tools = Instruments(Shapes(options.config_dir), options.measure, options.vocab_file, finished_runs)
+    settled: list[record.Claim] = []
+    with live_line("auditing") as line:
+        for number, claim in enumerate(claims, 1):
+            line.show(f"{number}/{len(claims)}: {claim.name}")
+            settled.append(settle(claim, measured(claim, tools)))
+    path = write(settled, options.output, keep_others=bool(options.claims))
+    fitting = []
+    for claim, each in zip(claims, settled, strict=True):
+        of = {"verdict": [each.verdict], "source": [claim.file.stem], "measure": [part.measure for part in each.readings]}
+        if all(value in of[key] for key, value in wanted):
+            fitting.append(each)
+    if not fitting:
+        raise InputError(f"where={','.join(options.where)}: no claim of {len(settled)} fits")
+    print(f"{text(fitting)}\n\n{path}")
+    return 0
 
 
-def text(rows: list[Row]) -> str:
+def _finished_runs(uri: str | None, output: str) -> list[Run]:
+    from harness.tracking.mlflow_store import MlflowException, finished_runs  # MLflow takes seconds
+
+    try:
+        return finished_runs(uri, output)
+    except (MlflowException, ImportError) as error:
+        raise InputError(f"MLflow {complaint(error)}") from error
+
+
+def measured(claim: Claim, tools: Instruments) -> list[Measured]:
+    """What is measured for each reading; InputError, naming file and reading, for what cannot be measured."""
+    config_dir, of_all = tools.shapes.config_dir, []
+    is_found_by_name = any(claim.file.is_relative_to(folder) for folder in (conf_directory(), config_dir) if folder)
+    for name, reading in claim.readings.items():
+        try:
+            each = measure(reading, tools)
+            verdicts.with_claimed(reading, each)
+        except ValueError as error:
+            raise InputError(f"{claim.file}: claims.{claim.name}.readings.{name}: {error}") from error
+        if each.options:
+            more = ["--config-dir", config_dir] if config_dir else []
+            named = f"claims={claim.name if is_found_by_name else claim.file}"
+            each = replace(each, command=shlex.join(["python", "-m", "harness", "audit", *more, named, each.options]))
+        of_all.append(each)
+    return of_all
+
+
+def settle(claim: Claim, of_readings: list[Measured]) -> record.Claim:
+    """The claim with its verdict, after Holm's correction over the points of each reading."""
+    readings, decided = [], None
+    for (name, reading), raw in zip(claim.readings.items(), of_readings, strict=True):
+        each = verdicts.corrected(reading, raw)
+        settled = verdicts.of_reading(reading, each)
+        if not reading.beside:
+            decided = settled
+        tests = sum(point.is_test for point in each.points)
+        values = ", ".join(point_text(point, each.points, each.unit) for point in each.points) or "-"
+        is_open = settled.verdict is Verdict.UNDECIDED and not reading.beside
+        readings.append(
+            record.Reading(
+                name=name,
+                measure=reading.measure,
+                beside=reading.beside,
+                claimed=claimed_text(reading, each.unit),
+                claimed_number=reading.claimed,
+                measured=f"{each.origin}: {values}" if each.origin and each.points else values,
+                verdict=str(settled),
+                note=each.note,
+                family=f"{tests} tests in one family" if tests > 1 else "",
+                command=each.command if is_open else "",
+                unit=each.unit,
+                points=[
+                    record.Point(point.value, tuple(map(_finite, point.interval)), dict(point.where)) for point in each.points
+                ],
+            )
+        )
+    note = claim.note if decided.verdict in SETTLED else ""
+    return record.Claim(
+        name=claim.name,
+        claim=claim.text,
+        source=claim.source,
+        conditions=claim.conditions,
+        note=claim.note,
+        verdict=decided.verdict.value,
+        text=f"{decided} ({note})" if note else str(decided),
+        reason=" · ".join(filter(None, (decided.text, note))),
+        readings=readings,
+        time=now_ms(),
+        machine=f"{facts.device_name(HardwareConfig())}, torch {torch.__version__}",
+    )
+
+
+def _finite(end: object) -> object:
+    return None if isinstance(end, float) and not math.isfinite(end) else end
+
+
+def write(claims: list[record.Claim], output: str, keep_others: bool) -> Path:
+    """The path that was written; `keep_others` keeps the claims that were not audited now, as an earlier audit found them."""
+    path = audit_file(output)
+    written: dict[tuple[str, str], dict[str, Any]] = {(claim.source, claim.name): asdict(claim) for claim in claims}
+    if keep_others and path.is_file():
+        earlier = records.read(path, dict[str, list[dict[str, Any]]])["claims"]
+        written = {(claim["source"], claim["name"]): claim for claim in earlier} | written
+    path.parent.mkdir(parents=True, exist_ok=True)
+    records.write(path, {"claims": list(written.values())})
+    return path
+
+
+# Text
+
+
+def text(claims: list[record.Claim]) -> str:
     """Claims with their verdicts, commands that would settle the others, how values were measured, and a count of verdicts."""
-    parts = [_block(row) for row in rows]
-    deciding = {row.claim.name: row.deciding for row in rows}
-    commands = {name: line.measured.command for name, line in deciding.items() if line.is_open and line.measured.command}
+    parts, notes = [], {}
+    for claim in claims:
+        head = f"{claim.claim} · {claim.reason}" if claim.reason else claim.claim
+        parts.append(wrapped(head, VERDICTS, claim.verdict))
+        several = len(claim.readings) > 1
+        for reading in claim.readings:
+            values = filter(None, (reading.measured, reading.family, f"claimed {reading.claimed}"))
+            line = "; ".join(value for value in values if value not in ("-", "claimed -"))
+            line = f"{reading.name}: {line}" if several else line
+            line += f" → {reading.verdict}" if several and reading.points and not reading.beside else ""
+            if line:
+                parts.append(wrapped(f"[{line}]" if reading.beside else line, VERDICTS + STEP))
+            if reading.note:
+                notes[f"{reading.name}: {reading.note}"] = None
+    commands = {claim.name: reading.command for claim in claims for reading in claim.readings if reading.command}
     if commands:
         parts.append(f"\n{COMMANDS}")
     for name, command in commands.items():
-        parts += [name, wrapped(command, STEP, ending=CONTINUED)]
-    notes = dict.fromkeys(f"{line.name}: {line.measured.note}" for row in rows for line in row.lines if line.measured.note)
+        parts += [name, wrapped(command, STEP, ending=" \\")]
     parts += ["", *(wrapped(note, STEP, "-") for note in notes)] if notes else []
-    if any(line.tests for line in deciding.values()):
+    if any(reading.family for claim in claims for reading in claim.readings):
         parts.append("\n" + wrapped(FAMILY))
-    count = Counter(row.settled.verdict.value for row in rows)
+    count = Counter(claim.verdict for claim in claims)
     ending = ", ".join(f"{number} {verdict}" for verdict, number in count.most_common())
-    return "\n".join([*parts, "\n" + wrapped(f"{counted(len(rows), 'claim')}: {ending}")])
+    return "\n".join([*parts, "\n" + wrapped(f"{counted(len(claims), 'claim')}: {ending}")])
 
 
-def _block(row: Row) -> str:
-    """The verdict beside the claim, and below it a text for each reading."""
-    head, readings = texts(row)
-    return "\n".join(
-        [wrapped(head, VERDICTS, row.settled.verdict.value), *(wrapped(reading, VERDICTS + STEP) for reading in readings)]
-    )
+def claimed_text(reading: Reading, unit: str) -> str:
+    """The claimed value in the unit of what is measured, with its tolerance."""
+    if reading.relation in (Relation.better, Relation.no_difference):
+        margin = f" (margin {number(reading.margin, unit).lstrip('+')})" if reading.margin else ""
+        return reading.relation.value.replace("_", " ") + margin
+    if reading.claimed is None:
+        return "-"
+    values = reading.claimed if isinstance(reading.claimed, list) else [reading.claimed]
+    tolerance = f" ± {100 * reading.tolerance:g} %" if reading.tolerance else ""
+    return SIGNS[reading.relation] + ", ".join(number(value, unit) for value in values) + tolerance
+
+
+def point_text(point: Point, points: tuple[Point, ...], unit: str) -> str:
+    """`−86.4 % (length 64)`, with its interval where it has one; after the first point without the name of the condition."""
+    value, (low, high) = number(point.value, unit), point.interval
+    if low != high and abs(low) != float("inf"):
+        value += f" [{number(low, unit).split()[0]}, {number(high, unit).split()[0]}]"
+    keys = [key for key in point.where if len(points) == 1 or len({str(each.where.get(key)) for each in points}) > 1]
+    if not keys:
+        return value
+    if len(keys) == 1 and point is not points[0] and keys[0] in points[0].where:
+        return f"{value} ({shown(point.where[keys[0]])})"
+    return f"{value} ({conditions({key: point.where[key] for key in keys})})"
+
+
+def number(value: object, unit: str) -> str:
+    """With thousands separators, in percent, or with the prefix of its unit."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return str(getattr(value, "value", value))
+    if unit in ("share", "score"):
+        return f"{100 * value:+.1f} {'%' if unit == 'share' else 'points'}"
+    for factor, name in PREFIXES.get(unit, ()):
+        if abs(value) >= factor:
+            return f"{value / factor:,.4g} {name}"
+    digits = f"{value:,.0f}" if abs(value) >= 1000 or float(value).is_integer() else f"{value:.3g}"
+    return digits if unit in ("parameters", "1", "") else f"{digits} {unit}"

@@ -19,8 +19,7 @@ from harness.hardware.device import Machine
 from harness.measure import flops, memory_formula, pretraining_heads, size
 from harness.measure.subject import OUTPUTS
 from harness.models.batch import Batch
-from harness.models.choices import Body
-from harness.models.config import Activation, EncoderConfig
+from harness.models.config import Activation, Body, EncoderConfig
 from harness.models.decoder import EncoderDecoder
 from harness.models.encoder import Encoder
 from harness.models.heads import Classifier, MaskedLMHead, build_classifier, on_meta
@@ -130,9 +129,11 @@ def _first_layer(*names: str) -> Callable[[Classifier], int]:
 
 
 def _output_matrix(objective: Objective) -> int:
-    head = objective.masked_head
-    tied = not isinstance(head, MaskedLMHead) or head.output.weight is objective.encoder.embeddings.token_embedding.weight
-    return 0 if tied else head.output.weight.numel()
+    """None of its own where it is the token embedding."""
+    head, embedding = objective.masked_head, objective.encoder.embeddings.token_embedding
+    if not isinstance(head, MaskedLMHead) or head.output.weight is embedding.weight:
+        return 0
+    return head.output.weight.numel()
 
 
 OF_MODEL: dict[str, Callable[[Classifier], int]] = {
@@ -192,7 +193,7 @@ def _each(by: str, names: list[str], values: Iterable[object], unit: str = "") -
 
 
 @measure.register
-def _parameters(reading: claims.Parameters, tools: Instruments) -> Measured:
+def _(reading: claims.Parameters, tools: Instruments) -> Measured:
     unit = "share" if reading.against else "bytes" if reading.bytes_each else "parameters"
     values = []
     for parts in [[part] for part in reading.parts] if reading.apart else [reading.parts]:
@@ -203,7 +204,7 @@ def _parameters(reading: claims.Parameters, tools: Instruments) -> Measured:
 
 
 @measure.register
-def _flops(reading: claims.Flops, tools: Instruments) -> Measured:
+def _(reading: claims.Flops, tools: Instruments) -> Measured:
     def of(choices: str, length: int) -> int:
         if reading.part is ModelPart.visible_pairs:
             return visible_pairs(tools.shapes.config(choices).model, length)
@@ -218,7 +219,7 @@ def _flops(reading: claims.Flops, tools: Instruments) -> Measured:
 
 
 @measure.register
-def _training_memory(reading: claims.TrainingMemory, tools: Instruments) -> Measured:
+def _(reading: claims.TrainingMemory, tools: Instruments) -> Measured:
     config, hardware = tools.shapes.config(reading.of).model, HardwareConfig()
     points = []
     for length in reading.lengths:
@@ -234,7 +235,7 @@ def _training_memory(reading: claims.TrainingMemory, tools: Instruments) -> Meas
 
 
 @measure.register
-def _output_bytes(reading: claims.OutputBytes, tools: Instruments) -> Measured:
+def _(reading: claims.OutputBytes, tools: Instruments) -> Measured:
     with torch.device("meta"):
         encoder, points = Encoder(tools.shapes.config(reading.of).model), []
         for length in reading.lengths:
@@ -244,7 +245,7 @@ def _output_bytes(reading: claims.OutputBytes, tools: Instruments) -> Measured:
 
 
 @measure.register
-def _config(reading: claims.Config, tools: Instruments) -> Measured:
+def _(reading: claims.Config, tools: Instruments) -> Measured:
     model = tools.shapes.config(reading.of).model
     if unknown_keys := [key for key in reading.keys if not hasattr(model, key) or key.startswith("_")]:
         raise InputError(f"keys: expected keys of the model or what follows from its keys, not {', '.join(unknown_keys)}")
@@ -253,13 +254,13 @@ def _config(reading: claims.Config, tools: Instruments) -> Measured:
 
 
 @measure.register
-def _directions(reading: claims.Directions, tools: Instruments) -> Measured:
+def _(reading: claims.Directions, tools: Instruments) -> Measured:
     sides = directions(tools.shapes.config(reading.of).model)
     return _each("stack", [*sides], sides.values())
 
 
 @measure.register
-def _activation_difference(reading: claims.ActivationDifference, _: Instruments) -> Measured:
+def _(reading: claims.ActivationDifference, _: Instruments) -> Measured:
     names = {activation.value: ACTIVATIONS[activation] for activation in Activation}
     for name in (reading.of, reading.against):
         if name not in names:
@@ -269,14 +270,14 @@ def _activation_difference(reading: claims.ActivationDifference, _: Instruments)
 
 
 @measure.register
-def _ids(reading: claims.Ids, _: Instruments) -> Measured:
+def _(reading: claims.Ids, _: Instruments) -> Measured:
     words = [len(tokenizer.BertPreTokenizer().pre_tokenize_str(text)) for text in reading.texts]
     measured = _each("text", reading.texts, [count + 2 for count in words], "ids")
     return replace(measured, note="each word has at least one id, and [CLS] and [SEP] have theirs")
 
 
 @measure.register
-def _encoded(reading: claims.Encoded, tools: Instruments) -> Measured:
+def _(reading: claims.Encoded, tools: Instruments) -> Measured:
     if tools.vocab_file is None:
         return Measured(missing="the vocabulary (vocab_file=FILE)", options=f"vocab_file={VOCABULARY}")
     encodings = tokenizer.build(TokenizerConfig(vocab_file=tools.vocab_file), []).encode_batch(reading.texts)
@@ -285,7 +286,7 @@ def _encoded(reading: claims.Encoded, tools: Instruments) -> Measured:
 
 
 @measure.register
-def _published(reading: claims.Published, _: Instruments) -> Measured:
+def _(reading: claims.Published, _: Instruments) -> Measured:
     """A point for each figure; with `against` the difference, or the relative change of speed."""
     values, against = reading.values, reading.against
     if against:
@@ -295,11 +296,10 @@ def _published(reading: claims.Published, _: Instruments) -> Measured:
 
 
 @measure.register
-def _pretraining_days(reading: claims.PretrainingDays, tools: Instruments) -> Measured:
-    config = tools.shapes.config(reading.of)
-    texts = reading.sequences()
-    flops = sum(texts * share * (1 + BACKWARD) * _objective(config).flops(length) for length, share in reading.lengths.items())
-    tokens = sum(texts * share * length for length, share in reading.lengths.items())
+def _(reading: claims.PretrainingDays, tools: Instruments) -> Measured:
+    objective, texts = _objective(tools.shapes.config(reading.of)), reading.sequences()
+    flops = (1 + BACKWARD) * texts * sum(share * objective.flops(length) for length, share in reading.shares.items())
+    tokens = texts * sum(share * length for length, share in reading.shares.items())
     rates = reading.flops_per_s or [peak_flops.peak_flops_per_s(Machine(HardwareConfig(threads=1)))]
     how = "stated rates" if reading.flops_per_s else "the fastest matrix product measured here"
     points = tuple(Point(flops / (reading.devices * rate) / DAY, {"TFLOP/s of a device": rate / 1e12}) for rate in rates)
@@ -312,17 +312,17 @@ def _pretraining_days(reading: claims.PretrainingDays, tools: Instruments) -> Me
 
 
 @measure.register
-def _speed(reading: claims.Speed, tools: Instruments) -> Measured:
+def _(reading: claims.Speed, tools: Instruments) -> Measured:
     if not tools.timed:
         return Measured(missing="a timing (--measure)", unit="share", options="--measure")
     return timing.compare(reading, *map(tools.shapes.config, (reading.of, reading.against)))
 
 
 @measure.register
-def _score(reading: claims.Score, tools: Instruments) -> Measured:
+def _(reading: claims.Score, tools: Instruments) -> Measured:
     return scores.compare(reading, tools.finished_runs())
 
 
 @measure.register
-def _not_testable(reading: claims.NotTestable, _: Instruments) -> Measured:
+def _(reading: claims.NotTestable, _: Instruments) -> Measured:
     return Measured(missing=reading.reason, testable=False)

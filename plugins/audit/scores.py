@@ -102,7 +102,8 @@ def compare(reading: Score, runs: list[Run]) -> Measured:
             found, where = difference(match.pairing, metric, reading.margin), named | _conditions(match)
             if isinstance(found, str):
                 silent.append(f"{conditions(named | {'task': match.run.tags[tags.TASK]})} ({found})")
-                unlike &= _is_unlike(match.run, reading)
+                held, study = arms.facts(match.run.params), facts_of(reading.study)  # of which another may be able to tell
+                unlike &= any(key in held and plain(held[key]) != plain(value) for key, value in study.items())
             elif found is not None:
                 points.append(_point(found, where | {PAIRS: found.n}))
         there = {point.where["task"] for point in points[measured:]}
@@ -120,12 +121,6 @@ def compare(reading: Score, runs: list[Run]) -> Measured:
     )
 
 
-def _is_unlike(run: Run, reading: Score) -> bool:
-    """Whether the study that the audit would print has another scale, data or budget than this run, which could not tell."""
-    held = arms.facts(run.params)
-    return any(key in held and plain(held[key]) != plain(value) for key, value in facts_of(reading.study).items())
-
-
 def _point(difference: Difference, where: Where) -> Point:
     """Without a finite interval where there are too few replicates, or all are equal: there is no scatter to judge by."""
     if not paired.has_enough(difference) or not difference.error:
@@ -137,27 +132,28 @@ def _matches(reading: Score, against: str, runs: list[Run]) -> list[Match]:
     """Every pair of arms of the two sides whose facts agree: what is free may differ within a side."""
     sides, needed = [facts_of(text) for text in (reading.of, against)], facts_of(reading.needs)
     found: dict[arms.Known, tuple[Arms, Arms]] = {}
+    differing = arms.varying(sides)  # where two models differ, their keys are free
+    free = [*FREE, *differing, *(key for name in differing for key in FREE_WITH.get(name, ()))]
     for run in runs:
-        place = _side(run, sides)
+        places = [place for place, facts in enumerate(sides) if _has(run, facts)]
         fits = reading.metric in run.metrics and _has(run, needed) and not run.is_aa_replicate
-        if place is None or not fits or (reading.tasks and run.tags.get(tags.TASK) not in reading.tasks):
+        if len(places) != 1 or not fits or (reading.tasks and run.tags.get(tags.TASK) not in reading.tasks):
             continue
-        of_side = found.setdefault(arms.known(_held(run, sides)), ({}, {}))[place]
-        of_side.setdefault(arms.known(arms.facts(run.params)), []).append(run)
-    pairs = [
-        pair for arms_of in found.values() for pair in product(*(side.values() for side in arms_of)) if _agree(pair, sides)
-    ]
-    matches = [_match(pair, sides) for pair in pairs]
+        facts = arms.facts(run.params)
+        held = {key: value for key, value in facts.items() if not arms.within(key, free)}
+        found.setdefault(arms.known(held), ({}, {}))[places[0]].setdefault(arms.known(facts), []).append(run)
+    matches = []
+    for pair in (pair for of_sides in found.values() for pair in product(*(side.values() for side in of_sides))):
+        after, before = (Row(label, {run.replicate: run for run in side}) for label, side in zip(SIDES, pair, strict=True))
+        ours, theirs, keys = after.first.params, before.first.params, _set_keys(pair, sides)
+        if any(plain(ours[key]) != plain(theirs[key]) for key in keys if key in ours and key in theirs):
+            continue  # of a key that the arm of either sets
+        place = SectionKey(after.first.task, "")
+        section = Section(place, place.task, {}, before.label, (before, after), before.sessions)
+        matches.append(Match(Pairing(section, before, after), {key: ours.get(key, "") for key in keys}))
     _tell_apart(matches)
     _complete(matches)
     return matches
-
-
-def _match(pair: Pair, sides: list[dict[str, str]]) -> Match:
-    after, before = (Row(label, {run.replicate: run for run in runs}) for label, runs in zip(SIDES, pair, strict=True))
-    place = SectionKey(after.first.task, "")
-    match = Section(place, place.task, {}, before.label, (before, after), before.sessions)
-    return Match(Pairing(match, before, after), {key: after.first.params.get(key, "") for key in _set_keys(pair, sides)})
 
 
 def _tell_apart(matches: list[Match]) -> None:
@@ -208,19 +204,6 @@ def facts_of(text: str) -> dict[str, str]:
     return facts
 
 
-def _side(run: Run, sides: list[dict[str, str]]) -> int | None:
-    """0 for `of`, 1 for `against`; None for a run that is neither or both."""
-    found = [number for number, facts in enumerate(sides) if _has(run, facts)]
-    return found[0] if len(found) == 1 else None
-
-
-def _agree(pair: Pair, sides: list[dict[str, str]]) -> bool:
-    """Whether two arms have one value of each key that the arm of either sets, as far as both have the key."""
-    ours, theirs = (runs[0].params for runs in pair)
-    both = (key for key in _set_keys(pair, sides) if key in ours and key in theirs)
-    return all(plain(ours[key]) == plain(theirs[key]) for key in both)
-
-
 def _set_keys(pair: Pair, sides: list[dict[str, str]]) -> list[str]:
     """Keys of model and objective that no side names and an arm sets, by its label: `base hidden_act=relu`.
 
@@ -243,13 +226,6 @@ def plain(value: str) -> str:
         return repr(float(value))
     except ValueError:
         return {"null": "none"}.get(value.lower(), value.lower())
-
-
-def _held(run: Run, sides: list[dict[str, str]]) -> dict[str, str]:
-    """The facts that must agree; where two models differ, their keys are free."""
-    differing = arms.varying(sides)
-    free = [*FREE, *differing, *(key for name in differing for key in FREE_WITH.get(name, ()))]
-    return {key: value for key, value in arms.facts(run.params).items() if not arms.within(key, free)}
 
 
 def _conditions(match: Match) -> dict[str, object]:

@@ -51,23 +51,18 @@ def compare(reading: Speed, first: RunConfig, second: RunConfig) -> Measured:
 
 def _point(reading: Speed, models: list[Classifier], length: int) -> Point:
     of, against = (_call(reading, model, length) for model in models)
-    calls = {"of": of, "against": against, "again": against}
-    repeats = {call: _repeats(call) for call in (of, against)}
-    rounds = []
+    calls, repeats, logs = {"of": of, "against": against, "again": against}, {}, []
+    for call in (of, against):
+        call()  # a warm-up
+        repeats[call] = max(1, math.ceil(SECONDS / max(_seconds(call, 1), 1e-6)))
     for number in range(ROUNDS):
         order = list(calls)
         random.Random(number).shuffle(order)
-        rounds.append({name: _seconds(calls[name], repeats[calls[name]]) for name in order})
-    sign = -1 if reading.rate else 1
-    logs = [sign * math.log(one["of"] / math.sqrt(one["against"] * one["again"])) for one in rounds]
+        took = {name: _seconds(calls[name], repeats[calls[name]]) for name in order}
+        log = math.log(took["of"] / math.sqrt(took["against"] * took["again"]))
+        logs.append(-log if reading.rate else log)
     difference = replace(of_differences(logs), p=None)  # the t test alone, as for launches
     return Point(math.expm1(difference.mean), {"length": length}, difference=difference, ratio=True).at(CONFIDENCE)
-
-
-def _repeats(call: Call) -> int:
-    """Calls that take about SECONDS, by one after a warm-up."""
-    call()
-    return max(1, math.ceil(SECONDS / max(_seconds(call, 1), 1e-6)))
 
 
 def _seconds(call: Call, repeats: int) -> float:

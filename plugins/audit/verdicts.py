@@ -142,22 +142,17 @@ def with_claimed(reading: Reading, measured: Measured) -> list[tuple[Point, floa
 
 def holds(reading: Reading, point: Point, claimed: float) -> bool | None:
     """Whether the claim is true of the point; None where the interval leaves it open."""
-    if reading.relation is Relation.better:
-        return _better(point, reading.margin)
+    if reading.relation is Relation.better:  # refuted where nothing better by the margin is left, which more runs make so
+        low, high = point.interval
+        if high <= 0 or high < reading.margin:
+            return False
+        return True if low > 0 and point.value >= reading.margin else None
     if not isinstance(point.value, int | float) or isinstance(claimed, str):
         return point.value == claimed
     low, high = accepted(reading, claimed)
     if low <= point.interval[0] and point.interval[1] <= high:
         return True
     return False if point.interval[1] < low or high < point.interval[0] else None
-
-
-def _better(point: Point, margin: float) -> bool | None:
-    """Refuted where nothing better by the margin is left in the interval, which more runs make of every smaller difference."""
-    low, high = point.interval
-    if high <= 0 or high < margin:
-        return False
-    return True if low > 0 and point.value >= margin else None
 
 
 def accepted(reading: Reading, claimed: float) -> tuple[float, float]:

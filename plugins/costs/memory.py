@@ -11,12 +11,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import psutil
+
 from harness.checkpoints import start
 from harness.config import resolve, rules
-from harness.config.choices import Optimizer
-from harness.config.schema import RunConfig
+from harness.config.choices import Device, Optimizer
+from harness.config.schema import HardwareConfig, RunConfig
 from harness.errors import InputError
 from harness.hardware import device, facts
+from harness.hardware.load import nvidia_smi
 from harness.measure import subject
 from harness.measure.launch import launch
 from harness.measure.records import Request, StepRequest, TrainingStepMemory
@@ -127,7 +130,7 @@ def refuse_impossible(options: Memory, config: RunConfig, modes: tuple[bool, ...
             "hardware.compile=true: what autograd keeps is measured of uncompiled models alone, expected hardware.compile=false"
         )
     device.refuse_absent(config.hardware)
-    free = facts.free_bytes(config.hardware)
+    free = free_bytes(config.hardware)
     if options.fits is not None and free is not None and options.fits > free:
         raise InputError(f"fits={options.fits / 1e9:.3g}GB is more than the {free / 1e9:.3g} GB that are free here: use less")
 
@@ -196,3 +199,11 @@ def yes(fact: bool) -> str:
 def ratio(value: float | None, against: float | None) -> str:
     """How many times as much; a dash without a value to compare with."""
     return DASH if value is None or not against else f"{value / against:.2f}x"
+
+
+def free_bytes(config: HardwareConfig) -> int | None:
+    """Memory that a new process could take on the device; None for a GPU that does not report it."""
+    if config.device is Device.cpu:
+        return psutil.virtual_memory().available
+    free = nvidia_smi("--query-gpu=memory.free", "--id=0")
+    return int(free[0]) << 20 if free and free[0].isdigit() else None

@@ -9,13 +9,12 @@ from omegaconf import OmegaConf
 
 from harness.__main__ import main
 from harness.comparison.paired import of_differences
-from harness.config.mistakes import groups
 from harness.config.schema import TokenizerConfig
 from harness.data import tokenizer
 from harness.errors import InputError
 from harness.paths import conf_directory
-from harness.plugins.audit import run
 from harness.plugins.audit.claims import Claim, MemoryPart, ModelPart, Reading, Relation, Score, arms_of, read, read_all
+from harness.plugins.audit.command import settle
 from harness.plugins.audit.measures import Shapes
 from harness.plugins.audit.scores import facts_of
 from harness.plugins.audit.verdicts import Measured, Point
@@ -51,112 +50,58 @@ def test_a_reading_takes_from_its_claim_what_it_does_not_say(tmp_path):
     assert (layers.claimed, layers.tolerance, layers.relation, layers.parts) == (7, 0.1, Relation.at_most, ["layers"])
 
 
-WRONG = {
-    "measure": (
-        "parameters, of: model=base scale=tiny}",
-        "paramters, of: model=base}",
-        "readings.whole.measure",
-        "'parameters'",
-    ),
-    "key": ("of: model=base scale=tiny}", "part: x}", "readings.whole", "did you mean 'parts'?"),
-    "missing": (", of: model=base scale=tiny}", "}", "readings.whole.of", "expected a value, found none"),
-    "type": ("tolerance: 0.1", "tolerance: much", "claims.tiny.tolerance", "'much'"),
-    "choice": ("relation: at_most", "relation: below", "readings.layers.relation", "at_most"),
-    **{
-        name: (
-            "parameters, of: model=base scale=tiny}",
-            f"published, stated: a paper, {figures}}}",
-            f"readings.whole.{key}",
-            text,
-        )
-        for name, figures, key, text in (
-            ("no figures", "values: {}", "values", "expected NAME: FIGURE"),
-            ("no figure", "values: {test: [1]}", "values", "expected NAME: FIGURE, all finite, not {'test': [1]}"),
-            ("a word less a figure", "values: {test: x}, against: {test: 1}", "values", "not {'test': 'x'}"),
-            ("other names", "values: {test: 1}, against: {tests: 1}", "against", "expected the names of values, test, not"),
-            ("nameless", "values: {test: 1, validation: 2}", "by", "expected what the names in values are"),
-            ("no difference", "values: {test: 1}, relation: better", "relation", "expected `rate: true`, `against` or another"),
-        )
-    },
-    "no texts": (
-        "parameters, of: model=base scale=tiny}",
-        "ids, texts: []}",
-        "readings.whole.texts",
-        "expected at least one",
-    ),
-    "no rate": ("relation: at_most", "relation: better", "readings.layers.relation", "expected `rate: true`"),
-    "claimed": ("claimed: 100", "claimed: many", "readings.whole.claimed", "expected a number"),
-    "key of the claim": ("claim: tiny is tiny", "clam: tiny is tiny", "key", "did you mean 'claim'?"),
-    "key of a reading": (
-        "    claimed: 100",
-        "    claimed: 100\n    of: model=base",
-        "claims.tiny",
-        "did you mean 'claims.tiny.readings.NAME.of'?",
-    ),
-    "not a number": ("claimed: 100", "claimed: .nan", "readings.whole.claimed", "a finite number"),
-    "negative": ("tolerance: 0.1", "tolerance: -0.1", "readings.whole.tolerance", "at least 0"),
-    "length": (
-        "measure: parameters, of: model=base scale=tiny}",
-        "measure: flops, of: model=base scale=tiny, lengths: [-3]}",
-        "readings.whole.lengths=[-3]",
-        "at least 1",
-    ),
-    "shares": (
-        "measure: parameters, of: model=base scale=tiny}",
-        "measure: pretraining_days, of: model=base scale=tiny, tokens: 5, shares: {0: 1.0}}",
-        "readings.whole.shares",
-        "at least 1",
-    ),
-    "shares of a half": (
-        "measure: parameters, of: model=base scale=tiny}",
-        "measure: pretraining_days, of: model=base scale=tiny, tokens: 5, shares: {128: 0.5}}",
-        "readings.whole",
-        "must have a sum of 1, not 0.5",
-    ),
-    "budget": (
-        "measure: parameters, of: model=base scale=tiny}",
-        "measure: pretraining_days, of: model=base scale=tiny, steps: 5}",
-        "readings.whole",
-        "expected steps and batch_size, or tokens",
-    ),
-    "tokens of other steps": (
-        "measure: parameters, of: model=base scale=tiny}",
-        "measure: pretraining_days, of: model=base scale=tiny, steps: 1e6, batch_size: 256, tokens: 132e9, "
-        "shares: {128: 0.9, 512: 0.1}}",
+WHOLE = "{measure: parameters, of: model=base scale=tiny}"
+DAYS = "{measure: pretraining_days, of: model=base scale=tiny, "
+PAPER = "{measure: published, stated: a paper, "
+WRONG = [
+    (WHOLE, "{measure: paramters, of: model=base}", "readings.whole.measure", "did you mean 'parameters'"),
+    (WHOLE, "{measure: parameters, part: x}", "readings.whole", "did you mean 'parts'?"),
+    (WHOLE, "{measure: parameters}", "readings.whole", "missing required field `of`"),
+    ("tolerance: 0.1", "tolerance: much", "claims.tiny.tolerance", "`float`"),
+    ("tolerance: 0.1", "tolerance: -0.1", "claims.tiny.tolerance", ">= 0"),
+    ("relation: at_most", "relation: below", "readings.layers.relation", "at_most"),
+    ("relation: at_most", "relation: better", "readings.layers.relation", "expected `rate: true`"),
+    (WHOLE, PAPER + "values: {}}", "whole.values", "length >= 1"),
+    (WHOLE, PAPER + "values: {test: [1]}}", "readings.whole.values", "got `array`"),
+    (WHOLE, PAPER + "values: {test: x}, against: {test: 1}}", "whole.values", "not {'test': 'x'}"),
+    (WHOLE, PAPER + "values: {test: 1}, against: {tests: 1}}", "whole.against", "expected the names of values, test, not"),
+    (WHOLE, PAPER + "values: {test: 1, validation: 2}}", "whole.by", "expected what the names in values are"),
+    (WHOLE, PAPER + "values: {test: 1}, relation: better}", "whole.relation", "expected `rate: true`, `against` or another"),
+    (WHOLE, "{measure: ids, texts: []}", "readings.whole.texts", "length >= 1"),
+    ("claimed: 100", "claimed: many", "readings.whole.claimed", "expected a number"),
+    ("claimed: 100", "claimed: .nan", "readings.whole.claimed", "all finite, not nan"),
+    ("claim: tiny is tiny", "clam: tiny is tiny", "key", "did you mean 'claim'?"),
+    ("    claimed: 100", "    claimed: 100\n    of: model=base", "claims.tiny", "did you mean 'claims.tiny.readings.NAME.of'?"),
+    (WHOLE, "{measure: flops, of: model=base scale=tiny, lengths: [-3]}", "readings.whole.lengths[0]", ">= 1"),
+    (WHOLE, DAYS + "tokens: 5, shares: {0: 1.0}}", "readings.whole.shares", ">= 1"),
+    (WHOLE, DAYS + "tokens: 5, shares: {128: 0.5}}", "readings.whole", "must have a sum of 1, not 0.5"),
+    (WHOLE, DAYS + "steps: 5}", "readings.whole", "expected steps and batch_size, or tokens"),
+    (
+        WHOLE,
+        DAYS + "steps: 1e6, batch_size: 256, tokens: 132e9, shares: {128: 0.9, 512: 0.1}}",
         "readings.whole",
         "tokens=1.32e+11 contradicts steps, batch_size and shares, which make 4.26e+10",
     ),
-    "list as key": ("claims:\n", "claims:\n  ? [a, b]\n  : 1\n", "x.yaml, line 4", "a list or a mapping is no key"),
-    "no readings": (GOOD[GOOD.index("      whole") :], "      {}", "claims.tiny.readings", "expected at least one reading"),
-    "two decide": (
-        " beside: true,",
-        "",
-        "claims.tiny.readings",
-        "one reading that decides",
-        "got 2 that decide: whole, layers",
-    ),
-    "none decides": ("whole: {", "whole: {beside: true, ", "claims.tiny.readings", "got 0 that decide\n"),
-    "against": (
-        "{measure: parameters, of: model=base scale=tiny}",
-        "{measure: score, relation: better, of: model=base, against: [1]}",
-        "readings.whole.against",
-        "expected an arm such as model=base, or a list of them, not [1]",
-    ),
-    "no claims": (GOOD[GOOD.index("claims") :], "", "claims", "expected at least one claim"),
-    "no YAML": ("source: a test", "source: [a", "x.yaml, line 3, column 7", "expected ',' or ']'"),
-}
+    ("claims:\n", "claims:\n  ? [a, b]\n  : 1\n", "x.yaml, line 4", "a list or a mapping is no key"),
+    (GOOD[GOOD.index("      whole") :], "      {}", "claims.tiny.readings", "expected at least one reading"),
+    (" beside: true,", "", "claims.tiny.readings", "got 2 that decide: whole, layers"),
+    ("whole: {", "whole: {beside: true, ", "claims.tiny.readings", "got 0 that decide\n"),
+    (WHOLE, "{measure: score, relation: better, of: model=base, against: [1]}", "readings.whole.against[0]", "`str`"),
+    (GOOD[GOOD.index("claims") :], "", "claims", "expected at least one claim"),
+    ("source: a test", "source: [a", "x.yaml, line 3, column 7", "expected ',' or ']'"),
+]
 
 
-@pytest.mark.parametrize("name", WRONG)
-def test_a_wrong_file_is_one_line(tmp_path, capsys, name):
-    old, new, *fragments = WRONG[name]
+@pytest.mark.parametrize(("old", "new", "place", "message"), WRONG)
+def test_a_wrong_file_is_one_line(tmp_path, capsys, old, new, place, message):
     path = written(tmp_path, GOOD.replace(old, new))
     assert main(["audit", f"claims={path}"]) == 2
     out, err = capsys.readouterr()
     assert out == ""
     assert err.count("\n") == 1
     assert err.startswith(f"harness audit: {path}")
-    assert all(fragment in err for fragment in fragments), err
+    assert place in err
+    assert message in err
 
 
 def test_claims_are_found_by_file_and_by_name_and_in_the_folder_of_the_user(tmp_path):
@@ -200,11 +145,6 @@ def test_claims_of_variants_are_no_choices(tmp_path, monkeypatch, capsys):
     assert "unknown model 'claims'" in capsys.readouterr().err
 
 
-def test_groups_of_choices_do_not_include_claims():
-    assert (conf_directory() / "claims").is_dir()
-    assert "claims" not in groups()
-
-
 def test_every_shipped_name_is_used_once(shipped):
     names = [name for path in (conf_directory() / "claims").glob("*.yaml") for name in OmegaConf.load(path).claims]
     assert len(names) == len(set(names))
@@ -229,11 +169,12 @@ def test_a_shipped_claim_is_decided_by_one_reading_and_by_no_other(shipped):
             if isinstance(claim.readings[decides].claimed, list) and deciding.points:
                 continue
             found = [
-                run.settle(claim, [deciding if name == decides else other for name in claim.readings])
+                settle(claim, [deciding if name == decides else other for name in claim.readings])
                 for other in others
                 if not other.points or not any(isinstance(one.claimed, list) for one in claim.readings.values() if one.beside)
             ]
-            assert len({(str(row.settled), row.deciding.value, row.deciding.family) for row in found}) == 1, claim.name
+            of_deciding = [next(each for each in settled.readings if not each.beside) for settled in found]
+            assert len({(each.verdict, each.measured, each.family) for each in of_deciding}) == 1, claim.name
 
 
 def test_what_a_paper_states_has_its_place(shipped):

@@ -6,6 +6,7 @@ import re
 import pytest
 
 from harness.__main__ import main
+from harness.plugins.audit import command
 
 pytestmark = pytest.mark.long
 
@@ -52,9 +53,8 @@ holds only where   a window of 8 saves half of the pairs · length ≥ 32
                      holds only where length ≥ 32
                      [other: 32; claimed 32]
 undecided          GPT is better · needs a study of 10 seeds
-                     needs a study of 10 seeds; claimed better
+                     claimed better
 not testable here  it needs what is not here · published weights
-                     published weights
 
 Commands that would settle what is undecided:
 open-one
@@ -165,19 +165,12 @@ def test_runs_of_a_finished_sweep_are_compared(audit, sweep, tmp_path):
         (["model=base"], "unknown key 'model'; choices for `python -m harness audit`: claims, "),
         (["where=verdct=refuted"], "unknown key 'verdct'; did you mean 'verdict'?"),
         (["claims=true-one", "where=verdict=refuted"], "no claim of 1 fits"),
-        (
-            ["where=verdict=maybe"],
-            "unknown verdict 'maybe'; choices for `where`: confirmed, holds only where, not testable",
-        ),
-        (["claims=true-one", "where=source=made_upp"], "unknown source 'made_upp'; did you mean 'made_up'?"),
-        (["claims=true-one", "where=measure=flops"], "unknown measure 'flops'; choices for `where`: parameters\n"),
         (["output=nowhere"], "harness audit: output='nowhere' is not a folder: expected the one of the runs\n"),
         (
             ["tracking.uri=foo"],
             "harness audit: tracking.uri='foo' must be an address such as http://HOST:5000 or sqlite:////FOLDER/mlflow.db",
         ),
     ],
-    ids=["name", "path", "key", "filter", "no row", "verdict", "source", "measure", "output", "uri"],
 )
 def test_wrong_input_is_one_line(audit, tmp_path, arguments, expected):
     code, out, err = audit(*arguments)
@@ -188,11 +181,14 @@ def test_wrong_input_is_one_line(audit, tmp_path, arguments, expected):
 
 
 def test_a_value_that_no_row_can_have_is_refused_before_anything_is_measured(audit, monkeypatch):
-    from harness.plugins.audit import run
-
-    monkeypatch.setattr(run, "measured", lambda *_: pytest.fail("it was measured"))
-    for condition in ("verdict=maybe", "measure=flopps", "source=x"):
-        assert audit(f"where={condition}")[0] == 2
+    monkeypatch.setattr(command, "measured", lambda *_: pytest.fail("it was measured"))
+    for condition, message in {
+        "verdict=maybe": "unknown verdict 'maybe'; choices for `where`: confirmed, holds only where, not testable",
+        "measure=flopps": "did you mean 'flops'?",
+        "source=made_upp": "unknown source 'made_upp'; did you mean 'made_up'?",
+    }.items():
+        code, _, err = audit(f"where={condition}")
+        assert (code, message in err) == (2, True), err
 
 
 def test_a_model_that_does_not_exist_is_named_with_its_reading(audit, tmp_path):

@@ -7,8 +7,9 @@ import pytest
 from scipy import stats
 
 from harness.comparison.paired import CONFIDENCE, of_differences
-from harness.plugins.audit import run, verdicts
+from harness.plugins.audit import verdicts
 from harness.plugins.audit.claims import Reading, Relation, read
+from harness.plugins.audit.command import settle
 from harness.plugins.audit.verdicts import Measured, Point
 
 BETTER = Reading(measure="score", relation=Relation.better, margin=0.0)
@@ -106,7 +107,6 @@ def test_the_verdict_of_a_claim_does_not_depend_on_the_others(tmp_path):
     text = "source: a test\nclaims:\n" + "".join(f"  c{n}: {claim}\n" for n in range(20))
     (tmp_path / "many.yaml").write_text(text)
     claims = read(tmp_path / "many.yaml")
-    rows = [run.settle(claim, [Measured((with_p(0.04),), "score")]) for claim in claims]
-    assert {str(row.settled) for row in rows} == {"confirmed"}
-    several = run.settle(claims[0], [Measured((with_p(0.04), with_p(0.03)), "score")])
-    assert (several.settled.verdict.value, several.deciding.family) == ("undecided", "2 tests in one family")
+    assert {settle(claim, [Measured((with_p(0.04),), "score")]).text for claim in claims} == {"confirmed"}
+    several = settle(claims[0], [Measured((with_p(0.04), with_p(0.03)), "score")])
+    assert (several.verdict, several.readings[0].family) == ("undecided", "2 tests in one family")

@@ -166,7 +166,7 @@ def test_stated_lengths_take_the_place_of_the_usual_one(tools):
     """They were added to it: twice as many tokens as stated."""
     (claim,) = claims.read_all(["roberta-days"], None)
     reading = claim.readings["at so many FLOP/s each"]
-    assert reading.lengths == {512: 1.0}
+    assert reading.shares == {512: 1.0}
     assert reading.sequences() == 500e3 * 8192
 
 

@@ -6,9 +6,9 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from harness import grammar, tags
@@ -16,11 +16,12 @@ from harness.__main__ import main
 from harness.comparison.runs import Run
 from harness.comparison.section import CONSTANTS
 from harness.config import compose
-from harness.plugins.audit import claims, run, scores
+from harness.plugins.audit import claims, record, scores
 from harness.plugins.audit import command as audit
 from harness.plugins.audit.claims import Claim, read_all
+from harness.plugins.audit.measures import Instruments, Shapes
 from harness.plugins.audit.options import Audit
-from harness.plugins.audit.verdicts import Measured
+from harness.plugins.audit.verdicts import SETTLED, Measured
 from harness.study.plan import PlannedRun, plan
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -64,11 +65,12 @@ def output(tmp_path_factory):
 @pytest.fixture(scope="module")
 def printed(output) -> dict[str, str]:
     """Of all shipped claims, before anything is trained or timed."""
-    selected = [replace(claim, readings={"it": deciding(claim)}) for claim in (*TRAINED.values(), *OTHERS.values())]
-    tools = run.instruments(None, timed=False, vocab_file=None, uri=None, output=str(output))
-    rows = [run.settle(claim, run.measured(claim, tools)) for claim in selected]
-    assert {row.settled.verdict.value for row in rows} == {"undecided"}
-    return commands_in(audit.text(rows))
+    every = (*TRAINED.values(), *OTHERS.values())
+    selected = [msgspec.structs.replace(claim, readings={"it": deciding(claim)}) for claim in every]
+    tools = Instruments(Shapes(), timed=False, vocab_file=None, finished_runs=list)
+    settled = [audit.settle(claim, audit.measured(claim, tools)) for claim in selected]
+    assert {claim.verdict for claim in settled} == {"undecided"}
+    return commands_in(audit.text(settled))
 
 
 def finished(planned: PlannedRun, reading: claims.Score, values: Callable[[bool, int], float]) -> Run:
@@ -93,16 +95,17 @@ def test_a_printed_study_plans_and_settles_its_claim(name, printed, output, shar
         compose.main([*words[3:], *less, f"output={output}"], lambda configs: planned.extend(plan(configs)) or 0)
     trained = [one for one in planned if reading.metric.startswith("pretrain") or one.inputs.data]
 
-    def settled(values: Callable[[bool, int], float]) -> run.Line:
+    def settled(values: Callable[[bool, int], float]) -> record.Claim:
         runs = [finished(one, reading, values) for one in trained]
         assert len({one.tags[tags.SEED] for one in runs}) == scores.seeds_needed(1.0)
         found = [scores.compare(one, runs) if one is reading else Measured() for one in claim.readings.values()]
-        return run.settle(claim, found).deciding
+        return audit.settle(claim, found)
 
-    assert settled(lambda ours, seed: FAR[reading.metric][not ours] * (1 + seed**2 / 1000)).settled.verdict in run.SETTLED
+    far = settled(lambda ours, seed: FAR[reading.metric][not ours] * (1 + seed**2 / 1000))
+    assert far.verdict in {verdict.value for verdict in SETTLED}
     silent = settled(lambda ours, seed: SILENT[reading.metric])
-    assert silent.settled.verdict.value == "undecided"
-    assert silent.measured.command == ""  # that very study cannot tell
+    assert silent.verdict == "undecided"
+    assert not any(each.command for each in silent.readings)  # that very study cannot tell
 
 
 @pytest.mark.long

@@ -78,7 +78,7 @@ def test_a_batch_in_pieces_has_the_weighted_loss_of_the_whole():
     model.class_weights = torch.tensor([0.5, 2.0, 3.0])
     batch = Batch(input_ids=torch.randint(0, 50, (5, 3)), labels=labels)
     step = step_of(batch, 2)
-    pieces = zip(step.micro_batches, step.loss_weights, strict=True)
+    pieces = zip(step.micro_batches, step.weights, strict=True)
     assert sum(kind.loss(model, piece).item() * weight for piece, weight in pieces) == pytest.approx(
         kind.loss(model, batch).item()
     )

@@ -241,6 +241,6 @@ def test_a_tied_table_of_another_width_is_refused():
 
 def test_too_few_sentinels_are_refused_with_the_number_that_is_needed():
     objective = built()
-    objective._vocabulary = replace(VOCABULARY, sentinels=SENTINELS[:6])
+    objective.vocabulary = replace(VOCABULARY, sentinels=SENTINELS[:6])
     with pytest.raises(ValueError, match=r"needs 7 sentinels for 128 tokens, the tokenizer has 6: set tokenizer\.sentinels=7"):
         objective.make_batch(texts(), [1, 2, 3])
