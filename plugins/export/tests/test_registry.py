@@ -97,7 +97,7 @@ def test_what_cannot_be_registered_is_one_line(tokenizer, store, tmp_path, capsy
     assert "register=a: the run is not in the tracking store: python -m harness sync sends it" in capsys.readouterr().err
     (run / "run.json").write_text(json.dumps({"attempt": "one"}))
     assert main(["export", str(run), "register=a/b", f"output={store}"]) == 2
-    assert "MLflow does not take this (Invalid model name" in (err := capsys.readouterr().err)
+    assert "MLflow failed (Invalid model name" in (err := capsys.readouterr().err)
     assert err.startswith("harness export: register=a/b tracking.uri=sqlite:////")
     assert err.count("\n") == 1
     assert not list(store.glob("artifacts/**/MLmodel"))
@@ -131,7 +131,7 @@ def test_a_registry_that_ends_meanwhile_is_one_line_and_has_no_version(tokenizer
         command = ["export", str(tmp_path / "run"), "register=mine", f"tracking.uri={uri}"]
         assert main(command) == 2
         out, err = capsys.readouterr()
-        assert err.startswith(f"harness export: register=mine tracking.uri={uri}: MLflow is unreachable (")
+        assert err.startswith(f"harness export: register=mine tracking.uri={uri}: MLflow failed (")
         assert (out, err.count("\n")) == ("", 1)
         assert len(asked) <= 4  # each of two requests is repeated once
         assert registered(store, "mine") == []
