@@ -70,8 +70,8 @@ def main(options: Describe, configs: list[RunConfig]) -> int:
             for config in {(config.label, config.scale_name): config for config in configs}.values():
                 checkpoint = start.checkpoint_of(config, allowed=SCALE)
                 started, base, name = started_from(config, checkpoint), config.scale_name, "base"
-                base = ["model=base", f"scale={config.scale_name}", "task=bag"]
-                other = compose.outside_of_a_command(base, options.config_dir).model
+                words = ["model=base", f"scale={config.scale_name}", "task=bag"]
+                other = compose.outside_of_a_command(words, options.config_dir).model
                 is_scale_typed = any(override.startswith("scale=") for override in config.overrides)
                 if config.model.init_from is not None and not is_scale_typed:
                     other, base, name = replace(started.model, **vars(checkpoint.shape)), started.scale_name, "published"
