@@ -11,34 +11,32 @@ import hashlib
 import json
 import signal
 import sys
-from dataclasses import fields
+from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
+import msgspec
 from filelock import FileLock
 
 from harness import grammar, paths
 from harness.errors import InputError
 from harness.reports.errors import refused
 from harness.reports.options import GC_THRESHOLDS, Report
-
-if TYPE_CHECKING:
-    from harness.reports.read import StudyRuns
+from harness.reports.read import StudyRuns
+from harness.reports.report import default_out, read, rendered, writable, write
 
 CODE = (Path(paths.__file__).resolve().parent, Path(__file__).resolve().parent)
 """Folders whose code shapes a report."""
 
 
+class Stamp(msgspec.Struct, frozen=True):
+    """Hash of what a report was made from, and of its files by name."""
+
+    state: str
+    files: dict[str, str]
+
+
 def update(arguments: list[str], stamp: Path) -> bool:
     """Whether the report was written: it is left as it is where the stamp fits the runs and the files. ReportError as there."""
-    from harness.reports.report import (  # takes seconds: __main__ sets the garbage collector before
-        default_out,
-        read,
-        rendered,
-        writable,
-        write,
-    )
-
     options = grammar.parse(arguments, Report, "python -m reports")
     to = options.to or default_out(options.study[0], options.output)
     with writable(to):
@@ -46,47 +44,38 @@ def update(arguments: list[str], stamp: Path) -> bool:
     with held:
         runs = read(options)
         state, before = state_of(options, runs), _read(stamp)
-        if before["state"] == state and before["files"] == _hashes(to, before["files"]):
+        there = _hashes(to, before.files)
+        if before == Stamp(state, there):
             return False
         files = rendered(options, runs)
         write(files, to)
-        for name in before["files"].keys() - files.keys():
+        for name in there.keys() - files.keys():
             Path(to, name).unlink(missing_ok=True)
-        content = {"state": state, "files": _hashes(to, files)}
-        write({stamp.name: json.dumps(content, indent=1).encode()}, stamp.parent)
+        write({stamp.name: msgspec.json.encode(Stamp(state, _hashes(to, files)))}, stamp.parent)
         return True
 
 
-def state_of(options: Report, runs: "StudyRuns") -> str:
+def state_of(options: Report, runs: StudyRuns) -> str:
     """Hash of all that shapes a report: the runs, with their tags and numbers, the arguments, the audit, and the code."""
     asked = {name: value for name, value in vars(options).items() if name not in ("uri", "to", "output", "audit")}
-    parts = [
-        json.dumps(asked, sort_keys=True).encode(),
-        paths.read(options.audit, paths.LARGEST_RECORD) if options.audit else b"",
-    ]
+    parts = [msgspec.json.encode([asked, runs.runs], order="sorted")]
+    parts += [paths.read(options.audit, paths.LARGEST_RECORD)] if options.audit else []
     parts += [path.read_bytes() for folder in CODE for path in sorted(folder.rglob("*.py"))]
-    parts += [
-        json.dumps({one.name: getattr(run, one.name) for one in fields(run)}, sort_keys=True).encode() for run in runs.runs
-    ]
     return hashlib.sha256(b"".join(parts)).hexdigest()
 
 
-def _hashes(folder: Path, names: Any) -> dict[str, str]:
+def _hashes(folder: Path, names: Iterable[str]) -> dict[str, str]:
     """Name -> hash of the content, of those that are there."""
-    files = {name: folder / name for name in names}
+    files = {name: folder / name for name in names if name == Path(name).name}
     return {name: hashlib.sha256(path.read_bytes()).hexdigest() for name, path in files.items() if path.is_file()}
 
 
-def _read(stamp: Path) -> dict[str, Any]:
+def _read(stamp: Path) -> Stamp:
     """The last stamp; an empty one where it is missing or corrupt."""
     try:
-        last = json.loads(stamp.read_bytes())
-        return {
-            "state": last["state"],
-            "files": {name: last["files"][name] for name in last["files"] if name == Path(name).name},
-        }
-    except (OSError, ValueError, KeyError, TypeError):
-        return {"state": None, "files": {}}
+        return msgspec.json.decode(stamp.read_bytes(), type=Stamp)
+    except (OSError, msgspec.MsgspecError):
+        return Stamp("", {})
 
 
 def main() -> int:

@@ -46,7 +46,6 @@ BUILT_IN = {
     for name, text in {
         "run": "pretrain, fine-tune and measure what the arguments compose; the default",
         "plan": "what a sweep would run and take: states, parameters, FLOPs, memory, minutes",
-        "predict": "labels and probabilities of new texts, or vectors of every token (output=vectors)",
         "status": "what of a study is missing and why, and the command that completes it",
         "clean": "remove data, launches and temporary files that no run needs; asks first",
         "sync": "send results to MLflow that it has missed",

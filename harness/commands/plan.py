@@ -9,11 +9,11 @@ from harness.comparison.paired import POWER
 from harness.config.schema import RunConfig
 from harness.errors import InputError
 from harness.hardware import device, facts
-from harness.study import enough, forecast, looks, search, supervisor
-from harness.study.enough import Smallest
+from harness.study import forecast, replicates, search, supervisor
 from harness.study.forecast import Group, Pace, Timing, Work
 from harness.study.plan import PlannedRun
 from harness.study.process import LoadCheck
+from harness.study.replicates import Smallest
 from harness.terminal import DASH, console, counted, duration, live_line, scaled, table, wrapped
 
 
@@ -36,7 +36,7 @@ def main(options: Plan, configs: list[RunConfig]) -> int:
         groups = as_typed(forecast.groups(planned, probe if options.probe else None), configs)
         if options.probe:
             line.show("probing a launch of the timing session")
-        timing = forecast.timing(planned, options.probe)
+        timing = forecast.of_session(planned, options.probe)
     announced = search.announced(configs)
     said = (f"For another machine: {elsewhere}" if elsewhere else "", announced)
     notes = dict.fromkeys([*(note for run in planned for note in run.notes), *filter(None, said)])
@@ -88,14 +88,14 @@ def extrapolated(groups: list[Group], options: Plan) -> list[str]:
 
 def shown(planned: list[PlannedRun]) -> list[str]:
     """Whether the runs are a study, and the smallest difference that they can show."""
-    found, lines = enough.smallest(planned), [text for text in (enough.no_study(planned),) if text]
+    found, lines = replicates.smallest(planned), [text for text in (replicates.no_study(planned),) if text]
     if not found:
         return lines
     numbers = list(found[0].by_replicates)
     head = (f"shown {100 * POWER:.0f} % of the time", *(f"{number} replicates" for number in numbers), "known from")
     cells = [(one.task, *(_size(one, size) for size in one.by_replicates.values()), one.source) for one in found]
     note = "Smallest true differences that have a verdict; arms that err on the same items show smaller ones."
-    return [*lines, *looks.announced(planned), "", wrapped(note), "", table(head, cells, "l" + "r" * len(numbers) + "l")]
+    return [*lines, *replicates.announced(planned), "", wrapped(note), "", table(head, cells, "l" + "r" * len(numbers) + "l")]
 
 
 def _size(one: Smallest, size: float | None) -> str:

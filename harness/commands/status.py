@@ -32,7 +32,9 @@ def main(options: Status) -> int:
         if len(selected) == 1:
             print("\n\n".join(_details(study, command) for command in ran))
             continue
-        planned, missing = (sum(map(len, runs)) for runs in ([it.runs for it in ran], [it.missing for it in ran]))
+        planned, missing = (
+            sum(len(runs) for runs in every) for every in zip(*((it.runs, it.missing) for it in ran), strict=True)
+        )
         still = ", the search has not ended" if any(command.is_searching for command in ran) else ""
         missed = f", {missing} missing" if missing else ""
         print(f"{study}: {planned - missing} of {planned} planned runs complete{missed}{still}")
@@ -47,9 +49,8 @@ def _details(study: str, command: CommandStatus) -> str:
     lines += ["the search has not ended: more trials follow"] if command.is_searching else []
     listed = [run for run in command.runs if run.said or not run.is_complete]
     width = max((len(run.title) for run in listed), default=0)
-    lines += (
-        ["", *(_line(run, width) for run in listed), *([""] if listed else [])] if listed or not command.is_complete else []
-    )
+    if listed or not command.is_complete:
+        lines += ["", *(_line(run, width) for run in listed), *([""] if listed else [])]
     if command.is_complete:
         return "\n".join([*lines, f"nothing is missing of: {command.command}"])
     diverged = [run for run in command.missing if run.state == "diverged"]
@@ -85,7 +86,7 @@ def _line(run: RunStatus, width: int) -> str:
     state = "not timed" if run.is_untimed else run.state
     log = run.folder / "log.txt"
     place = f" (see {os.path.relpath(log)})" if run.state in WITH_LOG and log.exists() else ""
-    again = f", after {run.retries} {'retry' if run.retries == 1 else 'retries'}" if run.retries else ""
+    again = f", run {counted(1 + run.retries, 'time')}" if run.retries else ""
     first, why = f"  {run.title:<{width}}  {state:<14}  ", f"{run.reason or run.said}{again}{place}"
     if len(first) > WIDTH // 2:
         return "\n".join([first.rstrip(), *([wrapped(why, 6)] if why else [])])

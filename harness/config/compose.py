@@ -60,7 +60,7 @@ from harness.config.schema import (
 from harness.config.sweep import Replicate, compare_arms, controls, jobs, name_seeds
 from harness.errors import InputError
 from harness.metrics import FEWEST_REPLICATES
-from harness.models.keys import NEEDS, built, refuse_unread
+from harness.models.keys import refuse_unread
 from harness.models.objectives.config import ObjectiveName
 from harness.paths import conf_directory, in_use
 from harness.redact import MLFLOW
@@ -392,13 +392,12 @@ class Sweep:
         return self.apart(runs)
 
     def apart(self, runs: list[RunConfig]) -> list[RunConfig]:
-        """The runs, labelled with as many parts of a path as tell it from the other values of its key in the command."""
+        """The runs, labelled with the whole path where another value of its key in the command ends alike."""
         typed = [(key_of(override), _parts(override.partition("=")[2])) for job in self.jobs for override in job]
 
         def label(key: str, parts: tuple[str, ...]) -> str:
-            others = {other for of, other in typed if of == key} - {parts}
-            lengths = (n for n in range(1, len(parts)) if all(other[-n:] != parts[-n:] for other in others))
-            return "/".join(parts[-next(lengths, len(parts)) :])
+            alike = {other for of, other in typed if of == key and other[-1:] == parts[-1:]} - {parts}
+            return str(Path(*parts)) if alike else parts[-1]
 
         named = []
         for run in runs:
@@ -606,7 +605,6 @@ def named(
                 refuse_unread(config.model, of_choice)
             except ValueError as error:
                 raise InputError(f"{choice}: {error}") from error
-        _refuse_idle_enhancements(config, source, overrides)
     parts, is_weights = [choices["model"]], "init_from" in said[f"model={choices['model']}"]
     if is_weights and "init_from" in model_keys:
         raise InputError(f"model={choices['model']} and model.init_from={weights} both say what to start from: leave one out")
@@ -628,24 +626,6 @@ def named(
         scale_name=choices["scale"],
         published=published_model(source, overrides),
     )
-
-
-def _refuse_idle_enhancements(config: RunConfig, source: Source, overrides: Sequence[str]) -> None:
-    """InputError for an enhancement without which the command would run the same: it would be another arm by name alone."""
-    for name in sorted(config.enhancements):
-        others = f"enhancement=[{','.join(sorted({*config.enhancements} - {name}))}]"
-        without_it = tuple(others if key_of(override) == "enhancement" else override for override in overrides)
-        if without_it != tuple(overrides) and _content(config) == _content(from_node(source.compose(without_it)[0])):
-            raise InputError(
-                f"enhancement=[{name}] changes nothing here: it would be the same model under another name; "
-                "leave it out, or choose another scale"
-            )
-
-
-def _content(config: RunConfig) -> tuple[dict[str, Any], RunConfig]:
-    """What a run does, without names: of the model what is built."""
-    others = {key: value for key, value in vars(config.model).items() if key not in NEEDS}
-    return built(config.model) | others, replace(config, enhancements={}, model=config.published)
 
 
 def _keys_of(group: str, name: str, sources: Iterable[DictConfig]) -> list[str]:

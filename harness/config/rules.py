@@ -25,7 +25,7 @@ from harness.config.conditions import PRETRAINING, has_task, is_only_scored, is_
 from harness.config.schema import ON_FAILURE, FinetuneConfig, RunConfig, key_of, stated_keys
 from harness.errors import InputError, unknown
 from harness.metrics import TRAINED_UNITS, Compared, Direction
-from harness.models.choices import Body, Trains
+from harness.models.config import Body, Trains
 from harness.models.objectives.config import ObjectiveName
 from harness.models.ranges import Refused, When, refuse_out_of_range
 

@@ -31,9 +31,8 @@ from harness.measure.records import Request
 from harness.models.adapt import adapt
 from harness.models.heads import on_meta
 from harness.records import CorruptError
-from harness.study import WORKER, run_folder
+from harness.study import WORKER, run_folder, timing
 from harness.study.plan import PlannedRun
-from harness.study.timing import session
 from harness.tasks import prepared
 from harness.tasks.batches import padded_shapes, step_of_lengths
 from harness.terminal import counted, duration
@@ -301,21 +300,21 @@ class Timing:
         return None if self.launch_s is None else (launches * fewest * self.launch_s, launches * most * self.launch_s)
 
 
-def timing(planned: list[PlannedRun], probing: bool) -> Timing | None:
+def of_session(planned: list[PlannedRun], probing: bool) -> Timing | None:
     """None where nothing is left to time."""
     timed = [run for run in planned if run.is_to_be_timed and run.config.sweep.timing]
     untimed = [
         run
         for run in timed
-        if run.config.sweep.retime or not is_done(run) or (session.is_measured(run) and not session.has_timing(run))
+        if run.config.sweep.retime or not is_done(run) or (timing.is_measured(run) and not timing.has_timing(run))
     ]
     if not untimed:
         return None
-    baselines = session.baselines(timed, untimed)  # launched twice, also where an earlier session has timed them
-    shapes = {session.shape_key(run): run for run in (*untimed, *baselines)}
+    baselines = timing.baselines(timed, untimed)  # launched twice, also where an earlier session has timed them
+    shapes = {timing.shape_key(run): run for run in (*untimed, *baselines)}
     settings = [run.config.measure for run in shapes.values()]
     rounds = max(measure.min_rounds for measure in settings), max(measure.rounds for measure in settings)
-    replicates, launch_s = len({session.shape_key(run) for run in baselines}), None
+    replicates, launch_s = len({timing.shape_key(run) for run in baselines}), None
     if probing:
         run = next(iter(shapes.values()))
         with _scratch(run.config.output) as folder:

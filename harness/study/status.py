@@ -20,7 +20,6 @@ from harness.config.schema import key_of
 from harness.errors import LONGEST, InputError, on_one_line
 from harness.records import CorruptError
 from harness.redact import words
-from harness.terminal import counted
 from harness.tracking import run_log
 from harness.tracking.run_log import Record, Result, State
 
@@ -183,11 +182,13 @@ class CommandStatus:
     def counts(self) -> str:
         """`9 finished, 2 not started; 3 of the finished ones are not timed`."""
         states = Counter(run.state for run in self.runs)
-        untimed, again = sum(run.is_untimed for run in self.runs), sum(run.retries > 0 for run in self.runs)
+        more = {
+            "finished but not timed": sum(run.is_untimed for run in self.runs),
+            "finished with a warning": sum(bool(run.said) for run in self.runs),
+            "killed and run again (sweep.retries)": sum(run.retries > 0 for run in self.runs),
+        }
         listed = ", ".join(f"{count} {state}" for state, count in states.most_common())
-        listed += f"; {untimed} finished but not timed" if untimed else ""
-        listed += f"; {wrong} finished with a warning" if (wrong := sum(bool(run.said) for run in self.runs)) else ""
-        return listed + (f"; {counted(again, 'run')} killed and run again (sweep.retries)" if again else "")
+        return "; ".join([listed, *(f"{count} {what}" for what, count in more.items() if count)])
 
 
 def studies(output: str) -> list[str]:

@@ -17,14 +17,12 @@ from harness.config.schema import RunConfig
 from harness.errors import InputError
 from harness.hardware import device, facts
 from harness.redact import redacted
-from harness.study import enough, forecast, hypothesis, looks, prepare_workers, run_folder, status
-from harness.study.budget import Queue
+from harness.study import forecast, hypothesis, prepare_workers, replicates, run_folder, status, timing
 from harness.study.plan import PlannedRun, plan, with_sizes, with_workers
 from harness.study.process import Command, LoadCheck, Runner
 from harness.study.progress import Screen
 from harness.study.schedule import Failures, Order
 from harness.study.search import Searches
-from harness.study.timing import results as timing
 from harness.study.tracked_study import Tables, tracked
 from harness.terminal import console, counted, live_line
 from harness.tracking import run_log
@@ -111,7 +109,7 @@ def _begun(
     if any(run.inputs.is_pretraining for run in planned):
         plateau.references()  # refuses a corrupt one before anything runs
     with console.logged(_studies(planned)):
-        first = next(iter(looks.parts(planned).values()))
+        first = next(iter(replicates.parts(planned).values()))
         _announce(first, heading)
         study = [*{run.folder: run for run in trials}.values()] or planned
         status.write_plan(study if trials else first, is_search=bool(trials))
@@ -142,7 +140,7 @@ def _announce(planned: list[PlannedRun], heading: str) -> None:
         console.plain("fine-tuned weights are not kept in a sweep; finetune.keep=last keeps them")
     if len(planned) > 1:
         console.plain(forecast.opening(planned))
-    if not heading and (text := enough.no_study(planned)):
+    if not heading and (text := replicates.no_study(planned)):
         console.plain(text)
 
 
@@ -177,8 +175,8 @@ def refuse_impossible(configs: list[RunConfig]) -> None:
 
 def run_in_looks(planned: list[PlannedRun], trackers: Trackers, load: LoadCheck) -> bool:
     """Runs the seeds of one look after the other until every arm is resolved, and times them; whether all of these finished."""
-    parts, ran, all_finished = looks.parts(planned), [], True
-    for line in looks.announced(planned):
+    parts, ran, all_finished = replicates.parts(planned), [], True
+    for line in replicates.announced(planned):
         console.plain(line)
     for number, (seeds, runs) in enumerate(parts.items(), 1):
         ran += runs
@@ -190,7 +188,7 @@ def run_in_looks(planned: list[PlannedRun], trackers: Trackers, load: LoadCheck)
             )
             return False
         try:
-            look = looks.take(ran, len(parts), trackers)
+            look = replicates.take(ran, len(parts), trackers)
         except RuntimeError as error:
             console.problem(f"not judged after {counted(seeds, 'seed')}: {redacted(str(error))}")
             return False
@@ -198,7 +196,7 @@ def run_in_looks(planned: list[PlannedRun], trackers: Trackers, load: LoadCheck)
         if not look.unresolved:
             break
         following = list(parts.values())[number : number + 1]
-        reason = looks.beyond_budget(ran, *following) if following else "a larger sweep.most_seeds continues"
+        reason = replicates.beyond_budget(ran, *following) if following else "a larger sweep.most_seeds continues"
         if reason:
             console.problem(f"not resolved after {counted(seeds, 'seed')}: {', '.join(look.unresolved)}; {reason}")
             break
@@ -210,7 +208,7 @@ def run_in_looks(planned: list[PlannedRun], trackers: Trackers, load: LoadCheck)
 
 def run_in_order(planned: list[PlannedRun], trackers: Trackers, load: LoadCheck, times: bool = True) -> bool:
     """Runs and times them; whether all finished. A sweep that stops before its end times nothing."""
-    config, failures, queue = planned[0].config, Failures(planned[0].config.sweep), Queue(planned)
+    config, failures, queue = planned[0].config, Failures(planned[0].config.sweep), replicates.Queue(planned)
     order, screen, workers = Order(_labelled(queue, len(planned))), Screen(len(planned)), config.hardware.workers or 1
     tables = Tables(planned) if times else None
     runner, stop, ended, is_free = Runner(Command(trackers, load, screen, workers)), None, 0, False
@@ -258,7 +256,7 @@ def run_in_order(planned: list[PlannedRun], trackers: Trackers, load: LoadCheck,
     return not failures.ends
 
 
-def _labelled(queue: Queue, count: int) -> Iterator[PlannedRun]:
+def _labelled(queue: replicates.Queue, count: int) -> Iterator[PlannedRun]:
     """The runs, numbered in this order in console lines."""
     for number, run in enumerate(queue, 1):
         run.label = f"[{command_line.place(number, count)}] {run.title}"

@@ -10,8 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from harness.models.choices import Activation
-from harness.models.config import EncoderConfig
+from harness.models.config import Activation, EncoderConfig
 
 TABLES = tomllib.loads(Path(__file__).with_name("families.toml").read_text())
 

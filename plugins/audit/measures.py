@@ -24,8 +24,7 @@ from harness.hardware.device import Machine
 from harness.measure import flops, memory_formula, pretraining_heads, size, subject
 from harness.measure.subject import OUTPUTS
 from harness.models.batch import Batch
-from harness.models.choices import Body
-from harness.models.config import Activation, EncoderConfig
+from harness.models.config import Activation, Body, EncoderConfig
 from harness.models.decoder import EncoderDecoder
 from harness.models.encoder import Encoder
 from harness.models.heads import Classifier, MaskedLMHead, build_classifier, on_meta

@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from harness import metrics, tags
-from harness.comparison.paired import CONFIDENCE, grouped
+from harness.comparison.paired import CONFIDENCE
 from harness.comparison.runs import Run
 from harness.comparison.section import Section
 from harness.document import DASH, Block, Cell, Table
@@ -144,11 +144,8 @@ def race_text(race: Race) -> str:
         return "equal at every length"
     if race.half and len(race.unclear) == len(race.lengths):
         return f"unclear: every interval from {first:,} to {last:,} includes 1"
-    if race.crossings:  # a word on those in one stretch of lengths where every interval includes 1
-        intervals = grouped((crossing.interval, crossing) for crossing in race.crossings if crossing.interval)
-        unclear = [_ends(crossings[0], race) for crossings in intervals.values() if len(crossings) > 1]
-        words = "".join(f"; unclear which between {below} and {above}" for below, above in unclear)
-        return " and ".join(_stretches(race)) + words
+    if race.crossings:
+        return " and ".join(_stretches(race))
     doubt = f" (unclear at {', '.join(f'{length:,}' for length in race.unclear)})" if race.unclear else ""
     return (f"from the shortest length on ({first:,})" if max(race.lead) > 0 else f"never up to {last:,}") + doubt
 

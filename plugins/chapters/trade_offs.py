@@ -110,26 +110,12 @@ def _mean_draws(values: list[list[list[float]]], kind: str) -> np.ndarray:
 
 
 def _on_front(scores: np.ndarray, costs: np.ndarray) -> np.ndarray:
-    """(arms, draws): no other arm is at least as good and as cheap, and better in one of both. Arguments alike.
-
-    A difference of rounding is none.
-    """
-    order = np.argsort(costs, axis=0)
-    score, cost = (np.take_along_axis(values, order, axis=0) for values in (scores, costs))
-    dearer = np.diff(cost, axis=0) > TINY  # than the one before; the others are as cheap
-    edge = np.ones((1, scores.shape[1]), dtype=bool)
-    best = np.maximum.accumulate(score, axis=0)  # up to each
-    before = np.vstack([np.full(edge.shape, -np.inf), best[:-1]])
-    cheaper = np.maximum.accumulate(np.where(np.vstack([edge, dearer]), before, -np.inf), axis=0)
-    last = np.where(np.vstack([dearer, edge]), best, np.inf)  # of those as cheap
-    no_dearer = np.minimum.accumulate(last[::-1], axis=0)[::-1]
-    on_front = np.empty(scores.shape, dtype=bool)
-    np.put_along_axis(on_front, order, (no_dearer <= score + TINY) & (cheaper < score - TINY), axis=0)
-    return on_front
+    """(arms, draws): no other arm is at least as good and as cheap, and better in one of both. Arguments alike."""
+    return np.array([~_beats(scores, costs, index).any(axis=0) for index in range(len(scores))])
 
 
 def _beats(scores: np.ndarray, costs: np.ndarray, index: int) -> np.ndarray:
-    """(arms,) whether each arm dominates this one; a difference of rounding is none."""
+    """(arms, ...) whether each arm dominates this one; a difference of rounding is none."""
     better, cheaper = scores - scores[index], costs[index] - costs
     return (better >= -TINY) & (cheaper >= -TINY) & ((better > TINY) | (cheaper > TINY))
 

@@ -35,9 +35,9 @@ from harness.measure.launch import TIMING, launch
 from harness.measure.records import TRACE, Launch, Measured, MemoryPeaks, ModelFlops, Request, Trace, TracedCall, to_json
 from harness.paths import file_name, replaced
 from harness.plugins.costs.options import Profile
+from harness.study import timing
 from harness.study.match import note as match_note
 from harness.study.match import resized
-from harness.study.timing import results
 from harness.terminal import DASH, PREFIXES, Countdown, live_line, table, wrapped
 
 IN_LABEL = ("task.name", "hardware.", "measure.", "finetune.batch_size")
@@ -174,7 +174,7 @@ def metrics_of(record: Any) -> dict[str, float]:
     """Metric name -> value of one instrument's record, where it is known; sizes have their names already."""
     values = record if isinstance(record, dict) else {}
     if isinstance(record, Launch):
-        values = results.timing_values([record]) | record.values
+        values = timing.timing_values([record]) | record.values
     if isinstance(record, MemoryPeaks):
         peaks = (record.inference.kernel, record.training_step.kernel)
         values = dict(zip(ROWS["memory"], peaks, strict=True))

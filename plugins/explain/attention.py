@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.overrides import TorchFunctionMode
 
-from harness.commands.predict import SEPARATOR
+from harness.commands.weights import SEPARATOR
 from harness.errors import InputError
 from harness.models.attention.disentangled import DisentangledAttention
 from harness.models.attention.full import SelfAttention

@@ -17,8 +17,7 @@ from tokenizers import Tokenizer
 
 from harness import tasks
 from harness.checkpoints import find_run, finetuned, native, start
-from harness.commands.predict import SEPARATOR
-from harness.commands.vectors import Source, source_of
+from harness.commands.weights import SEPARATOR, Source, source_of
 from harness.config.choices import UNTRAINED, TaskKind, TrainedOn
 from harness.config.conditions import has_task
 from harness.config.resolve import MEASURED_LENGTH, resolve

@@ -142,9 +142,7 @@ def commands(runs: Iterable[Run]) -> dict[str, list[Run]]:
     )
 
 
-SHOWN_ELSEWHERE = (
-    *("device", "dtype", "threads", "compile", "git_commit", "git_dirty", "load_average", "measure_version", "energy_counter"),
-)
+SHOWN_ELSEWHERE = (*("device", "dtype", "threads", "compile", "git_commit", "git_dirty", "load_average", "measure_version"),)
 """Facts of the environment that another line of the header, or the conditions, show already."""
 
 
@@ -180,11 +178,6 @@ def header(comparison: Comparison) -> Bullets:
     }
     if comparison.superseded:
         facts["runs"] += f", {len(comparison.superseded)} superseded"
-    counters = [counter for run in runs if (counter := run.params.get("environment.energy_counter"))]
-    if set(counters) == {"None"} and len(counters) == len(runs):
-        facts["energy"] = "not available, no counter on this machine (or none that may be read)"
-    elif len(counters) == len(runs):
-        facts["energy"] = "counted by " + first_of("no counter" if name == "None" else name for name in counters)
     facts["versions"] = ", ".join(
         f"{escape(key.removeprefix('environment.'))} {first_of(run.params.get(key, 'not recorded') for run in runs)}"
         for key in sorted({key for run in runs for key in run.params if key.startswith("environment.")})

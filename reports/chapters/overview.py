@@ -65,9 +65,9 @@ def chapter(study: Study) -> Chapter:
     curves = along.curves(comparison)
     files = plots.drawn({"changes.svg": (change_picture, comparison)})
     table = legible_overview(comparison)
-    by_arm = findings.by_arm(comparison)
     compared, cautions, sentences = findings.opening(comparison), findings.cautions(comparison), findings.sentences(comparison)
-    results = [*table, *cautions] if by_arm else [*cautions, *table]  # a long table hides what follows
+    is_long = len(comparison.labels) > findings.MOST + 1  # a long table hides what follows
+    results = [*cautions, *table] if is_long else [*table, *cautions]
     before: list[Block] = [
         *_without_baseline(comparison),
         *answer(comparison),
@@ -82,7 +82,7 @@ def chapter(study: Study) -> Chapter:
     alike = [f"The same in all arms, and in no picture: {constant}."] if constant else []
     shown = [*curves.pictures, *plots.pictured(CAPTIONS, files)]
     brackets = [findings.BRACKETS] if comparison.is_small else []
-    words = [Part("Arm by arm" if by_arm else "Metric by metric", [*sentences, *brackets])] if sentences else []
+    words = [Part("Arm by arm", [*sentences, *brackets])] if sentences else []
     if not comparison.is_small:
         pictures = [*plots.drawn_note(comparison), *shown, *alike]
         return Chapter([Part("", [*before, *tasks_table(comparison), *pictures, *words])], curves.files | files)

@@ -61,10 +61,10 @@ def score_against(comparison: Comparison, metric: str) -> Figure | None:
     sections = {section.name: section for section in comparison.sections}
 
     def draw(axes: Axes, name: str, rows: Mapping[str, Row], styles: Mapping[str, ArmStyle]) -> None:
-        for label, row in rows.items():
+        for place, (label, row) in enumerate(rows.items()):
             point, bars = (row.mean(metric) / factor, row.mean(HEADLINE)), (_sd(row, metric) / factor, _sd(row, HEADLINE))
-            look = {"linestyle": "none", "clip_on": False}
-            look |= {"markersize": 13, "zorder": 2.5} if styles[label].is_baseline else {"markersize": 7}  # seen behind others
+            size = 13 if styles[label].is_baseline else max(5, 10 - place)  # none hides another one
+            look = {"linestyle": "none", "clip_on": False, "markersize": size, "zorder": 3 + place / 100}
             plots.series(axes, styles[label], label, *([value] for value in point), *([bar] for bar in bars), **look)
         plots.scale_axis(axes.xaxis, [row.mean(metric) / factor for row in rows.values()])
         axes.margins(x=0.12)

@@ -38,15 +38,6 @@ WRONG = {CLASSES: "wrong on", SPANS: "wrong on", TAGS: "wrong, as a share of the
 """What the error of an item is -> how it is said; of the others an error is no count."""
 
 
-def losers(comparison: Comparison) -> set[str]:
-    """Arms that are worse in score over all tasks or on one of them, by replicates or by items."""
-    over = overall.of_tasks(comparison)
-    changes = [(row.label, section.change(row, HEADLINE)) for section in over.sections for row in section.rows]
-    changes += [(label, over.change(label, HEADLINE)) for label in over.labels]
-    by_replicates = {label for label, change in changes if change and change.verdict is Verdict.WORSE}
-    return by_replicates | {row.label for _, row, paired, _ in by_items(comparison) if paired.change > 0}
-
-
 def by_items(comparison: Comparison) -> list[tuple[Section, Row, Paired, int]]:
     """Differences of single items that no other sample of them explains, where too few replicates decide on the score.
 
@@ -93,7 +84,7 @@ OF_TASKS = {
 OF_PRETRAININGS = ("pretrain/flops", LOSS, *tables.OWN)
 BRACKETS = "In brackets: 95 % intervals, corrected for the number of arms (Holm); those of scores hold the share of the items."
 MOST = 6
-"""Arms beyond which a sentence is said of a metric, not of an arm; names of one list."""
+"""Names of one list."""
 
 
 WORDS = {
@@ -174,14 +165,8 @@ def counted(sections: list[Section]) -> str:
 
 def sentences(comparison: Comparison) -> list[Bullets]:
     """A list of findings with their intervals; empty without any."""
-    changes = effects(comparison)
-    lines = _of_arms(comparison, changes) if by_arm(comparison) else _of_metrics(changes)
+    lines = _of_arms(comparison, effects(comparison))
     return bullets(chain(lines, (sentence(*difference) for difference in by_items(comparison)[:MOST])))
-
-
-def by_arm(comparison: Comparison) -> bool:
-    """Whether there is a sentence for each arm, not for each metric."""
-    return len(comparison.labels) <= MOST + 1
 
 
 def cautions(comparison: Comparison) -> list[Bullets]:
@@ -190,7 +175,6 @@ def cautions(comparison: Comparison) -> list[Bullets]:
     notes = (
         _of_constants(comparison),
         _count_warned(comparison) if comparison.is_small else of_tasks(comparison),
-        _rates(comparison),
         _alike(comparison),
         _without_evidence(changes),
         _clocks(comparison),
@@ -239,38 +223,21 @@ def controls(comparison: Comparison) -> list[str]:
 
 OF_TRAINING = ("pretrain.", "finetune.")
 DROPOUTS = ("model.hidden_dropout_prob", "model.attention_probs_dropout_prob", "model.classifier_dropout")
-NEIGHBOURS = "pretrain.neighbour_heads"
-
-
-RATE = "finetune.learning_rate"
-
-
-def _swept(comparison: Comparison, runs: dict[str, Run]) -> set[str]:
-    """Keys, or groups that end in a dot, that a command sweeps or tunes."""
-    swept = {key for run in comparison.runs for key in ast.literal_eval(run.params.get("swept", "[]"))}
-    swept |= {key for run in runs.values() for key in json.loads(run.params.get("tuned.settings", "{}"))}
-    return swept | {part for group, part in (("recipe", "pretrain."), ("finetune", "finetune.")) if group in swept}
 
 
 def _unswept(comparison: Comparison, runs: dict[str, Run]) -> dict[str, dict[str, list[str]]]:
-    """Setting of training that no command sweeps -> value -> arms; of pretraining those that were pretrained.
-
-    Heads that look at neighbours are those that an arm gets: of the models with learned positions alone.
-    """
-    swept, differing = _swept(comparison, runs) | {RATE}, {}
+    """Setting of training that no command sweeps or tunes -> value -> arms; of pretraining those that were pretrained."""
+    swept = {key for run in comparison.runs for key in ast.literal_eval(run.params.get("swept", "[]"))}
+    swept |= {key for run in runs.values() for key in json.loads(run.params.get("tuned.settings", "{}"))}
+    swept |= {part for group, part in (("recipe", "pretrain."), ("finetune", "finetune.")) if group in swept}
+    differing = {}
     for key in sorted({key for run in runs.values() for key in run.facts if key in DROPOUTS or arms.within(key, OF_TRAINING)}):
         own = [label for label, run in runs.items() if run.origin is not None or not key.startswith("pretrain.")]
-        values = grouped((_value(runs[label], key), escape(label)) for label in own)
+        values = grouped((runs[label].facts.get(key, "not set"), escape(label)) for label in own)
         is_named = arms.within(key, swept) or (key not in DROPOUTS and arms.within(key, arms.OF_ARM))
         if len(values) > 1 and not is_named:
             differing[key] = values
     return differing
-
-
-def _value(run: Run, key: str) -> str:
-    if key == NEIGHBOURS and (run.params.get("model.position"), run.params.get("model.body")) != ("learned", "transformer"):
-        return "False"
-    return run.facts.get(key, "not set")
 
 
 def opening(comparison: Comparison) -> str:
@@ -317,32 +284,16 @@ def compared(comparison: Comparison) -> str:
 
 
 def _of_arms(comparison: Comparison, changes: list[Effect]) -> Iterator[str]:
-    """What an arm's score does comes first; what is better in cost alone is no headline where the arm loses score."""
-    losing = losers(comparison)
+    """What an arm's score does comes first."""
     for label in comparison.labels:
         of_arm = [effect for effect in changes if effect.label == label]
         of_score = [effect.said_with for effect in of_arm if effect.metric == HEADLINE]
         clauses = []
         for verdict in sorted(WORDS, key=lambda verdict: verdict not in of_score):
             texts = [effect.text() for effect in of_arm if effect.said_with is verdict]
-            words = WORDS[verdict].replace("**better**", "better" if label in losing else "**better**")
-            clauses += [f"{words} {formats.enumerated(texts)}"] if texts else []
+            clauses += [f"{WORDS[verdict]} {formats.enumerated(texts)}"] if texts else []
         if clauses:
             yield f"**{escape(label)}**: {'; '.join(clauses)}."
-
-
-def _of_metrics(changes: list[Effect]) -> Iterator[str]:
-    """Which arms are better and which worse, metric by metric, the largest changes first; the others are counted."""
-    for name, of_metric in grouped((effect.name, effect) for effect in changes).items():
-        of_metric.sort(key=lambda effect: -abs(effect.change.absolute))
-        clauses = []
-        for verdict, words in WORDS.items():
-            effects_with = [effect for effect in of_metric if effect.said_with is verdict]
-            named = _first([f"{escape(effect.label)} ({effect.size()})" for effect in effects_with])
-            counted = named if verdict in (Verdict.BETTER, Verdict.WORSE) else len(effects_with)
-            clauses += [f"{words.removesuffix(' in').removesuffix(':')} {counted}"] if effects_with else []
-        if clauses:
-            yield f"**{name}**: {'; '.join(clauses)}."
 
 
 def is_below_constant(section: Section, row: Row) -> bool:
@@ -359,10 +310,8 @@ def _of_constants(comparison: Comparison) -> Iterator[str]:
         below += [f"{escape(row.label)} on {name}" for row in low]
         none += [name] if len(low) == len(section.rows) > 1 else []
     if below:
-        text = f"**Not shown to be better than the constant answer**, which ignores the text: {_first(below)}."
-        all_low = (
-            f" No arm is better on {_first(none)}: equal scores there say that none has learned, not that all are as good."
-        )
+        text = f"**Not shown to be better than the constant answer**, which ignores the text: {_some(below)}."
+        all_low = f" No arm is better on {_some(none)}: equal scores there say that none has learned, not that all are as good."
         yield text + all_low * bool(none)
 
 
@@ -375,7 +324,7 @@ def _solved(comparison: Comparison) -> Iterator[str]:
         if (pairing := section.against(row)) and pairing.tells(HEADLINE) is Tells.NO_EQUALITY
     ]
     if solved:
-        yield f"**Solved by the baseline, too**: {_first(solved)}. Equal scores there say that the task is too easy."
+        yield f"**Solved by the baseline, too**: {_some(solved)}. Equal scores there say that the task is too easy."
 
 
 def is_warned(run: Run) -> bool:
@@ -415,16 +364,7 @@ def _of_trainings(comparison: Comparison) -> Iterator[str]:
         for (place, text), seeds in grouped(warned).items()
     ]
     if texts:
-        yield f"**Warnings of trainings**: {_first(texts)}."
-
-
-def _rates(comparison: Comparison) -> Iterator[str]:
-    """Which arm was fine-tuned at which rate, where that follows from what each starts from and is neither swept nor tuned."""
-    runs = {row.label: row.first for section in comparison.tasks for row in section.rows}
-    rates = grouped((run.params[RATE], escape(label)) for label, run in runs.items() if RATE in run.params)
-    if len(rates) > 1 and not arms.within(RATE, _swept(comparison, runs)):
-        each = "; ".join(f"{rate}: {listed(labels, most=MOST)}" for rate, labels in rates.items())
-        yield f"**Learning rates of fine-tuning differ** ({each}): by default published weights have one of their own."
+        yield f"**Warnings of trainings**: {_some(texts)}."
 
 
 def _alike(comparison: Comparison) -> Iterator[str]:
@@ -432,7 +372,7 @@ def _alike(comparison: Comparison) -> Iterator[str]:
     rows = (row for section in comparison.sections for row in section.rows)
     pairs = dict.fromkeys((row.label, run.tags[tags.SAME_AS]) for row in rows for run in row.runs if tags.SAME_AS in run.tags)
     if pairs:
-        each = _first([f"{escape(label)} is {escape(other)}" for label, other in pairs])
+        each = _some([f"{escape(label)} is {escape(other)}" for label, other in pairs])
         yield f"**The same model and recipe under two names**: {each}. What they differ by is noise."
 
 
@@ -491,10 +431,8 @@ def _vocabulary(run: Run, has_files: bool) -> str:
     """Kind, case, and the hash of its file where these differ, or the largest size that it may be trained to."""
     keys = ("tokenizer.kind", "tokenizer.lowercase", "tokenizer.vocab_size", "facts.tokenizer_file")
     kind, lowercase, size, file = (run.params.get(key, "None") for key in keys)
-    kinds = {"bpe": "byte-level BPE", "unigram": "unigram", "wordpiece": "WordPiece"}
-    from_file = has_files and file not in arms.NO_FILE
-    pieces = f"file {file[: arms.HASH_DIGITS]}" if from_file else f"up to {size} pieces"
-    return ", ".join([kinds.get(kind, kind), "lower case" if lowercase == "True" else "cased", pieces])
+    pieces = f"file {file[: arms.HASH_DIGITS]}" if has_files and file not in arms.NO_FILE else f"up to {size} pieces"
+    return ", ".join([kind, "lower case" if lowercase == "True" else "cased", pieces])
 
 
 def _by_probe(comparison: Comparison, changes: list[Effect]) -> Iterator[str]:
@@ -533,8 +471,8 @@ def _unfinished(comparison: Comparison) -> Iterator[str]:
     )
     if states:
         each = [f"{escape(name)} ({states_text(of_name)})" for name, of_name in states.items()]
-        yield f"**Not finished, and not counted**: {_first(each)}."
+        yield f"**Not finished, and not counted**: {_some(each)}."
 
 
-def _first(texts: list[str]) -> str:
+def _some(texts: list[str]) -> str:
     return some_of(texts, MOST, "; ")

@@ -15,34 +15,14 @@ from harness.reports.writing import formats, tables
 from harness.reports.writing.formats import SHOWN_VALUES, bullets, code, escape, listed
 from harness.reports.writing.tables import by_the_wall, present
 
-FACT_WORDS = {
-    "pretrain.objective": "objective of pretraining",
-    "pretrain.phases": "objectives of pretraining, in order",
-    "pretrain.tokens": "pretraining budget in tokens",
-    "pretrain.steps": "pretraining budget in steps",
-    "pretrain.flops": "pretraining budget in FLOPs",
-    "pretrain.seconds": "pretraining budget in seconds",
-    "pretrain.length": "tokens of a pretraining sequence",
-    "pretrain.batch_size": "sequences of a pretraining step",
-    "pretrain.mask_rate": "share of tokens predicted in pretraining",
-    "pretrain.masking": "what is masked in pretraining",
-    "pretrain.learning_rate": "learning rate of pretraining",
-    "pretrain.probe_steps": "steps of the probe for masked tokens",
-    "pretrain.eval_sequences": "held-out sequences of pretraining",
-    "corpus.name": "corpus of pretraining",
-    "corpus.key": "content of the corpus",
-    "tokenizer.trained_on": "text that the tokenizer was trained on",
-}
-"""Fact -> what it is; other facts are named by their key alone."""
-
 OF_RECIPE = {
     "model.hidden_dropout_prob": "pretrain.dropout",
     "model.attention_probs_dropout_prob": "pretrain.dropout",
     "model.initializer_range": "pretrain.initializer_range",
 }
 """Setting of a model that says how it trains -> setting of the recipe that replaces it while pretraining."""
-OF_TRAINING = (*OF_RECIPE, "model.classifier_dropout", "model.init")
-"""Settings of a model that say how it trains, not what it computes."""
+OF_TRAINING = (*OF_RECIPE, "model.classifier_dropout", "model.init", "finetune.learning_rate")
+"""Settings that say how an arm trains, not what it computes."""
 NAMED = ("pretrain.objective", "pretrain.checkpoint", "pretrain.teacher")
 
 
@@ -140,12 +120,11 @@ def _superseded(section: Section) -> list[str]:
     pairs = [(old, row.by_replicate[old.replicate]) for row in section.rows for old in row.superseded]
     if not pairs:
         return []
-    runs, were = ("1 older run", "was") if len(pairs) == 1 else (f"{len(pairs)} older runs", "were")
-    text = f"{runs} of the same arm and seeds {were} superseded by the latest."
-    if any(old.tags.get(tags.FINGERPRINT) != new.tags.get(tags.FINGERPRINT) for old, new in pairs):
-        text += " Code or versions had changed in between: the fingerprints differ."
-    keys = {key for pair_of_runs in pairs for key in differing_settings(pair_of_runs)}
-    return [text + (f" They had other settings: {listed(sorted(keys), most=SHOWN_VALUES)}." if keys else "")]
+    keys = {key for both in pairs for key in differing_settings(both)}
+    settings = f" They had other settings: {listed(sorted(keys), most=SHOWN_VALUES)}." if keys else ""
+    changed = any(old.tags.get(tags.FINGERPRINT) != new.tags.get(tags.FINGERPRINT) for old, new in pairs)
+    text = f"Older runs of the same arm and seeds, superseded by the latest: {len(pairs)}."
+    return [f"{text}{' Code or versions had changed in between: the fingerprints differ.' * changed}{settings}"]
 
 
 def selected(runs: Iterable[Run]) -> bool:
@@ -192,8 +171,8 @@ def conditions_differences(comparison: Comparison, section: Section) -> list[Blo
     names = (escape(other.conditions) + " (this one)" * (other is section) for other in sections)
     header, rows = ["key", *names, "to compare along it"], []
     for key in keys:
-        name = f"{FACT_WORDS[key]} ({escape(key)})" if key in FACT_WORDS else escape(key)
-        rows.append([name, *(escape(other.facts.get(key, DASH)) for other in sections), code(f"--along {shlex.quote(key)}")])
+        values = [escape(other.facts.get(key, DASH)) for other in sections]
+        rows.append([escape(key), *values, code(f"--along {shlex.quote(key)}")])
     intro = (
         f"**{escape(section.task)} was run under {len(sections)} sets of conditions, which are not compared with one another.**"
     )
@@ -250,7 +229,7 @@ INTRO = """\
 Mean over replicates, ± its sample standard deviation where there are several; seeds share their launches, so that timings by
 launch spread over sessions."""
 SENTENCES = (
-    (BY_THE_WALL[:1], "Latency is that of batch size 1{length}{launches}{threads}."),
+    (BY_THE_WALL[:1], "Latency is that of batch size 1."),
     (
         ("inference/latency_ms_p90",),
         "Percentiles are of all calls, as measured; the latency by the wall clock is the mean of the launches' medians, "
@@ -263,8 +242,7 @@ SENTENCES = (
     (
         ("inference/latency_device_ms",),
         "Device time is the CPU time of the one thread that computes, or GPU time between two events: the trimmed mean of the "
-        "calls of a launch, always divided by the reference workload. Training steps of a launch are of {texts} texts of the "
-        "same length.",
+        "calls of a launch, always divided by the reference workload.",
     ),
     (
         ("inference/first_call_ms", "setup/build_s", "setup/import_s"),
@@ -272,7 +250,7 @@ SENTENCES = (
     ),
     (
         ("inference/padded_tokens_per_s", "inference/samples_per_s", "inference/padding_share"),
-        "Inference throughput is that of {batches}.",
+        "Inference throughput is that of texts of one length (`measure.throughput_texts`), else of real validation batches.",
     ),
     (
         tuple(f"load/server_latency_ms_{rank}" for rank in RANKS),
@@ -315,28 +293,16 @@ def cell(row: Row, name: str) -> Cell:
 
 
 def intro(section: Section, names: list[str]) -> str:
-    """What each of the shown figures is; numbers are those that the runs recorded."""
-
-    def worded(text: str, key: str) -> str:
-        """The text with the values that the runs have under this key, empty where none says."""
-        values = listed((value for run in section.runs if (value := run.setting(key))), most=SHOWN_VALUES)
-        return text.format(values) if values else ""
-
-    counts = sorted({len(rounds) for run in section.runs if (rounds := run.launches.get(launches.LATENCY))})
-    number = " to ".join(dict.fromkeys(map(str, counts[:1] + counts[-1:])))
-    calls = [text for text in (f"{number} launches" * bool(counts), worded("{} calls", "measure.repeats")) if text]
-    words = {
-        "length": worded(" and {} tokens", "measure.length"),
-        "launches": f", {' of '.join(calls)}" if calls else "",
-        "threads": worded(", CPU threads: {}", "measure.threads"),
-        "batches": worded("batches of {} texts of the same length", "measure.throughput_texts")
-        or "real validation batches" + worded(" of {} texts", "measure.batch_size"),
-        "texts": worded("{}", "measure.train_batch_size"),
-    }
-    sentences = [sentence.format(**words) for needed, sentence in SENTENCES if present(section, needed)]
-    trained = any(name.startswith("finetune/") for name in names)
-    threads = worded("CPU threads of training: {}.", "environment.threads") if trained else ""
-    return " ".join([INTRO, *sentences, threads]).rstrip()
+    """What each of the shown figures is, and the settings that the runs recorded."""
+    sentences = [sentence for needed, sentence in SENTENCES if present(section, needed)]
+    counts = {str(len(rounds)) for run in section.runs if (rounds := run.launches.get(launches.LATENCY))}
+    settings = {"launches": sorted(counts)} if counts else {}
+    for key in ("measure.repeats", "measure.length", "measure.threads", "measure.batch_size", "measure.throughput_texts"):
+        settings[key] = [value for run in section.runs if (value := run.setting(key))]
+    if any(name.startswith("finetune/") for name in names):
+        settings["environment.threads"] = [value for run in section.runs if (value := run.setting("environment.threads"))]
+    texts = [f"{key} {listed(values, most=SHOWN_VALUES)}" for key, values in settings.items() if values]
+    return " ".join([INTRO, *sentences, *([f"Settings: {', '.join(texts)}."] if texts else [])])
 
 
 def chapter(comparison: Comparison, section: Section, first: list[str], last: list[str]) -> document.Section:

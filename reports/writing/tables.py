@@ -7,6 +7,9 @@ import io
 from collections import Counter
 from collections.abc import Iterable
 
+import pyarrow
+from pyarrow import parquet
+
 from harness import metrics, tags
 from harness.comparison import arms, by_launch
 from harness.comparison.compare import Comparison
@@ -373,14 +376,10 @@ def summary(comparison: Comparison) -> list[Line]:
 
 def parquet_file(lines: Iterable[Line]) -> bytes:
     """Content of a Parquet file with these rows: text, int64 and float64, null where a row has no value."""
-    import pyarrow.parquet  # half a second that no other format needs
-
     types = {str: pyarrow.string(), int: pyarrow.int64(), float: pyarrow.float64()}
     schema = pyarrow.schema([(column, types[kind]) for column, kind in COLUMNS.items()])
     content = io.BytesIO()
-    pyarrow.parquet.write_table(
-        pyarrow.Table.from_pylist(list(lines), schema), content, compression="zstd", compression_level=19
-    )
+    parquet.write_table(pyarrow.Table.from_pylist(list(lines), schema), content, compression="zstd", compression_level=19)
     return content.getvalue()
 
 

@@ -15,8 +15,8 @@ import peers
 import rounds
 import transformers
 
-from harness.commands.predict import CHUNK, chunks, write
 from harness.models.heads import build_classifier
+from harness.plugins.predict.predict import CHUNK, chunks, write
 from harness.training.predictor import Predictor
 
 BATCH, LENGTH = 32, 512
@@ -66,7 +66,7 @@ def _sides(folder: Path, texts: list[str]) -> dict[str, Any]:
     def predicted() -> list[tuple[str, float]]:
         parts = chunks(([text] for text in texts), CHUNK)
         batches = (predictor.rows(part, index * CHUNK + 1) for index, part in enumerate(parts))
-        write(batches, folder / "ours.jsonl", ".jsonl")
+        write(batches, folder / "ours.jsonl", "jsonl")
         rows = map(json.loads, (folder / "ours.jsonl").read_text().splitlines())
         return [(row["prediction"], row["probability"]) for row in rows]
 

@@ -7,14 +7,14 @@ from tokenizers import Tokenizer
 
 from harness import paths
 from harness.checkpoints import finetuned
-from harness.commands import predict
-from harness.commands.options import Predict
 from harness.config.choices import TaskKind
 from harness.config.schema import HardwareConfig, RunConfig, TaskConfig
 from harness.grammar import parse
 from harness.models.config import EncoderConfig
 from harness.models.encoder import initialise
 from harness.models.heads import Classifier, SequenceClassifier, TokenClassifier
+from harness.plugins.predict import predict
+from harness.plugins.predict.options import Predict
 
 SMALL = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 32}
 

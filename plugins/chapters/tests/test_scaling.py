@@ -146,12 +146,6 @@ def test_difference_within_noise_is_unclear():
     assert race_text(race(before, noisy([0.99, 1.0, 1.5], 0.05), LOWER)) == "from the shortest length on (128) (unclear at 128)"
 
 
-def test_crossings_of_one_unclear_stretch_are_said_to_be():
-    result = race(noisy([1.0] * 4, 0.02), noisy([0.5, 1.01, 0.99, 2.0], 0.02), LOWER)
-    assert len(result.crossings) == 3
-    assert "; unclear which between " in race_text(result)
-
-
 @pytest.mark.long
 def test_interval_of_a_crossover_covers_it():
     """Pointwise intervals of a difference; between two measured lengths they are a little too wide."""

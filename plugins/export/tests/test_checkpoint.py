@@ -233,20 +233,6 @@ def test_transformers_gives_the_same_logits_for_masked_tokens(name, tied, tokeni
     torch.testing.assert_close(found[batch.attention_mask], expected[batch.attention_mask], rtol=0, atol=1e-5)
 
 
-@pytest.mark.parametrize("name", FAMILY)
-def test_fine_tuned_classifier_answers_the_same(name, tokenizer, tmp_path):
-    shape = shape_of(name, tokenizer)
-    model = SequenceClassifier(shape, num_outputs=2)
-    model.load_state_dict(Trained(shape, SPREAD.get(name, 0.25)).state_dict(), strict=False)
-    model.eval()
-    out, _ = exported(tmp_path, shape, tokenizer, model)
-    theirs, report = transformers.AutoModelForSequenceClassification.from_pretrained(out, output_loading_info=True)
-    assert report["missing_keys"] == set()
-    batch = batch_of(tokenizer, types=shape.type_vocab_size > 1)
-    with torch.no_grad():
-        torch.testing.assert_close(theirs.eval()(**inputs_of(batch)).logits, model(batch), rtol=0, atol=1e-5)
-
-
 def test_report_lists_the_heads_and_what_is_missing(tokenizer, tmp_path):
     shape = shape_of("base", tokenizer)
     state = Trained(shape).state_dict()

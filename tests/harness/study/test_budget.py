@@ -14,8 +14,7 @@ from harness import metrics
 from harness.comparison.paired import Replicate, t_quantile
 from harness.comparison.verdicts import Verdict, change, corrected
 from harness.config.choices import Until
-from harness.study import budget
-from harness.study.budget import Queue
+from harness.study import replicates
 from harness.study.identity import Identity, Inputs
 
 SCORE = metrics.get("eval/score")
@@ -50,11 +49,14 @@ class Item:
 
 @pytest.fixture(autouse=True)
 def _read_from_items(monkeypatch):
-    monkeypatch.setattr(budget.forecast, "is_done", lambda item: item.done)
-    monkeypatch.setattr(budget.forecast, "earlier", lambda outputs: {})
-    monkeypatch.setattr(budget.forecast, "kind_of", lambda item: (item.arm, item.task))
-    results = {True: lambda item: {"metrics": dict.fromkeys((budget.SCORE, budget.LOSS), item.score)}, False: lambda item: None}
-    monkeypatch.setattr(budget.run_log, "finished", lambda item: results[item.done](item))
+    monkeypatch.setattr(replicates.forecast, "is_done", lambda item: item.done)
+    monkeypatch.setattr(replicates.forecast, "earlier", lambda outputs: {})
+    monkeypatch.setattr(replicates.forecast, "kind_of", lambda item: (item.arm, item.task))
+    results = {
+        True: lambda item: {"metrics": dict.fromkeys((replicates.SCORE, replicates.LOSS), item.score)},
+        False: lambda item: None,
+    }
+    monkeypatch.setattr(replicates.run_log, "finished", lambda item: results[item.done](item))
 
 
 def planned(tasks=("a", "b"), arms=("base", "small"), seeds=4, **how) -> list[Item]:
@@ -69,7 +71,7 @@ class Runner:
 
     def __init__(self, items: list[Item]):
         self.now, self.ran = 0.0, []
-        self.queue = Queue(items, lambda: self.now)
+        self.queue = replicates.Queue(items, lambda: self.now)
         for item in self.queue:
             self.now += 0 if item.done else item.seconds
             item.done = True
@@ -125,7 +127,7 @@ def test_the_difference_between_arms_moves_no_seed():
 def test_what_has_finished_counts_and_a_larger_budget_continues(monkeypatch):
     first = Runner(planned(minutes=12))
     monkeypatch.setattr(
-        budget.forecast,
+        replicates.forecast,
         "earlier",
         lambda outputs: {(arm, task): SimpleNamespace(seconds=60.0) for arm in ("base", "small") for task in "ab"},
     )
@@ -155,7 +157,7 @@ def test_a_pretraining_runs_before_the_first_run_that_needs_it_and_none_for_noth
 def test_several_workers_keep_the_budget_within_a_block_and_the_arms_together():
     """The next run is taken while the last one still runs: times between two runs add up to that of the clock."""
     items, now, running = planned(seeds=6, minutes=6.5), [0.0], []
-    queue = Queue(items, lambda: now[0])
+    queue = replicates.Queue(items, lambda: now[0])
     ran = []
     for item in queue:
         ran.append(item)

@@ -5,10 +5,9 @@ from dataclasses import replace
 import pytest
 
 from harness import tags
-from harness.study import forecast, run_folder
+from harness.study import forecast, run_folder, timing
 from harness.study.forecast import Group, Pace, Timing, Work
 from harness.study.plan import plan
-from harness.study.timing import session
 from harness.tracking import run_log
 
 pytestmark = pytest.mark.long
@@ -149,24 +148,24 @@ def test_a_probe_is_extrapolated_over_all_steps_and_examples(compose, output):
 
 def test_timing_counts_shapes_once_and_replicates(compose, output):
     planned = plan(compose("-m", *SMALL, *BAG, "model=base,albert", "seed=1,2,3", f"output={output}"))
-    found = forecast.timing(planned, probing=False)
+    found = forecast.of_session(planned, probing=False)
     assert (found.variants, found.replicates, found.rounds, found.seconds()) == (2, 1, (4, 9), None)
     assert Timing(2, 1, (4, 5), 1.5).seconds() == (18.0, 22.5)
     untimed = plan(compose(*SMALL, *BAG, "measure=none", f"output={output}"))
-    assert forecast.timing(untimed, probing=False) is None
+    assert forecast.of_session(untimed, probing=False) is None
 
 
 def test_timing_counts_the_launches_of_the_session(compose, output):
     """Tasks of one shape share their A/A replicate; a baseline that was timed earlier is launched again beside what is new."""
     arguments = [*SMALL, *BAG, "task=bag,order", "model=base,albert", f"output={output}"]
     planned = plan(compose("-m", *arguments))
-    found = forecast.timing(planned, probing=False)
+    found = forecast.of_session(planned, probing=False)
     assert (found.variants, found.replicates) == (2, 1)
     for item in planned:
         record = run_folder.new_record(item.config, item.inputs, item.lifted)
         record["tags"] |= {tags.SESSION: "earlier"} if item.config.label == "base" else {}
         run_folder.prepare(item.folder, item.config, record)
         run_log.RunLog(item.folder).finish("finished", record["started"])
-    found, launched = forecast.timing(planned, probing=False), session.Session(planned)
+    found, launched = forecast.of_session(planned, probing=False), timing.Session(planned)
     assert (found.variants, found.replicates) == (2, 1)
     assert launched._counts() == "2 variants and 1 A/A replicate"

@@ -7,7 +7,7 @@ import pytest
 from harness import paths, tags
 from harness.config.choices import Until
 from harness.errors import InputError
-from harness.study import forecast, looks, run_folder, supervisor
+from harness.study import forecast, replicates, run_folder, supervisor
 from harness.study.identity import Inputs
 
 
@@ -27,7 +27,7 @@ def planned(seeds: int, until: Until = Until.resolved, with_pretraining: bool = 
 @pytest.mark.parametrize("with_pretraining", [False, True])
 def test_each_look_adds_its_seeds_of_all_arms_and_what_they_need(with_pretraining):
     runs = planned(8, with_pretraining=with_pretraining)
-    parts = looks.parts(runs)
+    parts = replicates.parts(runs)
     each = 2 if with_pretraining else 1
     assert {seeds: len(part) for seeds, part in parts.items()} == {3: 6 * each, 5: 4 * each, 8: 6 * each}
     assert sorted(id(run) for part in parts.values() for run in part) == sorted(map(id, runs))
@@ -36,8 +36,8 @@ def test_each_look_adds_its_seeds_of_all_arms_and_what_they_need(with_pretrainin
 
 def test_a_sweep_of_given_seeds_has_one_part():
     runs = planned(2, Until.seeds)
-    assert looks.parts(runs) == {2: runs}
-    assert looks.announced(runs) == []
+    assert replicates.parts(runs) == {2: runs}
+    assert replicates.announced(runs) == []
 
 
 @pytest.mark.parametrize(

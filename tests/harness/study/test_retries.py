@@ -50,7 +50,7 @@ def test_a_run_whose_worker_is_killed_runs_again_and_says_how_often(run_harness,
     shown = run_harness("status", "s", f"output={output}")
     assert (shown.returncode, shown.stdout.splitlines()[0]) == (
         0,
-        "s: 1 run: 1 finished; 1 run killed and run again (sweep.retries)",
+        "s: 1 run: 1 finished; 1 killed and run again (sweep.retries)",
     )
 
 
@@ -67,7 +67,7 @@ def test_a_run_that_is_killed_more_often_is_left_to_the_next_command(run_harness
     assert len(record_of(output)[tags.RETRIES]) == 1
     shown = run_harness("status", "s", f"output={output}")
     assert shown.returncode == 1
-    assert ", after 1 retry" in " ".join(shown.stdout.split())
+    assert ", run 2 times" in " ".join(shown.stdout.split())
 
 
 @pytest.mark.long

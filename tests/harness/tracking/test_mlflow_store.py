@@ -12,7 +12,7 @@ import pytest
 from pyarrow import parquet
 
 from harness import metrics, tags
-from harness.study.timing import results
+from harness.study import timing
 from harness.tracking import run_log
 from harness.tracking.mlflow_store import MlflowClient, MlflowException, Tracker, finished_runs
 
@@ -142,15 +142,6 @@ def test_runs_of_a_sweep_share_conditions_and_no_fingerprint(runs):
 
 
 @pytest.mark.parametrize("model", MODELS)
-def test_parameters_are_the_config(runs, model):
-    parameters = runs[model].data.params
-    assert (parameters["model.hidden_size"], parameters["finetune.max_steps"], parameters["task.name"]) == ("128", "12", "bag")
-    assert parameters["model.num_hidden_groups"] == ("None" if model == "base" else "1")
-    assert tags.without_packed(runs[model].data.tags)["environment.threads"] == "1"
-    assert not any(key.startswith("environment.") for key in runs[model].data.tags)  # the page shows them above all results
-
-
-@pytest.mark.parametrize("model", MODELS)
 def test_loss_curve_has_every_step_with_the_values_of_the_log(sweep, runs, curve_of, model):
     points = [entry for entry in run_log.Reader(sweep.folder(model)).new_entries() if entry.get("key") == "finetune/loss"]
     curve = curve_of(sweep.output, runs[model].info.run_id)
@@ -189,7 +180,7 @@ def test_predictions_give_the_score_that_was_told(sweep, model):
 
 @pytest.mark.parametrize("model", MODELS)
 def test_raw_latencies_give_the_quantiles_that_were_told(sweep, model):
-    launches, values = results.read_timing(sweep.folder(model)).launches, run_log.result(sweep.folder(model))["metrics"]
+    launches, values = timing.read_timing(sweep.folder(model)).launches, run_log.result(sweep.folder(model))["metrics"]
     raw = [value for launch in launches for value in launch.latency.raw_ms]
     assert len(raw) == 2 * 5
     assert min(raw) == values["inference/latency_ms_min"] <= median(raw)
@@ -198,7 +189,7 @@ def test_raw_latencies_give_the_quantiles_that_were_told(sweep, model):
 
 @pytest.mark.parametrize("model", MODELS)
 def test_every_launch_is_a_point_of_a_curve_beside_its_reference(sweep, runs, model, curve_of):
-    launches = results.read_timing(sweep.folder(model)).launches
+    launches = timing.read_timing(sweep.folder(model)).launches
     for key, seen in (("latency_ms", lambda launch: median(launch.latency.raw_ms)), ("foreign_cpus", None)):
         curve = curve_of(sweep.output, runs[model].info.run_id, f"timing/{key}")
         assert sorted(curve) == [(n, seen(launch) if seen else getattr(launch, key)) for n, launch in enumerate(launches)]
@@ -258,14 +249,6 @@ def status_of(tracker: Tracker, run_id: str) -> tuple[str, str]:
 def test_opening_one_attempt_twice_is_one_run(tracker):
     assert tracker.begin(a_run()) == tracker.begin(a_run())
     assert tracker.begin(a_run("a2")) != tracker.begin(a_run())
-
-
-def test_run_of_an_older_version_gets_its_role(tracker):
-    """The table of a study shows runs by their role."""
-    older, replicate = a_run("a1"), a_run("a2")
-    replicate["tags"] = replicate["tags"] | {tags.REPLICATE: "true"}
-    roles = [tracker._client.get_run(tracker.begin(record)).data.tags[tags.ROLE] for record in (older, replicate)]
-    assert roles == [tags.ROLE_RUN, tags.ROLE_REPLICATE]
 
 
 @pytest.mark.long

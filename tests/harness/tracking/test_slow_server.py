@@ -16,10 +16,9 @@ from tracking_server import serving
 from harness import tags
 from harness.commands.sync import sync
 from harness.study import run_folder
-from harness.terminal import console
 from harness.tracking import run_log
 from harness.tracking.mlflow_store import MlflowClient, Tracker
-from harness.tracking.trackers import MOST_S, Background
+from harness.tracking.trackers import Background
 
 SWEEP = ("-m", "finetune.max_steps=4", "measure=none", "seed=1,2", "study=s")
 
@@ -149,27 +148,3 @@ def test_a_run_that_a_slow_server_adds_holds_up_no_other(sweep, output, monkeypa
         finally:
             answers.set()
         held.result()
-
-
-@pytest.mark.slow
-def test_a_server_that_takes_five_seconds_for_each_request(output, small, run_harness):
-    paths: list[str] = []
-    delays = [5.0]
-
-    def slowly(path: str) -> None:
-        paths.append(path)
-        time.sleep(delays[-1])
-
-    began = time.monotonic()
-    with serving(output / "mlflow.db", slowly) as uri:
-        done = run_harness(*small, *SWEEP, f"output={output}", f"tracking.uri={uri}")
-        whole = time.monotonic() - began
-        log = (output / "s" / console.LOG).read_text()
-        print(f"{whole:.0f} s, {len(paths)} requests; {done.stdout}{log}")
-        assert done.returncode == 0, done.stdout + done.stderr
-        assert log.count(": finished in ") == 2
-        delays.append(0.0)
-        if "MLflow is " in done.stdout:
-            assert sync(str(output), uri) == 2
-        assert runs_at(uri) == scores_in(output)
-    assert whole < MOST_S + 120

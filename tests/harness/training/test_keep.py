@@ -13,7 +13,7 @@ from harness import paths
 from harness.checkpoints import find_run, native, pretrained
 from harness.checkpoints.finetuned import load_finetuned, read_task
 from harness.commands.options import Weights
-from harness.commands.vectors import source_of
+from harness.commands.weights import source_of
 from harness.config.choices import Keep, KeepBest, TaskKind
 from harness.config.schema import FinetuneConfig, HardwareConfig, RunConfig
 from harness.errors import InputError

@@ -296,10 +296,10 @@ def test_overlap_is_said_in_the_section_of_its_task(make_run):
     assert sentences(comparing.compare("s", runs)) == f"1.2 {text} of base+mlm.\n0.0 {text} of gpt+clm."
 
 
-def test_conditions_that_differ_in_pretraining_say_it_in_words(make_run):
+def test_conditions_that_differ_say_how_to_compare_along_them(make_run):
     result = comparing.compare("s", [make_run(params={"pretrain.tokens": size, "x": size}) for size in "12"])
     text = md(section_text.conditions_differences(result, result.sections[0]))
-    assert "| pretraining budget in tokens (pretrain.tokens) | 1 | 2 | `--along pretrain.tokens` |" in text
+    assert "| pretrain.tokens | 1 | 2 | `--along pretrain.tokens` |" in text
     assert "| x | 1 | 2 | `--along x` |" in text
 
 
@@ -350,7 +350,7 @@ def test_arms_of_several_vocabularies_are_compared_by_byte_and_not_by_token(pret
     assert "held-out masked bits per byte, bits/byte" in head
     assert "held-out masked loss" not in head
     said = " ".join(parts(findings.sentences(result)) + parts(findings.cautions(result)))
-    assert "WordPiece, lower case, up to 8192 pieces: base+mlm; byte-level BPE, cased, up to 8192 pieces: roberta+mlm" in said
+    assert "wordpiece, lower case, up to 8192 pieces: base+mlm; bpe, cased, up to 8192 pieces: roberta+mlm" in said
     assert "**worse** in held-out masked bits per byte" in said
     assert BITS in tables.columns(section)
 

@@ -138,7 +138,7 @@ def test_superseded_and_unpaired_runs_are_said(make_run):
     old, new = (make_run("new", params={"data.source": source}, fingerprint=source) for source in ("hub", "local"))
     result = compare("s", [make_run(), make_run(seed=1), old, new])
     text = "\n".join(section_text.section_notes(result.sections[0]))
-    assert "1 older run of the same arm and seeds was superseded by the latest." in text
+    assert "Older runs of the same arm and seeds, superseded by the latest: 1." in text
     assert "the fingerprints differ. They had other settings: data.source." in text
     assert "new ran seed 0, the baseline seeds 0, 1: changes use seed 0" in text
     table = appendix.left_out(Study(result)).paragraphs[1]
@@ -148,7 +148,7 @@ def test_superseded_and_unpaired_runs_are_said(make_run):
 def test_another_attempt_with_the_same_code_is_superseded_without_a_word_on_code(make_run):
     runs = [make_run(fingerprint="f") for _ in range(3)]
     assert section_text.section_notes(compare("s", runs).sections[0]) == [
-        "2 older runs of the same arm and seeds were superseded by the latest."
+        "Older runs of the same arm and seeds, superseded by the latest: 2."
     ]
 
 

@@ -7,9 +7,8 @@ import pytest
 from launches import finish
 
 from harness import paths
-from harness.study.timing import results
-from harness.study.timing import session as sessions
-from harness.study.timing.session import Session
+from harness.study import timing
+from harness.study.timing import Session
 
 ROUNDS = ["model=base,albert", "measure.rounds=4", "measure.min_rounds=4"]
 EACH = ["albert bag", "base bag", "base bag (A/A replicate)"]
@@ -116,19 +115,19 @@ def test_a_variant_that_failed_stays_out_of_its_session(planned, launches):
 def test_another_session_is_begun_where_that_one_cannot_go_on(interrupted, planned, launches, monkeypatch, change):
     items, before = interrupted
     if change == "machine":
-        monkeypatch.setattr(sessions.facts, "device_name", lambda hardware: "another")
+        monkeypatch.setattr(timing.facts, "device_name", lambda hardware: "another")
     elif change == "code":
-        monkeypatch.setitem(sessions.versions.VERSIONS, "measure", 0)
+        monkeypatch.setitem(timing.versions.VERSIONS, "measure", 0)
     elif change == "more_shapes":
         items = planned(ROUNDS[0] + ",windowed", *ROUNDS[1:])
     elif change == "done":
-        before.saved.finish()
+        before.finish()
     elif change == "corrupt":
-        (before.saved.folder / paths.SESSION).write_text("{")
+        (before.folder / paths.SESSION).write_text("{")
     elif change == "corrupt_launch":
-        next(before.saved.folder.glob(f"*/*/{sessions.COUNTED}")).write_text("{")
+        next(before.folder.glob(f"*/*/{timing.COUNTED}")).write_text("{")
     if change == "held":
-        with before.saved.held():
+        with before.held():
             session = Session(items)
     else:
         session = Session(items)
@@ -149,7 +148,7 @@ def test_peaks_are_not_measured_again(interrupted, launches):
 @pytest.mark.long
 def test_a_command_that_is_killed_while_it_adds_leaves_no_twin(run_harness, small, output, runs_of, monkeypatch):
     command = ["-m", *small, "study=s", "seed=1,2", "model=base", f"output={output}", "measure.repeats=3"]
-    add_timing, calls = results._add_timing, []
+    add_timing, calls = timing._add_timing, []
 
     def once(*arguments: object) -> None:
         calls.append(arguments)
@@ -157,7 +156,7 @@ def test_a_command_that_is_killed_while_it_adds_leaves_no_twin(run_harness, smal
             raise KeyboardInterrupt
         add_timing(*arguments)
 
-    monkeypatch.setattr(results, "_add_timing", once)
+    monkeypatch.setattr(timing, "_add_timing", once)
     assert run_harness(*command).returncode == 130
     done = run_harness(*command)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -17,10 +17,9 @@ from harness.comparison import launches as reports
 from harness.comparison.verdicts import Verdict
 from harness.measure.records import Launch, Measured
 from harness.metrics import LATENCY, THROUGHPUT
+from harness.study import timing
 from harness.study.plan import PlannedRun, plan
-from harness.study.timing import results
-from harness.study.timing import session as sessions
-from harness.study.timing.session import Session, Timed
+from harness.study.timing import Session, Timed
 
 
 def run(items: list[PlannedRun]) -> Session:
@@ -52,7 +51,7 @@ def test_every_round_launches_every_variant_once_and_the_baseline_twice_in_an_or
 
 def test_no_other_command_on_this_output_times_anything_during_a_launch(planned, launches, output, monkeypatch):
     held: list[bool] = []
-    launch = sessions.launch
+    launch = timing.launch
 
     def looking(config, request, folder):
         try:
@@ -62,7 +61,7 @@ def test_no_other_command_on_this_output_times_anything_during_a_launch(planned,
             held.append(True)
         return launch(config, request, folder)
 
-    monkeypatch.setattr(sessions, "launch", looking)
+    monkeypatch.setattr(timing, "launch", looking)
     run(planned("model=base", "measure.rounds=1"))
     assert held == [True, True]
 
@@ -167,12 +166,12 @@ def test_tasks_of_one_shape_share_launches_that_measure_throughput_on_each(plann
 
 def test_tasks_of_different_shapes_are_launched_apart(planned, launches):
     items = [*planned("model=base", "task=order", "measure.rounds=1"), *planned("model=base", "measure.rounds=1")]
-    assert len({sessions.shape_key(item) for item in items}) == 1
+    assert len({timing.shape_key(item) for item in items}) == 1
     wide = replace(items[0].config.task, labels=["a", "b", "c"])
     other = replace(items[0], config=replace(items[0].config, task=wide))
-    assert sessions.shape_key(other) != sessions.shape_key(items[0])
+    assert timing.shape_key(other) != timing.shape_key(items[0])
     larger = replace(items[0].config.model, vocab_size=items[0].config.model.vocab_size + 1)
-    assert sessions.shape_key(replace(items[0], config=replace(items[0].config, model=larger))) != sessions.shape_key(items[0])
+    assert timing.shape_key(replace(items[0], config=replace(items[0].config, model=larger))) != timing.shape_key(items[0])
 
 
 @pytest.mark.parametrize(
@@ -187,14 +186,14 @@ def test_tasks_of_different_shapes_are_launched_apart(planned, launches):
 )
 def test_what_changes_the_work_of_a_training_step_is_launched_apart(planned, swept):
     items = planned("model=base", f"finetune.{swept}")
-    assert len({sessions.shape_key(item) for item in items}) == len(items)
+    assert len({timing.shape_key(item) for item in items}) == len(items)
     untimed = planned("model=base", f"finetune.{swept}", "measure.train_steps=0")
-    assert len({sessions.shape_key(item) for item in untimed}) == 1  # latency and throughput alone
+    assert len({timing.shape_key(item) for item in untimed}) == 1  # latency and throughput alone
 
 
 def test_what_leaves_the_work_of_a_training_step_is_launched_together(planned):
     items = planned("model=base", "finetune.learning_rate=1e-4,1e-3", "finetune.epochs=1,2", "finetune.batch_size=8,16")
-    assert len({sessions.shape_key(item) for item in items}) == 1
+    assert len({timing.shape_key(item) for item in items}) == 1
 
 
 def test_launches_of_a_shape_share_what_is_compiled_outside_the_results_and_plain_ones_nothing(planned, launches, output):
@@ -276,8 +275,8 @@ def test_a_launch_beside_other_work_is_repeated_and_the_quietest_counts(planned,
 
 def test_the_seconds_of_a_launch_are_those_of_its_tries_and_not_of_a_wait_for_another_session(planned, launches, monkeypatch):
     clock = SimpleNamespace(now=0.0)
-    monkeypatch.setattr(sessions.time, "monotonic", lambda: clock.now)
-    launch, lock = sessions.launch, sessions.FileLock
+    monkeypatch.setattr(timing.time, "monotonic", lambda: clock.now)
+    launch, lock = timing.launch, timing.FileLock
 
     def slow(*arguments):
         clock.now += 3.0
@@ -287,8 +286,8 @@ def test_the_seconds_of_a_launch_are_those_of_its_tries_and_not_of_a_wait_for_an
         clock.now += 100.0
         return lock(*arguments, **more)
 
-    monkeypatch.setattr(sessions, "launch", slow)
-    monkeypatch.setattr(sessions, "FileLock", waiting)
+    monkeypatch.setattr(timing, "launch", slow)
+    monkeypatch.setattr(timing, "FileLock", waiting)
     launches.foreign = lambda title, number, attempt: 0.0 if attempt else 2.0
     items = planned("model=base", "measure.rounds=1", "measure.retries=1")
     (kept,) = launches_of(run(items), items[0])
@@ -299,7 +298,7 @@ def test_the_seconds_of_a_launch_are_those_of_its_tries_and_not_of_a_wait_for_an
 def test_where_others_stay_launches_are_soon_repeated_no_more(planned, launches):
     launches.foreign = lambda title, number, attempt: 2.0
     run(planned("model=base,albert,static", "measure.rounds=3", "measure.retries=1"))
-    assert len(launches.order) == 3 * 4 + sessions.FUTILE_REPEATS
+    assert len(launches.order) == 3 * 4 + timing.FUTILE_REPEATS
 
 
 def test_a_quiet_launch_is_not_repeated_and_neither_is_one_whose_load_is_unknown(planned, launches):
@@ -342,7 +341,7 @@ def test_a_real_launch_leaves_times_of_each_pass(compose, output, texts):
     assert [point.length for point in launch.points] == [16, 128]
     written = Path(of(session, items[0]).folder, "launch-0", "measured.json")
     assert records.read(written, Measured).timing[0].latency == launch.latency
-    rates = results.timing_values([launch], 1e6)
+    rates = timing.timing_values([launch], 1e6)
     assert rates["inference/tokens_per_s"] * launch.throughput.seconds == pytest.approx(launch.throughput.tokens)
     achieved = 1e6 / (rates["inference/latency_ms_p50"] / 1e3)
     assert rates["inference/mfu"] * launch.peak_flops_per_s == pytest.approx(achieved)

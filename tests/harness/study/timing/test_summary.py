@@ -14,10 +14,11 @@ from harness import metrics
 from harness.comparison.paired import geometric_mean
 from harness.config.schema import HardwareConfig, MeasureConfig
 from harness.hardware.device import Machine
-from harness.measure import latency, timing
+from harness.measure import latency
+from harness.measure import timing as measuring
 from harness.measure.latency import Clocked
 from harness.measure.records import Point
-from harness.study.timing import results
+from harness.study import timing
 from harness.tasks.base import Split
 from harness.tasks.batches import collate, evaluation_order
 from harness.tracking.run_log import Reader, RunLog, result
@@ -43,7 +44,7 @@ class Quiet:
         return Clocked(1.0, 1.0)
 
 
-@pytest.mark.parametrize(("microseconds", "passes"), [(1000, 1), (150, 2), (10, timing.PASSES)])
+@pytest.mark.parametrize(("microseconds", "passes"), [(1000, 1), (150, 2), (10, measuring.PASSES)])
 def test_throughput_is_total_work_over_total_time(machine, split, monkeypatch, microseconds, passes):
     """Rate x time is the work, and the work is the data set: a well-known benchmark is 140 times off here.
 
@@ -58,7 +59,7 @@ def test_throughput_is_total_work_over_total_time(machine, split, monkeypatch, m
         now[0] += 1000 * microseconds * (batch.tokens + 7)
 
     calls = []
-    measured = timing.throughput(call, batches, machine, Quiet())
+    measured = measuring.throughput(call, batches, machine, Quiet())
     over = (len(measured.reference_ms) - 1) // len(batches)  # the reference runs after every batch
     assert (over, len(calls)) == (passes, (passes + 1) * len(batches))
     assert (measured.tokens, measured.samples) == (over * len(split.ids), over * len(split))
@@ -68,7 +69,7 @@ def test_throughput_is_total_work_over_total_time(machine, split, monkeypatch, m
 
 def test_rates_and_padding_fit_together(launch_of):
     launches = [launch_of(0, [1.0, 2.0], seconds=1.0), launch_of(1, [3.0, 4.0], seconds=3.0)]
-    found = results.timing_values(launches)
+    found = timing.timing_values(launches)
     assert found["inference/tokens_per_s"] == pytest.approx(geometric_mean([300 / 1.0, 300 / 3.0]))
     assert found["inference/samples_per_s"] == pytest.approx(found["inference/tokens_per_s"] * 20 / 600)
     assert found["inference/padded_tokens_per_s"] * (1 - found["inference/padding_share"]) == pytest.approx(
@@ -79,7 +80,7 @@ def test_rates_and_padding_fit_together(launch_of):
 
 
 def percentiles(launch_of, raw_ms: list[float]) -> list[float]:
-    found = results.timing_values([launch_of(0, raw_ms)])
+    found = timing.timing_values([launch_of(0, raw_ms)])
     return [found[f"inference/latency_ms_{name}"] for name in ("min", "p90", "p99")]
 
 
@@ -93,7 +94,7 @@ def test_quantiles_are_of_all_calls_and_never_cross(launch_of):
 
 
 def test_without_a_counter_there_is_no_energy(launch_of):
-    found = results.timing_values([launch_of(0, [1.0, 2.0])])
+    found = timing.timing_values([launch_of(0, [1.0, 2.0])])
     assert found["inference/energy_j_per_token"] is None
 
 
@@ -101,36 +102,36 @@ def test_a_run_has_the_values_of_its_session_and_all_units_follow_them(tmp_path,
     """What the session divides by its reference workload, and the mean of an arm that was timed twice, are the run's."""
     launches = [launch_of(0, [2.0, 2.0], seconds=1.0), launch_of(1, [4.0, 4.0], seconds=1.0)]
     of_session = {metrics.LATENCY: 2.5, metrics.THROUGHPUT: 400.0}
-    results.write_timing(tmp_path, results.Timing("session", launches, of_session)).finish("finished")
+    timing.write_timing(tmp_path, timing.Timing("session", launches, of_session)).finish("finished")
     found = result(tmp_path)["metrics"]
     assert (found["inference/latency_ms_p50"], found["inference/tokens_per_s"]) == (2.5, 400.0)
     assert found["inference/samples_per_s"] == pytest.approx(400.0 * 20 / 600)
-    assert results.read_timing(tmp_path) == results.Timing("session", launches, of_session)
-    alone = results.timing_values(launches)
+    assert timing.read_timing(tmp_path) == timing.Timing("session", launches, of_session)
+    alone = timing.timing_values(launches)
     assert alone["inference/latency_ms_p50"] == pytest.approx(geometric_mean([2.0, 4.0]))
 
 
 def test_energy_is_joules_over_real_tokens(launch_of):
     launches = [launch_of(number, [1.0, 2.0], joules=30.0) for number in (0, 1)]
-    assert results.timing_values(launches)["inference/energy_j_per_token"] == pytest.approx(60 / 600)
+    assert timing.timing_values(launches)["inference/energy_j_per_token"] == pytest.approx(60 / 600)
 
 
 def test_launches_are_read_as_they_were_logged_and_the_worker_finishes_with_their_numbers(tmp_path, launch_of):
     point = Point(batch_size=1, length=64, raw_ms=[5.0, 7.0], tokens_per_s=10.0, peak_memory_bytes=3)
     launches = [launch_of(0, [2.0, 4.0], points=[point]), launch_of(1, [3.0], joules=2.5)]
-    results.write_timing(tmp_path, results.Timing("session", launches, {})).close()
-    assert results.read_timing(tmp_path) == results.Timing("session", launches)
+    timing.write_timing(tmp_path, timing.Timing("session", launches, {})).close()
+    assert timing.read_timing(tmp_path) == timing.Timing("session", launches)
     worker = RunLog(tmp_path)
     worker.value("eval/score", 0.5)
     worker.finish("finished")
-    known = {key: value for key, value in results.timing_values(launches).items() if value is not None}
+    known = {key: value for key, value in timing.timing_values(launches).items() if value is not None}
     assert result(tmp_path)["metrics"] == known | {"eval/score": 0.5}
 
 
 def test_run_log_has_a_point_a_launch_and_every_launch_of_a_length(tmp_path, launch_of):
     point = Point(batch_size=1, length=64, raw_ms=[5.0, 7.0, 6.0], tokens_per_s=10.0, peak_memory_bytes=None)
     launches = [launch_of(n, [2.0 + n, 4.0 + n], points=[point, replace(point, batch_size=8)]) for n in (0, 1)]
-    run_log = results.write_timing(tmp_path, results.Timing("session", launches))
+    run_log = timing.write_timing(tmp_path, timing.Timing("session", launches))
     entries = [entry for entry in Reader(tmp_path).new_entries() if "key" in entry]
     points = [(entry["key"], entry["step"], entry["value"]) for entry in entries]
     assert [point for point in points if point[0] == "timing/latency_ms"] == [
@@ -146,7 +147,7 @@ def test_run_log_has_a_point_a_launch_and_every_launch_of_a_length(tmp_path, lau
 def test_a_batch_of_one_text_is_no_second_measurement_of_its_length(tmp_path, launch_of):
     length = Point(batch_size=1, length=64, raw_ms=[5.0], tokens_per_s=10.0, peak_memory_bytes=3)
     size = replace(length, raw_ms=[6.0], of_sizes=True)
-    results.write_timing(tmp_path, results.Timing("session", [launch_of(0, [2.0], points=[length, size])])).close()
+    timing.write_timing(tmp_path, timing.Timing("session", [launch_of(0, [2.0], points=[length, size])])).close()
     entries = [entry for entry in Reader(tmp_path).new_entries() if "key" in entry]
     points = {(entry["key"], entry["step"], entry["value"]) for entry in entries if entry["key"].endswith("latency_ms")}
     assert points == {("timing/latency_ms", 0, 2.0), ("scaling/latency_ms", 64, 5.0), ("batching/latency_ms", 1, 6.0)}
@@ -154,17 +155,17 @@ def test_a_batch_of_one_text_is_no_second_measurement_of_its_length(tmp_path, la
 
 def test_utilisation_is_achieved_over_peak_and_left_out_above_one_and_without_a_count(capsys, launch_of):
     launches = [launch_of(0, [2.0, 2.0]), launch_of(1, [2.0, 2.0])]
-    assert results.timing_values(launches, 500_000)["inference/mfu"] == pytest.approx(500_000 / 2e-3 / 1e9)
+    assert timing.timing_values(launches, 500_000)["inference/mfu"] == pytest.approx(500_000 / 2e-3 / 1e9)
     assert capsys.readouterr().out == ""
-    assert results.timing_values(launches, 500_000_000)["inference/mfu"] is None
+    assert timing.timing_values(launches, 500_000_000)["inference/mfu"] is None
     assert "left out: utilisation above 1" in capsys.readouterr().out
-    assert results.timing_values(launches)["inference/mfu"] is None
+    assert timing.timing_values(launches)["inference/mfu"] is None
 
 
 def test_the_reference_runs_before_and_after_every_call(machine):
     order: list[str] = []
     reference = SimpleNamespace(clocked=lambda: order.append("reference") or Clocked(1.0, 1.0))
-    measured = timing.latency(lambda: order.append("call"), MeasureConfig(repeats=12), machine, reference)
+    measured = measuring.latency(lambda: order.append("call"), MeasureConfig(repeats=12), machine, reference)
     assert order == ["reference", *order.count("call") * ["call", "reference"]]
     assert (len(measured.raw_ms), len(measured.reference_ms)) == (12, 13)
 
@@ -175,7 +176,7 @@ def test_what_counts_is_of_one_level_and_ends_the_warm_up(machine, monkeypatch, 
     waits = iter([4.0] * 12 + [1.0] * 100)
     monkeypatch.setattr(latency, "clocked", lambda call, machine: Clocked(call(), None))
     between = SimpleNamespace(clocked=lambda: Clocked(1.0, None))
-    measured = timing.latency(lambda: next(waits), MeasureConfig(repeats=repeats), machine, between)
+    measured = measuring.latency(lambda: next(waits), MeasureConfig(repeats=repeats), machine, between)
     assert measured.raw_ms == [1.0] * repeats
     assert measured.warm_up.steady
     assert measured.warm_up.calls + repeats == calls == 112 - len([*waits])
@@ -183,9 +184,9 @@ def test_what_counts_is_of_one_level_and_ends_the_warm_up(machine, monkeypatch, 
 
 def test_slow_calls_are_timed_fewer_times_but_never_fewer_than_the_fewest(machine):
     calls: list[int] = []
-    assert len(timing.repeated(lambda: calls.append(1), 30, 60.0, machine)) == 30
+    assert len(measuring.repeated(lambda: calls.append(1), 30, 60.0, machine)) == 30
     assert len(calls) == 31
-    assert len(timing.repeated(lambda: time.sleep(0.01), 30, 0.0, machine)) == timing.FEWEST
+    assert len(measuring.repeated(lambda: time.sleep(0.01), 30, 0.0, machine)) == measuring.FEWEST
 
 
 def test_clock_agrees_with_that_of_torch(machine):

@@ -15,17 +15,16 @@ import numpy as np
 import pyarrow as pa
 import torch
 from pyarrow import parquet
-from tokenizers import Tokenizer
 
-from harness.checkpoints import find_run, huggingface, native
-from harness.commands.options import Predict, Weights
+from harness.checkpoints import huggingface, native
+from harness.commands.weights import Source, source_of
 from harness.config.schema import RunConfig
-from harness.data import published, tokenizer
+from harness.data import tokenizer
 from harness.errors import InputError
 from harness.hardware.device import Machine
 from harness.measure import subject
 from harness.models.batch import Batch
-from harness.models.encoder import Encoder
+from harness.plugins.predict.options import Predict
 from harness.terminal import table
 
 DEFAULT_LAYERS = 4
@@ -52,31 +51,6 @@ class Vectors:
     tokens: list[str]
     ids: list[int]
     values: np.ndarray
-
-
-@dataclass(frozen=True)
-class Source:
-    """A folder's encoder, not yet on its device, and its tokenizer."""
-
-    encoder: Encoder
-    tokenizer: Tokenizer
-    longest: int  # tokens of a text that both take
-
-
-def source_of(options: Weights, config: RunConfig) -> Source:
-    """The encoder with its weights; InputError for weights or a tokenizer that are missing or do not fit each other."""
-    key, name = options.source
-    if key == "RUN" or (Path(name) / native.SHAPE).is_file():
-        folder = find_run.weights_folder(name, key, config.output, config.tracking.uri)
-        state, shape = native.read(folder)
-        settings, limit = replace(config.tokenizer, vocab_file=None, file=str(folder / native.TOKENIZER)), None
-    else:
-        folder = huggingface.folder_of(name, key)
-        state, shape = huggingface.encoder_of(folder, key)
-        settings, limit = huggingface.tokenizer_of(config, folder), published.longest_text(folder)
-    reader = tokenizer.build(settings, ())
-    native.refuse_more_pieces(reader, shape, f"{key}={name!r}: the tokenizer")
-    return Source(native.encoder_of(state, shape).eval(), reader, min(shape.longest_text, limit or shape.longest_text))
 
 
 def random_source(options: Predict, config: RunConfig) -> Source:

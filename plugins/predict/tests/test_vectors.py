@@ -1,8 +1,6 @@
 """`python -m harness predict output=vectors`: vectors as transformers gives them, the files' layouts, and what is refused."""
 
-import io
 import json
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -14,13 +12,10 @@ import torch
 import transformers
 from pyarrow import parquet
 from safetensors.torch import load_file
-from small_disk import fill, mounted
 
 from harness import paths
 from harness.__main__ import main
 from harness.checkpoints import native
-from harness.commands import predict
-from harness.commands.options import Predict
 from harness.config.schema import HardwareConfig, RunConfig, TokenizerConfig
 from harness.data.tokenizer import SPECIAL, build
 from harness.errors import InputError
@@ -28,10 +23,11 @@ from harness.grammar import parse
 from harness.models.config import EncoderConfig
 from harness.models.encoder import initialise
 from harness.models.heads import SequenceClassifier
+from harness.plugins.predict import predict
+from harness.plugins.predict.options import Predict
 
 PIECES = [*SPECIAL, "the", "cat", "sat", "on", "mat", "##s", "a", "dog", ".", "é", "##é"]
 TEXTS = ["the cat sat on the mats .", "a dog ||| the cats sat", "", "the élan dog", "a ||| b ||| cat", "dog"]
-ROOT = Path(__file__).resolve().parents[3]
 
 
 @pytest.fixture(autouse=True)
@@ -139,15 +135,6 @@ def test_a_pair_of_a_table_is_that_of_a_line(bert):
     assert of_table == written(f"checkpoint={bert}", "input=plain.txt")
 
 
-def test_a_column_that_is_not_there_is_one_line(bert):
-    Path("new.csv").write_text("one,other\na,b\n")
-    with pytest.raises(InputError, match=r"line 2 lacks the column 'text', which fields=\[text\] reads; it has: one, other"):
-        run(f"checkpoint={bert}", "input=new.csv", "to=out.jsonl")
-    Path("new.csv").write_text("text\n")
-    with pytest.raises(InputError, match=r"input='new.csv' has no rows"):
-        run(f"checkpoint={bert}", "input=new.csv", "to=out.jsonl")
-
-
 def test_layout_is_that_of_the_original_feature_extraction(bert, text):
     rows = written(f"checkpoint={bert}", f"input={text}")
     assert [row["linex_index"] for row in rows] == list(range(len(TEXTS)))
@@ -215,52 +202,6 @@ def test_summary_tells_pieces_shapes_and_bytes(bert, tmp_path, capsys):
     assert rows[-1] == ["all", "13", "52", "52", "x", "4", "x", "16", "13,312"]
 
 
-class Terminal(io.StringIO):
-    """What is shown on a terminal."""
-
-    def isatty(self) -> bool:
-        return True
-
-
-def test_terminal_shows_progress_and_a_file_does_not(bert, text, monkeypatch, capsys):
-    run(f"checkpoint={bert}", f"input={text}", "to=out.jsonl")
-    assert capsys.readouterr().err == ""
-    terminal = Terminal()
-    monkeypatch.setattr(sys, "stderr", terminal)
-    run(f"checkpoint={bert}", f"input={text}", "to=out.jsonl")
-    assert "predict:" in terminal.getvalue()
-
-
-PEAKS = """
-import sys
-from harness.__main__ import main
-
-run, *paths = sys.argv[1:]
-for path in paths:
-    assert main(["predict", "output=vectors", run, f"input={path}", f"to={path}.jsonl", "hardware.threads=1"]) == 0
-    print(open("/proc/self/status").read())
-"""
-
-
-def peaks_kb(folder: Path, ours: Path, *lines: int) -> list[int]:
-    """Peak resident memory of one process that runs the command on inputs of so many lines, after each of them."""
-    paths = [folder / f"{count}.txt" for count in lines]
-    for path, count in zip(paths, lines, strict=True):
-        path.write_text(("the cat sat on the mats . a dog sat on a mat " + 4000 * "x" + "\n") * count)
-    command = [sys.executable, "-c", PEAKS, str(ours), *map(str, paths)]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
-    return [int(line.split()[1]) for line in done.stdout.splitlines() if line.startswith("VmHWM")]
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="peak memory is read from /proc")
-def test_memory_does_not_grow_with_the_input(ours, tmp_path):
-    few, many = peaks_kb(tmp_path, ours, 100, 4000)
-    size = (tmp_path / "4000.txt.jsonl").stat().st_size / 1000
-    assert size > 20_000
-    assert many - few < size / 4
-
-
 # What is refused
 
 HYDRA = ("model", "scale", "finetune", "format", "layers=[5]")
@@ -314,39 +255,6 @@ def test_wrong_inputs_are_told_in_one_line(argument, message, refused):
 def test_what_predictions_do_not_read_is_told(argument, text):
     with pytest.raises(InputError, match=rf"{argument.partition('=')[0]}= belongs to output=vectors: add it, or leave"):
         parse([*([] if argument.startswith("model") else ["run"]), f"input={text}", "to=o.csv", argument], Predict, "predict")
-
-
-def test_run_that_is_not_there_is_told(refused, tmp_path):
-    assert "RUN='nowhere' is neither a folder nor the id of a run" in refused("nowhere", leave=("checkpoint",))
-    assert "no weights are named: give RUN or checkpoint=FOLDER" in refused(leave=("checkpoint",))
-    (tmp_path / "empty").mkdir()
-    assert "expected a finished pretraining" in refused("empty", leave=("checkpoint",))
-
-
-def test_text_that_is_not_utf8_is_told_with_its_line_and_leaves_the_older_file(refused, tmp_path):
-    (tmp_path / "out.jsonl").write_text("older")
-    (tmp_path / "latin.txt").write_bytes(b"the cat\nthe dog\n\xe9lan\n")
-    assert "input='latin.txt', line 3: byte 0xe9 is not UTF-8" in refused("input=latin.txt", "batch_size=1")
-    assert (tmp_path / "out.jsonl").read_text() == "older"
-
-
-@pytest.mark.parametrize("form", ["jsonl", "safetensors"])
-def test_a_full_disk_is_one_line_and_leaves_the_older_file(form, ours, tmp_path, capsys):
-    (tmp_path / "many.txt").write_text("the cats sat on the mats\n" * 200)
-    with mounted(tmp_path / "disk", 1 << 16) as disk:
-        output = disk / f"out.{form}"
-        output.write_text("of yesterday")
-        fill(disk, 1 << 13)
-        assert (
-            main(
-                ["predict", "output=vectors", str(ours), f"input={tmp_path / 'many.txt'}", f"to={output}", "hardware.threads=1"]
-            )
-            == 1
-        )
-        err = capsys.readouterr().err
-        assert (err.count("\n"), err.endswith(": free some, and the same command continues\n")) == (1, True), err
-        assert output.read_text() == "of yesterday"
-        assert {path.name for path in disk.iterdir()} == {output.name, "filler"}
 
 
 def test_input_without_text_is_told(refused, tmp_path):

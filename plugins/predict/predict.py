@@ -20,8 +20,7 @@ from tqdm import tqdm
 
 from harness import paths
 from harness.checkpoints import find_run
-from harness.commands import vectors
-from harness.commands.options import Predict
+from harness.commands.weights import SEPARATOR
 from harness.config.choices import TaskKind
 from harness.config.schema import RunConfig, TaskConfig
 from harness.data.files import Wanted, text_lines
@@ -29,14 +28,13 @@ from harness.data.files import rows as rows_of_file
 from harness.data.labels import SEPARATORS as LABELS_SEPARATORS
 from harness.errors import InputError, Mistakes, has_half_characters, on_one_line, present, writing
 from harness.paths import TABLES, ending
+from harness.plugins.predict import vectors
+from harness.plugins.predict.options import Predict
 from harness.tasks.rows import joined
 from harness.training.predictor import Predictor
 
 CHUNK, LABELLED, EMBEDDED = 2048, 64, 32
 """Rows in memory at a time; rows of one pass through the model where labels are predicted, and where vectors are written."""
-
-SEPARATOR = " ||| "
-"""Between the texts of a pair."""
 
 
 def main(options: Predict, configs: list[RunConfig]) -> int:

@@ -1,0 +1,337 @@
+"""How many seeds a sweep has: within a budget of time, until every arm is resolved, and as many as a verdict takes.
+
+Within a budget, a block is one task with one seed: all its arms, so that every arm of a comparison has the same seeds. First
+come two blocks of every task. Each further one goes to the task where the 95 % interval of the *mean over all arms* is widest,
+in units of the margin within which arms are the same. That mean says nothing of how arms differ: with normal noise it is
+independent of every difference between them, so that the tests keep their level. A rule that looks at the differences does not:
+where seeds go to the arm with the widest interval of its own difference, 6 to 10 % of families of equal arms are
+told apart.
+
+With `sweep.until=resolved` seeds are added until the headline of every arm is resolved. The numbers of seeds after which it is
+judged are fixed before the first run (`by_launch.looks`): interim analyses. At each, `reports.after_look` judges the finished
+runs as the report does, with an equal part of the level: however a study ends, at most one in twenty holds a false difference
+(`test_looks.py` of the reports simulates it). The runs carry the number of analyses as a tag, by which every later report
+corrects, too. All is read from the folders of the runs, so that the same command after a kill decides the same again.
+
+How many a verdict takes, and the smallest difference that a sweep can show, is known before it runs: how replicates scatter,
+from earlier ones of the same arms and conditions, how the items of the validation data leave a score open, from any run.
+"""
+
+import functools
+import math
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from statistics import fmean, stdev
+
+from filelock import FileLock
+
+from harness import metrics, paths, tags
+from harness.comparison import by_launch, paired
+from harness.comparison.paired import LEVEL, Replicate, compare_paired, grouped, t_quantile
+from harness.config.choices import TaskKind, Until
+from harness.metrics import FEWEST_REPLICATES
+from harness.study import forecast, run_folder, tracked_study
+from harness.study.plan import PlannedRun, not_needed
+from harness.tasks import prepared
+from harness.terminal import counted, duration
+from harness.tracking import run_log
+from harness.tracking.run_log import Record
+from harness.tracking.trackers import Backend, Trackers
+
+# Within a budget of time
+
+FIRST = 2
+"""Blocks of every task before any of them gets more."""
+
+SCORE, LOSS = "eval/score", "pretrain/masked_loss"
+
+Block = list[PlannedRun]
+
+
+class Queue:
+    """The runs of a command in the order in which they are started; one more is chosen when the last one has ended."""
+
+    def __init__(self, planned: list[PlannedRun], clock: Callable[[], float] = time.monotonic) -> None:
+        self._planned, self._clock = planned, clock
+        sweep = planned[0].config.sweep
+        is_whole = sweep.budget_minutes is None or sweep.until is Until.resolved  # which leaves out whole looks
+        self._budget_s = math.inf if is_whole or sweep.budget_minutes is None else 60 * sweep.budget_minutes
+        self._used_s = 0.0
+        self._paces: dict[tuple[str, ...], list[float]] = {}
+        self.left: list[PlannedRun] = []
+
+    def __iter__(self) -> Iterator[PlannedRun]:
+        """As planned without a budget; with one, `left` has what did not fit when the iteration ends."""
+        if self._budget_s == math.inf:
+            yield from self._planned
+            return
+        self._paces = {kind: [pace.seconds] for kind, pace in forecast.earlier({self._planned[0].config.output}).items()}
+        waiting = blocks(self._planned)
+        given: dict[str, list[Block]] = {task: [] for task in waiting}
+        started: set[int] = set()
+        while (task := self._next(waiting, given)) is not None:
+            block = waiting[task].pop(0)
+            for run in _with_needs(block):
+                if id(run) not in started:
+                    started.add(id(run))
+                    yield from self._timed(run)
+            given[task].append(block)
+        self.left = sorted((run for run in self._planned if id(run) not in started), key=lambda run: run.place)
+
+    def _timed(self, run: PlannedRun) -> Iterator[PlannedRun]:
+        """Counts the time of a run, also of one that an earlier command finished."""
+        was_done, began = forecast.is_done(run), self._clock()
+        yield run
+        took = self._clock() - began
+        if was_done:
+            self._used_s += self._expected(run) or 0.0
+        else:
+            self._used_s += took
+            self._paces.setdefault(forecast.kind_of(run), []).append(took)
+
+    def _next(self, waiting: dict[str, list[Block]], given: dict[str, list[Block]]) -> str | None:
+        """The task of the next block; None where none fits into what is left of the budget."""
+        unfinished = [task for task, blocks in waiting.items() if blocks]
+        first = [task for task in unfinished if len(given[task]) < FIRST]
+        if first:
+            task = min(first, key=lambda task: len(given[task]))
+            return task if self._used_s < self._budget_s or _is_finished(waiting[task][0]) else None
+        fitting = [task for task in unfinished if self._fits(waiting[task][0])]
+        return max(fitting, key=lambda task: (width(given[task]), -len(given[task])), default=None)
+
+    def _fits(self, block: Block) -> bool:
+        if _is_finished(block):
+            return True
+        expected = sum(self._expected(run) or 0.0 for run in _with_needs(block) if not forecast.is_done(run))
+        return self._used_s < self._budget_s and self._used_s + expected <= self._budget_s
+
+    def _expected(self, run: PlannedRun) -> float | None:
+        """Mean seconds of its replicates so far; None without any."""
+        seconds = self._paces.get(forecast.kind_of(run))
+        return fmean(seconds) if seconds else None
+
+    def summary(self) -> str | None:
+        """One line on what did not run; None where everything did."""
+        if not self.left:
+            return None
+        arms = list(dict.fromkeys(f"{run.config.label} on {run.identity.task}" for run in self.left))
+        seeds = sorted({run.identity.seed for run in self.left})
+        return (
+            f"the budget of {duration(self._budget_s)} is used ({duration(self._used_s)}): {counted(len(self.left), 'run')} of "
+            f"{len(self._planned)} did not run: {', '.join(arms)}, seed{'s' * (len(seeds) > 1)} {', '.join(map(str, seeds))}; "
+            "a larger sweep.budget_minutes continues"
+        )
+
+
+def blocks(planned: list[PlannedRun]) -> dict[str, list[Block]]:
+    """Task -> its blocks, by the place of their first run; pretrainings that others need are no blocks of their own."""
+    order = {id(run): number for number, run in enumerate(planned)}  # arms of a block in random order
+    by_place = sorted(not_needed(planned), key=lambda run: run.place)
+    tasks = grouped((run.identity.task, run) for run in by_place)
+    return {
+        task: [
+            sorted(block, key=lambda run: order[id(run)])
+            for block in grouped(((run.config.pretrain.seed, run.config.seed), run) for run in runs).values()
+        ]
+        for task, runs in tasks.items()
+    }
+
+
+def _with_needs(block: Block) -> Block:
+    """Each run after the pretraining that it needs."""
+    return [needed for run in block for needed in (run.needs, run) if needed is not None]
+
+
+def _is_finished(block: Block) -> bool:
+    return all(forecast.is_done(run) for run in block)
+
+
+def width(given: list[Block]) -> float:
+    """Half the interval of the mean over arms, over these blocks, in margins; infinite where it is not known."""
+    name = LOSS if given and given[0][0].inputs.is_pretraining else SCORE
+    results = [[run_log.finished(run.folder) for run in block] for block in given]
+    scores = [[result["metrics"][name] for result in block if result and name in result["metrics"]] for block in results]
+    means = [fmean(known) for known, block in zip(scores, given, strict=True) if len(known) == len(block)]
+    if len(means) < 2:
+        return math.inf
+    margin = metrics.get(name).margin
+    size = margin.size * (abs(fmean(means)) if margin.relative else 1.0)
+    return t_quantile(len(means) - 1) * stdev(means) / math.sqrt(len(means)) / size
+
+
+# Until every arm is resolved
+
+
+@dataclass(frozen=True)
+class Look:
+    """What a look says: of each arm a text, and which are not resolved."""
+
+    arms: dict[str, str]
+    unresolved: list[str]
+
+
+def parts(planned: list[PlannedRun]) -> dict[int, list[PlannedRun]]:
+    """Number of seeds at each look -> the runs that it adds; all of them for a sweep that does not look."""
+    trained = not_needed(planned)
+    seeds = sorted({run.identity.seed for run in trained})
+    if planned[0].config.sweep.until is Until.seeds:
+        return {len(seeds): planned}
+    given: set[int] = set()
+    added: dict[int, list[PlannedRun]] = {}
+    for end in by_launch.looks(FEWEST_REPLICATES, len(seeds)):
+        own = [run for run in trained if run.identity.seed in seeds[:end]]
+        kept = {id(run) for run in (*own, *(run.needs for run in own))} - given
+        added[end] = [run for run in planned if id(run) in kept]
+        given |= kept
+    return added
+
+
+def announced(planned: list[PlannedRun]) -> list[str]:
+    """One line on when the sweep evaluates; none for one that does not."""
+    numbers = list(parts(planned))
+    if planned[0].config.sweep.until is Until.seeds:
+        return []
+    after, level = f"{', '.join(map(str, numbers))} seeds", f"{100 * LEVEL:.0f} %"
+    return [f"adds seeds until every arm is resolved (sweep.until): looks after {after}, which share the level of {level}"]
+
+
+def take(planned: list[PlannedRun], looks: int, trackers: Trackers) -> Look:
+    """Marks these runs, which have ended, with the number of looks, and judges them. RuntimeError where that fails."""
+    for run in planned:
+        with FileLock(run.folder / paths.LOCK):
+            record = run_folder.read(run.folder)
+            if int(record["tags"].get(tags.SEED_LOOKS, 1)) < looks:
+                record["tags"][tags.SEED_LOOKS] = str(looks)
+                run_folder.write(run.folder, record)
+                its_study = replace(run.config, study=record["tags"][tags.STUDY])  # that of the command that ran it
+                trackers.send(its_study, functools.partial(_add, record, run))
+    return Look(**tracked_study.judged(planned, headline=planned[0].config.sweep.headline))
+
+
+def _add(record: Record, run: PlannedRun, backend: Backend) -> None:
+    backend.add(record, run.folder, [])
+
+
+def beyond_budget(planned: list[PlannedRun], following: list[PlannedRun]) -> str | None:
+    """Why the following runs do not start, by the mean times of finished ones; None where sweep.budget_minutes holds them."""
+    minutes = planned[0].config.sweep.budget_minutes
+    if minutes is None:
+        return None
+    paces = {kind: pace.seconds for kind, pace in forecast.earlier({planned[0].config.output}).items()}
+    typical = fmean(paces.values()) if paces else 0.0
+    used, expected = (sum(paces.get(forecast.kind_of(run), typical) for run in runs) for runs in (planned, following))
+    if used + expected <= 60 * minutes:
+        return None
+    return (
+        f"{duration(used)} of sweep.budget_minutes={minutes:g} are used, and the next look takes about {duration(expected)}; "
+        "a larger budget continues"
+    )
+
+
+# As many as a verdict takes
+
+ASSUMED_SCORE = 0.8
+"""Score at which the items are counted where no earlier run says one."""
+
+Arms = dict[str, list[PlannedRun]]
+"""Label -> the runs of an arm on one task."""
+Values = dict[tuple[str, ...], dict[Replicate, dict[str, float]]]
+"""Kind of a run -> replicate -> results of the finished run."""
+
+
+def trained(planned: list[PlannedRun]) -> dict[str, Arms]:
+    """Task -> its arms, of the tasks on which several are trained; pretrainings where nothing is fine-tuned."""
+    own = [run for run in not_needed(planned) if run.inputs.is_pretraining or run.config.finetune.enabled]
+    tasks = grouped((run.identity.task, run) for run in sorted(own, key=lambda run: run.place))
+    arms = {task: grouped((run.config.label, run) for run in runs) for task, runs in tasks.items()}
+    return {task: of_task for task, of_task in arms.items() if len(of_task) > 1}
+
+
+def no_study(planned: list[PlannedRun]) -> str:
+    """Why what is planned is no study; empty where it is, and where nothing is compared."""
+    counts = [_replicates(runs) for arms in trained(planned).values() for runs in arms.values()]
+    return paired.no_study(min(counts)) if counts else ""
+
+
+def _replicates(runs: list[PlannedRun]) -> int:
+    return paired.replicates(
+        Replicate(str(run.config.pretrain.seed) if run.needs or run.inputs.is_pretraining else "", str(run.config.seed))
+        for run in runs
+    )
+
+
+@dataclass(frozen=True)
+class Smallest:
+    """The smallest true difference that is shown with a power of 80 %, by the number of replicates, and how that is known.
+
+    None for too few replicates, and where nothing is known of how they scatter.
+    """
+
+    task: str
+    unit: str
+    by_replicates: dict[int, float | None]
+    source: str
+
+
+def smallest(planned: list[PlannedRun]) -> list[Smallest]:
+    """The mean score over tasks where there are several, and each task; or the held-out masked loss."""
+    tasks = trained(planned)
+    baselines = [name for name in ("base", tracked_study.first_arm(planned)) if all(name in arms for arms in tasks.values())]
+    if not tasks or not baselines:
+        return []
+    values: Values = {}
+    for run in forecast.finished({run.config.output for run in planned}):
+        values.setdefault(run.kind, {})[run.replicate] = run.result["metrics"]
+    by_look = parts(planned)
+    counts = (
+        list(by_look) if len(by_look) > 1 else [min(_replicates(runs) for arms in tasks.values() for runs in arms.values())]
+    )
+    scored = {task: arms for task, arms in tasks.items() if task != tags.PRETRAINING_TASK}
+    families = [scored] * (len(scored) > 1) + [{task: arms} for task, arms in tasks.items()]
+    return [_of_family(family, baselines[0], values, counts, len(by_look)) for family in families]
+
+
+def _of_family(tasks: dict[str, Arms], baseline: str, values: Values, counts: list[int], number: int) -> Smallest:
+    """Over these tasks; `number`: of looks."""
+    metric = metrics.get(LOSS if tags.PRETRAINING_TASK in tasks else SCORE)
+    others = dict.fromkeys(label for arms in tasks.values() for label in arms if label != baseline)
+    variances, items, pairs = [], [], []
+    for label in others:
+        shared = [arms for arms in tasks.values() if label in arms]
+        sides = [[_found(arms[arm][0], metric.name, values) for arms in shared] for arm in (baseline, label)]
+        means = [{one: fmean(task[one] for task in side) for one in set(side[0]).intersection(*side)} for side in sides]
+        difference = compare_paired(*means)
+        if difference is not None and difference.error is not None and difference.independent:
+            variances.append(difference.replicates_error**2 * difference.independent)
+            pairs.append(difference.n)
+        if metric.unit == "score":
+            items.append(
+                paired.over_tasks([_items_error([arms[arm][0] for arm in (baseline, label)], values) for arms in shared])
+            )
+    sd, item = math.sqrt(fmean(variances)) if variances else 0.0, max(items, default=0.0)
+    sizes = {n: paired.smallest_difference(n, sd, len(others), number, item) for n in counts if not paired.no_study(n)}
+    by_replicates = {n: sizes.get(n) if variances or item else None for n in counts}
+    source = f"spread of {counted(min(pairs), 'earlier replicate')}" if pairs else "no earlier replicate"
+    if item and pairs:
+        source += " and the items"
+    elif item:
+        source += f": the items alone, at a score of {ASSUMED_SCORE:g}; seeds scatter beside them"
+    return Smallest(next(iter(tasks)) if len(tasks) == 1 else f"mean of {len(tasks)} tasks", metric.unit, by_replicates, source)
+
+
+def _found(run: PlannedRun, name: str, values: Values) -> dict[Replicate, float]:
+    """What finished replicates of the run have measured."""
+    return {one: results[name] for one, results in values.get(forecast.kind_of(run), {}).items() if name in results}
+
+
+def _items_error(both: list[PlannedRun], values: Values) -> float:
+    """Standard error of a difference over the validation items of the runs, as of arms that err on different ones."""
+    task, split = both[0].config.task, prepared.read(both[0].config, both[0].inputs.rows).validation
+    assumed = {"eval/examples": len(split), SCORE: ASSUMED_SCORE}
+    if task.headline == "f1" and task.kind is TaskKind.classification:
+        assumed["eval/majority_score"] = 2 * split.labels.mean() / (1 + split.labels.mean())
+    sides = [[one for one in values.get(forecast.kind_of(run), {}).values() if SCORE in one] or [assumed] for run in both]
+    before, after = (fmean(one[SCORE] for one in side) for side in sides)
+    counts = [fmean(paired.rows_of(assumed | one, task.headline) or 0.0 for one in side) for side in sides]
+    return paired.items_error(before, after, counts, task.headline)

@@ -1,1 +1,0 @@
-"""Inference timing that differences can be read from: launches of all variants, interleaved in one session."""
