@@ -392,12 +392,13 @@ class Sweep:
         return self.apart(runs)
 
     def apart(self, runs: list[RunConfig]) -> list[RunConfig]:
-        """The runs, labelled with the whole path where another value of its key in the command ends alike."""
+        """The runs, labelled with as many parts of a path as tell it from the other values of its key in the command."""
         typed = [(key_of(override), _parts(override.partition("=")[2])) for job in self.jobs for override in job]
 
         def label(key: str, parts: tuple[str, ...]) -> str:
-            alike = {other for of, other in typed if of == key and other[-1:] == parts[-1:]} - {parts}
-            return str(Path(*parts)) if alike else parts[-1]
+            others = {other for of, other in typed if of == key} - {parts}
+            lengths = (n for n in range(1, len(parts)) if all(other[-n:] != parts[-n:] for other in others))
+            return "/".join(parts[-next(lengths, len(parts)) :])
 
         named = []
         for run in runs:
