@@ -85,19 +85,6 @@ def jobs(overrides: Iterable[Override], names_of: Callable[[str], list[str]]) ->
     return list(itertools.product(*([f"{key}={value}" for value in several] for key, several in values.items())))
 
 
-def name_seeds(job_list: list[tuple[str, ...]]) -> bool:
-    """Whether jobs set a seed, or start from pretrainings of several seeds, which the names of their folders end in."""
-    of_runs = re.compile(r"pretrain\.checkpoint=.*?-(\d+)(-[0-9a-f]{8})?\W*")
-    overrides = {override for job in job_list for override in job}
-    pretrainings = {found[1] for override in overrides if (found := of_runs.fullmatch(override))}
-    return len(pretrainings) > 1 or any(key_of(override) in SEEDS for override in overrides)
-
-
-def compare_arms(job_list: list[tuple[str, ...]]) -> bool:
-    """Whether the jobs differ in more than their tasks and seeds."""
-    return len({tuple(override for override in job if key_of(override) not in OF_NO_ARM) for job in job_list}) > 1
-
-
 def controls(job_list: list[tuple[str, ...]], has_weights: bool) -> list[tuple[str, ...]]:
     """The jobs of the first arm, on all tasks and with all seeds, with random weights in place of pretrained ones.
 
