@@ -13,7 +13,8 @@ from pyarrow import parquet
 from harness import document, metrics, paths
 from harness.comparison import items
 from harness.comparison.runs import Run
-from harness.reports.errors import ReportError, unknown
+from harness.errors import unknown
+from harness.reports.errors import ReportError
 from harness.reports.options import Archive, Report
 from harness.reports.read import StudyRuns
 from harness.reports.read import read as read_store
@@ -108,7 +109,7 @@ def report_of(reader: ArchiveReader) -> Files:
     files = rendered(options, runs, pictures)
     del files[document.FILE]  # report.md has all of it
     if wrong := (pictures or set()) - files.keys():
-        raise unknown("picture", min(wrong), sorted(name for name in rendered(options, runs) if name.endswith(".svg")))
+        raise unknown("picture", min(wrong), [name for name in rendered(options, runs) if name.endswith(".svg")], "pictures")
     return files
 
 

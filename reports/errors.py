@@ -1,8 +1,7 @@
 """The one kind of error that a user sees: one line, no traceback."""
 
-import difflib
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from harness.errors import InputError, on_one_line
 from harness.redact import redacted
@@ -24,14 +23,3 @@ def refused(error: object) -> int:
 def some_of(texts: Sequence[str], most: int, between: str = ", ") -> str:
     """`a, b and 3 more`: of more than `most` the first ones."""
     return between.join(texts[:most]) + (f" and {len(texts) - most} more" if len(texts) > most else "")
-
-
-def unknown(kind: str, name: str, choices: Iterable[str], near: list[str] | None = None) -> ReportError:
-    """The error for a name that does not exist: it lists the choices and the nearest of them.
-
-    `near` are better suggestions than those by spelling.
-    """
-    names = list(choices)
-    near = difflib.get_close_matches(name, names, n=1) if near is None else near
-    hint = f" (did you mean {near[0]!r}?)" if near else ""
-    return ReportError(f"unknown {kind} {name!r}{hint}; choices: {', '.join(names) or 'none'}")

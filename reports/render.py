@@ -17,10 +17,11 @@ import msgspec
 
 from harness import document
 from harness.document import Block, Document, Picture, is_detail, markdown, without
+from harness.errors import unknown
 from harness.processes import end_with_parent
 from harness.reports import html
 from harness.reports.chapters import added, chapters, components, overview, pictures
-from harness.reports.errors import ReportError, unknown
+from harness.reports.errors import ReportError
 from harness.reports.reading.study import Study
 from harness.reports.writing import latex, plots
 from harness.reports.writing.formats import Chapter, csv_file, escape
@@ -148,7 +149,7 @@ def formats(text: str) -> tuple[str, ...]:
     names = tuple(dict.fromkeys(name.strip() for name in text.split(",")))
     for name in names:
         if name not in FORMATS:
-            raise unknown("format", name, FORMATS)
+            raise unknown("format", name, FORMATS, "format")
     return names
 
 

@@ -14,8 +14,8 @@ from typing import Any
 from torch import Tensor
 
 from harness.checkpoints import native, sentence_transformers
-from harness.config.adopted import Checkpoint
 from harness.config.conditions import has_task
+from harness.config.resolve import Checkpoint
 from harness.config.schema import RunConfig, TokenizerConfig
 from harness.data import published as published_tokenizer
 from harness.data import tokenizer as tokenizers

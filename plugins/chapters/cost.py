@@ -16,9 +16,10 @@ from harness.comparison.runs import Run
 from harness.comparison.section import Row, Section
 from harness.document import DASH, Block, Cell
 from harness.document import Section as Part
+from harness.errors import unknown
 from harness.metrics import Direction
 from harness.reports.chapters import Added, pictures
-from harness.reports.errors import ReportError, unknown
+from harness.reports.errors import ReportError
 from harness.reports.reading.study import Study
 from harness.reports.writing import formats
 from harness.reports.writing.formats import SHARES, Chapter, escape, listed
@@ -81,7 +82,7 @@ def parse(texts: Iterable[str]) -> list[Target]:
         if not equals:
             raise ReportError(f"--target {text!r} is no target; expected METRIC=NUMBER such as pretrain/masked_loss=6.5")
         if name not in MEASURES:
-            raise unknown("metric of --target", name, MEASURES)
+            raise unknown("metric", name, MEASURES, "target")
         try:
             value = float(number)
         except ValueError:

@@ -14,9 +14,8 @@ import matplotlib as mpl
 
 from harness.checkpoints import huggingface, start
 from harness.config import compose
-from harness.config.adopted import started_from
 from harness.config.command_line import read
-from harness.config.resolve import MEASURED_LENGTH
+from harness.config.resolve import MEASURED_LENGTH, started_from
 from harness.config.schema import ModelConfig, RunConfig, TaskConfig
 from harness.errors import InputError
 from harness.measure import pretraining_heads as heads

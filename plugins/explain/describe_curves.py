@@ -16,7 +16,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from harness.checkpoints import huggingface, native, start
-from harness.config.adopted import started_from
+from harness.config.resolve import started_from
 from harness.config.schema import RunConfig
 from harness.errors import InputError
 from harness.measure import subject

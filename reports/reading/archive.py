@@ -10,10 +10,9 @@
 
 import contextlib
 import hashlib
-import math
+import json
 import warnings
 from collections.abc import Iterator, Mapping
-from dataclasses import field
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -29,19 +28,8 @@ from harness.comparison.runs import Run
 from harness.errors import InputError, on_one_line
 from harness.reports.errors import ReportError
 from harness.reports.reading import folders
-from harness.reports.reading.store import Packed, Reader, declared
-from harness.reports.reading.untrusted import (
-    LARGEST_TABLES,
-    LATEST,
-    MOST_PARTS,
-    PART,
-    SHAPE,
-    Entries,
-    Line,
-    Shape,
-    json_of,
-    table_of,
-)
+from harness.reports.reading.store import Packed, Reader, logged
+from harness.reports.reading.untrusted import LARGEST_TABLES, MOST_PARTS, SHAPE, Entries, Line, json_of, table_of
 
 MANIFEST = "manifest.json"
 RUNS, CURVES, TEXTS, AUDIT = "runs.parquet", "curves.parquet", "texts.parquet", "audit.json"
@@ -94,27 +82,6 @@ class Manifest:
                     stated = "--baseline=, --along=, --target=, --where= or --with-wnli"
                     raise ReportError(f"{MANIFEST} states the option {on_one_line(word, 60)!r}: expected {stated}")
         return choices
-
-
-@dataclass(config=PART)
-class Result:
-    """What is read of a result."""
-
-    metrics: dict[Line, float | None] = field(default_factory=dict)
-
-
-@dataclass(config=PART)
-class Inputs:
-    """What is read of the inputs of a run."""
-
-    data: str | None = None
-
-
-@dataclass(config=PART)
-class Record:
-    """What is read of the record of a run."""
-
-    inputs: Inputs = field(default_factory=Inputs)
 
 
 def hashes(files: Mapping[str, bytes]) -> dict[str, tuple[int, str]]:
@@ -197,7 +164,13 @@ class ArchiveReader(Reader):
         self.rows = {row["run_id"]: row for row in rows}
         if len(self.rows) != len(rows):
             raise ReportError(f"{RUNS} has two runs of one id: expected {EXPECTED}")
-        self._runs = {key: (row["study"], _run(row)) for key, row in self.rows.items()}
+        for name in (name for row in rows for name in (row["run_id"], row["study"])):
+            if not name.isprintable():
+                raise ReportError(f"{RUNS} has the name {on_one_line(name, 60)!r}: expected one without control characters")
+        self._runs = {
+            key: (row["study"], logged(key, row["name"], row["started"], (row["tags"], row["params"], row["metrics"])))
+            for key, row in self.rows.items()
+        }
         columns = (tables[CURVES][name].to_pylist() for name in CURVE)
         self._history = grouped(((run, metric), (step, value)) for run, metric, step, value in zip(*columns, strict=True))
         self.predictions = {name: _parts(tables[name], name, "run_id") for name in tables if name.startswith(PREDICTIONS)}
@@ -207,11 +180,11 @@ class ArchiveReader(Reader):
         texts = _parts(tables[TEXTS], TEXTS, "data") if TEXTS in tables else {}
         if TEXTS in tables:
             _refuse_other(tables[TEXTS], TEXTS, {"data": TEXT, "tokens": INTEGER, "text": TEXT})
-        keys = {run: _of_json(row, "record", Record).inputs.data for run, row in self.rows.items()}
+        keys = {run: _json(row["record"]).get("inputs", {}).get("data") for run, row in self.rows.items()}
         self.output = Packed(
             predictions={run: table for of_file in of_main for run, table in of_file.items()},
             texts={run: texts[key] for run, key in keys.items() if key in texts},
-            not_run=[one.title for one in folders.planned(data[paths.PLAN])] if paths.PLAN in data else [],
+            not_run=[on_one_line(one.title) for one in folders.planned(data[paths.PLAN])] if paths.PLAN in data else [],
             audit=data.get(AUDIT),
         )
 
@@ -232,7 +205,7 @@ class ArchiveReader(Reader):
 
     def results(self, run_id: str) -> dict[str, float | None]:
         """The metrics in the result of a run; none where its folder was gone."""
-        return _of_json(self.rows[run_id], "result", Result).metrics
+        return _json(self.rows[run_id]["result"]).get("metrics", {})
 
 
 def read(folder: Path) -> ArchiveReader:
@@ -262,23 +235,9 @@ def _refuse_other(
             raise ReportError(f"{name} has no value in the column {column!r} of a row: expected {EXPECTED}")
 
 
-def _run(row: Mapping[str, Any]) -> Run:
-    """ReportError for text that no terminal prints, and for numbers that no run has."""
-    values = [row[name] for name in ("run_id", "name", "study")]
-    values += [text for name in ("tags", "params") for pair in row[name].items() for text in pair]
-    for text in (*values, *row["metrics"]):
-        if not text.isprintable():
-            raise ReportError(f"{RUNS} has the text {on_one_line(text, 60)!r}: expected text without control characters")
-    if not all(map(math.isfinite, row["metrics"].values())) or not 0 <= row["started"] <= LATEST:
-        raise ReportError(f"{RUNS} has a time or a number of run {row['run_id']!r} that is none: expected finite metrics")
-    return Run(
-        **{name: row[name] for name in ("run_id", "name", "started", "tags", "params")}, metrics=declared(row["metrics"])
-    )
-
-
-def _of_json(row: Mapping[str, Any], column: str, shape: type[Shape]) -> Shape:
-    """What is read of the record or the result of a run; nothing where its folder was gone."""
-    return json_of((row[column] or "{}").encode(), shape, f"{RUNS}, {column} of {row['run_id']}", EXPECTED)
+def _json(text: str | None) -> dict[str, Any]:
+    """A record or a result; empty where the folder of the run was gone."""
+    return json.loads(text or "{}")
 
 
 def _parts(table: pyarrow.Table, name: str, column: str) -> dict[str, pyarrow.Table]:

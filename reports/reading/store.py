@@ -11,8 +11,8 @@ import pyarrow
 
 from harness import metrics, tags
 from harness.comparison.runs import History, Run, latest, oldest_first, states_text
-from harness.errors import on_one_line
-from harness.reports.errors import ReportError, unknown
+from harness.errors import on_one_line, unknown
+from harness.reports.errors import ReportError
 
 
 @dataclass(frozen=True)
@@ -107,7 +107,7 @@ def runs_of(reader: Reader, number: str) -> list[Run]:
 def number_of(studies: Mapping[str, str], name: str) -> str:
     """The study's number; ReportError with the choices where there is none of this name."""
     if name not in studies:
-        raise unknown("study", name, sorted(studies))
+        raise unknown("study", name, studies, "study")
     return studies[name]
 
 

@@ -117,12 +117,9 @@ def _refuse_large(footer: parquet.FileMetaData, where: str, most: int) -> None:
 def _is_plain(kind: pyarrow.DataType) -> bool:
     """Texts, numbers, and lists and maps of them."""
     if types.is_map(kind):
-        return all(_is_single(one) for one in (kind.key_type, kind.item_type))
-    return _is_single(kind.value_type if types.is_list(kind) else kind)
-
-
-def _is_single(kind: pyarrow.DataType) -> bool:
-    return any(is_of(kind) for is_of in (types.is_string, types.is_boolean, types.is_integer, types.is_floating))
+        return _is_plain(kind.key_type) and _is_plain(kind.item_type)
+    single = kind.value_type if types.is_list(kind) else kind
+    return any(is_of(single) for is_of in (types.is_string, types.is_boolean, types.is_integer, types.is_floating))
 
 
 def _size(array: pyarrow.Array, where: str) -> int:

@@ -19,7 +19,7 @@ from harness.comparison.compare import compare
 from harness.reports import render
 from harness.reports.chapters import chapters
 from harness.reports.errors import ReportError
-from harness.reports.read import open_store
+from harness.reports.read import connect
 
 
 @pytest.fixture(autouse=True)
@@ -115,7 +115,7 @@ def test_it_ends_with_the_report_that_started_it(study, monkeypatch):
 
 def test_a_forked_process_has_its_own_connection(tracking, typical):
     tracking.log_timed("base", [10.0, 10.1, 9.9], 0, typical(1, 0.8))
-    reader = open_store(None)
+    reader = connect(None)
     assert reader.forkable
     database = reader._database
     run = next(run for number in reader.studies().values() for run in reader.runs(number))

@@ -137,7 +137,7 @@ def test_store_address_without_scheme_is_refused(tracking, capsys):
 def test_unknown_study_lists_the_studies(tracking, capsys):
     tracking.log("base")
     line = refused(capsys, "--study", "before_aftr")
-    assert "(did you mean 'before_after'?); choices: before_after" in line
+    assert "did you mean 'before_after'? choices for `study`: before_after" in line
 
 
 def test_empty_studies_are_refused(tracking, capsys):

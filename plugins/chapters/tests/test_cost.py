@@ -203,7 +203,7 @@ def test_one_score_at_the_end_is_no_curve(make_run, study_of):
     [
         ("pretrain/masked_loss", "expected METRIC=NUMBER such as pretrain/masked_loss=6.5"),
         ("pretrain/mask_loss=6", "did you mean 'pretrain/masked_loss'"),
-        ("pretrain/loss=6", "unknown metric of --target 'pretrain/loss'"),
+        ("pretrain/loss=6", "unknown metric 'pretrain/loss'"),
         ("tune/score=much", "'much' is no number"),
         ("tune/score=nan", "'nan' is no number"),
         ("tune/score=80", "tune/score is at most 1"),
