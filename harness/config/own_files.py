@@ -124,10 +124,10 @@ def refuse_typed_setting(word: str, key: str, is_swept: bool) -> None:
 
 def refuse_settings(composed: DictConfig, plain: dict[str, Any]) -> None:
     """InputError for what a file sets of Hydra, but for a few plain values; `plain` are the settings without such files."""
-    settings: Any = OmegaConf.to_container(composed, resolve=False, enum_to_str=True)["hydra"]
-    if not isinstance(settings, dict):
+    values: Any = OmegaConf.to_container(composed, resolve=False, enum_to_str=True)
+    if not isinstance(values["hydra"], dict):
         raise InputError("hydra cannot be set: expected keys below it, such as hydra.mode")
-    for key, value in flatten(settings).items():
+    for key, value in flatten(values["hydra"]).items():
         is_same, value = key in plain and value == plain[key], str(value)
         is_allowed = any(re.fullmatch(name, key) and re.fullmatch(values, value) for name, values in OF_FILES.items())
         if not (is_same or is_allowed or within(key, COMPOSED)):
