@@ -310,10 +310,7 @@ class CheckedRepository(Repository):  # type: ignore[misc]
             raise InputError(f"{config_path!r} is no name of a choice: expected one below a folder of configs")
         own_files.refuse_unsound(path)
         try:
-            mistakes.refuse_misfits(path, config_path.partition("/")[0])
             result: ConfigResult = super().load_config(config_path)
-        except InputError:
-            raise
         except ValueError as error:  # such as a number of 5,000 digits
             raise InputError(f"{path} cannot be read: {' '.join(str(error).split())}") from error
         for key, value in flatten(OmegaConf.to_container(result.config, resolve=False)).items():
