@@ -11,8 +11,8 @@ from typing import Any
 import harness
 from harness import command, grammar, redact
 from harness.commands import Command, commands, find, is_command
-from harness.config.help import GROUPS, page
-from harness.errors import InputError, meant, unknown
+from harness.config.help import GROUPS, meant, page
+from harness.errors import unknown
 from harness.terminal import Inert, live_line
 
 COMPLETION = {"-sc", "--shell-completion"}
@@ -44,7 +44,11 @@ def _run(name: str, words: list[str]) -> int:
 
             return run.complete(words, list(commands()))
         if words and re.fullmatch(r"\w[\w-]*", words[0]) and name in ("run", "report"):
-            raise _unknown_command("report " if name == "report" else "", words[0])
+            before = "report " if name == "report" else ""
+            near = meant(words[0], commands()) or ([f"python -m harness report study={words[0]}"] if before else [])
+            names = [each.removeprefix(before) for each in commands() if each.startswith(before)]
+            one_word = [each for each in names if " " not in each]
+            raise unknown("command", words[0], one_word, f"python -m harness {before}".rstrip(), near)
         return _begin(chosen, words) if name == "run" else _call(name, chosen, words)
 
 
@@ -80,14 +84,6 @@ def _call(name: str, chosen: Command, words: list[str]) -> int:
         return function(parsed, configs)
 
     return compose.main(overrides, run, reads_as_runs=parsed.reads_as_runs, replicates=parsed.replicates)
-
-
-def _unknown_command(before: str, word: str) -> InputError:
-    """The error for a word that is no command, after `report ` or nothing."""
-    names = [name.removeprefix(before) for name in commands() if name.startswith(before)]
-    near = meant(word, commands()) or ([f"python -m harness report study={word}"] if before else [])
-    choices = [name for name in names if " " not in name]
-    return unknown("command", word, choices, f"python -m harness {before}".rstrip(), near)
 
 
 def _help(topics: list[str]) -> int:

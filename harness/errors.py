@@ -5,8 +5,7 @@ import difflib
 import errno
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator
-from pathlib import Path
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
 UNUSABLE = (errno.ENAMETOOLONG, errno.ENOTDIR, errno.EISDIR, errno.ELOOP, errno.EACCES, errno.EPERM, errno.EROFS)
@@ -80,6 +79,11 @@ def unknown(kind: str, name: object, choices: Iterable[str], key: str, near: lis
     return InputError(f"unknown {kind} {str(name)!r};{hint} {of}: {', '.join(names) or 'none'}")
 
 
+def some_of(texts: Sequence[str], most: int, between: str = ", ") -> str:
+    """`a, b and 3 more`: of more than `most` the first ones."""
+    return between.join(texts[:most]) + (f" and {len(texts) - most} more" if len(texts) > most else "")
+
+
 def has_half_characters(text: str) -> bool:
     """Whether the text has a half of a surrogate pair alone, which no encoding writes."""
     return any("\ud800" <= character <= "\udfff" for character in text)
@@ -101,11 +105,9 @@ def refused_paths(words: Iterable[str]) -> Iterator[None]:
         if error.errno not in UNUSABLE or error.filename is None:
             raise
         path = os.fsdecode(error.filename)
-        places = {word: Path((word.partition("=")[2] or word).strip("'\"")).parts for word in words}
-        parts = Path(path).parts
-        ends = {parts[at:end]: end for end in range(len(parts) + 1) for at in range(end)}
-        named = [word for word, place in places.items() if place in ends]
-        name = on_one_line(max(named, key=lambda word: (len(places[word]), ends[places[word]]), default=path))
+        values = {word: (word.partition("=")[2] or word).strip("'\"") for word in words}
+        named = [word for word, value in values.items() if f"/{value.strip('/')}/" in f"/{path.strip('/')}/"]
+        name = on_one_line(max(named, key=lambda word: len(values[word]), default=path))
         short = name if len(name) <= LONGEST else f"{name[: LONGEST // 2]}...{name[-LONGEST // 4 :]}"
         raise InputError(f"{short}: no file or folder can be there ({error.strerror}): expected another path") from error
 
@@ -145,42 +147,6 @@ NO_MEMORY = ("allocate memory", "not enough memory", "out of memory", "bad_alloc
 def is_out_of_memory(error: BaseException) -> bool:
     """Whether an error says that memory was refused."""
     return isinstance(error, MemoryError) or any(sign in str(error) for sign in NO_MEMORY)
-
-
-MEANT = {
-    "harness model=base": "train fit finetune evaluate eval test start launch go",
-    "harness -m model=base,albert": "sweep multirun experiment study",
-    "harness model=base pretrain=mlm": "pretrain pretraining",
-    "harness ui": "mlflow browse show view dashboard tensorboard",
-    "harness status": "list ls ps progress",
-    "harness tour": "tutorial learn lesson teach",
-    "harness plan": "estimate dryrun dry-run preview",
-    "harness profile": "bench benchmark time params speed latency",
-    "harness memory": "ram batch",
-    "harness predict": "infer inference classify",
-    "harness predict output=vectors": "features embed embeddings encode vectors extract",
-    "harness inspect": "attention look debug",
-    "harness export": "convert save onnx",
-    "harness describe": "info explain draw summary",
-    "harness tokenizer": "tokenize tokenise tokenization vocab",
-    "harness clean": "prune purge remove delete",
-    "harness --help": "help usage commands",
-    "harness --version": "version",
-    "harness report": "reports table results result summarize summarise plot plots chart charts",
-    "harness report compare": "diff difference",
-}
-"""What is typed in place of `python -m ...` -> words that stand for it."""
-
-
-def meant(word: str, commands: Iterable[str] = ()) -> list[str]:
-    """What a word that is no command stands for, by its meaning or nearly by its spelling; empty where nothing is near.
-
-    `commands` of the harness are near by their spelling, beside those of MEANT.
-    """
-    words = {alias: command for command, aliases in MEANT.items() for alias in aliases.split()}
-    words |= {name.split()[-1]: f"harness {name}" for name in commands}
-    near = [word.lower()] if word.lower() in words else difflib.get_close_matches(word.lower(), words, n=1, cutoff=0.8)
-    return [f"python -m {words[name]}" for name in near]
 
 
 T = TypeVar("T")

@@ -5,6 +5,8 @@ it, and prints the page of `--help` from it.
 """
 
 import difflib
+import functools
+import math
 import re
 import types
 import typing
@@ -60,22 +62,22 @@ class Composed:
 
     def __post_init__(self) -> None:
         """InputError for a choice without effect. What it writes by default is in the folder of the runs that is set."""
+        grammar = Grammar(type(self))
+        default = grammar.keys["to"].default if "to" in grammar.keys else None
         outputs = [choice.partition("=")[2] for choice in self.choices if choice.startswith("output=")]
-        to = next((option.default for option in fields(self) if option.name == "to"), None)
-        if outputs and isinstance(to, Path) and vars(self)["to"] == to:
-            object.__setattr__(self, "to", Path(outputs[-1], *to.parts[1:]))
+        if outputs and isinstance(default, Path) and vars(self)["to"] == default:
+            object.__setattr__(self, "to", Path(outputs[-1], *default.parts[1:]))
         for choice in self.choices:
             if self.groups and not choice.startswith("-") and group_of(choice) not in self.groups:
-                raise unknown("key", group_of(choice), (*Grammar(type(self)).keys, *self.groups), "the command line")
+                raise unknown("key", group_of(choice), (*grammar.keys, *self.groups), "the command line")
 
     def overrides(self) -> list[str]:
         """What Hydra gets: one task, as the default is a set, for which it would compose the same model again and again.
 
         InputError for a choice without effect.
         """
-        for choice in self.choices:
-            if group_of(choice) == "match":
-                raise InputError(f"{choice} has no effect here: expected it with a run, plan or profile")
+        if self.sets("match"):
+            raise InputError("match= has no effect here: expected it with a run, plan or profile")
         return self.with_a_task()
 
     @property
@@ -120,22 +122,50 @@ def parse(words: Sequence[str], options: type[Options], call: str) -> Options:
     return options(**Grammar(options, call).values(words))
 
 
+@dataclass(frozen=True)
+class Option:
+    """A key, word or switch of a command, from its field."""
+
+    name: str  # as it is typed
+    field: str
+    default: Any
+    meaning: str
+    metadata: Mapping[str, Any]
+    type: Any  # of a value, or of each of several
+    is_word: bool
+    is_list: bool
+
+    @classmethod
+    def of(cls, option: Field[Any], hint: Any) -> "Option":
+        """That of a field with this type."""
+        kind = typing.get_args(hint)[0] if isinstance(hint, types.UnionType) else hint
+        is_list, metadata = typing.get_origin(kind) is tuple, option.metadata
+        kind, name = typing.get_args(kind)[0] if is_list else kind, metadata.get("name", option.name)
+        is_word = metadata["kind"] == "word"
+        return cls(name, option.name, option.default, metadata["meaning"], metadata, kind, is_word, is_list)
+
+    @property
+    def written(self) -> str:
+        """`to=`, but `RUN` and `--dry-run`."""
+        if self.is_word:
+            return self.name
+        return "--" + self.name.replace("_", "-") if self.type is bool else f"{self.name}="
+
+
 class Grammar:
     """Keys and words of one command by name, from the fields of its options."""
 
     def __init__(self, options: type, call: str = "") -> None:
-        self._options, self._call, self._composed = options, call, issubclass(options, Composed)
-        self._types = typing.get_type_hints(options)
-        self.keys: dict[str, Field[Any]] = {}
-        self.words: dict[str, Field[Any]] = {}
+        self._call, self._composed = call, issubclass(options, Composed)
+        hints = typing.get_type_hints(options)
         inherited = {name for base in options.__mro__[1:] for name in getattr(base, "__dataclass_fields__", ())}
-        for option in sorted(fields(options), key=lambda option: option.name in inherited):  # its own are listed first
-            of_kind = {"key": self.keys, "word": self.words}.get(option.metadata["kind"])
-            if of_kind is not None:
-                of_kind[option.metadata.get("name", option.name)] = option
-        self._named = {old: new for old, new in OLD.items() if new in self.keys} | {name: name for name in self.keys}
-        self._named |= {option.name: name for name, option in self.words.items()}
-        self.takes_config = "config_dir" in self._types
+        own_first = sorted(fields(options), key=lambda option: option.name in inherited)
+        every = [Option.of(each, hints[each.name]) for each in own_first if each.metadata["kind"] != "hydra"]
+        self.keys = {option.name: option for option in every if not option.is_word}
+        self.words = {option.name: option for option in every if option.is_word}
+        self._named = {old: self.keys[new] for old, new in OLD.items() if new in self.keys} | self.keys
+        self._named |= {option.field: option for option in self.words.values()}
+        self.takes_config = "config_dir" in hints
 
     def values(self, words: Sequence[str]) -> dict[str, Any]:
         """Name of a field -> its value; InputError for a word that cannot be read, and for a key that is missing."""
@@ -146,55 +176,37 @@ class Grammar:
             typed, equals, value = text.partition("=")
             is_option = typed.startswith("--")
             plain = typed.removeprefix("--").replace("-", "_") if is_option else typed
-            name = self._named.get(plain, "") if equals or is_option else ""
+            option = self._named.get(plain) if equals or is_option else None
             if self.takes_config and typed in CONFIG_DIR:
                 values["config_dir"] = value if equals else next(remaining, "")
                 if not values["config_dir"]:
                     raise InputError(f"{typed} needs a value, such as {typed} FOLDER")
-            elif name and not equals and self._is_switch(name):
-                values[self.keys[name].name] = True
-            elif name:
+            elif option and not equals and option.type is bool:
+                values[option.field] = True
+            elif option:
                 following = value if equals else next(remaining, None)
                 if following is None:
-                    raise InputError(f"{typed} needs a value: expected {self._option(name).metadata['meaning']}")
-                self._add(values, name, following)
+                    raise InputError(f"{typed} needs a value: expected {option.meaning}")
+                _add(values, option, following)
             elif self._composed and text in SWEEP:
                 choices.append(text)
             elif text.startswith("-"):
-                raise self._unknown_option(text)
+                written = ["--" + name.replace("_", "-") for name in self.keys]
+                hydra = [*(SWEEP if self._composed else ()), *(CONFIG_DIR[:1] if self.takes_config else ())]
+                raise unknown("option", on_one_line(typed), [*written, *hydra, HELP[1]], self._call)
             elif self._is_word(text):
-                free = (each for each in self.words if self._is_list(each) or self.words[each].name not in values)
-                if (name := next(free, "")) == "":
+                free = (each for each in self.words.values() if each.is_list or each.field not in values)
+                if (word := next(free, None)) is None:
                     raise InputError(f"{on_one_line(text)!r} is a word too many: expected {' '.join(self.words)} and KEY=VALUE")
-                self._add(values, name, text)
+                _add(values, word, text)
             elif self._composed:
                 choices.append(text)
             else:
                 raise unknown("key", on_one_line(typed), self.keys, self._call)
-        for name, option in (self.words | self.keys).items():
-            if option.default is MISSING and option.name not in values:
-                raise InputError(f"{self.written(name)} is missing: expected {option.metadata['meaning']}")
+        for option in (*self.words.values(), *self.keys.values()):
+            if option.default is MISSING and option.field not in values:
+                raise InputError(f"{option.written} is missing: expected {option.meaning}")
         return values | ({"choices": tuple(choices)} if self._composed else {})
-
-    def _option(self, name: str) -> Field[Any]:
-        return self.keys.get(name) or self.words[name]
-
-    def _type(self, name: str) -> Any:
-        """The type of a value, without None."""
-        hint = self._types[self._option(name).name]
-        return typing.get_args(hint)[0] if isinstance(hint, types.UnionType) else hint
-
-    def _is_switch(self, name: str) -> bool:
-        return self._type(name) is bool
-
-    def _is_list(self, name: str) -> bool:
-        return typing.get_origin(self._type(name)) is tuple
-
-    def written(self, name: str) -> str:
-        """`to=`, but `RUN` and `--dry-run`."""
-        if name in self.words:
-            return name
-        return "--" + name.replace("_", "-") if self._is_switch(name) else f"{name}="
 
     def _is_word(self, text: str) -> bool:
         """Whether the text is RUN, STUDY or the like, whose name may have an equals sign."""
@@ -203,31 +215,18 @@ class Grammar:
             return False
         return not equals or Path(text).exists() or not (self._composed or difflib.get_close_matches(name, self.keys))
 
-    def _unknown_option(self, text: str) -> InputError:
-        written = ["--" + name.replace("_", "-") for name in self.keys]
-        hydra = [*(SWEEP if self._composed else ()), *(CONFIG_DIR[:1] if self.takes_config else ())]
-        return unknown("option", on_one_line(text.partition("=")[0]), [*written, *hydra, HELP[1]], self._call)
 
-    def _add(self, values: dict[str, Any], name: str, text: str) -> None:
-        """Sets the value of the option, or adds one to a list; InputError for a text that it cannot be."""
-        option, kind = self._option(name), self._type(name)
-        meaning = option.metadata["meaning"]
-        if not text:
-            raise InputError(f"{self.written(name)} is empty: expected {meaning}")
-        if read := option.metadata.get("read"):
-            values[option.name] = read(name, text)
-        elif not self._is_list(name):
-            values[option.name] = _single(name, text, kind, option.metadata)
-        else:
-            is_whole = name in self.words or option.metadata.get("whole")
-            parts = [text] if is_whole else [part.strip() for part in text.strip("[]").split(",")]
-            if not all(parts):
-                raise InputError(f"{name}={on_one_line(text)!r} has an empty value: expected {meaning}")
-            kind = typing.get_args(kind)[0]
-            values[option.name] = (
-                *values.get(option.name, ()),
-                *(_single(name, part, kind, option.metadata) for part in parts),
-            )
+def _add(values: dict[str, Any], option: Option, text: str) -> None:
+    """Sets the value of the option, or adds one to a list; InputError for a text that it cannot be."""
+    if not text:
+        raise InputError(f"{option.written} is empty: expected {option.meaning}")
+    is_whole = option.is_word or option.metadata.get("whole") or not option.is_list
+    parts = [text] if is_whole else [part.strip() for part in text.strip("[]").split(",")]
+    if not all(parts):
+        raise InputError(f"{option.name}={on_one_line(text)!r} has an empty value: expected {option.meaning}")
+    read = option.metadata.get("read") or functools.partial(_single, option)
+    several = [read(option.name, part) for part in parts]
+    values[option.field] = (*values.get(option.field, ()), *several) if option.is_list else several[0]
 
 
 def page(options: type, call: str) -> str:
@@ -235,9 +234,9 @@ def page(options: type, call: str) -> str:
     grammar = Grammar(options, call)
     described, _, below = (options.__doc__ or "").partition("\n\n")
     words = [name if option.default is MISSING else f"[{name}]" for name, option in grammar.words.items()]
-    every = {grammar.written(name): option for name, option in (grammar.words | grammar.keys).items()}
+    every = {option.written: option for option in (*grammar.words.values(), *grammar.keys.values())}
     keys = {name: _meaning(option) for name, option in every.items() if not name.startswith("-")}
-    switches = {name: option.metadata["meaning"] for name, option in every.items() if name.startswith("-")}
+    switches = {name: option.meaning for name, option in every.items() if name.startswith("-")}
     if issubclass(options, Composed) and not options.groups:
         switches["-m"] = "a sweep: every combination of values with commas between them"
     if grammar.takes_config:
@@ -248,38 +247,34 @@ def page(options: type, call: str) -> str:
     return "\n\n".join(filter(None, parts))
 
 
-def _single(name: str, text: str, kind: type, metadata: Mapping[str, Any]) -> Any:
+def _single(option: Option, name: str, text: str) -> Any:
     """One text as one value."""
-    typed = f"{name}={on_one_line(text)!r}"
-    if kind in (int, float):
+    typed, metadata = f"{name}={on_one_line(text)!r}", option.metadata
+    if option.type in (int, float):
         allowed: Range = metadata.get("range", Range())
         try:
-            number = kind(text) if len(text) <= LONGEST_NUMBER else float("inf")
+            number = option.type(text) if len(text) <= LONGEST_NUMBER else math.inf
         except ValueError:
-            number = float("nan")
+            number = math.nan
         if allowed.has(number):
             return number
-        if kind is float:
-            raise InputError(f"{typed} must be {allowed.expected(number)}")
-        bound = allowed.expected(allowed.at_least - 1 if number != number else number)  # not a number
-        raise InputError(f"{typed} must be a whole number of {bound}")
-    if kind is bool:
+        what = "" if option.type is float else "a whole number of "
+        number = allowed.at_least - 1 if what and number != number else number  # not a number
+        raise InputError(f"{typed} must be {what}{allowed.expected(number)}")
+    if option.type is bool:
         if text.lower() not in ("true", "false"):
             raise InputError(f"{typed} must be true or false")
         return text.lower() == "true"
     if text not in metadata.get("choices", (text,)):
-        raise unknown(metadata.get("called", name), text, metadata["choices"], metadata.get("name", name))
-    return kind(text)
+        raise unknown(metadata.get("called", name), text, metadata["choices"], name)
+    return option.type(text)
 
 
-def _meaning(option: Field[Any]) -> str:
+def _meaning(option: Option) -> str:
     """The meaning with the default, where it has one."""
-    default, meaning = option.default, str(option.metadata["meaning"])
-    if default is MISSING or default is None or default == ():
-        return meaning
-    if isinstance(default, tuple):
-        return f"{meaning} ({','.join(map(str, default))})"
-    return f"{meaning} ({f'{default:g}' if isinstance(default, float) else default})"
+    default = option.default if isinstance(option.default, tuple) else (option.default,)
+    texts = [f"{one:g}" if isinstance(one, float) else str(one) for one in default if one not in (MISSING, None)]
+    return f"{option.meaning} ({','.join(texts)})" if texts else option.meaning
 
 
 def listed(title: str, lines: Mapping[str, str]) -> str:

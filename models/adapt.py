@@ -11,8 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from harness.models.choices import Trains
-from harness.models.config import AdaptationConfig
+from harness.models.config import AdaptationConfig, Trains
 from harness.models.encoder import generator_of
 from harness.models.heads import Classifier
 from harness.models.stack import Stack

@@ -14,8 +14,7 @@ from torch import Tensor, nn
 from harness.models.attention.full import full_attention
 from harness.models.attention.products import Context, Heads, MultiHead
 from harness.models.batch import Batch
-from harness.models.choices import Body
-from harness.models.config import EncoderConfig
+from harness.models.config import Body, EncoderConfig
 from harness.models.layers import AttentionBlock, Block, FeedForwardBlock
 from harness.models.stack import Stack
 

@@ -13,8 +13,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from harness.models.choices import Activation, Norm, Sharing
-from harness.models.config import EncoderConfig
+from harness.models.config import Activation, EncoderConfig, Norm, Sharing
 from harness.models.keys import KEYS, refuse_underived, spaced
 
 State = dict[str, Tensor]

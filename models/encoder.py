@@ -9,10 +9,8 @@ import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from harness.models import added
 from harness.models.batch import Batch, as_batch
-from harness.models.choices import Body, Init, Position
-from harness.models.config import EncoderConfig
+from harness.models.config import Body, EncoderConfig, Init, Position, class_of
 from harness.models.decoder import EncoderDecoder
 from harness.models.dropout import Dropout
 from harness.models.norms import make_norm
@@ -107,7 +105,7 @@ class Encoder(nn.Module):
         super().__init__()
         self.config = config
         self.embeddings = Embeddings(config)
-        make = BODIES[config.body] if config.layers is None else added.class_of("layers", config.layers)
+        make = BODIES[config.body] if config.layers is None else class_of("layers", config.layers)
         self.layers: Layers = make(config)
 
     def forward(self, inputs: Batch | Tensor) -> Tensor:

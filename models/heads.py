@@ -8,8 +8,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from harness.models.batch import Batch, as_batch
-from harness.models.choices import Pooling, Position
-from harness.models.config import EncoderConfig
+from harness.models.config import EncoderConfig, Pooling, Position
 from harness.models.dropout import Dropout
 from harness.models.encoder import Encoder, initialise, looked_up, without_values
 from harness.models.layers import ACTIVATIONS

@@ -7,9 +7,7 @@ from dataclasses import fields, replace
 from enum import Enum
 from typing import Any
 
-from harness.models.added import class_of
-from harness.models.choices import Body, Position
-from harness.models.config import NOT_NULL, OF_HEADS, EncoderConfig
+from harness.models.config import NOT_NULL, OF_HEADS, Body, EncoderConfig, Position, class_of
 
 NEEDS: dict[str, dict[str, Any]] = {field.name: field.metadata.get("needs", {}) for field in fields(EncoderConfig)}
 """Key -> other keys with the values that it needs to be read."""

@@ -7,11 +7,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from harness.models import added
 from harness.models.attention import Attention, make_attention
 from harness.models.attention.products import Context
-from harness.models.choices import Activation, NormPlace
-from harness.models.config import EncoderConfig
+from harness.models.config import Activation, EncoderConfig, NormPlace, class_of
 from harness.models.dropout import Dropout
 from harness.models.norms import make_norm
 
@@ -92,7 +90,7 @@ class FeedForwardBlock(Block):
     feed_forward: FeedForward
 
     def __init__(self, config: EncoderConfig) -> None:
-        make = FeedForward if config.feed_forward is None else added.class_of("feed_forward", config.feed_forward)
+        make = FeedForward if config.feed_forward is None else class_of("feed_forward", config.feed_forward)
         super().__init__(config, "feed_forward", make(config))
 
     def forward(self, hidden: Tensor) -> Tensor:

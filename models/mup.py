@@ -8,8 +8,7 @@ third part, products of attention over the head size in place of its root, is `m
 import torch
 from torch import nn
 
-from harness.models.choices import Body, Init, Position
-from harness.models.config import EncoderConfig
+from harness.models.config import Body, EncoderConfig, Init, Position
 from harness.models.heads import MaskedLMHead
 from harness.models.objectives.base import refuse_combinations
 

@@ -2,8 +2,7 @@
 
 from torch import Tensor, nn
 
-from harness.models.choices import Norm
-from harness.models.config import EncoderConfig
+from harness.models.config import EncoderConfig, Norm
 
 
 class RMSNorm(nn.RMSNorm):

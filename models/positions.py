@@ -5,8 +5,7 @@ import math
 import torch
 from torch import Tensor, nn
 
-from harness.models.choices import Position
-from harness.models.config import EncoderConfig
+from harness.models.config import EncoderConfig, Position
 
 BUCKETS = 32
 """Buckets of distance where the config names no number (arXiv:1910.10683)."""

@@ -77,9 +77,9 @@ ALWAYS: tuple[When, ...] = ()
 
 def option(
     default: Any,
+    read: When | tuple[When, ...] | None = None,
     *,
     role: Role | None = None,
-    read: When | tuple[When, ...] | None = None,
     needs: dict[str, Any] | None = None,
     earlier: Any = "",
     count: int | None = None,

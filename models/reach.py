@@ -5,9 +5,7 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import Any
 
-from harness.models import added
-from harness.models.choices import Body, Position, Sharing
-from harness.models.config import EncoderConfig
+from harness.models.config import Body, EncoderConfig, Position, Sharing, class_of
 
 
 @dataclass(frozen=True)
@@ -84,4 +82,4 @@ def depends_on_order(config: EncoderConfig) -> bool:
 def _stated(config: EncoderConfig, name: str, default: Any) -> Any:
     """What the class of another package says of itself."""
     key = "attention" if config.layers is None else "layers"
-    return getattr(added.class_of(key, getattr(config, key)), name, default)
+    return getattr(class_of(key, getattr(config, key)), name, default)

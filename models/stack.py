@@ -12,8 +12,7 @@ from harness.models.attention.disentangled import Distances, RelativePositions
 from harness.models.attention.products import Context
 from harness.models.attention.relative import relative_context
 from harness.models.batch import Batch
-from harness.models.choices import NormPlace, Position, Sharing
-from harness.models.config import EncoderConfig
+from harness.models.config import EncoderConfig, NormPlace, Position, Sharing
 from harness.models.layers import AttentionBlock, FeedForwardBlock
 from harness.models.norms import make_norm
 from harness.models.positions import BIASES, rotation

@@ -11,11 +11,10 @@ from harness.comparison.launches import SHARED
 from harness.comparison.runs import Run
 from harness.comparison.section import RESULTS
 from harness.document import DASH, Section, markdown
-from harness.errors import InputError
+from harness.errors import InputError, some_of
 from harness.metrics import Compared, Metric
-from harness.reports.errors import some_of
 from harness.reports.options import Compare
-from harness.reports.read import open_store
+from harness.reports.read import connect
 from harness.reports.reading import folders, store
 from harness.reports.reading.store import Reader
 from harness.reports.writing import formats
@@ -142,7 +141,7 @@ NAME_WIDTH, VALUE_WIDTH = 46, 18
 
 def main(options: Compare) -> int:
     """0, and the comparison on stdout; InputError where a run is not found or both are the same."""
-    reader = open_store(options.address)
+    reader = connect(options.address)
     with reader.guarded():
         first, second = (find(reader, name, options.study) for name in (options.run_a, options.run_b))
         if first.run_id == second.run_id:

@@ -5,10 +5,10 @@ from collections.abc import Iterable, Sequence
 import pandas as pd
 
 from harness import metrics, tags
-from harness.comparison.compare import differing_settings
+from harness.comparison.compare import FIRST, compare, differing_settings
 from harness.comparison.runs import Run
 from harness.comparison.section import RESULTS
-from harness.reports.read import StudyRuns, compare_with_any, read
+from harness.reports.read import StudyRuns, read
 from harness.reports.reading import folders
 
 IDENTITY = {
@@ -45,7 +45,8 @@ def load(
 def _frame(found: StudyRuns, along: Iterable[str]) -> pd.DataFrame:
     runs = [run for run in found.runs if not run.is_aa_replicate]
     places: dict[str, Place] = {}
-    comparison = compare_with_any(found.study, found.runs, along)
+    has_finished = any(run.status == "finished" for run in runs)
+    comparison = compare(found.study, found.runs, FIRST, along) if has_finished else None
     for section in comparison.sections if comparison else ():
         for row in section.rows:
             why = None if section in comparison.selected else OTHER_CONDITIONS

@@ -8,34 +8,31 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from harness.comparison import labels
 from harness.comparison.compare import Comparison, compare
 from harness.comparison.runs import Run, oldest_first
+from harness.errors import InputError
 from harness.redact import refuse_credentials
-from harness.reports.errors import ReportError
 from harness.reports.reading import archive, default_uri, store, where
 from harness.reports.reading.predictions import errors_in
 from harness.reports.reading.sqlite_reader import SqliteReader
 from harness.reports.reading.store import Output, Reader
 
 
-def connect(uri: str) -> Reader:
-    """A reader of the store at `uri`; ReportError where there is none. A file that does not exist is not created."""
-    try:
-        refuse_credentials("--uri", uri)
-    except ValueError as error:
-        raise ReportError(str(error)) from error
+def connect(uri: str | None) -> Reader:
+    """A reader of the store, by default of that of `multirun`; InputError where there is none. No file is created."""
+    uri = uri or default_uri()
+    refuse_credentials("--uri", uri)
     if os.path.lexists(Path(uri, archive.MANIFEST)):
         return archive.read(Path(uri))
     if "://" not in uri:
-        raise ReportError(
+        raise InputError(
             f"--uri {uri!r} has no scheme; expected an address such as sqlite:///multirun/mlflow.db or "
             "http://host:5000, or the folder of an archive"
         )
     try:
         _ = urlsplit(uri).port
     except ValueError as error:
-        raise ReportError(f"--uri {uri!r} is no address ({error}); expected one such as http://host:5000") from error
+        raise InputError(f"--uri {uri!r} is no address ({error}); expected one such as http://host:5000") from error
     if uri.startswith("sqlite:"):
         reader = SqliteReader(Path(uri.removeprefix("sqlite:///").partition("?")[0]))
         if reader.is_known:
@@ -54,21 +51,21 @@ class StudyRuns:
     runs: list[Run]
 
 
-def open_store(uri: str | None) -> Reader:
-    """A reader of the store, by default of that of `multirun`; ReportError where there is none."""
-    return connect(uri or default_uri())
-
-
 def read(store_or_uri: Reader | str | None, studies: Sequence[str] = (), condition: str | None = None) -> StudyRuns:
     """Runs of these studies that fit the condition (`reading.where`), by default of the newest that has finished ones.
 
-    ReportError for an unknown study, one without runs, a wrong condition, or one that no run fits.
+    InputError for an unknown study, one without runs, a wrong condition, or one that no run fits.
     """
     if condition is not None:
         where.parse(condition)  # a wrong one is refused before the store is read
-    reader = store_or_uri if isinstance(store_or_uri, Reader) else open_store(store_or_uri)
+    reader = store_or_uri if isinstance(store_or_uri, Reader) else connect(store_or_uri)
     with reader.guarded():
-        names = list(dict.fromkeys(studies)) or [_newest(reader)]
+        names = list(dict.fromkeys(studies))
+        if not names:
+            name, passed_over = store.newest_study(reader)
+            names = [name]
+            if newer := ", ".join(f"{other!r} ({states})" for other, states in passed_over.items()):
+                print(f"study {name!r}; newer ones without a finished run: {newer}", file=sys.stderr)
         runs = [run for name in names for run in store.read_study(reader, name)]
         if condition is not None:
             runs = where.keep(runs, condition)
@@ -76,32 +73,12 @@ def read(store_or_uri: Reader | str | None, studies: Sequence[str] = (), conditi
         return StudyRuns(reader, " + ".join(names), oldest_first([*runs, *store.follow(reader, runs)]))
 
 
-def _newest(reader: Reader) -> str:
-    """The newest study with something to report; says on stderr which newer ones have nothing."""
-    name, passed_over = store.newest_study(reader)
-    if passed_over:
-        newer = ", ".join(f"{other!r} ({states})" for other, states in passed_over.items())
-        print(f"study {name!r}; newer ones without a finished run: {newer}", file=sys.stderr)
-    return name
-
-
 def compare_with_first(
     study: str, runs: list[Run], output: Output, baselines: Sequence[str], along: Iterable[str] = ()
 ) -> Comparison:
-    """With the first of the baselines that the study has, `base` without any; ReportError as of the last one."""
+    """With the first of the baselines that the study has, `base` without any; InputError as of the last one."""
     keys = list(along)
     for name in baselines[:-1]:
-        with contextlib.suppress(ReportError):
+        with contextlib.suppress(InputError):
             return compare(study, runs, name, keys, errors_in(output))
     return compare(study, runs, baselines[-1] if baselines else None, keys, errors_in(output))
-
-
-def compare_with_any(study: str, runs: list[Run], along: Iterable[str] = (), output: Output = None) -> Comparison | None:
-    """The arms and which of their runs count, where no arm is the baseline by choice; None without a finished run."""
-    finished = labels.with_newest_recipes([run for run in runs if run.status == "finished"])
-    arms = [run for run in finished if not run.is_aa_replicate]
-    if not arms:
-        return None
-    keys = list(along)
-    names = labels.label_runs(finished, labels.along_keys(arms, keys))
-    return compare(study, runs, names[arms[0].run_id], keys, errors_in(output))

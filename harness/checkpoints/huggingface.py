@@ -14,15 +14,14 @@ from typing import Any
 from torch import Tensor
 
 from harness.checkpoints import native, sentence_transformers
-from harness.config.adopted import Checkpoint
 from harness.config.conditions import has_task
+from harness.config.resolve import Checkpoint
 from harness.config.schema import RunConfig, TokenizerConfig
 from harness.data import published as published_tokenizer
 from harness.data import tokenizer as tokenizers
 from harness.data.tokenizer import pad_token_id
 from harness.errors import InputError, present
-from harness.models.choices import Body, Pooling
-from harness.models.config import EncoderConfig
+from harness.models.config import Body, EncoderConfig, Pooling
 from harness.models.derive import RANDOM, Origin, derived
 from harness.models.encoder import Encoder
 from harness.models.heads import POOLED, Classifier, SequenceClassifier, TextVectors, on_meta

@@ -7,9 +7,8 @@ from harness import records, tags
 from harness.checkpoints import find_run, finetuned, huggingface, native
 from harness.comparison import arms
 from harness.config import resolve
-from harness.config.adopted import Checkpoint
 from harness.config.choices import TaskKind
-from harness.config.resolve import pretraining_of
+from harness.config.resolve import Checkpoint, pretraining_of
 from harness.config.schema import RunConfig, TaskConfig
 from harness.errors import InputError, present
 from harness.models.derive import RANDOM, Origin, derived

@@ -5,7 +5,7 @@ from typing import Any
 
 from harness.checkpoints.native import json_of
 from harness.errors import InputError
-from harness.models.choices import Pooling
+from harness.models.config import Pooling
 
 MODULES, POOLING, SETTINGS = "modules.json", "*/config.json", "config_sentence_transformers.json"
 READING = "sentence_bert_config.json"

@@ -3,8 +3,7 @@
 from collections.abc import Iterable
 
 from harness.checkpoints import huggingface, pretrained, teacher
-from harness.config.adopted import Checkpoint, refuse_changes
-from harness.config.resolve import Found
+from harness.config.resolve import Checkpoint, Found, refuse_changes
 from harness.config.schema import RunConfig
 from harness.errors import InputError
 from harness.hardware import facts

@@ -22,6 +22,8 @@ from harness.errors import InputError
 
 FREE_SETTINGS = (*arms.NAMES, *arms.SEEDS)
 """Settings, or groups of them, that may differ between the runs of one arm and are not reported."""
+FIRST = ""
+"""The first arm as the baseline: where which one it is does not matter."""
 SMALL_ARMS, SMALL_RUNS = 6, 36
 """Most arms and runs of a small study."""
 
@@ -106,7 +108,7 @@ class Comparison:
 def compare(
     study: str, runs: list[Run], baseline: str | None = None, along: Iterable[str] = (), errors: ErrorsOf = no_errors
 ) -> Comparison:
-    """The study's comparison, of runs oldest first, whose predictions `errors` reads.
+    """The study's comparison, of runs oldest first, whose predictions `errors` reads; its baseline may be FIRST.
 
     InputError without a finished run, without the baseline, or for a key of `along` that no run has.
     """
@@ -123,7 +125,7 @@ def compare(
     facts = comparable.conditions(done, lifted)
     places = {run.run_id: SectionKey(run.task, arms.short_hash(facts[run.run_id])) for run in done}
     timed = launches.gather(done, labels, places)
-    chosen = choose_baseline(finished, labels, baseline, left_out)
+    chosen = labels[finished[0].run_id] if baseline == FIRST else choose_baseline(finished, labels, baseline, left_out)
     groups = grouped(((run.task, arms.known(facts[run.run_id])), run) for run in finished)
     sections = []
     of_tasks = grouped((group[0].task, group) for group in groups.values())

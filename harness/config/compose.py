@@ -57,10 +57,10 @@ from harness.config.schema import (
     within,
     without,
 )
-from harness.config.sweep import Replicate, compare_arms, controls, jobs, name_seeds
+from harness.config.sweep import OF_NO_ARM, Replicate, controls, jobs
 from harness.errors import InputError
 from harness.metrics import FEWEST_REPLICATES
-from harness.models.keys import NEEDS, built, refuse_unread
+from harness.models.keys import refuse_unread
 from harness.models.objectives.config import ObjectiveName
 from harness.paths import conf_directory, in_use
 from harness.redact import MLFLOW
@@ -363,14 +363,18 @@ class Sweep:
 
     def lacks_seeds(self) -> bool:
         """Whether arms are compared that depend on the seed, and neither the command nor a file names one."""
-        if name_seeds(self.jobs):
+        overrides = {override for job in self.jobs for override in job}
+        of_runs = re.compile(r"pretrain\.checkpoint=.*?-(\d+)(-[0-9a-f]{8})?\W*")  # names of their folders end in a seed
+        pretrainings = {match[1] for override in overrides if (match := of_runs.fullmatch(override))}
+        if len(pretrainings) > 1 or any(key_of(override) in SEEDS for override in overrides):
             return False
         (first, *_), follows = self.runs_of(self.jobs[0])
         keys_of_files = itertools.chain(*first.said_keys.values())
         if not follows or "seed" in keys_of_files or first.sweep.until is Until.resolved:
             return False
-        is_compared = compare_arms(self.jobs) or bool(self.controls(first))
-        return is_compared and any(depends_on_seed(run) for job in self.jobs for run in self.runs_of(job)[0])
+        arms = {tuple(override for override in job if key_of(override) not in OF_NO_ARM) for job in self.jobs}
+        is_compared = len(arms) > 1 or self.controls(first)
+        return bool(is_compared) and any(depends_on_seed(run) for job in self.jobs for run in self.runs_of(job)[0])
 
     def runs(self) -> list[RunConfig]:
         """All runs, in the order of the sweep."""
@@ -589,7 +593,9 @@ def named(
 ) -> RunConfig:
     """The run with the name of its arm, the choices behind it, and the same model at BERT-base dimensions."""
     choices = dict(of_hydra.runtime.choices)
-    mistakes.refuse_merged(choices)
+    for group in GROUPS.keys() - listed_groups() - {mistakes.EXPERIMENT}:
+        if choices.get(group) is None:
+            raise InputError(f"{group} takes one choice: expected {group}=NAME, where a file has a list or nothing")
     weights = config.model.init_from
     keys = [*dict.fromkeys([*map(key_of, overrides), *itertools.chain(*files.values())])]
     model_keys = [key.removeprefix("model.") for key in keys if key.startswith("model.")]
@@ -606,7 +612,6 @@ def named(
                 refuse_unread(config.model, of_choice)
             except ValueError as error:
                 raise InputError(f"{choice}: {error}") from error
-        _refuse_idle_enhancements(config, source, overrides)
     parts, is_weights = [choices["model"]], "init_from" in said[f"model={choices['model']}"]
     if is_weights and "init_from" in model_keys:
         raise InputError(f"model={choices['model']} and model.init_from={weights} both say what to start from: leave one out")
@@ -628,24 +633,6 @@ def named(
         scale_name=choices["scale"],
         published=published_model(source, overrides),
     )
-
-
-def _refuse_idle_enhancements(config: RunConfig, source: Source, overrides: Sequence[str]) -> None:
-    """InputError for an enhancement without which the command would run the same: it would be another arm by name alone."""
-    for name in sorted(config.enhancements):
-        others = f"enhancement=[{','.join(sorted({*config.enhancements} - {name}))}]"
-        without_it = tuple(others if key_of(override) == "enhancement" else override for override in overrides)
-        if without_it != tuple(overrides) and _content(config) == _content(from_node(source.compose(without_it)[0])):
-            raise InputError(
-                f"enhancement=[{name}] changes nothing here: it would be the same model under another name; "
-                "leave it out, or choose another scale"
-            )
-
-
-def _content(config: RunConfig) -> tuple[dict[str, Any], RunConfig]:
-    """What a run does, without names: of the model what is built."""
-    others = {key: value for key, value in vars(config.model).items() if key not in NEEDS}
-    return built(config.model) | others, replace(config, enhancements={}, model=config.published)
 
 
 def _keys_of(group: str, name: str, sources: Iterable[DictConfig]) -> list[str]:

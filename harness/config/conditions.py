@@ -18,7 +18,7 @@ from harness.config.choices import (
     TrainedOn,
     Until,
 )
-from harness.models.choices import Position, Trains
+from harness.models.config import Position, Trains
 from harness.models.objectives.config import ObjectiveName
 from harness.models.ranges import Refused, When
 

@@ -1,8 +1,12 @@
 """The page of `--help`, from the comments of the files in `conf/`; nothing of Python's schema is imported for it."""
 
+import difflib
 import re
+import tomllib
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from harness.paths import conf_directory
 from harness.terminal import wrapped
@@ -89,3 +93,17 @@ def default_choices() -> dict[str, str | list[str]]:
 def listed_groups() -> set[str]:
     """Groups that take a list of choices: those whose default is one."""
     return {group for group, choice in default_choices().items() if isinstance(choice, list)}
+
+
+@cache
+def synonyms() -> dict[str, Any]:
+    """What unknown `commands`, `keys` and `choices` may stand for: name -> words for it."""
+    return tomllib.loads(Path(__file__).with_name("synonyms.toml").read_text())
+
+
+def meant(word: str, commands: Iterable[str]) -> list[str]:
+    """What a word that is no command stands for, by its meaning or nearly by its spelling; empty where nothing is near."""
+    words = {alias: command for command, aliases in synonyms()["commands"].items() for alias in aliases.split()}
+    words |= {name.split()[-1]: f"harness {name}" for name in commands}
+    near = [word.lower()] if word.lower() in words else difflib.get_close_matches(word.lower(), words, n=1, cutoff=0.8)
+    return [f"python -m {words[name]}" for name in near]

@@ -6,20 +6,17 @@ import re
 from collections.abc import Iterable
 from enum import Enum
 from functools import cache
-from pathlib import Path
 from types import NoneType
 from typing import Any, get_args
 
 import yaml
 
 from harness.config.choices import DERIVED
-from harness.config.help import GROUPS, choices_of, default_choices, names
+from harness.config.help import GROUPS, choices_of, default_choices, names, synonyms
 from harness.config.schema import REMOVED, default_of, flatten, stated_keys, typed
 from harness.errors import InputError, unknown
 from harness.paths import conf_directory
 from harness.terminal import wrapped
-
-SYNONYMS = Path(__file__).with_name("synonyms.yaml")
 
 AT_MOST = 3
 """Names in one suggestion."""
@@ -48,11 +45,6 @@ def known_keys() -> tuple[str, ...]:
 # Unknown names
 
 
-@cache
-def _synonyms() -> Any:
-    return yaml.safe_load(SYNONYMS.read_text())
-
-
 def unknown_key(key: str) -> InputError:
     """The error for a key that the config does not have."""
     if key in REMOVED:
@@ -75,8 +67,8 @@ def meant_keys(name: str, candidates: Iterable[str]) -> list[str]:
     candidates = sorted((key for key in candidates if not key.startswith(STATED)), key=_place)
     by_last = [(key, key.rpartition(".")[2]) for key in candidates]
     siblings = [key for key in candidates if key.rpartition(".")[0] == section]
-    synonyms = {ours for ours, others in _synonyms()["keys"].items() if last in others.split()}
-    matches = [key for key, its_last in by_last if its_last in synonyms] or [
+    of_others = {ours for ours, others in synonyms()["keys"].items() if last in others.split()}
+    matches = [key for key, its_last in by_last if its_last in of_others] or [
         key for key, its_last in by_last if its_last == last
     ]
     matches = [key for key in matches if section and key in siblings] or matches
@@ -98,7 +90,7 @@ def unknown_choice(group: str, name: str, candidates: Iterable[str]) -> InputErr
     candidates = sorted(candidates)
     plain = re.sub(r"[-\s]", "_", name.lower())
     matches = [choice for choice in candidates if re.sub(r"\W|_", "", choice) == re.sub(r"\W|_", "", name.lower())]
-    others = _synonyms()["choices"].get(group, {})
+    others = synonyms()["choices"].get(group, {})
     matches = matches or [choice for choice in candidates if plain in others.get(choice, "").split()]
     return unknown(group, name, candidates, group, matches or difflib.get_close_matches(name, candidates, n=1))
 

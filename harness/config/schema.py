@@ -98,15 +98,15 @@ class GrammarConfig:
     rule: Rule = Rule.bag  # what decides the label
     train_examples: int = option(1000, at_least=2)  # rows to train on
     validation_examples: int = option(500, at_least=2)  # rows to score
-    distance: int = option(20, read=by_rule(Rule.distance), at_least=2)  # tokens between the two words of the rule `distance`
+    distance: int = option(20, by_rule(Rule.distance), at_least=2)  # tokens between the two words of the rule `distance`
     symbols: int = option(
-        4, read=by_rule(Rule.pairs, Rule.induction), at_least=2
+        4, by_rule(Rule.pairs, Rule.induction), at_least=2
     )  # words that `pairs` matches, or that are keys in `induction`
     pairs: int = option(
-        4, read=by_rule(Rule.induction, Rule.brackets), at_least=2
+        4, by_rule(Rule.induction, Rule.brackets), at_least=2
     )  # of key and value in `induction`, of opening and closing bracket in `brackets`
-    depth: int = option(3, read=by_rule(Rule.brackets), at_least=1)  # of nesting in `brackets`
-    length: int = option(480, read=by_rule(Rule.needle), at_least=16)  # words of a document of `needle`
+    depth: int = option(3, by_rule(Rule.brackets), at_least=1)  # of nesting in `brackets`
+    length: int = option(480, by_rule(Rule.needle), at_least=16)  # words of a document of `needle`
     seed: int = option(0, at_least=0, limit=LARGEST_SEED)  # of the rows
 
 
@@ -122,23 +122,21 @@ class TaskConfig:
     )  # a kind of task of another package, by its name; `kind` is the one that it is like
     members: list[str] = field(default_factory=list)  # names of tasks: this entry is a set, which runs each of them
     grammar: GrammarConfig | None = None  # the rows are generated, whatever `data` says
-    hub: str = option("", role=Role.place, read=OF_ROWS)  # data set on the hub
-    folder: str = option("", role=Role.place, read=OF_ROWS)  # the same data set's folder below data.root
-    subset: str = option(
-        "", role=Role.place, read=OF_ROWS
-    )  # configuration of the data set; "*": all of them, one after the other
-    train_split: str = option("train", read=OF_ROWS)  # a split or a part of one: train[:80%]
-    validation_split: str = option("validation", read=OF_ROWS)  # a split or, in the notation of `datasets`, a part: train[80%:]
+    hub: str = option("", OF_ROWS, role=Role.place)  # data set on the hub
+    folder: str = option("", OF_ROWS, role=Role.place)  # the same data set's folder below data.root
+    subset: str = option("", OF_ROWS, role=Role.place)  # configuration of the data set; "*": all of them, one after the other
+    train_split: str = option("train", OF_ROWS)  # a split or a part of one: train[:80%]
+    validation_split: str = option("validation", OF_ROWS)  # a split or, in the notation of `datasets`, a part: train[80%:]
     more_validation: dict[str, str] = field(default_factory=dict)  # name: further split to evaluate, or SUBSET:SPLIT
     languages: dict[str, str] = field(default_factory=dict)  # name: SUBSET:SPLIT whose text a multilingual tokenizer reads too
-    test_split: str = option("", read=OF_ROWS)  # rows with hidden labels, for finetune.submit; empty: there are none
+    test_split: str = option("", OF_ROWS)  # rows with hidden labels, for finetune.submit; empty: there are none
     train_file: str | None = option(
-        None, role=Role.place, read=OF_ROWS
+        None, OF_ROWS, role=Role.place
     )  # .csv, .tsv, .jsonl, .json, .parquet or CoNLL, in place of hub and folder
-    validation_file: str | None = option(None, role=Role.place, read=OF_ROWS)  # likewise, the rows that are scored
-    test_file: str | None = option(None, role=Role.place, read=OF_ROWS)  # likewise, rows with hidden labels
+    validation_file: str | None = option(None, OF_ROWS, role=Role.place)  # likewise, the rows that are scored
+    test_file: str | None = option(None, OF_ROWS, role=Role.place)  # likewise, rows with hidden labels
     tune_share: float = option(0.0, at_least=0, below=1)  # of train, kept apart from it as the split `tune`
-    tune_seed: int = option(0, read=HOLDING_OUT, at_least=0, limit=LARGEST_SEED)  # of the choice of these rows
+    tune_seed: int = option(0, HOLDING_OUT, at_least=0, limit=LARGEST_SEED)  # of the choice of these rows
     item: str = "idx"  # column of row ids; without it rows are numbered
     submission: str = ""  # name of the benchmark's file of predictions, as GLUE's CoLA
     more_submission: dict[str, str] = field(default_factory=dict)  # file: further split with its own file
@@ -146,17 +144,17 @@ class TaskConfig:
     fields: list[str] = field(default_factory=list)  # one or two text columns; a+b: the text of both
     label: str = "label"  # column of the label; of CoNLL its number will do
     label_separator: str | None = option(
-        None, read=MULTILABEL, earlier=...
+        None, MULTILABEL, earlier=...
     )  # between several labels in a text; None: the one of | ; , that a file has
     labels: list[str] = field(default_factory=list)  # class names in the order of their numbers
     scores: list[str] = field(default_factory=list)  # functions of harness/tasks/scores.py
     headline: str = ""  # the main score of the task
     max_length: int = option(128, at_least=1)  # tokens; longer texts are cut, of kind `spans` into windows
-    stride: int = option(128, read=SPANS, at_least=0)  # tokens that neighbouring windows have in common
-    max_answer_length: int = option(30, read=SPANS, at_least=1)  # longest predicted answer in tokens
-    answerable_only: bool = option(False, read=SPANS)  # "no answer" is never predicted
+    stride: int = option(128, SPANS, at_least=0)  # tokens that neighbouring windows have in common
+    max_answer_length: int = option(30, SPANS, at_least=1)  # longest predicted answer in tokens
+    answerable_only: bool = option(False, SPANS)  # "no answer" is never predicted
     pairs: int | None = option(
-        None, read=PAIRS, earlier=..., at_least=2
+        None, PAIRS, earlier=..., at_least=2
     )  # of kind minimal_pairs: generated ones of each paradigm; None: they are read
 
 
@@ -165,7 +163,7 @@ class DataConfig:
     """Where data comes from; read in `harness/data/`."""
 
     source: DataSource = option(DataSource.hub, role=Role.place)  # the hub, or a folder with its layout (data.root)
-    root: str | None = option(None, role=Role.place, read=FROM_FOLDER)  # folder of source=local
+    root: str | None = option(None, FROM_FOLDER, role=Role.place)  # folder of source=local
     train_examples: int | None = option(None, at_least=1)  # so many, stratified by label; None: all of them
     validation_examples: int | None = option(None, at_least=1)  # likewise, of the rows that are scored
     split_seed: int | None = option(0, at_least=0, limit=LARGEST_SEED)  # of the rows of parts and examples; None: in file order
@@ -178,29 +176,25 @@ class CorpusConfig:
     name: str = MISSING  # in the names of runs and in reports
     version: int = option(1, at_least=0)  # raised where the text of this name changes
     source: CorpusSource = CorpusSource.builtin  # generated text, a data set, or files of yours
-    hub: str = option("", role=Role.place, read=OF_DATA_SET)  # data set on the hub
-    folder: str = option("", role=Role.place, read=OF_DATA_SET)  # the same data set's folder below data.root
-    subset: str = option("", role=Role.place, read=OF_DATA_SET)  # configuration of the data set
-    train_split: str = option("train", read=OF_DATA_SET)  # split of the data set that is trained on
-    validation_split: str | None = option("validation", read=OF_DATA_SET)  # None: validation_share of the documents is held out
+    hub: str = option("", OF_DATA_SET, role=Role.place)  # data set on the hub
+    folder: str = option("", OF_DATA_SET, role=Role.place)  # the same data set's folder below data.root
+    subset: str = option("", OF_DATA_SET, role=Role.place)  # configuration of the data set
+    train_split: str = option("train", OF_DATA_SET)  # split of the data set that is trained on
+    validation_split: str | None = option("validation", OF_DATA_SET)  # None: validation_share of the documents is held out
     validation_share: float = option(0.02, above=0, below=1)  # share of the documents that is held out, where nothing else is
-    text: str = option("text", read=OF_COLUMN)  # column
-    document: str = option(
-        "", read=OF_DATA_SET
-    )  # column that is the same for all rows of a document; empty: each row is a document
-    heading: str = option("", read=OF_DATA_SET)  # pattern of a row that begins a document
+    text: str = option("text", OF_COLUMN)  # column
+    document: str = option("", OF_DATA_SET)  # column that is the same for all rows of a document; empty: each row is a document
+    heading: str = option("", OF_DATA_SET)  # pattern of a row that begins a document
     files: list[str] = option(
-        [], role=Role.place, read=OF_FILES
+        [], OF_FILES, role=Role.place
     )  # plain text, a blank line between documents; or rows, each a document
-    validation_files: list[str] = option(
-        [], role=Role.place, read=OF_FILES
-    )  # empty: validation_share of the documents is held out
+    validation_files: list[str] = option([], OF_FILES, role=Role.place)  # empty: validation_share of the documents is held out
     train_documents: int | None = option(None, at_least=1)  # the first so many; None: all of them
     shuffled_words: bool = option(
         False, earlier=...
     )  # words of each sentence of the training text in random order (arXiv:2104.06644)
-    documents: int = option(2000, read=GENERATED, at_least=1)  # that the grammar generates
-    seed: int = option(0, read=GENERATED, at_least=0, limit=LARGEST_SEED)  # of the generated text
+    documents: int = option(2000, GENERATED, at_least=1)  # that the grammar generates
+    seed: int = option(0, GENERATED, at_least=0, limit=LARGEST_SEED)  # of the generated text
 
 
 @dataclass
@@ -210,17 +204,17 @@ class TokenizerConfig:
     kind: TokenizerKind | None = TokenizerKind.wordpiece  # how words are cut into pieces
     trained_on: TrainedOn = TrainedOn.auto  # whose text; auto: the corpus where there is pretraining, else the task
     train_characters: int = option(
-        100_000_000, read=TOKENIZING, at_least=1, limit=1e12
+        100_000_000, TOKENIZING, at_least=1, limit=1e12
     )  # at most, of the text that it is trained on
     vocab_size: int | None = option(
-        8192, read=TOKENIZING, at_least=1, limit=LARGEST_TABLE
+        8192, TOKENIZING, at_least=1, limit=LARGEST_TABLE
     )  # pieces at most; at least every letter and the special ones
     min_frequency: int = option(
-        2, read=(TOKENIZING, MERGING), at_least=0
+        2, (TOKENIZING, MERGING), at_least=0
     )  # times that two pieces must meet to become one; not of kind unigram
     lowercase: bool | None = True  # text is read in lower case
     multilingual: bool | None = option(
-        False, read=(TOKENIZING, OF_LANGUAGES)
+        False, (TOKENIZING, OF_LANGUAGES)
     )  # also trained on the text of task.languages, without labels
     separators: int | None = option(1, at_least=1, limit=100)  # [SEP] between the two texts of a pair
     sentinels: int | None = option(
@@ -254,9 +248,9 @@ class SweepConfig:
         None, above=0
     )  # of all runs together, finished ones included: seeds that do not fit are left out; null: no limit
     until: Until = Until.seeds  # resolved: seeds are added in looks until every arm is better, worse or the same
-    most_seeds: int = option(12, read=RESOLVED, at_least=FEWEST_REPLICATES, limit=1000)  # of until=resolved
+    most_seeds: int = option(12, RESOLVED, at_least=FEWEST_REPLICATES, limit=1000)  # of until=resolved
     headline: str | None = option(
-        None, read=RESOLVED
+        None, RESOLVED
     )  # metric of until=resolved; null: mean score over tasks, without a task held-out masked loss
     control: bool = False  # the first arm of the command with random weights, neither pretrained nor healed, joins its arms
     timing: bool = True  # times what has finished; false leaves that to a later command, as where several share a sweep
@@ -274,9 +268,7 @@ class MatchConfig:
     by: MatchBy = MatchBy.hidden_size  # what is resized for it
     within: float = option(0.01, above=0, below=1)  # share of the baseline's cost that is close enough to go without a note
     tolerance: float = option(0.05, above=0, below=1)  # share from which on the command is refused
-    rounds: int = option(
-        5, read=BY_LATENCY, at_least=3
-    )  # of match=latency: launches of both variants for each shape that is tried
+    rounds: int = option(5, BY_LATENCY, at_least=3)  # of match=latency: launches of both variants for each shape that is tried
 
 
 @dataclass
@@ -329,16 +321,16 @@ class ModelConfig(EncoderConfig):
         None, role=Role.place
     )  # name on the hub or folder of weights; other keys say what changes in their shape
     keep_layers: list[int] | None = option(
-        None, read=FROM_WEIGHTS, earlier=...
+        None, FROM_WEIGHTS, earlier=...
     )  # of the weights, counted from 0; None: evenly spaced
     random_weights: bool = option(False, earlier=...)  # shape and tokenizer of the weights, values from the seed: the control
     tokenizer: StatedTokenizer = option(StatedTokenizer, role=Role.neutral)  # what `tokenizer=own` means
     recipe: StatedRecipe = option(StatedRecipe, role=Role.neutral)  # what differs from scale to scale in `recipe=small`
     finetune_rate: float | None = option(
-        None, read=PUBLISHED_START, earlier=..., role=Role.neutral, above=0, limit=1000
+        None, PUBLISHED_START, earlier=..., role=Role.neutral, above=0, limit=1000
     )  # finetune.learning_rate of these weights where nothing says one; None: 5e-5 of published ones
     scratch_rate: float = option(
-        3e-4, read=RANDOM_START, role=Role.neutral, above=0, limit=1000
+        3e-4, RANDOM_START, role=Role.neutral, above=0, limit=1000
     )  # the same of a model that starts from random weights
 
 
@@ -353,15 +345,15 @@ class OptimiserConfig:
     schedule: Schedule = option(Schedule.linear, earlier=...)  # how the rate goes on after the warm-up
     warmup_fraction: float = option(0.1, at_least=0, at_most=1)  # share of the steps in which the rate rises
     decay_fraction: float | None = option(
-        None, read=DECAYING, earlier=..., above=0, at_most=1
+        None, DECAYING, earlier=..., above=0, at_most=1
     )  # share of the budget, at its end, in which the rate falls to 0; None: all that the warm-up leaves, of wsd 0.2
     weight_decay: float = option(0.01, at_least=0, limit=1000)  # of matrices; none of biases and norms
     adam_betas: list[float] = option(
-        [0.9, 0.999], read=with_option("adam_betas", WITH_BETAS), count=2, at_least=0, below=1
+        [0.9, 0.999], with_option("adam_betas", WITH_BETAS), count=2, at_least=0, below=1
     )  # decay of the means of gradient and its square
-    adam_eps: float = option(1e-8, read=with_option("adam_eps", WITH_EPS), above=0, limit=1)  # added to the divisor
+    adam_eps: float = option(1e-8, with_option("adam_eps", WITH_EPS), above=0, limit=1)  # added to the divisor
     momentum: float | None = option(
-        None, read=with_option("momentum", WITH_MOMENTUM, Refused.everywhere), earlier=..., at_least=0, below=1
+        None, with_option("momentum", WITH_MOMENTUM, Refused.everywhere), earlier=..., at_least=0, below=1
     )  # of sgd, rmsprop and muon; None: torch's own, 0, 0 and 0.95
     max_grad_norm: float = option(1.0, above=0)  # gradients are scaled down to this norm
     activation_checkpointing: bool = False  # layers are computed again in the backward pass, not kept (arXiv:1604.06174)
@@ -386,13 +378,13 @@ class PretrainConfig(ObjectiveConfig, OptimiserConfig):
     length: int | None = option(None, at_least=8)  # tokens of a sequence; None: 128, or as many as the model takes
     batch_size: int = option(32, at_least=1)  # sequences of one optimiser step, at the end of the ramp
     warmup_steps: int = option(
-        0, read=IN_STEPS, at_least=0, limit=1e12
+        0, IN_STEPS, at_least=0, limit=1e12
     )  # the rate rises at least so long, in the first half of the steps; not with a budget in seconds, whose steps nobody knows
     decay_fraction: float | None = option(
-        None, read=DECAYING, earlier=1.0, above=0, at_most=1
+        None, DECAYING, earlier=1.0, above=0, at_most=1
     )  # share of the budget, at its end, in which the rate falls to 0; it is constant before; None: the last phase, of wsd 0.2
     ramp_from: int | None = option(None, at_least=1)  # sequences of the first step; None: no ramp
-    ramp_fraction: float = option(0.1, read=RAMPED, above=0, at_most=1)  # share of the budget that the ramp takes
+    ramp_fraction: float = option(0.1, RAMPED, above=0, at_most=1)  # share of the budget that the ramp takes
     weight_decay: float = option(0.01, at_least=0, limit=1000)  # of matrices; none of biases and norms
     initializer_range: float | None = option(
         None, above=0, limit=100
@@ -404,22 +396,20 @@ class PretrainConfig(ObjectiveConfig, OptimiserConfig):
         None, earlier=..., at_least=1
     )  # hidden size of learning_rate and initializer_range, from which others get theirs (arXiv:2203.03466); None: one for all
     neighbour_heads: bool = option(
-        False, read=LEARNED_POSITIONS
+        False, LEARNED_POSITIONS
     )  # where positions are learned, heads of the first layer begin by looking at neighbours
     evaluations: int = option(5, at_least=1)  # on held-out text, the last one at the end
     eval_sequences: int = option(256, at_least=1)  # of the held-out text
-    probe_steps: int = option(
-        200, read=PROBED, at_least=1
-    )  # of a masked-LM head on the frozen encoder, for objectives without one
+    probe_steps: int = option(200, PROBED, at_least=1)  # of a masked-LM head on the frozen encoder, for objectives without one
     checkpoint_every_s: float = option(60.0, role=Role.neutral, at_least=0)  # seconds between two checkpoints to resume from
     keep: list[float] = option(
         [], role=Role.neutral, above=0, limit=1e15
     )  # tokens after which weights are kept, such as [1e6, 5e6], for pretrain.at
     at: float | None = option(
-        None, read=ALWAYS, above=0, limit=1e15
+        None, ALWAYS, above=0, limit=1e15
     )  # fine-tuning starts from the weights kept after so many tokens; None: from those of the end
     checkpoint: str | None = option(
-        None, role=Role.place, read=ALWAYS
+        None, ALWAYS, role=Role.place
     )  # id or folder of a run, a fine-tuning too, to start from; also typed `pretrain.from`
 
 
@@ -427,21 +417,21 @@ class PretrainConfig(ObjectiveConfig, OptimiserConfig):
 class FinetuneConfig(AdaptationConfig, OptimiserConfig):
     """Trained parameters, budget and optimiser of fine-tuning; read in `harness/training/finetune.py`, `loop.py` beside it."""
 
-    enabled: bool = option(True, read=ALWAYS)  # false: the model is only measured
+    enabled: bool = option(True, ALWAYS)  # false: the model is only measured
     learning_rate: float | None = option(  # type: ignore[assignment]
         DEFAULT_RATE, above=0, limit=1000
     )  # peak, after the warm-up; None: model.scratch_rate, model.finetune_rate of published weights, 3e-4 after a pretraining
-    epochs: float = option(2.0, read=IN_EPOCHS, above=0)  # passes over the rows of train; fractions are possible
+    epochs: float = option(2.0, IN_EPOCHS, above=0)  # passes over the rows of train; fractions are possible
     max_steps: int | None = option(None, at_least=1)  # ends earlier than the epochs
     seconds: float | None = option(None, earlier=..., above=0)  # the budget in seconds of training alone, in place of epochs
     eval_batch_size: int = option(64, at_least=1)  # examples of one batch of evaluation
     layer_decay: float = option(
-        1.0, read=BY_LAYER, earlier=..., above=0, at_most=1
+        1.0, BY_LAYER, earlier=..., above=0, at_most=1
     )  # factor of the rate from one layer to the one below, to the embeddings at last (arXiv:2003.10555)
     keep_best: KeepBest = KeepBest.none  # which epoch's weights are evaluated
-    evaluations_per_epoch: int = option(1, read=KEEPING_BEST, earlier=..., at_least=1)  # of keep_best, evenly spaced
+    evaluations_per_epoch: int = option(1, KEEPING_BEST, earlier=..., at_least=1)  # of keep_best, evenly spaced
     early_stopping: int | None = option(
-        None, read=KEEPING_BEST, earlier=..., at_least=1
+        None, KEEPING_BEST, earlier=..., at_least=1
     )  # evaluations without a better score after which keep_best=tune ends
     class_weights: Any = option(
         None, earlier=...
@@ -449,16 +439,14 @@ class FinetuneConfig(AdaptationConfig, OptimiserConfig):
     teacher: str | None = option(
         None, role=Role.place
     )  # a fine-tuning of the same task, or its folder, whose answers are learned beside the labels
-    soft_weight: float = option(
-        1.0, read=TAUGHT, earlier=..., at_least=0
-    )  # of these answers, where the loss of the labels has 1
-    temperature: float = option(2.0, read=TAUGHT, earlier=..., above=0)  # by which the logits of both are divided
-    hidden_weight: float = option(0.0, read=TAUGHT, earlier=..., at_least=0)  # of the squared error of the hidden states
+    soft_weight: float = option(1.0, TAUGHT, earlier=..., at_least=0)  # of these answers, where the loss of the labels has 1
+    temperature: float = option(2.0, TAUGHT, earlier=..., above=0)  # by which the logits of both are divided
+    hidden_weight: float = option(0.0, TAUGHT, earlier=..., at_least=0)  # of the squared error of the hidden states
     in_batch_negatives: bool = option(
         False, earlier=...
     )  # of kind retrieval: each question learns its paragraph among those of its batch
     cosine_temperature: float = option(
-        0.05, read=AMONG_NEGATIVES, earlier=..., above=0, limit=1000
+        0.05, AMONG_NEGATIVES, earlier=..., above=0, limit=1000
     )  # by which their cosines are divided
     keep: Keep | None = option(
         None, role=Role.neutral
@@ -483,51 +471,43 @@ class MeasureConfig:
     length: int | None = option(
         None, at_least=1
     )  # tokens of the measured text, latency and FLOPs; None: 128, or as many as the model takes
-    rounds: int = option(9, read=TIMED, at_least=1)  # most launches of a variant, each in a new process
-    min_rounds: int = option(4, read=TIMED, at_least=1)  # launches before a session may end, once every comparison is decided
-    budget_minutes: float | None = option(
-        None, read=TIMED, above=0
-    )  # after which a session begins no further round; None: no limit
-    repeats: int = option(20, read=TIMED, at_least=1)  # timed calls of a launch, after a warm-up until steady
+    rounds: int = option(9, TIMED, at_least=1)  # most launches of a variant, each in a new process
+    min_rounds: int = option(4, TIMED, at_least=1)  # launches before a session may end, once every comparison is decided
+    budget_minutes: float | None = option(None, TIMED, above=0)  # after which a session begins no further round; None: no limit
+    repeats: int = option(20, TIMED, at_least=1)  # timed calls of a launch, after a warm-up until steady
     throughput_texts: int | None = option(
-        8, read=TIMED, at_least=1
+        8, TIMED, at_least=1
     )  # random texts of measure.length tokens in the throughput batch of all tasks; null: validation batches of each task
-    batch_size: int = option(
-        32, read=TIMED, at_least=1
-    )  # texts of one validation batch of which memory and throughput are measured
-    throughput_batches: int = option(4, read=TIMED, at_least=1)  # validation batches of one pass over them
-    train_steps: int = option(3, read=TIMED, at_least=0)  # timed training steps of a launch; 0: none
+    batch_size: int = option(32, TIMED, at_least=1)  # texts of one validation batch of which memory and throughput are measured
+    throughput_batches: int = option(4, TIMED, at_least=1)  # validation batches of one pass over them
+    train_steps: int = option(3, TIMED, at_least=0)  # timed training steps of a launch; 0: none
     train_batch_size: int = option(
-        2, read=(TIMED, TRAINING_STEPS), at_least=1
+        2, (TIMED, TRAINING_STEPS), at_least=1
     )  # texts of one timed training step, of measure.length tokens
     threads: int = option(
-        1, read=TIMED, at_least=1, limit=MOST_THREADS
+        1, TIMED, at_least=1, limit=MOST_THREADS
     )  # CPU threads of latency, throughput and timed training steps
     lengths: list[int] = option(
-        [], read=TIMED, different=True, at_least=1
+        [], TIMED, different=True, at_least=1
     )  # text lengths in tokens, to which measure.length is added; those too long for the model are left out
-    batch_sizes: list[int] = option([], read=TIMED, different=True, at_least=1)  # further batch sizes, at measure.length
+    batch_sizes: list[int] = option([], TIMED, different=True, at_least=1)  # further batch sizes, at measure.length
     seconds_per_length: float = option(
-        1.0, read=(TIMED, AT_LENGTHS), at_least=0
+        1.0, (TIMED, AT_LENGTHS), at_least=0
     )  # per launch for each of these; slow calls are timed fewer times
-    foreign_cpus: float = option(
-        0.5, read=TIMED, at_least=0
-    )  # CPUs that other processes may keep busy before a launch is repeated
-    retries: int = option(1, read=TIMED, at_least=0)  # most repeats of a launch
+    foreign_cpus: float = option(0.5, TIMED, at_least=0)  # CPUs that other processes may keep busy before a launch is repeated
+    retries: int = option(1, TIMED, at_least=0)  # most repeats of a launch
     backend: Backend = option(
-        Backend.torch, read=SERVED, earlier=...
+        Backend.torch, SERVED, earlier=...
     )  # what runs the model while it is measured and evaluated; onnxruntime: the extra [serve]
-    precision: Precision = option(
-        Precision.fp32, read=SERVED, earlier=...
-    )  # of the weights then; int8_weights: the extra [serve]
+    precision: Precision = option(Precision.fp32, SERVED, earlier=...)  # of the weights then; int8_weights: the extra [serve]
     load: list[Scenario] = option(
-        [], read=TIMED, earlier=...
+        [], TIMED, earlier=...
     )  # single_stream, server, offline: latency under load on the texts of the task
     load_share: float = option(
-        0.5, read=AS_SERVER, earlier=..., above=0, below=1
+        0.5, AS_SERVER, earlier=..., above=0, below=1
     )  # rate of arrivals of load=[server], as a share of the offline throughput
     load_texts: int = option(
-        200, read=UNDER_LOAD, earlier=..., at_least=10
+        200, UNDER_LOAD, earlier=..., at_least=10
     )  # texts of each scenario in a launch, drawn from the validation texts
 
     @property
@@ -550,7 +530,7 @@ class HardwareConfig:
     workers: int | None = option(
         None, at_least=1, limit=MOST_THREADS
     )  # runs of a sweep that train at once, each on threads of its own; None: small models one on each core, others one
-    products: Products = option(Products.auto, read=ON_CPU)  # library of the float32 matrix products of linear layers, on a CPU
+    products: Products = option(Products.auto, ON_CPU)  # library of the float32 matrix products of linear layers, on a CPU
     compile: bool = False  # the model runs under torch.compile
 
 
@@ -598,13 +578,13 @@ class RunConfig:
     published: ModelConfig = option(ModelConfig, role=Role.name)  # the same variant at BERT-base dimensions
     task: TaskConfig = option(TaskConfig, role=Role.condition)
     data: DataConfig = option(DataConfig, role=Role.condition)
-    corpus: CorpusConfig = option(CorpusConfig, role=Role.condition, read=READING_TEXT)
+    corpus: CorpusConfig = option(CorpusConfig, READING_TEXT, role=Role.condition)
     tokenizer: TokenizerConfig = option(TokenizerConfig, role=Role.condition)
-    pretrain: PretrainConfig = option(PretrainConfig, role=Role.condition, read=PRETRAINING)
-    finetune: FinetuneConfig = option(FinetuneConfig, role=Role.condition, read=FINE_TUNING)
+    pretrain: PretrainConfig = option(PretrainConfig, PRETRAINING, role=Role.condition)
+    finetune: FinetuneConfig = option(FinetuneConfig, FINE_TUNING, role=Role.condition)
     measure: MeasureConfig = option(MeasureConfig, role=Role.condition)
-    match: MatchConfig = option(MatchConfig, role=Role.name, read=RESIZED)
-    search: SearchConfig = option(SearchConfig, role=Role.name, read=SEARCHING)
+    match: MatchConfig = option(MatchConfig, RESIZED, role=Role.name)
+    search: SearchConfig = option(SearchConfig, SEARCHING, role=Role.name)
     hardware: HardwareConfig = option(HardwareConfig, role=Role.condition)
     tracking: TrackingConfig = option(TrackingConfig, role=Role.name)
     sweep: SweepConfig = option(SweepConfig, role=Role.name)

@@ -325,11 +325,7 @@ def _marked_words(model: Unigram, lowercase: bool | None) -> Tokenizer:
     return tokenizer
 
 
-TRAINED = {
-    TokenizerKind.wordpiece: _train_wordpiece,
-    TokenizerKind.bpe: _train_bpe,
-    TokenizerKind.unigram: _train_unigram,
-}
+TRAINED = {TokenizerKind.wordpiece: _train_wordpiece, TokenizerKind.bpe: _train_bpe, TokenizerKind.unigram: _train_unigram}
 
 
 def _read_vocabulary(config: TokenizerConfig) -> Tokenizer:

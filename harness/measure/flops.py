@@ -21,8 +21,7 @@ from torch.utils.flop_counter import FlopCounterMode, flop_registry
 
 from harness.errors import InputError
 from harness.models.adapt import adapt
-from harness.models.choices import Trains
-from harness.models.config import AdaptationConfig, EncoderConfig
+from harness.models.config import AdaptationConfig, EncoderConfig, Trains
 from harness.models.decoder import CrossAttentionBlock
 from harness.models.encoder import set_activation_checkpointing
 from harness.models.heads import Classifier, SequenceClassifier, on_meta

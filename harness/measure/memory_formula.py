@@ -12,7 +12,7 @@ from harness.config.choices import Device, Dtype
 from harness.config.schema import HardwareConfig
 from harness.measure.flops import Shape
 from harness.models.batch import Batch
-from harness.models.choices import Body
+from harness.models.config import Body
 from harness.models.encoder import set_activation_checkpointing
 from harness.models.heads import Classifier, TextVectors
 from harness.models.losses import in_batch_loss

@@ -27,7 +27,7 @@ from harness.errors import InputError
 from harness.measure import flops, memory_formula, size, subject
 from harness.measure.launch import TIMING, launch
 from harness.measure.records import Request
-from harness.models.choices import Position
+from harness.models.config import Position
 from harness.models.keys import refuse_unread, unmet
 from harness.terminal import live_line, scaled
 

@@ -11,10 +11,9 @@ import numpy as np
 from harness import paths, records
 from harness.checkpoints import huggingface, language_model, native, pretrained, start, teacher
 from harness.comparison.paired import grouped
-from harness.config.adopted import Checkpoint
 from harness.config.choices import Device, Keep, TaskKind, TrainedOn
 from harness.config.conditions import has_task, is_only_scored, is_pretrained
-from harness.config.resolve import Found, pretraining_of, resolve, with_vocabulary
+from harness.config.resolve import Checkpoint, Found, pretraining_of, resolve, with_vocabulary
 from harness.config.schema import RunConfig
 from harness.corpus import overlap, prepare, sequences
 from harness.data.tokenizer import vocabulary_bytes
@@ -23,7 +22,7 @@ from harness.hardware import facts
 from harness.measure import subject
 from harness.models import mup
 from harness.models.adapt import adapt
-from harness.models.choices import Trains
+from harness.models.config import Trains
 from harness.models.objectives.build import refuse_misfit
 from harness.models.objectives.config import ObjectiveName
 from harness.models.objectives.span_corruption import refuse_few_sentinels

@@ -6,6 +6,7 @@ S windows, T tokens of a window.
 """
 
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -41,18 +42,9 @@ SHOWN = 100
 class Spans(Kind):
     """`task.fields` names question and context, `task.label` the column of answers, each `{text, answer_start}`."""
 
+    columns, expected = (2,), "the columns of question and context"
     every_token = True
-
-    def num_outputs(self, task: TaskConfig) -> int:
-        """One for the start and one for the end."""
-        return 2
-
-    def refuse_impossible(self, task: TaskConfig) -> None:
-        """InputError unless there are two text columns and no classes."""
-        if len(task.fields) != 2:
-            raise InputError(f"task.fields={task.fields} of task {task.name!r} must name the columns of question and context")
-        if task.labels:
-            raise InputError(f"task.labels={task.labels} of task {task.name!r} must be empty: task.kind is spans")
+    outputs = 2  # for the start and for the end
 
     def examples(self, task: TaskConfig, table: Table) -> Examples:
         """Questions and contexts with `(text, first character)` of each answer; InputError for invalid answers."""
@@ -67,11 +59,19 @@ class Spans(Kind):
         end of a token in the context, -1 for other tokens. `texts`: "contexts", and "answers", the gold answers of each item.
         """
         windows, owners = _windows(task, tokenizer, examples)
-        cls = _cls_positions(tokenizer, windows)
-        offsets = [_offsets(window) for window in windows]
-        golds = [examples.labels[owner] for owner in owners]
-        labels = [_label(*window) for window in zip(offsets, golds, cls, strict=True)]
-        numbers = {"owners": np.array(owners), "cls": np.array(cls), "offsets": np.concatenate(offsets)}
+        cls = special_ids(tokenizer)["cls"]
+        if cls is None or any(cls not in window.ids for window in windows):
+            raise InputError(
+                "task.kind=spans needs a tokenizer that writes [CLS], the label of no answer: change tokenizer.file"
+            )
+        at_cls = [window.ids.index(cls) for window in windows]
+        offsets = [
+            np.where(np.array(window.sequence_ids)[:, None] == 1, window.offsets, -1).astype(np.int32) for window in windows
+        ]
+        labels = [
+            _label(of_window, examples.labels[owner], at) for of_window, owner, at in zip(offsets, owners, at_cls, strict=True)
+        ]
+        numbers = {"owners": np.array(owners), "cls": np.array(at_cls), "offsets": np.concatenate(offsets)}
         kept: dict[str, list[Any]] = {"contexts": [texts[1] for texts in examples.texts], "answers": _texts(examples.labels)}
         return Split(*joined(windows), np.array(labels, dtype=np.int64), examples.items, numbers, kept)
 
@@ -80,12 +80,8 @@ class Spans(Kind):
         contexts = [texts[1] for texts in train.texts[:BASELINE_ITEMS]]
         golds = _texts(train.labels[:BASELINE_ITEMS])
         counts = BASELINE_WORDS if task.answerable_only else (0, *BASELINE_WORDS)
-
-        def score(count: int) -> float:
-            first = [_first_words(context, count) for context in contexts]
-            return scores.compute(TaskKind.spans, task.headline, golds, first) or 0.0
-
-        return max(counts, key=score)
+        answers = {count: [_first_words(context, count) for context in contexts] for count in counts}
+        return max(counts, key=lambda count: scores.compute(TaskKind.spans, task.headline, golds, answers[count]) or 0.0)
 
     def loss_of(self, model: "Classifier", logits: "Tensor", batch: "Batch") -> "Tensor":
         """Mean of the cross-entropies of start and end over all windows."""
@@ -98,26 +94,30 @@ class Spans(Kind):
 
     def predictions(self, task: TaskConfig, split: Split, logits: np.ndarray, majority: int) -> Predictions:
         """Columns, one row per item: id, prediction, its score and logits, the score of "no answer", and the gold answers."""
-        of_windows = [_best(task, split, window, logits) for window in range(len(split))]
-        best, null = _of_items(split, of_windows)
-        spans = [
-            None if span is None or (not task.answerable_only and null_score >= span.score) else span
-            for span, null_score in zip(best, null, strict=True)
-        ]
+        best: list[Span | None] = [None] * len(split.items)  # over all windows of the item
+        null = [float("inf")] * len(split.items)  # its lowest score of "no answer": one window with an answer is enough
+        for window, owner in enumerate(split.numbers["owners"].tolist()):
+            span, null_score = _best(task, split, window, logits)
+            null[owner] = min(null[owner], null_score)
+            best[owner] = max(filter(None, (best[owner], span)), key=attrgetter("score"), default=None)
         contexts, golds = split.texts["contexts"], split.texts["answers"]
-        texts = zip(contexts, spans, strict=True)
-        predicted = ["" if span is None else context[span.first : span.last] for context, span in texts]
-        baseline = [_first_words(context, majority) for context in contexts]
+        predicted = [
+            context[span.first : span.last] if span and (task.answerable_only or span.score > null_score) else ""
+            for context, span, null_score in zip(contexts, best, null, strict=True)
+        ]
         columns = {
             "item": list(split.items),
             "prediction": predicted,
-            "score": [None if span is None else span.score for span in best],
-            "start_logit": [None if span is None else span.start for span in best],
-            "end_logit": [None if span is None else span.end for span in best],
+            "score": [span and span.score for span in best],
+            "start_logit": [span and span.start for span in best],
+            "end_logit": [span and span.end for span in best],
             "null_score": null,
             "answers": golds,
         }
-        return Predictions(golds, predicted, baseline, _mean_loss(split, logits), columns)
+        windows = zip(np.split(logits, split.starts[1:-1]), split.labels, strict=True)
+        losses = [span_loss(from_numpy(window)[None], tensor(labels)[None], None).item() for window, labels in windows]
+        baseline = [_first_words(context, majority) for context in contexts]
+        return Predictions(golds, predicted, baseline, float(np.mean(losses)), columns)
 
 
 @dataclass(frozen=True)
@@ -165,36 +165,17 @@ def _windows(task: TaskConfig, tokenizer: "Tokenizer", examples: Examples) -> tu
             f"task.stride={task.stride} must be below {context_tokens}, the tokens of context beside a long question "
             f"with task.max_length={task.max_length}"
         )
-    questions = _truncated(tokenizer, [texts[0] for texts in examples.texts], task.max_length // QUESTION_SHARE)
-    contexts = [texts[1] for texts in examples.texts]
-    tokenizer.enable_truncation(task.max_length, stride=task.stride, strategy="only_second")
-    windows: list[Encoding] = []
-    owners: list[int] = []
-    for owner, first in enumerate(tokenizer.encode_batch(list(zip(questions, contexts, strict=True)))):
-        of_item = [first, *first.overflowing]
-        windows += of_item
-        owners += [owner] * len(of_item)
-    return windows, owners
-
-
-def _truncated(tokenizer: "Tokenizer", questions: list[str], length: int) -> list[str]:
+    longest = task.max_length // QUESTION_SHARE
     tokenizer.no_truncation()
-    encodings = tokenizer.encode_batch(questions, add_special_tokens=False)
-    pairs = zip(questions, encodings, strict=True)
-    return [text[: encoding.offsets[length - 1][1]] if len(encoding.ids) > length else text for text, encoding in pairs]
-
-
-def _cls_positions(tokenizer: "Tokenizer", windows: list["Encoding"]) -> list[int]:
-    cls = special_ids(tokenizer)["cls"]
-    if cls is None or any(cls not in window.ids for window in windows):
-        raise InputError("task.kind=spans needs a tokenizer that writes [CLS], the label of no answer: change tokenizer.file")
-    return [window.ids.index(cls) for window in windows]
-
-
-def _offsets(window: "Encoding") -> np.ndarray:
-    """(T, 2) first character and end in the context, -1 for tokens of the question and special tokens."""
-    inside = np.array([part == 1 for part in window.sequence_ids])
-    return np.where(inside[:, None], np.array(window.offsets), -1).astype(np.int32)
+    whole = tokenizer.encode_batch([texts[0] for texts in examples.texts], add_special_tokens=False)
+    pairs = [
+        (question[: encoding.offsets[longest - 1][1]] if len(encoding.ids) > longest else question, context)
+        for (question, context), encoding in zip(examples.texts, whole, strict=True)
+    ]
+    tokenizer.enable_truncation(task.max_length, stride=task.stride, strategy="only_second")
+    of_items = [[first, *first.overflowing] for first in tokenizer.encode_batch(pairs)]
+    owners = [owner for owner, windows in enumerate(of_items) for _ in windows]
+    return [window for windows in of_items for window in windows], owners
 
 
 def _label(offsets: np.ndarray, answers: list[tuple[str, int]], cls: int) -> tuple[int, int]:
@@ -228,24 +209,3 @@ def _best(task: TaskConfig, split: Split, window: int, logits: np.ndarray) -> tu
     first, last = positions[row], positions[row + offset]
     span = Span(float(sums[row, offset]), float(start[first]), float(end[last]), int(offsets[first, 0]), int(offsets[last, 1]))
     return span, null_score
-
-
-def _of_items(split: Split, of_windows: list[tuple[Span | None, float]]) -> tuple[list[Span | None], list[float]]:
-    """Best span over all windows of each item, and its lowest score of "no answer": one window with an answer is enough."""
-    best: list[Span | None] = [None] * len(split.items)
-    null = [float("inf")] * len(split.items)
-    for owner, (span, null_score) in zip(split.numbers["owners"].tolist(), of_windows, strict=True):
-        null[owner] = min(null[owner], null_score)
-        if span is not None and (best[owner] is None or span.score > best[owner].score):
-            best[owner] = span
-    return best, null
-
-
-def _mean_loss(split: Split, logits: np.ndarray) -> float:
-    """Mean loss of all windows."""
-    windows = np.split(logits, split.starts[1:-1])
-    losses = [
-        span_loss(from_numpy(window)[None], tensor(labels)[None], None).item()
-        for window, labels in zip(windows, split.labels, strict=True)
-    ]
-    return float(np.mean(losses))

@@ -4,12 +4,10 @@ from typing import Any, Protocol, runtime_checkable
 
 from torch import Tensor, nn
 
-from harness.models import added
 from harness.models.attention.disentangled import DisentangledAttention
 from harness.models.attention.full import SelfAttention
 from harness.models.attention.relative import RelativeAttention
-from harness.models.choices import Position
-from harness.models.config import EncoderConfig
+from harness.models.config import EncoderConfig, Position, class_of
 
 OWN_ATTENTION = {Position.disentangled: DisentangledAttention, Position.relative: RelativeAttention}
 """Positions that need an attention of their own; all others go with SelfAttention."""
@@ -37,5 +35,5 @@ class Attention(Protocol):
 def make_attention(config: EncoderConfig, layer: int) -> nn.Module:
     """The `Attention` of one layer, which may depend on its number; InputError for a wrong class of another package."""
     if config.attention is not None:
-        return added.class_of("attention", config.attention)(config, layer)
+        return class_of("attention", config.attention)(config, layer)
     return OWN_ATTENTION.get(config.position, SelfAttention)(config, layer)

@@ -10,8 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from harness.models.attention.products import Context, Heads, MultiHead, attend, over_heads
-from harness.models.choices import PositionTerms
-from harness.models.config import EncoderConfig
+from harness.models.config import EncoderConfig, PositionTerms
 from harness.models.dropout import Dropout
 from harness.models.norms import make_norm
 

@@ -11,8 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from harness.models.choices import Activation, Body, Norm, NormPlace, Pooling, Position, PositionTerms
-from harness.models.config import EncoderConfig
+from harness.models.config import Activation, Body, EncoderConfig, Norm, NormPlace, Pooling, Position, PositionTerms
 from harness.models.huggingface.names import ConfigJson, Family, State, activation, activation_name, refuse
 from harness.models.huggingface.task_heads import is_on_tokens
 

@@ -10,8 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from harness.models.choices import Activation
-from harness.models.config import EncoderConfig
+from harness.models.config import Activation, EncoderConfig
 
 TABLES = tomllib.loads(Path(__file__).with_name("families.toml").read_text())
 
@@ -77,7 +76,7 @@ class Family:
         table.pop("like", None)
         return cls(name=name, **table)
 
-    def tensors(self, state: Mapping[str, Tensor], config: EncoderConfig) -> State:
+    def tensors(self, state: State, config: EncoderConfig) -> State:
         """Published tensors with the names and shapes of ours, of what is there; an unknown one keeps its published name."""
         return self.renamed(state, [*self.encoder, *self.head])
 

@@ -11,8 +11,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from harness.models.batch import Batch
-from harness.models.choices import Body
-from harness.models.config import EncoderConfig
+from harness.models.config import Body, EncoderConfig
 from harness.models.heads import MaskedLMHead
 from harness.models.losses import IGNORED
 from harness.models.objectives.base import Evaluation, Objective, PretrainBatch, Vocabulary

@@ -6,8 +6,7 @@ import torch
 from torch import Tensor
 
 from harness.models.batch import Batch
-from harness.models.choices import Body, Position
-from harness.models.config import EncoderConfig
+from harness.models.config import Body, EncoderConfig, Position
 from harness.models.heads import MaskedLMHead
 from harness.models.losses import IGNORED
 from harness.models.objectives.base import PretrainBatch

@@ -10,8 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from harness.models.batch import Batch
-from harness.models.choices import Body
-from harness.models.config import EncoderConfig, round_to
+from harness.models.config import Body, EncoderConfig, round_to
 from harness.models.encoder import Encoder
 from harness.models.heads import MaskedLMHead, make_mask_decoder
 from harness.models.layers import ACTIVATIONS

@@ -13,8 +13,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from harness.models.batch import Batch
-from harness.models.choices import Body
-from harness.models.config import EncoderConfig
+from harness.models.config import Body, EncoderConfig
 from harness.models.decoder import EncoderDecoder
 from harness.models.heads import PlainLMHead
 from harness.models.losses import IGNORED

@@ -18,7 +18,7 @@ from scipy.special import ndtri, stdtrit
 
 from harness import metrics, tags
 from harness.comparison import arms, by_launch, launches
-from harness.comparison.compare import Comparison, compare
+from harness.comparison.compare import FIRST, Comparison, compare
 from harness.comparison.labels import seeds_text
 from harness.comparison.paired import LEVEL, MOST_PAIRS, POWER, Tells, fewest, grouped
 from harness.comparison.runs import Run, oldest_first
@@ -28,7 +28,7 @@ from harness.errors import InputError, unknown
 from harness.metrics import FEWEST_REPLICATES, Direction, Margin, Metric, judged_by
 from harness.plugins.decide.ledger import Ledger, change_text, look_text, overview
 from harness.plugins.decide.options import Gate
-from harness.reports.read import StudyRuns, compare_with_any, read
+from harness.reports.read import StudyRuns, read
 from harness.reports.reading.predictions import errors_in
 from harness.reports.writing import tables
 from harness.terminal import counted, table, wrapped
@@ -376,7 +376,7 @@ def _sides(new: StudyRuns, options: Gate) -> tuple[Comparison, list[Pair], list[
         if not any(run.status == "finished" for run in runs):
             raise InputError(f"study {study!r} has no finished run; a gate needs some on both sides")
     runs = oldest_first([*old.runs, *renamed])
-    both = compare_with_any(f"{new.study} against {old.study}", runs, options.along, new.reader.output)
+    both = compare(f"{new.study} against {old.study}", runs, FIRST, options.along, errors_in(new.reader.output))
     return both, *_across(both, options)
 
 

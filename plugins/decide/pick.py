@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from statistics import fmean
 
 from harness import metrics
-from harness.comparison.compare import Comparison
+from harness.comparison.compare import FIRST, Comparison, compare
 from harness.comparison.estimates import NO_BETTER, Estimate, estimate
 from harness.comparison.labels import seeds_text
 from harness.comparison.section import RESULTS, Row, Section, headline
@@ -14,7 +14,8 @@ from harness.document import DASH
 from harness.errors import InputError, present, unknown
 from harness.metrics import judged_by
 from harness.plugins.decide.options import Pick
-from harness.reports.read import compare_with_any, read
+from harness.reports.read import read
+from harness.reports.reading.predictions import errors_in
 from harness.reports.writing import formats
 from harness.terminal import table, wrapped
 
@@ -158,9 +159,7 @@ def main(options: Pick) -> int:
     bounds = bounds_of(options)
     runs = read(options.address, options.study, options.where)
     with runs.reader.guarded():
-        comparison = compare_with_any(runs.study, runs.runs, options.along, runs.reader.output)
-        if comparison is None:
-            raise InputError(f"study {runs.study!r} has no finished run to pick from")
+        comparison = compare(runs.study, runs.runs, FIRST, options.along, errors_in(runs.reader.output))
         if options.max_latency_ms is not None:
             bounds[0] = replace(bounds[0], metric=judged_by(bounds[0].metric, comparison.has))
         every = candidates(comparison, bounds)

@@ -13,7 +13,7 @@ from harness.measure.size import count
 from harness.models.attention.disentangled import DisentangledAttention
 from harness.models.attention.full import SelfAttention
 from harness.models.attention.relative import RelativeAttention
-from harness.models.choices import Pooling, Position
+from harness.models.config import Pooling, Position
 from harness.models.decoder import CrossAttention, EncoderDecoder
 from harness.models.encoder import Embeddings
 from harness.models.heads import POOLED, Classifier, SequenceClassifier, TextVectors

@@ -10,10 +10,9 @@
 
 import contextlib
 import hashlib
-import math
+import json
 import warnings
 from collections.abc import Iterator, Mapping
-from dataclasses import field
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -27,21 +26,9 @@ from harness import paths
 from harness.comparison.paired import grouped
 from harness.comparison.runs import Run
 from harness.errors import InputError, on_one_line
-from harness.reports.errors import ReportError
 from harness.reports.reading import folders
-from harness.reports.reading.store import Packed, Reader, declared
-from harness.reports.reading.untrusted import (
-    LARGEST_TABLES,
-    LATEST,
-    MOST_PARTS,
-    PART,
-    SHAPE,
-    Entries,
-    Line,
-    Shape,
-    json_of,
-    table_of,
-)
+from harness.reports.reading.store import Packed, Reader, logged
+from harness.reports.reading.untrusted import LARGEST_TABLES, MOST_PARTS, SHAPE, Entries, Line, json_of, table_of
 
 MANIFEST = "manifest.json"
 RUNS, CURVES, TEXTS, AUDIT = "runs.parquet", "curves.parquet", "texts.parquet", "audit.json"
@@ -80,7 +67,7 @@ class Manifest:
 
     @property
     def choices(self) -> dict[str, Any]:
-        """Options of the report, as values; ReportError for one that an archive may not state, such as a store to read."""
+        """Options of the report, as values; InputError for one that an archive may not state, such as a store to read."""
         choices: dict[str, Any] = {"baseline": (), "along": (), "target": (), "with_wnli": False, "where": None}
         for word in self.options:
             match word.partition("="):
@@ -92,29 +79,8 @@ class Manifest:
                     choices["with_wnli"] = True
                 case _:
                     stated = "--baseline=, --along=, --target=, --where= or --with-wnli"
-                    raise ReportError(f"{MANIFEST} states the option {on_one_line(word, 60)!r}: expected {stated}")
+                    raise InputError(f"{MANIFEST} states the option {on_one_line(word, 60)!r}: expected {stated}")
         return choices
-
-
-@dataclass(config=PART)
-class Result:
-    """What is read of a result."""
-
-    metrics: dict[Line, float | None] = field(default_factory=dict)
-
-
-@dataclass(config=PART)
-class Inputs:
-    """What is read of the inputs of a run."""
-
-    data: str | None = None
-
-
-@dataclass(config=PART)
-class Record:
-    """What is read of the record of a run."""
-
-    inputs: Inputs = field(default_factory=Inputs)
 
 
 def hashes(files: Mapping[str, bytes]) -> dict[str, tuple[int, str]]:
@@ -123,23 +89,23 @@ def hashes(files: Mapping[str, bytes]) -> dict[str, tuple[int, str]]:
 
 
 def manifest(folder: Path) -> Manifest:
-    """The manifest of an archive; ReportError for a folder that is none."""
+    """The manifest of an archive; InputError for a folder that is none."""
     path, where = folder / MANIFEST, f"archive {str(folder)!r}"
     _refuse_special(path, where)
     try:
         content = json_of(paths.read(path, LARGEST_MANIFEST), Manifest, MANIFEST, EXPECTED)
         if missing := {RUNS, CURVES} - {*content.data}:
-            raise ReportError(f"{MANIFEST} names no {min(missing)}: expected {EXPECTED}")
+            raise InputError(f"{MANIFEST} names no {min(missing)}: expected {EXPECTED}")
         _ = content.choices
-    except (OSError, InputError, ReportError) as error:
-        raise ReportError(f"{str(folder)!r} is no archive: {error}") from error
+    except (OSError, InputError) as error:
+        raise InputError(f"{str(folder)!r} is no archive: {error}") from error
     return content
 
 
 def contents(folder: Path, sums: Mapping[str, Sum]) -> tuple[dict[str, bytes], list[str]]:
-    """These files of the folder, and what is wrong with them, a line each; ReportError for links, pipes and devices."""
+    """These files of the folder, and what is wrong with them, a line each; InputError for links, pipes and devices."""
     if (size := sum(of_file for of_file, _ in sums.values())) > LARGEST_TABLES:
-        raise ReportError(f"archive {str(folder)!r} has {size:,} bytes: expected at most {LARGEST_TABLES:,}")
+        raise InputError(f"archive {str(folder)!r} has {size:,} bytes: expected at most {LARGEST_TABLES:,}")
     files, wrong = {}, []
     for name, expected in sums.items():
         path = paths.named(folder, name)
@@ -158,11 +124,11 @@ def contents(folder: Path, sums: Mapping[str, Sum]) -> tuple[dict[str, bytes], l
 
 def _refuse_special(path: Path, where: str) -> None:
     if path.is_symlink() or (path.exists() and not path.is_file()):
-        raise ReportError(f"{where}: {path.name} is no regular file: expected {EXPECTED}")
+        raise InputError(f"{where}: {path.name} is no regular file: expected {EXPECTED}")
 
 
 class ArchiveReader(Reader):
-    """Reads an archive, `where`, from the content of its data files; ReportError for what is not as it is written."""
+    """Reads an archive, `where`, from the content of its data files; InputError for what is not as it is written."""
 
     def __init__(self, where: str, manifest: Manifest, data: Mapping[str, bytes]) -> None:
         self.manifest, self._where = manifest, f"archive {where!r}"
@@ -170,8 +136,8 @@ class ArchiveReader(Reader):
         try:
             with self.guarded():
                 self._read(data)
-        except ReportError as error:
-            raise ReportError(f"{self._where}: {error}") from error
+        except InputError as error:
+            raise InputError(f"{self._where}: {error}") from error
 
     @contextlib.contextmanager
     def guarded(self) -> Iterator[None]:
@@ -180,11 +146,11 @@ class ArchiveReader(Reader):
             with warnings.catch_warnings():
                 warnings.simplefilter("error", RuntimeWarning)  # numbers that overflow
                 yield
-        except (OSError, ReportError, InputError):
+        except (OSError, InputError):
             raise
         except Exception as error:
             kind = f"{type(error).__name__}: {on_one_line(str(error), 100)}"
-            raise ReportError(f"{self._where}: its data give no report ({kind}): expected {EXPECTED}") from error
+            raise InputError(f"{self._where}: its data give no report ({kind}): expected {EXPECTED}") from error
 
     def _read(self, data: Mapping[str, bytes]) -> None:
         left, tables = LARGEST_TABLES, {}
@@ -196,22 +162,28 @@ class ArchiveReader(Reader):
         rows = tables[RUNS].to_pylist(maps_as_pydicts="strict")
         self.rows = {row["run_id"]: row for row in rows}
         if len(self.rows) != len(rows):
-            raise ReportError(f"{RUNS} has two runs of one id: expected {EXPECTED}")
-        self._runs = {key: (row["study"], _run(row)) for key, row in self.rows.items()}
+            raise InputError(f"{RUNS} has two runs of one id: expected {EXPECTED}")
+        for name in (name for row in rows for name in (row["run_id"], row["study"])):
+            if not name.isprintable():
+                raise InputError(f"{RUNS} has the name {on_one_line(name, 60)!r}: expected one without control characters")
+        self._runs = {
+            key: (row["study"], logged(key, row["name"], row["started"], (row["tags"], row["params"], row["metrics"])))
+            for key, row in self.rows.items()
+        }
         columns = (tables[CURVES][name].to_pylist() for name in CURVE)
         self._history = grouped(((run, metric), (step, value)) for run, metric, step, value in zip(*columns, strict=True))
         self.predictions = {name: _parts(tables[name], name, "run_id") for name in tables if name.startswith(PREDICTIONS)}
         if unknown := {run for of_file in self.predictions.values() for run in of_file} - self.rows.keys():
-            raise ReportError(f"a run of predictions, {min(unknown)!r}, is not in {RUNS}: expected {EXPECTED}")
+            raise InputError(f"a run of predictions, {min(unknown)!r}, is not in {RUNS}: expected {EXPECTED}")
         of_main = [of_file for name, of_file in self.predictions.items() if split_of(name) == ""]
         texts = _parts(tables[TEXTS], TEXTS, "data") if TEXTS in tables else {}
         if TEXTS in tables:
             _refuse_other(tables[TEXTS], TEXTS, {"data": TEXT, "tokens": INTEGER, "text": TEXT})
-        keys = {run: _of_json(row, "record", Record).inputs.data for run, row in self.rows.items()}
+        keys = {run: _json(row["record"]).get("inputs", {}).get("data") for run, row in self.rows.items()}
         self.output = Packed(
             predictions={run: table for of_file in of_main for run, table in of_file.items()},
             texts={run: texts[key] for run, key in keys.items() if key in texts},
-            not_run=[one.title for one in folders.planned(data[paths.PLAN])] if paths.PLAN in data else [],
+            not_run=[on_one_line(one.title) for one in folders.planned(data[paths.PLAN])] if paths.PLAN in data else [],
             audit=data.get(AUDIT),
         )
 
@@ -232,15 +204,15 @@ class ArchiveReader(Reader):
 
     def results(self, run_id: str) -> dict[str, float | None]:
         """The metrics in the result of a run; none where its folder was gone."""
-        return _of_json(self.rows[run_id], "result", Result).metrics
+        return _json(self.rows[run_id]["result"]).get("metrics", {})
 
 
 def read(folder: Path) -> ArchiveReader:
-    """A reader of the archive in a folder; ReportError for one that is not as it was written."""
+    """A reader of the archive in a folder; InputError for one that is not as it was written."""
     content = manifest(folder)
     data, wrong = contents(folder, content.data)
     if wrong:
-        raise ReportError(f"archive {str(folder)!r}: {'; '.join(wrong)}")
+        raise InputError(f"archive {str(folder)!r}: {'; '.join(wrong)}")
     return ArchiveReader(str(folder), content, data)
 
 
@@ -252,39 +224,25 @@ def split_of(name: str) -> str:
 def _refuse_other(
     table: pyarrow.Table, name: str, columns: Mapping[str, pyarrow.DataType], may_lack: tuple[str, ...] = ()
 ) -> None:
-    """ReportError for other columns, or for values that are missing."""
+    """InputError for other columns, or for values that are missing."""
     if not table.schema.equals(pyarrow.schema(columns)):
-        raise ReportError(f"{name} has the columns {on_one_line(', '.join(map(str, table.schema)), 200)}: expected {EXPECTED}")
+        raise InputError(f"{name} has the columns {on_one_line(', '.join(map(str, table.schema)), 200)}: expected {EXPECTED}")
     for column in columns:
         chunks = [one for one in table[column].chunks if column not in may_lack]
         inner = [part for one in chunks if isinstance(one, pyarrow.MapArray) for part in (one.keys, one.items)]
         if any(part.null_count for part in (*chunks, *inner)):
-            raise ReportError(f"{name} has no value in the column {column!r} of a row: expected {EXPECTED}")
+            raise InputError(f"{name} has no value in the column {column!r} of a row: expected {EXPECTED}")
 
 
-def _run(row: Mapping[str, Any]) -> Run:
-    """ReportError for text that no terminal prints, and for numbers that no run has."""
-    values = [row[name] for name in ("run_id", "name", "study")]
-    values += [text for name in ("tags", "params") for pair in row[name].items() for text in pair]
-    for text in (*values, *row["metrics"]):
-        if not text.isprintable():
-            raise ReportError(f"{RUNS} has the text {on_one_line(text, 60)!r}: expected text without control characters")
-    if not all(map(math.isfinite, row["metrics"].values())) or not 0 <= row["started"] <= LATEST:
-        raise ReportError(f"{RUNS} has a time or a number of run {row['run_id']!r} that is none: expected finite metrics")
-    return Run(
-        **{name: row[name] for name in ("run_id", "name", "started", "tags", "params")}, metrics=declared(row["metrics"])
-    )
-
-
-def _of_json(row: Mapping[str, Any], column: str, shape: type[Shape]) -> Shape:
-    """What is read of the record or the result of a run; nothing where its folder was gone."""
-    return json_of((row[column] or "{}").encode(), shape, f"{RUNS}, {column} of {row['run_id']}", EXPECTED)
+def _json(text: str | None) -> dict[str, Any]:
+    """A record or a result; empty where the folder of the run was gone."""
+    return json.loads(text or "{}")
 
 
 def _parts(table: pyarrow.Table, name: str, column: str) -> dict[str, pyarrow.Table]:
     """Value of a column of texts -> its rows, in their order, without that column."""
     if column not in table.column_names or table.schema.field(column).type != TEXT or table[column].null_count:
-        raise ReportError(f"{name} has no text in the column {column!r} of each row: expected {EXPECTED}")
+        raise InputError(f"{name} has no text in the column {column!r} of each row: expected {EXPECTED}")
     encoded = table[column].combine_chunks().dictionary_encode()
     numbers, keys = encoded.indices.to_numpy(), encoded.dictionary.to_pylist()
     ends = np.cumsum(np.bincount(numbers, minlength=len(keys)))

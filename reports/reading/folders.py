@@ -3,15 +3,14 @@
 from pathlib import Path
 from typing import Any
 
-from pydantic.dataclasses import dataclass
+import msgspec
 
 from harness import metrics, paths, records, tags
 from harness.comparison import arms
 from harness.comparison.runs import Run
+from harness.errors import on_one_line
 from harness.records import CorruptError
-from harness.reports.errors import ReportError
 from harness.reports.reading.store import Output, Packed
-from harness.reports.reading.untrusted import PART, Entries, Line, json_of
 
 RECORD, RESULT = "run.json", "result.json"
 """In the folder of a run: its record, with the attempt that wrote the folder last, and its result."""
@@ -30,7 +29,8 @@ def name_of(run: Run) -> str | None:
 
 def folder_of(run: Run, output: Output) -> Path | None:
     """The folder that this very attempt wrote, below `output` or where the run says; None where there is none any more."""
-    return next((folder for folder in candidates(run, output) if _is_of(run, folder)), None)
+    attempt = run.tags.get(tags.ATTEMPT, "")  # a later attempt writes to the same folder
+    return next((folder for folder in candidates(run, output) if record_of(folder).get("attempt") == attempt), None)
 
 
 def record_of(folder: Path) -> dict[str, Any]:
@@ -52,12 +52,6 @@ def run_of(folder: Path) -> Run:
     return Run(record["attempt"], record["name"], record["started"], run_tags, record["parameters"], values)
 
 
-def corrupt_record(run: Run, output: Output) -> Path | None:
-    """The record of a run where it cannot be read; None where it can be, and where there is none."""
-    places = [folder / RECORD for folder in candidates(run, output)]
-    return next((path for path in places if path.is_file() and not record_of(path.parent)), None)
-
-
 def candidates(run: Run, output: Output) -> list[Path]:
     """Where the folder of the run would be, below `output` first; empty for a run without one, and for one of an archive."""
     name, study = name_of(run), run.tags.get(tags.STUDY)
@@ -70,41 +64,33 @@ def candidates(run: Run, output: Output) -> list[Path]:
         return []
 
 
-def _is_of(run: Run, folder: Path) -> bool:
-    """Whether the record is of this run: a later attempt writes to the same folder."""
-    attempt = record_of(folder).get("attempt")
-    return attempt is not None and attempt == run.tags.get(tags.ATTEMPT)
-
-
 def not_run(study: str, output: Output) -> list[str]:
     """Titles of the runs that the newest command of a study planned and never started; none where no plan is there."""
     if output is None or isinstance(output, Packed):
         return output.not_run if output else []
     try:
         runs = planned(paths.read(paths.study_folder(str(output), study) / paths.PLAN, paths.LARGEST_PLAN))
-        folders = [(one.title, paths.planned_folder(str(output), one.folder)) for one in runs]
-    except (OSError, ValueError, ReportError):  # the plan is no result: status names a torn one
+        folders = [(on_one_line(one.title), paths.planned_folder(str(output), one.folder)) for one in runs]
+    except (OSError, ValueError):  # the plan is no result: status names a torn one
         return []
     return [title for title, folder in folders if not (folder / RECORD).exists()]
 
 
-@dataclass(config=PART)
-class Planned:
+class Planned(msgspec.Struct):
     """A run of a plan."""
 
-    title: Line
-    folder: Line
+    title: str
+    folder: str
 
 
-@dataclass(config=PART)
-class Plan:
+class Plan(msgspec.Struct):
     """What a command planned, and when."""
 
     time: float
-    runs: Entries[Planned]
+    runs: list[Planned]
 
 
 def planned(content: bytes) -> list[Planned]:
-    """The runs of the newest plan in this file; ReportError for one that holds no plans."""
-    plans = json_of(content, dict[str, Plan], paths.PLAN, "the plans of a study")
+    """The runs of the newest plan in this file; CorruptError for one that holds no plans."""
+    plans = records.decoded(content, dict[str, Plan], paths.PLAN)
     return max(plans.values(), key=lambda plan: plan.time).runs if plans else []

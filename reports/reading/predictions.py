@@ -15,7 +15,6 @@ from harness.comparison import items
 from harness.comparison.items import ErrorsOf
 from harness.comparison.runs import Run
 from harness.errors import InputError
-from harness.reports.errors import ReportError
 from harness.reports.reading import folders
 from harness.reports.reading.store import Output, Packed
 from harness.reports.reading.untrusted import LARGEST_TABLES, table_of
@@ -34,7 +33,7 @@ def predictions(run: Run, output: Output) -> pyarrow.Table | None:
 def _table(path: Path) -> pyarrow.Table | None:
     try:
         return table_of(paths.read(path, LARGEST_TABLES), str(path))
-    except (OSError, InputError, ReportError):
+    except (OSError, InputError):
         return None
 
 
@@ -55,10 +54,10 @@ def corrupt(runs: Iterable[Run], output: Output) -> list[Path]:
     """Records and predictions of these runs that cannot be read."""
     paths = []
     for run in runs:
-        folder, path = folders.folder_of(run, output), folders.corrupt_record(run, output)
-        if path is None and folder is not None and (folder / FILE).is_file() and _table(folder / FILE) is None:
-            path = folder / FILE
-        paths += [path] if path else []
+        places = [folder / folders.RECORD for folder in folders.candidates(run, output)]
+        paths += [path for path in places if path.is_file() and not folders.record_of(path.parent)]
+        folder = folders.folder_of(run, output)
+        paths += [folder / FILE] if folder and (folder / FILE).is_file() and _table(folder / FILE) is None else []
     return paths
 
 
@@ -75,15 +74,10 @@ def texts(run: Run, output: Output, items: int) -> Texts | None:
         return None
     try:
         cache = paths.data_folder(str(folder.parent.parent), key)
-    except ValueError:  # a name that leads elsewhere
-        return None
-    if not (cache / "validation.safetensors").is_file() or not (cache / "tokenizer.json").is_file():
-        return None
-    try:
-        arrays = load_file(cache / "validation.safetensors")
-    except SafetensorError:
+        arrays, vocabulary = load_file(cache / "validation.safetensors"), (cache / "tokenizer.json").read_text()
+    except (OSError, ValueError, SafetensorError):  # a ValueError: a name that leads elsewhere
         return None
     if len(arrays["starts"]) != items + 1:
         return None
-    tokenizer, parts = Tokenizer.from_file(str(cache / "tokenizer.json")), np.split(arrays["ids"], arrays["starts"][1:-1])
+    tokenizer, parts = Tokenizer.from_str(vocabulary), np.split(arrays["ids"], arrays["starts"][1:-1])
     return Texts(np.diff(arrays["starts"]), lambda index: tokenizer.decode(parts[index].tolist(), skip_special_tokens=True))

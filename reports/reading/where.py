@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from harness import tags
 from harness.comparison.runs import Run
-from harness.reports.errors import ReportError, some_of, unknown
+from harness.errors import InputError, some_of, unknown
 
 CLAUSE = re.compile(
     r"""\s*(?:(?P<kind>tags?|params?|metrics?|attributes?)\.)?
@@ -65,20 +65,18 @@ class Clause:
 
 
 def parse(text: str) -> list[Clause]:
-    """The clauses joined by `and`; ReportError in one line for anything else."""
+    """The clauses joined by `and`; InputError in one line for anything else."""
     clauses, at = [], 0
-    while True:
-        match = CLAUSE.match(text, at)
-        if match is None:
-            raise ReportError(f"--where {text!r} cannot be read from {text[at:].strip()!r} on; {EXPECTED}")
+    while match := CLAUSE.match(text, at):
         clauses.append(_clause(text, match))
         at = match.end()
         if at == len(text):
             return clauses
         joint = AND.match(text, at)
         if joint is None:
-            raise ReportError(f"--where {text!r} cannot be read from {text[at:]!r} on; clauses are joined by `and` alone")
+            break
         at = joint.end()
+    raise InputError(f"where={text!r} cannot be read from {text[at:].strip()!r} on; {EXPECTED}, joined by `and`")
 
 
 def _clause(text: str, match: re.Match[str]) -> Clause:
@@ -87,33 +85,40 @@ def _clause(text: str, match: re.Match[str]) -> Clause:
     quoted = value[0] in "'\""
     if kind == "metrics":
         if quoted or sign not in SIGNS:
-            raise ReportError(f"--where {text!r}: a metric is compared with a number, as in metrics.eval/score > 0.8")
+            raise InputError(f"where={text!r}: a metric is compared with a number, as in metrics.eval/score > 0.8")
         try:
             return Clause(kind, key, sign, float(value))
         except ValueError as error:
-            raise ReportError(f"--where {text!r}: {value!r} is no number") from error
+            raise InputError(f"where={text!r}: {value!r} is no number") from error
     if not quoted or sign not in TEXT_SIGNS:
-        raise ReportError(
-            f"--where {text!r}: {kind.rstrip('s')} {key!r} is compared with a quoted text by {', '.join(TEXT_SIGNS)}, "
+        raise InputError(
+            f"where={text!r}: {kind.rstrip('s')} {key!r} is compared with a quoted text by {', '.join(TEXT_SIGNS)}, "
             f"as in {kind}.{key} = '{value.strip(chr(39) + chr(34))}'"
         )
     if kind == "attributes" and key not in ATTRIBUTES:
-        raise unknown("attribute in --where", key, ATTRIBUTES)
+        raise unknown("attribute", key, ATTRIBUTES, "where")
     return Clause(kind, key, sign, value[1:-1])
 
 
 def keep(runs: list[Run], text: str) -> list[Run]:
     """The runs that fit, the A/A replicates of their sessions, and the pretrainings that they start from.
 
-    ReportError where none fits: it says which clause no run fits, and what the runs have.
+    InputError where none fits: it says what the runs have of the first clause that none fits.
     """
     clauses = parse(text)
     candidates = [run for run in runs if not run.is_aa_replicate]
     fitting = [run for run in candidates if all(clause.holds(run) for clause in clauses)]
     if not fitting:
-        raise _nothing(candidates, clauses, text)
+        alone = next((clause for clause in clauses if not any(map(clause.holds, candidates))), None)
+        if alone is None:
+            raise InputError(f"where={text!r} fits no run: each clause fits some, but none fits all")
+        if values := sorted({str(value) for run in candidates if (value := alone.read(run)) is not None}):
+            raise InputError(f"where={text!r} fits no run; {alone.key} is {some_of(values, NEAREST)}")
+        keys = {key for run in candidates for key in getattr(run, alone.kind)}  # there may be hundreds
+        likely = difflib.get_close_matches(alone.key, keys, n=NEAREST, cutoff=0.3) or sorted(keys)[:NEAREST]
+        raise unknown(alone.kind.rstrip("s"), alone.key, likely, "where")
     ids = {run.run_id for run in fitting}
-    sessions = {run.session for run in fitting} - {None}
+    sessions = {run.session for run in fitting}
     origins = {run.origin for run in fitting} - {None}
     return [
         run
@@ -122,16 +127,3 @@ def keep(runs: list[Run], text: str) -> list[Run]:
         or (run.is_aa_replicate and run.session in sessions)
         or (run.is_pretraining and run.tags.get(tags.FINGERPRINT) in origins)
     ]
-
-
-def _nothing(runs: list[Run], clauses: list[Clause], text: str) -> ReportError:
-    for clause in clauses:
-        if any(clause.holds(run) for run in runs):
-            continue
-        values = sorted({str(value) for run in runs if (value := clause.read(run)) is not None})
-        if values:
-            return ReportError(f"--where {text!r} fits no run; {clause.key} is {some_of(values, NEAREST)}")
-        keys = sorted({key for run in runs for key in getattr(run, clause.kind)})  # there may be hundreds
-        likely = difflib.get_close_matches(clause.key, keys, n=NEAREST, cutoff=0.3) or keys[:NEAREST]
-        return unknown(f"{clause.kind.rstrip('s')} in --where", clause.key, likely)
-    return ReportError(f"--where {text!r} fits no run: each clause fits some, but none fits all")

@@ -75,7 +75,7 @@ WORDS = {
 def command_of(name: str) -> Command:
     """A command with all that its options have, and old spellings."""
     grammar = Grammar(find(name).options_class())
-    switches = tuple(grammar.written(key) for key in grammar.keys if grammar.written(key).startswith("-"))
+    switches = tuple(option.written for option in grammar.keys.values() if option.written.startswith("-"))
     flags = (*switches, "--out", "--output=x", "--json", *(("s", LONG, "..", "{out}") if grammar.words else ()))
     composes = issubclass(find(name).options_class(), Composed)
     keys = (*grammar.keys, *(("--config-dir",) if grammar.takes_config else ()))

@@ -59,9 +59,9 @@ def test_help_says_what_each_option_is_and_fits_the_terminal(name, columns, monk
     assert max(map(len, out.splitlines())) <= columns
     grammar = Grammar(find(name).options_class())
     for each, option in (grammar.words | grammar.keys).items():
-        start = re.escape(grammar.written(each))
-        assert option.metadata["meaning"], each
-        assert re.search(rf"^  {start} +{re.escape(option.metadata['meaning'].split()[0])}", out, re.MULTILINE), each
+        start = re.escape(option.written)
+        assert option.meaning, each
+        assert re.search(rf"^  {start} +{re.escape(option.meaning.split()[0])}", out, re.MULTILINE), each
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -81,8 +81,8 @@ def test_an_unknown_key_is_named(name, refused):
 @pytest.mark.parametrize("name", NAMES)
 def test_an_option_without_a_value_is_named(name, refused):
     grammar = Grammar(find(name).options_class())
-    for each in grammar.keys:
-        written = grammar.written(each)
+    for each, its in grammar.keys.items():
+        written = its.written
         if not written.startswith("-"):
             option = "--" + each.replace("_", "-")
             assert refused(name, option).startswith(f"{option} needs a value: expected ")

@@ -7,8 +7,7 @@ import torch
 
 from harness.models.adapt import LowRank, adapt, merge
 from harness.models.batch import as_batch
-from harness.models.choices import Body, Position, Trains
-from harness.models.config import AdaptationConfig, EncoderConfig
+from harness.models.config import AdaptationConfig, Body, EncoderConfig, Position, Trains
 from harness.models.heads import SequenceClassifier, build_classifier
 
 D, LAYERS, RANK = 16, 3, 4

@@ -4,7 +4,8 @@ import math
 
 import pytest
 
-from harness.models import added
+from harness.models import config as model_config
+from harness.models import reach
 from harness.models.config import Body, EncoderConfig
 from harness.models.reach import EVERYWHERE, NOWHERE, Reach, depends_on_order, receptive_field
 
@@ -49,7 +50,9 @@ class Neighbours:
 def test_an_attention_of_a_package_states_its_own_and_reads_everywhere_where_it_does_not(monkeypatch):
     config = EncoderConfig(**SMALL)
     config.attention = "neighbours"
-    monkeypatch.setattr(added, "class_of", lambda key, name: Neighbours)
+    for module in (model_config, reach):
+        monkeypatch.setattr(module, "class_of", lambda key, name: Neighbours)
     assert (receptive_field(config), depends_on_order(config)) == (Reach(3, 3), False)
-    monkeypatch.setattr(added, "class_of", lambda key, name: object)
+    for module in (model_config, reach):
+        monkeypatch.setattr(module, "class_of", lambda key, name: object)
     assert (receptive_field(config), depends_on_order(config)) == (EVERYWHERE, True)

@@ -229,13 +229,7 @@ class Pairs(Family):
 
     def theory(self, config: GrammarConfig) -> Theory:
         """The second symbol is 3 to 6 tokens after [CLS], the first one as many before the last [SEP]; both are needed."""
-        return Theory(
-            Distance(3, 6),
-            Distance(3, 6),
-            tokens=9,
-            span=4,
-            linear=self.best_linear_accuracy(config.symbols),
-        )
+        return Theory(Distance(3, 6), Distance(3, 6), tokens=9, span=4, linear=self.best_linear_accuracy(config.symbols))
 
 
 class Induction(Family):

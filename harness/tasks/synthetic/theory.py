@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from harness.config.choices import TrainedOn
 from harness.config.schema import RunConfig
 from harness.errors import present
-from harness.models.choices import Body, Pooling, Position
-from harness.models.config import EncoderConfig
+from harness.models.config import Body, EncoderConfig, Pooling, Position
 from harness.models.reach import depends_on_order, receptive_field
 from harness.tasks.synthetic.families import FAMILIES, Theory, theory_of
 

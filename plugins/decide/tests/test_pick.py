@@ -187,7 +187,7 @@ def test_memory_is_in_mb_and_studies_are_joined(log, capsys):
         (["--at-least", "score=1"], "unknown metric 'score'; did you mean 'eval/score'?"),
         (["--at-most", "sst2=1"], "unknown metric 'sst2'; choices for `at_most`: eval/score, inference/latency_ms_p50, "),
         (["--at-most", "timing/latency_ms=1"], "unknown metric 'timing/latency_ms'"),
-        (["--max-params", "1", "--study", "empty"], "study 'empty' has no finished run to pick from"),
+        (["--max-params", "1", "--study", "empty"], "study 'empty' has no finished run (1 failed)"),
         (["--max-params", "1", "--where", "task ="], "cannot be read"),
     ],
 )

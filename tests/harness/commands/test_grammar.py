@@ -59,7 +59,7 @@ def test_the_folder_of_a_run_may_have_an_equals_sign(tmp_path):
         (["--config-dir"], "--config-dir needs a value"),
         (["--siez=3"], "unknown option '--siez'; did you mean '--size'?"),
         (["--size"], "--size needs a value: expected a size"),
-        (["match=params"], "match=params has no effect here"),
+        (["match=params"], "match= has no effect here"),
     ],
 )
 def test_wrong_words_and_old_spellings_are_one_line(words, message):

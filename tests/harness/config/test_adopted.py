@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from harness.config.adopted import Checkpoint, started_from
+from harness.config.resolve import Checkpoint, started_from
 from harness.errors import InputError
 from harness.models.config import Activation, Pooling
 

@@ -1,10 +1,9 @@
 """Near misses by meaning: names of papers and libraries find our keys and choices."""
 
 import pytest
-import yaml
 
-from harness.config.help import GROUPS, names
-from harness.config.keys import SYNONYMS, known_keys, meant_keys, unknown_choice, unknown_key
+from harness.config.help import GROUPS, names, synonyms
+from harness.config.keys import known_keys, meant_keys, unknown_choice, unknown_key
 
 KNOWN = {*known_keys(), *GROUPS}
 
@@ -48,9 +47,8 @@ def test_choice_is_found_by_its_meaning_its_letters_or_its_spelling(group, unkno
 
 
 def test_synonyms_are_of_keys_and_choices_that_there_are_and_no_names_of_others():
-    synonyms = yaml.safe_load(SYNONYMS.read_text())
-    assert set(synonyms["keys"]) <= {key.rpartition(".")[2] for key in KNOWN}
-    for group, choices in synonyms["choices"].items():
+    assert set(synonyms()["keys"]) <= {key.rpartition(".")[2] for key in KNOWN}
+    for group, choices in synonyms()["choices"].items():
         assert set(choices) <= set(names(group)), group
         assert not set(names(group)) & {other for others in choices.values() for other in others.split()}, group
 

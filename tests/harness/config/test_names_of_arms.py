@@ -12,8 +12,7 @@ from variants import WEIGHTS
 from harness import paths
 from harness.__main__ import main
 from harness.checkpoints import huggingface, native, start
-from harness.config.adopted import Checkpoint, refuse_changes, started_from
-from harness.config.resolve import Found, pretraining_of, resolve
+from harness.config.resolve import Checkpoint, Found, pretraining_of, refuse_changes, resolve, started_from
 from harness.config.schema import HardwareConfig
 from harness.errors import InputError
 from harness.hardware.device import Machine
@@ -359,13 +358,6 @@ def test_arms_of_which_the_same_is_built_are_said(typed, first, again, compose, 
     assert all(repr(name) in note.replace(" num_hidden_layers=1", "") for name in (first, again))
     assert note.endswith("are the same model and recipe under two names")
     assert len([item for item in items if item.same_as]) == 1
-
-
-@pytest.mark.parametrize("typed", [["enhancement=[embedding_128]"], ["enhancement=[swiglu,embedding_128]"]])
-def test_an_enhancement_that_changes_nothing_is_refused(typed, compose):
-    with pytest.raises(InputError, match=r"^enhancement=\[embedding_128\] changes nothing here: it would be the same model"):
-        compose("task=bag", "scale=tiny", *typed)
-    assert compose("task=bag", "scale=mini", *typed)
 
 
 def test_reading_and_changing_weights_is_no_memory_of_inference(compose, published, tmp_path, monkeypatch):

@@ -52,20 +52,10 @@ def stream_with_separators(corpus: Corpus) -> list[int]:
 def test_every_token_of_the_stream_is_in_exactly_one_sequence(corpus):
     rows = all_of(Sequences(corpus, "train", LENGTH, None, 0))
     stream = stream_with_separators(corpus)
+    assert rows.shape[1] == LENGTH
+    assert {*rows[:, 0]} | {*rows[:, -1]} == {CLS, SEP}
     assert rows[:, 1:-1].flatten().tolist() == stream[: rows.shape[0] * (LENGTH - 2)]
     assert len(stream) - rows.shape[0] * (LENGTH - 2) < LENGTH - 2
-
-
-def test_sequences_are_framed_of_one_length_and_without_padding(corpus):
-    chosen = Sequences(corpus, "train", LENGTH, None, 0)
-    rows = all_of(chosen)
-    batch = chosen.batch(np.arange(4), np.zeros(4, dtype=np.int64))
-    assert rows.shape == (len(chosen), LENGTH)
-    assert set(rows[:, 0]) == {CLS}
-    assert set(rows[:, -1]) == {SEP}
-    assert not (rows == PAD).any()
-    assert batch.attention_mask is None
-    assert batch.tokens == 4 * LENGTH
 
 
 @pytest.mark.parametrize("block", [7, 65_536])
@@ -148,7 +138,9 @@ def places(documents: list[str], segment: list[int]) -> set[int]:
 @pytest.mark.parametrize("kind", PairKind)
 def test_segments_of_label_0_follow_each_other_in_one_document(corpus, kind):
     documents = documents_of(corpus)
-    for first, second, label in pairs_of(Sequences(corpus, "train", LENGTH, kind, 0)):
+    made = pairs_of(Sequences(corpus, "train", LENGTH, kind, 0))
+    assert np.mean([label for *_, label in made]) == pytest.approx(0.5, abs=4 * 0.5 / len(made) ** 0.5)
+    for first, second, label in made:
         assert first
         assert second
         assert SEP not in first + second
@@ -173,11 +165,6 @@ def test_replaced_segments_are_of_another_document(corpus):
         assert places(documents, first) != places(documents, second)
 
 
-def test_half_of_the_pairs_are_in_order(corpus):
-    labels = [label for kind in PairKind for *_, label in pairs_of(Sequences(corpus, "train", LENGTH, kind, 0))]
-    assert np.mean(labels) == pytest.approx(0.5, abs=4 * 0.5 / len(labels) ** 0.5)
-
-
 def test_pairs_are_cut_behind_a_full_stop(corpus):
     cuts = []
     for first, second, label in pairs_of(Sequences(corpus, "train", LENGTH, PairKind.order, 0)):
@@ -196,24 +183,12 @@ def test_short_documents_are_left_out_of_pairs(corpus):
 
 @pytest.mark.parametrize(
     ("split", "length", "pairs"),
-    [("validation", 50, None), ("train", 70, PairKind.order)],
+    [("validation", 50, None), ("train", 70, PairKind.order), ("validation", LENGTH, PairKind.next)],
 )
 def test_too_little_text_names_the_length(corpus, split, length, pairs):
     with pytest.raises(InputError, match=f"pretrain.length={length}") as caught:
         Sequences(corpus, split, length, pairs, 0)
     assert "\n" not in str(caught.value)
-
-
-def test_one_document_has_no_other_to_take_a_segment_from(corpus):
-    assert len(Sequences(corpus, "validation", LENGTH, PairKind.order, 0)) == 3
-    with pytest.raises(InputError, match="2 or more documents"):
-        Sequences(corpus, "validation", LENGTH, PairKind.next, 0)
-
-
-def test_the_vocabulary_says_where_words_begin(corpus):
-    vocabulary = corpus.vocabulary()
-    assert vocabulary.size == corpus.vocab_size == len(vocabulary.word_start) == WORDS + 6
-    assert vocabulary.special == (0, 2, 3, 4)
 
 
 @pytest.mark.long
@@ -233,19 +208,3 @@ def test_a_real_corpus_gives_the_same_batches_for_every_variant_of_one_vocabular
         batches.append(chosen.batch(*chosen.chosen(0, 8)))
     assert batches[0].input_ids.equal(batches[1].input_ids)
     assert batches[0].labels.equal(batches[1].labels)
-
-
-def test_replaced_segments_begin_anywhere_in_their_window(corpus):
-    """Not at its beginning alone, where a document, too, may begin."""
-    chosen = Sequences(corpus, "train", LENGTH, PairKind.next, seed=0)
-    whole = [chosen._source._window(number).tolist() for number in range(len(chosen))]
-    begins = [
-        next(window.index(second[0]) for window in whole if second[0] in window and second[0] >= STOP + 1)
-        for epoch in range(4)
-        for number in range(len(chosen))
-        for _, second, label in [
-            [part if isinstance(part, int) else part.tolist() for part in chosen._source._pair(number, epoch)]
-        ]
-        if label and second[0] > STOP
-    ]
-    assert len({*begins}) > LENGTH // 2

@@ -31,30 +31,6 @@ def refused(tmp_path: Path) -> Callable[[str, bytes], str]:
     return message_of
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_empty_file_is_refused(refused, kind):
-    message = refused(f"a.{kind}", b"")
-    assert message.startswith("task.train_file=")
-    assert message.endswith(f"a.{kind}' is empty")
-
-
-@pytest.mark.parametrize(
-    ("name", "content"),
-    [("a.csv", b"text,y\nfine,pos\nna\xefve,neg\n"), ("a.jsonl", b'{"text": "a"}\n{}\n{"text": "na\xefve"}\n')],
-)
-def test_other_encoding_names_line_and_byte(refused, name, content):
-    message = refused(name, content)
-    assert message.startswith(f"task 'own', train ({name}), line 3: byte 0xef is not UTF-8")
-    assert "task.train_file" in message
-
-
-@pytest.mark.parametrize("name", ["a.csv", "a.tsv", "a.jsonl"])
-def test_nul_byte_names_the_line(refused, name):
-    head = {"a.jsonl": b'{"text": "a"}', "a.tsv": b"text\ty"}.get(name, b"text,y")
-    message = refused(name, head + b"\nfi\0ne,pos\n")
-    assert message == f"task 'own', train ({name}), line 2: there is a NUL byte; remove it from the file of task.train_file"
-
-
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be"])
 def test_a_file_of_utf_16_is_one_line_with_the_cure(refused, encoding):
     message = refused("a.csv", ("text,y\n" + "fine,pos\n" * 64).encode(encoding))
@@ -99,6 +75,26 @@ def test_every_written_form_of_a_table_gives_the_same_rows(read, name, content):
 @pytest.mark.parametrize(
     ("name", "content", "expected"),
     [
+        *[(f"a.{kind}", b"", f"a.{kind}' is empty") for kind in KINDS],
+        (
+            "a.csv",
+            b"text,y\nfine,pos\nna\xefve,neg\n",
+            "line 3: byte 0xef is not UTF-8; save the file of task.train_file",
+        ),
+        ("a.jsonl", b'{"text": "a"}\n{}\n{"text": "na\xefve"}\n', "train (a.jsonl), line 3: byte 0xef is not UTF-8"),
+        ("a.csv", b"text,y\nfi\0ne,pos\n", "line 2: there is a NUL byte; remove it from the file of task.train_file"),
+        ("a.jsonl", b'{"text": "a"}\nfi\0ne,pos\n', "line 2: there is a NUL byte"),
+        (
+            "a.csv",
+            b"text,y\na,pos\nc,pos,more\nd,neg\n",
+            "line 3: 3 columns, but the header has 2; fix the file",
+        ),
+        ("a.tsv", b"text\ty\na\tpos\nc\nd\tneg\n", "(a.tsv), line 3: 1 columns, but the header has 2"),
+        ("a.csv", b'text,y\n"open,pos\nb,neg\n', "unexpected end of data"),
+        ("a.csv", b"text,y,y\na,pos,neg\n", "two columns of the header"),
+        ("a.jsonl", b'{"text": "a", "y": "pos"}\n\n{"text": "b", "y"\n', "train (a.jsonl), line 3: not JSON"),
+        ("a.jsonl", b'["b", "pos"]\n', "line 1: expected an object"),
+        ("a.tsv", b"text\ty\na\rb\tpos\n", "(a.tsv), line 2: there is a carriage return without a line feed; fix the file"),
         ("a.csv.gz", gzip.compress(b"text,y\na,pos\n" * 50, mtime=0)[:-12], "not a whole gzip file"),
         ("a.csv", b"text,y\ra,pos\r", "line 1: there is a carriage return without a line feed"),
         ("a.json", b'{"text": {"0": "a"}, "y": {"0": "pos"}}', "line 1: expected text in every column"),
@@ -180,35 +176,6 @@ def test_squads_own_file_is_read(read):
     assert table.columns["context"] == ["Ana lives in Mel."] * 2
     task = TaskConfig(name="own", **keys)
     assert kind_of(task).examples(task, table).labels == [[("Mel", 13)], []]
-
-
-@pytest.mark.parametrize(("line", "columns"), [(b"c,pos,more", 3), (b"c", 1)])
-@pytest.mark.parametrize("kind", ["csv", "tsv"])
-def test_ragged_line_is_named(refused, kind, line, columns):
-    content = b"text,y\na,pos\n" + line + b"\nd,neg\n"
-    message = refused(f"a.{kind}", content if kind == "csv" else content.replace(b",", b"\t"))
-    assert f"(a.{kind}), line 3: {columns} columns, but the header has 2; fix the file of task.train_file" in message
-
-
-@pytest.mark.parametrize(
-    ("content", "expected"),
-    [(b'text,y\n"open,pos\nb,neg\n', "unexpected end of data"), (b"text,y,y\na,pos,neg\n", "two columns of the header")],
-)
-def test_csv_that_is_none_is_one_line(refused, content, expected):
-    assert expected in refused("a.csv", content)
-
-
-@pytest.mark.parametrize(("line", "expected"), [(b'{"text": "b", "y"', "not JSON"), (b'["b", "pos"]', "expected an object")])
-def test_broken_line_of_json_is_named(refused, line, expected):
-    content = b'{"text": "a", "y": "pos"}\n\n' + line + b"\n"
-    assert refused("a.jsonl", content).startswith(f"task 'own', train (a.jsonl), line 3: {expected}")
-
-
-@pytest.mark.parametrize("kind", ["csv", "tsv"])
-def test_a_carriage_return_is_no_end_of_a_line(refused, kind):
-    separator = "," if kind == "csv" else "\t"
-    message = refused(f"a.{kind}", f"text{separator}y\na\rb{separator}pos\n".encode())
-    assert f"(a.{kind}), line 2: there is a carriage return without a line feed; fix the file of task.train_file" in message
 
 
 @pytest.mark.parametrize("character", ["\u2028", "\x85", "\x0c", "\x1c"])

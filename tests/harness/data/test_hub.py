@@ -28,32 +28,24 @@ def nobody(monkeypatch, tmp_path) -> str:
 MESSAGE = "^task 'x': the hub cannot be reached for the data set 'a/b'; data=local data.root=FOLDER reads local folders$"
 
 
-def test_a_hub_where_nothing_answers_is_refused_at_once(nobody):
+def test_a_hub_where_nothing_answers_is_refused_at_once(nobody, monkeypatch):
     begin = time.monotonic()
     with pytest.raises(InputError, match=MESSAGE):
         hub.refuse_unreachable(datasets, "a/b", "task 'x'")
     assert time.monotonic() - begin < 2
-
-
-def test_a_name_that_no_server_knows_is_refused(nobody, monkeypatch):
     monkeypatch.setattr(datasets.config, "HF_ENDPOINT", "https://hub.invalid")
     with pytest.raises(InputError, match=MESSAGE):
         hub.refuse_unreachable(datasets, "a/b", "task 'x'")
 
 
-def test_a_hub_that_answers_is_accepted(nobody, monkeypatch):
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        monkeypatch.setattr(datasets.config, "HF_ENDPOINT", f"http://127.0.0.1:{server.getsockname()[1]}")
+def test_a_hub_that_answers_a_proxy_and_what_was_loaded_before_are_accepted(nobody, monkeypatch, tmp_path):
+    with monkeypatch.context() as patch, socket.create_server(("127.0.0.1", 0)) as server:
+        patch.setattr(datasets.config, "HF_ENDPOINT", f"http://127.0.0.1:{server.getsockname()[1]}")
         hub.refuse_unreachable(datasets, "a/b", "task 'x'")
-
-
-@pytest.mark.parametrize("variable", ["http_proxy", "all_proxy"])
-def test_the_library_is_left_to_find_its_way_through_a_proxy(nobody, monkeypatch, variable):
-    monkeypatch.setenv(variable, "http://proxy:3128")
-    hub.refuse_unreachable(datasets, "a/b", "task 'x'")
-
-
-def test_what_was_loaded_before_needs_no_hub(nobody, tmp_path):
+    for variable in ("http_proxy", "all_proxy"):
+        with monkeypatch.context() as patch:
+            patch.setenv(variable, "http://proxy:3128")
+            hub.refuse_unreachable(datasets, "a/b", "task 'x'")
     (tmp_path / "a___b").mkdir()
     hub.refuse_unreachable(datasets, "a/b", "task 'x'")
 

@@ -37,31 +37,8 @@ READ = [*((text,) for text in TEXTS), *((TEXTS[0], text) for text in TEXTS), (" 
 
 TAGGED, ROW = TaskConfig(name="tags", max_length=512), Examples([SPLIT], [[0] * len(SPLIT)], [0], "here")
 
-WORDS = [
-    "the",
-    "lamp",
-    "is",
-    "bright",
-    "broken",
-    "today",
-    "ana",
-    "kova",
-    "lives",
-    "in",
-    "new",
-    "york",
-    "km",
-    "high",
-    "über",
-    "caf",
-    "é",
-    "don't",
-    "das",
-    "hat",
-    "élan",
-    "naïve",
-    "coffee",
-]
+TEXT = "the lamp is bright broken today ana kova lives in new york km high über caf é don't das hat élan naïve coffee"
+WORDS = TEXT.split()
 LETTERS = [*"abcdefghijklmnopqrstuvwxyzABCDEÜÉ0123456789.,-()?!:;'[]<>/"]
 SPECIAL = {"unk": "[UNK]", "sep": "[SEP]", "pad": "[PAD]", "cls": "[CLS]", "mask": "[MASK]"}
 OF_ROBERTA = {"bos": "<s>", "eos": "</s>", "sep": "</s>", "cls": "<s>", "unk": "<unk>", "pad": "<pad>", "mask": "<mask>"}

@@ -247,3 +247,10 @@ def test_words_one_by_one_have_the_pieces_of_running_text():
         assert ours[-len(pieces[begin:]) :] == pieces[begin:]
     prefixed = tokenizer.build(TokenizerConfig(kind=TokenizerKind.bpe, lowercase=False, vocab_size=300, min_frequency=1), texts)
     assert tokenizer.by_words(prefixed).normalizer is None
+
+
+def test_a_vocabulary_with_a_piece_twice_is_refused(tmp_path):
+    config = TokenizerConfig(vocab_file=str(tmp_path / "vocab.txt"))
+    (tmp_path / "vocab.txt").write_text("\n".join([*tokenizer.SPECIAL, "a", "b", "a"]))
+    with pytest.raises(InputError, match="has the piece 'a' twice"):
+        tokenizer.build(config, ["a"])

@@ -24,8 +24,7 @@ from harness.measure import latency as speed
 from harness.measure.records import Latency, WarmUp
 from harness.models.adapt import adapt, merge
 from harness.models.batch import Batch
-from harness.models.choices import Trains
-from harness.models.config import EncoderConfig
+from harness.models.config import EncoderConfig, Trains
 from harness.models.heads import SequenceClassifier, build_classifier
 from harness.plugins.costs import profile
 from harness.plugins.costs.profile import Column

@@ -127,9 +127,6 @@ def test_a_sentence_that_is_too_long_is_refused_with_its_item(tmp_path, cut):
 
 
 def test_other_columns_are_refused(tmp_path):
-    task = TaskConfig(name="t", fields=["a", "b", "c"], label="UID", **SHARED)
-    with pytest.raises(InputError, match="the right and the wrong sentence, or two contexts"):
-        tasks.refuse_impossible(task)
     write(tmp_path / "pairs" / "a.jsonl", pairs())
     with pytest.raises(InputError, match="UIDs"):
         load_table(config(TaskConfig(**vars(BLIMP) | {"label": "UIDs"}), tmp_path), "validation")

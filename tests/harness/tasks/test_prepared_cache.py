@@ -12,7 +12,7 @@ from tokenizers import Tokenizer
 
 from harness import paths
 from harness.config.choices import DataSource
-from harness.config.schema import DataConfig, GrammarConfig, RunConfig, TaskConfig, TokenizerConfig
+from harness.config.schema import DataConfig, RunConfig, TaskConfig, TokenizerConfig
 from harness.tasks import prepared as cache
 from harness.tasks.rows import load_table
 
@@ -50,28 +50,26 @@ def entries(config: RunConfig) -> list[str]:
     return sorted(path.name for path in folder.iterdir() if path.suffix != ".lock")
 
 
-def test_same_content_in_another_folder_has_the_same_key(local):
-    assert cache.prepare(local("here")) == cache.prepare(local("there"))
+def test_the_key_of_files_is_that_of_their_content(local):
+    assert cache.prepare(local("here")) == cache.prepare(local("there")) != cache.prepare(local("there", "a dull film"))
 
 
-def test_other_content_has_another_key(local):
-    """Even in a folder that differs from an earlier one only in its rows."""
-    assert cache.prepare(local("here")) != cache.prepare(local("there", "a dull film"))
-
-
-def test_tokenizer_and_length_are_part_of_the_key(small_config, tmp_path):
-    vocabulary = tmp_path / "vocab.txt"
-    vocabulary.write_text("[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nwarm\n")
-    tokenizers = [
-        small_config.tokenizer,
-        TokenizerConfig(vocab_size=100),
-        TokenizerConfig(lowercase=False),
-        TokenizerConfig(vocab_file=str(vocabulary)),
-    ]
-    configs = [replace(small_config, tokenizer=tokenizer) for tokenizer in tokenizers]
-    configs.append(replace(small_config, task=replace(small_config.task, max_length=16)))
-    keys = [cache.prepare(config) for config in configs]
-    assert len(set(keys)) == len(keys)
+def test_what_shapes_the_data_is_part_of_the_key_and_nothing_else(small_config, tmp_path, monkeypatch):
+    for name in ("one.txt", "two.txt"):
+        (tmp_path / name).write_text("[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nwarm\n")
+    tokenizers = [TokenizerConfig(vocab_size=100), TokenizerConfig(lowercase=False)]
+    tokenizers += [TokenizerConfig(vocab_file=str(tmp_path / name)) for name in ("one.txt", "two.txt")]
+    task = small_config.task
+    configs = [small_config, *(replace(small_config, tokenizer=tokenizer) for tokenizer in tokenizers)]
+    configs.append(replace(small_config, task=replace(task, max_length=6)))
+    configs.append(replace(small_config, task=replace(task, grammar=replace(task.grammar, seed=1))))
+    first, *others, content, same, cut, seeded = [cache.prepare(config) for config in configs]
+    assert content == same
+    assert len({first, *others, content, cut, seeded}) == 6
+    assert cache.read(configs[-2], cut).train.lengths.max() == 6
+    monkeypatch.setattr(cache, "_fill", lambda *_: pytest.fail("written again"))
+    other = replace(small_config, seed=9, model=replace(small_config.model, hidden_size=64))
+    assert cache.prepare(other) == first
 
 
 def test_the_same_rows_of_a_generated_task_and_of_files_have_two_keys(small_config):
@@ -81,19 +79,6 @@ def test_the_same_rows_of_a_generated_task_and_of_files_have_two_keys(small_conf
     own = replace(small_config, task=replace(task, grammar=None))
     assert task.grammar is not None
     assert cache._key(own, tables, []) != cache._key(small_config, tables, [])
-
-
-def test_vocabulary_counts_by_content_not_by_place(small_config, tmp_path):
-    keys = []
-    for name in ("one.txt", "two.txt"):
-        (tmp_path / name).write_text("[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nwarm\n")
-        keys.append(cache.prepare(replace(small_config, tokenizer=TokenizerConfig(vocab_file=str(tmp_path / name)))))
-    assert keys[0] == keys[1]
-
-
-def test_seed_model_and_budget_are_no_part_of_the_key(small_config):
-    other = replace(small_config, seed=9, model=replace(small_config.model, hidden_size=64), finetune=small_config.finetune)
-    assert cache.prepare(other) == cache.prepare(small_config)
 
 
 def test_prepared_rows_decode_to_the_texts(small_config):
@@ -109,12 +94,6 @@ def test_prepared_rows_decode_to_the_texts(small_config):
         assert decoder.decode(ids[types == 1].tolist()) == second
     assert prepared.validation.labels.tolist() == table.columns["label"]
     assert prepared.validation.items == table.items
-
-
-def test_examples_are_cut_to_the_tasks_length(small_config):
-    config = replace(small_config, task=replace(small_config.task, max_length=6))
-    prepared = cache.read(config, cache.prepare(config))
-    assert prepared.train.lengths.max() == 6
 
 
 @pytest.mark.parametrize(
@@ -167,30 +146,7 @@ def test_failure_in_the_middle_leaves_no_entry_and_the_next_try_succeeds(small_c
     assert len(cache.read(small_config, key).validation) == 60
 
 
-def test_prepared_data_is_not_made_twice(small_config, monkeypatch):
-    key = cache.prepare(small_config)
-    monkeypatch.setattr(cache, "_fill", lambda *_: pytest.fail("written again"))
-    assert cache.prepare(small_config) == key
-
-
-@pytest.mark.long
-@pytest.mark.parametrize(
-    ("name", "train", "validation"),
-    [("sst2", 67349, 872), ("cola", 8551, 1043), ("mrpc", 3668, 408), ("rte", 2490, 277), ("stsb", 5749, 1500)],
-)
-def test_real_tasks_load_whole(compose, shared_data, name, train, validation):
-    (config,) = compose(f"task={name}", "data=local", f"data.root={shared_data}")
-    assert [len(load_table(config, split).items) for split in ("train", "validation")] == [train, validation]
-
-
 def test_labels_named_otherwise_than_the_data_set_are_refused(compose, shared_data):
     (config,) = compose("task=rte", "data=local", f"data.root={shared_data}", "task.labels=[not_entailment,entailment]")
     with pytest.raises(ValueError, match="must be the data set's own: \\['entailment', 'not_entailment'\\]"):
         load_table(config, "validation")
-
-
-def test_grammar_seed_is_part_of_the_key(small_config):
-    grammar = replace(small_config.task.grammar, seed=1)
-    assert isinstance(grammar, GrammarConfig)
-    other = replace(small_config, task=replace(small_config.task, grammar=grammar))
-    assert cache.prepare(other) != cache.prepare(small_config)

@@ -172,37 +172,30 @@ def test_split_without_a_key_is_refused(made):
             load_table(config, split)
 
 
-BOOLQ = Features(
-    {
-        "question": Value("string"),
-        "passage": Value("string"),
-        "idx": Value("int32"),
-        "label": ClassLabel(names=["False", "True"]),
-    }
-)
-CB = Features(
-    {name: Value("string") for name in ("premise", "hypothesis")}
-    | {"idx": Value("int32"), "label": ClassLabel(names=["entailment", "contradiction", "neutral"])}
-)
-WIC = Features(
-    {name: Value("string") for name in ("word", "sentence1", "sentence2")}
-    | {name: Value("int32") for name in ("start1", "start2", "end1", "end2", "idx")}
-    | {"label": ClassLabel(names=["False", "True"])}
-)
+SUPERGLUE = {
+    "boolq": (["question", "passage"], ["idx"], ["False", "True"]),
+    "cb": (["premise", "hypothesis"], ["idx"], ["entailment", "contradiction", "neutral"]),
+    "wic": (["word", "sentence1", "sentence2"], ["start1", "start2", "end1", "end2", "idx"], ["False", "True"]),
+}
+"""Task -> its columns of texts, of numbers, and its classes."""
 
 
 @pytest.mark.parametrize(
-    ("name", "features", "first"),
+    ("name", "first"),
     [
-        ("boolq", BOOLQ, {"question": "question 0", "passage": "passage 0"}),
-        ("cb", CB, {"premise": "premise 0", "hypothesis": "hypothesis 0"}),
-        ("wic", WIC, {"word+sentence1": "word 0: sentence1 0", "sentence2": "sentence2 0"}),
+        ("boolq", {"question": "question 0", "passage": "passage 0"}),
+        ("cb", {"premise": "premise 0", "hypothesis": "hypothesis 0"}),
+        ("wic", {"word+sentence1": "word 0: sentence1 0", "sentence2": "sentence2 0"}),
     ],
 )
-def test_tasks_of_superglue_load_as_the_hub_lays_them_out(compose, tmp_path, name, features, first):
+def test_tasks_of_superglue_load_as_the_hub_lays_them_out(compose, tmp_path, name, first):
+    words, numbers, names = SUPERGLUE[name]
+    features = Features(
+        {key: Value("string") for key in words} | {key: Value("int32") for key in numbers} | {"label": ClassLabel(names=names)}
+    )
+
     def columns(rows: int, hidden: bool) -> dict[str, list]:
-        made = {key: [f"{key} {row}" for row in range(rows)] for key, feature in features.items() if feature == Value("string")}
-        made |= {key: list(range(rows)) for key, feature in features.items() if feature == Value("int32")}
+        made = {key: [f"{key} {row}" for row in range(rows)] for key in words} | {key: [*range(rows)] for key in numbers}
         return made | {"label": [-1 if hidden else row % 2 for row in range(rows)]}
 
     counts = {"train": 6, "validation": 4, "test": 3}
@@ -238,10 +231,7 @@ def test_tuning_rows_depend_on_content_and_seed_alone(made):
     assert tuned(rows + rows) == sorted(tuned(rows) * 2)  # equal texts stay together
 
 
-@pytest.mark.parametrize(
-    ("share", "expected"),
-    [(0.0, "set the share of train"), (1e-9, "there are no rows")],
-)
+@pytest.mark.parametrize(("share", "expected"), [(0.0, "set the share of train"), (1e-9, "there are no rows")])
 def test_share_that_gives_no_tuning_rows_is_refused(made, share, expected):
     with pytest.raises(InputError, match=expected) as error:
         load_table(made({"train": numbered(9), "validation": numbered(4)}, tune_share=share), "tune")

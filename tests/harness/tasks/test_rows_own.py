@@ -20,6 +20,7 @@ from harness.tasks import prepared as cache
 from harness.tasks.rows import Table, load_table, with_labels
 
 KINDS = ("csv", "tsv", "jsonl", "parquet")
+TYPED = ("jsonl", "parquet")
 ROWS = [("a fine film", "pos"), ("dull", "neg"), ("good", "pos"), ("1999", "neg"), ("None", "pos")]
 
 
@@ -127,22 +128,14 @@ def test_own_ids_are_kept_as_they_stand(place, kind):
 def test_quotation_marks_quote_in_csv_and_are_characters_in_tsv(place):
     commas = place.raw("a.csv", b'text,y\r\n"one, ""two""\nthree",pos\r\n')
     tabs = place.raw("a.tsv", b'text\ty\n"never closed\tpos\nnext\tneg\n')
+    assert place.table(place.raw("a[1]*.csv", "\ufefftext,y\na,pos\n".encode())).columns["text"] == ["a"]
     assert place.table(commas).columns["text"] == ['one, "two"\nthree']
     assert place.table(tabs).columns["text"] == ['"never closed', "next"]
-
-
-def test_byte_order_mark_is_no_part_of_the_header(place):
-    assert place.table(place.raw("a.csv", "\ufefftext,y\na,pos\n".encode())).columns["text"] == ["a"]
-    assert place.table(place.raw("a.jsonl", '\ufeff{"text": "a", "y": "pos"}\n'.encode())).columns["text"] == ["a"]
 
 
 def test_two_columns_may_be_read_as_one_text(place):
     path = place.file("csv", [("word", "12", "pos")], columns=("a", "b", "y"))
     assert place.table(path, fields=["a+b"]).columns["a+b"] == ["word: 12"]
-
-
-def test_name_with_brackets_is_a_name(place):
-    assert len(place.table(place.file("csv", ROWS, "rows[1]*")).items) == 5
 
 
 @pytest.mark.long
@@ -173,104 +166,91 @@ def test_all_mistakes_of_an_own_task_are_said_at_once(place, tmp_path):
     assert "validation (other.csv): 'texd'" in said
 
 
-def test_files_of_an_own_task_are_all_looked_at(place, tmp_path):
-    config = place.config("nowhere.csv", validation_file="neither.csv", scores=["accuracy"], headline="accuracy")
-    config.output = str(tmp_path / "out")
-    with pytest.raises(InputError, match=r"2 mistakes: \(1\) task.train_file='nowhere.csv' .* \(2\) .*'neither.csv'"):
-        cache.prepare(config)
+NUMBER, TAGS = {"kind": TaskKind.regression, "labels": []}, {"kind": TaskKind.tokens, "labels": ["O", "B-PER"]}
+WRONG = {
+    "misspelt": (KINDS, ("b", "postive"), {}, ": 'postive'; did you mean 'pos'? choices for `task.labels`: neg, pos"),
+    "another number": (KINDS, ("b", "7"), {}, ": label '7' is not among 0 to 1, task.labels"),
+    "hidden": (KINDS, ("b", "-1"), {}, ": label '-1' is not among 0 to 1, task.labels (hidden labels?)"),
+    "no label": (KINDS, ("b", ""), {}, ": there is no label in 'y' of task.label; add it, or remove the row"),
+    "null": (TYPED, ("b", None), {}, ": there is no label in 'y' of task.label"),
+    "list": (
+        TYPED[:1],
+        ("b", ["pos"]),
+        {},
+        ": label ['pos'] is not among 0 to 1, task.labels; for lists",
+    ),
+    "object": (TYPED[:1], ("b", {"a": 1}), {}, ": label {'a': 1} is not among"),
+    "no class number": (KINDS, ("b", "0"), {"labels": ["1", "2", "pos"]}, ": '0'"),
+    "not a number": (KINDS, ("b", "nan"), NUMBER, ": expected a number in column 'y' of task.label, got 'nan'"),
+    "no number": (KINDS, ("b", "much"), NUMBER, ": expected a number in column 'y' of task.label, got 'much'"),
+    "too large": (KINDS, ("b", "1e39"), NUMBER, ": expected a number in column 'y' of task.label, got '1e39'"),
+    "no text": (TYPED, (None, "neg"), {}, ": expected text in every column of task.fields, got None in 'text'"),
+    "empty text": (KINDS, (" ", "neg"), {}, ": the text in 'text' of task.fields is empty"),
+    "NUL": (TYPED, ("b\0c", "neg"), {}, ": there is a NUL byte in 'text' of task.fields"),
+    "half": (
+        TYPED[:1],
+        ("b\ud83d", "neg"),
+        {},
+        ": expected text in 'text' of task.fields, got half of a character",
+    ),
+    "half of two": (TYPED[:1], ("b", None), {"fields": ["text+y"]}, ": expected text in every column of task.fields, got None"),
+    "one of several": (KINDS, ("b", "pos|odd"), {"kind": TaskKind.multilabel}, ": 'odd'; choices for `task.labels`: neg, pos"),
+    "twice": (KINDS, ("a", "pos"), {"item": "text"}, ": the same text 'a' as "),
+}
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_missing_column_names_the_nearest(place, refused, kind):
-    message = refused(place.file(kind, ROWS), fields=["texd"])
-    assert message.startswith(f"unknown column of task 'own', train (train.{kind}): 'texd'; did you mean 'text'?")
-    assert "`task.fields`: text, y" in message
-    assert "`task.label`" in refused(place.file(kind, ROWS), label="label")
+@pytest.mark.parametrize(("case", "kind"), [(case, kind) for case, (kinds, *_) in WRONG.items() for kind in kinds])
+def test_a_wrong_row_names_file_row_and_key(place, refused, case, kind):
+    _, row, keys, expected = WRONG[case]
+    right = ("a", "1") if keys is NUMBER else ("a", "pos")
+    assert f"task 'own', train (train.{kind}), {at(kind, 1)}{expected}" in refused(place.file(kind, [right, row]), **keys)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize(
-    ("label", "expected"),
-    [
-        ("postive", ": 'postive'; did you mean 'pos'? choices for `task.labels`: neg, pos"),
-        ("7", ": label '7' is not among 0 to 1, task.labels"),
-        ("-1", ": label '-1' is not among 0 to 1, task.labels (hidden labels?)"),
-        ("", ": there is no label in 'y' of task.label; add it, or remove the row"),
-    ],
-)
-def test_wrong_label_names_file_row_and_key(place, refused, kind, label, expected):
-    assert f"task 'own', train (train.{kind}), {at(kind, 1)}{expected}" in refused(
-        place.file(kind, [("a", "pos"), ("b", label)])
-    )
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_classes_without_names_are_listed(place, refused, kind):
-    message = refused(place.file(kind, ROWS), labels=[])
-    assert message.endswith(f"train (train.{kind}): task.labels is empty; for column 'y' set task.labels=[neg,pos]")
-
-
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("label", ["nan", "much", "", "1e39"])
-def test_regression_without_a_number_names_the_row(place, refused, kind, label):
-    message = refused(place.file(kind, [("a", "1.0"), ("b", label)]), kind=TaskKind.regression, labels=[])
-    assert f"train (train.{kind}), {at(kind, 1)}: expected a number in column 'y' of task.label, got '{label}'" in message
-
-
-@pytest.mark.parametrize("kind", ["jsonl", "parquet"])
-def test_missing_text_names_the_row(place, refused, kind):
-    message = refused(place.file(kind, [("a", "pos"), (None, "neg")]))
-    assert f"train (train.{kind}), {at(kind, 1)}: expected text in every column of task.fields, got None in 'text'" in message
-
-
-@pytest.mark.parametrize("kind", ["csv", "tsv", "parquet"])
-def test_columns_without_rows_are_refused(place, refused, kind):
-    assert refused(place.file(kind, [])).startswith(f"task 'own', train (train.{kind}): there are no rows")
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_two_rows_with_one_id_are_named(place, refused, kind):
-    path = place.file(kind, [("a", "pos", 5), ("b", "neg", 6), ("c", "neg", 5)], columns=("text", "y", "id"))
-    same = "'5'" if kind in ("csv", "tsv") else "5"
-    assert f"train (train.{kind}), {at(kind, 2)}: the same id {same} as {at(kind, 0)}; fix the data" in refused(path)
-    assert "set task.item" in refused(path)
-
-
-@pytest.mark.parametrize("kind", ["jsonl", "parquet"])
-def test_nul_in_a_text_names_the_row(place, refused, kind):
-    message = refused(place.file(kind, [("a", "pos"), ("b\0c", "neg")]))
-    assert f"train (train.{kind}), {at(kind, 1)}: there is a NUL byte in 'text' of task.fields" in message
-
-
-def test_half_of_a_character_names_the_row(place, refused):
-    message = refused(place.file("jsonl", [("a", "pos"), ("b\ud83d", "neg")]))
-    assert message.endswith("line 2: expected text in 'text' of task.fields, got half of a character: 'b\\ud83d'")
-
-
-@pytest.mark.parametrize("missing", [None, float("nan")])
-def test_no_text_of_two_columns_is_made_of_a_missing_one(place, refused, missing):
-    rows = [("a", "x", "pos"), ("b", missing, "neg")]
-    message = refused(place.file("jsonl", rows, columns=("text", "more", "y")), fields=["text+more"])
-    assert "line 2: expected text in every column of task.fields, got None in 'text+more'" in message
-
-
-def test_an_object_is_no_name_of_a_class(place, refused):
-    path = place.file("jsonl", [("a", "pos"), ("b", "neg"), ("c", {"a": 1})])
+def test_what_is_no_name_is_no_class(place, refused):
+    path = place.file("jsonl", [("a", "pos"), ("b", "neg"), ("c", {"a": 1}), ("d", None), ("e", "")])
     assert with_labels(place.config(path, labels=[])).task.labels == ["neg", "pos"]
-    assert "line 3: label {'a': 1} is not among" in refused(path)
-
-
-def test_bytes_are_no_name_of_a_class(place, refused):
     path = place.file("parquet", [("a", b"pos"), ("b", b"neg")])
     assert with_labels(place.config(path, labels=[])).task.labels == []
-    assert "row 1: label b'neg' is not among" in refused(path)
     assert refused(path, labels=[]).endswith("no row has a label in 'y' of task.label, which is a name or number: got b'pos'")
-
-
-def test_a_missing_tag_among_words_names_the_row(place, refused):
     path = place.file("jsonl", [(["Ana", "runs"], ["B-PER", None])])
     assert with_labels(place.config(path, kind=TaskKind.tokens, labels=[])).task.labels == ["B-PER"]
-    assert "line 1: label None" in refused(path, kind=TaskKind.tokens, labels=["O", "B-PER"])
+    assert "line 1: label None" in refused(path, **TAGS)
+
+
+@pytest.mark.parametrize(
+    ("file", "keys", "expected"),
+    [
+        ("nowhere.csv", {}, "task.train_file='nowhere.csv' is not a file"),
+        ("a.txt", {}, ".csv, .iob, .json, .jsonl, .parquet, .tsv"),
+        (None, {}, "task 'own', train: nothing says where the rows are: set task.train_file, task.hub or task.folder"),
+        ("a.csv", {"split": "validation"}, "set task.validation_file, or cut it from train: task.train_split='train[:80%]'"),
+        ("a.csv", {"validation_file": "a.csv"}, "task.train_file and task.validation_file are both"),
+        ("a.csv", {"fields": ["texd"]}, "unknown column of task 'own', train (a.csv): 'texd'; did you mean 'text'?"),
+        ("a.csv", {"label": "z"}, "choices for `task.label`: text, y"),
+        ("a.csv", {"labels": []}, "train (a.csv): task.labels is empty; for column 'y' set task.labels=[neg,pos]"),
+        ("a.csv", {"labels": ["neg", "neg", "pos"]}, "must name each class once"),
+        ("b.csv", {}, "task 'own', train (b.csv): there are no rows"),
+    ],
+)
+def test_a_wrong_key_is_one_line(place, refused, monkeypatch, file, keys, expected):
+    monkeypatch.chdir(place.folder)
+    for name, content in (("a.txt", b"a"), ("a.csv", b"text,y\na,pos\nb,neg\n"), ("b.csv", b"text,y\n")):
+        place.raw(name, content)
+    assert expected in refused(file, **keys)
+
+
+def test_a_folder_with_a_table_is_read_as_a_file_of_the_user(place):
+    """No text is missing or a number, a wrong row has its line, and options on the card are kept."""
+    (place.folder / "set").mkdir()
+    place.raw("set/train.csv", b"text;y\nNA;pos\n007;neg\n")
+    assert place.table(None, folder="set").columns == {"text": ["NA", "007"], "y": [1, 0]}
+    place.raw("set/train.csv", b"text,y\na,pos\nb\n")
+    with pytest.raises(InputError, match=r"train \(train\.csv\), line 3: 1 columns, but the header has 2"):
+        place.table(None, folder="set")
+    files = "[{split: train, path: train.csv}]"
+    place.raw("set/README.md", f"---\nconfigs:\n- config_name: default\n  data_files: {files}\n  sep: '|'\n---\n".encode())
+    place.raw("set/train.csv", b"text|y\na;b|pos\nc|neg\n")
+    assert place.table(None, folder="set").columns == {"text": ["a;b", "c"], "y": [1, 0]}
 
 
 def test_torn_parquet_names_the_file(place, refused):
@@ -279,27 +259,6 @@ def test_torn_parquet_names_the_file(place, refused):
     assert f"train (train.parquet): {path} is not a readable parquet file; restore it or change task.train_file" in refused(
         str(path)
     )
-
-
-def test_file_that_is_not_there_or_not_known_is_told(place, refused):
-    assert refused("nowhere.csv") == "task.train_file='nowhere.csv' is not a file"
-    assert "'.txt'" in refused(place.raw("a.txt", b"a"))
-    assert ".csv, .iob, .json, .jsonl, .parquet, .tsv" in refused(place.raw("a.txt", b"a"))
-    assert refused(None) == "task 'own', train: nothing says where the rows are: set task.train_file, task.hub or task.folder"
-
-
-def test_missing_validation_says_how_to_cut_it(place, refused):
-    message = refused(place.file("csv", ROWS), "validation")
-    assert message == (
-        "task 'own', validation: set task.validation_file, or cut it from train: "
-        "task.train_split='train[:80%]' task.validation_split='train[80%:]'"
-    )
-
-
-def test_one_file_for_two_splits_is_refused(place, refused):
-    path = place.file("csv", ROWS)
-    message = refused(path, validation_file=str(place.folder / "." / "train.csv"))
-    assert "task.train_file and task.validation_file are both" in message
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -358,35 +317,11 @@ def test_label_of_validation_that_train_lacks_is_refused_in_one_line(place, tmp_
     )
 
 
-@pytest.mark.parametrize(("kind", "missing"), [("csv", ""), ("jsonl", None)])
-def test_a_missing_label_is_a_mistake_and_no_class(place, kind, missing):
-    config = with_labels(place.config(place.file(kind, [*ROWS, ("a", missing)]), labels=[]))
-    assert config.task.labels == ["neg", "pos"]
-    with pytest.raises(InputError, match=rf"{at(kind, 5)}: there is no label in 'y' of task\.label; add it, or remove the row"):
-        load_table(config, "train")
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_number_is_no_class_number_where_classes_are_named_by_numbers(place, kind):
-    """Or a 0 of validation would be the first class, 1."""
-    path = place.file(kind, [("a", 2), ("b", 0)])
-    with pytest.raises(InputError, match=rf"{at(kind, 1)}: '0';.* choices for `task\.labels`: 1, 2, 3"):
-        place.table(path, labels=["1", "2", "3"])
-
-
 @pytest.mark.parametrize("kind", KINDS)
 def test_spaces_around_a_label_make_no_class(place, kind):
     config = with_labels(place.config(place.file(kind, [("a", " pos"), ("b", "pos "), ("c", "very neg")]), labels=[]))
     assert config.task.labels == ["pos", "very neg"]
     assert load_table(config, "train").columns["y"] == [0, 0, 1]
-
-
-def test_labels_that_are_none_are_said_as_such(place, refused):
-    path = place.file("csv", [("a", ""), ("b", "")])
-    assert refused(path, kind=TaskKind.multilabel, labels=[]).endswith("no row has a label in 'y' of task.label")
-    assert "must name each class once" in refused(place.file("csv", ROWS), labels=["neg", "neg", "pos"])
-    lists = place.file("jsonl", [("a", ["pos"])])
-    assert "label ['pos'] is not among 0 to 1, task.labels; for lists set task.kind=multilabel" in refused(lists)
 
 
 def test_numbers_are_no_classes(place):
@@ -402,11 +337,6 @@ def test_a_text_may_have_any_number_of_labels(place, kind):
     config = with_labels(place.config(place.file(kind, rows), kind=TaskKind.multilabel, labels=[]))
     assert config.task.labels == ["awe", "joy"]
     assert load_table(config, "train").columns["y"] == [[0, 1], [], [0]]
-
-
-def test_unknown_label_among_several_is_refused(place, refused):
-    path = place.file("csv", [("a", "pos|neg"), ("b", "pos|odd")])
-    assert "line 3: 'odd'; choices for `task.labels`: neg, pos" in refused(path, kind=TaskKind.multilabel)
 
 
 def test_a_column_that_nobody_named_decides_nothing(place):
@@ -436,18 +366,11 @@ def test_parts_of_a_sorted_file_have_its_classes_in_their_shares(place, split_se
     if split_seed is None:
         assert counts == [(2, 30), (8, 0)]
     else:
+        other = place.config(path, train_split="train[:80%]", validation_split="train[80%:]")
+        other.data.split_seed = split_seed + 1
+        assert load_table(config, "train").columns == train != load_table(other, "train").columns
         assert counts == [(8, 24), (2, 6)]
         assert train["text"] == sorted(train["text"], key=lambda text: int(text.split()[1]))
-
-
-def test_parts_depend_on_the_seed_alone(place):
-    path = place.file("csv", [(f"text {row}", ("pos", "neg")[row % 2]) for row in range(40)])
-    parts = []
-    for seed in (0, 0, 1):
-        config = place.config(path, train_split="train[:50%]", validation_split="train[50%:]")
-        config.data.split_seed = seed
-        parts.append(load_table(config, "train").columns["text"])
-    assert parts[0] == parts[1] != parts[2]
 
 
 @pytest.mark.parametrize("split", ["train", "validation"])
@@ -492,24 +415,6 @@ def test_blanks_around_labels_are_said(place):
     assert place.table(place.file("csv", [("a", "pos "), ("b", "neg")])).notes == [
         "train: blanks around 1 labels in 'y' are left out"
     ]
-
-
-def test_a_folder_with_a_table_is_read_as_a_file_of_the_user(place):
-    """No text is missing or a number, and a wrong row has its line."""
-    (place.folder / "set").mkdir()
-    (place.folder / "set" / "train.csv").write_text("text;y\nNA;pos\n007;neg\n")
-    assert place.table(None, folder="set").columns == {"text": ["NA", "007"], "y": [1, 0]}
-    (place.folder / "set" / "train.csv").write_text("text,y\na,pos\nb\n")
-    with pytest.raises(InputError, match=r"train \(train\.csv\), line 3: 1 columns, but the header has 2"):
-        place.table(None, folder="set")
-
-
-def test_options_on_the_card_of_a_folder_are_kept(place):
-    (place.folder / "set").mkdir()
-    card = "---\nconfigs:\n- config_name: default\n  data_files: [{split: train, path: train.csv}]\n  sep: '|'\n---\n"
-    (place.folder / "set" / "README.md").write_text(card)
-    (place.folder / "set" / "train.csv").write_text("text|y\na;b|pos\nc|neg\n")
-    assert place.table(None, folder="set").columns == {"text": ["a;b", "c"], "y": [1, 0]}
 
 
 def test_scores_of_an_own_task_are_those_of_its_kind(compose):

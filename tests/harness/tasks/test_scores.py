@@ -14,8 +14,7 @@ CLASSES, NUMERIC, TOKENS, SPANS, PAIRS, MULTI, *_ = TaskKind
 
 
 @pytest.mark.parametrize(
-    ("name", "expected"),
-    [("accuracy", 6 / 8), ("f1", 2 * 3 / (2 * 3 + 1 + 1)), ("matthews", (3 * 3 - 1 * 1) / (4 * 4))],
+    ("name", "expected"), [("accuracy", 6 / 8), ("f1", 2 * 3 / (2 * 3 + 1 + 1)), ("matthews", (3 * 3 - 1 * 1) / (4 * 4))]
 )
 def test_class_scores_equal_the_hand_worked_ones(name, expected):
     assert scores.compute(CLASSES, name, TRUTH, PREDICTED) == pytest.approx(expected, abs=1e-12)
@@ -109,12 +108,7 @@ def test_predicting_no_entity_scores_nothing_and_having_none_is_undefined(name):
         (["Saint Bernadette Soubirous"], "Saint Bernadette", 0, 2 * 1 * (2 / 3) / (1 + 2 / 3)),
         (["in the late 1990s", "1990s"], "late 1990s", 0, 4 / 5),  # of the nearest answer: in late 1990s
         (["one two", "three"], "three", 1, 1),
-        (
-            ["to be to be"],
-            "to to to",
-            0,
-            2 * (2 / 3) * (2 / 4) / (2 / 3 + 2 / 4),
-        ),  # each word as often as in both
+        (["to be to be"], "to to to", 0, 2 * (2 / 3) * (2 / 4) / (2 / 3 + 2 / 4)),  # each word as often as in both
         (["yes"], "no", 0, 0),
         (["yes"], "", 0, 0),
         ([], "", 1, 1),  # there is no answer

@@ -4,7 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
-from tokenizers import Tokenizer
+from tokenizers import Tokenizer, processors
 
 from harness import tasks
 from harness.config.choices import TaskKind
@@ -82,16 +82,9 @@ def test_windows_are_short_enough_and_hold_every_token_of_the_context(cut):
         tuple(pair) for window in windows_of(split, 1) for pair in split.numbers["offsets"][window].tolist() if pair[1] > 0
     ]
     assert set(found) == set(whole.offsets)
+    parts = [[tuple(pair) for pair in split.numbers["offsets"][window] if pair[1] > 0] for window in windows_of(split, 1)]
+    assert all(one[-8:] == two[:8] for one, two in itertools.pairwise(parts)), "the stride"
     assert sorted(set(split.numbers["owners"].tolist())) == [0, 1, 2]
-
-
-def test_neighbouring_windows_have_the_stride_in_common(cut):
-    split = encoded(cut)
-    parts = [
-        [tuple(pair) for pair in split.numbers["offsets"][window].tolist() if pair[1] > 0] for window in windows_of(split, 1)
-    ]
-    for one, two in itertools.pairwise(parts):
-        assert one[-8:] == two[:8]
 
 
 def test_labels_point_at_the_whole_first_answer_or_at_cls(cut):
@@ -151,6 +144,7 @@ def test_right_logits_give_the_answers_in_the_words_of_the_text(cut, answerable_
     assert made.predicted[:2] == ["Rio de Janeiro", "Big Ben"]
     assert (made.predicted[2] == "") == (not answerable_only)
     assert made.labels == ANSWERS
+    assert answers(split, logits, majority=2).baseline == ["Ann lives", "word0 and", "Nothing to"]
 
 
 def test_best_span_equals_a_search_through_all(cut):
@@ -221,13 +215,6 @@ def test_constant_answer_is_none_where_half_have_none_and_the_first_words_where_
     assert kind.majority(task(answerable_only=True), first) == 2
 
 
-def test_constant_answer_is_cut_from_each_context(cut):
-    split = encoded(cut)
-    logits = np.zeros((len(split.ids), 2), dtype=np.float32)
-    assert answers(split, logits, majority=2).baseline == ["Ann lives", "word0 and", "Nothing to"]
-    assert answers(split, logits, majority=0).baseline == ["", "", ""]
-
-
 def test_an_empty_context_has_no_answer(cut):
     rows = Table({"question": ["Who?"], "context": [""], "answers": [{"text": [], "answer_start": []}]}, [7], "here")
     kind = tasks.kind_of(task())
@@ -256,39 +243,11 @@ def test_answers_that_are_none_are_refused_by_row_and_key(answers, changes, expe
         tasks.kind_of(task()).examples(task(**changes), table(CONTEXTS[:1], [answers]))
 
 
-def test_all_invalid_answers_are_refused_by_their_places_in_the_file():
-    rows = table(CONTEXTS[:2], [{"text": ["Oslo"], "answer_start": [3]}, "Ann"])
-    rows.places = ["line 4", "line 7"]
-    with pytest.raises(InputError, match=r"line 4: answer_start 3.*line 7: expected lists"):
-        tasks.kind_of(task()).examples(task(), rows)
-
-
-def test_a_stride_that_leaves_no_room_to_go_on_is_refused(cut):
+def test_what_leaves_no_room_or_no_place_for_no_answer_is_refused(cut):
     with pytest.raises(InputError, match=r"task\.stride=21 must be below 21, .*task\.max_length=48"):
         encoded(cut, stride=21)
     assert encoded(cut, stride=20).lengths.max() == 48
-
-
-def test_a_tokenizer_without_cls_is_refused(cut):
-    from tokenizers.processors import TemplateProcessing
-
     bare = Tokenizer.from_str(cut.to_str())
-    bare.post_processor = TemplateProcessing(single="$A", pair="$A $B:1", special_tokens=[])
+    bare.post_processor = processors.TemplateProcessing(single="$A", pair="$A $B:1", special_tokens=[])
     with pytest.raises(InputError, match=r"writes \[CLS\].*tokenizer\.file"):
         encoded(bare)
-
-
-@pytest.mark.parametrize(
-    ("changes", "expected"),
-    [
-        ({"fields": ["context"]}, "task.fields"),
-        ({"labels": ["yes", "no"]}, "task.labels"),
-        ({"scores": ["accuracy"], "headline": "accuracy"}, "task.scores: 'accuracy' does not fit .* of kind spans"),
-    ],
-)
-def test_entries_that_no_run_could_use_are_refused(changes, expected):
-    entry = task()
-    for key, value in changes.items():
-        setattr(entry, key, value)
-    with pytest.raises(InputError, match=expected):
-        tasks.refuse_impossible(entry)

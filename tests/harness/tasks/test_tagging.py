@@ -80,6 +80,7 @@ def test_right_logits_give_the_tags_back_in_order(pieces_of):
     made = answers(split, [[0, 0, 1, 2, 2, 0], [0, 0], [0, 1]])
     assert made.predicted == made.labels == [[LABELS[tag] for tag in tags] for tags in TAGS]
     assert made.baseline == [["O"] * len(tags) for tags in TAGS]
+    assert tasks.kind_of(task()).majority(task(), Examples(WORDS, [[2, 2, 0], [2]], [0, 1], "here")) == 2
 
 
 def test_words_that_are_cut_off_or_have_no_piece_are_predicted_outside(pieces_of):
@@ -120,12 +121,6 @@ def test_loss_is_the_mean_over_labelled_words(pieces_of):
     chances = np.exp(logits[labelled]) / np.exp(logits[labelled]).sum(axis=1, keepdims=True)
     expected = -np.log(chances[np.arange(labelled.sum()), split.labels[labelled]]).mean()
     assert answers(split, TAGS).loss == pytest.approx(expected, rel=1e-5)
-
-
-def test_most_frequent_tag_is_the_constant_answer(pieces_of):
-    kind = tasks.kind_of(task())
-    assert kind.majority(task(), kind.examples(task(), table([["a", "b", "c"], ["d"]], [[1, 1, 0], [0]]))) in (0, 1)
-    assert kind.majority(task(), kind.examples(task(), table([["a", "b", "c"], ["d"]], [[2, 2, 0], [2]]))) == 2
 
 
 def test_pieces_of_a_step_weigh_by_their_labelled_words():
@@ -173,23 +168,6 @@ def test_values_of_a_file_that_do_not_fit_are_refused_by_line_and_key(tmp_path, 
         load_table(RunConfig(task=task(train_file=str(path))), "train")
 
 
-@pytest.mark.parametrize(
-    ("changes", "expected"),
-    [
-        ({"labels": ["O", "place"]}, "task.labels"),
-        ({"labels": ["B-place", "I-place"]}, "task.labels"),
-        ({"fields": ["words", "more"]}, "task.fields"),
-        ({"scores": ["matthews"], "headline": "matthews"}, "task.scores: 'matthews' does not fit .* of kind tokens"),
-    ],
-)
-def test_entries_that_no_run_could_use_are_refused(changes, expected):
-    entry = task()
-    for key, value in changes.items():
-        setattr(entry, key, value)
-    with pytest.raises(InputError, match=expected):
-        tasks.refuse_impossible(entry)
-
-
 @pytest.mark.parametrize("prefix", [True, False])
 @pytest.mark.parametrize("trims", [True, False])
 def test_pieces_are_those_of_running_text(prefix, trims):
@@ -204,10 +182,3 @@ def test_pieces_are_those_of_running_text(prefix, trims):
     firsts = {int(word): cut.id_to_token(split.ids[place]) for place, word in enumerate(split.numbers["words"]) if word >= 0}
     assert [*firsts] == [0, 1, 3, 4, 5, 6, 7]
     assert all(piece.startswith("Ġ") for word, piece in firsts.items() if word or prefix)
-
-
-@pytest.mark.parametrize("labels", ["O B-a I-a", "O I-a", "O B-a I-a E-a S-a", "O B-a I-a L-a U-a"])
-def test_tags_of_every_scheme_are_taken(labels):
-    entry = task()
-    entry.labels = labels.split()
-    tasks.refuse_impossible(entry)

@@ -78,12 +78,6 @@ def test_the_texts_of_a_pair_are_encoded_apart(cut):
     assert [cut.decode(ids.tolist()) for ids in second] == PARAGRAPHS
 
 
-@pytest.mark.parametrize("task", [RETRIEVAL, SIMILARITY], ids=lambda task: task.kind.value)
-def test_other_than_two_texts_are_refused(task):
-    with pytest.raises(InputError, match=r"task\.fields=\['q'\] .* must name two columns"):
-        tasks.refuse_impossible(TaskConfig(**vars(task) | {"fields": ["q"]}))
-
-
 def test_a_training_batch_has_the_paragraph_of_each_question_and_is_counted_with_it(cut):
     split = encoded(RETRIEVAL, cut, PARAGRAPHS)
     batches = training_batches(split, 3, 0, 0, 4)

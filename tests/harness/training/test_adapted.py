@@ -19,8 +19,7 @@ from harness.measure import flops, memory_formula, subject
 from harness.measure.records import StepRequest
 from harness.measure.subject import step_shape
 from harness.models.adapt import adapt
-from harness.models.choices import Trains
-from harness.models.config import AdaptationConfig, EncoderConfig
+from harness.models.config import AdaptationConfig, EncoderConfig, Trains
 from harness.models.heads import build_classifier
 from harness.plugins.costs.step_memory import one_piece, parts
 from harness.study.identity import Identity, Inputs

@@ -9,7 +9,7 @@ from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 from harness.config.choices import Optimizer
 from harness.config.schema import FinetuneConfig, OptimiserConfig
-from harness.models import choices
+from harness.models import config as choices
 from harness.models.config import EncoderConfig
 from harness.models.heads import SequenceClassifier, build_classifier
 from harness.training import resume

@@ -17,7 +17,7 @@ from harness.config.schema import CorpusConfig, HardwareConfig, ModelConfig, Pre
 from harness.corpus import prepare, sequences
 from harness.hardware.device import Machine
 from harness.measure.memory import Baseline
-from harness.models import choices
+from harness.models import config as choices
 from harness.models.objectives.config import ObjectiveName
 from harness.tracking.run_log import RunLog
 from harness.training import resume
