@@ -160,8 +160,8 @@ class Tracker(Backend):
     def _add_result(self, run_id: str, folder: Path, status: str) -> Result:
         result = run_log.result(folder) or {"metrics": {}, "time": run_log.now_ms()}
         last = result.get("steps", {})  # steps of values that end a curve
-        main, details = pages.main_and_details(result["metrics"], last)
-        main |= pages.score_of_task((run_log.record(folder) or {}).get("tags", {}), main)
+        task = (run_log.record(folder) or {}).get("tags", {}).get(tags.TASK, "")
+        main, details = pages.main_and_details(result["metrics"], last, task)
         stored = self._client.get_run(run_id).data.metrics  # the result that ends a curve is its last point
         points = [
             Metric(key, value, result["time"], last.get(key, 0)) for key, value in main.items() if stored.get(key) != value

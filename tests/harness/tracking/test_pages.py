@@ -66,8 +66,8 @@ def test_a_run_links_the_report_of_its_study(tmp_path):
 
 
 def test_a_score_has_the_name_of_its_task_too():
-    assert pages.score_of_task({"task": "sst2|a"}, {"eval/score": 0.5}) == {"by_task/sst2_a_score": 0.5}
-    assert pages.score_of_task({"task": "pretraining"}, {"pretrain/masked_loss": 3.0}) == {}
+    assert pages.main_and_details({"eval/score": 0.5}, {}, "sst2|a")[0] == {"eval/score": 0.5, "by_task/sst2_a_score": 0.5}
+    assert pages.main_and_details({"pretrain/masked_loss": 3.0}, {}, "pretraining")[0] == {"pretrain/masked_loss": 3.0}
 
 
 @pytest.mark.parametrize(
