@@ -6,7 +6,6 @@ charts, which show what is not folded.
 """
 
 import contextlib
-import json
 import logging
 import os
 from collections.abc import Callable, Iterator, Sequence
@@ -235,9 +234,10 @@ class Tracker(Backend):
         note = pages.of_study(self.study, plan, command, link, report_read)
         self._set_tags(run_id, {"status": status, NOTE: note})
         runs = self._client.search_runs([self.experiment], f"tags.{tags.ROLE} = '{tags.ROLE_RUN}'", max_results=VIEWED)
-        lifted = (key for run in runs for key in json.loads(run.data.tags.get(tags.LIFTED, "[]")) if key in run.data.params)
+        params = [run.data.params for run in runs]
+        varied = [key for key in dict.fromkeys(key for of in params for key in of) if len({of.get(key) for of in params}) > 1]
         self._set_of_study(NOTE, note)
-        view = pages.view({key for run in runs for key in run.data.metrics}, dict.fromkeys(lifted), run_log.now_ms())
+        view = pages.view({key for run in runs for key in run.data.metrics}, varied, run_log.now_ms())
         self._set_of_study(pages.VIEW_TAG, view)
         self._client.set_terminated(run_id, END_STATES[status])
 
