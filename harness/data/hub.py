@@ -1,7 +1,5 @@
 """Whether the hub of data sets can be reached, asked once: its library tries for half a minute, and no setting bounds that."""
 
-import logging
-import os
 import socket
 from pathlib import Path
 from types import ModuleType
@@ -12,13 +10,6 @@ from harness.errors import InputError
 
 TIMEOUT_S = 10
 """As the library's own for the first answer."""
-
-
-def silence(datasets: ModuleType) -> None:
-    """No progress, and errors are our one line."""
-    datasets.disable_progress_bars()
-    datasets.logging.set_verbosity(datasets.logging.CRITICAL)
-    logging.getLogger("huggingface_hub").setLevel(logging.CRITICAL)
 
 
 def refuse_unreachable(datasets: ModuleType, name: str, where: str) -> None:
@@ -33,12 +24,6 @@ def refuse_unreachable(datasets: ModuleType, name: str, where: str) -> None:
         socket.create_connection((address.hostname, port), timeout=TIMEOUT_S).close()
     except OSError as error:
         raise unreachable(name, where) from error
-
-
-def is_out_of_reach(error: Exception) -> bool:
-    """Whether the library failed for want of the hub."""
-    reason = str(error.__cause__ or error)
-    return os.environ.get("HF_HUB_OFFLINE") == "1" or "offline" in reason or isinstance(error, ConnectionError)
 
 
 def unreachable(name: str, where: str) -> InputError:

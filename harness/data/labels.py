@@ -132,11 +132,6 @@ def _separator(task: TaskConfig, column: list[Any], where: str) -> str:
     return used[0]
 
 
-def is_unclear(label: object) -> bool:
-    """Whether a text that is read as several labels could be the name of one."""
-    return isinstance(label, str) and SEPARATORS[0] not in label and not LIST.fullmatch(label.strip())
-
-
 def strata(task: TaskConfig, column: list[Any], place: Callable[[int], str]) -> list[str]:
     """What the rows of a split are stratified by: the class, or the rarest of several labels; one stratum without classes."""
     if task.kind is TaskKind.multilabel:

@@ -3,6 +3,7 @@
 import contextlib
 import difflib
 import itertools
+import logging
 import os
 import re
 import tempfile
@@ -179,7 +180,9 @@ def library(source: Source) -> Iterator[tuple[ModuleType, str | None]]:
     """
     import datasets  # takes 1 s, and prepared data does not need it
 
-    hub.silence(datasets)
+    datasets.disable_progress_bars()
+    datasets.logging.set_verbosity(datasets.logging.CRITICAL)
+    logging.getLogger("huggingface_hub").setLevel(logging.CRITICAL)  # errors are our one line
     if source.cached:
         hub.refuse_unreachable(datasets, source.path, source.where)
     # RuntimeError is for a loading script, which it never runs
@@ -195,7 +198,8 @@ def library(source: Source) -> Iterator[tuple[ModuleType, str | None]]:
 
 def _load_error(source: Source, error: Exception) -> InputError:
     reason = " ".join(str(error.__cause__ or error).split())
-    if source.cached and hub.is_out_of_reach(error):
+    is_offline = os.environ.get("HF_HUB_OFFLINE") == "1" or "offline" in reason or isinstance(error, ConnectionError)
+    if source.cached and is_offline:
         return hub.unreachable(source.path, source.where)
     if not source.cached and (torn := own_files.torn_parquet(Path(source.path) / (source.subset or ""))):
         return InputError(f"{source.where}: {torn} is not a readable parquet file; restore it or change data.root")

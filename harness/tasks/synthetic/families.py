@@ -4,8 +4,9 @@ Positions count tokens: 0 is [CLS], every word is one token, every sentence ends
 """
 
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from harness.config.choices import Rule
 from harness.config.schema import GrammarConfig
@@ -88,18 +89,15 @@ class Family:
     steps: int | None = None  # optimiser steps in which `base` solved the task of `conf/task/` at scale tiny
     relayed_steps: int | None = None  # those of `windowed`, where information must pass through several layers
     words: Sequence[str] = tuple(WORDS)  # of which a vocabulary is trained
+    held_out: Mapping[str, Sequence[str]] = MappingProxyType({})  # words of validation, by the argument of `make`
     lengthened_by: str = "rule"  # key of the grammar that says how far away the deciding words are
 
     def refuse(self, config: GrammarConfig) -> None:
         """InputError for a difficulty that cannot be generated."""
 
-    def make(self, rng: random.Random, config: GrammarConfig) -> Row:
+    def make(self, rng: random.Random, config: GrammarConfig, **words: Sequence[str]) -> Row:
         """A random row with its label."""
         raise NotImplementedError
-
-    def make_held_out(self, rng: random.Random, config: GrammarConfig) -> Row:
-        """A row of validation, in some families with words of its own."""
-        return self.make(rng, config)
 
     def theory(self, config: GrammarConfig) -> Theory:
         """What theory says of the task at this difficulty."""
@@ -217,19 +215,16 @@ class Pairs(Family):
         sentences = [" ".join([*fillers(rng, 0, 1), symbol, *fillers(rng, 0, 1)]) for symbol in (first, second)]
         return {"sentence1": sentences[0], "sentence2": sentences[1], "label": label}
 
-    def best_linear_accuracy(self, symbols: int) -> float:
-        """Best accuracy of a weighted count of words.
-
-        An equal pair scores twice its symbol's weight, an unequal pair the sum of two weights. With s of n symbols above half
-        of the threshold, s of the n equal pairs are classified correctly, and s * (s - 1) of the n * (n - 1) unequal ones
-        are not.
-        """
-        n = symbols
-        return 0.5 + max(s / (2 * n) - s * (s - 1) / (2 * n * (n - 1)) for s in range(n + 1))
-
     def theory(self, config: GrammarConfig) -> Theory:
-        """The second symbol is 3 to 6 tokens after [CLS], the first one as many before the last [SEP]; both are needed."""
-        return Theory(Distance(3, 6), Distance(3, 6), tokens=9, span=4, linear=self.best_linear_accuracy(config.symbols))
+        """The second symbol is 3 to 6 tokens after [CLS], the first one as many before the last [SEP]; both are needed.
+
+        In a weighted count of words an equal pair scores twice its symbol's weight, an unequal pair the sum of two weights.
+        With s of n symbols above half of the threshold, s of the n equal pairs are classified correctly, and s * (s - 1) of
+        the n * (n - 1) unequal ones are not.
+        """
+        n = config.symbols
+        linear = 0.5 + max(s / (2 * n) - s * (s - 1) / (2 * n * (n - 1)) for s in range(n + 1))
+        return Theory(Distance(3, 6), Distance(3, 6), tokens=9, span=4, linear=linear)
 
 
 class Induction(Family):
@@ -360,13 +355,9 @@ class WordSense(Family):
     OUTSIDE, SENSES = 0, (1, 2)
     """Class of all other words, and of an animal and a thing."""
 
-    def make(self, rng: random.Random, config: GrammarConfig) -> Row:
-        return self._row(rng, self.TRAINED)
+    held_out = MappingProxyType({"ambiguous": HELD_OUT})
 
-    def make_held_out(self, rng: random.Random, config: GrammarConfig) -> Row:
-        return self._row(rng, self.HELD_OUT)
-
-    def _row(self, rng: random.Random, ambiguous: Sequence[str]) -> Row:
+    def make(self, rng: random.Random, config: GrammarConfig, ambiguous: Sequence[str] = TRAINED) -> Row:
         left, word, label = [*rng.choice(self.BEFORE).split(), "the"], rng.choice(ambiguous), rng.randint(0, 1)
         right = [
             *rng.choice(self.BETWEEN).split(),
@@ -405,9 +396,9 @@ def generate(config: GrammarConfig, split: str) -> list[Row]:
     family = FAMILIES[config.rule]
     family.refuse(config)
     count = {"train": config.train_examples, "validation": config.validation_examples}[split]
-    make = family.make_held_out if split == "validation" else family.make
+    words = family.held_out if split == "validation" else {}
     rng = random.Random(derive(config.seed, config.rule.value, split))
-    return [{"idx": index, **make(rng, config)} for index in range(count)]
+    return [{"idx": index, **family.make(rng, config, **words)} for index in range(count)]
 
 
 def refuse_cut(config: GrammarConfig, max_length: int) -> None:

@@ -8,6 +8,7 @@ import pytest
 from huggingface_hub import logging
 
 from harness.data import hub
+from harness.data.sources import Source, library
 from harness.errors import InputError
 
 
@@ -53,8 +54,8 @@ def test_a_hub_that_answers_a_proxy_and_what_was_loaded_before_are_accepted(nobo
 def test_the_library_of_the_hub_says_nothing_of_its_own():
     before = logging.get_verbosity(), datasets.logging.get_verbosity()
     try:
-        hub.silence(datasets)
-        assert logging.get_verbosity() == datasets.logging.get_verbosity() == logging.CRITICAL
+        with library(Source("x", None, "here")):
+            assert logging.get_verbosity() == datasets.logging.get_verbosity() == logging.CRITICAL
     finally:
         logging.set_verbosity(before[0])
         datasets.logging.set_verbosity(before[1])
