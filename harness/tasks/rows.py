@@ -11,7 +11,7 @@ from harness.config.choices import TaskKind
 from harness.config.schema import RunConfig, TaskConfig
 from harness.data import labels as label_forms
 from harness.data import sources
-from harness.data.labels import LIST, as_number, is_missing, name_of
+from harness.data.labels import as_number, is_missing, name_of
 from harness.data.sources import Loaded
 from harness.errors import InputError, Mistakes, checked, has_half_characters, present, unknown
 from harness.tasks.synthetic import families, paradigms
@@ -88,7 +88,7 @@ def load_table(config: RunConfig, split: str) -> Table:
     """
     task = config.task
     loaded = _generated(task, split) if task.grammar or task.pairs else sources.load(config, split)
-    mistakes, columns, items, notes = Mistakes(), {}, [], []
+    mistakes, columns, items = Mistakes(), {}, []
     for name in task.fields:
         with mistakes.collected():
             columns[name] = _column(loaded, name, "task.fields")
@@ -99,17 +99,11 @@ def load_table(config: RunConfig, split: str) -> Table:
     mistakes.refuse()
     if task.kind is TaskKind.multilabel and not loaded.class_names:
         with mistakes.collected():
-            written, columns[task.label] = columns[task.label], label_forms.several(task, columns[task.label], loaded.place)[0]
-            split_up = (text for text, names in zip(written, columns[task.label], strict=True) if names and len(names) > 1)
-            unclear = (
-                text for text in split_up if isinstance(text, str) and "|" not in text and not LIST.fullmatch(text.strip())
-            )
-            if not task.label_separator and (text := next(unclear, None)):
-                notes.append(f"{split}: a text such as {text!r:.60} in {task.label!r} is several labels (task.label_separator)")
+            columns[task.label] = label_forms.several(task, columns[task.label], loaded.place)[0]
         mistakes.refuse()
     selected = _chosen(config, split, loaded, columns)
     columns = {name: [values[row] for row in selected] for name, values in columns.items()}
-    table = Table(columns, [items[row] for row in selected], loaded.where, [*map(loaded.place, selected)], notes)
+    table = Table(columns, [items[row] for row in selected], loaded.where, [*map(loaded.place, selected)])
     for name in task.fields:
         with mistakes.collected():
             _refuse_other_than_text(task, name, table)
@@ -206,13 +200,10 @@ def _chosen(config: RunConfig, split: str, loaded: Loaded, columns: dict[str, li
     texts, rows = [columns[name] for name in task.fields], list(range(loaded.count))
     if split in ("train", "tune") and task.tune_share:
         texts = texts[-1:] if task.kind is TaskKind.retrieval else texts  # no paragraph is in both
-
-        def is_held_out(row: int) -> bool:
-            """Decided by a hash of the text: independent of the order of rows, and the same for equal texts."""
-            content = json.dumps([task.tune_seed, [column[row] for column in texts]]).encode()
-            return int.from_bytes(hashlib.sha256(content).digest()[:8]) < task.tune_share * 2**64
-
-        rows = [row for row in rows if is_held_out(row) == (split == "tune")]
+        # decided by a hash of the text: independent of the order of rows, and the same for equal texts
+        contents = [json.dumps([task.tune_seed, [column[row] for column in texts]]).encode() for row in rows]
+        hashes = [int.from_bytes(hashlib.sha256(content).digest()[:8]) for content in contents]
+        rows = [row for row in rows if (hashes[row] < task.tune_share * 2**64) == (split == "tune")]
     elif split == "tune":
         raise InputError(f"{loaded.where}: task.tune_share=0 holds out no rows for tuning: set the share of train")
     if not rows:
