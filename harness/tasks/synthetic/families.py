@@ -4,9 +4,8 @@ Positions count tokens: 0 is [CLS], every word is one token, every sentence ends
 """
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from types import MappingProxyType
 
 from harness.config.choices import Rule
 from harness.config.schema import GrammarConfig
@@ -89,13 +88,12 @@ class Family:
     steps: int | None = None  # optimiser steps in which `base` solved the task of `conf/task/` at scale tiny
     relayed_steps: int | None = None  # those of `windowed`, where information must pass through several layers
     words: Sequence[str] = tuple(WORDS)  # of which a vocabulary is trained
-    held_out: Mapping[str, Sequence[str]] = MappingProxyType({})  # words of validation, by the argument of `make`
     lengthened_by: str = "rule"  # key of the grammar that says how far away the deciding words are
 
     def refuse(self, config: GrammarConfig) -> None:
         """InputError for a difficulty that cannot be generated."""
 
-    def make(self, rng: random.Random, config: GrammarConfig, **words: Sequence[str]) -> Row:
+    def make(self, rng: random.Random, config: GrammarConfig) -> Row:
         """A random row with its label."""
         raise NotImplementedError
 
@@ -355,10 +353,11 @@ class WordSense(Family):
     OUTSIDE, SENSES = 0, (1, 2)
     """Class of all other words, and of an animal and a thing."""
 
-    held_out = MappingProxyType({"ambiguous": HELD_OUT})
+    def __init__(self, ambiguous: Sequence[str] = TRAINED) -> None:
+        self.ambiguous = ambiguous
 
-    def make(self, rng: random.Random, config: GrammarConfig, ambiguous: Sequence[str] = TRAINED) -> Row:
-        left, word, label = [*rng.choice(self.BEFORE).split(), "the"], rng.choice(ambiguous), rng.randint(0, 1)
+    def make(self, rng: random.Random, config: GrammarConfig) -> Row:
+        left, word, label = [*rng.choice(self.BEFORE).split(), "the"], rng.choice(self.ambiguous), rng.randint(0, 1)
         right = [
             *rng.choice(self.BETWEEN).split(),
             "was",
@@ -396,9 +395,9 @@ def generate(config: GrammarConfig, split: str) -> list[Row]:
     family = FAMILIES[config.rule]
     family.refuse(config)
     count = {"train": config.train_examples, "validation": config.validation_examples}[split]
-    words = family.held_out if split == "validation" else {}
+    made = WordSense(WordSense.HELD_OUT) if (config.rule, split) == (Rule.word_sense, "validation") else family
     rng = random.Random(derive(config.seed, config.rule.value, split))
-    return [{"idx": index, **family.make(rng, config, **words)} for index in range(count)]
+    return [{"idx": index, **made.make(rng, config)} for index in range(count)]
 
 
 def refuse_cut(config: GrammarConfig, max_length: int) -> None:
