@@ -100,9 +100,7 @@ def run_task(
     if ranks.first:
         model = measure_inference(config, inputs, prepared, machine, baseline, run_log)
     else:
-        model = classifier(config, config.seed)
-        _load(config, inputs, model)
-        model = machine.prepare(model.to(machine.device))
+        model = machine.prepare(_build(config, inputs).to(machine.device))
     run_log.value("corpus/overlap", inputs.overlap)
     if config.finetune.enabled:
         train_and_evaluate(config, model, prepared, machine, baseline, run_log, ranks, peak_known)
@@ -145,10 +143,7 @@ def measure_inference(
             run_log.values({"model/bytes_forward": moved.total, "model/operators_forward": moved.operators})
             run_log.value("model/arithmetic_intensity", forward / moved.total)
         run_log.value("model/flops_train_step", flops.counted(shape, backward=True))
-        lengths = sorted(length for length in settings.lengths if length <= config.model.longest_text)
-        for length, counts in flops.by_length(shape, lengths).items():
-            run_log.sample("scaling/flops_forward", length, counts.forward, now_ms())
-            run_log.sample("scaling/flops_train_step", length, counts.train_step, now_ms())
+        _write_lengths(config, shape, run_log)
     return model
 
 
@@ -178,6 +173,13 @@ def _write_memory(phase: str, peak: Peak, weights: int, run_log: RunLog) -> None
     run_log.values({f"{phase}/{instrument}peak_memory_bytes": value for instrument, value in peaks.items()})
 
 
+def _build(config: RunConfig, inputs: Inputs) -> Classifier:
+    """The classifier on the CPU with the weights that it starts from."""
+    model = classifier(config, config.seed)
+    _load(config, inputs, model)
+    return model
+
+
 def _load(config: RunConfig, inputs: Inputs, model: Classifier, run_log: RunLog | None = None) -> None:
     """Loads published weights, a pretraining, or the one after the other; without either, values stay those of the seed.
 
@@ -200,6 +202,13 @@ def _pretrained(config: RunConfig, inputs: Inputs) -> Path | None:
     if inputs.pretrained is None or is_control:
         return None
     return paths.pretrained_weights(Path(inputs.pretrained), config.pretrain.at)
+
+
+def _write_lengths(config: RunConfig, shape: flops.Shape, run_log: RunLog) -> None:
+    lengths = sorted(length for length in config.measure.lengths if length <= config.model.longest_text)
+    for length, counts in flops.by_length(shape, lengths).items():
+        run_log.sample("scaling/flops_forward", length, counts.forward, now_ms())
+        run_log.sample("scaling/flops_train_step", length, counts.train_step, now_ms())
 
 
 def train_and_evaluate(

@@ -147,7 +147,7 @@ class Simulation:
     def _look(self, command: _Command, run: Run, again: bool) -> None:
         """Takes the time of its command for one run after the other; for one that is tried again it waits beside them."""
         if command.failures.has(run.needs):
-            command.failures.skip(run)
+            command.failures.ends[run.place] = None
             command.order.end(run)
             return
         self._outcome.looks += 1

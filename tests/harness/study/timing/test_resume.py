@@ -121,13 +121,13 @@ def test_another_session_is_begun_where_that_one_cannot_go_on(interrupted, plann
     elif change == "more_shapes":
         items = planned(ROUNDS[0] + ",windowed", *ROUNDS[1:])
     elif change == "done":
-        before.saved.finish()
+        before.finish()
     elif change == "corrupt":
-        (before.saved.folder / paths.SESSION).write_text("{")
+        (before.folder / paths.SESSION).write_text("{")
     elif change == "corrupt_launch":
-        next(before.saved.folder.glob(f"*/*/{timing.COUNTED}")).write_text("{")
+        next(before.folder.glob(f"*/*/{timing.COUNTED}")).write_text("{")
     if change == "held":
-        with before.saved.held():
+        with before.held():
             session = Session(items)
     else:
         session = Session(items)
