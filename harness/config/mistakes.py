@@ -2,7 +2,6 @@
 
 import re
 import traceback
-from collections.abc import Mapping
 from pathlib import Path
 from types import NoneType
 from typing import get_args
@@ -50,8 +49,12 @@ def one_line(error: Exception) -> InputError:
     ):
         return InputError(f"{several[1] or several[2]!r} names several values: add -m to sweep over them; a list is KEY=[A,B]")
     if choice := re.search(r"Could not (?:find|load) '([^']*)/([^'/]*)'", text):
+        group, name, extra = choice[1], choice[2], choice[2].partition("_")[0]
         listed = re.search(r"Available options in '[^']*':\n((?:\t\S+\n?)*)", text)
-        return _unknown_choice(choice[1], choice[2], listed[1].split() if listed else names(choice[1]))
+        choices = listed[1].split() if listed else names(group)
+        if group == "hydra/launcher" and extra in {"joblib", "ray", "submitit"} - {one.partition("_")[0] for one in choices}:
+            return InputError(f"{group}={name} needs a package that is missing: pip install 'encoder-variant-harness[{extra}]'")
+        return unknown_choice(group, name, choices)
     override = re.search(r"Could not override '([^']*)'", text)
     key = getattr(cause, "full_key", None) or (override[1] if override else "")
     if key.startswith(CHOICES):
@@ -78,13 +81,6 @@ def _of_value(key: str, cause: BaseException) -> str | None:
     text = on_one_line(typed(value) if isinstance(value, bool | None) else str(value))
     given = f"{key}={text}" if value is not None or "Optional" in str(cause) else key
     return f"{given} must be {wanted.format(key=key, value=text)}"
-
-
-def _unknown_choice(group: str, name: str, choices: list[str]) -> InputError:
-    extra = name.partition("_")[0]
-    if group == "hydra/launcher" and extra in {"joblib", "ray", "submitit"} - {one.partition("_")[0] for one in choices}:
-        return InputError(f"{group}={name} needs a package that is missing: pip install 'encoder-variant-harness[{extra}]'")
-    return unknown_choice(group, name, choices)
 
 
 def refuse_misfits(path: Path, group: str) -> None:
@@ -131,13 +127,6 @@ def of_library(overrides: list[str], error: Exception) -> Exception:
     if frame.f_globals.get("__name__", "").partition(".")[0] in ("hydra", "omegaconf"):
         return InputError(f"{' '.join(overrides)} cannot be composed: {' '.join(str(error).split())}")
     return naming(overrides, one_line(error)) if isinstance(error, ValueError) else error
-
-
-def refuse_merged(choices: Mapping[str, str | None]) -> None:
-    """InputError for a group without its one choice: a list or nothing in a file of the user."""
-    for group in GROUPS:
-        if choices.get(group) is None and group not in {EXPERIMENT, *listed_groups()}:
-            raise InputError(f"{group} takes one choice: expected {group}=NAME, where a file has a list or nothing")
 
 
 def left_out(group: str) -> InputError:

@@ -18,8 +18,8 @@ from harness.comparison.runs import Run, states_text
 from harness.comparison.section import HEADLINE, LOSS, Row, Section
 from harness.comparison.verdicts import Change, Verdict
 from harness.document import Bullets
+from harness.errors import some_of
 from harness.metrics import PER_BYTE, Compared, judged_by
-from harness.reports.errors import some_of
 from harness.reports.writing import formats, tables
 from harness.reports.writing.formats import bullets, escape, listed
 

@@ -9,8 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from harness.document import DASH, Bullets, Cell, Section, Table, markdown
-from harness.errors import on_one_line
-from harness.reports.errors import some_of
+from harness.errors import on_one_line, some_of
 
 MINUS = "−"
 PREFIXES = ((1e18, "E"), (1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))

@@ -11,11 +11,11 @@ from texts import md, parts
 from harness.comparison import compare as comparing
 from harness.comparison.section import ACCURACY, LOSS
 from harness.comparison.verdicts import Verdict
+from harness.errors import InputError
 from harness.plugins.chapters import pretraining_pictures
 from harness.reports import render
 from harness.reports.__main__ import main
 from harness.reports.chapters import overview, pretraining
-from harness.reports.errors import ReportError
 from harness.reports.read import connect
 from harness.reports.reading import store
 from harness.reports.reading.study import Study
@@ -221,7 +221,7 @@ def test_baseline_of_that_name_comes_before_the_same_model_pretrained(make_run):
 def test_baseline_of_several_pretrainings_must_be_chosen(make_run):
     runs = [make_run("base+mlm", model="base"), make_run("base+rtd", model="base")]
     for name in (None, "base"):
-        with pytest.raises(ReportError, match=r"baseline 'base' could be base\+mlm or base\+rtd; choose one with --baseline"):
+        with pytest.raises(InputError, match=r"baseline 'base' could be base\+mlm or base\+rtd; choose one with --baseline"):
             comparing.compare("s", runs, name)
 
 
