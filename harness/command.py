@@ -85,6 +85,12 @@ def exit_code(
         return 1
 
 
+def refused(error: object) -> int:
+    """Says a wrong input of a report that a sweep has made, in one line on stderr; its exit code."""
+    _print([f"python -m reports: {on_one_line(' '.join(str(error).split()), LONGEST_LINE)}\n"])
+    return 2
+
+
 def refuse_removed_directory() -> None:
     """InputError where the working directory is no longer there: relative paths lead nowhere."""
     try:

@@ -5,7 +5,7 @@ import difflib
 import errno
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
 UNUSABLE = (errno.ENAMETOOLONG, errno.ENOTDIR, errno.EISDIR, errno.ELOOP, errno.EACCES, errno.EPERM, errno.EROFS)
@@ -77,6 +77,11 @@ def unknown(kind: str, name: object, choices: Iterable[str], key: str, near: lis
     hint = f" did you mean {' or '.join(map(repr, near))}?" if near else ""
     of = f"choices for `{key}`" if key else "choices"
     return InputError(f"unknown {kind} {str(name)!r};{hint} {of}: {', '.join(names) or 'none'}")
+
+
+def some_of(texts: Sequence[str], most: int, between: str = ", ") -> str:
+    """`a, b and 3 more`: of more than `most` the first ones."""
+    return between.join(texts[:most]) + (f" and {len(texts) - most} more" if len(texts) > most else "")
 
 
 def has_half_characters(text: str) -> bool:
