@@ -4,7 +4,7 @@ import logging
 import re
 from collections.abc import Iterable, Mapping
 from typing import Any
-from urllib.parse import quote, quote_plus
+from urllib.parse import quote, quote_plus, urlsplit
 
 from harness.errors import InputError
 
@@ -42,6 +42,25 @@ def refuse_credentials(key: str, address: str) -> None:
         variables = f"{MLFLOW[0]} and {MLFLOW[1]}, or {MLFLOW[2]}" if is_server else "PGPASSWORD, or what your database reads"
         given = f"{scheme}://{HIDDEN}" if separator else HIDDEN
         raise InputError(f"{key}={given} may hold a secret, which would be kept and shown: leave it out, and set {variables}")
+
+
+def refuse_address(uri: str | None) -> None:
+    """InputError for an address of a store without a scheme, whose host or port none can be, or that holds a password."""
+    if uri is None:
+        return
+    refuse_credentials("tracking.uri", uri)
+    expected = "must be an address such as http://HOST:5000 or sqlite:////FOLDER/mlflow.db"
+    if not re.match(r"[A-Za-z][A-Za-z0-9+.-]*:/", uri):
+        raise InputError(f"tracking.uri={uri!r} {expected}")
+    try:
+        parts = urlsplit(uri)
+        lacks = "no host" if parts.scheme.startswith("http") and not parts.hostname else None
+        lacks = "no file" if parts.scheme == "sqlite" and not parts.path.strip("/") else lacks
+        _ = parts.port
+    except ValueError as error:
+        lacks = str(error)
+    if lacks:
+        raise InputError(f"tracking.uri={uri!r} {expected} ({lacks})")
 
 
 def learn(environment: Mapping[str, str]) -> None:

@@ -18,8 +18,8 @@ import msgspec
 from filelock import FileLock
 
 from harness import grammar, paths
+from harness.command import refused
 from harness.errors import InputError
-from harness.reports.errors import refused
 from harness.reports.options import GC_THRESHOLDS, Report
 from harness.reports.read import StudyRuns
 from harness.reports.report import default_out, read, rendered, writable, write
@@ -36,7 +36,7 @@ class Stamp(msgspec.Struct, frozen=True):
 
 
 def update(arguments: list[str], stamp: Path) -> bool:
-    """Whether the report was written: it is left as it is where the stamp fits the runs and the files. ReportError as there."""
+    """Whether the report was written: it is left as it is where the stamp fits the runs and the files. InputError as there."""
     options = grammar.parse(arguments, Report, "python -m reports")
     to = options.to or default_out(options.study[0], options.output)
     with writable(to):

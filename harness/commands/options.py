@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import ClassVar
 
 from harness import study
-from harness.config import command_line
 from harness.errors import InputError
 from harness.grammar import Composed, group_of, key, word
 from harness.models.ranges import Range
+from harness.redact import refuse_address
 
 RUN = "folder or name of a run, or its id in the tracking store"
 OF_MODEL = ("model", "scale", "enhancement")
@@ -41,7 +41,7 @@ class Store(OutputFolder):
 
     def __post_init__(self) -> None:
         """InputError for an address that none can be, or that holds a password."""
-        command_line.refuse_address(self.uri)
+        refuse_address(self.uri)
 
 
 def has_values(choice: str) -> bool:

@@ -59,12 +59,14 @@ def _for_another_machine(configs: list[RunConfig]) -> str:
 
 def as_typed(groups: list[Group], configs: list[RunConfig]) -> list[Group]:
     """In the order of the command line, pretrainings before what needs them."""
-    places: dict[tuple[str, ...], int] = {}
-    for place, config in enumerate(configs):
-        places.setdefault((config.label, config.scale_name, config.task.name), place)
-    firsts = [group.runs[0] for group in groups]
-    keys = [places.get((run.config.label, run.config.scale_name, run.identity.task), -1) for run in firsts]
-    return [groups[place] for place in sorted(range(len(groups)), key=keys.__getitem__)]
+    typed = [(config.label, config.scale_name, config.task.name) for config in configs]
+
+    def place(group: Group) -> int:
+        first = group.runs[0]
+        key = (first.config.label, first.config.scale_name, first.identity.task)
+        return typed.index(key) if key in typed else -1
+
+    return sorted(groups, key=place)
 
 
 def extrapolated(groups: list[Group], options: Plan) -> list[str]:
@@ -123,24 +125,20 @@ def _row(group: Group) -> tuple[str, ...]:
 def summary(groups: list[Group], timing: Timing | None, at_once: int = 1) -> list[str]:
     """How many runs are left, and how long they and the timing session take, as far as that is known."""
     todo, every = sum(len(group.open) for group in groups), sum(len(group.runs) for group in groups)
-    without_time = sum(len(group.open) for group in groups if group.pace is None)
-    seconds = [group.pace.seconds for group in groups if group.pace is not None for _ in group.open]
-    training = forecast.training_s(seconds, at_once)
+    unknown = sum(len(group.open) for group in groups if group.pace is None)
+    training = forecast.training_s([group.pace.seconds for group in groups if group.pace for _ in group.open], at_once)
     lines = [f"{counted(every, 'run')}: {every - todo} done, {todo} to do"]
     if todo:
         how = "one after the other" if at_once == 1 else f"{at_once} at once"
-        time = (
-            f"about {duration(training)}, {how}"
-            if without_time < todo
-            else "their time is not known; --probe times a few steps"
-        )
-        rest = f" (without {without_time} whose time is not known)" if 0 < without_time < todo else ""
-        lines.append(f"Training and evaluation: {time}{rest}")
+        rest = f" (without {unknown} whose time is not known)" if unknown else ""
+        known = f"about {duration(training)}, {how}{rest}"
+        time = known if unknown < todo else "their time is not known; --probe times a few steps"
+        lines.append(f"Training and evaluation: {time}")
     if timing is not None:
         count = f"{counted(timing.variants, 'shape')} and {counted(timing.replicates, 'A/A replicate')}"
         rounds, ends = f"{timing.rounds[0]} to {timing.rounds[1]} rounds", timing.seconds()
         took = f": about {duration(ends[0])} to {duration(ends[1])}" if ends else ""
         lines.append(f"Timing: {count}, {rounds}{took} (measure=none skips it)")
-        if ends and todo and not without_time:
+        if ends and todo and not unknown:
             lines.append(f"In all about {duration(training + ends[0])} to {duration(training + ends[1])}")
     return [*map(wrapped, lines)]

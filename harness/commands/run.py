@@ -39,7 +39,7 @@ def main(arguments: list[str]) -> int:
 def _main(arguments: list[str]) -> int:
     study.prepare_workers()  # takes seconds, beside the composition
     with console.quiet(not set(arguments).isdisjoint(command_line.QUIET)):
-        return compose.main(arguments, _run_study, _conclude, replicates=True)
+        return compose.main(arguments, _run_study, lambda configs: int(_supervisor().conclude(configs)), replicates=True)
 
 
 def _run_study(configs: "list[RunConfig]") -> int:
@@ -49,10 +49,6 @@ def _run_study(configs: "list[RunConfig]") -> int:
             stack.enter_context(paths.begun(Path(output)))
         study.prepare_workers()  # a launcher plugin calls this in a process of its own
         return int(_supervisor().run_study(configs))
-
-
-def _conclude(configs: "list[RunConfig]") -> int:
-    return int(_supervisor().conclude(configs))
 
 
 def _supervisor() -> Any:

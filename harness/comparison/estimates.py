@@ -65,8 +65,10 @@ def _doubt(section: Section, row: Row, metric: str, count: int) -> str:
 def _of_ratio(section: Section, row: Row, metric: str, values: Sequence[float]) -> Estimate:
     """By logarithms; of what is timed or takes memory with the noise floor of its session."""
     declared, found = metrics.get(metric), of_differences([math.log(value) for value in values])
-    mean, count, floor = math.exp(found.mean), len(values), _floor(section, row, metric)
-    doubt = ""
+    mean, count, doubt, newest = math.exp(found.mean), len(values), "", _newest(row)
+    floor = section.sessions.memory_floor(row.runs) if declared.unit == "bytes" else None
+    if metric in launches.JUDGED and newest:
+        floor = section.sessions.floor(newest.session, section.place, launches.JUDGED[metric])
     if declared.compared in (Compared.SHOWN, Compared.OWN_CLOCK):
         doubt = "no timing that is judged"
     elif metric in launches.JUDGED:
@@ -80,14 +82,6 @@ def _of_ratio(section: Section, row: Row, metric: str, values: Sequence[float]) 
         return Estimate(mean, None, count, doubt)
     half = max(found.interval[1] - found.mean, floor or 0.0)
     return Estimate(mean, (mean * math.exp(-half), mean * math.exp(half)), count, doubt)
-
-
-def _floor(section: Section, row: Row, metric: str) -> float | None:
-    """Noise floor as a log ratio of what is timed or takes memory; None where there is none."""
-    if metric in launches.JUDGED:
-        newest = _newest(row)
-        return section.sessions.floor(newest.session, section.place, launches.JUDGED[metric]) if newest else None
-    return section.sessions.memory_floor(row.runs) if metrics.get(metric).unit == "bytes" else None
 
 
 def of_launches(row: Row, metric: str) -> list[float]:

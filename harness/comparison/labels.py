@@ -5,7 +5,6 @@ What one command sweeps is what it compares: its runs name the swept keys (tag `
 """
 
 import difflib
-import json
 import re
 from collections.abc import Iterable
 from dataclasses import replace
@@ -31,26 +30,17 @@ def by_task(runs: Iterable[Run]) -> dict[str, list[Run]]:
 
 
 def along_keys(runs: list[Run], along: Iterable[str]) -> list[str]:
-    """Keys of `--along` as facts, a group such as `hardware` with a dot at its end; InputError for a key that is no fact."""
-    keys = {key for run in runs for key in run.facts}
-    groups = {key.partition(".")[0] for key in keys if "." in key}
-    return [_along_key(key.removesuffix("."), keys, groups) for key in along]
-
-
-def _along_key(key: str, keys: set[str], groups: set[str]) -> str:
-    if key in keys:
-        return key
-    if key in groups:
-        return f"{key}."
-    if arms.within(key, arms.SEEDS):
-        raise InputError(f"--along {key}: seeds are the replicates of every arm and are never compared; expected another key")
-    last = {name.rpartition(".")[2]: name for name in sorted(keys)}
-    near = [last[key.rpartition(".")[2]]] if key.rpartition(".")[2] in last else []
-    near += difflib.get_close_matches(key, sorted(keys | groups), n=NEAREST, cutoff=0.4)
-    nearest = ", ".join(dict.fromkeys(near)) or "none"
-    raise InputError(
-        f"--along {key}: no run of this study has such a setting; expected a dotted key or a group, nearest: {nearest}"
-    )
+    """Keys of `along` as facts, a group such as `hardware` with a dot at its end; InputError for a key that is no fact."""
+    facts, names = {key for run in runs for key in run.facts}, [key.removesuffix(".") for key in along]
+    groups = {key.partition(".")[0] for key in facts if "." in key}
+    for name in names:
+        if name not in facts | groups:
+            if arms.within(name, arms.SEEDS):
+                raise InputError(f"along={name}: seeds are the replicates of every arm, never compared; expected another key")
+            near = [key for key in sorted(facts) if key.rpartition(".")[2] == name.rpartition(".")[2]]
+            near += difflib.get_close_matches(name, sorted(facts | groups), n=NEAREST, cutoff=0.4)
+            raise unknown("setting of these runs", name, dict.fromkeys(near), "along", near[:1])
+    return [name if name in facts else f"{name}." for name in names]
 
 
 def with_newest_recipes(runs: list[Run]) -> list[Run]:
@@ -59,13 +49,9 @@ def with_newest_recipes(runs: list[Run]) -> list[Run]:
     The recipe of a pretraining is a hash of its settings, text, code and versions. Of two that differ in code alone, runs that
     start from the newer supersede those that start from the older. `runs` are oldest first.
     """
-    newest: dict[str, str] = {}
-    settings_of: dict[str, str] = {}
-    for run in runs:
-        if run.is_pretraining and tags.RECIPE in run.tags:
-            settings_of[run.tags[tags.RECIPE]] = json.dumps(run.facts, sort_keys=True)
-            newest[settings_of[run.tags[tags.RECIPE]]] = run.tags[tags.RECIPE]
-    recipes = {recipe: newest[settings] for recipe, settings in settings_of.items()}
+    pretrainings = [run for run in runs if run.is_pretraining and tags.RECIPE in run.tags]
+    newest = {arms.known(run.facts): run.tags[tags.RECIPE] for run in pretrainings}
+    recipes = {run.tags[tags.RECIPE]: newest[arms.known(run.facts)] for run in pretrainings}
     return [
         replace(run, params=run.params | {RECIPE: recipes[run.params[RECIPE]]}) if run.params.get(RECIPE) in recipes else run
         for run in runs
@@ -87,7 +73,10 @@ def label_runs(runs: list[Run], along: Iterable[str] = ()) -> dict[str, str]:
     varying = {key for group in groups.values() for key in arms.varying(run.facts for run in group) if arms.within(key, along)}
     swept = {task: _values_without_name(group) for task, group in groups.items()}
     labels = {run.run_id: _with_values(run, varying, swept[run.task]) for run in runs}
-    labels = arms.distinguish(labels, {run.run_id: _of_encoder(run) for run in runs})
+    # arms are told apart in all tasks alike by settings of model and objective
+    settings_of = {run.run_id: arms.of_arm(run.facts, ()) for run in runs}
+    encoders = {run: {key: facts[key] for key in facts if not key.startswith("facts.")} for run, facts in settings_of.items()}
+    labels = arms.distinguish(labels, encoders)
     for task, group in groups.items():
         facts = {run.run_id: arms.of_arm(run.facts, lifted[task]) for run in group}
         labels |= arms.distinguish(_one_label_an_arm(group, labels, facts), facts)
@@ -120,22 +109,14 @@ def _with_values(run: Run, along: set[str], swept: dict[str, set[str]]) -> str:
     return " ".join([own, *arms.setting_texts(run.facts, keys)])
 
 
-def _of_encoder(run: Run) -> arms.Facts:
-    """The facts by which arms are told apart in all tasks alike: settings of model and objective."""
-    return {key: value for key, value in arms.of_arm(run.facts, ()).items() if not key.startswith("facts.")}
-
-
 def _one_label_an_arm(runs: list[Run], labels: dict[str, str], facts: dict[str, arms.Facts]) -> dict[str, str]:
     """One label for runs of one arm whose names differ in settings alone: of two commands, one may not have swept the key.
 
     The label with the fewest settings is taken, of several the newest.
     """
-    chosen: dict[tuple[str, str], str] = {}
     keys = {run.run_id: (stem(labels[run.run_id]), arms.short_hash(facts[run.run_id])) for run in runs}
-    for run in runs:
-        label, key = labels[run.run_id], keys[run.run_id]
-        if key not in chosen or settings(label) <= settings(chosen[key]):
-            chosen[key] = label
+    same = grouped((key, labels[run_id]) for run_id, key in keys.items())
+    chosen = {key: min(reversed(of_arm), key=settings) for key, of_arm in same.items()}
     return {run_id: chosen[key] for run_id, key in keys.items()}
 
 
@@ -164,9 +145,8 @@ def settings(label: str) -> int:
 def in_order(labels: Iterable[str], baseline: str) -> list[str]:
     """The baseline first, the others by name with numbers by size: the order in which they ran was random."""
 
-    def place(label: str) -> tuple[bool, list[tuple[float, str]]]:
-        parts = NUMBER.split(label)
-        return label != baseline, [(float(part), "") if NUMBER.fullmatch(part) else (0.0, part) for part in parts]
+    def place(label: str) -> tuple[bool, list[float | str]]:
+        return label != baseline, [float(part) if index % 2 else part for index, part in enumerate(NUMBER.split(label))]
 
     return sorted(labels, key=place)
 

@@ -134,7 +134,7 @@ class Sessions:
 
     def replicates(self, session: str, place: SectionKey, label: str) -> list[Run]:
         """The A/A replicates of an arm in a session."""
-        return self._replicates.get((session, place, label), [])
+        return [run for run in self.of(session) if run.is_aa_replicate and self.owners[run.run_id] == (place, label)]
 
     def launched(self, session: str) -> list[list[Run]]:
         """The runs of a session by launches: an arm with one shape on several tasks was launched once for all of them."""
@@ -171,35 +171,23 @@ class Sessions:
         shift = math.exp(-DRIFT[launch] * (typical or 0.0))
         return {step: shift * value for step, value in levels(launch, history, typical is not None).items()}
 
-    @cached_method
     def round_seconds(self, session: str) -> float | None:
         """Wall clock of a round, in which every arm is launched once; None where it was not measured."""
         times = [each[0].launches.get(LAUNCH_SECONDS, {}).values() for each in self.launched(session)]
         return math.fsum(map(fmean, times)) if times and all(times) else None
 
     @cached_method
-    def memory_floor_of(self, session: str) -> float | None:
-        """Largest log ratio of the memory of an arm and its A/A replicate; None where it was not measured twice."""
-        both = [(pair.first, pair.second) for pair in self.pairs(session)]
-        peaks = [[run.metrics.get(MEMORY_OF_LAUNCHES) for run in each] for each in both]
-        return max((abs(math.log(again / first)) for first, again in peaks if first and again), default=None)
-
     def floor(self, session: str, place: SectionKey, launch: str) -> float | None:
         """Noise floor of a session: of the A/A replicate in the same section, else the highest; None without any."""
-        floors = self._floors(session, launch)
-        own = [floor for where, floor in floors if where == place]
-        return max(own or [floor for _, floor in floors], default=None)
+        every = [(self.owners[pair.first.run_id][0], pair.floor(launch)) for pair in self.pairs(session)]
+        known = [(where, floor) for where, floor in every if floor is not None]
+        return max([floor for where, floor in known if where == place] or [floor for _, floor in known], default=None)
 
     def memory_floor(self, runs: Iterable[Run]) -> float | None:
-        """The highest floor of the sessions of these runs, None where none is known."""
-        floors = map(self.memory_floor_of, {run.session for run in runs if run.session})
-        return max((floor for floor in floors if floor is not None), default=None)
-
-    @cached_method
-    def _floors(self, session: str, launch: str) -> list[tuple[SectionKey, float]]:
-        """Those that are known, and the sections of their arms."""
-        floors = [(self.owners[pair.first.run_id][0], pair.floor(launch)) for pair in self.pairs(session)]
-        return [(where, floor) for where, floor in floors if floor is not None]
+        """Largest log ratio of the memory of an arm and its A/A replicate in these sessions; None if not measured twice."""
+        pairs = [pair for session in {run.session for run in runs if run.session} for pair in self.pairs(session)]
+        peaks = [[run.metrics.get(MEMORY_OF_LAUNCHES) for run in (pair.first, pair.second)] for pair in pairs]
+        return max((abs(math.log(again / first)) for first, again in peaks if first and again), default=None)
 
     @functools.cached_property
     def _again(self) -> dict[tuple[str, SectionKey, frozenset[tuple[int, float]]], list[Run]]:
@@ -213,11 +201,6 @@ class Sessions:
     @functools.cached_property
     def _by_session(self) -> dict[str, list[Run]]:
         return grouped((run.session, run) for run in self.runs)
-
-    @functools.cached_property
-    def _replicates(self) -> dict[tuple[str, SectionKey, str], list[Run]]:
-        """(session, place, label) -> its A/A replicates."""
-        return grouped(((run.session, *self.owners[run.run_id]), run) for run in self.runs if run.is_aa_replicate)
 
 
 def _latencies(run: Run) -> frozenset[tuple[int, float]]:

@@ -13,7 +13,7 @@ from harness import metrics
 from harness.comparison import cached_method, launches
 from harness.comparison.compare import Comparison
 from harness.comparison.paired import Spread, geometric_mean, spread
-from harness.comparison.section import HEADLINE, Row, Section, change_over, over_tasks
+from harness.comparison.section import HEADLINE, Section, change_over, over_tasks
 from harness.comparison.verdicts import Change, Verdict, corrected, difference_alone
 
 
@@ -53,9 +53,13 @@ class Overall:
         logs = metric.by_ratio and all(value > 0 for row in rows for value in row.values(name).values())
         means = [mean for row in rows if (mean := row.mean(name)) is not None]
         middle = geometric_mean(means) if logs else fmean(means)
-        values = _rounds(self.comparison, rows, name) or list(over_tasks([row.values(name) for row in rows], logs).values())
-        scatter = spread(values or [middle])
-        return replace(scatter, mean=middle)
+        launch, runs, values = launches.JUDGED.get(name), [run for row in rows for run in row.runs], []
+        if launch and len({run.session for run in runs}) == 1 and all(run.launches for run in runs):  # by round
+            each = [self.comparison.sessions.levels(run, launch) for run in runs]
+            common = sorted(set.intersection(*map(set, each)))
+            values = [geometric_mean([levels[step] for levels in each]) for step in common]
+        values = values or list(over_tasks([row.values(name) for row in rows], logs).values())
+        return replace(spread(values or [middle]), mean=middle)
 
     def change(self, label: str, name: str) -> Change | None:
         """Against the baseline, over shared tasks; None for the baseline and where nothing can be paired."""
@@ -94,14 +98,3 @@ def of_tasks(comparison: Comparison) -> Overall:
 def of_pretrainings(comparison: Comparison) -> Overall:
     """Over all pretrainings; where the baseline of the study was not pretrained, nothing has a change."""
     return Overall(comparison, tuple(section for section in comparison.selected if section.is_pretraining))
-
-
-def _rounds(comparison: Comparison, rows: list[Row], name: str) -> list[float]:
-    """Mean over tasks of every round, where the metric was timed by launches of one session; empty otherwise."""
-    launch = launches.JUDGED.get(name)
-    runs = [run for row in rows for run in row.runs]
-    if launch is None or len({run.session for run in runs}) != 1 or not all(run.launches for run in runs):
-        return []
-    each = [comparison.sessions.levels(run, launch) for run in runs]
-    common = set.intersection(*map(set, each))
-    return [geometric_mean([levels[step] for levels in each]) for step in sorted(common)]

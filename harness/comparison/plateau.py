@@ -8,7 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from harness.errors import InputError
+import yaml
+
 from harness.paths import REFERENCE, conf_directory
 
 LOSS, ENTROPY, PROBE = "pretrain/masked_loss", "pretrain/unigram_entropy", "pretrain/probe_steps"
@@ -18,12 +19,6 @@ MASKED = (LOSS, "pretrain/masked_accuracy", "pretrain/heldout_bits_per_byte")
 
 SHARE = 0.93
 """Share of the unigram entropy above which a masked loss is on the plateau. A bag of the words around reaches about 0.98."""
-
-KEYS = ("seeds", "torch", "curve", "of")
-"""Keys of a reference: seeds, version of torch, tokens -> [low, high] in nats, parameters of the runs that it is for.
-
-That of a fine-tuning has `metric`, a score, and epochs -> [low, high].
-"""
 
 LATER = (
     *("trains", "lora_rank", "freeze_layers", "layer_decay", "optimizer", "schedule", "momentum", "decay_fraction", "phases"),
@@ -51,8 +46,13 @@ def warning(metrics: Mapping[str, float], parameters: Mapping[str, str], folder:
 
 
 def references(folder: Path | None = None) -> dict[str, dict[str, Any]]:
-    """Name -> reference, of all in the folder, by default conf/reference; InputError for a file that is torn."""
-    return {path.stem: _read(path) for path in sorted((folder or conf_directory() / REFERENCE).glob("*.yaml"))}
+    """Name -> reference, of all in the folder, by default conf/reference.
+
+    It has seeds, version of torch, tokens -> [low, high] in nats, and parameters of the runs that it is for; that of a
+    fine-tuning has `metric`, a score, and epochs -> [low, high].
+    """
+    files = sorted((folder or conf_directory() / REFERENCE).glob("*.yaml"))
+    return {path.stem: yaml.safe_load(path.read_text()) for path in files}
 
 
 def _outside(metrics: Mapping[str, float], parameters: Mapping[str, str], folder: Path | None) -> str | None:
@@ -71,16 +71,3 @@ def _outside(metrics: Mapping[str, float], parameters: Mapping[str, str], folder
                 f"({reference['seeds']} seeds, torch {reference['torch']})"
             )
     return None
-
-
-def _read(path: Path) -> dict[str, Any]:
-    import yaml  # only pretraining needs it
-
-    try:
-        values: dict[str, Any] = yaml.safe_load(path.read_text())
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise InputError(f"{path} is not YAML, it may be torn: restore it, or remove it") from error
-    missing = [key for key in KEYS if not isinstance(values, dict) or not values.get(key)]
-    if missing:
-        raise InputError(f"{path} lacks {', '.join(missing)}, it may be torn: restore it, or remove it")
-    return values

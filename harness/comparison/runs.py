@@ -45,11 +45,6 @@ class Run:
         return self.tags.get(tags.TASK) == tags.PRETRAINING_TASK
 
     @property
-    def has_budget_of_time(self) -> bool:
-        """Whether it is a pretraining of so many seconds: its tokens and FLOPs are what these happened to reach."""
-        return self.is_pretraining and self.setting("pretrain.seconds") is not None
-
-    @property
     def session(self) -> str:
         """The series of launches in which it was timed; empty without any."""
         return self.tags.get(tags.SESSION, "")

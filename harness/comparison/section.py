@@ -81,13 +81,6 @@ class Row:
         return list(self.values(CONSTANTS[metric]).values()) if metric in CONSTANTS else []
 
     @property
-    def is_on_plateau(self) -> bool:
-        """Whether its masked loss is that of word frequencies; a probe's says nothing of what the encoder has learned."""
-        losses, entropies = by_pretraining(self.values(LOSS)), self.constants(LOSS)
-        is_known = bool(losses and entropies) and not comparable.have_probes(self.runs)
-        return is_known and fmean(losses) > SHARE * fmean(entropies)
-
-    @property
     def item(self) -> float | None:
         """By how much one item of the validation data changes a share of them; None where their number is unknown."""
         counts = [run.metrics[EXAMPLES] for run in self.runs if EXAMPLES in run.metrics]
@@ -274,7 +267,10 @@ class Pairing:
         """What the task can say of both in a score, or the held-out text in a masked loss; `margin` is of a score."""
         metric, (before, after) = metrics.get(name), [by_pretraining(side.values(name)) for side in self.sides]
         if before and after and name in (LOSS, PER_BYTE[LOSS]):
-            return Tells.NOTHING if all(side.is_on_plateau for side in self.sides) else Tells.EVERYTHING
+            # a masked loss may be that of word frequencies; a probe's says nothing of what the encoder has learned
+            losses = [(by_pretraining(side.values(LOSS)), side.constants(LOSS)) for side in self.sides]
+            learned = [not all(own) or fmean(own[0]) <= SHARE * fmean(own[1]) for own in losses]
+            return Tells.EVERYTHING if any(learned) or comparable.have_probes(self.runs) else Tells.NOTHING
         if not before or not after or metric.unit != "score":
             return Tells.EVERYTHING
         if name != HEADLINE and self.tells(HEADLINE) is Tells.NOTHING:
@@ -327,12 +323,13 @@ def change_over(pairings: Sequence[Pairing], name: str) -> Change | None:
     elif metric.unit == "bytes":
         floor = pairings[0].section.sessions.memory_floor([*runs[0], *runs[1]])
     before, after = (over_tasks(of_side, logs) for of_side in each)
+    first = runs[0][0]
     result = change(
         metric,
         before,
         after,
         floor,
-        reached=pairings[0].before.first.has_budget_of_time,
+        reached=first.is_pretraining and first.setting("pretrain.seconds") is not None,
         items=paired.over_tasks([pairing.items_error(name) for pairing in pairings]),
         tells=paired.tells_of_tasks([pairing.tells(name) for pairing in pairings]),
         looks=max(run.seed_looks for of_side in runs for run in of_side),

@@ -325,7 +325,7 @@ def change(
 ) -> Change | None:
     """The change of one metric; None where no pair of replicates has both. `floor` is in the scale of the comparison.
 
-    `reached`: what is counted is what a budget of time happened to reach, so that one pair says nothing of the next. `items`:
+    `reached`: what is counted is what a budget in time happened to reach, so that one pair says nothing of the next. `items`:
     the standard error over the items of the validation data; `tells`: what the task can say of both; `looks`: numbers of seeds
     after which the study could have ended. Each has an equal part of the level (Bonferroni), which holds whatever looks have
     in common.

@@ -9,11 +9,11 @@ import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import urlsplit
 
 from harness import paths
+from harness.config.help import GROUPS
+from harness.config.keys import known_keys, meant_keys
 from harness.errors import InputError, unknown
-from harness.redact import refuse_credentials
 
 VALUED = ("--config-dir", "-cd", "--config-path", "-cp", "--config-name", "-cn", "--cfg", "-c", "--package", "-p")
 FLAGS = ("--multirun", "-m", "--run", "-r", "--resolve", "--shell-completion", "-sc", "--hydra-help", "--info", "-i")
@@ -69,8 +69,6 @@ def read(arguments: list[str]) -> CommandLine:
 
 def _unknown_option(argument: str, following: str) -> InputError:
     """The error for it, with the setting that is meant where it is the name of one."""
-    from harness.config.keys import GROUPS, known_keys, meant_keys  # the schema
-
     name, equals, value = argument.lstrip("-").partition("=")
     keys, names = {*known_keys(), *GROUPS}, {name, name.replace("-", "_")}
     meant = sorted(names & keys) or (meant_keys(name.replace("-", "_"), keys) if argument.startswith("--") else [])
@@ -109,25 +107,6 @@ def refuse_study(study: str) -> None:
         raise InputError(f"study={study!r} must be another name: none that begins with a dot, and none of {taken}")
     if len(study.encode()) > LONGEST:
         raise InputError(f"study={study[:20]!r}... has {len(study.encode())} bytes: it must be at most {LONGEST}")
-
-
-def refuse_address(uri: str | None) -> None:
-    """InputError for an address of a store without a scheme, whose host or port none can be, or that holds a password."""
-    if uri is None:
-        return
-    refuse_credentials("tracking.uri", uri)
-    expected = "must be an address such as http://HOST:5000 or sqlite:////FOLDER/mlflow.db"
-    if not re.match(r"[A-Za-z][A-Za-z0-9+.-]*:/", uri):
-        raise InputError(f"tracking.uri={uri!r} {expected}")
-    try:
-        parts = urlsplit(uri)
-        lacks = "no host" if parts.scheme.startswith("http") and not parts.hostname else None
-        lacks = "no file" if parts.scheme == "sqlite" and not parts.path.strip("/") else lacks
-        _ = parts.port
-    except ValueError as error:
-        lacks = str(error)
-    if lacks:
-        raise InputError(f"tracking.uri={uri!r} {expected} ({lacks})")
 
 
 def refuse_output(output: str) -> None:

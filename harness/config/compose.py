@@ -57,7 +57,7 @@ from harness.config.schema import (
     within,
     without,
 )
-from harness.config.sweep import Replicate, compare_arms, controls, jobs, name_seeds
+from harness.config.sweep import OF_NO_ARM, Replicate, controls, jobs
 from harness.errors import InputError
 from harness.metrics import FEWEST_REPLICATES
 from harness.models.keys import refuse_unread
@@ -293,12 +293,13 @@ class CheckedRepository(Repository):  # type: ignore[misc]
         """A composition takes the nodes of what it reads, so each gets its own: a pickle is copied faster than they are."""
         if config_path not in self.cache:
             folders = [source.path for source in self.get_sources() if source.scheme() == "file"]
-            read, key = self.shipped if {*folders} == {str(conf_directory())} else self.own, (config_path, *folders)
+            read = self.shipped if {*folders} == {str(conf_directory())} else self.own
+            key = (config_path, *(source.path for source in self.get_sources()))
             if key not in read:
                 name = config_path if config_path.endswith((".yaml", ".yml")) else f"{config_path}.yaml"
                 path = next((file for folder in folders if (file := Path(folder, name)).exists()), None)
-                is_shipped = path is None or path.resolve().is_relative_to(conf_directory().resolve())
-                result = super().load_config(config_path) if is_shipped else self._checked(config_path, path)
+                is_mine = path is not None and not path.resolve().is_relative_to(conf_directory().resolve())
+                result = self._checked(config_path, path) if path and is_mine else super().load_config(config_path)
                 read[key] = (result, pickle.dumps(result and result.config))
             result, config = read[key]
             self.cache[config_path] = result and replace(result, config=pickle.loads(config))  # noqa: S301 - pickled above
@@ -309,10 +310,7 @@ class CheckedRepository(Repository):  # type: ignore[misc]
             raise InputError(f"{config_path!r} is no name of a choice: expected one below a folder of configs")
         own_files.refuse_unsound(path)
         try:
-            mistakes.refuse_misfits(path, config_path.partition("/")[0])
             result: ConfigResult = super().load_config(config_path)
-        except InputError:
-            raise
         except ValueError as error:  # such as a number of 5,000 digits
             raise InputError(f"{path} cannot be read: {' '.join(str(error).split())}") from error
         for key, value in flatten(OmegaConf.to_container(result.config, resolve=False)).items():
@@ -363,14 +361,18 @@ class Sweep:
 
     def lacks_seeds(self) -> bool:
         """Whether arms are compared that depend on the seed, and neither the command nor a file names one."""
-        if name_seeds(self.jobs):
+        overrides = {override for job in self.jobs for override in job}
+        of_runs = re.compile(r"pretrain\.checkpoint=.*?-(\d+)(-[0-9a-f]{8})?\W*")  # names of their folders end in a seed
+        pretrainings = {match[1] for override in overrides if (match := of_runs.fullmatch(override))}
+        if len(pretrainings) > 1 or any(key_of(override) in SEEDS for override in overrides):
             return False
         (first, *_), follows = self.runs_of(self.jobs[0])
         keys_of_files = itertools.chain(*first.said_keys.values())
         if not follows or "seed" in keys_of_files or first.sweep.until is Until.resolved:
             return False
-        is_compared = compare_arms(self.jobs) or bool(self.controls(first))
-        return is_compared and any(depends_on_seed(run) for job in self.jobs for run in self.runs_of(job)[0])
+        arms = {tuple(override for override in job if key_of(override) not in OF_NO_ARM) for job in self.jobs}
+        is_compared = len(arms) > 1 or self.controls(first)
+        return bool(is_compared) and any(depends_on_seed(run) for job in self.jobs for run in self.runs_of(job)[0])
 
     def runs(self) -> list[RunConfig]:
         """All runs, in the order of the sweep."""
@@ -392,12 +394,13 @@ class Sweep:
         return self.apart(runs)
 
     def apart(self, runs: list[RunConfig]) -> list[RunConfig]:
-        """The runs, labelled with the whole path where another value of its key in the command ends alike."""
+        """The runs, labelled with as many parts of a path as tell it from the other values of its key in the command."""
         typed = [(key_of(override), _parts(override.partition("=")[2])) for job in self.jobs for override in job]
 
         def label(key: str, parts: tuple[str, ...]) -> str:
-            alike = {other for of, other in typed if of == key and other[-1:] == parts[-1:]} - {parts}
-            return str(Path(*parts)) if alike else parts[-1]
+            others = {other for of, other in typed if of == key} - {parts}
+            lengths = (n for n in range(1, len(parts)) if all(other[-n:] != parts[-n:] for other in others))
+            return "/".join(parts[-next(lengths, len(parts)) :])
 
         named = []
         for run in runs:
@@ -588,7 +591,9 @@ def named(
 ) -> RunConfig:
     """The run with the name of its arm, the choices behind it, and the same model at BERT-base dimensions."""
     choices = dict(of_hydra.runtime.choices)
-    mistakes.refuse_merged(choices)
+    for group in GROUPS.keys() - listed_groups() - {mistakes.EXPERIMENT}:
+        if choices.get(group) is None:
+            raise InputError(f"{group} takes one choice: expected {group}=NAME, where a file has a list or nothing")
     weights = config.model.init_from
     keys = [*dict.fromkeys([*map(key_of, overrides), *itertools.chain(*files.values())])]
     model_keys = [key.removeprefix("model.") for key in keys if key.startswith("model.")]

@@ -2,20 +2,16 @@
 
 import re
 import traceback
-from collections.abc import Mapping
-from pathlib import Path
 from types import NoneType
 from typing import get_args
 
-import yaml
 from hydra.errors import HydraException, OverrideParseException
-from omegaconf import OmegaConf
 from omegaconf.errors import ConfigAttributeError, ConfigKeyError, OmegaConfBaseException
 
 from harness.config.help import GROUPS, listed_groups, names
 from harness.config.keys import unknown_choice, unknown_key
-from harness.config.schema import RunConfig, stated_keys, typed
-from harness.errors import InputError, Mistakes, SeveralMistakesError, on_one_line
+from harness.config.schema import stated_keys, typed
+from harness.errors import InputError, on_one_line
 
 CHOICES = "hydra.runtime.choices."
 """Where Hydra keeps the choice of each group."""
@@ -50,8 +46,12 @@ def one_line(error: Exception) -> InputError:
     ):
         return InputError(f"{several[1] or several[2]!r} names several values: add -m to sweep over them; a list is KEY=[A,B]")
     if choice := re.search(r"Could not (?:find|load) '([^']*)/([^'/]*)'", text):
+        group, name, extra = choice[1], choice[2], choice[2].partition("_")[0]
         listed = re.search(r"Available options in '[^']*':\n((?:\t\S+\n?)*)", text)
-        return _unknown_choice(choice[1], choice[2], listed[1].split() if listed else names(choice[1]))
+        choices = listed[1].split() if listed else names(group)
+        if group == "hydra/launcher" and extra in {"joblib", "ray", "submitit"} - {one.partition("_")[0] for one in choices}:
+            return InputError(f"{group}={name} needs a package that is missing: pip install 'encoder-variant-harness[{extra}]'")
+        return unknown_choice(group, name, choices)
     override = re.search(r"Could not override '([^']*)'", text)
     key = getattr(cause, "full_key", None) or (override[1] if override else "")
     if key.startswith(CHOICES):
@@ -80,31 +80,6 @@ def _of_value(key: str, cause: BaseException) -> str | None:
     return f"{given} must be {wanted.format(key=key, value=text)}"
 
 
-def _unknown_choice(group: str, name: str, choices: list[str]) -> InputError:
-    extra = name.partition("_")[0]
-    if group == "hydra/launcher" and extra in {"joblib", "ray", "submitit"} - {one.partition("_")[0] for one in choices}:
-        return InputError(f"{group}={name} needs a package that is missing: pip install 'encoder-variant-harness[{extra}]'")
-    return unknown_choice(group, name, choices)
-
-
-def refuse_misfits(path: Path, group: str) -> None:
-    """InputError for a file of the user in which several keys do not fit their section; Hydra refuses one by itself."""
-    text = path.read_text(encoding="utf-8-sig")
-    if re.search(r"^#\s*@package\s", text, re.MULTILINE) or group not in stated_keys():
-        return
-    schema, mistakes = OmegaConf.structured(RunConfig), Mistakes()
-    for key, value in (yaml.safe_load(text) or {}).items():
-        with mistakes.collected():
-            try:
-                OmegaConf.merge(schema, {group: {key: value} if key != "defaults" else {}})
-            except (OmegaConfBaseException, ValueError) as error:
-                raise one_line(error) from error
-    try:
-        mistakes.refuse()
-    except SeveralMistakesError as error:
-        raise InputError(f"{path} has {error}") from error
-
-
 def naming(overrides: list[str], error: InputError) -> InputError:
     """The error, with what was typed where it names nothing of that: some of OmegaConf name their own insides alone."""
     text = re.sub(r"^hydra\.overrides\.\w+\[\d+\]: ", "", str(error))
@@ -131,13 +106,6 @@ def of_library(overrides: list[str], error: Exception) -> Exception:
     if frame.f_globals.get("__name__", "").partition(".")[0] in ("hydra", "omegaconf"):
         return InputError(f"{' '.join(overrides)} cannot be composed: {' '.join(str(error).split())}")
     return naming(overrides, one_line(error)) if isinstance(error, ValueError) else error
-
-
-def refuse_merged(choices: Mapping[str, str | None]) -> None:
-    """InputError for a group without its one choice: a list or nothing in a file of the user."""
-    for group in GROUPS:
-        if choices.get(group) is None and group not in {EXPERIMENT, *listed_groups()}:
-            raise InputError(f"{group} takes one choice: expected {group}=NAME, where a file has a list or nothing")
 
 
 def left_out(group: str) -> InputError:

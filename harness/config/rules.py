@@ -28,6 +28,7 @@ from harness.metrics import TRAINED_UNITS, Compared, Direction
 from harness.models.config import Body, Trains
 from harness.models.objectives.config import ObjectiveName
 from harness.models.ranges import Refused, When, refuse_out_of_range
+from harness.redact import refuse_address
 
 BUDGETS = ("tokens", "steps", "flops", "seconds")
 """Keys of `pretrain` of which one sets the budget."""
@@ -78,7 +79,7 @@ def refuse_combinations(config: RunConfig) -> None:
     if config.sweep.headline not in (None, *JUDGED):
         raise unknown("metric", config.sweep.headline, JUDGED, "sweep.headline")
     command_line.refuse_study(config.study)
-    command_line.refuse_address(config.tracking.uri)
+    refuse_address(config.tracking.uri)
 
 
 def _of_command(config: RunConfig) -> Lines:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from hydra.core.override_parser.overrides_parser import OverridesParser
-from hydra.core.override_parser.types import ChoiceSweep, Glob, IntervalSweep, Override, RangeSweep
+from hydra.core.override_parser.types import ChoiceSweep, Glob, IntervalSweep, Override
 from hydra.errors import HydraException
 
 from harness.config.rules import refuse_numbers
@@ -64,44 +64,25 @@ def jobs(overrides: Iterable[Override], names_of: Callable[[str], list[str]]) ->
 
     `names_of` lists the choices of a group, for `glob(...)`. InputError for a sweep without runs, or with too many.
     """
-    values: dict[str, Iterable[str]] = {}
-    counts: dict[str, tuple[str, float]] = {}
+    values: dict[str, list[str]] = {}
+    swept_words: dict[str, str] = {}
     for override in overrides:
-        key = override.get_key_element()
-        counts.pop(key, None)
+        key, swept = override.get_key_element(), override.value()
+        swept_words.pop(key, None)
+        if isinstance(swept, IntervalSweep):
+            raise InputError(f"{override.input_line}: a sweep takes choice(...) or range(...), and no interval")
         if not override.is_sweep_override():
             values[key] = [override.get_value_element_as_str()]
             continue
-        swept = override.value()
-        if isinstance(swept, IntervalSweep):
-            raise InputError(f"{override.input_line}: a sweep takes choice(...) or range(...), and no interval")
-        if isinstance(swept, Glob):
-            values[key] = matches = swept.filter(names_of(override.key_or_group))
-            counts[key] = str(override.input_line), len(matches)
-        elif isinstance(swept, ChoiceSweep | RangeSweep):
-            values[key] = override.sweep_string_iterator()  # no list yet: a range may have no end
-            counts[key] = str(override.input_line), _count(swept)
-    number = math.prod(count for _, count in counts.values())
-    swept_words = " ".join(word for word, _ in counts.values())
-    if not number <= MOST_RUNS:  # nothing is true of nan
-        raise InputError(f"{swept_words} makes {number:,.0f} runs: expected at most {MOST_RUNS:,} of a command")
-    product = list(itertools.product(*([f"{key}={value}" for value in several] for key, several in values.items())))
-    if not product:
-        raise InputError(f"the sweep has no runs: a range or a list of values on the command line is empty: {swept_words}")
-    return product
-
-
-def name_seeds(job_list: list[tuple[str, ...]]) -> bool:
-    """Whether jobs set a seed, or start from pretrainings of several seeds, which the names of their folders end in."""
-    of_runs = re.compile(r"pretrain\.checkpoint=.*?-(\d+)(-[0-9a-f]{8})?\W*")
-    overrides = {override for job in job_list for override in job}
-    pretrainings = {found[1] for override in overrides if (found := of_runs.fullmatch(override))}
-    return len(pretrainings) > 1 or any(key_of(override) in SEEDS for override in overrides)
-
-
-def compare_arms(job_list: list[tuple[str, ...]]) -> bool:
-    """Whether the jobs differ in more than their tasks and seeds."""
-    return len({tuple(override for override in job if key_of(override) not in OF_NO_ARM) for job in job_list}) > 1
+        swept_words[key] = str(override.input_line)
+        names = swept.filter(names_of(override.key_or_group)) if isinstance(swept, Glob) else override.sweep_string_iterator()
+        values[key] = list(itertools.islice(names, MOST_RUNS + 1))  # a range may have no end
+    words = " ".join(swept_words.values())
+    if (number := math.prod(map(len, values.values()))) > MOST_RUNS:
+        raise InputError(f"{words} makes more than {MOST_RUNS:,} runs, the most of a command: expected fewer values")
+    if number == 0:
+        raise InputError(f"the sweep has no runs: a range or a list of values on the command line is empty: {words}")
+    return list(itertools.product(*([f"{key}={value}" for value in several] for key, several in values.items())))
 
 
 def controls(job_list: list[tuple[str, ...]], has_weights: bool) -> list[tuple[str, ...]]:
@@ -122,13 +103,6 @@ def controls(job_list: list[tuple[str, ...]], has_weights: bool) -> list[tuple[s
     ]
     found = [(*kept, *own.values(), *replaced.values()) for own, others in split if others == first]
     return list(dict.fromkeys(found))
-
-
-def _count(swept: ChoiceSweep | RangeSweep) -> float:
-    if isinstance(swept, ChoiceSweep):
-        return len(swept.list)
-    start, stop, step = (float(end or 0) for end in (swept.start, swept.stop, swept.step))
-    return max((stop - start) / step, 0.0) if step else 0.0
 
 
 def values_of(text: str) -> tuple[str, tuple[Any, ...], tuple[float, float], set[str]] | None:

@@ -15,6 +15,7 @@ import contextlib
 import ctypes
 import gc
 import os
+import resource
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -169,8 +170,6 @@ def limit_memory(machine: Machine, limit: int) -> None:
     if machine.is_cuda:
         torch.cuda.set_per_process_memory_fraction(min(1.0, limit / torch.cuda.mem_get_info()[1]))
         return
-    import resource  # here: exists only on Unix
-
     held = _field("VmData")
     if held is not None:
         most = held + int(GUARD_SHARE * limit) + GUARD_BYTES

@@ -162,25 +162,23 @@ def studies(uri: str) -> dict[str, str]:
         raise BrokenStoreError(f"{path} cannot be read: {error}; `python -m harness sync` makes it anew") from error
 
 
-def follow_the_folder(uri: str, artifacts: Path) -> int:
-    """Sets the addresses of files in a store whose folder has been moved or copied; returns how many studies had another one.
+def follow_the_folder(uri: str, artifacts: Path) -> None:
+    """Sets the addresses of files in a store whose folder has been moved or copied.
 
     MLflow keeps absolute addresses: after a move they name the old place. `artifacts` is the folder of this store's files.
     BrokenStoreError where the store cannot be changed.
     """
-    path, here, moved = path_of(uri), artifacts.absolute().as_uri(), 0
+    path, here = path_of(uri), artifacts.absolute().as_uri()
     if path is None:
-        return moved
+        return
     try:
         with contextlib.closing(sqlite3.connect(path, timeout=10)) as connection, connection:
             for number, old in connection.execute("select experiment_id, artifact_location from experiments").fetchall():
                 parent, _, name = (old or "").rstrip("/").rpartition("/")
                 is_ours = parent.startswith("file:") and parent.rpartition("/")[2] == artifacts.name
-                if not is_ours or parent == here or not (artifacts / name).is_dir():
-                    continue
-                new, moved = f"{here}/{name}", moved + 1
-                connection.execute("update experiments set artifact_location = ? where experiment_id = ?", (new, number))
-                connection.execute(OF_RUNS_MOVED, (new, len(old) + 1, number, f"{old}/%"))
+                if is_ours and parent != here and (artifacts / name).is_dir():
+                    new = f"{here}/{name}"
+                    connection.execute("update experiments set artifact_location = ? where experiment_id = ?", (new, number))
+                    connection.execute(OF_RUNS_MOVED, (new, len(old) + 1, number, f"{old}/%"))
     except sqlite3.DatabaseError as error:
         raise BrokenStoreError(f"{path} cannot be changed: {error}") from error
-    return moved

@@ -6,7 +6,6 @@ charts, which show what is not folded.
 """
 
 import contextlib
-import json
 import logging
 import os
 from collections.abc import Callable, Iterator, Sequence
@@ -146,9 +145,8 @@ class Tracker(Backend):
     def sync_if_stale(self, record: Record, folder: Path) -> bool:
         """Sends a run again whose result in its folder is another than its state here; whether it was."""
         if self._states is None:
-            self._states = {
-                run.data.tags.get("attempt", ""): (run.info.status, *map(run.data.tags.get, SAME)) for run in self._runs("")
-            }
+            runs = every_run(self._client, [self.experiment])
+            self._states = {run.data.tags.get("attempt", ""): (run.info.status, *map(run.data.tags.get, SAME)) for run in runs}
         result = run_log.result(folder)
         if result is None:
             return False
@@ -158,14 +156,11 @@ class Tracker(Backend):
         self.send(record, folder)
         return True
 
-    def _runs(self, condition: str) -> list[Run]:
-        return _every_run(self._client, [self.experiment], condition)
-
     def _add_result(self, run_id: str, folder: Path, status: str) -> Result:
         result = run_log.result(folder) or {"metrics": {}, "time": run_log.now_ms()}
         last = result.get("steps", {})  # steps of values that end a curve
-        main, details = pages.main_and_details(result["metrics"], last)
-        main |= pages.score_of_task((run_log.record(folder) or {}).get("tags", {}), main)
+        task = (run_log.record(folder) or {}).get("tags", {}).get(tags.TASK, "")
+        main, details = pages.main_and_details(result["metrics"], last, task)
         stored = self._client.get_run(run_id).data.metrics  # the result that ends a curve is its last point
         points = [
             Metric(key, value, result["time"], last.get(key, 0)) for key, value in main.items() if stored.get(key) != value
@@ -206,20 +201,16 @@ class Tracker(Backend):
     def study_run(self) -> str:
         """Id of the one run that holds the study's plan and report, created where there is none.
 
-        Of commands that begin at once the first one creates it, and the others wait for that.
+        Of commands that begin at once the first one creates it, and the others wait for that. Of machines without a common
+        folder each may create one: the oldest counts.
         """
         if self._study_run is None:
             with adding(Path(self._output)):
-                if not self._study_runs():
-                    run_tags = {tags.ROLE: tags.ROLE_STUDY, tags.STUDY: self.study, "process": this_process()}
-                    self._client.create_run(self.experiment, run_log.now_ms(), run_tags, f"study {self.study}")
-                self._study_run = self._study_runs()[0].info.run_id
+                runs = every_run(self._client, [self.experiment], f"tags.{tags.ROLE} = '{tags.ROLE_STUDY}'")
+                run_tags = {tags.ROLE: tags.ROLE_STUDY, tags.STUDY: self.study, "process": this_process()}
+                create = (self.experiment, run_log.now_ms(), run_tags, f"study {self.study}")
+                self._study_run = (runs[0] if runs else self._client.create_run(*create)).info.run_id
         return self._study_run
-
-    def _study_runs(self) -> list[Run]:
-        """All of them, the oldest first: machines without a common folder may create one each."""
-        runs = self._runs(f"tags.{tags.ROLE} = '{tags.ROLE_STUDY}'")
-        return sorted(runs, key=lambda run: (run.info.start_time, run.info.run_id))
 
     def open_study(self, plan: Sequence[dict[str, str]], source: dict[str, str]) -> None:
         """Begins the study's run, with the plan as a file."""
@@ -243,9 +234,10 @@ class Tracker(Backend):
         note = pages.of_study(self.study, plan, command, link, report_read)
         self._set_tags(run_id, {"status": status, NOTE: note})
         runs = self._client.search_runs([self.experiment], f"tags.{tags.ROLE} = '{tags.ROLE_RUN}'", max_results=VIEWED)
-        lifted = (key for run in runs for key in json.loads(run.data.tags.get(tags.LIFTED, "[]")) if key in run.data.params)
+        params = [run.data.params for run in runs]
+        varied = [key for key in dict.fromkeys(key for of in params for key in of) if len({of.get(key) for of in params}) > 1]
         self._set_of_study(NOTE, note)
-        view = pages.view({key for run in runs for key in run.data.metrics}, dict.fromkeys(lifted), run_log.now_ms())
+        view = pages.view({key for run in runs for key in run.data.metrics}, varied, run_log.now_ms())
         self._set_of_study(pages.VIEW_TAG, view)
         self._client.set_terminated(run_id, END_STATES[status])
 
@@ -254,7 +246,8 @@ class Tracker(Backend):
 
         One that has a result in its folder is sent from there.
         """
-        gone = [run for run in self._runs("attributes.status = 'RUNNING'") if is_gone(run.data.tags.get("process"))]
+        running = every_run(self._client, [self.experiment], "attributes.status = 'RUNNING'")
+        gone = [run for run in running if is_gone(run.data.tags.get("process"))]
         here = run_log.all_records(self._output) if gone else {}
         folders = {record.get("attempt", ""): folder for folder, record in here.items()}
         for run in gone:
@@ -294,7 +287,7 @@ def finished_runs(uri: str | None, output: str) -> list[StudyRun]:
     client, finished = client_of(uri, output), []
     if client is None:
         return finished
-    for run in _every_run(client, studies(client), "tags.status = 'finished'", ["attributes.start_time ASC"]):
+    for run in every_run(client, studies(client), "tags.status = 'finished'"):
         run_tags, data = dict(run.data.tags), run.data
         if run_tags.get(tags.ROLE) != tags.ROLE_STUDY:
             params = tags.unpacked(tags.PARAMETERS, run_tags) | data.params
@@ -305,12 +298,13 @@ def finished_runs(uri: str | None, output: str) -> list[StudyRun]:
     return finished
 
 
-def _every_run(client: MlflowClient, studies: list[str], condition: str, order: list[str] | None = None) -> list[Run]:
-    """All pages of a search."""
-    runs, token = [], None
+def every_run(client: MlflowClient, studies: list[str], condition: str = "") -> list[Run]:
+    """The runs of all pages of a search, the oldest first."""
+    runs: list[Run] = []
+    token: str | None = None
     while True:
-        page = client.search_runs(studies, condition, order_by=order, page_token=token)
-        runs, token = runs + list(page), page.token
+        page = client.search_runs(studies, condition, order_by=["attributes.start_time ASC"], page_token=token)
+        runs, token = [*runs, *page], page.token
         if not token:
             return runs
 

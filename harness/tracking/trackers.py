@@ -8,7 +8,6 @@ import abc
 import contextlib
 import math
 import queue
-import re
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -85,15 +84,6 @@ PATIENCE_S = 60.0
 MOST_S = 180.0
 """Longest wait at the end for all that is left."""
 
-REFUSED = (
-    *("INVALID_PARAMETER_VALUE", "MALFORMED_REQUEST", "BAD_REQUEST", "INVALID_STATE", "RESOURCE_ALREADY_EXISTS"),
-    *("RESOURCE_DOES_NOT_EXIST", "ENDPOINT_NOT_FOUND", "PERMISSION_DENIED", "UNAUTHENTICATED", "NOT_IMPLEMENTED"),
-)
-"""Codes of MLflow for a call that it has read and refuses."""
-
-NO_ADDRESS = r"Invalid url|unsupported URI|maintenance mode"
-"""What MLflow says of an address that it has no store for."""
-
 ENDED_S = 2.5
 """Longest wait after Ctrl-C."""
 
@@ -106,7 +96,7 @@ class Background:
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self._error: str | None = None
+        self.error: str | None = None  # of the first call that has failed
         self._said = False
         self._calls: queue.Queue[Callable[[], object]] = queue.Queue()
         threading.Thread(target=self._serve, name=f"tracking {name}", daemon=True).start()
@@ -118,24 +108,19 @@ class Background:
 
     def report_failure(self) -> None:
         """Prints once that the tracker has failed, if it has."""
-        if self._error is not None and not self._said:
+        if self.error is not None and not self._said:
             self._said = True
             later = "; run `python -m harness sync` later" if self.name == MLFLOW else ""
-            console.problem(f"{self.name} {self._error}. Results are kept locally{later}.")
-
-    @property
-    def has_failed(self) -> bool:
-        """Whether a call has failed."""
-        return self._error is not None
+            console.problem(f"{self.name} {self.error}. Results are kept locally{later}.")
 
     def wait(self, most_s: float = MOST_S, patience_s: float = PATIENCE_S) -> None:
         """Waits until all calls are done, or none of them is for a while; then the tracker counts as unreachable."""
         began = time.monotonic()
         left, before = self._left(), None
-        while left and left != before and self._error is None:
+        while left and left != before and self.error is None:
             left, before = self._left(fewer_than=left, most_s=min(patience_s, began + most_s - time.monotonic())), left
-        if left and self._error is None:
-            self._error = f"has not taken {counted(left, 'update')} after {duration(time.monotonic() - began)}"
+        if left and self.error is None:
+            self.error = f"has not taken {counted(left, 'update')} after {duration(time.monotonic() - began)}"
         self.report_failure()
 
     def _left(self, fewer_than: float = math.inf, most_s: float = 0.0) -> int:
@@ -148,25 +133,18 @@ class Background:
         while True:
             function = self._calls.get()
             try:
-                if self._error is None:
+                if self.error is None:
                     function()
             except Exception as error:  # noqa: BLE001 - libraries and drivers throw what they like
-                self._error = complaint(error)
+                self.error = complaint(error)
             finally:
                 self._calls.task_done()
 
 
 def complaint(error: Exception) -> str:
-    """`is unreachable (...)`; where it was reached, or its address can lead nowhere, `does not take this (...)`."""
-    line = one_line(error)
-    refused = getattr(error, "error_code", None) in REFUSED or re.search(NO_ADDRESS, line)
-    return f"does not take this ({line})" if refused else f"is unreachable ({line})"
-
-
-def one_line(error: Exception) -> str:
-    """The first line of what it says, without passwords."""
+    """`failed (...)` with the first line of what it says, without passwords."""
     lines = str(error).strip().splitlines() or [type(error).__name__]
-    return redacted(lines[0])[:200]
+    return f"failed ({redacted(lines[0])[:200]})"
 
 
 EVERY_S = 10.0
@@ -220,7 +198,7 @@ class Trackers:
     @property
     def has_store(self) -> bool:
         """Whether there is an MLflow store to report on, and it has not failed."""
-        return "mlflow" in self._threads and not self._threads["mlflow"].has_failed
+        return "mlflow" in self._threads and self._threads["mlflow"].error is None
 
 
 class TrackedRun:

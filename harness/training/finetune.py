@@ -57,7 +57,13 @@ class Taught:
                 answers = self.teacher.of_hidden(taught[-1], batch)
         loss = self.kind.loss_of(self.student, logits, batch)
         loss = loss + config.soft_weight * self.kind.soft_loss(logits, answers, batch, config.temperature)
-        return loss if states is None else loss + config.hidden_weight * hidden_loss(states, taught, batch.attention_mask)
+        if states is None:
+            return loss
+        mask = batch.attention_mask  # the mean over real tokens, features, and layers at the same share of the depth
+        real = torch.ones_like(states[0][..., 0], dtype=torch.bool) if mask is None else mask
+        pairs = matched(len(states), len(taught), MatchedLayers.all)
+        losses = [F.mse_loss(states[own][real].float(), taught[other][real].float()) for own, other in pairs]
+        return loss + config.hidden_weight * (sum(losses[1:], losses[0]) / len(pairs))
 
 
 def with_answers(data: Prepared, teacher: Classifier, batch_size: int, machine: Machine, position: Position) -> Prepared:
@@ -77,17 +83,6 @@ def flops_of_answers(teacher: Classifier, train: Split, batch_size: int) -> int:
     """FLOPs of the teacher's pass over all training rows."""
     shapes = [(len(rows), int(train.lengths[rows].max())) for rows in evaluation_order(train, batch_size)]
     return sum(flops.of_model(teacher, *shape) for shape in shapes)
-
-
-def hidden_loss(states: list[Tensor], taught: list[Tensor], mask: Tensor | None) -> Tensor:
-    """Hidden states of both, each (B, T, D), and the (B, T) mask of real tokens -> () squared error.
-
-    The mean over real tokens, features, and layers at the same share of the depth, embeddings included.
-    """
-    real = torch.ones_like(states[0][..., 0], dtype=torch.bool) if mask is None else mask
-    pairs = matched(len(states), len(taught), MatchedLayers.all)
-    losses = [F.mse_loss(states[own][real].float(), taught[other][real].float()) for own, other in pairs]
-    return sum(losses[1:], losses[0]) / len(pairs)
 
 
 Cost = Callable[[int, int], float]
@@ -124,7 +119,7 @@ def finetune(
         train(training, optimiser, position, machine, run_log)
         weights.collect(optimiser)
     else:
-        best = BestCheckpoint(config, model, data, machine, run_log, meter, ranks)
+        best = BestCheckpoint(config, model, data, machine, run_log, meter or EnergyMeter([]), ranks)
         evaluated = weights.collected(Callback(best.is_due, best.run), optimiser)
         train(replace(training, callbacks=(evaluated,)), optimiser, position, machine, run_log)
         weights.collect(optimiser)
@@ -205,6 +200,7 @@ class Checkpoint(NamedTuple):
     weights: dict[str, torch.Tensor]
 
 
+@dataclass
 class BestCheckpoint:
     """Evaluates a split in every epoch and at the end, and keeps the weights of the best score, the earliest of equal ones.
 
@@ -212,72 +208,67 @@ class BestCheckpoint:
     training ends after so many evaluations in a row without a better score.
     """
 
-    def __init__(
-        self,
-        config: RunConfig,
-        model: Classifier,
-        data: Prepared,
-        machine: Machine,
-        run_log: RunLog,
-        meter: EnergyMeter | None = None,
-        ranks: Ranks = ALONE,
-    ) -> None:
-        self._meter, self._ranks = meter or EnergyMeter([]), ranks
-        self._config, self._model, self._data, self._machine, self._run_log = config, model, data, machine, run_log
-        by_tune = config.finetune.keep_best is KeepBest.tune
-        self._split, self._key = (present(data.tune), "tune/score") if by_tune else (data.validation, "eval/score")
-        self._steps_per_epoch = config.finetune.steps_per_epoch(len(present(data.train)))
-        self._limit = limit_of(config, data)
-        self.best: Checkpoint | None = None
-        self._without_better = 0  # evaluations in a row
-        rows = len(present(data.train)) + len(self._split)
+    config: RunConfig
+    model: Classifier
+    data: Prepared
+    machine: Machine
+    run_log: RunLog
+    meter: EnergyMeter
+    ranks: Ranks
+    best: Checkpoint | None = None
+    without_better: int = 0  # evaluations in a row
+
+    def __post_init__(self) -> None:
+        by_tune, trained_on = self.config.finetune.keep_best is KeepBest.tune, len(present(self.data.train))
+        self.split, self.key = (present(self.data.tune), "tune/score") if by_tune else (self.data.validation, "eval/score")
+        self.steps_per_epoch = self.config.finetune.steps_per_epoch(trained_on)
+        self.limit = limit_of(self.config, self.data)
         if by_tune:
-            print(
-                f"tune: {len(self._split):,} of {rows:,} rows of train are not trained on, and choose the weights", flush=True
-            )
+            of = f"{len(self.split):,} of {trained_on + len(self.split):,} rows of train"
+            print(f"tune: {of} are not trained on, and choose the weights", flush=True)
 
     def is_due(self, position: Position) -> bool:
         """`evaluations_per_epoch` times in an epoch, the last time at its end, and at the end of the training."""
-        count = self._config.finetune.evaluations_per_epoch
-        before, now = (step * count // self._steps_per_epoch for step in (position.step - 1, position.step))
-        return now > before or self._limit.reached(position)
+        count = self.config.finetune.evaluations_per_epoch
+        before, now = (step * count // self.steps_per_epoch for step in (position.step - 1, position.step))
+        return now > before or self.limit.reached(position)
 
     def run(self, position: Position) -> None:
         """Evaluates on the first rank, while the others wait."""
-        if self._ranks.first:
+        if self.ranks.first:
             self._evaluate(position)
-        position.stopped = bool(self._ranks.agreed(position.stopped))
+        position.stopped = bool(self.ranks.agreed(position.stopped))
 
     def _evaluate(self, position: Position) -> None:
         """Writes the score and the cost of training so far, and copies the weights if they are the best so far."""
-        with self._meter.paused():
-            for key, value in (costs(position) | {"finetune/energy_j": self._meter.counted}).items():
+        with self.meter.paused():
+            for key, value in (costs(position) | {"finetune/energy_j": self.meter.counted}).items():
                 if value is not None:
-                    self._run_log.curve(key, position.step, value, position.tokens)
-            answers = evaluate_split(self._config, self._model, self._split, self._data, self._machine)
-            score = headline(self._config.task, answers)
+                    self.run_log.curve(key, position.step, value, position.tokens)
+            answers = evaluate_split(self.config, self.model, self.split, self.data, self.machine)
+            score = headline(self.config.task, answers)
             if score is None:
                 return
-            self._run_log.curve(self._key, position.step, score, position.tokens)
-            is_better, patience = self.best is None or score > self.best.score, self._config.finetune.early_stopping
-            self._without_better = 0 if is_better else self._without_better + 1
-            if patience is not None and self._without_better >= patience and not self._limit.reached(position):
+            self.run_log.curve(self.key, position.step, score, position.tokens)
+            is_better, patience = self.best is None or score > self.best.score, self.config.finetune.early_stopping
+            self.without_better = 0 if is_better else self.without_better + 1
+            if patience is not None and self.without_better >= patience and not self.limit.reached(position):
                 position.stopped = True
-                unit, total = self._limit.unit, self._limit.total
+                unit, total = self.limit.unit, self.limit.total
                 of = f" of {total:,}" if unit == "step" else f", {position.seconds:.3g} of {total:,} s"
                 said = f"stopped after step {position.step:,}{of}: no better score on tune in {patience} evaluations"
                 print(said, flush=True)
             if is_better:
-                weights = {name: value.to("cpu", copy=True) for name, value in self._model.state_dict().items()}
+                weights = {name: value.to("cpu", copy=True) for name, value in self.model.state_dict().items()}
                 self.best = Checkpoint(score, position.step, weights)
 
     def restore(self) -> None:
         """Loads the best weights into the model, and writes their score and epoch."""
         if self.best is None:
             return
-        self._model.load_state_dict(self.best.weights)
-        self._run_log.value(self._key, self.best.score)
-        self._run_log.value("finetune/best_epoch", self.best.step / self._steps_per_epoch)
+        self.model.load_state_dict(self.best.weights)
+        self.run_log.value(self.key, self.best.score)
+        self.run_log.value("finetune/best_epoch", self.best.step / self.steps_per_epoch)
 
 
 def costs(position: Position) -> dict[str, float]:

@@ -142,9 +142,10 @@ def train(training: Training, optimiser: Clipped, position: Position, machine: M
         step_loss = torch.zeros((), device=machine.device)  # stays on the device: reading it would wait
         weights = step.weights or [1.0] * len(step.micro_batches)
         for number, (micro_batch, weight) in enumerate(zip(step.micro_batches, weights, strict=True), 1):
-            # The last one alone is communicated, with the gradients of those before it.
-            waits = isinstance(loss_of, DistributedDataParallel) and number < len(step.micro_batches)
-            with loss_of.no_sync() if waits else contextlib.nullcontext():
+            apart: contextlib.AbstractContextManager[None] = contextlib.nullcontext()
+            if isinstance(loss_of, DistributedDataParallel) and number < len(step.micro_batches):
+                apart = loss_of.no_sync()  # the last one alone is communicated, with the gradients of those before it
+            with apart:
                 with machine.autocast():
                     loss = loss_of(micro_batch.to(machine.device)) * weight
                 ranks.backward(loss)

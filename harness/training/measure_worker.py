@@ -34,7 +34,6 @@ from harness.measure.records import (
     REQUEST,
     Measured,
     MemoryPeaks,
-    ModelFlops,
     Peak,
     Request,
     to_json,
@@ -94,10 +93,10 @@ def _infer(model: nn.Module, subject: Subject) -> None:
     forward(model, subject.machine)(subject.text(present(settings.length), settings.batch_size))
 
 
-def _flops(subject: Subject, *_: object) -> ModelFlops:
+def _flops(subject: Subject, *_: object) -> flops.ModelFlops:
     """RuntimeError if count and formula disagree."""
     shape = subjects.step_shape(subject.config, subject.config.finetune.batch_size)
-    return ModelFlops(flops.counted(replace(shape, batch_size=1), backward=False), flops.counted(shape, backward=True))
+    return flops.ModelFlops(flops.counted(replace(shape, batch_size=1), backward=False), flops.counted(shape, backward=True))
 
 
 INSTRUMENTS: dict[str, Callable[[Subject, Request, Path], object]] = {

@@ -81,9 +81,9 @@ class Predictor:
         probabilities = softmax(logits.astype(np.float64), axis=1).tolist()
         by_label = [dict(zip(self.task.labels, row, strict=True)) for row in probabilities]
         best = [max(row, key=row.__getitem__) for row in by_label]
-        rows = zip(numbers, best, by_label, strict=True)
         return [
-            {"row": number, "prediction": label, "probability": row[label], "probabilities": row} for number, label, row in rows
+            {"row": number, "prediction": label, "probability": row[label], "probabilities": row}
+            for number, label, row in zip(numbers, best, by_label, strict=True)
         ]
 
 

@@ -42,8 +42,7 @@ def evaluate(
     pairs.
     """
     model: Objective | Classifier
-    is_of_pairs = config.task.kind is TaskKind.minimal_pairs
-    if is_of_pairs:
+    if config.task.kind is TaskKind.minimal_pairs:
         vocabulary = vocabulary_of(Tokenizer.from_file(str(paths.data_folder(config.output, data.key) / native.TOKENIZER)))
         model, origins = language_model.load(config, vocabulary, weights)
         print(f"scored as {language_model.objective_of(config).objective.value}, in float32", flush=True)
@@ -59,8 +58,10 @@ def evaluate(
         run_log.value(key, value)
     run_log.stage("evaluate")
     model = machine.prepare(model.to(machine.device))
-    answers = _of_pairs(config, data, corpus, model, machine, run_log) if is_of_pairs else None
-    answers = answers or evaluate_split(config, model, data.validation, data, machine)
+    if isinstance(model, Objective):
+        answers = _of_pairs(config, data, corpus, model, machine, run_log)
+    else:
+        answers = evaluate_split(config, model, data.validation, data, machine)
     write_scores(config.task, answers, run_log)
     write_predictions(answers, run_log.folder / "predictions.parquet")
 

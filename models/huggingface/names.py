@@ -76,7 +76,7 @@ class Family:
         table.pop("like", None)
         return cls(name=name, **table)
 
-    def tensors(self, state: Mapping[str, Tensor], config: EncoderConfig) -> State:
+    def tensors(self, state: State, config: EncoderConfig) -> State:
         """Published tensors with the names and shapes of ours, of what is there; an unknown one keeps its published name."""
         return self.renamed(state, [*self.encoder, *self.head])
 

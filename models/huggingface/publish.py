@@ -11,7 +11,7 @@ from torch.nn import functional as F
 
 from harness.models.config import EncoderConfig
 from harness.models.encoder import Encoder
-from harness.models.huggingface.families import FAMILIES, config_of, family_of
+from harness.models.huggingface.families import config_of, family_of
 from harness.models.huggingface.names import ConfigJson, Family, State, joined, refuse_misfits
 from harness.models.keys import NEEDS, typed, unmet
 
@@ -37,7 +37,7 @@ def published(config: EncoderConfig, family: str | None = None) -> dict[str, Any
     # A model of one token type is a BERT as well as a RoBERTa: where its positions begin says what it was meant to be.
     candidates = sorted(WRITTEN, key=lambda name: name != "roberta") if config.position_offset else WRITTEN
     for name in (family,) if family else candidates:
-        config_json = {"model_type": name} | FAMILIES[name].config_json(expected)
+        config_json = {"model_type": name} | family_of({"model_type": name}).config_json(expected)
         tried[name] = _lacking(expected, config_json)
         if not tried[name]:
             return config_json

@@ -31,8 +31,9 @@ from harness.config.schema import RunConfig, flatten, to_dict
 from harness.errors import InputError, writing
 from harness.hardware import device, facts
 from harness.measure import subject
+from harness.measure.flops import ModelFlops
 from harness.measure.launch import TIMING, launch
-from harness.measure.records import TRACE, Launch, Measured, MemoryPeaks, ModelFlops, Request, Trace, TracedCall, to_json
+from harness.measure.records import TRACE, Launch, Measured, MemoryPeaks, Request, Trace, TracedCall, to_json
 from harness.paths import file_name, replaced
 from harness.plugins.costs.options import Profile
 from harness.study import timing

@@ -16,7 +16,7 @@ from harness.checkpoints import huggingface, start
 from harness.config import compose
 from harness.config.command_line import read
 from harness.config.resolve import MEASURED_LENGTH, started_from
-from harness.config.schema import ModelConfig, RunConfig, TaskConfig
+from harness.config.schema import ModelConfig, RunConfig, TaskConfig, typed
 from harness.errors import InputError
 from harness.measure import pretraining_heads as heads
 from harness.measure import size, subject
@@ -69,10 +69,10 @@ def main(options: Describe, configs: list[RunConfig]) -> int:
             for config in {(config.label, config.scale_name): config for config in configs}.values():
                 checkpoint = start.checkpoint_of(config, allowed=SCALE)
                 started, base, name = started_from(config, checkpoint), config.scale_name, "base"
-                base = ["model=base", f"scale={config.scale_name}", "task=bag"]
-                other = compose.outside_of_a_command(base, options.config_dir).model
-                typed = {override.partition("=")[0] for override in config.overrides}
-                if config.model.init_from is not None and "scale" not in typed:
+                words = ["model=base", f"scale={config.scale_name}", "task=bag"]
+                other = compose.outside_of_a_command(words, options.config_dir).model
+                is_scale_typed = any(override.startswith("scale=") for override in config.overrides)
+                if config.model.init_from is not None and not is_scale_typed:
                     other, base, name = replace(started.model, **vars(checkpoint.shape)), started.scale_name, "published"
                 print(describe(started, other, base, out, name))
     return 0
@@ -137,10 +137,7 @@ def added_by_objective(config: RunConfig) -> list[str]:
 
 def as_typed(value: object) -> str:
     """The value as it is typed on the command line."""
-    value = getattr(value, "value", value)  # of an enumeration
-    if value is None or isinstance(value, bool):
-        return {None: "null", True: "true", False: "false"}[value]
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
+    return f"{value:.4g}" if isinstance(value, float) else typed(getattr(value, "value", value))  # of an enumeration
 
 
 def compared(before: dict[str, int | str], after: dict[str, int | str]) -> list[Row]:

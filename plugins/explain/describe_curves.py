@@ -8,11 +8,13 @@ activations have one size at all widths, with and without the maximal update par
 from dataclasses import replace
 from math import log2
 from pathlib import Path
+from statistics import fmean
+from typing import cast
 
 import numpy as np
 import torch
 from matplotlib.figure import Figure
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional as F
 
 from harness.checkpoints import huggingface, native, start
@@ -21,15 +23,19 @@ from harness.config.schema import RunConfig
 from harness.errors import InputError
 from harness.measure import subject
 from harness.models import mup
+from harness.models.batch import Batch
 from harness.models.config import Activation, Position
+from harness.models.heads import MaskedLMHead
 from harness.models.layers import ACTIVATIONS
+from harness.models.objectives.base import Vocabulary
 from harness.models.objectives.config import ObjectiveName
 from harness.models.positions import sinusoids
+from harness.models.stack import Stack
 from harness.paths import file_name
-from harness.plugins.explain.coordinates import STEPS
-from harness.plugins.explain.coordinates import coordinates as sizes_of
 from harness.plugins.explain.pictures import fitted, save
 from harness.terminal import DASH, table, wrapped
+from harness.training import pretrain
+from harness.training.optimiser import make_optimiser
 
 REACH, POINTS = 3.0, 1201
 """The picture of activations goes from -REACH to REACH."""
@@ -44,6 +50,9 @@ SHOWN = 128
 
 TIMES = (1, 2, 4)
 """Widths, in hidden sizes of the variant."""
+
+VOCABULARY, ROWS, LENGTH, STEPS = 512, 8, 32, 4
+"""Tokens, sequences of a step and tokens of a sequence, and steps, of a training at each width."""
 
 
 def curves() -> dict[str, tuple[np.ndarray, np.ndarray]]:
@@ -144,3 +153,38 @@ def coordinates(config: RunConfig, out: Path) -> str:
     figure.legend(handles=axes.lines, loc="outside right upper")
     note = "growth: power of the width; 0: one size at all widths. Logits begin near 0 in wide models with mup_base_width."
     return "\n\n".join([*parts, wrapped(note), save(figure, out, "coordinates")])
+
+
+def sizes_of(config: RunConfig, times: int) -> dict[str, float]:
+    """Place -> mean absolute activation after STEPS steps at the whole rate, of the variant that is so many times as wide.
+
+    The coordinate check of arXiv:2203.03466, appendix D.1, with random tokens: where the rate suits all widths, what attention
+    and feed-forward add, and the scores over the vocabulary, are about as large at every width. The wider variant has as many
+    times the heads, and its feed-forward is as many times as wide; depth and head size stay.
+    """
+    sizes = {name: getattr(config.model, name) * times for name in ("hidden_size", "num_attention_heads", "intermediate_size")}
+    shape = replace(config.model, **sizes, vocab_size=VOCABULARY, pad_token_id=0)
+    vocabulary = Vocabulary(VOCABULARY, 0, 1, 2, 3, torch.ones(VOCABULARY, dtype=torch.bool))
+    objective = pretrain.build(replace(config, model=shape), vocabulary).phases[0].train()
+    rates = mup.rates(objective, pretrain.times_wider(config.pretrain, shape))
+    optimiser = make_optimiser(objective, config.pretrain, rates)
+    for group in optimiser.param_groups:
+        group["lr"] *= group["rate_factor"]
+    ids = torch.randint(4, VOCABULARY, (ROWS, LENGTH), generator=torch.Generator().manual_seed(0))
+    batch = objective.make_batch(Batch(ids), list(range(ROWS)))
+    for step in range(STEPS):
+        torch.manual_seed(step)
+        objective(batch).backward()
+        optimiser.update()
+    places: dict[str, nn.Module] = {}
+    for number, (attention, feed_forward) in enumerate(cast(Stack, objective.encoder.layers).execution_order(), 1):
+        places[f"attention {number}"] = attention.get_submodule("attention")
+        places[f"feed-forward {number}"] = feed_forward.feed_forward
+    (places["logits"],) = (module for module in objective.children() if isinstance(module, MaskedLMHead))
+    outputs: dict[str, list[float]] = {place: [] for place in places}
+    for place, module in places.items():
+        add = outputs[place].append
+        module.register_forward_hook(lambda _, inputs, output, add=add: add(output.detach().abs().mean().item()))
+    torch.manual_seed(STEPS)
+    objective(batch)
+    return {place: fmean(sizes) for place, sizes in outputs.items()}

@@ -61,9 +61,9 @@ def _measured(hidden: int, heads: int, dropout: float, dtype: str, count: int, t
     setting = f"H{hidden} A{heads}, {dtype}" + (f", dropout {dropout}" if dropout else "")
     theirs = values["Longformer's"]
     ratios = [
-        rounds.times_as_fast_by_time(values["ours"], values["full"], f"windowed / full, {setting}"),
-        rounds.times_as_fast_by_time(values["ours"], theirs, f"windowed / Longformer's, {setting}"),
-        rounds.times_as_fast_by_time(values["at the peak"], theirs, f"bound of windowed / Longformer's, {setting}"),
+        rounds.times_as_fast(values["full"], values["ours"], f"windowed / full, {setting}"),
+        rounds.times_as_fast(theirs, values["ours"], f"windowed / Longformer's, {setting}"),
+        rounds.times_as_fast(theirs, values["at the peak"], f"bound of windowed / Longformer's, {setting}"),
     ]
     return ratios + [rounds.row(f"{name}, {setting}", one, "ms") for name, one in values.items()]
 

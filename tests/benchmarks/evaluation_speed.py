@@ -5,12 +5,11 @@ usually, in the order of the data, and once with batches grouped by length. All 
 """
 
 import tempfile
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import datasets
+import finetune_speed
 import ours
 import peers
 import rounds
@@ -18,10 +17,7 @@ import torch
 import transformers
 from sklearn.metrics import accuracy_score
 
-from harness import paths
-from harness.checkpoints import finetuned, native
 from harness.models.heads import build_classifier
-from harness.plugins.export.checkpoint import export
 from harness.training.evaluation import evaluate_split, headline
 
 BATCH = 64
@@ -40,12 +36,7 @@ def _measured(scale: str, folder: Path, count: int, items: int) -> list[dict[str
     sides, scores = _sides(scale, folder, items), {}
 
     def timed(name: str) -> rounds.Side:
-        def items_per_s(number: int) -> float:
-            started = time.perf_counter()
-            scores[name] = sides[name]()
-            return items / (time.perf_counter() - started)
-
-        return items_per_s
+        return rounds.per_second(items, lambda: scores.update({name: sides[name]()}))
 
     values = rounds.interleaved({name: timed(name) for name in sides}, count)
     if max(scores.values()) - min(scores.values()) > 2 / items:  # one item may be a tie
@@ -59,23 +50,17 @@ def _measured(scale: str, folder: Path, count: int, items: int) -> list[dict[str
 
 def _sides(scale: str, folder: Path, items: int) -> dict[str, Callable[[], float]]:
     """Functions that evaluate all items and return their accuracy."""
-    config, data = ours.on_task(
-        "task=sst2",
-        f"scale={scale}",
-        f"data.train_examples={items}",
-        f"finetune.eval_batch_size={BATCH}",
-        output=ours.prepared_folder(folder),
-    )
+    overrides = ("task=sst2", f"scale={scale}", f"data.train_examples={items}", f"finetune.eval_batch_size={BATCH}")
+    config, data = ours.on_task(*overrides, output=ours.prepared_folder(folder))
     model, machine = build_classifier(config.model, 2, 0), ours.machine("fp32")
-    finetuned.save(folder / "checkpoint", model, config.task, paths.data_folder(config.output, data.key) / native.TOKENIZER)
-    export(folder / "checkpoint", folder / "published")
-    model, rows = machine.prepare(model), _tokenised(peers.tokenizer(), items)
+    _, published = ours.exported(model, config, data, folder)
+    model, rows = machine.prepare(model), finetune_speed.tokenised(peers.tokenizer(), data)
 
     def evaluated() -> float:
         return headline(config.task, evaluate_split(config, model, data.train, data, machine))
 
     def by_trainer(strategy: str) -> Callable[[], float]:
-        theirs = transformers.BertForSequenceClassification.from_pretrained(str(folder / "published"), dtype=torch.float32)
+        theirs = transformers.BertForSequenceClassification.from_pretrained(str(published), dtype=torch.float32)
         more = {"per_device_eval_batch_size": BATCH, "train_sampling_strategy": strategy}
         trainer = transformers.Trainer(
             model=theirs,
@@ -91,11 +76,3 @@ def _sides(scale: str, folder: Path, items: int) -> dict[str, Callable[[], float
         "Trainer": by_trainer("random"),
         "Trainer, grouped by length": by_trainer("group_by_length"),
     }
-
-
-def _tokenised(tokenizer: Any, items: int) -> datasets.Dataset:
-    datasets.disable_progress_bars()
-    rows = datasets.load_dataset(str(ours.data_root() / "glue"), "sst2", split=f"train[:{items}]")
-    encoded = rows.map(lambda some: tokenizer(some["sentence"], max_length=128, truncation=True), batched=True)
-    lengths = [len(ids) for ids in encoded["input_ids"]]
-    return encoded.add_column("length", lengths).rename_column("label", "labels")

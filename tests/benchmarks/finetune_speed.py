@@ -40,16 +40,14 @@ def measure(quick: bool) -> list[dict[str, Any]]:
         for name, side in sides.items():
             side.run(FIRST + 2 if name == PADDED else WARM_UP, FIRST, 1000)
         values = rounds.interleaved(
-            {name: _timed(side, FIRST + timed.get(name, 30 if quick else 150)) for name, side in sides.items()},
+            {
+                name: rounds.tokens_per_s(side, FIRST + timed.get(name, 30 if quick else 150), FIRST)
+                for name, side in sides.items()
+            },
             3 if quick else 15,
         )
     ratios = [rounds.times_as_fast(values[one], values[other], f"{one} / {other}") for one, other in PAIRS]
     return ratios + rounds.rates(values, "tokens/s")
-
-
-def _timed(side: Any, steps: int) -> rounds.Side:
-    on_every_round = ours.on_every_round if isinstance(side, Finetuning) else peers.on_every_round
-    return on_every_round(side, steps, FIRST)
 
 
 def _sides(folder: Path) -> dict[str, Any]:
@@ -81,20 +79,20 @@ def _peers(config: RunConfig, data: Prepared, folder: Path) -> dict[str, peers.T
     }
 
 
-def tokenised(tokenizer: Any, data: Prepared, padding: str | bool) -> datasets.Dataset:
+def tokenised(
+    tokenizer: Any, data: Prepared, padding: str | bool = False, task: str = "sst2", fields: tuple[str, ...] = ("sentence",)
+) -> datasets.Dataset:
     """The same rows, as a GLUE script prepares them; RuntimeError if they have other token ids."""
     datasets.disable_progress_bars()
-    rows = datasets.load_dataset(str(ours.data_root() / "glue"), "sst2", split="train").select(data.train.items)
-    encoded = rows.map(lambda some: tokenizer(some["sentence"], padding=padding, max_length=128, truncation=True), batched=True)
+    rows = datasets.load_dataset(str(ours.data_root() / "glue"), task, split="train").select(data.train.items)
+    encoded = rows.map(
+        lambda some: tokenizer(*(some[field] for field in fields), padding=padding, max_length=128, truncation=True),
+        batched=True,
+    )
     lengths = [sum(mask) for mask in encoded["attention_mask"]]
     if not padding:
-        refuse_other_rows(data, encoded)
+        for number, ids in enumerate(encoded["input_ids"][:1000]):
+            start, end = data.train.starts[number], data.train.starts[number + 1]
+            if data.train.ids[start:end].tolist() != ids:
+                raise RuntimeError(f"row {number} has other token ids on the side of the peer")
     return encoded.add_column("length", lengths).rename_column("label", "labels")
-
-
-def refuse_other_rows(data: Prepared, rows: datasets.Dataset) -> None:
-    """RuntimeError unless both sides train on the same token ids."""
-    for number, ids in enumerate(rows["input_ids"][:1000]):
-        start, end = data.train.starts[number], data.train.starts[number + 1]
-        if data.train.ids[start:end].tolist() != ids:
-            raise RuntimeError(f"row {number} has other token ids on the side of the peer")

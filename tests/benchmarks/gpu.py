@@ -325,7 +325,7 @@ def attention_figures(machine: Machine, sizes: Sizes, length: int) -> list[dict[
     )
     title = f"attention, {len(hidden)} x {length} tokens"
     found = [
-        rounds.times_as_fast_by_time(values["windowed"], values[other], f"{title}: windowed / {other}")
+        rounds.times_as_fast(values[other], values["windowed"], f"{title}: windowed / {other}")
         for other in values
         if other != "windowed"
     ]

@@ -7,9 +7,7 @@ supervisor and MLflow; the worker alone; and a bare loop of torch.
 """
 
 import json
-import os
 import shutil
-import subprocess
 import sys
 import tempfile
 import threading
@@ -69,7 +67,7 @@ def processes_compared(folder: Path, count: int, *overrides: str) -> list[dict[s
     return [
         _cost("loop of the harness, share of training time", values["worker"], values["bare"]),
         _cost("supervisor and tracking, share of training time", values["supervised"], values["worker"]),
-        rounds.row("memory of the worker / bare loop", _quotients(memory["worker"], memory["bare"]), "x as much"),
+        rounds.times_as_fast(memory["worker"], memory["bare"], "memory of the worker / bare loop") | {"unit": "x as much"},
         *rounds.rates(values, "tokens/s"),
         *[rounds.row(f"peak of memory, {name}", [one / 1e6 for one in bytes_], "MB") for name, bytes_ in memory.items()],
     ]
@@ -80,10 +78,6 @@ def _cost(name: str, slower: list[float], faster: list[float]) -> dict[str, Any]
     return rounds.row(name, [100 * (1 - one / other) for one, other in zip(slower, faster, strict=True)], "%")
 
 
-def _quotients(one: list[float], other: list[float]) -> list[float]:
-    return [a / b for a, b in zip(one, other, strict=True)]
-
-
 def _kept(memory: dict[str, list[float]], name: str, found: dict[str, float]) -> float:
     memory[name].append(found["finetune/peak_memory_bytes"])
     return found["finetune/tokens_per_s"]
@@ -91,7 +85,7 @@ def _kept(memory: dict[str, list[float]], name: str, found: dict[str, float]) ->
 
 def _supervised(output: Path, *overrides: str) -> dict[str, float]:
     """Results of a run of the whole command."""
-    _run(
+    ours.run_python(
         *("-m", "harness", "task=sst2", "data=local", f"data.root={ours.data_root()}", f"data.train_examples={ours.ROWS}"),
         *(f"tokenizer.vocab_file={ours.vocabulary_file()}", f"finetune.max_steps={STEPS}", "finetune.keep=none"),
         *("measure=none", f"hardware.threads={ours.THREADS}", f"output={output}", "rerun=true", *overrides),
@@ -110,22 +104,12 @@ def _worker(output: Path, folder: Path) -> dict[str, float]:
     folder.mkdir()
     for name in ("config.yaml", "run.json"):
         shutil.copyfile(_folder_of(output) / name, folder / name)
-    _run("-m", "harness.study.worker", str(folder))
+    ours.run_python("-m", "harness.study.worker", str(folder))
     return json.loads((folder / "result.json").read_text())["metrics"]
 
 
 def _bare(output: Path) -> dict[str, float]:
-    return json.loads(_run(str(HERE / "harness_cost.py"), str(_folder_of(output))).splitlines()[-1])
-
-
-def _run(*arguments: str) -> str:
-    """Output of a Python process; RuntimeError with its last lines if it fails."""
-    path = os.pathsep.join([str(HERE.parents[1]), str(HERE), *filter(None, [os.environ.get("PYTHONPATH")])])
-    environment = os.environ | {"PYTHONPATH": path, "OMP_NUM_THREADS": str(ours.THREADS)}
-    ended = subprocess.run([sys.executable, *arguments], cwd=HERE.parents[1], env=environment, capture_output=True, text=True)
-    if ended.returncode:
-        raise RuntimeError(f"{' '.join(arguments)} failed: {ended.stderr[-2000:] or ended.stdout[-2000:]}")
-    return ended.stdout
+    return json.loads(ours.run_python(str(HERE / "harness_cost.py"), str(_folder_of(output))).splitlines()[-1])
 
 
 def bare_loop(folder: Path) -> dict[str, float]:
@@ -179,15 +163,15 @@ class Memory(threading.Thread):
         self.join()
 
 
+def tiny_task(folder: Path) -> tuple[RunConfig, Prepared]:
+    """SST-2 at scale tiny, for more steps than are run."""
+    overrides = ("task=sst2", "scale=tiny", f"data.train_examples={ours.ROWS}", "finetune.epochs=1000")
+    return ours.on_task(*overrides, output=ours.prepared_folder(folder))
+
+
 def flat_over_steps(folder: Path, steps: int) -> list[dict[str, Any]]:
     """Time per token and memory of the last tenth of a training over those of the second; the first has the warm-up."""
-    config, data = ours.on_task(
-        "task=sst2",
-        "scale=tiny",
-        f"data.train_examples={ours.ROWS}",
-        "finetune.epochs=1000",
-        output=ours.prepared_folder(folder),
-    )
+    config, data = tiny_task(folder)
     training, memory = ours.Finetuning(config, build_classifier(config.model, 2, 0), data, folder / "runs"), Memory()
     memory.start()
     training.run(steps, 1, 0)
@@ -211,18 +195,12 @@ def flat_over_steps(folder: Path, steps: int) -> list[dict[str, Any]]:
 
 def flat_over_data(folder: Path, sizes: tuple[int, ...], count: int, steps: int = 60) -> list[dict[str, Any]]:
     """Throughput with training splits of several sizes, made by repeating SST-2, over that of the smallest."""
-    config, data = ours.on_task(
-        "task=sst2",
-        "scale=tiny",
-        f"data.train_examples={ours.ROWS}",
-        "finetune.epochs=1000",
-        output=ours.prepared_folder(folder),
-    )
+    config, data = tiny_task(folder)
     sides = {}
     for size in sizes:
         split = replace(data, train=repeated(data.train, size))
         training = ours.Finetuning(config, build_classifier(config.model, 2, 0), split, folder / f"runs-{size}")
-        sides[f"{size:,} sentences"] = ours.on_every_round(training, steps, 3)
+        sides[f"{size:,} sentences"] = rounds.tokens_per_s(training, steps, 3)
     for side in sides.values():
         side(1000)
     values = rounds.interleaved(sides, count)

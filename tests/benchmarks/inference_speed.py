@@ -6,7 +6,6 @@ Both sides start with the same texts in memory and end with a written file. They
 
 import json
 import tempfile
-import time
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +15,7 @@ import peers
 import rounds
 import transformers
 
-from harness import paths
-from harness.checkpoints import finetuned, native
 from harness.models.heads import build_classifier
-from harness.plugins.export.checkpoint import export
 from harness.plugins.predict.predict import CHUNK, chunks, write
 from harness.training.predictor import Predictor
 
@@ -37,7 +33,9 @@ def measure(quick: bool) -> list[dict[str, Any]]:
     with tempfile.TemporaryDirectory() as folder:
         sides = _sides(Path(folder), texts)
         _refuse_other_labels(*(side() for side in sides.values()))
-        values = rounds.interleaved({name: _timed(side, len(texts)) for name, side in sides.items()}, 3 if quick else 11)
+        values = rounds.interleaved(
+            {name: rounds.per_second(len(texts), side) for name, side in sides.items()}, 3 if quick else 11
+        )
     return [rounds.times_as_fast(*values.values(), "ours / pipeline, fp32"), *rounds.rates(values, "texts/s")]
 
 
@@ -59,9 +57,7 @@ def _sides(folder: Path, texts: list[str]) -> dict[str, Any]:
         "task=sst2", "data.train_examples=100", f"task.max_length={LENGTH}", output=ours.prepared_folder(folder / "o")
     )
     model = build_classifier(config.model, 2, 0)
-    checkpoint, published = folder / "checkpoint", folder / "published"
-    finetuned.save(checkpoint, model, config.task, paths.data_folder(config.output, data.key) / native.TOKENIZER)
-    export(checkpoint, published)
+    checkpoint, published = ours.exported(model, config, data, folder)
     predictor = Predictor(checkpoint, config.hardware, BATCH)
     pipeline = transformers.pipeline(
         "text-classification", model=str(published), tokenizer=peers.tokenizer(), device=-1, batch_size=BATCH
@@ -87,12 +83,3 @@ def _refuse_other_labels(one: list[tuple[str, float]], other: list[tuple[str, fl
     for number, ((label, probability), (label_there, _)) in enumerate(zip(one, other, strict=True)):
         if label != label_there and abs(probability - 0.5) > TIE:
             raise RuntimeError(f"text {number}: ours predicts {label} ({probability:.4f}), the pipeline {label_there}")
-
-
-def _timed(side: Any, count: int) -> rounds.Side:
-    def texts_per_s(number: int) -> float:
-        started = time.perf_counter()
-        side()
-        return count / (time.perf_counter() - started)
-
-    return texts_per_s

@@ -3,6 +3,8 @@
 import itertools
 import json
 import os
+import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -11,6 +13,8 @@ import hydra
 import results
 from hydra.core.config_store import ConfigStore
 
+from harness import paths
+from harness.checkpoints import finetuned, native
 from harness.config.choices import Dtype
 from harness.config.resolve import Found, from_node, resolve, with_vocabulary
 from harness.config.schema import HardwareConfig, RunConfig
@@ -21,12 +25,14 @@ from harness.measure import flops
 from harness.measure.memory import Baseline
 from harness.models.heads import Classifier
 from harness.paths import conf_directory
+from harness.plugins.export.checkpoint import export
 from harness.tasks import prepared as cache
 from harness.tasks.prepared import Prepared
 from harness.tracking.run_log import RunLog
 from harness.training.finetune import finetune
 from harness.training.pretrain import pretrain
 
+HERE = Path(__file__).resolve().parent
 THREADS = results.THREADS
 PIECES = 30_522
 """Pieces of BERT's uncased vocabulary, which both sides use."""
@@ -158,6 +164,19 @@ def _entries(folder: Path) -> list[dict]:
     return [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
 
 
-def on_every_round(training: Finetuning | Pretraining, steps: int, first: int) -> Callable[[int], float]:
-    """A side of `rounds.interleaved`: real tokens per second."""
-    return lambda number: training.run(steps, first, seed=number).tokens_per_s
+def run_python(*arguments: str) -> str:
+    """Output of a Python process; RuntimeError with its last lines if it fails."""
+    path = os.pathsep.join([str(HERE.parents[1]), str(HERE), *filter(None, [os.environ.get("PYTHONPATH")])])
+    environment = os.environ | {"PYTHONPATH": path, "OMP_NUM_THREADS": str(THREADS)}
+    ended = subprocess.run([sys.executable, *arguments], cwd=HERE.parents[1], env=environment, capture_output=True, text=True)
+    if ended.returncode:
+        raise RuntimeError(f"{' '.join(arguments)} failed: {ended.stderr[-2000:] or ended.stdout[-2000:]}")
+    return ended.stdout
+
+
+def exported(model: Classifier, config: RunConfig, data: Prepared, folder: Path) -> tuple[Path, Path]:
+    """The folders of a checkpoint of ours, and of the same weights for transformers."""
+    checkpoint, published = folder / "checkpoint", folder / "published"
+    finetuned.save(checkpoint, model, config.task, paths.data_folder(config.output, data.key) / native.TOKENIZER)
+    export(checkpoint, published)
+    return checkpoint, published

@@ -107,8 +107,3 @@ class Training:
         trainer.train()
         begin, end = clock.times
         return sum(counting.tokens[first:steps]) / (end - begin)
-
-
-def on_every_round(training: Training, steps: int, first: int) -> Callable[[int], float]:
-    """A side of `rounds.interleaved`: real tokens per second."""
-    return lambda number: training.run(steps, first, seed=number)

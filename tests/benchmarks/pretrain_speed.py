@@ -45,13 +45,13 @@ def sides(folder: Path, steps: int) -> dict[str, rounds.Side]:
     found: dict[str, rounds.Side] = {}
     for dtype in ("fp32", "bf16"):
         config, corpus = pretraining(dtype, folder)
-        found[f"ours, {dtype}"] = ours.on_every_round(Pretraining(config, corpus, folder / dtype), steps, FIRST)
+        found[f"ours, {dtype}"] = rounds.tokens_per_s(Pretraining(config, corpus, folder / dtype), steps, FIRST)
     rows, tokenizer = _rows(corpus), peers.tokenizer()
     for dtype in ("fp32", "bf16"):
         collator = transformers.DataCollatorForLanguageModeling(tokenizer, mlm_probability=config.pretrain.mask_rate)
         model = transformers.BertForMaskedLM(peers.bert(config.model))
         training = peers.Training(model, rows, collator, config.pretrain, folder / "trainer", bf16=dtype == "bf16")
-        found[f"Trainer, {dtype}"] = peers.on_every_round(training, steps, FIRST)
+        found[f"Trainer, {dtype}"] = rounds.tokens_per_s(training, steps, FIRST)
     return found
 
 

@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import datasets
+import finetune_speed
 import ours
 import peers
 import rounds
@@ -34,24 +34,19 @@ DYNAMIC, GROUPED = "Trainer, dynamic padding", "Trainer, grouped by length"
 
 def measure(quick: bool) -> list[dict[str, Any]]:
     """Throughput of every side in the first steps and after them, and ours over each peer; bf16 in the full form alone."""
-    rows = []
+    rows, steps = [], FIRST + (40 if quick else 200)
     for dtype in ("fp32",) if quick else ("fp32", "bf16"):
         with tempfile.TemporaryDirectory() as folder:
             sides = _sides(Path(folder), dtype)
-            first = rounds.interleaved({name: _timed(side, FIRST + 40) for name, side in sides.items()}, 1)
+            first = rounds.interleaved({name: rounds.tokens_per_s(side, FIRST + 40, FIRST) for name, side in sides.items()}, 1)
             for side in sides.values():
                 side.run(60, FIRST, 1000)
-            values = rounds.interleaved({name: _timed(side, FIRST + (40 if quick else 200)) for name, side in sides.items()}, 3)
+            values = rounds.interleaved({name: rounds.tokens_per_s(side, steps, FIRST) for name, side in sides.items()}, 3)
         for when, timed in (("first steps, ", first), ("", values)):
             for peer in (DYNAMIC, GROUPED):
                 rows.append(rounds.times_as_fast(timed["ours"], timed[peer], f"{when}{dtype}: ours / {peer}"))
             rows += rounds.rates({f"{when}{dtype}: {name}": one for name, one in timed.items()}, "tokens/s")
     return rows
-
-
-def _timed(side: Any, steps: int) -> rounds.Side:
-    on_every_round = ours.on_every_round if isinstance(side, Finetuning) else peers.on_every_round
-    return on_every_round(side, steps, FIRST)
 
 
 def _sides(folder: Path, dtype: str) -> dict[str, Any]:
@@ -61,8 +56,8 @@ def _sides(folder: Path, dtype: str) -> dict[str, Any]:
     config, data = _resolved(weights, dtype, ours.prepared_folder(folder / "output"))
     model = build_classifier(config.model, 2, 0)
     huggingface.load_weights(config, model)
-    rows, collator = _tokenised(config), transformers.DataCollatorWithPadding(peers.tokenizer())
-    _refuse_other_rows(data, rows)
+    rows = finetune_speed.tokenised(peers.tokenizer(), data, task="mrpc", fields=("sentence1", "sentence2"))
+    collator = transformers.DataCollatorWithPadding(peers.tokenizer())
 
     def trainer(**more: Any) -> peers.Training:
         theirs = transformers.AutoModelForSequenceClassification.from_pretrained(weights, num_labels=2)
@@ -80,22 +75,3 @@ def _resolved(weights: str, dtype: str, output: str) -> tuple[RunConfig, Prepare
     config = resolve(composed, replace(start.read(composed), threads=ours.THREADS))
     data = cache.read(config, cache.prepare(config))
     return with_vocabulary(config, data.vocab_size, data.pad_token_id), data
-
-
-def _tokenised(config: RunConfig) -> datasets.Dataset:
-    """Rows and token ids as a GLUE script prepares them."""
-    datasets.disable_progress_bars()
-    tokenizer, length = peers.tokenizer(), config.task.max_length
-    rows = datasets.load_dataset(str(ours.data_root() / "glue"), "mrpc", split="train")
-    encoded = rows.map(
-        lambda some: tokenizer(some["sentence1"], some["sentence2"], max_length=length, truncation=True), batched=True
-    )
-    lengths = [sum(mask) for mask in encoded["attention_mask"]]
-    return encoded.add_column("length", lengths).rename_column("label", "labels")
-
-
-def _refuse_other_rows(data: Prepared, rows: datasets.Dataset) -> None:
-    """RuntimeError unless both sides train on the same numbers of tokens."""
-    theirs, ours_ = sorted(rows["length"]), sorted(data.train.lengths.tolist())
-    if theirs[: len(ours_)] != ours_:
-        raise RuntimeError("the rows have other numbers of tokens on the side of the peer")

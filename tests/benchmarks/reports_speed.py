@@ -8,7 +8,6 @@ Nothing here is asserted: the machine decides the numbers. Meant are 10 s for 1,
 
 import argparse
 import os
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -17,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import generated_study
+import rounds
 from generated_study import Shape
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -32,7 +32,8 @@ def measure(quick: bool, uris: dict[str, str] | None = None, large: bool = False
         made = {name: generated_study.generate(Path(folder, str(shape.arms)), shape) for name, shape in shapes.items()}
         for name, uri in (made | (uris or {})).items():
             timed = [report(uri, Path(folder, "report")) for _ in range(2 if quick else 7)]
-            found += [_figure(f"{kind} of a report, {name}", KINDS[kind], values) for kind, values in _by_kind(timed).items()]
+            for (kind, unit), values in zip(KINDS.items(), zip(*timed, strict=True), strict=True):
+                found.append(rounds.row(f"{kind} of a report, {name}", values, unit))
     return found
 
 
@@ -50,15 +51,6 @@ def report(uri: str, out: Path) -> tuple[float, float, float]:
     if process.returncode:
         raise subprocess.CalledProcessError(process.returncode, command)
     return time.perf_counter() - started, used.ru_utime + used.ru_stime, used.ru_maxrss * 1024 / 1e6
-
-
-def _by_kind(timed: list[tuple[float, float, float]]) -> dict[str, list[float]]:
-    return {kind: list(values) for kind, values in zip(KINDS, zip(*timed, strict=True), strict=True)}
-
-
-def _figure(name: str, unit: str, values: list[float]) -> dict[str, Any]:
-    ends = {"low": min(values), "high": max(values), "rounds": len(values)}
-    return {"name": name, "value": statistics.median(values), "unit": unit} | ends
 
 
 def main() -> None:

@@ -2,6 +2,7 @@
 
 import statistics
 import sys
+import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -41,10 +42,26 @@ def rates(values: dict[str, list[float]], unit: str) -> list[dict[str, Any]]:
 
 
 def times_as_fast(ours: Sequence[float], theirs: Sequence[float], name: str) -> dict[str, Any]:
-    """The ratio of two rates, each pair of the same round."""
+    """The ratio of two rates, each pair of the same round; of two durations with theirs first."""
     return row(name, [one / other for one, other in zip(ours, theirs, strict=True)], TIMES)
 
 
-def times_as_fast_by_time(ours: Sequence[float], theirs: Sequence[float], name: str) -> dict[str, Any]:
-    """The same of two durations."""
-    return times_as_fast(theirs, ours, name)
+def per_second(count: int, call: Callable[[], Any]) -> Side:
+    """How many things a second the call does, which does so many."""
+
+    def side(number: int) -> float:
+        started = time.perf_counter()
+        call()
+        return count / (time.perf_counter() - started)
+
+    return side
+
+
+def tokens_per_s(training: Any, steps: int, first: int) -> Side:
+    """Real tokens a second of a training of `ours` or `peers` after step `first`."""
+
+    def side(number: int) -> float:
+        trained = training.run(steps, first, number)
+        return getattr(trained, "tokens_per_s", trained)
+
+    return side

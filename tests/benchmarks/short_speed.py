@@ -74,7 +74,7 @@ def train(name: str, steps: int, seed: int, folder: str, scale: str, threads: in
             machine = ours.Machine(config.hardware)
             training = ours.Finetuning(config, build_classifier(config.model, 2, 0), data, Path(own), machine)
             return training.run(steps, 1, seed).tokens_per_s
-        rows = finetune_speed.tokenised(peers.tokenizer(), data, padding=False)
+        rows = finetune_speed.tokenised(peers.tokenizer(), data)
         model = transformers.BertForSequenceClassification(peers.bert(config.model, num_labels=2))
         collator, grouped = (
             transformers.DataCollatorWithPadding(peers.tokenizer()),

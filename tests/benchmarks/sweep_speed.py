@@ -7,9 +7,6 @@ the full form with our timing session, which the script has nothing to set again
 """
 
 import json
-import os
-import subprocess
-import sys
 import tempfile
 import time
 from dataclasses import replace
@@ -46,7 +43,7 @@ def measure(quick: bool) -> list[dict[str, Any]]:
             sides["ours, with timing session"] = ours_with("timed", "measure.rounds=1")
         values = rounds.interleaved(sides, 1 if quick else 3)
     ratios = [
-        rounds.times_as_fast_by_time(one, values["script with Trainer"], f"{name} / script with Trainer")
+        rounds.times_as_fast(values["script with Trainer"], one, f"{name} / script with Trainer")
         for name, one in values.items()
         if name.startswith("ours")
     ]
@@ -102,12 +99,6 @@ def _script(folder: Path) -> float:
 
 
 def _seconds(arguments: list[str]) -> float:
-    """Wall clock of a Python process; RuntimeError with its last lines if it fails."""
     started = time.perf_counter()
-    path = os.pathsep.join([str(HERE.parents[1]), str(HERE), *filter(None, [os.environ.get("PYTHONPATH")])])
-    ended = subprocess.run(
-        [sys.executable, *arguments], cwd=HERE.parents[1], env=os.environ | {"PYTHONPATH": path}, capture_output=True, text=True
-    )
-    if ended.returncode:
-        raise RuntimeError(f"{' '.join(arguments)} failed: {ended.stderr[-2000:] or ended.stdout[-2000:]}")
+    ours.run_python(*arguments)
     return time.perf_counter() - started

@@ -40,10 +40,6 @@ def test_a_ratio_pairs_the_values_of_a_round():
     assert ratio == figure(value=3.0, low=2.0, high=4.0)
 
 
-def test_a_ratio_of_durations_is_above_one_where_ours_is_shorter():
-    assert rounds.times_as_fast_by_time([1.0], [4.0], "ours / theirs")["value"] == 4.0
-
-
 def test_the_file_is_named_after_hardware_and_day(tmp_path, hardware):
     hardware("2026-11-21")
     results.write(tmp_path, {"finetune": [figure()]}, "quick")

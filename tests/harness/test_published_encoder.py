@@ -2,14 +2,12 @@
 
 import json
 import os
-import re
 from pathlib import Path
 
 import pytest
 import torch
 import transformers
 from safetensors.torch import load_file
-from transformers.pytorch_utils import prune_linear_layer
 
 from harness.__main__ import main
 from harness.checkpoints import huggingface, native, start
@@ -99,26 +97,6 @@ def test_changed_weights_are_near_the_published_ones(folder, compose, overrides)
     assert near > torch.cosine_similarity(before, scratch).mean().abs() + 0.1
 
 
-def test_fewer_heads_are_what_transformers_makes_of_the_weights_without_the_others(folder, compose):
-    """Six of twelve heads: those of the largest norm of values times that of outputs, cut out of the published layers."""
-    theirs, batch = transformers.BertModel.from_pretrained(folder).eval(), batch_of()
-    for layer in theirs.encoder.layer:
-        inside, output = layer.attention.self, layer.attention.output
-        values, outputs = inside.value.weight.view(12, 32, 384), output.dense.weight.view(384, 12, 32)
-        norms = torch.stack([values[head].norm() * outputs[:, head].norm() for head in range(12)])
-        kept = torch.cat([torch.arange(32 * head, 32 * head + 32) for head in norms.topk(6).indices.sort().values.tolist()])
-        for name in ("query", "key", "value"):
-            setattr(inside, name, prune_linear_layer(getattr(inside, name), kept))
-        output.dense = prune_linear_layer(output.dense, kept, dim=1)
-        inside.num_attention_heads, inside.all_head_size = 6, 192
-    model, _ = built(compose, "model.num_attention_heads=6")
-    with torch.inference_mode():
-        expected = theirs(batch.input_ids, attention_mask=batch.attention_mask.long()).last_hidden_state
-        torch.testing.assert_close(
-            model.encoder(batch)[batch.attention_mask], expected[batch.attention_mask], atol=1e-5, rtol=1e-5
-        )
-
-
 def test_healing_brings_changed_weights_nearer_to_the_published_ones(folder, compose, tmp_path):
     """Thirty steps on running text, by the command; on ids that are not of it, in the vectors of the last layer."""
     output = tmp_path / "out"
@@ -149,14 +127,6 @@ def test_healing_brings_changed_weights_nearer_to_the_published_ones(folder, com
     assert errors[1] < 0.8 * errors[0]
 
 
-def test_a_teacher_without_the_head_that_a_loss_needs_is_refused_in_one_line(folder, tmp_path, capsys):
-    given = ["model=minilm", "pretrain=distillation", "recipe=bert", "corpus=builtin", "task=none"]
-    assert main([*given, f"output={tmp_path}"]) == 2
-    (line,) = capsys.readouterr().err.splitlines()
-    assert "tensors do not fit a head for masked tokens: missing: masked_head.dense.bias" in line
-    assert line.endswith(": pretrain.soft_weight=0 needs no head, nor does recipe=heal")
-
-
 def test_a_changed_encoder_is_fine_tuned_and_exported_by_the_command(folder, tmp_path, capsys):
     small = ["data.train_examples=32", "data.validation_examples=32", "finetune.max_steps=2", "finetune.keep=last"]
     output = tmp_path / "out"
@@ -176,12 +146,3 @@ def test_a_changed_encoder_is_fine_tuned_and_exported_by_the_command(folder, tmp
     kept = load_file(folder / huggingface.WEIGHTS)["encoder.layer.5.output.dense.weight"]
     learned = theirs.bert.encoder.layer[1].output.dense.weight
     assert (learned - kept).abs().max() < 0.01  # two steps away
-
-
-def test_describe_is_beside_the_weights_as_published(folder, tmp_path, capsys):
-    given = ["model=minilm", "enhancement=[windowed]", "model.num_hidden_layers=3", f"to={tmp_path}"]
-    assert main(["describe", *given]) == 0
-    out = capsys.readouterr().out
-    assert re.search(r"^num_hidden_layers +6 +3$", out, re.MULTILINE)
-    assert f"weights of {folder}" in out
-    assert re.search(r"^layers +derived: layer 5 of 6 +12 +1,774,464 +-$", out, re.MULTILINE)

@@ -8,8 +8,9 @@ from dataclasses import replace
 
 import pytest
 
+from harness.measure.flops import ModelFlops
 from harness.measure.launch import TIMING, Outcome
-from harness.measure.records import Launch, Measured, MemoryPeaks, ModelFlops, Peak, Trace, TracedCall, TrainingTime
+from harness.measure.records import Launch, Measured, MemoryPeaks, Peak, Trace, TracedCall, TrainingTime
 from harness.plugins.costs import profile
 from harness.plugins.costs.profile import Column
 

@@ -7,7 +7,7 @@ import pytest
 
 from harness.config.schema import ModelConfig, PretrainConfig, RunConfig
 from harness.models.objectives.config import ObjectiveName
-from harness.plugins.explain.coordinates import coordinates
+from harness.plugins.explain.describe_curves import sizes_of
 
 CONFIG = RunConfig(
     model=ModelConfig(
@@ -26,7 +26,7 @@ def growth() -> dict[int | None, dict[str, float]]:
     """Base width -> place -> power of the width by which the activations grow over four times the width."""
     powers = {}
     for width in (None, 64):
-        narrow, wide = (coordinates(with_base(width), times) for times in (1, 4))
+        narrow, wide = (sizes_of(with_base(width), times) for times in (1, 4))
         powers[width] = {place: log2(wide[place] / narrow[place]) / 2 for place in narrow}
     return powers
 

@@ -1,7 +1,6 @@
 """`export register=NAME`: a version in MLflow's registry that predicts as `predict` does, or one line and nothing half done."""
 
 import json
-import socket
 from pathlib import Path
 
 import mlflow
@@ -98,7 +97,7 @@ def test_what_cannot_be_registered_is_one_line(tokenizer, store, tmp_path, capsy
     assert "register=a: the run is not in the tracking store: python -m harness sync sends it" in capsys.readouterr().err
     (run / "run.json").write_text(json.dumps({"attempt": "one"}))
     assert main(["export", str(run), "register=a/b", f"output={store}"]) == 2
-    assert "MLflow does not take this (Invalid model name" in (err := capsys.readouterr().err)
+    assert "MLflow failed (Invalid model name" in (err := capsys.readouterr().err)
     assert err.startswith("harness export: register=a/b tracking.uri=sqlite:////")
     assert err.count("\n") == 1
     assert not list(store.glob("artifacts/**/MLmodel"))
@@ -109,18 +108,6 @@ def registered(store: Path, name: str) -> list[str]:
     client = mlflow_store.MlflowClient(tracking_uri=f"sqlite:///{store / 'mlflow.db'}")
     names = [model.name for model in client.search_registered_models()]
     return [one.version for one in client.search_model_versions(f"name='{name}'")] if name in names else []
-
-
-@MLFLOW_WARNS
-def test_a_registry_that_nothing_listens_for_is_one_line_with_its_key(tokenizer, tmp_path, capsys):
-    kept(tmp_path / "run", tokenizer, TaskKind.classification, ["no", "yes"], ["text"])
-    (tmp_path / "run" / "run.json").write_text(json.dumps({"attempt": "one"}))
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        uri = f"http://127.0.0.1:{free.getsockname()[1]}"
-    assert main(["export", str(tmp_path / "run"), "register=mine", f"tracking.uri={uri}"]) == 2
-    err = capsys.readouterr().err
-    assert err.startswith(f"harness export: register=mine tracking.uri={uri}: MLflow is unreachable (API request to {uri}/")
-    assert err.count("\n") == 1
 
 
 @pytest.mark.long
@@ -144,7 +131,7 @@ def test_a_registry_that_ends_meanwhile_is_one_line_and_has_no_version(tokenizer
         command = ["export", str(tmp_path / "run"), "register=mine", f"tracking.uri={uri}"]
         assert main(command) == 2
         out, err = capsys.readouterr()
-        assert err.startswith(f"harness export: register=mine tracking.uri={uri}: MLflow is unreachable (")
+        assert err.startswith(f"harness export: register=mine tracking.uri={uri}: MLflow failed (")
         assert (out, err.count("\n")) == ("", 1)
         assert len(asked) <= 4  # each of two requests is repeated once
         assert registered(store, "mine") == []

@@ -33,7 +33,6 @@ TYPED = [
     (["+experiment=all"], ["unknown experiment 'all'", EXPERIMENTS]),
     (["model.atention_window=8"], ["unknown key 'model.atention_window'", "did you mean 'model.attention_window'"]),
     (["finetune.lr=1"], ["unknown key 'finetune.lr'", "finetune.learning_rate"]),
-    (["enhancement=[swiglu,sliding_window]"], ["'sliding_window'"]),
     (["describ", "model=base"], ["unknown command 'describ'", "did you mean 'python -m harness describe'?"]),
     (["model=base", "describe"], ["'describe' is not a setting", "a command only as the first word"]),
     (["--multrun"], ["unknown option '--multrun'", "did you mean '--multirun'?"]),
@@ -53,51 +52,27 @@ TYPED = [
     (["task=bag", "task.grammar=3"], ["task.grammar=3 must be null, or keys below it: task.grammar.NAME=VALUE\n"]),
     (["task.fields=${seed}"], ["harness: task.fields=0 must be a list, such as task.fields=[0]\n"]),
     (["search.space=${model}"], ["harness: search.space=${model}: what ${...} stands for is no value of this key"]),
-    (["task.more_validation=${seed}"], ["task.more_validation=0 must be names with values"]),
     (["settings=${seed}"], ["harness: settings=0 must be names with values"]),
     (["finetune.batch_size=" + "9" * 400], ["finetune.batch_size=999", "must be at most 1000000000"]),
     (["pretrain"], ["unknown command 'pretrain'; did you mean 'python -m harness model=base pretrain=mlm'?"]),
     (["study=\udcff"], ["study=\\udcff is not UTF-8: expected text\n"]),
     (["tracking.uri='http://[::1'"], ["tracking.uri='http://[::1' must be an address such as", "Invalid IPv6 URL"]),
-    (["tracking.uri=http:///"], ["tracking.uri='http:///' must be an address such as", "no host"]),
-    (["tracking.uri=sqlite:///"], ["tracking.uri='sqlite:///' must be an address such as", "no file"]),
     (["model.init_from=" + "x" * 300], ["model.init_from=xxx", "(File name too long)"]),
-    (["data=local", "data.root=/tmp/" + "x" * 300, "task=sst2"], ["data.root=/tmp/xxx", "(File name too long)"]),
-    (["-m", "seed=range(0,1000000)"], ["seed=range(0,1000000) makes 1,000,000 runs: expected at most 100,000"]),
-    (["-m", "seed=range(0,nan)"], ["seed=range(0,nan) makes nan runs"]),
+    (["-m", "seed=range(0,1000000)"], ["seed=range(0,1000000) makes more than 100,000 runs"]),
     (["-m", "hardware.workers=1,2"], ["hardware.workers=1,2 cannot be swept"]),
     (["-m", "sweep.lease=tracking", "seed=1,2"], ["sweep.lease was removed: leave it out"]),
-    (["measure.half_width=0.05"], ["measure.half_width was removed: leave it out"]),
-    (["data.source=disk"], ["data.source", "disk", "hub", "local"]),
     (["scale=base", "model.hidden_size=770"], ["model.hidden_size=770", "model.num_attention_heads=12"]),
-    (["model.attention_window=7"], ["model.attention_window=7", "even"]),
-    (["model.num_hidden_groups=9"], ["model.num_hidden_groups=9", "model.num_hidden_layers=2"]),
-    (["model.hidden_dropout_prob=1.5"], ["model.hidden_dropout_prob=1.5", "below 1"]),
-    (["finetune.batch_size=0"], ["finetune.batch_size=0", "at least 1"]),
     (["finetune.batch_size=32", "finetune.accumulation=5"], ["finetune.batch_size=32", "finetune.accumulation=5"]),
     (["measure.length=1024"], ["measure.length=1024", "at most the 512 of model.max_position_embeddings"]),
     (["study=a/b"], ["study='a/b'", "slashes"]),
-    (["study="], ["study=''"]),
     (["task=bag", "task.scores=[acuracy]"], ["'acuracy'", "task.scores", "did you mean 'accuracy'", "matthews"]),
-    (["task=bag", "task.scores=[pearson]"], ["task.scores", "pearson", "classification"]),
     (["task=bag", "task.headline=f1"], ["'f1'", "task.headline", "accuracy"]),
-    (["task=bag", "task.fields=[]"], ["task.fields=[]", "one or two"]),
-    (["task=bag", "task.fields=[sentence]"], ["'sentence'", "task.fields", "sentence1, sentence2"]),
     (["-m", "measure=[null]"], ["measure=[null]", "expected a name", "quick"]),
     (["scale=1e-400"], ["scale=1e-400", "expected a name", "mini"]),
-    (["experiment=0"], ["experiment=0"]),
     (["@study=1e-400"], ["@study=1e-400", "cannot be composed"]),
-    (["task.fields.y.z=@x"], ["task.fields.y.z=@x", "cannot be composed"]),
-    (["++hydra.launcher=0x10"], ["hydra.launcher", "hydra/launcher=NAME"]),
     (["task=none", "task.grammar.train_examples=3"], ["task.grammar.train_examples=3", "task.grammar is null", "task=NAME"]),
-    (["task=sst2", "task.grammar.x.y=3"], ["task.grammar.x.y=3"]),
-    (["task=glue", "task.grammar.train_examples=3"], ["task.grammar.train_examples=3", "task.grammar is null"]),
-    (["task=distance", "task.grammar.distance=1"], ["task.grammar.distance=1", "at least 2"]),
     (["task=distance", "task.grammar.distance=500"], ["task.grammar.distance=500 needs 503 tokens", "task.max_length=64"]),
-    (["task=bag", "task.grammar.train_examples=1"], ["task.grammar.train_examples=1", "at least 2"]),
     (["-m", "model=base,nope"], ["unknown model 'nope'", MODELS]),
-    (["-m", "task=bag,order", "seed=1,x"], ["harness: seed=x must be a whole number\n"]),
-    (["-m", "scale=mini,base", "model.hidden_size=770"], ["model.hidden_size=770"]),
     (["model=[base"], ["[base"]),
 ]
 
@@ -258,41 +233,79 @@ def test_local_data_is_accepted_to_begin_with(compose, local, tmp_path):
     assert len(prepared.read(config, prepared.prepare(config)).train) == 40
 
 
-def test_missing_data_root(tell):
-    assert_refused(tell("task=sst2", "data=local", "data.root=/nope"), "data.root='/nope'", "is not a folder")
+DATA = {
+    "root that nobody set": ([], ["data=local", "set data.root"], ["data.root=null"]),
+    "missing folder": ([], ["gleu", "task.folder", "glue"], ["task.folder=gleu"]),
+    "root one folder too high": (
+        [],
+        ["data.root='.' has no folder 'glue' (task.folder); did you mean data.root=data?"],
+        ["data.root=."],
+    ),
+    "missing subset": ([], ["sst3", "sst2"], ["task.subset=sst3"]),
+    "missing split": ([], ["dev", "validation", "train"], ["task.validation_split=dev"]),
+    "truncated file": (
+        ["train", lambda content: content[:-100]],
+        ["train-00000", "not a readable parquet file", "data.root"],
+        [],
+    ),
+    "empty file": (["validation", lambda content: b""], ["validation-00000"], []),
+    "missing column": (
+        ["train validation", {"text": ROWS["sentence"], "label": ROWS["label"]}],
+        ["'sentence'", "task.fields", "label, text"],
+        [],
+    ),
+    "label out of range": (
+        ["validation", ROWS | {"label": [*ROWS["label"][:-1], 2]}],
+        ["validation, row 39", "label 2", "task.labels", "0 to 1"],
+        [],
+    ),
+    "hidden label": (["validation", ROWS | {"label": [*ROWS["label"][:-1], -1]}], ["row 39", "label -1", "hidden labels?"], []),
+    "missing label": (
+        ["train", ROWS | {"label": [None, *ROWS["label"][1:]]}],
+        ["train, row 0: there is no label in 'label'"],
+        [],
+    ),
+    "missing text": (
+        ["train", ROWS | {"sentence": [*ROWS["sentence"][:5], None, *ROWS["sentence"][6:]]}],
+        ["train, row 5"],
+        [],
+    ),
+    "no rows": (["validation", {name: values[:0] for name, values in ROWS.items()}], ["sst2", "cannot be loaded"], []),
+}
+"""What is wrong -> a split with its rows, or what becomes of its file; what the line has; and settings."""
 
 
-def test_data_root_that_nobody_set(tell):
-    assert_refused(tell("task=sst2", "data=local"), "data=local", "set data.root")
+@pytest.mark.parametrize("wrong", DATA)
+def test_wrong_data_is_one_line(tell, local, wrong):
+    changed, fragments, settings = DATA[wrong]
+    if changed:
+        splits, content = changed
+        for split in splits.split():
+            if isinstance(content, dict):
+                write(local, split, content)
+            else:
+                file_of(local, split).write_bytes(content(file_of(local, split).read_bytes()))
+    assert_refused(tell(*on_local(local, *settings)), *fragments)
 
 
-def test_missing_data_folder_names_those_there(tell, local):
-    assert_refused(tell(*on_local(local, "task.folder=gleu")), "gleu", "task.folder", "glue")
-
-
-@pytest.mark.parametrize("typed", [".", "data/glue"])
-def test_data_root_one_folder_too_high_or_too_low_names_the_right_one(tell, local, typed):
-    message = f"data.root='{typed}' has no folder 'glue' (task.folder); did you mean data.root=data? folders there: "
-    assert_refused(tell(*on_local(typed)), message)
+@pytest.mark.parametrize(
+    ("content", "fragments"),
+    [
+        (None, ["No such file"]),
+        (b"[PAD]\n[UNK]\n[CLS]\n[SEP]\nfilm\n", ["lacks", "[MASK]"]),
+        (b"\xff\xfe\x00", ["UTF-8"]),
+    ],
+)
+def test_wrong_vocabulary_is_one_line(tell, tmp_path, content, fragments):
+    path = tmp_path / "vocab.txt"
+    if content is not None:
+        path.write_bytes(content)
+    assert_refused(tell("task=bag", f"tokenizer.vocab_file={path}"), str(path), *fragments)
 
 
 def test_data_root_without_the_data_names_it_and_what_is_there(tell, local):
     (local / "glue").rename(local / "other")
     assert_refused(tell(*on_local(local)), f"data.root='{local}' has no folder 'glue' (task.folder); folders there: other\n")
-
-
-def test_missing_subset_names_those_there(tell, local):
-    assert_refused(tell(*on_local(local, "task.subset=sst3")), "sst3", "sst2")
-
-
-def test_missing_split_names_those_there(tell, local):
-    assert_refused(tell(*on_local(local, "task.validation_split=dev")), "dev", "validation", "train")
-
-
-def test_truncated_parquet_names_the_file(tell, local):
-    path = file_of(local, "train")
-    path.write_bytes(path.read_bytes()[:-100])
-    assert_refused(tell(*on_local(local)), str(path), "not a readable parquet file", "data.root")
 
 
 @pytest.mark.long
@@ -306,68 +319,9 @@ def test_torn_data_is_one_line_in_a_process_too(run_module, local):
     assert done.stderr.startswith(f"harness: task 'sst2', train: {path} is not a readable parquet file")
 
 
-def test_parquet_with_flipped_bytes_names_the_file(tell, local):
-    path = file_of(local, "train")
-    parquet.write_table(pyarrow.table(ROWS), path, compression="zstd", use_dictionary=False)
-    content = bytearray(path.read_bytes())
-    for place in range(20, 120):
-        content[place] ^= 0xFF
-    path.write_bytes(content)
-    assert_refused(tell(*on_local(local)), str(path), "not a readable parquet file")
-
-
-def test_empty_parquet_file_is_refused(tell, local):
-    file_of(local, "validation").write_bytes(b"")
-    assert_refused(tell(*on_local(local)), str(file_of(local, "validation")))
-
-
-def test_missing_column_names_those_there(tell, local):
-    for split in ("train", "validation"):
-        write(local, split, {"text": ROWS["sentence"], "label": ROWS["label"]})
-    assert_refused(tell(*on_local(local)), "'sentence'", "task.fields", "label, text")
-
-
-@pytest.mark.parametrize(("label", "hint"), [(2, "0 to 1"), (-1, "hidden labels?")])
-def test_label_out_of_range_names_the_row(tell, local, label, hint):
-    write(local, "validation", ROWS | {"label": [*ROWS["label"][:-1], label]})
-    assert_refused(tell(*on_local(local)), "validation, row 39", f"label {label}", "task.labels", hint)
-
-
-def test_missing_label_is_refused(tell, local):
-    write(local, "train", ROWS | {"label": [None, *ROWS["label"][1:]]})
-    assert_refused(tell(*on_local(local)), "train, row 0: there is no label in 'label' of task.label")
-
-
-def test_missing_text_names_the_row(tell, local):
-    write(local, "train", ROWS | {"sentence": [*ROWS["sentence"][:5], None, *ROWS["sentence"][6:]]})
-    assert_refused(tell(*on_local(local)), "train, row 5", "task.fields")
-
-
-def test_data_set_without_rows_is_refused(tell, local):
-    table = pyarrow.table(ROWS)
-    parquet.write_table(table.slice(0, 0), file_of(local, "validation"))
-    assert_refused(tell(*on_local(local)), "sst2", "cannot be loaded")
-
-
 def test_hub_out_of_reach_points_to_local_data(tell):
     assert os.environ["HF_HUB_OFFLINE"] == "1"
     assert_refused(tell("task=sst2"), "hub cannot be reached", "nyu-mll/glue", "data=local data.root=FOLDER")
-
-
-def test_missing_vocabulary_file(tell):
-    assert_refused(tell("task=bag", "tokenizer.vocab_file=/nope.txt"), "tokenizer.vocab_file='/nope.txt'", "No such file")
-
-
-def test_vocabulary_without_a_special_piece(tell, tmp_path):
-    path = tmp_path / "vocab.txt"
-    path.write_text("[PAD]\n[UNK]\n[CLS]\n[SEP]\nfilm\n")
-    assert_refused(tell("task=bag", f"tokenizer.vocab_file={path}"), str(path), "lacks", "[MASK]")
-
-
-def test_vocabulary_that_is_not_text(tell, tmp_path):
-    path = tmp_path / "vocab.txt"
-    path.write_bytes(b"\xff\xfe\x00")
-    assert_refused(tell("task=bag", f"tokenizer.vocab_file={path}"), str(path), "UTF-8")
 
 
 def test_wrong_data_in_a_later_run_stops_the_sweep_before_the_first(tell, local):

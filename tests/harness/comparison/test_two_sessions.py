@@ -56,6 +56,6 @@ def test_the_floor_of_a_session_is_that_of_its_noisiest_replicate(timed, order: 
     judged = [timed("base", BASE), timed("new", [time * 1.05 for time in BASE])]
     runs = [run for pair in pairs[order] for run in pair]
     section = next(part for part in compare("s", [*runs, *judged]).sections if part.task == "sst2")
-    floors = [floor for _, floor in section.sessions._floors("s1", LAUNCH)]
+    floors = [pair.floor(LAUNCH) for pair in section.sessions.pairs("s1")]
     assert changed(section, LATENCY).floor == pytest.approx(100 * math.expm1(max(floors)))
     assert max(floors) > 2 * min(floors)

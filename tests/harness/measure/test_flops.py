@@ -1,7 +1,7 @@
 """FLOPs: count and formula agree for every model, and a disagreement is an error."""
 
 import math
-from dataclasses import replace
+from dataclasses import astuple, replace
 
 import pytest
 import torch
@@ -99,7 +99,7 @@ def test_count_and_formula_agree_under_and_over_the_window(name):
     counts = flops.by_length(Shape(shape, 2, 1, 1), [under, over])
     for length in (under, over):
         both = [flops.formula(Shape(shape, 2, 1, length), backward) for backward in (False, True)]
-        assert list(counts[length]) == pytest.approx(both, rel=flops.TOLERANCE)
+        assert [*astuple(counts[length])] == pytest.approx(both, rel=flops.TOLERANCE)
 
 
 def test_by_length_has_each_length_once_and_a_step_costs_three_passes():

@@ -152,6 +152,6 @@ def test_a_new_sweep_of_the_same_command_replaces_the_plan(compose, small, outpu
     first, second = ([item] for item in plan(compose("-m", *small, "study=s", "seed=1,2", f"output={output}")))
     for sweep, jobs, expected in (("a", (first, second), 2), ("b", (second,), 1), ("c", (first,), 1)):
         for job in jobs:
-            with command_line.Jobs(sweep).job(["-m", "seed=1,2"], 1):
+            with command_line.job(["-m", "seed=1,2"], sweep, "1/2"):
                 status.write_plan(job)
         assert planned(output) == {"python -m harness -m seed=1,2": expected}

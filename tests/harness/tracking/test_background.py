@@ -24,7 +24,7 @@ def test_calls_are_made_in_order(background):
         background.call(made.append, number)
     background.wait()
     assert made == list(range(100))
-    assert not background.has_failed
+    assert background.error is None
 
 
 @pytest.mark.parametrize(
@@ -41,9 +41,9 @@ def test_whatever_a_library_raises_is_said_once_and_ends_the_calls(background, e
     background.wait()
     background.call(made.append, 2)
     background.wait()
-    assert background.has_failed
+    assert background.error
     assert made == []
-    assert capsys.readouterr().out == f"MLflow is unreachable ({error}). {KEPT}\n"
+    assert capsys.readouterr().out == f"MLflow failed ({error}). {KEPT}\n"
 
 
 def test_long_errors_and_passwords_are_cut(background, capsys):
@@ -52,7 +52,7 @@ def test_long_errors_and_passwords_are_cut(background, capsys):
 
     background.call(fail)
     background.wait()
-    assert capsys.readouterr().out == f"MLflow is unreachable (no answer from http://***@host:5000/api). {KEPT}\n"
+    assert capsys.readouterr().out == f"MLflow failed (no answer from http://***@host:5000/api). {KEPT}\n"
 
 
 def test_a_call_that_never_returns_is_not_waited_for(background, capsys):
@@ -61,7 +61,7 @@ def test_a_call_that_never_returns_is_not_waited_for(background, capsys):
     for _ in range(100):
         background.call(print, "late")
     background.wait(most_s=math.inf, patience_s=0.3)
-    assert background.has_failed
+    assert background.error
     never.set()
     background.wait(most_s=10)
     assert capsys.readouterr().out == f"MLflow has not taken 101 updates after 1 s. {KEPT}\n"
@@ -81,17 +81,17 @@ def test_slow_calls_are_waited_for_as_long_as_they_come_to_an_end(background):
     for number in range(20):
         background.call(slow, number)
     background.wait(most_s=0.6, patience_s=math.inf)
-    assert background.has_failed
+    assert background.error
     assert len(made) < 6 + 20
 
 
 @pytest.mark.parametrize(
     ("error", "said"),
     [
-        (MlflowException("no such value", error_code=INVALID_PARAMETER_VALUE), "does not take this (no such value)"),
-        (MlflowException("Invalid url: http:///api"), "does not take this (Invalid url: http:///api)"),
-        (MlflowException("API request to http://h failed with exception"), "is unreachable (API request to http://h failed"),
-        (OSError("no route to host"), "is unreachable (no route to host)"),
+        (MlflowException("no such value", error_code=INVALID_PARAMETER_VALUE), "failed (no such value)"),
+        (MlflowException("Invalid url: http:///api"), "failed (Invalid url: http:///api)"),
+        (MlflowException("API request to http://h failed with exception"), "failed (API request to http://h failed"),
+        (OSError("no route to host"), "failed (no route to host)"),
     ],
 )
 def test_what_was_refused_is_not_unreachable(error, said):

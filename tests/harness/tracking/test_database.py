@@ -127,7 +127,7 @@ def test_files_elsewhere_keep_their_address(output):
     }
     for name, place in places.items():
         client.create_experiment(name, artifact_location=place)
-    assert database.follow_the_folder(f"sqlite:///{output / 'mlflow.db'}", output / "artifacts") == 0
+    database.follow_the_folder(f"sqlite:///{output / 'mlflow.db'}", output / "artifacts")
     assert {study.name: study.artifact_location for study in client.search_experiments()} == places
 
 

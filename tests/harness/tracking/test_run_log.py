@@ -26,11 +26,6 @@ def test_result_is_what_was_written(log, tmp_path):
     assert (result["status"], result["metrics"]) == ("finished", {"eval/score": 0.5})
 
 
-def test_there_is_no_result_before_the_end(log, tmp_path):
-    log.value("eval/score", 0.5)
-    assert run_log.result(tmp_path) is None
-
-
 def test_reader_returns_every_entry_once_and_in_order(log, tmp_path):
     reader = Reader(tmp_path)
     assert reader.new_entries() == []
@@ -53,10 +48,6 @@ def test_reader_leaves_a_torn_last_line_for_later(tmp_path):
         assert reader.new_entries() == []
         file.write('ep": 2}\n')
     assert reader.new_entries() == [{"step": 2}]
-
-
-def test_reader_of_a_folder_without_a_log_reads_nothing(tmp_path):
-    assert Reader(tmp_path / "nowhere").new_entries() == []
 
 
 def test_undeclared_keys_are_refused_and_not_written(log, tmp_path):

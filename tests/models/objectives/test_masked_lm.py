@@ -6,8 +6,6 @@ from dataclasses import replace
 import pytest
 import torch
 from torch.nn import functional as F
-from torch.nn.attention import SDPBackend, sdpa_kernel
-from torch.utils.flop_counter import FlopCounterMode
 
 from harness.models.batch import Batch
 from harness.models.config import EncoderConfig
@@ -15,7 +13,7 @@ from harness.models.encoder import initialise
 from harness.models.losses import IGNORED
 from harness.models.objectives.base import Objective, PretrainBatch, Vocabulary
 from harness.models.objectives.config import Masking, ObjectiveConfig
-from harness.models.objectives.masked_lm import MaskedLM, NextSentence, Probe, evaluate, prediction_loss
+from harness.models.objectives.masked_lm import MaskedLM, NextSentence, Probe, SentenceOrder, evaluate, prediction_loss
 from harness.models.objectives.masking import LONGEST_SPAN, masked_batch, span_shares
 
 V, T = 60, 40
@@ -162,36 +160,21 @@ def test_loss_of_predicted_positions_equals_the_loss_from_all_logits():
     torch.testing.assert_close(model(data), whole, rtol=1e-6, atol=0)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_micro_batches_add_up_to_the_whole(kind):
-    whole, cut = objective(kind).double(), objective(kind).double()
-    data = whole.make_batch(batch(7), list(range(7)))
-    whole(data).backward()
-    micro_batches = [data.micro_batch(slice(start, start + 3)) for start in range(0, 7, 3)]
-    assert [len(part) for part in micro_batches] == [3, 3, 1]
-    total = sum(cut(part) for part in micro_batches)
-    total.backward()
-    torch.testing.assert_close(total, whole(data), rtol=1e-6, atol=0)
-    for (name, a), b in zip(whole.named_parameters(), cut.parameters(), strict=True):
-        torch.testing.assert_close(b.grad, a.grad, rtol=1e-4, atol=1e-8, msg=name)
-
-
-def test_pairs_are_classified_by_the_vector_of_the_text():
-    model, given = objective(NextSentence).eval(), batch()
+@pytest.mark.parametrize("kind", [NextSentence, SentenceOrder])
+def test_pairs_are_classified_by_the_vector_of_the_text_beside_masked_tokens(kind):
+    model, given = objective(kind).eval(), batch()
     data = model.make_batch(given, list(range(6)))
-    other = model.make_batch(replace(given, labels=1 - given.labels), list(range(6)))
+    pairs = model.evaluate_parts(data)["pair"]
     masked = prediction_loss(model.masked_head, model.encoder(data.inputs), data)
-    assert model(data) > masked
-    assert model(data) != model(other)
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_formula_is_what_the_counter_counts(kind):
-    model = objective(kind, SHAPE)
-    data = model.make_batch(batch(), list(range(6))).to("meta")
-    with sdpa_kernel(SDPBackend.MATH), FlopCounterMode(display=False) as counter, torch.no_grad():
-        model.to("meta")(data)
-    assert 6 * model.flops(T) == pytest.approx(counter.get_total_flops(), rel=0.02)
+    assert model(data).item() == pytest.approx(masked.item() + pairs.loss / pairs.predictions, rel=1e-5)
+    assert model(data) != model(model.make_batch(replace(given, labels=1 - given.labels), list(range(6))))
+    with torch.no_grad():
+        model.pair_head.weight.zero_()
+        model.pair_head.bias.copy_(torch.tensor([0.0, 2.0]))  # always: not in order
+    found = model.evaluate_parts(data)["pair"]
+    assert (found.correct, found.predictions) == (3, 6)
+    losses = F.cross_entropy(torch.tensor([[0.0, 2.0]]).expand(6, 2), given.labels, reduction="sum")
+    assert found.loss == pytest.approx(losses.item(), rel=1e-6)
 
 
 def test_evaluation_adds_up_to_the_loss():
