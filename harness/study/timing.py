@@ -229,8 +229,9 @@ class Session:
             f"Timing {counts}, at most {counted(most, 'round')} (measure=none skips this; session {self.name}{resumed})"
         )
         began, launches = time.monotonic(), sum(max(0, it.config.measure.rounds - first) for it in timed)
-        compiled = tempfile.TemporaryDirectory(prefix="harness-compiled-")  # not among results: its content is run
-        with compiled, TimingProgress(launches, screen) as progress:
+        compiles = any(it.config.hardware.compile for it in timed)  # to a place that is not among results: its content is run
+        compiled = tempfile.TemporaryDirectory(prefix="harness-compiled-") if compiles else contextlib.nullcontext("")
+        with compiled as place, TimingProgress(launches, screen) as progress:
             for number in range(first, most):
                 if number and self._is_done(number, time.monotonic() - began):
                     break
@@ -238,7 +239,7 @@ class Session:
                 random.Random(f"{self.name} {number}").shuffle(active)
                 for variant in active:
                     progress.launch(f"{variant.title}, round {number + 1} of at most {most}")
-                    self._launch(variant, number, Path(compiled.name))
+                    self._launch(variant, number, Path(place))
                 self._state["rounds"] = number + 1
                 self._state["failed"] = {name: it.failed for name, it in self._timed.items() if it.failed}
                 self._write()
