@@ -13,10 +13,10 @@ from typing import NoReturn
 from harness.errors import (
     InputError,
     SeveralMistakesError,
+    has_half_characters,
     is_disk_full,
     is_out_of_memory,
     on_one_line,
-    refuse_other_bytes,
     refused_paths,
 )
 from harness.redact import redacted
@@ -52,7 +52,8 @@ def exit_code(
     try:
         try:
             with _printable(), ended_in_order(), refused_paths(words):
-                refuse_other_bytes(words)
+                for word in filter(has_half_characters, words):
+                    raise InputError(f"{on_one_line(word)} is not UTF-8: expected text")
                 refuse_removed_directory()
                 return call()
         finally:
@@ -82,6 +83,12 @@ def exit_code(
             raise
         _print([traceback.format_exc()] if line is None else [f"{label}: {' '.join(line.split())}\n"])
         return 1
+
+
+def refused(error: object) -> int:
+    """Says a wrong input of a report that a sweep has made, in one line on stderr; its exit code."""
+    _print([f"python -m reports: {on_one_line(' '.join(str(error).split()), LONGEST_LINE)}\n"])
+    return 2
 
 
 def refuse_removed_directory() -> None:

@@ -5,7 +5,7 @@ import difflib
 import errno
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
 UNUSABLE = (errno.ENAMETOOLONG, errno.ENOTDIR, errno.EISDIR, errno.ELOOP, errno.EACCES, errno.EPERM, errno.EROFS)
@@ -79,16 +79,14 @@ def unknown(kind: str, name: object, choices: Iterable[str], key: str, near: lis
     return InputError(f"unknown {kind} {str(name)!r};{hint} {of}: {', '.join(names) or 'none'}")
 
 
+def some_of(texts: Sequence[str], most: int, between: str = ", ") -> str:
+    """`a, b and 3 more`: of more than `most` the first ones."""
+    return between.join(texts[:most]) + (f" and {len(texts) - most} more" if len(texts) > most else "")
+
+
 def has_half_characters(text: str) -> bool:
     """Whether the text has a half of a surrogate pair alone, which no encoding writes."""
     return any("\ud800" <= character <= "\udfff" for character in text)
-
-
-def refuse_other_bytes(words: Iterable[str]) -> None:
-    """InputError for a word of a command line that is no text: nothing that it names could be written to a file."""
-    for word in words:
-        if has_half_characters(word):
-            raise InputError(f"{on_one_line(word)} is not UTF-8: expected text")
 
 
 @contextlib.contextmanager

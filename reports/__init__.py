@@ -20,7 +20,7 @@ def load(
     own, even those of other studies.
 
     `study` is by default the newest with a finished run, `uri` that of multirun/mlflow.db; `where` and `along` are those of
-    `python -m reports`. ReportError (reports.errors) where the store has no answer.
+    `python -m reports`. InputError (harness.errors) where the store has no answer.
     """
     from harness.reports import frame  # pandas and scipy take seconds: `import reports` does without
 

@@ -14,14 +14,15 @@ from typing import Any
 import msgspec
 
 from harness import metrics
+from harness.command import refused
 from harness.comparison.compare import Comparison
 from harness.comparison.overall import of_pretrainings, of_tasks
 from harness.comparison.runs import oldest_first
 from harness.comparison.section import HEADLINE, LOSS
 from harness.comparison.verdicts import Change, Verdict
 from harness.document import DASH, Screen
+from harness.errors import InputError
 from harness.metrics import PER_BYTE, Compared, has_one_vocabulary
-from harness.reports.errors import ReportError, refused
 from harness.reports.read import compare_with_first
 from harness.reports.reading import folders
 from harness.reports.writing import tables
@@ -30,7 +31,7 @@ RESOLVED = (Verdict.BETTER, Verdict.WORSE, Verdict.SAME, Verdict.EQUAL)
 
 
 def judge(comparison: Comparison, headline: str | None = None) -> dict[str, Any]:
-    """Arm -> its change in the headline in words, and the arms that more seeds may still resolve; ReportError without a value.
+    """Arm -> its change in the headline in words, and the arms that more seeds may still resolve; InputError without a value.
 
     The headline is the mean score over tasks; of pretrainings the held-out masked loss, by byte where vocabularies differ.
     """
@@ -40,7 +41,7 @@ def judge(comparison: Comparison, headline: str | None = None) -> dict[str, Any]
     having = ((name, over) for name, over in candidates if any(over.having(label, name) for label in over.labels))
     name, over = next(having, (None, None))
     if over is None:
-        raise ReportError(f"no run has a value of {headline or 'the headline'} (sweep.headline)")
+        raise InputError(f"no run has a value of {headline or 'the headline'} (sweep.headline)")
     changes = {label: over.change(label, name) for label in comparison.others}
     unit = metrics.get(name).unit
     texts = {
@@ -75,7 +76,7 @@ def main() -> int:
         looked = judge(comparison, request["headline"]) if "headline" in request else first_screen(comparison)
         print(msgspec.json.encode(looked).decode())
         return 0
-    except ReportError as error:
+    except InputError as error:
         return refused(error)
 
 

@@ -18,8 +18,8 @@ import msgspec
 from filelock import FileLock
 
 from harness import grammar, paths
+from harness.command import refused
 from harness.errors import InputError
-from harness.reports.errors import refused
 from harness.reports.options import GC_THRESHOLDS, Report
 from harness.reports.read import StudyRuns
 from harness.reports.report import default_out, read, rendered, writable, write
@@ -36,7 +36,7 @@ class Stamp(msgspec.Struct, frozen=True):
 
 
 def update(arguments: list[str], stamp: Path) -> bool:
-    """Whether the report was written: it is left as it is where the stamp fits the runs and the files. ReportError as there."""
+    """Whether the report was written: it is left as it is where the stamp fits the runs and the files. InputError as there."""
     options = grammar.parse(arguments, Report, "python -m reports")
     to = options.to or default_out(options.study[0], options.output)
     with writable(to):
@@ -58,7 +58,8 @@ def update(arguments: list[str], stamp: Path) -> bool:
 def state_of(options: Report, runs: StudyRuns) -> str:
     """Hash of all that shapes a report: the runs, with their tags and numbers, the arguments, the audit, and the code."""
     asked = {name: value for name, value in vars(options).items() if name not in ("uri", "to", "output", "audit")}
-    parts = [msgspec.json.encode([asked, runs.runs], order="sorted")]
+    stated = msgspec.to_builtins([asked, runs.runs], str_keys=True)  # launches have numbers as keys
+    parts = [msgspec.json.encode(stated, order="sorted")]
     parts += [paths.read(options.audit, paths.LARGEST_RECORD)] if options.audit else []
     parts += [path.read_bytes() for folder in CODE for path in sorted(folder.rglob("*.py"))]
     return hashlib.sha256(b"".join(parts)).hexdigest()

@@ -13,8 +13,7 @@ from pyarrow import parquet
 from harness import document, metrics, paths
 from harness.comparison import items
 from harness.comparison.runs import Run
-from harness.errors import unknown
-from harness.reports.errors import ReportError
+from harness.errors import InputError, unknown
 from harness.reports.options import Archive, Report
 from harness.reports.read import StudyRuns
 from harness.reports.read import read as read_store
@@ -51,7 +50,7 @@ THINNED_LEAN = f"of more than {SHORT} points the last, and those at steps of sho
 
 
 def main(options: Archive) -> int:
-    """0, and the folder on stdout; ReportError, with nothing written, where the store has no answer."""
+    """0, and the folder on stdout; InputError, with nothing written, where the store has no answer."""
     before = replaced(options.to)
     with still_line("packing the study and writing its report: some seconds, minutes for many predictions"):
         files = archive(options)
@@ -63,14 +62,14 @@ def main(options: Archive) -> int:
 
 
 def replaced(folder: Path) -> set[str]:
-    """Files of the archive in this folder, none in an empty one; ReportError for a folder of anything else.
+    """Files of the archive in this folder, none in an empty one; InputError for a folder of anything else.
 
     One with nothing but what a killed process left, which `write` removes, is empty.
     """
     if not folder.exists() or (folder.is_dir() and all(path.name.startswith(".writing.") for path in folder.iterdir())):
         return set()
     if not (folder / MANIFEST).is_file():
-        raise ReportError(f"to={str(folder)!r} has other files; expected a new folder, or an archive to replace")
+        raise InputError(f"to={str(folder)!r} has other files; expected a new folder, or an archive to replace")
     content = manifest(folder)
     return {*content.data, *content.report}
 
@@ -82,7 +81,7 @@ def archive(options: Archive) -> Files:
     if isinstance(runs.reader, ArchiveReader):
         lean, pictures = runs.reader.manifest.lean, runs.reader.manifest.pictures
         if options.lean > lean or options.pictures not in (None, pictures):
-            raise ReportError("--lean and --pictures are for a study in a store; --uri is an archive, which stays as it is")
+            raise InputError("--lean and --pictures are for a study in a store; --uri is an archive, which stays as it is")
         data, thinned = runs.reader.packed
     else:
         data, thinned = pack(runs, lean)
@@ -102,7 +101,7 @@ def words_of(options: Archive) -> list[str]:
 
 
 def report_of(reader: ArchiveReader) -> Files:
-    """The report of an archive, made from its data alone; ReportError for a picture that it has not."""
+    """The report of an archive, made from its data alone; InputError for a picture that it has not."""
     content = reader.manifest
     options = Report(study=(content.study,), format="md" if content.lean else "md,csv", **content.choices)
     runs, pictures = read(options, reader), {*content.pictures.split(",")} if content.pictures else None
@@ -192,7 +191,7 @@ def _predictions(run: Run, output: Output) -> Iterator[tuple[str, pyarrow.Table]
     for path in sorted(folder.glob(f"{PREDICTIONS}*.parquet")) if folder else ():
         try:
             table = table_of(paths.read(path, LARGEST_TABLES), str(path)).replace_schema_metadata()
-        except ReportError:
+        except InputError:
             continue
         ids = pyarrow.array([run.run_id] * len(table))
         yield paths.file_name(f"{path.stem}-{run.task}.parquet"), table.add_column(0, "run_id", ids)

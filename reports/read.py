@@ -10,8 +10,8 @@ from urllib.parse import urlsplit
 
 from harness.comparison.compare import Comparison, compare
 from harness.comparison.runs import Run, oldest_first
+from harness.errors import InputError
 from harness.redact import refuse_credentials
-from harness.reports.errors import ReportError
 from harness.reports.reading import archive, default_uri, store, where
 from harness.reports.reading.predictions import errors_in
 from harness.reports.reading.sqlite_reader import SqliteReader
@@ -19,23 +19,20 @@ from harness.reports.reading.store import Output, Reader
 
 
 def connect(uri: str | None) -> Reader:
-    """A reader of the store, by default of that of `multirun`; ReportError where there is none. No file is created."""
+    """A reader of the store, by default of that of `multirun`; InputError where there is none. No file is created."""
     uri = uri or default_uri()
-    try:
-        refuse_credentials("--uri", uri)
-    except ValueError as error:
-        raise ReportError(str(error)) from error
+    refuse_credentials("--uri", uri)
     if os.path.lexists(Path(uri, archive.MANIFEST)):
         return archive.read(Path(uri))
     if "://" not in uri:
-        raise ReportError(
+        raise InputError(
             f"--uri {uri!r} has no scheme; expected an address such as sqlite:///multirun/mlflow.db or "
             "http://host:5000, or the folder of an archive"
         )
     try:
         _ = urlsplit(uri).port
     except ValueError as error:
-        raise ReportError(f"--uri {uri!r} is no address ({error}); expected one such as http://host:5000") from error
+        raise InputError(f"--uri {uri!r} is no address ({error}); expected one such as http://host:5000") from error
     if uri.startswith("sqlite:"):
         reader = SqliteReader(Path(uri.removeprefix("sqlite:///").partition("?")[0]))
         if reader.is_known:
@@ -57,7 +54,7 @@ class StudyRuns:
 def read(store_or_uri: Reader | str | None, studies: Sequence[str] = (), condition: str | None = None) -> StudyRuns:
     """Runs of these studies that fit the condition (`reading.where`), by default of the newest that has finished ones.
 
-    ReportError for an unknown study, one without runs, a wrong condition, or one that no run fits.
+    InputError for an unknown study, one without runs, a wrong condition, or one that no run fits.
     """
     if condition is not None:
         where.parse(condition)  # a wrong one is refused before the store is read
@@ -79,9 +76,9 @@ def read(store_or_uri: Reader | str | None, studies: Sequence[str] = (), conditi
 def compare_with_first(
     study: str, runs: list[Run], output: Output, baselines: Sequence[str], along: Iterable[str] = ()
 ) -> Comparison:
-    """With the first of the baselines that the study has, `base` without any; ReportError as of the last one."""
+    """With the first of the baselines that the study has, `base` without any; InputError as of the last one."""
     keys = list(along)
     for name in baselines[:-1]:
-        with contextlib.suppress(ReportError):
+        with contextlib.suppress(InputError):
             return compare(study, runs, name, keys, errors_in(output))
     return compare(study, runs, baselines[-1] if baselines else None, keys, errors_in(output))

@@ -16,12 +16,11 @@ from multiprocessing.connection import Connection
 import msgspec
 
 from harness import document
-from harness.document import Block, Document, Picture, is_detail, markdown, without
-from harness.errors import unknown
+from harness.document import Document, Picture, is_detail, markdown, without
+from harness.errors import InputError, unknown
 from harness.processes import end_with_parent
 from harness.reports import html
 from harness.reports.chapters import added, chapters, components, overview, pictures
-from harness.reports.errors import ReportError
 from harness.reports.reading.study import Study
 from harness.reports.writing import latex, plots
 from harness.reports.writing.formats import Chapter, csv_file, escape
@@ -48,7 +47,7 @@ def can_fork() -> bool:
 def draw_in_child(study: Study) -> Iterator[Callable[[], Chapters]]:
     """Begins with those chapters in a forked process; what it gives waits for them.
 
-    ReportError where that process ends before; errors of a chapter are raised as they are.
+    InputError where that process ends before; errors of a chapter are raised as they are.
     """
     fork = multiprocessing.get_context("fork")  # the study is inherited: what it reads with cannot be pickled
     received, sent = fork.Pipe(duplex=False)
@@ -80,7 +79,7 @@ def _received(received: Connection) -> Chapters:
     try:
         received_chapters = received.recv()
     except EOFError as error:
-        raise ReportError("the process that draws the pictures was killed, as by a lack of memory; no report") from error
+        raise InputError("the process that draws the pictures was killed, as by a lack of memory; no report") from error
     if isinstance(received_chapters, Exception):
         raise received_chapters
     return dict(zip(drawn_chapters(), received_chapters, strict=True))
@@ -128,7 +127,7 @@ def _csv(report: Report) -> Files:
 def _png(report: Report) -> Files:
     pictures = {name: content for name, content in report.files.items() if isinstance(content, plots.Picture)}
     if not pictures:
-        raise ReportError(f"--format png: study {report.study!r} has no pictures; expected another format")
+        raise InputError(f"--format png: study {report.study!r} has no pictures; expected another format")
     return {f"{name.removesuffix('.svg')}.png": plots.png(content) for name, content in pictures.items()}
 
 
@@ -145,7 +144,7 @@ DEFAULT = ("md", "html", "csv")
 
 
 def formats(text: str) -> tuple[str, ...]:
-    """The names in `md,csv`, each once; ReportError for one that is no format."""
+    """The names in `md,csv`, each once; InputError for one that is no format."""
     names = tuple(dict.fromkeys(name.strip() for name in text.split(",")))
     for name in names:
         if name not in FORMATS:
@@ -166,10 +165,8 @@ def render(study: Study, formats: Iterable[str] = DEFAULT, pictures: Container[s
 
 
 def _with(report: Report, pictures: Container[str]) -> Report:
-    def is_left_out(block: Block) -> bool:
-        return isinstance(block, Picture) and block.file not in pictures
-
-    sections = [without(section, is_left_out) for section in report.document.sections]
+    parts = report.document.sections
+    sections = [without(part, lambda block: isinstance(block, Picture) and block.file not in pictures) for part in parts]
     files = {name: content for name, content in report.files.items() if name in pictures or not name.endswith(".svg")}
     return replace(report, document=msgspec.structs.replace(report.document, sections=sections), files=files)
 

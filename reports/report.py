@@ -12,7 +12,6 @@ from harness import paths
 from harness.errors import InputError, writing
 from harness.reports import render
 from harness.reports.chapters import added
-from harness.reports.errors import ReportError
 from harness.reports.options import Compared, Report
 from harness.reports.read import StudyRuns, compare_with_first
 from harness.reports.read import read as read_store
@@ -30,18 +29,18 @@ def default_out(study: str, output: str = "multirun") -> Path:
 
 
 def audit_of(options: Compared, runs: StudyRuns) -> bytes | None:
-    """The audit that the options name, else the last one beside the runs; None without one. ReportError for a missing one."""
+    """The audit that the options name, else the last one beside the runs; None without one. InputError for a missing one."""
     if options.audit is None and isinstance(runs.reader.output, Packed):
         return runs.reader.output.audit
     path = options.audit or paths.audit_file(str(runs.reader.output or options.output))
     try:
         return paths.read(path, LARGEST_JSON) if options.audit or path.exists() else None
     except (FileNotFoundError, InputError) as error:
-        raise ReportError(f"--audit {str(path)!r}: expected the file that `python -m harness audit` wrote") from error
+        raise InputError(f"--audit {str(path)!r}: expected the file that `python -m harness audit` wrote") from error
 
 
 def write(files: dict[str, bytes], out: Path) -> None:
-    """Writes complete files only, and removes what a process that was killed here left; ReportError where `out` cannot be."""
+    """Writes complete files only, and removes what a process that was killed here left; InputError where `out` cannot be."""
     scratch = out / f".writing.{os.getpid()}"  # the name by which `python -m harness clean` takes it for what it is
     with writable(out):
         for old in out.glob(".writing.*[0-9]"):
@@ -60,14 +59,14 @@ def write(files: dict[str, bytes], out: Path) -> None:
 
 @contextlib.contextmanager
 def writable(out: Path) -> Iterator[None]:
-    """Makes the folder; ReportError where what the block does there fails, unless the disk is full."""
+    """Makes the folder; InputError where what the block does there fails, unless the disk is full."""
     with writing(out, "a folder with space for it"):
         out.mkdir(parents=True, exist_ok=True)
         yield
 
 
 def read(options: Report, reader: Reader | None = None) -> StudyRuns:
-    """The runs that the options name, of their store or of `reader`; ReportError where the store has no answer, or for a wrong
+    """The runs that the options name, of their store or of `reader`; InputError where the store has no answer, or for a wrong
     target or format.
     """
     for chapter in added():
@@ -91,7 +90,7 @@ def rendered(options: Report, runs: StudyRuns, pictures: Container[str] | None =
 
 
 def report(options: Report) -> Path:
-    """Path of the first file that was written; ReportError, with nothing written, where the store has no answer."""
+    """Path of the first file that was written; InputError, with nothing written, where the store has no answer."""
     runs = read(options)
     out, files = options.to or default_out(runs.study, options.output), rendered(options, runs)
     write(files, out)

@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 from harness.paths import REFERENCE, conf_directory
 
 LOSS, ENTROPY, PROBE = "pretrain/masked_loss", "pretrain/unigram_entropy", "pretrain/probe_steps"
@@ -49,8 +51,6 @@ def references(folder: Path | None = None) -> dict[str, dict[str, Any]]:
     It has seeds, version of torch, tokens -> [low, high] in nats, and parameters of the runs that it is for; that of a
     fine-tuning has `metric`, a score, and epochs -> [low, high].
     """
-    import yaml  # only pretraining needs it
-
     files = sorted((folder or conf_directory() / REFERENCE).glob("*.yaml"))
     return {path.stem: yaml.safe_load(path.read_text()) for path in files}
 

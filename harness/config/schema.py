@@ -145,7 +145,7 @@ class TaskConfig:
     label: str = "label"  # column of the label; of CoNLL its number will do
     label_separator: str | None = option(
         None, MULTILABEL, earlier=...
-    )  # between several labels in a text; None: the one of | ; , that a file has
+    )  # between several labels in a text; None: |, or the one of ; , that leaves labels of task.labels alone
     labels: list[str] = field(default_factory=list)  # class names in the order of their numbers
     scores: list[str] = field(default_factory=list)  # functions of harness/tasks/scores.py
     headline: str = ""  # the main score of the task

@@ -13,8 +13,7 @@ from tokenizers import Tokenizer
 
 from harness import paths
 from harness.config.schema import RunConfig
-from harness.corpus.documents import documents, paragraphs
-from harness.corpus.text_hash import SPLITS, text_hash
+from harness.corpus.documents import SPLITS, documents, paragraphs, text_hash
 from harness.data import tokenizer as tokenizers
 from harness.data.cache import write_once
 from harness.data.tokenizer import vocabulary_bytes

@@ -39,21 +39,15 @@ class Corpus:
     sentence_ends: list[int]  # ids of . ! ?
     unknown_share: float  # of the training tokens
     unigram_entropy: float  # nats, of the validation tokens
-    counts: dict[str, dict[str, int]]  # documents, tokens and bytes of text of each split
+    documents: dict[str, int]  # of each split
+    tokens: dict[str, int]  # of each split, without special pieces
+    text_bytes: dict[str, int]
     sentinels: list[int] = field(default_factory=list)  # ids; text that was prepared by an earlier version has none
 
     def vocabulary(self) -> Vocabulary:
         """What objectives need of the tokenizer."""
         starts = torch.from_numpy(np.load(self.folder / "word_start.npy"))
         return Vocabulary(self.vocab_size, self.pad, self.cls, self.sep, self.mask, starts, tuple(self.sentinels))
-
-    def documents(self, split: str) -> int:
-        """Number of documents."""
-        return self.counts["documents"][split]
-
-    def tokens(self, split: str) -> int:
-        """Number of tokens, without special pieces."""
-        return self.counts["tokens"][split]
 
     def bits_per_byte(self, nats_per_token: float) -> float:
         """A loss on the tokens of the held-out text, by the bytes of that text: it compares vocabularies of another coarseness.
@@ -62,7 +56,7 @@ class Corpus:
         a vocabulary drops, and letters that it does not know, count for each vocabulary alike. Those are not predicted: a
         vocabulary that drops much has fewer bits.
         """
-        bytes_per_token = self.counts["text_bytes"]["validation"] / self.counts["tokens"]["validation"]
+        bytes_per_token = self.text_bytes["validation"] / self.tokens["validation"]
         return nats_per_token / (math.log(2) * bytes_per_token)
 
     def stream(self, split: str) -> np.ndarray:
@@ -77,9 +71,7 @@ class Corpus:
 def read(output: str, key: str) -> Corpus:
     """The prepared corpus with this key; FileNotFoundError when it is not cached."""
     folder = folder_of(output, key)
-    facts = json.loads((folder / "facts.json").read_text())
-    counts = {name: facts.pop(name) for name in ("documents", "tokens", "text_bytes")}
-    return Corpus(key=key, folder=folder, counts=counts, **facts)
+    return Corpus(key=key, folder=folder, **json.loads((folder / "facts.json").read_text()))
 
 
 class Sequences:
@@ -144,8 +136,8 @@ class _Windows:
     def __init__(self, corpus: Corpus, split: str, length: int) -> None:
         self._corpus, self._tokens = corpus, length - 2
         self._stream, self._starts = corpus.stream(split), corpus.starts(split)
-        self._separators = corpus.documents(split) - 1
-        total = corpus.tokens(split) + self._separators
+        self._separators = corpus.documents[split] - 1
+        total = corpus.tokens[split] + self._separators
         self._count = total // self._tokens
         if not self._count:
             raise InputError(
@@ -213,7 +205,10 @@ class _Pairs:
             return first, second, 0
         if self._kind is PairKind.order:
             return second, first, 1
-        other = self._window(self._in_other_document(number, rng))
+        document = self._document(number)
+        start, end = int(self._first[document]), int(self._first[document + 1])
+        drawn = int(rng.integers(0, len(self) - (end - start)))  # of a window of another document
+        other = self._window(drawn if drawn < start else drawn + end - start)
         begin = int(rng.integers(0, len(first) + 1))
         return first, other[begin : begin + len(second)], 1
 
@@ -229,10 +224,3 @@ class _Pairs:
         document = self._document(number)
         begin = int(self._starts[document] + (number - self._first[document]) * self._tokens)
         return self._stream[begin : begin + self._tokens]
-
-    def _in_other_document(self, number: int, rng: np.random.Generator) -> int:
-        """Number of a random window of another document."""
-        document = self._document(number)
-        begin, end = int(self._first[document]), int(self._first[document + 1])
-        other = int(rng.integers(0, len(self) - (end - begin)))
-        return other if other < begin else other + end - begin

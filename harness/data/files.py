@@ -13,6 +13,7 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -293,7 +294,7 @@ def _sentences(lines: Iterator[Line], where: str, key: str, wanted: Wanted, mist
         columns |= {wanted.label: [cells[second] for cells in words]} if wanted.label and second is not None else {}
         return begin, columns | {name: [cells[first] for cells in words]}
 
-    for number, line in lines:
+    for number, line in chain(lines, [(0, "")]):
         text = line.rstrip("\r\n\t ")
         cells = text.split("\t") if has_tabs or (not width and "\t" in text) else BLANKS.split(text.lstrip(" "))
         if not text.strip() or cells[0] == "-DOCSTART-":
@@ -313,21 +314,14 @@ def _sentences(lines: Iterator[Line], where: str, key: str, wanted: Wanted, mist
         else:
             begin = begin if words else number
             words.append(cells)
-    if words:
-        yield row()
 
 
 def _is_header(cells: list[str], where: str, wanted: Wanted) -> bool:
     """Whether the first line names the columns: it has one that is read, or its last cell is no tag and its first no number.
     InputError where tags are not read and that is not clear."""
     named = any(name in cells and not NUMBER.fullmatch(name) for name in wanted.names)
-    if (
-        named
-        or NUMBER.fullmatch(wanted.label or "")
-        or TAG.fullmatch(cells[-1])
-        or cells[0].isdigit()
-        or RANGE.fullmatch(cells[0])
-    ):
+    is_tagged = NUMBER.fullmatch(wanted.label or "") or TAG.fullmatch(cells[-1])
+    if named or is_tagged or cells[0].isdigit() or RANGE.fullmatch(cells[0]):
         return named
     if wanted.label is None:
         raise InputError(f"{where}: {cells!r:.60} is no word with its tag: expected that, words alone, or a header")

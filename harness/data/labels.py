@@ -115,26 +115,15 @@ def _separator(task: TaskConfig, column: list[Any], where: str) -> str:
     texts = {value.strip() for value in column if isinstance(value, str)}
     texts = {text for text in texts if text not in task.labels and not LIST.fullmatch(text)}
     used = [separator for separator in SEPARATORS if any(separator in text for text in texts)]
-    if task.labels:
-        known = {*task.labels, ""}
-        fitting = [s for s in used if all(part.strip() in known for text in texts for part in text.split(s))]
-        return (fitting or used or [""])[0]
-    if not used or used[0] == SEPARATORS[0]:
-        return SEPARATORS[0] if used else ""
-    single = {text for text in texts if used[0] not in text}
-    parts = {part.strip() for text in texts - single for part in text.split(used[0])}
-    if len(used) > 1 or not parts & single:
+    if used and not task.labels and used[0] != SEPARATORS[0]:
         which = " or ".join(map(repr, used))
         raise InputError(
             f"{where}: what separates the labels in {task.label!r} of task.label is not clear ({which}?): "
             f"set task.label_separator='{used[0]}', or task.label_separator='' where a text has one label"
         )
-    return used[0]
-
-
-def is_unclear(label: object) -> bool:
-    """Whether a text that is read as several labels could be the name of one."""
-    return isinstance(label, str) and SEPARATORS[0] not in label and not LIST.fullmatch(label.strip())
+    known = {*task.labels, ""}
+    fitting = [s for s in used if all(part.strip() in known for text in texts for part in text.split(s))]
+    return (fitting or used or [""])[0]
 
 
 def strata(task: TaskConfig, column: list[Any], place: Callable[[int], str]) -> list[str]:

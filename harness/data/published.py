@@ -193,7 +193,8 @@ def _piece(said: _Settings, key: str, piece: Any) -> str | AddedToken:
 @functools.cache
 def _classes() -> dict[str, dict[str, Any]]:
     """Name -> how its tokenizers are built and frame a text, whatever tokenizer.json says of that."""
-    return yaml.safe_load(Path(__file__).with_name("tokenizer_classes.yaml").read_text("utf-8"))
+    classes: dict[str, dict[str, Any]] = yaml.safe_load(Path(__file__).with_name("tokenizer_classes.yaml").read_text("utf-8"))
+    return classes
 
 
 def _filled(part: Any, values: dict[str, Any]) -> Any:

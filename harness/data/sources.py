@@ -3,21 +3,25 @@
 import contextlib
 import difflib
 import itertools
+import logging
 import os
 import re
+import socket
 import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
+from urllib.parse import urlsplit
+from urllib.request import getproxies
 
 from yaml import YAMLError
 
 from harness.config.choices import UNTRAINED, DataSource, TaskKind
 from harness.config.schema import DataConfig, RunConfig, TaskConfig
 from harness.data import files as own_files
-from harness.data import hub, labels
+from harness.data import labels
 from harness.errors import InputError, Mistakes, on_one_line, present, unknown
 from harness.paths import ending
 
@@ -179,9 +183,11 @@ def library(source: Source) -> Iterator[tuple[ModuleType, str | None]]:
     """
     import datasets  # takes 1 s, and prepared data does not need it
 
-    hub.silence(datasets)
+    datasets.disable_progress_bars()
+    datasets.logging.set_verbosity(datasets.logging.CRITICAL)
+    logging.getLogger("huggingface_hub").setLevel(logging.CRITICAL)  # errors are our one line
     if source.cached:
-        hub.refuse_unreachable(datasets, source.path, source.where)
+        refuse_unreachable(datasets, source.path, source.where)
     # RuntimeError is for a loading script, which it never runs
     unloadable = (datasets.exceptions.DatasetsError, OSError, ValueError, KeyError, TypeError, RuntimeError, YAMLError)
     with tempfile.TemporaryDirectory() as empty:
@@ -195,8 +201,9 @@ def library(source: Source) -> Iterator[tuple[ModuleType, str | None]]:
 
 def _load_error(source: Source, error: Exception) -> InputError:
     reason = " ".join(str(error.__cause__ or error).split())
-    if source.cached and hub.is_out_of_reach(error):
-        return hub.unreachable(source.path, source.where)
+    is_offline = os.environ.get("HF_HUB_OFFLINE") == "1" or "offline" in reason or isinstance(error, ConnectionError)
+    if source.cached and is_offline:
+        return unreachable(source.path, source.where)
     if not source.cached and (torn := own_files.torn_parquet(Path(source.path) / (source.subset or ""))):
         return InputError(f"{source.where}: {torn} is not a readable parquet file; restore it or change data.root")
     return InputError(f"{source.where}: {source.path!r} with {source.key}={source.subset or ''!r} cannot be loaded: {reason}")
@@ -338,3 +345,28 @@ def _no_folder(data: DataConfig, name: str, key: str) -> InputError:
     hint = f"did you mean data.root={better[0]}? " if better else ""
     listed = ", ".join(map(on_one_line, there)) or "none"
     return InputError(f"data.root={data.root!r} has no folder {name!r} ({key}); {hint}folders there: {listed}")
+
+
+TIMEOUT_S = 10
+"""As the library's own for the first answer."""
+
+
+def refuse_unreachable(datasets: ModuleType, name: str, where: str) -> None:
+    """InputError where nothing answers at the hub's address, unless a proxy is in between or the data set was loaded before."""
+    settings = datasets.config
+    loaded = Path(settings.HF_DATASETS_CACHE).expanduser() / name.replace("/", "___")
+    address = urlsplit(settings.HF_ENDPOINT)
+    if settings.HF_HUB_OFFLINE or loaded.is_dir() or {address.scheme, "all"} & getproxies().keys():
+        return
+    port = address.port or (80 if address.scheme == "http" else 443)
+    try:
+        socket.create_connection((address.hostname, port), timeout=TIMEOUT_S).close()
+    except OSError as error:
+        raise unreachable(name, where) from error
+
+
+def unreachable(name: str, where: str) -> InputError:
+    """The error for a data set of the hub that cannot be had."""
+    return InputError(
+        f"{where}: the hub cannot be reached for the data set {name!r}; data=local data.root=FOLDER reads local folders"
+    )

@@ -37,16 +37,6 @@ def product(left: Tensor, right: Tensor, bias: Tensor | None = None) -> Tensor:
     return torch.ops.mkldnn._linear_pointwise(left, right, bias, "none", [], "")
 
 
-def _outer(gradient: Tensor, x: Tensor) -> Tensor:
-    """(M, N) and (M, K) -> (N, K): the sum over rows of outer products.
-
-    oneDNN's left matrix is copied transposed, which is slow, so the narrower of the two takes that side.
-    """
-    if gradient.shape[1] <= x.shape[1]:
-        return product(gradient.t(), x.t())
-    return product(x.t(), gradient.t()).t().contiguous()
-
-
 class _Product(torch.autograd.Function):
     """`F.linear` with its three products through oneDNN."""
 
@@ -62,9 +52,13 @@ class _Product(torch.autograd.Function):
         x, weight = ctx.saved_tensors
         gradient = gradient.contiguous()  # other strides take a slow path
         needs_x, needs_weight, needs_bias = ctx.needs_input_grad
+        outer = None  # (N, K): the sum over rows of outer products
+        if needs_weight:  # oneDNN's left matrix is copied transposed, which is slow, so the narrower one takes that side
+            is_narrow = gradient.shape[1] <= x.shape[1]
+            outer = product(gradient.t(), x.t()) if is_narrow else product(x.t(), gradient.t()).t().contiguous()
         return (
             product(gradient, weight.t()) if needs_x else None,
-            _outer(gradient, x) if needs_weight else None,
+            outer,
             gradient.sum(0) if needs_bias else None,
         )
 

@@ -5,12 +5,11 @@ a client asks for texts at random moments (Poisson), and those that wait share a
 process of its own, and again as a simulation that knows the times of the other two alone: each checks the other.
 """
 
-import socket
 import subprocess
 import sys
 import time
 from collections.abc import Callable
-from multiprocessing.connection import Connection
+from multiprocessing import Pipe
 
 import numpy as np
 
@@ -58,8 +57,7 @@ def measure(
         answer(texts)
     taken.clear()
     rate = 1e3 * len(rows) / sum(answer(texts) for texts in batches)
-    single = [answer([text]) for text in range(len(rows))]
-    rates, latencies = {"offline": rate}, {"single_stream": single}
+    rates, latencies = {"offline": rate}, {"single_stream": [answer([text]) for text in range(len(rows))]}
     if Scenario.server in settings.load:
         known, rates["server"] = np.array(taken), settings.load_share * rate
         fixed, of_token = np.linalg.lstsq(known[:, :2], known[:, 2])[0]  # ms of a call, ms of a token with padding
@@ -71,10 +69,10 @@ def measure(
         arrivals = stream.exponential(1 / rates["server"], size=len(rows)).cumsum()
         latencies["server"] = serve(arrivals, settings.batch_size, answer)
         latencies["simulated_server"] = simulate(arrivals, settings.batch_size, takes)
-    asked = [one.name for one in settings.load]
+    asked = [scenario.name for scenario in settings.load]
     return LoadTimes(
-        {name: one for name, one in rates.items() if name in asked},
-        {name: one for name, one in latencies.items() if name.removeprefix("simulated_") in asked},
+        {name: rate for name, rate in rates.items() if name in asked},
+        {name: times for name, times in latencies.items() if name.removeprefix("simulated_") in asked},
     )
 
 
@@ -83,11 +81,11 @@ def serve(arrivals: np.ndarray, most: int, answer: Work) -> list[float]:
 
     EOFError or ConnectionResetError if the client ends early.
     """
-    ours, theirs = socket.socketpair()
+    client, theirs = Pipe()
     with theirs:
         command = [sys.executable, "-P", load_client.__file__, str(theirs.fileno())]
         process = subprocess.Popen(command, pass_fds=[theirs.fileno()])
-    with process, Connection(ours.detach()) as client:
+    with process, client:
         client.send(arrivals.tolist())
         done = 0
         while done < len(arrivals):

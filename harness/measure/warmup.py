@@ -44,19 +44,14 @@ def warm_up(call: Callable[[], object], machine: Machine) -> WarmUp:
 
 
 def until_steady(times: Iterable[float]) -> WarmUp:
-    """Takes times until `is_steady`, at least MINIMUM and at most MAXIMUM of them."""
+    """Takes times until the last STRETCH of them have one level, at least MINIMUM and at most MAXIMUM."""
     values: list[float] = []
     for value in itertools.islice(times, MAXIMUM):
         values.append(value)
-        if len(values) >= MINIMUM and is_steady(values):
+        tail = values[-TAIL:]
+        if len(values) >= MINIMUM and len(tail) - last_change(tail) >= STRETCH:
             return WarmUp(len(values), True, values)
     return WarmUp(len(values), False, values)
-
-
-def is_steady(times: list[float]) -> bool:
-    """Whether the last STRETCH of these calls have one level."""
-    tail = times[-TAIL:]
-    return len(tail) - last_change(tail) >= STRETCH
 
 
 def last_change(times: list[float]) -> int:

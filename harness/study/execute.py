@@ -60,7 +60,7 @@ def execute(folder: Path, config: RunConfig, ranks: Ranks = ALONE) -> None:
         inputs, machine = Inputs(**record["inputs"]), Machine(config.hardware, distributed.local_rank())
         if inputs.is_pretraining:
             corpus = sequences.read(config.output, inputs.text)
-            run_log.values({"corpus/tokens": corpus.tokens("train"), "corpus/documents": corpus.documents("train")})
+            run_log.values({"corpus/tokens": corpus.tokens["train"], "corpus/documents": corpus.documents["train"]})
             objective = pretrain(config, corpus, machine, run_log, record["training"], Baseline(machine), ranks)
             run_log.values(size.of_objective(objective))
         else:

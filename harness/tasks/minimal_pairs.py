@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pandas
-from tokenizers import Encoding, Tokenizer
+from tokenizers import Tokenizer
 
 from harness.config.schema import TaskConfig
 from harness.errors import InputError
@@ -54,7 +54,12 @@ class MinimalPairs(Kind):
                 where = f"{examples.where}, item {examples.items[longest]}"
                 raise InputError(f"{where}: a sentence of {length} tokens, task.max_length={task.max_length} is less: raise it")
             parts[side] = joined(encodings)
-            numbers[f"{side}_words"] = np.concatenate([*map(_scored_words, encodings, contexts)])
+            words = [  # -1 for special tokens and for those of the context
+                -1 if word is None or start < len(context) else word
+                for encoding, context in zip(encodings, contexts, strict=True)
+                for word, (start, _) in zip(encoding.word_ids, encoding.offsets, strict=True)
+            ]
+            numbers[f"{side}_words"] = np.array(words, dtype=np.int64)
         numbers |= {"bad_ids": parts["bad"][0], "bad_starts": parts["bad"][2]}
         return Split(*parts["good"], numbers_of.to_numpy() % 2, examples.items, numbers, texts)
 
@@ -86,9 +91,3 @@ class MinimalPairs(Kind):
         }
         constant = np.repeat(label[:, None] == majority, 2, axis=1)
         return Predictions(paradigms, right, constant, None, columns)
-
-
-def _scored_words(encoding: Encoding, context: str) -> np.ndarray:
-    """(T,) words of the tokens, counted from 0; -1 for special tokens and for those of the context."""
-    places = zip(encoding.word_ids, encoding.offsets, strict=True)
-    return np.array([-1 if word is None or start < len(context) else word for word, (start, _) in places], dtype=np.int64)

@@ -131,13 +131,11 @@ def facts(output: str, key: str) -> Facts:
 def read(config: RunConfig, key: str) -> Prepared:
     """The prepared data with this key; FileNotFoundError when it is not cached."""
     folder = paths.cache_folder(config.output) / key
-    known = vars(facts(config.output, key))
-    for key_of_plan in ("labels", "trained_rows", "notes", "leaked"):
-        del known[key_of_plan]
-    of_tokens = tasks.kind_of(config.task).labels_of_tokens
+    known, of_tokens = facts(config.output, key), tasks.kind_of(config.task).labels_of_tokens
     splits = {split: _read_split(folder, split, of_tokens) for split in split_names(config)}
     train, validation, tune = splits.pop("train", None), splits.pop("validation"), splits.pop("tune", None)
-    return Prepared(key, **known, train=train, validation=validation, tune=tune, more=splits)
+    numbers = (known.vocab_size, known.pad_token_id, known.rows, known.majority)
+    return Prepared(key, *numbers, train, validation, tune, splits)
 
 
 def read_validation(config: RunConfig, key: str) -> Split:
@@ -178,12 +176,15 @@ def _row_hashes(config: RunConfig, tables: dict[str, Table]) -> dict[str, str]:
     """Hashes of the rows that influence results, as Facts has them; test splits to submit do not."""
     hidden = _submitted(config).values()
     apart = ("train", "tune") if config.task.kind is TaskKind.retrieval else ()
-    hashes: dict[str, str] = {}
-    for name, is_apart in (("rows", False), ("trained_rows", True)):
-        chosen = {split: table for split, table in tables.items() if split not in hidden and (split in apart) is is_apart}
+    parts: dict[str, dict[str, Table]] = {}
+    for split, table in tables.items():
+        if split not in hidden:
+            parts.setdefault("trained_rows" if split in apart else "rows", {})[split] = table
+    hashes = {}
+    for name, chosen in parts.items():
         digest = hashlib.sha256()
         _add_rows(digest, config, chosen)
-        hashes |= {name: digest.hexdigest()[:16]} if chosen else {}
+        hashes[name] = digest.hexdigest()[:16]
     return hashes
 
 

@@ -88,7 +88,7 @@ def load_table(config: RunConfig, split: str) -> Table:
     """
     task = config.task
     loaded = _generated(task, split) if task.grammar or task.pairs else sources.load(config, split)
-    mistakes, columns, items, notes = Mistakes(), {}, [], []
+    mistakes, columns, items = Mistakes(), {}, []
     for name in task.fields:
         with mistakes.collected():
             columns[name] = _column(loaded, name, "task.fields")
@@ -99,14 +99,11 @@ def load_table(config: RunConfig, split: str) -> Table:
     mistakes.refuse()
     if task.kind is TaskKind.multilabel and not loaded.class_names:
         with mistakes.collected():
-            written, columns[task.label] = columns[task.label], label_forms.several(task, columns[task.label], loaded.place)[0]
-            split_up = (text for text, names in zip(written, columns[task.label], strict=True) if names and len(names) > 1)
-            if not task.label_separator and (text := next((text for text in split_up if label_forms.is_unclear(text)), None)):
-                notes.append(f"{split}: a text such as {text!r:.60} in {task.label!r} is several labels (task.label_separator)")
+            columns[task.label] = label_forms.several(task, columns[task.label], loaded.place)[0]
         mistakes.refuse()
     selected = _chosen(config, split, loaded, columns)
     columns = {name: [values[row] for row in selected] for name, values in columns.items()}
-    table = Table(columns, [items[row] for row in selected], loaded.where, [*map(loaded.place, selected)], notes)
+    table = Table(columns, [items[row] for row in selected], loaded.where, [*map(loaded.place, selected)])
     for name in task.fields:
         with mistakes.collected():
             _refuse_other_than_text(task, name, table)
@@ -203,7 +200,10 @@ def _chosen(config: RunConfig, split: str, loaded: Loaded, columns: dict[str, li
     texts, rows = [columns[name] for name in task.fields], list(range(loaded.count))
     if split in ("train", "tune") and task.tune_share:
         texts = texts[-1:] if task.kind is TaskKind.retrieval else texts  # no paragraph is in both
-        rows = [row for row in rows if _is_for_tuning(task, [column[row] for column in texts]) == (split == "tune")]
+        # decided by a hash of the text: independent of the order of rows, and the same for equal texts
+        contents = [json.dumps([task.tune_seed, [column[row] for column in texts]]).encode() for row in rows]
+        hashes = [int.from_bytes(hashlib.sha256(content).digest()[:8]) for content in contents]
+        rows = [row for row in rows if (hashes[row] < task.tune_share * 2**64) == (split == "tune")]
     elif split == "tune":
         raise InputError(f"{loaded.where}: task.tune_share=0 holds out no rows for tuning: set the share of train")
     if not rows:
@@ -226,12 +226,6 @@ def _limited(strata: list[str], limit: int | None, seed: int | None) -> list[int
 def _is_hidden(task: TaskConfig, split: str) -> bool:
     """Whether the labels of the split may be unpublished; such a split is predicted whole."""
     return split == "test" or split in task.more_submission
-
-
-def _is_for_tuning(task: TaskConfig, texts: list[Any]) -> bool:
-    """Decided by a hash of the text: independent of the order of rows, and the same for equal texts."""
-    content = json.dumps([task.tune_seed, texts]).encode()
-    return int.from_bytes(hashlib.sha256(content).digest()[:8]) < task.tune_share * 2**64
 
 
 def _refuse_other_than_text(task: TaskConfig, name: str, table: Table) -> None:
@@ -258,14 +252,12 @@ def _refuse_other_than_text(task: TaskConfig, name: str, table: Table) -> None:
 def _labels(task: TaskConfig, table: Table, class_names: list[str] | None, split: str) -> list[Any]:
     """Labels as class numbers or numbers, as the kind of task needs them."""
     labels = table.columns[task.label]
-    if task.kind in (TaskKind.spans, TaskKind.retrieval) or not (
-        task.labels or split == "train" or task.kind not in WITH_CLASSES
-    ):
-        return labels  # those of train, which name the classes, have been refused
     if task.kind is TaskKind.minimal_pairs:
         return [*map(str, labels)]
     if task.kind in (TaskKind.regression, TaskKind.similarity):
         return checked(labels, lambda row, label: _number(task, label, table.place(row)))
+    if task.kind not in WITH_CLASSES or not (task.labels or split == "train"):
+        return labels  # those of train, which name the classes, have been refused
     _refuse_other_names(task, table, class_names)
     hidden, several = _is_hidden(task, split), task.kind is TaskKind.multilabel
     by_name = not class_names and any(re.fullmatch(r"[+-]?\d+(\.\d*)?", name.strip()) for name in task.labels)
@@ -275,10 +267,9 @@ def _labels(task: TaskConfig, table: Table, class_names: list[str] | None, split
     def one(place: str, label: object) -> int:
         """The name itself, or the same number otherwise written; else the number of a class."""
         if isinstance(label, str) or not (class_names or is_missing(label) or isinstance(label, NO_NAMES)):
-            name = name_of(label)
-            name = name if name in numbers else name_of(as_number(label))
-            if name in numbers:
-                return numbers[name]
+            for name in (name_of(label), name_of(as_number(label))):
+                if name in numbers:
+                    return numbers[name]
         return _class_number(task, label, place, by_name)
 
     def number_of(row: int, label: Any) -> object:
@@ -304,8 +295,6 @@ def _refuse_other_names(task: TaskConfig, table: Table, class_names: list[str] |
             raise InputError(f"{table.where}: no row has a label in {task.label!r} of task.label{got}")
         listed = ",".join(names[:LISTED]) + (", ..." if len(names) > LISTED else "")
         raise InputError(f"{table.where}: task.labels is empty; for column {task.label!r} set task.labels=[{listed}]")
-    if len({*task.labels}) < len(task.labels):
-        raise InputError(f"task.labels={task.labels} of task {task.name!r} must name each class once")
     if class_names and class_names != task.labels:
         raise InputError(f"task.labels={task.labels} of task {task.name!r} must be the data set's own: {class_names}")
 
@@ -317,12 +306,12 @@ def _class_number(task: TaskConfig, label: Any, where: str, by_name: bool) -> in
     if by_name or (isinstance(label, str) and not re.fullmatch(r"-?\d+", label)):
         raise unknown(f"label of {where}:", label, task.labels, "task.labels")
     try:
-        number = int(label)
+        number = int(label) if int(label) == float(label) else -1
     except (TypeError, ValueError, OverflowError):
-        number = None
-    if number is None or number != (float(label) if isinstance(label, str) else label) or not 0 <= number < len(task.labels):
-        hint = " (hidden labels?)" if number == HIDDEN else ""
-        hint = "; for lists set task.kind=multilabel" if isinstance(label, list) else hint
+        number = -1
+    if not 0 <= number < len(task.labels):
+        hint = "; for lists set task.kind=multilabel" if isinstance(label, list) else ""
+        hint = " (hidden labels?)" if label in (HIDDEN, str(HIDDEN)) else hint
         raise InputError(f"{where}: label {label!r:.60} is not among 0 to {len(task.labels) - 1}, task.labels{hint}")
     return number
 

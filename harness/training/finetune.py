@@ -57,7 +57,13 @@ class Taught:
                 answers = self.teacher.of_hidden(taught[-1], batch)
         loss = self.kind.loss_of(self.student, logits, batch)
         loss = loss + config.soft_weight * self.kind.soft_loss(logits, answers, batch, config.temperature)
-        return loss if states is None else loss + config.hidden_weight * hidden_loss(states, taught, batch.attention_mask)
+        if states is None:
+            return loss
+        mask = batch.attention_mask  # the mean over real tokens, features, and layers at the same share of the depth
+        real = torch.ones_like(states[0][..., 0], dtype=torch.bool) if mask is None else mask
+        pairs = matched(len(states), len(taught), MatchedLayers.all)
+        losses = [F.mse_loss(states[own][real].float(), taught[other][real].float()) for own, other in pairs]
+        return loss + config.hidden_weight * (sum(losses[1:], losses[0]) / len(pairs))
 
 
 def with_answers(data: Prepared, teacher: Classifier, batch_size: int, machine: Machine, position: Position) -> Prepared:
@@ -77,17 +83,6 @@ def flops_of_answers(teacher: Classifier, train: Split, batch_size: int) -> int:
     """FLOPs of the teacher's pass over all training rows."""
     shapes = [(len(rows), int(train.lengths[rows].max())) for rows in evaluation_order(train, batch_size)]
     return sum(flops.of_model(teacher, *shape) for shape in shapes)
-
-
-def hidden_loss(states: list[Tensor], taught: list[Tensor], mask: Tensor | None) -> Tensor:
-    """Hidden states of both, each (B, T, D), and the (B, T) mask of real tokens -> () squared error.
-
-    The mean over real tokens, features, and layers at the same share of the depth, embeddings included.
-    """
-    real = torch.ones_like(states[0][..., 0], dtype=torch.bool) if mask is None else mask
-    pairs = matched(len(states), len(taught), MatchedLayers.all)
-    losses = [F.mse_loss(states[own][real].float(), taught[other][real].float()) for own, other in pairs]
-    return sum(losses[1:], losses[0]) / len(pairs)
 
 
 Cost = Callable[[int, int], float]

@@ -83,14 +83,12 @@ def read(
     return {name: state[WEIGHTS + name] for name in weights}, {name: state[OPTIMISER + name] for name in likes}
 
 
-def divided(tensors: dict[str, Tensor], likes: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Whole weights, divided among the ranks as those of the model are."""
-    return {name: _like(tensor, likes[name]) for name, tensor in tensors.items()}
-
-
-def divided_moments(tensors: dict[str, Tensor], optimiser: torch.optim.Optimizer) -> dict[str, Tensor]:
-    """Whole moments, divided among the ranks as their parameters are."""
-    return {name: _like(tensors[name], like) for name, like in _moments(tensors, optimiser)}
+def divided(
+    weights: dict[str, Tensor], likes: dict[str, Tensor], moments: dict[str, Tensor], optimiser: torch.optim.Optimizer
+) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+    """Whole weights and moments, divided among the ranks as those of the model are."""
+    of_weights = {name: _like(tensor, likes[name]) for name, tensor in weights.items()}
+    return of_weights, {name: _like(moments[name], like) for name, like in _moments(moments, optimiser)}
 
 
 def _like(tensor: Tensor, like: Tensor | None) -> Tensor:

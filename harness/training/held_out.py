@@ -26,7 +26,9 @@ from harness.models.encoder import Encoder
 from harness.models.heads import MaskedLMHead
 from harness.models.objectives.base import Evaluation, Objective, PretrainBatch
 from harness.models.objectives.build import OBJECTIVES
-from harness.models.objectives.masked_lm import Probe, evaluate, fully_masked_batch
+from harness.models.objectives.config import ObjectiveConfig
+from harness.models.objectives.masked_lm import Probe, evaluate
+from harness.models.objectives.masking import sample_positions, with_targets
 
 RATE = 0.15
 SEED = 0
@@ -98,8 +100,10 @@ class HeldOut:
 
     def _masked(self, sequences: Sequences, ids: np.ndarray, stream: str) -> PretrainBatch:
         seeds = [derive(SEED, stream, number) for number in ids.tolist()]
-        batch = fully_masked_batch(sequences.batch(ids, np.zeros_like(ids)), seeds, self._vocabulary, RATE)
-        return batch.to(self._machine.device)
+        batch, generators = sequences.batch(ids, np.zeros_like(ids)), [torch.Generator().manual_seed(seed) for seed in seeds]
+        positions = sample_positions(batch, generators, ObjectiveConfig(mask_rate=RATE), self._vocabulary)
+        masks = torch.full_like(positions, self._vocabulary.mask)  # no target is left in the inputs
+        return with_targets(batch, positions, masks).to(self._machine.device)
 
     def _trained_probe(self, encoder: Encoder) -> MaskedLMHead:
         """Trained from the same initial values on the same batches for every encoder."""

@@ -127,8 +127,7 @@ def _read(
     if not whole:
         weights, moments = load_fsdp().read(path, own, optimiser)
     elif is_sharded:
-        weights = load_fsdp().divided(weights, own)
-        moments = load_fsdp().divided_moments(moments, optimiser)
+        weights, moments = load_fsdp().divided(weights, own, moments, optimiser)
     return Position(**state["position"]), weights, moments
 
 

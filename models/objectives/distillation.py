@@ -91,7 +91,11 @@ class Distillation(Objective):
             cosines = F.cosine_similarity(ours.states[-1].float(), taught.states[-1].float(), dim=-1)
             by_token.append(config.cosine_weight * (1 - cosines).sum())
         if config.hidden_weight:
-            by_token.append(config.hidden_weight * self._hidden_loss(ours.states, taught.states))
+            pairs = matched(len(ours.states), len(taught.states), config.matched_layers)
+            own = [ours.states[at] if self.projection is None else self.projection(ours.states[at]) for at, _ in pairs]
+            errors = [F.mse_loss(one.float(), taught.states[at].float()) for one, (_, at) in zip(own, pairs, strict=True)]
+            error = sum(errors[1:], errors[0]) / len(pairs) * ours.states[-1][..., 0].numel()  # summed over tokens
+            by_token.append(config.hidden_weight * error)
         if ours.projected is not None and taught.projected is not None:  # with relation_weight
             relations = relation_loss(ours.projected, taught.projected, self.teacher.encoder.config.num_attention_heads)
             by_token.append(config.relation_weight * relations)
@@ -112,13 +116,6 @@ class Distillation(Objective):
             read = states[-1] if head.decoder is None else head.decoder(encoder, states[-2], batch.inputs)
             logits = head(at_positions(read, batch.positions)).float()
         return Seen(states, projected[-1] if projected else None, logits)
-
-    def _hidden_loss(self, states: list[Tensor], taught: list[Tensor]) -> Tensor:
-        """() squared error, averaged over features and matched layers, summed over tokens."""
-        pairs = matched(len(states), len(taught), self._config.matched_layers)
-        ours = [states[own] if self.projection is None else self.projection(states[own]) for own, _ in pairs]
-        errors = [F.mse_loss(one.float(), taught[other].float()) for one, (_, other) in zip(ours, pairs, strict=True)]
-        return sum(errors[1:], errors[0]) / len(pairs) * states[-1][..., 0].numel()
 
     def flops(self, length: int) -> int:
         """FLOPs of the student and the teacher on one sequence."""

@@ -17,7 +17,7 @@ from harness.models.heads import MaskedLMHead, PlainLMHead, Pooler, make_mask_de
 from harness.models.losses import IGNORED, vocabulary_loss
 from harness.models.objectives.base import Evaluation, Objective, PretrainBatch, Vocabulary
 from harness.models.objectives.config import ObjectiveConfig, PairKind
-from harness.models.objectives.masking import masked_batch, num_predictions, sample_positions, with_targets
+from harness.models.objectives.masking import masked_batch, num_predictions
 
 LOGITS = 1 << 24
 """Logits of an evaluation at a time: 64 MiB."""
@@ -141,13 +141,6 @@ class SentenceOrder(MaskedLMWithPairs):
     """Whether the two segments are in order or swapped (arXiv:1909.11942, section 3.1)."""
 
     segment_pairs = PairKind.order
-
-
-def fully_masked_batch(batch: Batch, seeds: list[int], vocabulary: Vocabulary, rate: float) -> PretrainBatch:
-    """Tokens sampled at this rate, each replaced by [MASK]: no target is left in the inputs."""
-    generators = [torch.Generator().manual_seed(seed) for seed in seeds]
-    positions = sample_positions(batch, generators, ObjectiveConfig(mask_rate=rate), vocabulary)
-    return with_targets(batch, positions, torch.full_like(positions, vocabulary.mask))
 
 
 class Probe(nn.Module):

@@ -29,7 +29,7 @@ be read in several ways has a row for each reading: one decides, those in *itali
 
 
 def chapter(study: Study) -> Chapter:
-    """A table for each source; empty where no audit was made. ReportError for a record of another kind."""
+    """A table for each source; empty where no audit was made. InputError for a record of another kind."""
     if study.options.audit is None:
         return Chapter()
     claims = json_of(

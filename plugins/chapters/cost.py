@@ -16,10 +16,9 @@ from harness.comparison.runs import Run
 from harness.comparison.section import Row, Section
 from harness.document import DASH, Block, Cell
 from harness.document import Section as Part
-from harness.errors import unknown
+from harness.errors import InputError, unknown
 from harness.metrics import Direction
 from harness.reports.chapters import Added, pictures
-from harness.reports.errors import ReportError
 from harness.reports.reading.study import Study
 from harness.reports.writing import formats
 from harness.reports.writing.formats import SHARES, Chapter, escape, listed
@@ -75,12 +74,12 @@ class Reach:
 
 
 def parse(texts: Iterable[str]) -> list[Target]:
-    """Targets written METRIC=NUMBER; ReportError for a name that has no such curve, or a number that cannot be."""
+    """Targets written METRIC=NUMBER; InputError for a name that has no such curve, or a number that cannot be."""
     targets = []
     for text in texts:
         name, equals, number = text.partition("=")
         if not equals:
-            raise ReportError(f"--target {text!r} is no target; expected METRIC=NUMBER such as pretrain/masked_loss=6.5")
+            raise InputError(f"--target {text!r} is no target; expected METRIC=NUMBER such as pretrain/masked_loss=6.5")
         if name not in MEASURES:
             raise unknown("metric", name, MEASURES, "target")
         try:
@@ -88,9 +87,9 @@ def parse(texts: Iterable[str]) -> list[Target]:
         except ValueError:
             value = math.nan
         if not math.isfinite(value):
-            raise ReportError(f"--target {text!r}: {number!r} is no number; expected one such as {name}=0.5")
+            raise InputError(f"--target {text!r}: {number!r} is no number; expected one such as {name}=0.5")
         if metrics.get(name).unit in SHARES and abs(value) > 1:
-            raise ReportError(f"--target {text!r}: {name} is at most 1; expected a share such as {name}=0.5")
+            raise InputError(f"--target {text!r}: {name} is at most 1; expected a share such as {name}=0.5")
         targets.append(Target(name, value))
     return targets
 
@@ -191,14 +190,14 @@ def ratio(before: Paid, after: Paid, cost: str) -> Ratio | None:
 
 
 def chapter(study: Study) -> Chapter:
-    """Empty where nothing was evaluated while training; ReportError for a target of which no run has a curve."""
+    """Empty where nothing was evaluated while training; InputError for a target of which no run has a curve."""
     sections, targets = study.comparison.sections, parse(study.options.targets)
     for target in targets:
         rows = [row for section in sections for row in section.rows]
         if not any(paid(row, target, study) for row in rows):
             there = [name for name in MEASURES if any(paid(row, Target(name, 0.0), study) for row in rows)]
             choices = f"choices: {', '.join(there)}" if there else "the study has no such curves at all"
-            raise ReportError(
+            raise InputError(
                 f"--target {target.metric}: no run of this study evaluated it more than once while training; {choices}"
             )
     parts = []

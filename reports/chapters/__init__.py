@@ -43,7 +43,7 @@ class Added:
     chapter: Callable[[Study], Chapter]  # empty where a study has nothing for it
     before: Callable[[Study], Chapter] = appendix.left_out  # the chapter of this package that it precedes
     order: int = 0  # among those before the same chapter, then by name
-    check: Callable[[list[str]], object] | None = None  # ReportError for wrong targets, before anything is read
+    check: Callable[[list[str]], object] | None = None  # InputError for wrong targets, before anything is read
 
 
 @cache

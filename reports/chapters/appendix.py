@@ -12,8 +12,8 @@ from harness.comparison.paired import CONFIDENCE, grouped
 from harness.comparison.runs import Run, oldest_first
 from harness.comparison.verdicts import FEWEST_EXACT
 from harness.document import DASH, Block, Bullets, Section
+from harness.errors import some_of
 from harness.metrics import FEWEST_REPLICATES, HIGHEST_FLOOR, MARGINS, RELATIVE_MARGIN
-from harness.reports.errors import some_of
 from harness.reports.reading import folders
 from harness.reports.reading.study import Study
 from harness.reports.reading.untrusted import command_of

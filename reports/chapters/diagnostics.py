@@ -12,7 +12,7 @@ from harness.comparison.runs import Run
 from harness.comparison.section import HEADLINE, Row, Section
 from harness.document import DASH, Block, Bullets, Cell, Table
 from harness.document import Section as Part
-from harness.reports.errors import some_of
+from harness.errors import some_of
 from harness.reports.reading.study import Study
 from harness.reports.writing import formats
 from harness.reports.writing.formats import Chapter, enumerated, escape

@@ -26,7 +26,6 @@ from harness import paths
 from harness.comparison.paired import grouped
 from harness.comparison.runs import Run
 from harness.errors import InputError, on_one_line
-from harness.reports.errors import ReportError
 from harness.reports.reading import folders
 from harness.reports.reading.store import Packed, Reader, logged
 from harness.reports.reading.untrusted import LARGEST_TABLES, MOST_PARTS, SHAPE, Entries, Line, json_of, table_of
@@ -68,7 +67,7 @@ class Manifest:
 
     @property
     def choices(self) -> dict[str, Any]:
-        """Options of the report, as values; ReportError for one that an archive may not state, such as a store to read."""
+        """Options of the report, as values; InputError for one that an archive may not state, such as a store to read."""
         choices: dict[str, Any] = {"baseline": (), "along": (), "target": (), "with_wnli": False, "where": None}
         for word in self.options:
             match word.partition("="):
@@ -80,7 +79,7 @@ class Manifest:
                     choices["with_wnli"] = True
                 case _:
                     stated = "--baseline=, --along=, --target=, --where= or --with-wnli"
-                    raise ReportError(f"{MANIFEST} states the option {on_one_line(word, 60)!r}: expected {stated}")
+                    raise InputError(f"{MANIFEST} states the option {on_one_line(word, 60)!r}: expected {stated}")
         return choices
 
 
@@ -90,23 +89,23 @@ def hashes(files: Mapping[str, bytes]) -> dict[str, tuple[int, str]]:
 
 
 def manifest(folder: Path) -> Manifest:
-    """The manifest of an archive; ReportError for a folder that is none."""
+    """The manifest of an archive; InputError for a folder that is none."""
     path, where = folder / MANIFEST, f"archive {str(folder)!r}"
     _refuse_special(path, where)
     try:
         content = json_of(paths.read(path, LARGEST_MANIFEST), Manifest, MANIFEST, EXPECTED)
         if missing := {RUNS, CURVES} - {*content.data}:
-            raise ReportError(f"{MANIFEST} names no {min(missing)}: expected {EXPECTED}")
+            raise InputError(f"{MANIFEST} names no {min(missing)}: expected {EXPECTED}")
         _ = content.choices
-    except (OSError, InputError, ReportError) as error:
-        raise ReportError(f"{str(folder)!r} is no archive: {error}") from error
+    except (OSError, InputError) as error:
+        raise InputError(f"{str(folder)!r} is no archive: {error}") from error
     return content
 
 
 def contents(folder: Path, sums: Mapping[str, Sum]) -> tuple[dict[str, bytes], list[str]]:
-    """These files of the folder, and what is wrong with them, a line each; ReportError for links, pipes and devices."""
+    """These files of the folder, and what is wrong with them, a line each; InputError for links, pipes and devices."""
     if (size := sum(of_file for of_file, _ in sums.values())) > LARGEST_TABLES:
-        raise ReportError(f"archive {str(folder)!r} has {size:,} bytes: expected at most {LARGEST_TABLES:,}")
+        raise InputError(f"archive {str(folder)!r} has {size:,} bytes: expected at most {LARGEST_TABLES:,}")
     files, wrong = {}, []
     for name, expected in sums.items():
         path = paths.named(folder, name)
@@ -125,11 +124,11 @@ def contents(folder: Path, sums: Mapping[str, Sum]) -> tuple[dict[str, bytes], l
 
 def _refuse_special(path: Path, where: str) -> None:
     if path.is_symlink() or (path.exists() and not path.is_file()):
-        raise ReportError(f"{where}: {path.name} is no regular file: expected {EXPECTED}")
+        raise InputError(f"{where}: {path.name} is no regular file: expected {EXPECTED}")
 
 
 class ArchiveReader(Reader):
-    """Reads an archive, `where`, from the content of its data files; ReportError for what is not as it is written."""
+    """Reads an archive, `where`, from the content of its data files; InputError for what is not as it is written."""
 
     def __init__(self, where: str, manifest: Manifest, data: Mapping[str, bytes]) -> None:
         self.manifest, self._where = manifest, f"archive {where!r}"
@@ -137,8 +136,8 @@ class ArchiveReader(Reader):
         try:
             with self.guarded():
                 self._read(data)
-        except ReportError as error:
-            raise ReportError(f"{self._where}: {error}") from error
+        except InputError as error:
+            raise InputError(f"{self._where}: {error}") from error
 
     @contextlib.contextmanager
     def guarded(self) -> Iterator[None]:
@@ -147,11 +146,11 @@ class ArchiveReader(Reader):
             with warnings.catch_warnings():
                 warnings.simplefilter("error", RuntimeWarning)  # numbers that overflow
                 yield
-        except (OSError, ReportError, InputError):
+        except (OSError, InputError):
             raise
         except Exception as error:
             kind = f"{type(error).__name__}: {on_one_line(str(error), 100)}"
-            raise ReportError(f"{self._where}: its data give no report ({kind}): expected {EXPECTED}") from error
+            raise InputError(f"{self._where}: its data give no report ({kind}): expected {EXPECTED}") from error
 
     def _read(self, data: Mapping[str, bytes]) -> None:
         left, tables = LARGEST_TABLES, {}
@@ -163,10 +162,10 @@ class ArchiveReader(Reader):
         rows = tables[RUNS].to_pylist(maps_as_pydicts="strict")
         self.rows = {row["run_id"]: row for row in rows}
         if len(self.rows) != len(rows):
-            raise ReportError(f"{RUNS} has two runs of one id: expected {EXPECTED}")
+            raise InputError(f"{RUNS} has two runs of one id: expected {EXPECTED}")
         for name in (name for row in rows for name in (row["run_id"], row["study"])):
             if not name.isprintable():
-                raise ReportError(f"{RUNS} has the name {on_one_line(name, 60)!r}: expected one without control characters")
+                raise InputError(f"{RUNS} has the name {on_one_line(name, 60)!r}: expected one without control characters")
         self._runs = {
             key: (row["study"], logged(key, row["name"], row["started"], (row["tags"], row["params"], row["metrics"])))
             for key, row in self.rows.items()
@@ -175,7 +174,7 @@ class ArchiveReader(Reader):
         self._history = grouped(((run, metric), (step, value)) for run, metric, step, value in zip(*columns, strict=True))
         self.predictions = {name: _parts(tables[name], name, "run_id") for name in tables if name.startswith(PREDICTIONS)}
         if unknown := {run for of_file in self.predictions.values() for run in of_file} - self.rows.keys():
-            raise ReportError(f"a run of predictions, {min(unknown)!r}, is not in {RUNS}: expected {EXPECTED}")
+            raise InputError(f"a run of predictions, {min(unknown)!r}, is not in {RUNS}: expected {EXPECTED}")
         of_main = [of_file for name, of_file in self.predictions.items() if split_of(name) == ""]
         texts = _parts(tables[TEXTS], TEXTS, "data") if TEXTS in tables else {}
         if TEXTS in tables:
@@ -209,11 +208,11 @@ class ArchiveReader(Reader):
 
 
 def read(folder: Path) -> ArchiveReader:
-    """A reader of the archive in a folder; ReportError for one that is not as it was written."""
+    """A reader of the archive in a folder; InputError for one that is not as it was written."""
     content = manifest(folder)
     data, wrong = contents(folder, content.data)
     if wrong:
-        raise ReportError(f"archive {str(folder)!r}: {'; '.join(wrong)}")
+        raise InputError(f"archive {str(folder)!r}: {'; '.join(wrong)}")
     return ArchiveReader(str(folder), content, data)
 
 
@@ -225,14 +224,14 @@ def split_of(name: str) -> str:
 def _refuse_other(
     table: pyarrow.Table, name: str, columns: Mapping[str, pyarrow.DataType], may_lack: tuple[str, ...] = ()
 ) -> None:
-    """ReportError for other columns, or for values that are missing."""
+    """InputError for other columns, or for values that are missing."""
     if not table.schema.equals(pyarrow.schema(columns)):
-        raise ReportError(f"{name} has the columns {on_one_line(', '.join(map(str, table.schema)), 200)}: expected {EXPECTED}")
+        raise InputError(f"{name} has the columns {on_one_line(', '.join(map(str, table.schema)), 200)}: expected {EXPECTED}")
     for column in columns:
         chunks = [one for one in table[column].chunks if column not in may_lack]
         inner = [part for one in chunks if isinstance(one, pyarrow.MapArray) for part in (one.keys, one.items)]
         if any(part.null_count for part in (*chunks, *inner)):
-            raise ReportError(f"{name} has no value in the column {column!r} of a row: expected {EXPECTED}")
+            raise InputError(f"{name} has no value in the column {column!r} of a row: expected {EXPECTED}")
 
 
 def _json(text: str | None) -> dict[str, Any]:
@@ -243,7 +242,7 @@ def _json(text: str | None) -> dict[str, Any]:
 def _parts(table: pyarrow.Table, name: str, column: str) -> dict[str, pyarrow.Table]:
     """Value of a column of texts -> its rows, in their order, without that column."""
     if column not in table.column_names or table.schema.field(column).type != TEXT or table[column].null_count:
-        raise ReportError(f"{name} has no text in the column {column!r} of each row: expected {EXPECTED}")
+        raise InputError(f"{name} has no text in the column {column!r} of each row: expected {EXPECTED}")
     encoded = table[column].combine_chunks().dictionary_encode()
     numbers, keys = encoded.indices.to_numpy(), encoded.dictionary.to_pylist()
     ends = np.cumsum(np.bincount(numbers, minlength=len(keys)))

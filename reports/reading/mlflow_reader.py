@@ -14,8 +14,8 @@ from mlflow.entities import Run as Tracked
 from mlflow.exceptions import MlflowException
 
 from harness.comparison.runs import Run
+from harness.errors import InputError
 from harness.redact import redacted
-from harness.reports.errors import ReportError
 from harness.reports.reading.store import Reader, logged
 
 logging.getLogger("urllib3.connectionpool").setLevel(logging.ERROR)  # its warnings name addresses with their queries
@@ -31,11 +31,11 @@ def _one_line_errors() -> Iterator[None]:
         yield
     except (MlflowException, ImportError) as error:
         first_line = next(iter(str(error).splitlines()), type(error).__name__)
-        raise ReportError(f"the tracking store cannot be read: {redacted(first_line)}") from error
+        raise InputError(f"the tracking store cannot be read: {redacted(first_line)}") from error
 
 
 class MlflowReader(Reader):
-    """Reads by MLflow; ReportError where the store does not answer."""
+    """Reads by MLflow; InputError where the store does not answer."""
 
     def __init__(self, uri: str) -> None:
         with _one_line_errors():

@@ -11,7 +11,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from harness.comparison.runs import Run
-from harness.reports.errors import ReportError
+from harness.errors import InputError
 from harness.reports.reading.store import Reader, logged
 
 COLUMNS = {
@@ -32,13 +32,13 @@ RUN_NAME = "mlflow.runName"
 
 
 class SqliteReader(Reader):
-    """Reads the file at this path; ReportError where it is missing or no tracking store."""
+    """Reads the file at this path; InputError where it is missing or no tracking store."""
 
     forkable = True
 
     def __init__(self, path: Path) -> None:
         if not path.is_file():
-            raise ReportError(
+            raise InputError(
                 f"no tracking store at {str(path)!r}; expected the SQLite file that `python -m harness` writes, or --uri"
             )
         self._path = path
@@ -50,7 +50,7 @@ class SqliteReader(Reader):
                 for table in COLUMNS
             }
         if not (self._columns["experiments"] and self._columns["runs"]):
-            raise ReportError(f"{str(path)!r} is not a tracking store; expected an MLflow SQLite file")
+            raise InputError(f"{str(path)!r} is not a tracking store; expected an MLflow SQLite file")
 
     @property
     def _database(self) -> sqlite3.Connection:
@@ -66,7 +66,7 @@ class SqliteReader(Reader):
         try:
             yield
         except sqlite3.DatabaseError as error:
-            raise ReportError(
+            raise InputError(
                 f"tracking store {str(self._path)!r} cannot be read ({error}); expected an MLflow SQLite file"
             ) from error
 

@@ -11,8 +11,7 @@ import pyarrow
 
 from harness import metrics, tags
 from harness.comparison.runs import History, Run, latest, oldest_first, states_text
-from harness.errors import on_one_line, unknown
-from harness.reports.errors import ReportError
+from harness.errors import InputError, on_one_line, unknown
 
 
 @dataclass(frozen=True)
@@ -30,13 +29,13 @@ Output = Path | Packed | None
 
 
 class Reader(abc.ABC):
-    """Reads a tracking store; ReportError from any call where the store does not answer. Deleted runs are left out."""
+    """Reads a tracking store; InputError from any call where the store does not answer. Deleted runs are left out."""
 
     output: Output = None
     forkable = False  # whether a forked process may go on reading with it
 
     def guarded(self) -> contextlib.AbstractContextManager[None]:
-        """A block that reads the runs and computes with them; ReportError where data of others lead to an error in it."""
+        """A block that reads the runs and computes with them; InputError where data of others lead to an error in it."""
         return contextlib.nullcontext()
 
     @abc.abstractmethod
@@ -81,7 +80,7 @@ def read_study(reader: Reader, name: str) -> list[Run]:
     studies = reader.studies()
     runs = runs_of(reader, number_of(studies, name))
     if not runs:
-        raise ReportError(f"study {name!r} has no runs; choices: {', '.join(sorted(studies))}")
+        raise InputError(f"study {name!r} has no runs; choices: {', '.join(sorted(studies))}")
     return oldest_first(runs)
 
 
@@ -95,7 +94,7 @@ def newest_study(reader: Reader) -> tuple[str, dict[str, str]]:
             return name, passed_over
         passed_over[name] = states_text(run.status for run in runs)
     if not passed_over:
-        raise ReportError(f"the tracking store has no runs in any study ({', '.join(sorted(studies.values())) or 'none'})")
+        raise InputError(f"the tracking store has no runs in any study ({', '.join(sorted(studies.values())) or 'none'})")
     return next(iter(passed_over)), {}
 
 
@@ -105,7 +104,7 @@ def runs_of(reader: Reader, number: str) -> list[Run]:
 
 
 def number_of(studies: Mapping[str, str], name: str) -> str:
-    """The study's number; ReportError with the choices where there is none of this name."""
+    """The study's number; InputError with the choices where there is none of this name."""
     if name not in studies:
         raise unknown("study", name, studies, "study")
     return studies[name]

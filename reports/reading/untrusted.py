@@ -13,7 +13,7 @@ import pyarrow.compute
 from pyarrow import parquet, types
 from pydantic import AfterValidator, ConfigDict, FailFast, Field, TypeAdapter, ValidationError
 
-from harness.reports.errors import ReportError
+from harness.errors import InputError
 
 LARGEST_JSON = 1 << 24
 """Bytes of a manifest, a plan or an audit in an archive."""
@@ -63,19 +63,19 @@ Shape = TypeVar("Shape")
 
 
 def json_of(content: bytes, shape: type[Shape], where: str, expected: str) -> Shape:
-    """The JSON as a value of this shape; ReportError that names the first part which is none."""
+    """The JSON as a value of this shape; InputError that names the first part which is none."""
     if len(content) > LARGEST_JSON:
-        raise ReportError(f"{where} has {len(content):,} bytes: expected {expected}, of at most {LARGEST_JSON:,} bytes")
+        raise InputError(f"{where} has {len(content):,} bytes: expected {expected}, of at most {LARGEST_JSON:,} bytes")
     try:
         return TypeAdapter(shape).validate_json(content)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False, include_context=False)[0]
         place = f" at {'.'.join(map(str, first['loc']))}"[:100] if first["loc"] else ""
-        raise ReportError(f"{where}{place} ({first['msg']}); expected {expected}") from error
+        raise InputError(f"{where}{place} ({first['msg']}); expected {expected}") from error
 
 
 def table_of(content: bytes, where: str, most: int = LARGEST_TABLES) -> pyarrow.Table:
-    """The table of a Parquet file, of at most `most` bytes in memory; ReportError for a torn, empty or larger one.
+    """The table of a Parquet file, of at most `most` bytes in memory; InputError for a torn, empty or larger one.
 
     Its footer bounds rows and pages. It does not bound texts, of which one may stand in all rows: they are read as numbers of
     different texts first, and their lengths added up.
@@ -87,31 +87,31 @@ def table_of(content: bytes, where: str, most: int = LARGEST_TABLES) -> pyarrow.
             schema = footer.schema.to_arrow_schema()
             for field in schema:
                 if not _is_plain(field.type):
-                    raise ReportError(f"{where}: column {field.name!r} is of type {field.type}: expected text or numbers")
+                    raise InputError(f"{where}: column {field.name!r} is of type {field.type}: expected text or numbers")
             columns = [footer.schema.column(number) for number in range(footer.num_columns)]
             of_text = [column.path for column in columns if column.physical_type == "BYTE_ARRAY"]
             numbered = parquet.ParquetFile(pyarrow.BufferReader(content), read_dictionary=of_text).read()
             size = sum(_size(chunk, where) for column in numbered.columns for chunk in column.chunks)
             if size > most:
-                raise ReportError(f"{where} takes {size:,} bytes in memory: expected at most {most:,}")
+                raise InputError(f"{where} takes {size:,} bytes in memory: expected at most {most:,}")
             table = parquet.ParquetFile(pyarrow.BufferReader(content)).read()
             table.validate(full=True)
             return table
     except (OSError, MemoryError, pyarrow.ArrowException, UnicodeError) as error:
-        raise ReportError(f"{where} cannot be read as Parquet: {str(error)[:100] or type(error).__name__}") from error
+        raise InputError(f"{where} cannot be read as Parquet: {str(error)[:100] or type(error).__name__}") from error
 
 
 def _refuse_large(footer: parquet.FileMetaData, where: str, most: int) -> None:
     parts = max(footer.num_columns, footer.num_row_groups)
     if parts > MOST_PARTS or footer.num_columns == 0:
-        raise ReportError(f"{where} has {parts:,} columns or groups of rows: expected 1 to {MOST_PARTS:,}")
+        raise InputError(f"{where} has {parts:,} columns or groups of rows: expected 1 to {MOST_PARTS:,}")
     groups = [footer.row_group(number) for number in range(footer.num_row_groups)]
     chunks = [group.column(number) for group in groups for number in range(footer.num_columns)]
     values = max(footer.num_rows * footer.num_columns, sum(chunk.num_values for chunk in chunks))
     if values > MOST_VALUES or min((chunk.num_values for chunk in chunks), default=0) < 0:
-        raise ReportError(f"{where} has {values:,} values: expected at most {MOST_VALUES:,}")
+        raise InputError(f"{where} has {values:,} values: expected at most {MOST_VALUES:,}")
     if (size := sum(chunk.total_uncompressed_size for chunk in chunks)) > most:
-        raise ReportError(f"{where} has {size:,} bytes of pages: expected at most {most:,}")
+        raise InputError(f"{where} has {size:,} bytes of pages: expected at most {most:,}")
 
 
 def _is_plain(kind: pyarrow.DataType) -> bool:
@@ -132,7 +132,7 @@ def _size(array: pyarrow.Array, where: str) -> int:
         return array.nbytes
     lengths = pyarrow.compute.binary_length(array.dictionary)
     if (longest := pyarrow.compute.max(lengths).as_py() or 0) > LARGEST_TEXT:
-        raise ReportError(f"{where} has a text of {longest:,} bytes: expected at most {LARGEST_TEXT:,}")
+        raise InputError(f"{where} has a text of {longest:,} bytes: expected at most {LARGEST_TEXT:,}")
     in_places = pyarrow.compute.take(lengths.cast(pyarrow.int64()), array.indices)
     return array.nbytes + 4 * len(array) + (pyarrow.compute.sum(in_places).as_py() or 0)
 

@@ -12,8 +12,7 @@ from dataclasses import dataclass
 
 from harness import tags
 from harness.comparison.runs import Run
-from harness.errors import unknown
-from harness.reports.errors import ReportError, some_of
+from harness.errors import InputError, some_of, unknown
 
 CLAUSE = re.compile(
     r"""\s*(?:(?P<kind>tags?|params?|metrics?|attributes?)\.)?
@@ -66,7 +65,7 @@ class Clause:
 
 
 def parse(text: str) -> list[Clause]:
-    """The clauses joined by `and`; ReportError in one line for anything else."""
+    """The clauses joined by `and`; InputError in one line for anything else."""
     clauses, at = [], 0
     while match := CLAUSE.match(text, at):
         clauses.append(_clause(text, match))
@@ -77,7 +76,7 @@ def parse(text: str) -> list[Clause]:
         if joint is None:
             break
         at = joint.end()
-    raise ReportError(f"where={text!r} cannot be read from {text[at:].strip()!r} on; {EXPECTED}, joined by `and`")
+    raise InputError(f"where={text!r} cannot be read from {text[at:].strip()!r} on; {EXPECTED}, joined by `and`")
 
 
 def _clause(text: str, match: re.Match[str]) -> Clause:
@@ -86,13 +85,13 @@ def _clause(text: str, match: re.Match[str]) -> Clause:
     quoted = value[0] in "'\""
     if kind == "metrics":
         if quoted or sign not in SIGNS:
-            raise ReportError(f"where={text!r}: a metric is compared with a number, as in metrics.eval/score > 0.8")
+            raise InputError(f"where={text!r}: a metric is compared with a number, as in metrics.eval/score > 0.8")
         try:
             return Clause(kind, key, sign, float(value))
         except ValueError as error:
-            raise ReportError(f"where={text!r}: {value!r} is no number") from error
+            raise InputError(f"where={text!r}: {value!r} is no number") from error
     if not quoted or sign not in TEXT_SIGNS:
-        raise ReportError(
+        raise InputError(
             f"where={text!r}: {kind.rstrip('s')} {key!r} is compared with a quoted text by {', '.join(TEXT_SIGNS)}, "
             f"as in {kind}.{key} = '{value.strip(chr(39) + chr(34))}'"
         )
@@ -104,7 +103,7 @@ def _clause(text: str, match: re.Match[str]) -> Clause:
 def keep(runs: list[Run], text: str) -> list[Run]:
     """The runs that fit, the A/A replicates of their sessions, and the pretrainings that they start from.
 
-    ReportError where none fits: it says what the runs have of the first clause that none fits.
+    InputError where none fits: it says what the runs have of the first clause that none fits.
     """
     clauses = parse(text)
     candidates = [run for run in runs if not run.is_aa_replicate]
@@ -112,9 +111,9 @@ def keep(runs: list[Run], text: str) -> list[Run]:
     if not fitting:
         alone = next((clause for clause in clauses if not any(map(clause.holds, candidates))), None)
         if alone is None:
-            raise ReportError(f"where={text!r} fits no run: each clause fits some, but none fits all")
+            raise InputError(f"where={text!r} fits no run: each clause fits some, but none fits all")
         if values := sorted({str(value) for run in candidates if (value := alone.read(run)) is not None}):
-            raise ReportError(f"where={text!r} fits no run; {alone.key} is {some_of(values, NEAREST)}")
+            raise InputError(f"where={text!r} fits no run; {alone.key} is {some_of(values, NEAREST)}")
         keys = {key for run in candidates for key in getattr(run, alone.kind)}  # there may be hundreds
         likely = difflib.get_close_matches(alone.key, keys, n=NEAREST, cutoff=0.3) or sorted(keys)[:NEAREST]
         raise unknown(alone.kind.rstrip("s"), alone.key, likely, "where")

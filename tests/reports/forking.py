@@ -16,9 +16,9 @@ import pytest
 from child_processes import wait_for
 
 from harness.comparison.compare import compare
+from harness.errors import InputError
 from harness.reports import render
 from harness.reports.chapters import chapters
-from harness.reports.errors import ReportError
 from harness.reports.read import connect
 
 
@@ -69,16 +69,16 @@ def test_png_files_are_made_by_this_process(study, monkeypatch):
 
 def test_an_error_of_a_chapter_is_raised_as_it_is(study, monkeypatch):
     def fails():
-        raise ReportError("what a chapter says")
+        raise InputError("what a chapter says")
 
     _in_another_process(monkeypatch, fails)
-    with pytest.raises(ReportError, match="what a chapter says"):
+    with pytest.raises(InputError, match="what a chapter says"):
         render.render(study)
 
 
 def test_a_killed_process_is_one_line(study, monkeypatch):
     _in_another_process(monkeypatch, lambda: os.kill(os.getpid(), signal.SIGKILL))
-    with pytest.raises(ReportError, match="the process that draws the pictures was killed, as by a lack of memory"):
+    with pytest.raises(InputError, match="the process that draws the pictures was killed, as by a lack of memory"):
         render.render(study)
 
 
@@ -86,10 +86,10 @@ def test_an_error_of_this_process_does_not_wait_for_the_pictures(study, monkeypa
     _in_another_process(monkeypatch, lambda: time.sleep(600))
 
     def fails(study):
-        raise ReportError("another chapter says so")
+        raise InputError("another chapter says so")
 
     monkeypatch.setattr(render, "chapters", lambda: (fails, *chapters()))
-    with pytest.raises(ReportError, match="another chapter says so"):
+    with pytest.raises(InputError, match="another chapter says so"):
         render.render(study)
     assert multiprocessing.active_children() == []
 

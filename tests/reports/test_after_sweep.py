@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from harness import paths
+from harness.errors import InputError
 from harness.reports import after_sweep
-from harness.reports.errors import ReportError
 
 pytestmark = pytest.mark.long
 
@@ -71,7 +71,7 @@ def test_another_run_state_number_audit_or_argument_is_another_report(update, tr
     assert update("--baseline", "small")
     assert update()
     (tmp_path / "audit.json").write_text("[]")
-    with pytest.raises(ReportError, match="--audit"):  # it is read: this one cannot be shown
+    with pytest.raises(InputError, match="--audit"):  # it is read: this one cannot be shown
         update("--audit", str(tmp_path / "audit.json"))
 
 
@@ -103,5 +103,5 @@ def test_what_a_killed_process_left_is_removed_and_what_another_one_writes_stays
 
 def test_where_nothing_can_be_written_one_line_says_so(update):
     Path("reports").write_text("a file in place of the folder")
-    with pytest.raises(ReportError, match=r"to=.* cannot be written"):
+    with pytest.raises(InputError, match=r"to=.* cannot be written"):
         update()

@@ -9,8 +9,8 @@ from matplotlib.image import imread
 
 from harness.comparison.compare import compare
 from harness.comparison.runs import latest
+from harness.errors import InputError
 from harness.reports.__main__ import main
-from harness.reports.errors import ReportError
 from harness.reports.read import connect
 from harness.reports.reading import store
 from harness.reports.render import render
@@ -182,13 +182,13 @@ def test_the_folder_of_the_runs_is_read_and_written_to(tracking, capsys):
 
 FULL_DISK = """
 import pathlib, resource
-from harness.reports.report import ReportError, write
+from harness.reports.report import InputError, write
 out = pathlib.Path("report")
 write({"report.md": b"old", "a.svg": b"old"}, out)
 resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))  # a longer file fails after so many bytes, as on a full disk
 try:
     write({"report.md": b"new", "a.svg": b"new" * 4096}, out)
-except ReportError as error:
+except InputError as error:
     print(error)
 print({path.name: path.read_bytes() for path in out.iterdir()} == {"report.md": b"old", "a.svg": b"old"})
 """
@@ -250,5 +250,5 @@ def test_png_is_every_picture_at_two_pixels_for_one_of_the_page(tracking, typica
 
 
 def test_png_of_a_study_without_pictures_is_refused(make_run, study_of):
-    with pytest.raises(ReportError, match="--format png: study 's' has no pictures"):
+    with pytest.raises(InputError, match="--format png: study 's' has no pictures"):
         render(study_of(compare("s", [make_run()])), ["png"])

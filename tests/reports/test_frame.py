@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from harness import metrics, reports, tags
-from harness.reports.errors import ReportError
+from harness.errors import InputError
 from harness.reports.reading import folders
 
 
@@ -105,7 +105,7 @@ def test_pretraining_is_a_row_of_its_own_wherever_it_ran(tracking, make_run, pre
 
 def test_unknown_study_is_one_line(tracking):
     tracking.log("base")
-    with pytest.raises(ReportError, match="unknown study 'nope'"):
+    with pytest.raises(InputError, match="unknown study 'nope'"):
         reports.load("nope")
 
 

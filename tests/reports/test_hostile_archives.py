@@ -22,8 +22,8 @@ from pyarrow import parquet
 from render_studies import unpacked
 from watched import outside, watched
 
+from harness.errors import InputError
 from harness.reports.__main__ import main
-from harness.reports.errors import ReportError
 from harness.reports.reading.archive import COLUMNS, CURVE, Manifest, hashes
 from harness.reports.reading.untrusted import command_of, table_of
 
@@ -533,7 +533,7 @@ STATED = dict.fromkeys(HOSTILE["refused"]) | {
 def test_an_archive_states_a_few_options_as_values(word):
     content = Manifest(study="s", options=[word], thinned={}, data={}, report={})
     if STATED[word] is None:
-        with pytest.raises(ReportError, match="states the option"):
+        with pytest.raises(InputError, match="states the option"):
             _ = content.choices
     else:
         assert {key: value for key, value in content.choices.items() if value} == STATED[word]
@@ -550,7 +550,7 @@ def test_a_small_file_of_texts_that_take_gigabytes_is_refused_before_they_are_ma
     content = written(pyarrow.table({"text": texts}), store_schema=False)
     before = pyarrow.default_memory_pool().max_memory()
     assert len(content) < 2000
-    with pytest.raises(ReportError, match=r"takes 4,\d+,\d+,\d+ bytes in memory: expected at most"):
+    with pytest.raises(InputError, match=r"takes 4,\d+,\d+,\d+ bytes in memory: expected at most"):
         table_of(content, "texts.parquet")
     assert pyarrow.default_memory_pool().max_memory() <= before + (1 << 26)
 
@@ -559,9 +559,9 @@ def test_texts_within_lists_and_maps_count_too():
     text = pyarrow.array([[("a", LONG_TEXT)]] * 10, pyarrow.map_("string", "string"))
     content = written(pyarrow.table({"tags": text, "answers": pyarrow.array([[LONG_TEXT]] * 10)}))
     assert table_of(content, "x").nbytes > 20_000_000
-    with pytest.raises(ReportError, match="bytes in memory: expected at most 10,000,000"):
+    with pytest.raises(InputError, match="bytes in memory: expected at most 10,000,000"):
         table_of(content, "x", 10_000_000)
-    with pytest.raises(ReportError, match="has a text of 1,100,000 bytes"):
+    with pytest.raises(InputError, match="has a text of 1,100,000 bytes"):
         table_of(written(pyarrow.table({"a": ["x" * 1_100_000]})), "x")
 
 

@@ -144,5 +144,5 @@ def test_a_look_at_pretrainings_is_at_their_masked_loss(make_run):
     ]
     looked = after_look.judge(compare("s", runs))
     assert (list(looked["arms"]), looked["unresolved"]) == (["new+mlm"], [])
-    with pytest.raises(after_look.ReportError, match="no run has a value of eval/f1"):
+    with pytest.raises(after_look.InputError, match="no run has a value of eval/f1"):
         after_look.judge(compare("s", runs), "eval/f1")

@@ -6,7 +6,7 @@ import pytest
 
 from harness import tags
 from harness.comparison.compare import compare
-from harness.reports.errors import ReportError
+from harness.errors import InputError
 from harness.reports.render import render
 
 COMMAND = "harness -m model=base,albert,new seed=0,1"
@@ -50,6 +50,6 @@ def test_one_arm_beside_it_is_reported_alone(runs, study_of):
 
 
 def test_only_a_name_of_no_run_is_unknown(runs):
-    with pytest.raises(ReportError, match="unknown baseline 'bert'"):
+    with pytest.raises(InputError, match="unknown baseline 'bert'"):
         compare("s", runs, "bert")
     assert compare("s", runs, "albert").baseline == "albert"

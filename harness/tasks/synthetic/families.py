@@ -97,10 +97,6 @@ class Family:
         """A random row with its label."""
         raise NotImplementedError
 
-    def make_held_out(self, rng: random.Random, config: GrammarConfig) -> Row:
-        """A row of validation, in some families with words of its own."""
-        return self.make(rng, config)
-
     def theory(self, config: GrammarConfig) -> Theory:
         """What theory says of the task at this difficulty."""
         raise NotImplementedError
@@ -217,19 +213,16 @@ class Pairs(Family):
         sentences = [" ".join([*fillers(rng, 0, 1), symbol, *fillers(rng, 0, 1)]) for symbol in (first, second)]
         return {"sentence1": sentences[0], "sentence2": sentences[1], "label": label}
 
-    def best_linear_accuracy(self, symbols: int) -> float:
-        """Best accuracy of a weighted count of words.
-
-        An equal pair scores twice its symbol's weight, an unequal pair the sum of two weights. With s of n symbols above half
-        of the threshold, s of the n equal pairs are classified correctly, and s * (s - 1) of the n * (n - 1) unequal ones
-        are not.
-        """
-        n = symbols
-        return 0.5 + max(s / (2 * n) - s * (s - 1) / (2 * n * (n - 1)) for s in range(n + 1))
-
     def theory(self, config: GrammarConfig) -> Theory:
-        """The second symbol is 3 to 6 tokens after [CLS], the first one as many before the last [SEP]; both are needed."""
-        return Theory(Distance(3, 6), Distance(3, 6), tokens=9, span=4, linear=self.best_linear_accuracy(config.symbols))
+        """The second symbol is 3 to 6 tokens after [CLS], the first one as many before the last [SEP]; both are needed.
+
+        In a weighted count of words an equal pair scores twice its symbol's weight, an unequal pair the sum of two weights.
+        With s of n symbols above half of the threshold, s of the n equal pairs are classified correctly, and s * (s - 1) of
+        the n * (n - 1) unequal ones are not.
+        """
+        n = config.symbols
+        linear = 0.5 + max(s / (2 * n) - s * (s - 1) / (2 * n * (n - 1)) for s in range(n + 1))
+        return Theory(Distance(3, 6), Distance(3, 6), tokens=9, span=4, linear=linear)
 
 
 class Induction(Family):
@@ -360,14 +353,11 @@ class WordSense(Family):
     OUTSIDE, SENSES = 0, (1, 2)
     """Class of all other words, and of an animal and a thing."""
 
+    def __init__(self, ambiguous: Sequence[str] = TRAINED) -> None:
+        self.ambiguous = ambiguous
+
     def make(self, rng: random.Random, config: GrammarConfig) -> Row:
-        return self._row(rng, self.TRAINED)
-
-    def make_held_out(self, rng: random.Random, config: GrammarConfig) -> Row:
-        return self._row(rng, self.HELD_OUT)
-
-    def _row(self, rng: random.Random, ambiguous: Sequence[str]) -> Row:
-        left, word, label = [*rng.choice(self.BEFORE).split(), "the"], rng.choice(ambiguous), rng.randint(0, 1)
+        left, word, label = [*rng.choice(self.BEFORE).split(), "the"], rng.choice(self.ambiguous), rng.randint(0, 1)
         right = [
             *rng.choice(self.BETWEEN).split(),
             "was",
@@ -405,9 +395,9 @@ def generate(config: GrammarConfig, split: str) -> list[Row]:
     family = FAMILIES[config.rule]
     family.refuse(config)
     count = {"train": config.train_examples, "validation": config.validation_examples}[split]
-    make = family.make_held_out if split == "validation" else family.make
+    made = WordSense(WordSense.HELD_OUT) if (config.rule, split) == (Rule.word_sense, "validation") else family
     rng = random.Random(derive(config.seed, config.rule.value, split))
-    return [{"idx": index, **make(rng, config)} for index in range(count)]
+    return [{"idx": index, **made.make(rng, config)} for index in range(count)]
 
 
 def refuse_cut(config: GrammarConfig, max_length: int) -> None:

@@ -124,8 +124,7 @@ def tags(config: RunConfig) -> dict[str, str]:
     expected = expectation(config)
     if expected is None:
         return {}
-    numbers = {"low": expected.low, "high": expected.high, "chance": expected.chance, "ceiling": expected.ceiling}
-    thresholds = {f"expected_{name}": f"{value:.4g}" for name, value in numbers.items()}
+    thresholds = {f"expected_{name}": f"{getattr(expected, name):.4g}" for name in ("low", "high", "chance", "ceiling")}
     return {"expected": expected.verdict.value, "expected_reason": expected.reason, **thresholds}
 
 

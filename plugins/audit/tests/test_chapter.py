@@ -5,8 +5,8 @@ import json
 import pytest
 
 from harness.comparison.compare import compare
+from harness.errors import InputError
 from harness.plugins.audit import chapter as audit
-from harness.reports.errors import ReportError
 from harness.reports.reading.study import Options, Study
 
 READING = {"name": "counted", "beside": False, "claimed": "5 | 6", "measured": "7", "verdict": "refuted", "command": ""}
@@ -59,5 +59,5 @@ def test_without_an_audit_there_is_no_chapter(make_run):
 
 @pytest.mark.parametrize("record", [{}, [], {"claims": [{"time": 1}]}], ids=["empty", "list", "part"])
 def test_a_record_of_another_kind_is_one_line(chapter_of, record):
-    with pytest.raises(ReportError, match=r"audit\.json.*expected the file that `python -m harness audit` wrote"):
+    with pytest.raises(InputError, match=r"audit\.json.*expected the file that `python -m harness audit` wrote"):
         chapter_of(record)

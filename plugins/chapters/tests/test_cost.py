@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from harness.comparison.compare import compare
+from harness.errors import InputError
 from harness.plugins.chapters import cost
 from harness.plugins.chapters.cost import Target, paid, parse, ratio, reach
 from harness.reports.__main__ import main
-from harness.reports.errors import ReportError
 
 LOSS, ACCURACY, TOKENS = "pretrain/masked_loss", "pretrain/masked_accuracy", "pretrain/tokens"
 TARGET = Target(LOSS, 6.0)
@@ -218,7 +218,7 @@ def test_wrong_target_is_refused_in_one_line(target: str, message: str, capsys):
 
 def test_target_without_a_curve_names_those_there_are(chapter):
     curves = curves_of(([7.0, 6.0], [1e6, 4e6]), ([7.0, 6.71], [1e6, 4e6]))
-    with pytest.raises(ReportError, match=r"--target tune/score: .* choices: pretrain/masked_loss$"):
+    with pytest.raises(InputError, match=r"--target tune/score: .* choices: pretrain/masked_loss$"):
         chapter(curves, ["tune/score=0.5"])
 
 

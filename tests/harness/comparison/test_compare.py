@@ -13,8 +13,8 @@ from harness.comparison.compare import compare
 from harness.comparison.paired import Replicate
 from harness.comparison.section import EXAMPLES
 from harness.comparison.verdicts import Verdict, change, judge
+from harness.errors import InputError
 from harness.metrics import Direction
-from harness.reports.errors import ReportError
 from harness.reports.writing import tables
 
 S0, S1, S2, S5, S7 = (Replicate("", seed) for seed in "01257")
@@ -246,19 +246,19 @@ def test_several_scales_are_named_apart(make_run):
     runs = [make_run(scale="tiny"), make_run(scale="mini"), make_run("small")]
     labels = [row.label for row in compare("s", runs, "base scale=mini").sections[0].rows]
     assert labels == ["base scale=mini", "base scale=tiny", "small"]
-    with pytest.raises(ReportError, match="base scale=tiny or base scale=mini"):
+    with pytest.raises(InputError, match="base scale=tiny or base scale=mini"):
         compare("s", runs, "base")
     assert compare("s", runs, "small").baseline == "small"
 
 
 def test_unknown_baseline_lists_the_arms(make_run):
-    with pytest.raises(ReportError, match=r"did you mean 'albert'.*choices: albert, base"):
+    with pytest.raises(InputError, match=r"did you mean 'albert'.*choices: albert, base"):
         compare("s", [make_run(), make_run("albert")], "alber")
-    with pytest.raises(ReportError, match="--baseline: albert, gpt"):
+    with pytest.raises(InputError, match="--baseline: albert, gpt"):
         compare("s", [make_run("albert"), make_run("gpt")])
     assert compare("s", [make_run("albert")]).baseline == "albert"  # alone: nothing is compared
 
 
 def test_study_without_finished_run_says_what_there_is(make_run):
-    with pytest.raises(ReportError, match=r"no finished run \(1 diverged, 2 failed\)"):
+    with pytest.raises(InputError, match=r"no finished run \(1 diverged, 2 failed\)"):
         compare("s", [make_run(status=status) for status in ("failed", "failed", "diverged")])

@@ -10,9 +10,9 @@ import pytest
 from harness.comparison import labels
 from harness.comparison.compare import Comparison, compare
 from harness.comparison.runs import Run
+from harness.errors import InputError
 from harness.reports.__main__ import main
 from harness.reports.chapters import pretraining
-from harness.reports.errors import ReportError
 
 DTYPE, RATE = "hardware.dtype", "finetune.learning_rate"
 
@@ -152,7 +152,7 @@ def test_key_of_along_that_does_not_vary_is_not_named(make_run):
 )
 def test_unknown_key_of_along_is_one_clear_error(make_run, key: str, message: str):
     run = make_run(params={DTYPE: "fp32", "hardware.threads": "1", "output": "multirun"})
-    with pytest.raises(ReportError, match=message):
+    with pytest.raises(InputError, match=message):
         compare("s", [run], along=[key])
 
 
@@ -192,7 +192,7 @@ def test_baseline_is_the_label_or_the_arm_of_that_model_with_the_fewest_settings
 
 def test_baseline_that_fits_two_arms_lists_them(make_run):
     runs = [make_run(f"base dtype={dtype}", params={DTYPE: dtype}, lifted=swept(DTYPE)) for dtype in ("fp32", "bf16")]
-    with pytest.raises(ReportError, match="could be base dtype=fp32 or base dtype=bf16; choose one with --baseline"):
+    with pytest.raises(InputError, match="could be base dtype=fp32 or base dtype=bf16; choose one with --baseline"):
         compare("s", runs)
 
 

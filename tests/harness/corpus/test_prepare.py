@@ -55,8 +55,8 @@ def test_the_stream_is_every_document_in_order_without_special_pieces(corpus_of,
     plain = ["".join(text.split()).lower() for text in TRAIN.split("\n\n")]
     assert ["".join(text.split()).lower() for text in decoded] == plain
     assert not {corpus.pad, corpus.cls, corpus.sep, corpus.mask} & set(stream.tolist())
-    assert corpus.documents("train") == 2
-    assert corpus.tokens("train") == len(stream) == starts[-1]
+    assert corpus.documents["train"] == 2
+    assert corpus.tokens["train"] == len(stream) == starts[-1]
 
 
 def test_facts_say_what_the_stream_holds(corpus_of):
@@ -159,9 +159,9 @@ def test_bits_per_byte_are_those_of_the_text_whatever_the_vocabulary(compose, tm
         (config,) = compose("task=bag", "pretrain=mlm", "corpus.documents=60", f"tokenizer={kind}", f"output={tmp_path}")
         corpus = sequences.read(config.output, prepare.prepare(config))
         held_out = list(documents(config, "validation"))
-        assert corpus.counts["text_bytes"]["validation"] == sum(len(text.encode()) for text in held_out)
-        uniform = math.log(256) * corpus.counts["text_bytes"]["validation"]  # 8 bits for each byte
-        bits.add(round(corpus.bits_per_byte(uniform / corpus.tokens("validation")), 9))
-        tokens.add(corpus.tokens("validation"))
+        assert corpus.text_bytes["validation"] == sum(len(text.encode()) for text in held_out)
+        uniform = math.log(256) * corpus.text_bytes["validation"]  # 8 bits for each byte
+        bits.add(round(corpus.bits_per_byte(uniform / corpus.tokens["validation"]), 9))
+        tokens.add(corpus.tokens["validation"])
     assert bits == {8.0}
     assert len(tokens) == 2

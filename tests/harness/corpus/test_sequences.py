@@ -201,8 +201,8 @@ def test_a_real_corpus_gives_the_same_batches_for_every_variant_of_one_vocabular
         )  # fmt: skip
         config.output = str(tmp_path / "out")
         read = sequences.read(config.output, prepare.prepare(config))
-        assert read.documents("train") == 6
-        assert read.documents("validation") == 50
+        assert read.documents["train"] == 6
+        assert read.documents["validation"] == 50
         assert read.unknown_share < 0.001
         chosen = Sequences(read, "train", 128, PairKind.next, config.seed)
         batches.append(chosen.batch(*chosen.chosen(0, 8)))

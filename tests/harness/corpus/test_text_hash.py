@@ -12,8 +12,8 @@ import pytest
 from harness import paths
 from harness.config.choices import CorpusSource, DataSource
 from harness.config.schema import CorpusConfig, DataConfig, RunConfig
-from harness.corpus import text_hash as module
-from harness.corpus.text_hash import text_hash
+from harness.corpus import documents as module
+from harness.corpus.documents import text_hash
 
 WORDS = ["a fox", "an owl", "a hare", "a vole", "a wolf", "a newt", "a crow", "a toad"]
 

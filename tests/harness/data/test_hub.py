@@ -7,7 +7,7 @@ import datasets
 import pytest
 from huggingface_hub import logging
 
-from harness.data import hub
+from harness.data.sources import Source, library, refuse_unreachable
 from harness.errors import InputError
 
 
@@ -31,30 +31,30 @@ MESSAGE = "^task 'x': the hub cannot be reached for the data set 'a/b'; data=loc
 def test_a_hub_where_nothing_answers_is_refused_at_once(nobody, monkeypatch):
     begin = time.monotonic()
     with pytest.raises(InputError, match=MESSAGE):
-        hub.refuse_unreachable(datasets, "a/b", "task 'x'")
+        refuse_unreachable(datasets, "a/b", "task 'x'")
     assert time.monotonic() - begin < 2
     monkeypatch.setattr(datasets.config, "HF_ENDPOINT", "https://hub.invalid")
     with pytest.raises(InputError, match=MESSAGE):
-        hub.refuse_unreachable(datasets, "a/b", "task 'x'")
+        refuse_unreachable(datasets, "a/b", "task 'x'")
 
 
 def test_a_hub_that_answers_a_proxy_and_what_was_loaded_before_are_accepted(nobody, monkeypatch, tmp_path):
     with monkeypatch.context() as patch, socket.create_server(("127.0.0.1", 0)) as server:
         patch.setattr(datasets.config, "HF_ENDPOINT", f"http://127.0.0.1:{server.getsockname()[1]}")
-        hub.refuse_unreachable(datasets, "a/b", "task 'x'")
+        refuse_unreachable(datasets, "a/b", "task 'x'")
     for variable in ("http_proxy", "all_proxy"):
         with monkeypatch.context() as patch:
             patch.setenv(variable, "http://proxy:3128")
-            hub.refuse_unreachable(datasets, "a/b", "task 'x'")
+            refuse_unreachable(datasets, "a/b", "task 'x'")
     (tmp_path / "a___b").mkdir()
-    hub.refuse_unreachable(datasets, "a/b", "task 'x'")
+    refuse_unreachable(datasets, "a/b", "task 'x'")
 
 
 def test_the_library_of_the_hub_says_nothing_of_its_own():
     before = logging.get_verbosity(), datasets.logging.get_verbosity()
     try:
-        hub.silence(datasets)
-        assert logging.get_verbosity() == datasets.logging.get_verbosity() == logging.CRITICAL
+        with library(Source("x", None, "here")):
+            assert logging.get_verbosity() == datasets.logging.get_verbosity() == logging.CRITICAL
     finally:
         logging.set_verbosity(before[0])
         datasets.logging.set_verbosity(before[1])

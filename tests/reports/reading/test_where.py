@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from harness.errors import InputError
 from harness.reports.__main__ import main
-from harness.reports.errors import ReportError
 from harness.reports.reading import where
 
 
@@ -60,18 +60,18 @@ def test_filter_keeps_what_fits(runs, text, expected):
     ],
 )
 def test_wrong_syntax_is_one_line(text, message):
-    with pytest.raises(ReportError) as error:
+    with pytest.raises(InputError) as error:
         where.parse(text)
     assert message in str(error.value)
     assert "\n" not in str(error.value)
 
 
 def test_nothing_that_fits_says_which_clause_and_what_there_is(runs):
-    with pytest.raises(ReportError, match="fits no run; task is rte, sst2"):
+    with pytest.raises(InputError, match="fits no run; task is rte, sst2"):
         where.keep(runs, "arm = 'base' and task = 'mnli'")
-    with pytest.raises(ReportError, match=r"unknown tag 'taks'; did you mean 'task'\?"):
+    with pytest.raises(InputError, match=r"unknown tag 'taks'; did you mean 'task'\?"):
         where.keep(runs, "taks = 'sst2'")
-    with pytest.raises(ReportError, match="each clause fits some, but none fits all"):
+    with pytest.raises(InputError, match="each clause fits some, but none fits all"):
         where.keep(runs, "params.model.hidden_size = '64' and arm = 'base'")
 
 
@@ -119,7 +119,7 @@ def test_a_filter_of_many_wildcards_ends(make_run):
     """Each place is tried once, where a search that goes back would take years."""
     run = make_run("a" * 6000, 0, {})
     assert where.keep([run], f"tags.arm like '{'%a' * 60}'") == [run]
-    with pytest.raises(ReportError, match="fits no run"):
+    with pytest.raises(InputError, match="fits no run"):
         where.keep([run], f"tags.arm like '{'%a' * 60}b'")
     (run,) = [make_run("abcabd", 0, {})]
     kept = {

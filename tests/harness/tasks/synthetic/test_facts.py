@@ -20,7 +20,6 @@ from harness.tasks.synthetic.families import (
     SYMBOLS,
     VERDICTS,
     WORDS,
-    Pairs,
     WordSense,
     generate,
     theory_of,
@@ -76,7 +75,7 @@ def test_counting_words_is_enough_where_theory_says_so(rule):
 
 @pytest.mark.parametrize("symbols", [2, 4, 8])
 def test_a_weighted_count_of_pairs_is_bounded(symbols):
-    assert counted_accuracy(Rule.pairs, symbols=symbols) <= at_most(Pairs().best_linear_accuracy(symbols))
+    assert counted_accuracy(Rule.pairs, symbols=symbols) <= at_most(theory_of(config(Rule.pairs, symbols=symbols)).linear)
 
 
 @pytest.mark.parametrize("rule", Rule)

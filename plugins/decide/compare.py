@@ -11,10 +11,9 @@ from harness.comparison.launches import SHARED
 from harness.comparison.runs import Run
 from harness.comparison.section import RESULTS
 from harness.document import DASH, Section, markdown
-from harness.errors import InputError
+from harness.errors import InputError, some_of
 from harness.metrics import Compared, Metric
-from harness.reports.errors import some_of
-from harness.reports.options import Compare
+from harness.plugins.decide.options import Compare
 from harness.reports.read import connect
 from harness.reports.reading import folders, store
 from harness.reports.reading.store import Reader
