@@ -13,10 +13,10 @@ from typing import NoReturn
 from harness.errors import (
     InputError,
     SeveralMistakesError,
+    has_half_characters,
     is_disk_full,
     is_out_of_memory,
     on_one_line,
-    refuse_other_bytes,
     refused_paths,
 )
 from harness.redact import redacted
@@ -52,7 +52,8 @@ def exit_code(
     try:
         try:
             with _printable(), ended_in_order(), refused_paths(words):
-                refuse_other_bytes(words)
+                for word in filter(has_half_characters, words):
+                    raise InputError(f"{on_one_line(word)} is not UTF-8: expected text")
                 refuse_removed_directory()
                 return call()
         finally:

@@ -89,13 +89,6 @@ def has_half_characters(text: str) -> bool:
     return any("\ud800" <= character <= "\udfff" for character in text)
 
 
-def refuse_other_bytes(words: Iterable[str]) -> None:
-    """InputError for a word of a command line that is no text: nothing that it names could be written to a file."""
-    for word in words:
-        if has_half_characters(word):
-            raise InputError(f"{on_one_line(word)} is not UTF-8: expected text")
-
-
 @contextlib.contextmanager
 def refused_paths(words: Iterable[str]) -> Iterator[None]:
     """InputError for a path that no file system has, such as a name that is too long; with the word that names it, if any."""

@@ -82,7 +82,7 @@ def _identity(run: Run, place: Place | None) -> dict[str, object]:
 def _numbers(texts: pd.Series) -> pd.Series:
     """The column as numbers or booleans, where all of its values are such."""
     known = texts.where(texts.notna() & (texts != "None"), None)
-    if set(known.dropna()) in ({"True"}, {"False"}, {"True", "False"}):
+    if known.notna().any() and {*known.dropna()} <= {"True", "False"}:
         return known.map({"True": True, "False": False}).astype("boolean")
     try:
         return known.astype(float) if known.isna().all() else pd.to_numeric(known)

@@ -76,18 +76,3 @@ class Verify:
     """Recomputes every number of an archived report; exit code 1 where one differs."""
 
     folder: Path = word("FOLDER", meaning="an archive, as `python -m reports archive` writes it")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Compare(Store):
-    """What differs between two runs: settings, environment, numbers. No verdict.
-
-    Numbers are listed by group: eval, pretrain, inference, train_step, finetune, model, others; in each what does not compare
-    comes last.
-    """
-
-    run_a: str = word("RUN_A", meaning="id, name, or the beginning of the name of a run's folder")
-    run_b: str = word("RUN_B", meaning="the other one, by the same")
-    study: tuple[str, ...] = key((), "where to search (every study)", whole=True)
-    all: bool = key(False, "numbers that are equal, too")
-    format: str = key("text", "text for a terminal, md or csv", choices=("text", "md", "csv"))

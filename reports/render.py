@@ -16,7 +16,7 @@ from multiprocessing.connection import Connection
 import msgspec
 
 from harness import document
-from harness.document import Block, Document, Picture, is_detail, markdown, without
+from harness.document import Document, Picture, is_detail, markdown, without
 from harness.errors import InputError, unknown
 from harness.processes import end_with_parent
 from harness.reports import html
@@ -165,10 +165,8 @@ def render(study: Study, formats: Iterable[str] = DEFAULT, pictures: Container[s
 
 
 def _with(report: Report, pictures: Container[str]) -> Report:
-    def is_left_out(block: Block) -> bool:
-        return isinstance(block, Picture) and block.file not in pictures
-
-    sections = [without(section, is_left_out) for section in report.document.sections]
+    parts = report.document.sections
+    sections = [without(part, lambda block: isinstance(block, Picture) and block.file not in pictures) for part in parts]
     files = {name: content for name, content in report.files.items() if name in pictures or not name.endswith(".svg")}
     return replace(report, document=msgspec.structs.replace(report.document, sections=sections), files=files)
 

@@ -59,10 +59,9 @@ BUILT_IN = {
         "": ("report", "compare the arms of a study with its baseline: pages, pictures and tables"),
         "archive": ("archive", "all that the report of a study reads, and the report, in one folder to keep and share"),
         "verify": ("verify", "recompute the report of an archive; exit code 1 where a number differs"),
-        "compare": ("compare_runs", "what differs between two runs: settings, environment, numbers"),
     }.items()
 }
-"""Name -> command of this package; `python -m reports compare` is `python -m harness report compare`."""
+"""Name -> command of this package; `python -m reports verify` is `python -m harness report verify`."""
 
 
 def is_command(word: str) -> bool:

@@ -9,6 +9,7 @@ from harness.checkpoints import find_run, huggingface, native
 from harness.commands.options import Weights
 from harness.config.schema import RunConfig
 from harness.data import published, tokenizer
+from harness.errors import present
 from harness.models.encoder import Encoder
 
 SEPARATOR = " ||| "
@@ -26,7 +27,7 @@ class Source:
 
 def source_of(options: Weights, config: RunConfig) -> Source:
     """The encoder with its weights; InputError for weights or a tokenizer that are missing or do not fit each other."""
-    key, name = options.source
+    key, name = present(options.source)
     if key == "RUN" or (Path(name) / native.SHAPE).is_file():
         folder = find_run.weights_folder(name, key, config.output, config.tracking.uri)
         state, shape = native.read(folder)

@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterable, Mapping
 
 from harness import versions
+from harness.comparison.paired import grouped
 from harness.config.schema import (
     ADDED,
     DERIVED_KEYS,
@@ -114,23 +115,15 @@ def distinguish(labels: Mapping[str, str], arms: Mapping[str, Facts]) -> dict[st
     gives two arms one label, such as a value that reads like another setting, a hash of the arm's facts is added.
     """
     apart = dict(labels)
-    for runs in _by_label(labels):
+    for runs in grouped((label, run) for run, label in labels.items()).values():
         keys = _separating([arms[run] for run in runs])
         for run in runs:
             apart[run] = " ".join([labels[run], *setting_texts(arms[run], keys)])
     hashes = {run: short_hash(arms[run]) for run in apart}
-    for runs in _by_label(apart):
+    for runs in grouped((label, run) for run, label in apart.items()).values():
         if len({hashes[run] for run in runs}) > 1:
             apart |= {run: f"{apart[run]} #{hashes[run]}" for run in runs}
     return apart
-
-
-def _by_label(labels: Mapping[str, str]) -> list[list[str]]:
-    """Run ids that have the same label, together."""
-    runs: dict[str, list[str]] = {}
-    for run, label in labels.items():
-        runs.setdefault(label, []).append(run)
-    return list(runs.values())
 
 
 def _separating(several: list[Facts]) -> list[str]:

@@ -141,8 +141,12 @@ def of_rounds(logs: Sequence[float]) -> Difference | None:
     return replace(of_differences(logs), p=None) if logs else None
 
 
-def reference_helps(metric: str, pairs: Iterable[tuple[History, History]]) -> bool:
-    """Whether dividing by the reference workload lowers the scatter of A/A replicates; not so where none has two rounds."""
+def corrects(metric: str, pairs: Iterable[tuple[History, History]]) -> bool:
+    """Whether a session's values of this metric are divided by the reference workload: of the wall clock where that lowers the
+    scatter of its A/A replicates; not so where none has two rounds.
+    """
+    if metric in DEVICE_TIME.values():
+        return True
     scatter = {True: 0.0, False: 0.0}
     for first, again in pairs:
         both = {use: list(differences(metric, first, again, use).values()) for use in scatter}
@@ -183,11 +187,6 @@ def independent(number: int) -> float:
 def headlines(history: Container[str]) -> list[str]:
     """The metrics of a launch that verdicts are about: device time where there is one, else the wall clock."""
     return [name for wall, device in DEVICE_TIME.items() if (name := device if device in history else wall) in history]
-
-
-def corrects(metric: str, pairs: Iterable[tuple[History, History]]) -> bool:
-    """Whether a session's values of this metric are divided by the reference workload, from its A/A replicates."""
-    return metric in DEVICE_TIME.values() or reference_helps(metric, pairs)
 
 
 @dataclass(frozen=True)

@@ -25,18 +25,16 @@ def conditions(runs: Sequence[Run], lifted: Mapping[str, Iterable[str]]) -> dict
     agrees in all else, if these agree.
     """
     facts = {run.run_id: arms.conditions(run.facts, lifted[run.task]) for run in runs}
-    others = {key: arms.known(_without_pretraining(own)) for key, own in facts.items()}
+    others = {}
+    for run_id, own in facts.items():
+        # a tokenizer that is trained reads the text, with or without pretraining
+        reads_text = own.get("facts.tokenizer_file", "None") in arms.NO_FILE
+        left_out = arms.members(tuple(own), OF_OPTIMISER if reads_text else OF_PRETRAINING)
+        others[run_id] = arms.known({key: value for key, value in own.items() if key not in left_out})
     pretrained = grouped(((run.task, others[run.run_id]), facts[run.run_id]) for run in runs if run.origin is not None)
     agreed = {key: each[0] for key, each in pretrained.items() if len({arms.known(own) for own in each}) == 1}
     alone = [run for run in runs if run.origin is None and not run.is_pretraining]
     return facts | {run.run_id: agreed.get((run.task, others[run.run_id]), facts[run.run_id]) for run in alone}
-
-
-def _without_pretraining(facts: arms.Facts) -> arms.Facts:
-    # a tokenizer that is trained reads the text, with or without pretraining
-    reads_text = facts.get("facts.tokenizer_file", "None") in arms.NO_FILE
-    left_out = arms.members(tuple(facts), OF_OPTIMISER if reads_text else OF_PRETRAINING)
-    return {key: value for key, value in facts.items() if key not in left_out}
 
 
 def why_not(name: str, before: Iterable[Run], after: Iterable[Run]) -> str:

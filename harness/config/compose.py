@@ -293,12 +293,13 @@ class CheckedRepository(Repository):  # type: ignore[misc]
         """A composition takes the nodes of what it reads, so each gets its own: a pickle is copied faster than they are."""
         if config_path not in self.cache:
             folders = [source.path for source in self.get_sources() if source.scheme() == "file"]
-            read, key = self.shipped if {*folders} == {str(conf_directory())} else self.own, (config_path, *folders)
+            read = self.shipped if {*folders} == {str(conf_directory())} else self.own
+            key = (config_path, *(source.path for source in self.get_sources()))
             if key not in read:
                 name = config_path if config_path.endswith((".yaml", ".yml")) else f"{config_path}.yaml"
                 path = next((file for folder in folders if (file := Path(folder, name)).exists()), None)
-                is_shipped = path is None or path.resolve().is_relative_to(conf_directory().resolve())
-                result = super().load_config(config_path) if is_shipped else self._checked(config_path, path)
+                is_mine = path is not None and not path.resolve().is_relative_to(conf_directory().resolve())
+                result = self._checked(config_path, path) if path and is_mine else super().load_config(config_path)
                 read[key] = (result, pickle.dumps(result and result.config))
             result, config = read[key]
             self.cache[config_path] = result and replace(result, config=pickle.loads(config))  # noqa: S301 - pickled above
@@ -309,10 +310,7 @@ class CheckedRepository(Repository):  # type: ignore[misc]
             raise InputError(f"{config_path!r} is no name of a choice: expected one below a folder of configs")
         own_files.refuse_unsound(path)
         try:
-            mistakes.refuse_misfits(path, config_path.partition("/")[0])
             result: ConfigResult = super().load_config(config_path)
-        except InputError:
-            raise
         except ValueError as error:  # such as a number of 5,000 digits
             raise InputError(f"{path} cannot be read: {' '.join(str(error).split())}") from error
         for key, value in flatten(OmegaConf.to_container(result.config, resolve=False)).items():

@@ -2,19 +2,16 @@
 
 import re
 import traceback
-from pathlib import Path
 from types import NoneType
 from typing import get_args
 
-import yaml
 from hydra.errors import HydraException, OverrideParseException
-from omegaconf import OmegaConf
 from omegaconf.errors import ConfigAttributeError, ConfigKeyError, OmegaConfBaseException
 
 from harness.config.help import GROUPS, listed_groups, names
 from harness.config.keys import unknown_choice, unknown_key
-from harness.config.schema import RunConfig, stated_keys, typed
-from harness.errors import InputError, Mistakes, SeveralMistakesError, on_one_line
+from harness.config.schema import stated_keys, typed
+from harness.errors import InputError, on_one_line
 
 CHOICES = "hydra.runtime.choices."
 """Where Hydra keeps the choice of each group."""
@@ -81,24 +78,6 @@ def _of_value(key: str, cause: BaseException) -> str | None:
     text = on_one_line(typed(value) if isinstance(value, bool | None) else str(value))
     given = f"{key}={text}" if value is not None or "Optional" in str(cause) else key
     return f"{given} must be {wanted.format(key=key, value=text)}"
-
-
-def refuse_misfits(path: Path, group: str) -> None:
-    """InputError for a file of the user in which several keys do not fit their section; Hydra refuses one by itself."""
-    text = path.read_text(encoding="utf-8-sig")
-    if re.search(r"^#\s*@package\s", text, re.MULTILINE) or group not in stated_keys():
-        return
-    schema, mistakes = OmegaConf.structured(RunConfig), Mistakes()
-    for key, value in (yaml.safe_load(text) or {}).items():
-        with mistakes.collected():
-            try:
-                OmegaConf.merge(schema, {group: {key: value} if key != "defaults" else {}})
-            except (OmegaConfBaseException, ValueError) as error:
-                raise one_line(error) from error
-    try:
-        mistakes.refuse()
-    except SeveralMistakesError as error:
-        raise InputError(f"{path} has {error}") from error
 
 
 def naming(overrides: list[str], error: InputError) -> InputError:

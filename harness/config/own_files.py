@@ -57,36 +57,32 @@ def refuse_unsound(path: Path) -> None:
 
 def _size(node: yaml.Node, path: Path, sizes: dict[int, int]) -> int:
     """Number of values below the node, with aliases followed; InputError for too many, an unknown tag or a key twice."""
-    if id(node) in sizes:
-        if not sizes[id(node)]:
-            raise InputError(f"{_place(path, node.start_mark)}: the alias stands for what contains it")
-        return sizes[id(node)]
-    if node.tag not in TAGS:
-        raise InputError(
-            f"{_place(path, node.start_mark)}: the tag {node.tag.replace(CORE, '!!')} is not allowed: plain values only"
-        )
-    sizes[id(node)] = 0
-    size = 1 + sum(_size(child, path, sizes) for child in _children(node, path))
-    if size > MOST_VALUES:
-        raise InputError(f"{_place(path, node.start_mark)}: more than {MOST_VALUES:,} values, aliases followed")
-    sizes[id(node)] = size
-    return size
+    if id(node) not in sizes:
+        if node.tag not in TAGS:
+            tag = node.tag.replace(CORE, "!!")
+            raise InputError(f"{_place(path, node.start_mark)}: the tag {tag} is not allowed: plain values only")
+        sizes[id(node)] = 0  # while it is counted
+        sizes[id(node)] = 1 + sum(_size(child, path, sizes) for child in _children(node, path))
+        if sizes[id(node)] > MOST_VALUES:
+            raise InputError(f"{_place(path, node.start_mark)}: more than {MOST_VALUES:,} values, aliases followed")
+    elif not sizes[id(node)]:
+        raise InputError(f"{_place(path, node.start_mark)}: the alias stands for what contains it")
+    return sizes[id(node)]
 
 
 def _children(node: yaml.Node, path: Path) -> list[yaml.Node]:
-    if isinstance(node, yaml.ScalarNode):
-        return []
-    if isinstance(node, yaml.SequenceNode):
-        return list(node.value)
-    keys = [key.value for key, _ in node.value]
+    if not isinstance(node, yaml.MappingNode):
+        return list(node.value) if isinstance(node, yaml.SequenceNode) else []
+    names: set[str] = set()
     for key, _ in node.value:
+        place = _place(path, key.start_mark)
         if not isinstance(key, yaml.ScalarNode):
-            raise InputError(f"{_place(path, key.start_mark)}: a list or a mapping is no key: expected a name before the colon")
+            raise InputError(f"{place}: a list or a mapping is no key: expected a name before the colon")
         if key.value in CALLED:
-            raise InputError(f"{_place(path, key.start_mark)}: the key {key.value!r} names code to call: plain values only")
-        if keys.count(key.value) > 1:
-            last = [other for other, _ in node.value if other.value == key.value][-1]
-            raise InputError(f"{_place(path, last.start_mark)}: the key {key.value!r} stands here a second time")
+            raise InputError(f"{place}: the key {key.value!r} names code to call: plain values only")
+        if key.value in names:
+            raise InputError(f"{place}: the key {key.value!r} stands here a second time")
+        names.add(key.value)
     return [child for pair in node.value for child in pair]
 
 
@@ -124,10 +120,10 @@ def refuse_typed_setting(word: str, key: str, is_swept: bool) -> None:
 
 def refuse_settings(composed: DictConfig, plain: dict[str, Any]) -> None:
     """InputError for what a file sets of Hydra, but for a few plain values; `plain` are the settings without such files."""
-    settings: Any = OmegaConf.to_container(composed, resolve=False, enum_to_str=True)["hydra"]
-    if not isinstance(settings, dict):
+    values: Any = OmegaConf.to_container(composed, resolve=False, enum_to_str=True)
+    if not isinstance(values["hydra"], dict):
         raise InputError("hydra cannot be set: expected keys below it, such as hydra.mode")
-    for key, value in flatten(settings).items():
+    for key, value in flatten(values["hydra"]).items():
         is_same, value = key in plain and value == plain[key], str(value)
         is_allowed = any(re.fullmatch(name, key) and re.fullmatch(values, value) for name, values in OF_FILES.items())
         if not (is_same or is_allowed or within(key, COMPOSED)):

@@ -341,11 +341,13 @@ def refuse_changes(config: RunConfig, checkpoint: Checkpoint, allowed: Iterable[
     A group that sets keys of the encoder says what the weights become; one that says what they are anyway may stand.
     """
     is_published, where = checkpoint.run is None, f"{checkpoint.key}={checkpoint.folder}"
-    different, chosen = _differing_keys(config, checkpoint.shape), _chosen(config)
-    different |= {group: [] for group in chosen if said_by(config, group)}
-    for group, choice in chosen.items():
-        if different[group] and group not in allowed:
-            there = ", ".join(f"model.{key}={typed(to_dict(getattr(checkpoint.shape, key)))}" for key in different[group][:3])
+    keys = [one.name for one in fields(EncoderConfig) if one.name not in (*UNSHAPED, *config.model_keys)]
+    different = [key for key in keys if getattr(config.model, key) != getattr(checkpoint.shape, key)]
+    of_scale = _keys_of_scale(config.scale_name) or _keys_of_scale("base")
+    for group, choice in _chosen(config).items():
+        its_keys = [key for key in different if (key in of_scale) == (group == "scale")]
+        if its_keys and choice != "[]" and group not in allowed and not said_by(config, group):
+            there = ", ".join(f"model.{key}={typed(to_dict(getattr(checkpoint.shape, key)))}" for key in its_keys[:3])
             raise InputError(f"{group}={choice} has no effect: the encoder is that of {where}, with {there}; leave it out")
     if not is_published and config.pretrain.objective is not ObjectiveName.none:
         raise InputError(
@@ -358,20 +360,6 @@ def refuse_changes(config: RunConfig, checkpoint: Checkpoint, allowed: Iterable[
         looks_away = key == "pretrain.neighbour_heads" and config.pretrain.neighbour_heads
         if looks_away or (within(key, fixed) and key not in read):
             raise InputError(f"{said} has no effect: {where} has its own; leave it out")
-
-
-def _differing_keys(config: RunConfig, shape: EncoderConfig) -> dict[str, list[str]]:
-    """Group -> its keys in which the composed model differs from the weights."""
-    keys = [field.name for field in fields(EncoderConfig) if field.name not in (*UNSHAPED, *config.model_keys)]
-    different = [key for key in keys if getattr(config.model, key) != getattr(shape, key)]
-    of_scale = _keys_of_scale(config.scale_name) or _keys_of_scale("base")
-    of_enhancement = said_by(config, "enhancement")
-    others = [key for key in different if key not in of_scale]
-    return {
-        "enhancement": [key for key in others if key in of_enhancement or not of_enhancement] if config.enhancements else [],
-        "model": others,
-        "scale": [key for key in different if key in of_scale],
-    }
 
 
 def _keys_of_scale(name: str) -> set[str]:

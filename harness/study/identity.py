@@ -7,6 +7,7 @@ import json
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from harness import paths, tags, versions
 from harness.checkpoints import huggingface, teacher
@@ -164,7 +165,7 @@ class Identity:
         study = paths.PRETRAINED if self.inputs.is_pretraining else config.study
         return paths.run_folder(config.output, study, paths.run_name(names, self.fingerprint))
 
-    def described(self, lifted: list[str]) -> dict[str, dict[str, str]]:
+    def described(self, lifted: list[str]) -> dict[str, Any]:
         """Tags and parameters of the run in MLflow; `lifted`: facts that belong to its arm."""
         config, git = self.config, machine.git_state()
         named = {

@@ -6,7 +6,6 @@ charts, which show what is not folded.
 """
 
 import contextlib
-import json
 import logging
 import os
 from collections.abc import Callable, Iterator, Sequence
@@ -160,8 +159,8 @@ class Tracker(Backend):
     def _add_result(self, run_id: str, folder: Path, status: str) -> Result:
         result = run_log.result(folder) or {"metrics": {}, "time": run_log.now_ms()}
         last = result.get("steps", {})  # steps of values that end a curve
-        main, details = pages.main_and_details(result["metrics"], last)
-        main |= pages.score_of_task((run_log.record(folder) or {}).get("tags", {}), main)
+        task = (run_log.record(folder) or {}).get("tags", {}).get(tags.TASK, "")
+        main, details = pages.main_and_details(result["metrics"], last, task)
         stored = self._client.get_run(run_id).data.metrics  # the result that ends a curve is its last point
         points = [
             Metric(key, value, result["time"], last.get(key, 0)) for key, value in main.items() if stored.get(key) != value
@@ -235,9 +234,10 @@ class Tracker(Backend):
         note = pages.of_study(self.study, plan, command, link, report_read)
         self._set_tags(run_id, {"status": status, NOTE: note})
         runs = self._client.search_runs([self.experiment], f"tags.{tags.ROLE} = '{tags.ROLE_RUN}'", max_results=VIEWED)
-        lifted = (key for run in runs for key in json.loads(run.data.tags.get(tags.LIFTED, "[]")) if key in run.data.params)
+        params = [run.data.params for run in runs]
+        varied = [key for key in dict.fromkeys(key for of in params for key in of) if len({of.get(key) for of in params}) > 1]
         self._set_of_study(NOTE, note)
-        view = pages.view({key for run in runs for key in run.data.metrics}, dict.fromkeys(lifted), run_log.now_ms())
+        view = pages.view({key for run in runs for key in run.data.metrics}, varied, run_log.now_ms())
         self._set_of_study(pages.VIEW_TAG, view)
         self._client.set_terminated(run_id, END_STATES[status])
 

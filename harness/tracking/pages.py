@@ -3,7 +3,6 @@
 Everything else is kept in packed tags (`harness/tags.py`), so that reports and audits still read all of it.
 """
 
-import functools
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -34,7 +33,12 @@ DETAILS = re.compile(
 )
 """In the names of results that are packed."""
 
+DEFAULTS = {key: str(value) for key, value in schema.flatten(schema.to_dict(schema.RunConfig())).items()}
+
 LOSS = "pretrain/masked_loss"
+
+BY_TASK = "by_task"
+"""Section of MLflow's charts with a score for each task."""
 
 MAIN = (
     *("eval/score", LOSS, "model/params_total", "model/flops_forward", "inference/latency_ms_p50"),
@@ -50,8 +54,8 @@ def parameters(record: Mapping[str, Any]) -> dict[str, str]:
     unused = _unused(stated, run_tags.get(tags.TASK) == tags.PRETRAINING_TASK)
     used = {key: str(value) for key, value in stated.items() if not arms.within(key, unused)}
     own = [key for name in ALWAYS for key in used if arms.within(key, (name,)) and used[key] != "None"]
-    varied = [key for key in json.loads(run_tags.get(tags.LIFTED, "[]")) if key in used]
-    changed = sorted(key for key, value in used.items() if not arms.within(key, NEVER) and value != _defaults().get(key))
+    varied = [key for key in used if f'"{key}"' in run_tags.get(tags.LIFTED, "")]  # JSON, but of anybody
+    changed = sorted(key for key, value in used.items() if not arms.within(key, NEVER) and value != DEFAULTS.get(key))
     return {key: used[key] for key in [*dict.fromkeys([*own, *varied, *changed])][:MOST_PARAMETERS]}
 
 
@@ -68,26 +72,19 @@ def _unused(values: Mapping[str, Any], is_pretraining: bool) -> tuple[str, ...]:
     return tuple(name for name, is_unused in groups.items() if is_unused)
 
 
-@functools.cache
-def _defaults() -> dict[str, str]:
-    return {key: str(value) for key, value in schema.flatten(schema.to_dict(schema.RunConfig())).items()}
+def main_and_details(
+    values: Mapping[str, float], curves: Mapping[str, int], task: str
+) -> tuple[dict[str, float], dict[str, float]]:
+    """Results in the order in which MLflow lists them, and details; a result that ends one of the curves is no detail.
 
-
-def main_and_details(values: Mapping[str, float], curves: Mapping[str, int]) -> tuple[dict[str, float], dict[str, float]]:
-    """Results in the order in which MLflow lists them, and details; a result that ends one of the curves is no detail."""
+    The score is there under the name of its task, too, so that no chart or column mixes tasks.
+    """
     details = {key for key in values if key not in curves and DETAILS.search(key)}
-    ranked = [key for key in dict.fromkeys([*MAIN, *sorted(values)]) if key in values and key not in details]
-    return {key: values[key] for key in ranked}, {key: values[key] for key in sorted(details)}
-
-
-BY_TASK = "by_task"
-"""Section of MLflow's charts with a score for each task."""
-
-
-def score_of_task(run_tags: Mapping[str, str], values: Mapping[str, float]) -> dict[str, float]:
-    """The score under the name of its task, so that no chart or column mixes tasks; empty without a score."""
-    task = re.sub(r"[^\w./: -]", "_", run_tags.get(tags.TASK, ""))  # which MLflow refuses in a name
-    return {f"{BY_TASK}/{task}_score": values["eval/score"]} if "eval/score" in values else {}
+    main = {key: values[key] for key in dict.fromkeys([*MAIN, *sorted(values)]) if key in values and key not in details}
+    if "eval/score" in values:
+        name = re.sub(r"[^\w./: -]", "_", task)  # which MLflow refuses in a name
+        main[f"{BY_TASK}/{name}_score"] = values["eval/score"]
+    return main, {key: values[key] for key in sorted(details)}
 
 
 # Descriptions

@@ -238,31 +238,24 @@ def drop_later(folder: Path) -> None:
 
 
 def all_records(output: str) -> dict[Path, Record]:
-    """Folder -> record of every run below `output`; a corrupt record, or one behind a link, is printed and left out.
+    """Folder -> record of every run below `output`.
 
-    InputError for a record whose names would lead elsewhere.
+    A corrupt one, one behind a link, and one whose names, of which trackers make paths, lead elsewhere: printed and left out.
     """
     by_folder, root = {}, Path(output).absolute()
     for path in sorted(root.glob(f"*/*/{RECORD}")):
-        if paths.is_linked(path, root):
-            print(f"{on_one_line(str(path))} is reached by a link, which is not followed: this run is left out", flush=True)
-            continue
         try:
-            by_folder[path.parent] = records.read(path, Record)
-            _refuse_foreign_names(path, by_folder[path.parent])
-        except CorruptError as error:
-            print(f"{on_one_line(str(error))}; this run is left out, the command that ran it makes it again", flush=True)
+            if paths.is_linked(path, root):
+                raise InputError(f"{path} is reached by a link, which is not followed")
+            record = records.read(path, Record)
+            command_line.refuse_study(str(record.get("tags", {}).get(tags.STUDY, "unnamed")))
+            if not re.fullmatch(r"[\w-]+", str(record.get("attempt", "unnamed"))):
+                raise InputError(f"{path}: attempt={record['attempt']!r} must be a word")
+            by_folder[path.parent] = record
+        except (CorruptError, InputError) as error:
+            what = str(error) if str(path) in str(error) else f"{path}: {error}"
+            print(f"{on_one_line(what)}: this run is left out, the command that ran it makes it again", flush=True)
     return by_folder
-
-
-def _refuse_foreign_names(path: Path, record: Record) -> None:
-    """InputError for a study that cannot be a folder, and for an attempt that is no word; trackers make paths of both."""
-    try:
-        command_line.refuse_study(str(record.get("tags", {}).get(tags.STUDY, "unnamed")))
-        if not re.fullmatch(r"[\w-]+", str(record.get("attempt", "unnamed"))):
-            raise InputError(f"attempt={record['attempt']!r} must be a word")
-    except InputError as error:
-        raise InputError(f"{path}: {error}; correct it, or take this folder away") from error
 
 
 LINK = "is a link, which is not followed"

@@ -3,7 +3,6 @@
 from matplotlib.figure import Figure
 
 from harness import metrics
-from harness.comparison.compare import Comparison
 from harness.comparison.section import HEADLINE
 from harness.comparison.verdicts import Change
 from harness.document import Block, Section, Table
@@ -33,7 +32,7 @@ SHOWN = 6
 
 def chapter(study: Study) -> Chapter:
     """Empty where no arm combines the changes of others."""
-    designs = designs_of(study.comparison)
+    designs = [design for section in study.comparison.selected_tasks if (design := factorial.design(section))]
     if not designs:
         return Chapter()
     blocks: list[Block] = [INTRO]
@@ -44,11 +43,6 @@ def chapter(study: Study) -> Chapter:
     files = plots.drawn({"effects.svg": (forest, designs)})
     blocks += plots.pictured(CAPTIONS, files)
     return Chapter([Section("Effects of combined changes", blocks)], files)
-
-
-def designs_of(comparison: Comparison) -> list[Design]:
-    """The design of every task that has one; pretrainings have no score."""
-    return [design for section in comparison.selected_tasks if (design := factorial.design(section))]
 
 
 def table(design: Design) -> Table:

@@ -163,11 +163,9 @@ def _number(glue: Glue, column: Column, label: str) -> Cell:
 
 
 def _constant(section: Section) -> Cell:
-    """The constant answer's headline score, which is named where it is not all of the task's number."""
+    """The constant answer's score where it is all of the task's number."""
     score = tables.majority(section)
-    if score is None or scores_of(section) == (f"eval/{section.headline}",):
-        return score or Cell(DASH)
-    return Cell(f"{score.text} ({escape(tables.score_title(section))})", score.value, score.unit)
+    return score if score and scores_of(section) == (f"eval/{section.headline}",) else Cell(DASH)
 
 
 def differences(glue: Glue) -> Table | None:

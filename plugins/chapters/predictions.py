@@ -37,15 +37,13 @@ def drawn_rows(study: Study, section: Section) -> list[Row]:
 
 DISAGREE = """\
 Items of the validation data on which an arm and the baseline {baseline} differ: mean numbers over paired replicates (at most
-five). They speak of these items, and hold no verdict: another fine-tuning of the same arm disagrees with it, too. *Short*,
-*medium* and *long* are thirds of the items by tokens; below them is the change of the share of right answers. Items are shown
-of the {most} arms that disagree most."""
+five). They speak of these items, and hold no verdict: another fine-tuning of the same arm disagrees with it, too. Items are
+shown of the {most} arms that disagree most."""
 RIGHT_HERE = "Right by {right}, wrong by {errs}, in the most replicates; texts as their tokens read:"
 MISSING = "No predictions are known of {arms}: they are read from the folders of runs, below `multirun/`."
-NO_TEXTS = "Texts and lengths are not known: the cache of prepared data of these runs is gone or cannot be read."
+NO_TEXTS = "Texts are not known: the cache of prepared data of these runs is gone or cannot be read."
 CORRUPT = "Corrupt files of runs, which are left out: {files}. The command that ran them makes them again."
 SHOWN, WIDTH = 3, 160
-THIRDS = ("short", "medium", "long")
 
 
 def disagreements(study: Study) -> Chapter:
@@ -64,19 +62,12 @@ def _disagreements(study: Study, section: Section) -> list[Block]:
     run = section.before.first
     texts = reading.texts(run, study.output, next(iter(paired.values())).count)
     head = ["arm", "replicates", "both right", f"only {escape(baseline)} right", "only the arm right", "both wrong"]
-    thirds = np.array_split(np.argsort(texts.lengths, kind="stable"), len(THIRDS)) if texts else []
-    for name, indices in zip(THIRDS, thirds, strict=False):
-        lengths = texts.lengths[indices]
-        head.append(f"{name}: {lengths.min()} to {lengths.max()} tokens" if len(lengths) else name)
     lines = []
     for label, both in paired.items():
         replicates = len(both.before)
         counts = [both.both(*errs) for errs in itertools.product((False, True), repeat=2)]
-        balance = both.change_of_items
-        means = [-float(balance[of].mean()) if len(of) else None for of in thirds]
-        changes = [Cell(DASH) if mean is None else Cell(formats.difference(mean, "share"), mean, "share") for mean in means]
         numbers = [Cell(formats.plain(count, 0 if replicates == 1 else 1), count) for count in counts]
-        lines.append([escape(label), replicates, *numbers, *changes])
+        lines.append([escape(label), replicates, *numbers])
     blocks: list[Block] = [formats.table(head, lines), *left_out]
     missing = [row.label for row in rows if row.label not in paired]
     blocks += [MISSING.format(arms=listed(missing))] if missing else []

@@ -1,7 +1,12 @@
-"""Decisions by the verdicts of a report: a gate for checks in CI, its ledger of candidates, and arms that satisfy limits."""
+"""Questions to a store beside its report: what differs between two runs, which arms pass a gate in CI, or satisfy limits."""
 
 from harness.commands import Command
 
+COMPARE = Command(
+    "what differs between two runs: settings, environment, numbers",
+    "harness.plugins.decide.options:Compare",
+    "harness.plugins.decide.compare:main",
+)
 GATE = Command(
     "exit code 1 where an arm is not shown to be at most so much worse, for CI",
     "harness.plugins.decide.options:Gate",

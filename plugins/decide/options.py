@@ -1,14 +1,29 @@
-"""The options of `gate` and `pick`, which `--help` reads without what these need."""
+"""The options of `compare`, `gate` and `pick`, which `--help` reads without what these need."""
 
 from dataclasses import dataclass, fields
 from pathlib import Path
 
 from harness.errors import InputError
-from harness.grammar import key
+from harness.grammar import key, word
 from harness.models.ranges import Range
-from harness.reports.options import NEWEST, STUDIES, Runs
+from harness.reports.options import NEWEST, STUDIES, Runs, Store
 
 LIMIT = Range(at_least=0, limit=float("inf"))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Compare(Store):
+    """What differs between two runs: settings, environment, numbers. No verdict.
+
+    Numbers are listed by group: eval, pretrain, inference, train_step, finetune, model, others; in each what does not compare
+    comes last.
+    """
+
+    run_a: str = word("RUN_A", meaning="id, name, or the beginning of the name of a run's folder")
+    run_b: str = word("RUN_B", meaning="the other one, by the same")
+    study: tuple[str, ...] = key((), "where to search (every study)", whole=True)
+    all: bool = key(False, "numbers that are equal, too")
+    format: str = key("text", "text for a terminal, md or csv", choices=("text", "md", "csv"))
 
 
 @dataclass(frozen=True, kw_only=True)

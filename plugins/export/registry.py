@@ -4,6 +4,7 @@ import contextlib
 import tempfile
 import uuid
 from pathlib import Path
+from typing import Any
 
 from mlflow import models, pyfunc
 from mlflow.store.artifact.artifact_repository_registry import get_artifact_repository
@@ -11,7 +12,7 @@ from mlflow.store.artifact.artifact_repository_registry import get_artifact_repo
 from harness import paths, records
 from harness.config.choices import TaskKind
 from harness.config.schema import HardwareConfig
-from harness.errors import InputError, is_disk_full
+from harness.errors import InputError, is_disk_full, present
 from harness.plugins.export.options import Export
 from harness.tracking import mlflow_store, run_log
 from harness.tracking.mlflow_store import MlflowException
@@ -42,17 +43,17 @@ def register(options: Export, checkpoint: Path) -> str:
 
 def _registered(options: Export, checkpoint: Path, served: predictor.Predictor, attempt: str) -> str:
     client = mlflow_store.client_of(options.uri, options.output)
-    tracked = client and mlflow_store.run_of(attempt, client, mlflow_store.studies(client))
+    tracked = None if client is None else mlflow_store.run_of(attempt, client, mlflow_store.studies(client))
     if client is None or tracked is None:
         raise InputError(f"register={options.register}: the run is not in the tracking store: python -m harness sync sends it")
     example, answer = served.example, served.predict(served.example)
     if served.task.kind is TaskKind.multilabel:
         answer["prediction"] = [served.task.labels]  # without a label it would have no type in the signature
     described = {"signature": models.infer_signature(example, answer), "input_example": example}
-    run, name = tracked.info, options.register
+    run, name = tracked.info, present(options.register)
     if name not in (model.name for model in client.search_registered_models(f"name = '{name}'")):
         client.create_registered_model(name)
-    store = get_artifact_repository(run.artifact_uri, tracking_uri=options.uri or paths.database_uri(options.output))
+    store: Any = get_artifact_repository(run.artifact_uri, tracking_uri=options.uri or paths.database_uri(options.output))
     place = f"model/{uuid.uuid4().hex}"  # of this version alone: another one stays as it is, whatever happens
     try:
         with tempfile.TemporaryDirectory() as folder:

@@ -40,43 +40,47 @@ CHUNK, LABELLED, EMBEDDED = 2048, 64, 32
 def main(options: Predict, configs: list[RunConfig]) -> int:
     """Writes the predictions, or the vectors, whole or not at all; 0. InputError for what cannot be read or written."""
     (config,) = configs
-    extractor = predictor = None
+    model: vectors.Extractor | Predictor
+    done: int | str
     if options.gives_vectors:
-        extractor = vectors.Extractor(options, config)
+        model = vectors.Extractor(options, config)
         columns = Columns(options.fields, f"fields=[{','.join(options.fields)}]", any_texts=True)
     else:
         checkpoint = find_run.weights_folder(present(options.run), "RUN", config.output, config.tracking.uri)
-        predictor = Predictor(checkpoint, config.hardware, options.batch_size or LABELLED)
-        columns = Columns.of_task(predictor.task, options.beside)
+        model = Predictor(checkpoint, config.hardware, options.batch_size or LABELLED)
+        columns = Columns.of_task(model.task, options.beside)
     with (
         tqdm(total=options.input.stat().st_size, unit="B", unit_scale=True, desc="predict", leave=False, disable=None) as bar,
         writing(options.to, "a file"),
         paths.replaced(options.to) as temporary,
     ):
         rows = read_rows(options.input, columns, lambda at: bar.update(at - bar.n))
-        if predictor is None:
-            texts = ([text for text, _ in chunk] for chunk in chunks(rows, options.batch_size or EMBEDDED))
-            done = vectors.write(extractor, texts, temporary, options.written)
+        if isinstance(model, Predictor):
+            done = write(answered(model, chunks(rows, CHUNK)), temporary, options.written)
         else:
-            answers = (_answered(predictor, chunk, index * CHUNK + 1) for index, chunk in enumerate(chunks(rows, CHUNK)))
-            count = write(answers, temporary, options.written)
-            done = f"{count:,} predictions of task {predictor.task.name}" if count else ""
+            texts = ([text for text, _ in chunk] for chunk in chunks(rows, options.batch_size or EMBEDDED))
+            done = vectors.write(model, texts, temporary, options.written)
         if not done:
             raise InputError(f"input={str(options.input)!r} has no rows")
     if options.gives_vectors and not options.source:
         print(f"no weights are named: randomly initialised (seed {config.seed})")
-    print(f"wrote {options.to}:", done, sep=" " if predictor else "\n\n")
+    written = f": {done:,} predictions of task {model.task.name}" if isinstance(model, Predictor) else done
+    print(f"wrote {options.to}{written}")
     return 0
 
 
-def _answered(predictor: Predictor, chunk: list["Row"], first: int) -> list[dict[str, Any]]:
-    """The rows to write of these, numbered from `first`, each with what is kept of it; InputError for a name of both."""
-    answers = predictor.rows([texts for texts, _ in chunk], first)
-    if both := {*answers[0], *_flat(answers[0])} & chunk[0][1].keys():
-        raise InputError(f"beside=[{','.join(both)}] is what a prediction is called; expected other columns")
-    return [
-        {"row": first + place} | kept | answer for place, (answer, (_, kept)) in enumerate(zip(answers, chunk, strict=True))
-    ]
+def answered(predictor: Predictor, chunks: Iterable[list["Row"]]) -> Iterator[list[dict[str, Any]]]:
+    """The rows to write, numbered from 1, each with what is kept of it; InputError for a name of both."""
+    first = 1
+    for chunk in chunks:
+        answers = predictor.rows([texts for texts, _ in chunk], first)
+        if both := {*answers[0], *_flat(answers[0])} & chunk[0][1].keys():
+            raise InputError(f"beside=[{','.join(both)}] is what a prediction is called; expected other columns")
+        yield [
+            {"row": number} | kept | answer
+            for number, (answer, (_, kept)) in enumerate(zip(answers, chunk, strict=True), first)
+        ]
+        first += len(chunk)
 
 
 def write(rows: Iterable[list[dict[str, Any]]], path: Path, form: str) -> int:
@@ -85,7 +89,7 @@ def write(rows: Iterable[list[dict[str, Any]]], path: Path, form: str) -> int:
         return _write_parquet(rows, path)
     count = 0
     with path.open("w", encoding="utf-8", newline="") as file:
-        table: csv.DictWriter | None = None
+        table: csv.DictWriter[str] | None = None
         for chunk in rows:
             count += len(chunk)
             if form != "csv":
@@ -224,7 +228,7 @@ def _column(row: dict[str, Any], name: str, where: str, reader: str) -> Any:
 
 def _fields(row: dict[str, Any], columns: Columns, where: str) -> Row:
     """The values of the fields, of which `a+b` joins two columns as in training, and what is kept."""
-    texts = []
+    texts: Any = []
     for name in columns.fields:
         parts = [name] if name in row else name.split("+")
         values = [_column(row, part, where, f", which {columns.whose} reads") for part in parts]

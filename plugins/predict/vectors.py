@@ -59,7 +59,8 @@ def random_source(options: Predict, config: RunConfig) -> Source:
     InputError for files that cannot be read, and for more pieces than the shape has token embeddings.
     """
     reader = tokenizer.build(config.tokenizer, ())
-    shape = replace(config.model, vocab_size=reader.get_vocab_size(), pad_token_id=tokenizer.pad_token_id(reader) or 0)
+    padding = tokenizer.pad_token_id(reader) or 0
+    shape: Any = replace(config.model, vocab_size=reader.get_vocab_size(), pad_token_id=padding)
     if options.bert_config_file is not None:
         shape = huggingface.shape_of(options.bert_config_file, "bert_config_file")
         native.refuse_more_pieces(reader, shape, f"the tokenizer beside bert_config_file={str(options.bert_config_file)!r}")
@@ -138,11 +139,11 @@ def write(extractor: Extractor, batches: Iterable[list[list[str]]], path: Path, 
         *((str(number), length) for number, length in enumerate(lengths[:LISTED])),
         (f"all {len(lengths):,}", sum(lengths)),
     ]
-    rows = [
+    rows: list[tuple[str, ...]] = [
         (name, f"{count:,}", " x ".join(f"{size:,}" for size in (count, *shape)), f"{count * shape[0] * shape[1] * 4:,}")
         for name, count in counts
     ]
-    return table(("text", kind, "shape", "bytes of float32"), rows) if lengths else ""
+    return "\n\n" + table(("text", kind, "shape", "bytes of float32"), rows) if lengths else ""
 
 
 def _json_lines(path: Path, extractor: Extractor, batches: Iterable[list[Vectors]]) -> None:

@@ -4,7 +4,7 @@ import re
 import shutil
 from pathlib import Path
 
-from harness import paths
+from harness import paths, tags
 from harness.errors import InputError
 from harness.tracking import pages, run_log
 from harness.tracking.run_log import Entry, Record
@@ -47,7 +47,7 @@ class TensorBoard(Backend):
         if result is not None:
             for key, value in result["metrics"].items():
                 writer.add_scalar(key, value, result["steps"].get(key, 0), walltime=result["time"] / 1000)
-            main, _ = pages.main_and_details(result["metrics"], result["steps"])
+            main, _ = pages.main_and_details(result["metrics"], result["steps"], record["tags"].get(tags.TASK, ""))
             parameters = pages.parameters(record) | {"status": status}
             writer.add_hparams(parameters, {f"result/{key}": value for key, value in main.items()}, run_name=".")
         self._writers.pop(record["attempt"]).close()

@@ -23,7 +23,6 @@ CAPTIONS = {
     "loss.svg": "Training loss, mean over replicates at the steps that all have, smoothed over a twentieth of the curve",
 }
 TRAINING_LOSS, TOTAL = "finetune/loss", "model/params_total"
-ALIKE = "All arms have the same number of parameters, against which no score is drawn."
 LEAST_SPAN = 0.10
 """An axis of scores spans at least 10 points, so that small differences look small."""
 
@@ -40,11 +39,9 @@ def chapter(study: Study) -> Chapter:
             "loss.svg": (loss_curves, comparison, curves),
         }
     )
-    having = [[row for row in section.rows if row.spread(TOTAL)] for section in comparison.sections]
-    alike = [ALIKE] if "score_parameters.svg" not in files and any(_is_constant(rows, TOTAL) for rows in having) else []
     if not files:
         return Chapter()
-    blocks = [*plots.drawn_note(comparison), *plots.pictured(CAPTIONS, files), *alike]
+    blocks = [*plots.drawn_note(comparison), *plots.pictured(CAPTIONS, files)]
     return Chapter([Part("Pictures", blocks)], files)
 
 
@@ -53,7 +50,7 @@ def score_against(comparison: Comparison, metric: str) -> Figure | None:
     drawn, panels = plots.drawn_arms(comparison), {}
     for section in comparison.sections:
         rows = [row for row in section.rows if row.label in drawn and row.spread(HEADLINE) and row.spread(metric)]
-        if rows and not _is_constant(rows, metric):
+        if len(rows) == 1 or len({row.mean(metric) for row in rows}) > 1:
             panels[section.name] = {row.label: row for row in rows}
     if not panels:
         return None
@@ -84,11 +81,6 @@ def constant(section: Section) -> dict[str, float]:
     """The score of the majority baseline by name, where it is known."""
     scores = [score for row in section.rows for score in row.values(MAJORITY).values()]
     return {"constant answer": max(scores)} if scores else {}
-
-
-def _is_constant(rows: list[Row], metric: str) -> bool:
-    """Whether several arms have the same value."""
-    return len(rows) > 1 and len({row.mean(metric) for row in rows}) == 1
 
 
 def _sd(row: Row, metric: str) -> float:

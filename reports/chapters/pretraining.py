@@ -130,13 +130,7 @@ def corpus(run: Run) -> str:
 
 
 def _amount(number: str | float, unit: str) -> str:
-    try:
-        number = float(number)
-    except ValueError:
-        return f"{escape(number)} {unit}"
-    if unit in ("steps", "documents"):
-        return f"{number:,.0f} {unit}"
-    return formats.value(number, unit) + (" tokens" if unit == "tokens" else "")
+    return formats.value(float(number), unit) + (" tokens" if unit == "tokens" else "")
 
 
 def _held_out(run: Run) -> str | None:

@@ -33,15 +33,13 @@ GLUED = re.compile(rf" (?![{_MARKS}](?: |$))")
 AFTER_MARK = re.compile(rf"(?<=[{_MARKS}]) ")
 
 
-@functools.cache
-def _parser() -> MarkdownIt:
-    """Emphasis and code; names are escaped, and HTML is shown as text."""
-    return MarkdownIt("commonmark", {"html": False})
+PARSER = MarkdownIt("commonmark", {"html": False})
+"""Emphasis and code; names are escaped, and HTML is shown as text."""
 
 
 def marked_up(text: str) -> Markup:
     """HTML of a text in inline Markdown."""
-    return Markup(PERCENT.sub(NO_BREAK, _parser().renderInline(text)))  # noqa: S704 - the parser escapes what is no markup
+    return Markup(PERCENT.sub(NO_BREAK, PARSER.renderInline(text)))  # noqa: S704 - the parser escapes what is no markup
 
 
 def cell_lines(cell: Cell, is_first: bool) -> list[Markup]:
@@ -125,14 +123,10 @@ def page(report: Document, files: Mapping[str, bytes]) -> bytes:
     dark = dark_rules(body, BACKGROUND, FOREGROUND)
     css, script = ((HERE / name).read_text(encoding="utf-8") for name in ("page.css", "page.js"))
     style = f"{css}@media screen and (prefers-color-scheme: dark) {{\n{dark}\n}}\n"
-    parts = {"main": Markup(body), "style": Markup(style), "script": Markup(script), "policy": policy(style, script)}  # noqa: S704
+    policy = f"default-src 'none'; style-src {_hash(style)}; script-src {_hash(script)}; base-uri 'none'; form-action 'none'"
+    parts = {"main": Markup(body), "style": Markup(style), "script": Markup(script), "policy": policy}  # noqa: S704
     names = {"title": unmarked(report.title), "chapters": counts.chapters}
     return template("page.html.jinja").render(names | parts).encode()
-
-
-def policy(style: str, script: str) -> str:
-    """Content security policy: nothing is loaded from anywhere, and no other style or script runs."""
-    return f"default-src 'none'; style-src {_hash(style)}; script-src {_hash(script)}; base-uri 'none'; form-action 'none'"
 
 
 def _hash(text: str) -> str:

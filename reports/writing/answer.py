@@ -107,7 +107,11 @@ def _costs(effects: list[Effect]) -> str:
             most = max(better, key=_gain)
             near = math.log1p(RELATIVE_MARGIN.size) if metrics.get(most.metric).by_ratio else 1e-9 * _gain(most)
             equal = [effect for effect in better if _gain(most) - _gain(effect) <= near]
-            ahead = [effect for effect in of_metric if _is_gain(effect) and _gain(effect) - _gain(most) > near]  # not decided
+            ahead = any(
+                judge(metrics.get(effect.metric).direction, effect.change.absolute, True) is Verdict.BETTER
+                and _gain(effect) - _gain(most) > near
+                for effect in of_metric
+            )  # measured to be better, and not shown
             verb = f"{'are' if len(equal) > 1 else 'is'} {'better' if ahead else 'best'} in"
             arms = f"{listed([effect.label for effect in equal], most=NAMED - 1)} {verb}"
             said.append((arms, f"{name} ({_from_to([effect.change.percent for effect in equal])})"))
@@ -126,11 +130,6 @@ def _from_to(changes: list[float]) -> str:
     texts = dict.fromkeys(formats.percent(change) for change in sorted(changes, key=abs))
     first, *_, last = [*texts] * 2
     return last if first == last else f"{first.removesuffix(' %')} to {last}"
-
-
-def _is_gain(effect: Effect) -> bool:
-    """Whether it was measured to be better, shown or not."""
-    return judge(metrics.get(effect.metric).direction, effect.change.absolute, True) is Verdict.BETTER
 
 
 def _gain(effect: Effect) -> float:

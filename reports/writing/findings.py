@@ -178,7 +178,7 @@ def cautions(comparison: Comparison) -> list[Bullets]:
         _alike(comparison),
         _without_evidence(changes),
         _clocks(comparison),
-        _by_probe(comparison, changes),
+        _by_probe(comparison),
     )
     return bullets(chain(*notes, _vocabularies(comparison), _unfinished(comparison)))
 
@@ -435,25 +435,15 @@ def _vocabulary(run: Run, has_files: bool) -> str:
     return ", ".join([kind, "lower case" if lowercase == "True" else "cased", pieces])
 
 
-def _by_probe(comparison: Comparison, changes: list[Effect]) -> Iterator[str]:
-    """Whose masked loss is not compared, and why; whose is of a probe on both sides."""
+def _by_probe(comparison: Comparison) -> Iterator[str]:
+    """Whose masked loss is of a probe, which compares with that of other probes alone."""
     rows = [row for section in overall.of_pretrainings(comparison).sections for row in section.rows]
-    by_probe = {row.label for row in rows if comparable.have_probes(row.runs)}
-    of_losses = [effect for effect in changes if effect.metric in (LOSS, PER_BYTE[LOSS])]
-    no_verdict, probed = [], []
-    for effect in of_losses:
-        is_open, is_probed = effect.change.verdict is Verdict.OPEN, effect.label in by_probe
-        no_verdict += [escape(effect.label)] if is_open and is_probed != (comparison.baseline in by_probe) else []
-        probed += [escape(effect.label)] if is_probed and not is_open else []
-    if no_verdict:
+    labels = [row.label for row in rows if comparable.have_probes(row.runs)]
+    if labels:
         yield (
-            f"No verdict on the held-out masked loss of {listed(no_verdict, most=MOST)}: one side's is of the objective's own "
-            "head, the other's of a probe, a head trained for some steps on the frozen encoder."
-        )
-    if probed:
-        yield (
-            f"The held-out masked loss of {listed(probed, most=MOST)} and of the baseline is of probes, heads trained for some "
-            "steps on frozen encoders: how well an encoder serves such a head, not how well it learned its own objective."
+            "Held-out masked losses by a probe, a head trained for some steps on the frozen encoder: "
+            f"{listed(labels, most=MOST)}. They say how well an encoder serves such a head, and have no verdict against those "
+            "of an objective's own head."
         )
 
 

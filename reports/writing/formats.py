@@ -15,7 +15,7 @@ MINUS = "−"
 PREFIXES = ((1e18, "E"), (1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 SCALED = {"parameters": "", "bytes": "B", "FLOP": "FLOP", "FLOP/s": "FLOP/s", "tokens": ""}
 """Unit that takes a prefix -> what is written after it."""
-WHOLE = ("operators", "examples", "documents")
+WHOLE = ("operators", "examples", "documents", "steps")
 """Units of what is counted one by one, and the same in every replicate."""
 SHARES = ("score", "share")
 """Units of which a hundredth is a point."""
@@ -153,22 +153,14 @@ def bullets(lines: Iterable[str]) -> list[Bullets]:
 
 def csv_file(lines: Iterable[Mapping[str, object]], columns: Sequence[str]) -> bytes:
     """Content of a CSV file with these columns, empty where there is no value; `'` stands before what looks like a formula."""
-    text = io.StringIO()
-    writer = csv.DictWriter(text, columns, lineterminator="\n")
+    text_file = io.StringIO()
+    writer = csv.DictWriter(text_file, columns, lineterminator="\n")
     writer.writeheader()
-    writer.writerows({column: _as_text(entry) for column, entry in line.items()} for line in lines)
-    return text.getvalue().encode()
-
-
-def _as_text(entry: object) -> object:
-    """Numbers as they are; a spreadsheet shows text behind an apostrophe and computes nothing.
-
-    The csv module quotes a line feed, and writes a bare carriage return as it is.
-    """
-    if not isinstance(entry, str):
-        return entry
-    line = re.sub("\r\n?", "\n", entry)
-    return f"'{line}" if line.startswith(FORMULA) else line
+    for line in lines:
+        texts = {column: re.sub("\r\n?", "\n", entry) for column, entry in line.items() if isinstance(entry, str)}
+        safe = {column: f"'{text}" if text.startswith(FORMULA) else text for column, text in texts.items()}
+        writer.writerow({**line, **safe})  # the csv module would write a bare carriage return as it is
+    return text_file.getvalue().encode()
 
 
 @dataclass(frozen=True)

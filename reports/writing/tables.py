@@ -123,12 +123,8 @@ def short_text(change: Change | None, unit: str) -> str:
     if change is None:
         return DASH
     size = formats.difference(change.absolute, unit) if unit in SHARES else formats.percent(change.percent)
-    return f"{size} {mark(change)}".rstrip()
-
-
-def mark(change: Change) -> str:
-    """The mark of its verdict without words; empty for a metric that is no merit."""
-    return MARKS[change.verdict].partition(" ")[0] if change.verdict else ""
+    mark = MARKS[change.verdict].partition(" ")[0] if change.verdict else ""  # without a word where it is no merit
+    return f"{size} {mark}".rstrip()
 
 
 def with_change(cell: Cell, change: Change | None, text: str) -> Cell:

@@ -216,8 +216,7 @@ COLUMNS = {
 def rows_of(run: Generated, run_id: str) -> Rows:
     """What MLflow keeps of a run that was sent."""
     points = [(point["key"], point["value"], point["time"], point["step"]) for point in run.points]
-    main, details = pages.main_and_details(run.results, run.steps)
-    main |= pages.score_of_task(run.record["tags"], main)
+    main, details = pages.main_and_details(run.results, run.steps, run.record["tags"]["task"])
     last = {key: value for key, value, _, _ in sorted(points, key=lambda point: point[3])}
     points += [(key, value, run.ended, run.steps.get(key, 0)) for key, value in main.items() if last.get(key) != value]
     latest: dict[str, tuple[Any, ...]] = {}

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.transforms import Bbox
 
 from harness.comparison.compare import Comparison, compare
-from harness.plugins.chapters import effects
+from harness.plugins.chapters import effects, factorial
 from harness.reports.chapters import components, overview, pictures
 from harness.reports.writing import plots
 
@@ -186,7 +186,7 @@ def test_effects(make_run, changes: int):
             runs.append(make_run("~".join(["base", *arm]), seed, values, settings, task=task))
     comparison = compare("s", runs)
     with mpl.rc_context(plots.STYLE):
-        figure = effects.forest(effects.designs_of(comparison))
+        figure = effects.forest([factorial.design(section) for section in comparison.selected_tasks])
         check(drawn(figure))
     of_first = [line.get_xdata()[0] for axes in figure.axes for line in axes.lines if names[0] in line.get_label()]
     assert min(of_first) == pytest.approx(-80, abs=0.5)

@@ -1,6 +1,5 @@
-"""How the package is laid out: imports at the top of files, every chapter registered."""
+"""How the package is laid out: every chapter registered."""
 
-import ast
 import importlib
 import inspect
 from pathlib import Path
@@ -13,19 +12,6 @@ from harness.reports.reading.study import Study
 from harness.reports.writing.formats import Chapter
 
 FOLDER = Path(__file__).parents[2] / "reports"
-LAZY = {"__init__.py", "after_look.py", "after_sweep.py", "read.py", "tables.py"}
-"""Files that import inside a function, to save start-up time; each place says so in a comment."""
-
-
-@pytest.mark.long
-def test_imports_are_at_the_top_but_for_start_up_time():
-    inside = set()
-    for path in FOLDER.rglob("*.py"):
-        functions = [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.FunctionDef)]
-        nested = [node for one in functions for node in ast.walk(one) if isinstance(node, (ast.Import, ast.ImportFrom))]
-        if nested:
-            inside.add(path.name)
-    assert inside == LAZY
 
 
 def is_chapter(function: object) -> bool:

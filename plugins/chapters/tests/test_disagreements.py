@@ -62,8 +62,7 @@ def chapter(runs: list, output: Path | None) -> str:
 
 def test_items_are_counted_and_shown_with_their_text(run, output):
     text = chapter([run("base", LABELS), run("other", [1, 0, 1, 0, 0, 0])], output)
-    assert "| other | 1 | 4 | 2 | 0 | 0 | 0.0 points | −100.0 points | 0.0 points |" in text
-    assert "short: 2 to 2 tokens" in text
+    assert "| other | 1 | 4 | 2 | 0 | 0 |" in text
     assert "- 2 (negative): &lt;script&gt; bad" in text
     assert "- 3 (positive): good long film" in text
     assert "Right by other, wrong by base" not in text

@@ -62,7 +62,6 @@ def test_the_chapter_says_the_exponent_with_its_interval_and_draws_it(pretrained
     assert low < float(exponent) < high
     assert "held-out masked loss (nats, log scale)" in files["scales.svg"].decode()
     assert "<title>base" in files["scales.svg"].decode()
-    assert all(f">{name}<" in files["scales.svg"].decode() for name in FLOPS)
 
 
 @pytest.mark.parametrize(

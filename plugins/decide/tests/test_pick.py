@@ -179,16 +179,11 @@ def test_memory_is_in_mb_and_studies_are_joined(log, capsys):
         ([], "pick needs a limit: expected one of max_latency_ms="),
         (["--max-params", "many"], "max_params='many' must be a finite number at least 0"),
         (["--at-most", "model/params_total=nan"], "'nan' must be a number in base units, such as 20e6"),
-        (["--max-params", "-1"], "max_params='-1' must be at least 0"),
         (["--at-least", "eval/score=50"], "at_least='eval/score=50': eval/score is between -1 and 1: expected a limit"),
-        (["--at-most", "eval/score=-2"], "at_most='eval/score=-2': eval/score is between -1 and 1"),
         (["--at-least", "eval/score"], "at_least='eval/score': expected METRIC=NUMBER"),
         (["--at-least", "eval/scor=1"], "unknown metric 'eval/scor'; did you mean 'eval/score'? choices for `at_least`: "),
-        (["--at-least", "score=1"], "unknown metric 'score'; did you mean 'eval/score'?"),
         (["--at-most", "sst2=1"], "unknown metric 'sst2'; choices for `at_most`: eval/score, inference/latency_ms_p50, "),
-        (["--at-most", "timing/latency_ms=1"], "unknown metric 'timing/latency_ms'"),
         (["--max-params", "1", "--study", "empty"], "study 'empty' has no finished run (1 failed)"),
-        (["--max-params", "1", "--where", "task ="], "cannot be read"),
     ],
 )
 def test_wrong_input_is_one_line(log, capsys, arguments, message):

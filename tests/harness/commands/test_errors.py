@@ -233,41 +233,79 @@ def test_local_data_is_accepted_to_begin_with(compose, local, tmp_path):
     assert len(prepared.read(config, prepared.prepare(config)).train) == 40
 
 
-def test_missing_data_root(tell):
-    assert_refused(tell("task=sst2", "data=local", "data.root=/nope"), "data.root='/nope'", "is not a folder")
+DATA = {
+    "root that nobody set": ([], ["data=local", "set data.root"], ["data.root=null"]),
+    "missing folder": ([], ["gleu", "task.folder", "glue"], ["task.folder=gleu"]),
+    "root one folder too high": (
+        [],
+        ["data.root='.' has no folder 'glue' (task.folder); did you mean data.root=data?"],
+        ["data.root=."],
+    ),
+    "missing subset": ([], ["sst3", "sst2"], ["task.subset=sst3"]),
+    "missing split": ([], ["dev", "validation", "train"], ["task.validation_split=dev"]),
+    "truncated file": (
+        ["train", lambda content: content[:-100]],
+        ["train-00000", "not a readable parquet file", "data.root"],
+        [],
+    ),
+    "empty file": (["validation", lambda content: b""], ["validation-00000"], []),
+    "missing column": (
+        ["train validation", {"text": ROWS["sentence"], "label": ROWS["label"]}],
+        ["'sentence'", "task.fields", "label, text"],
+        [],
+    ),
+    "label out of range": (
+        ["validation", ROWS | {"label": [*ROWS["label"][:-1], 2]}],
+        ["validation, row 39", "label 2", "task.labels", "0 to 1"],
+        [],
+    ),
+    "hidden label": (["validation", ROWS | {"label": [*ROWS["label"][:-1], -1]}], ["row 39", "label -1", "hidden labels?"], []),
+    "missing label": (
+        ["train", ROWS | {"label": [None, *ROWS["label"][1:]]}],
+        ["train, row 0: there is no label in 'label'"],
+        [],
+    ),
+    "missing text": (
+        ["train", ROWS | {"sentence": [*ROWS["sentence"][:5], None, *ROWS["sentence"][6:]]}],
+        ["train, row 5"],
+        [],
+    ),
+    "no rows": (["validation", {name: values[:0] for name, values in ROWS.items()}], ["sst2", "cannot be loaded"], []),
+}
+"""What is wrong -> a split with its rows, or what becomes of its file; what the line has; and settings."""
 
 
-def test_data_root_that_nobody_set(tell):
-    assert_refused(tell("task=sst2", "data=local"), "data=local", "set data.root")
+@pytest.mark.parametrize("wrong", DATA)
+def test_wrong_data_is_one_line(tell, local, wrong):
+    changed, fragments, settings = DATA[wrong]
+    if changed:
+        splits, content = changed
+        for split in splits.split():
+            if isinstance(content, dict):
+                write(local, split, content)
+            else:
+                file_of(local, split).write_bytes(content(file_of(local, split).read_bytes()))
+    assert_refused(tell(*on_local(local, *settings)), *fragments)
 
 
-def test_missing_data_folder_names_those_there(tell, local):
-    assert_refused(tell(*on_local(local, "task.folder=gleu")), "gleu", "task.folder", "glue")
-
-
-@pytest.mark.parametrize("typed", [".", "data/glue"])
-def test_data_root_one_folder_too_high_or_too_low_names_the_right_one(tell, local, typed):
-    message = f"data.root='{typed}' has no folder 'glue' (task.folder); did you mean data.root=data? folders there: "
-    assert_refused(tell(*on_local(typed)), message)
+@pytest.mark.parametrize(
+    ("content", "fragments"),
+    [
+        (None, ["No such file"]),
+        (b"[PAD]\n[UNK]\n[CLS]\n[SEP]\nfilm\n", ["lacks", "[MASK]"]),
+        (b"\xff\xfe\x00", ["UTF-8"]),
+    ],
+)
+def test_wrong_vocabulary_is_one_line(tell, tmp_path, content, fragments):
+    path = tmp_path / "vocab.txt"
+    if content is not None:
+        path.write_bytes(content)
+    assert_refused(tell("task=bag", f"tokenizer.vocab_file={path}"), str(path), *fragments)
 
 
 def test_data_root_without_the_data_names_it_and_what_is_there(tell, local):
     (local / "glue").rename(local / "other")
     assert_refused(tell(*on_local(local)), f"data.root='{local}' has no folder 'glue' (task.folder); folders there: other\n")
-
-
-def test_missing_subset_names_those_there(tell, local):
-    assert_refused(tell(*on_local(local, "task.subset=sst3")), "sst3", "sst2")
-
-
-def test_missing_split_names_those_there(tell, local):
-    assert_refused(tell(*on_local(local, "task.validation_split=dev")), "dev", "validation", "train")
-
-
-def test_truncated_parquet_names_the_file(tell, local):
-    path = file_of(local, "train")
-    path.write_bytes(path.read_bytes()[:-100])
-    assert_refused(tell(*on_local(local)), str(path), "not a readable parquet file", "data.root")
 
 
 @pytest.mark.long
@@ -281,68 +319,9 @@ def test_torn_data_is_one_line_in_a_process_too(run_module, local):
     assert done.stderr.startswith(f"harness: task 'sst2', train: {path} is not a readable parquet file")
 
 
-def test_parquet_with_flipped_bytes_names_the_file(tell, local):
-    path = file_of(local, "train")
-    parquet.write_table(pyarrow.table(ROWS), path, compression="zstd", use_dictionary=False)
-    content = bytearray(path.read_bytes())
-    for place in range(20, 120):
-        content[place] ^= 0xFF
-    path.write_bytes(content)
-    assert_refused(tell(*on_local(local)), str(path), "not a readable parquet file")
-
-
-def test_empty_parquet_file_is_refused(tell, local):
-    file_of(local, "validation").write_bytes(b"")
-    assert_refused(tell(*on_local(local)), str(file_of(local, "validation")))
-
-
-def test_missing_column_names_those_there(tell, local):
-    for split in ("train", "validation"):
-        write(local, split, {"text": ROWS["sentence"], "label": ROWS["label"]})
-    assert_refused(tell(*on_local(local)), "'sentence'", "task.fields", "label, text")
-
-
-@pytest.mark.parametrize(("label", "hint"), [(2, "0 to 1"), (-1, "hidden labels?")])
-def test_label_out_of_range_names_the_row(tell, local, label, hint):
-    write(local, "validation", ROWS | {"label": [*ROWS["label"][:-1], label]})
-    assert_refused(tell(*on_local(local)), "validation, row 39", f"label {label}", "task.labels", hint)
-
-
-def test_missing_label_is_refused(tell, local):
-    write(local, "train", ROWS | {"label": [None, *ROWS["label"][1:]]})
-    assert_refused(tell(*on_local(local)), "train, row 0: there is no label in 'label' of task.label")
-
-
-def test_missing_text_names_the_row(tell, local):
-    write(local, "train", ROWS | {"sentence": [*ROWS["sentence"][:5], None, *ROWS["sentence"][6:]]})
-    assert_refused(tell(*on_local(local)), "train, row 5", "task.fields")
-
-
-def test_data_set_without_rows_is_refused(tell, local):
-    table = pyarrow.table(ROWS)
-    parquet.write_table(table.slice(0, 0), file_of(local, "validation"))
-    assert_refused(tell(*on_local(local)), "sst2", "cannot be loaded")
-
-
 def test_hub_out_of_reach_points_to_local_data(tell):
     assert os.environ["HF_HUB_OFFLINE"] == "1"
     assert_refused(tell("task=sst2"), "hub cannot be reached", "nyu-mll/glue", "data=local data.root=FOLDER")
-
-
-def test_missing_vocabulary_file(tell):
-    assert_refused(tell("task=bag", "tokenizer.vocab_file=/nope.txt"), "tokenizer.vocab_file='/nope.txt'", "No such file")
-
-
-def test_vocabulary_without_a_special_piece(tell, tmp_path):
-    path = tmp_path / "vocab.txt"
-    path.write_text("[PAD]\n[UNK]\n[CLS]\n[SEP]\nfilm\n")
-    assert_refused(tell("task=bag", f"tokenizer.vocab_file={path}"), str(path), "lacks", "[MASK]")
-
-
-def test_vocabulary_that_is_not_text(tell, tmp_path):
-    path = tmp_path / "vocab.txt"
-    path.write_bytes(b"\xff\xfe\x00")
-    assert_refused(tell("task=bag", f"tokenizer.vocab_file={path}"), str(path), "UTF-8")
 
 
 def test_wrong_data_in_a_later_run_stops_the_sweep_before_the_first(tell, local):

@@ -83,7 +83,7 @@ def verdicts(after: str) -> list[Verdict]:
     """Of every study, judged with its own noise floor, and divided by the reference where its own A/A replicate says so."""
     metric, found = metrics.get(launches.LATENCY), []
     for study in histories():
-        helps = by_launch.reference_helps(launches.LATENCY, [(study["base"], study["again"])])
+        helps = by_launch.corrects(launches.LATENCY, [(study["base"], study["again"])])
         pair = launches.compared(launches.LATENCY, study["base"], study["again"], helps)
         both = launches.merged([study["base"], study["again"]])
         ratio = launches.compared(launches.LATENCY, both, study[after], helps)

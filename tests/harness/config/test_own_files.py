@@ -111,13 +111,9 @@ def test_a_tokenizer_with_a_piece_beyond_its_size_is_refused(file, capsys):
     assert "tokenizer.file='huge.json' numbers a piece 4,000,000,000: expected 0 to 5" in capsys.readouterr().err
 
 
-def test_all_keys_of_a_task_that_do_not_fit_are_said_at_once(tmp_path, monkeypatch, capsys):
+def test_a_key_of_a_task_that_does_not_fit_is_said(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "task").mkdir()
-    path = tmp_path / "task" / "mine.yaml"
-    path.write_text("name: mine\nfeilds: [text]\nlabels: 3\nmax_length: many\n")
+    (tmp_path / "task" / "mine.yaml").write_text("name: mine\nfeilds: [text]\n")
     assert main(["task=mine", "--config-dir", str(tmp_path), f"output={tmp_path / 'out'}"]) == 2
-    err = capsys.readouterr().err
-    assert err.startswith(f"harness: {path} has 3 mistakes: (1) unknown key 'task.feilds'; did you mean 'task.fields'?")
-    assert "(2) task.labels=3 must be a list" in err
-    assert "(3) task.max_length=many must be a whole number" in err
+    assert "unknown key 'task.feilds'; did you mean 'task.fields'?" in capsys.readouterr().err

@@ -66,8 +66,8 @@ def test_a_run_links_the_report_of_its_study(tmp_path):
 
 
 def test_a_score_has_the_name_of_its_task_too():
-    assert pages.score_of_task({"task": "sst2|a"}, {"eval/score": 0.5}) == {"by_task/sst2_a_score": 0.5}
-    assert pages.score_of_task({"task": "pretraining"}, {"pretrain/masked_loss": 3.0}) == {}
+    assert pages.main_and_details({"eval/score": 0.5}, {}, "sst2|a")[0] == {"eval/score": 0.5, "by_task/sst2_a_score": 0.5}
+    assert pages.main_and_details({"pretrain/masked_loss": 3.0}, {}, "pretraining")[0] == {"pretrain/masked_loss": 3.0}
 
 
 @pytest.mark.parametrize(
@@ -98,3 +98,10 @@ def test_the_table_mixes_scores_of_no_two_tasks(tasks, columns, first):
 )
 def test_a_number_has_its_unit_as_it_is_written(key, value, text):
     assert pages.value_text(key, value) == text
+
+
+@pytest.mark.parametrize("lifted", ['["data.split_seed"]', '{"data.split_seed"', "\x00"])
+def test_a_key_that_the_command_varies_is_shown_and_a_broken_list_of_them_breaks_nothing(lifted):
+    parameters = {"seed": "0", "data.split_seed": "0"}
+    shown = pages.parameters({"parameters": parameters, "tags": {"task": "bag", "lifted": lifted}})
+    assert ("data.split_seed" in shown) == ("split_seed" in lifted)

@@ -92,7 +92,7 @@ def test_between_probes_the_own_loss_of_the_objective_stands_beside_the_masked_o
     assert "| arm | parameters | pretraining FLOPs | held-out masked loss, nats | held-out loss on next tokens, nats |" in first
     assert "**better** in held-out masked loss" in first
     assert "**worse** in held-out loss on next tokens" in first
-    assert "The held-out masked loss of gpt2+clm and of the baseline is of probes" in first
+    assert "on the frozen encoder: gpt+clm, gpt2+clm." in first
     assert "perplexity is e to them" in report
 
 
@@ -108,7 +108,7 @@ def test_the_masked_loss_of_a_probe_has_no_verdict_against_that_of_a_trained_hea
     section = result.sections[0]
     assert section.change(section.row_of("base+clm"), "pretrain/masked_loss").verdict is Verdict.OPEN
     report = render.render(Study(result))["report.md"].decode()
-    assert "No verdict on the held-out masked loss of base+clm, base+rtd: one side's is of" in report
+    assert "on the frozen encoder: base+clm, base+rtd. They say how well" in report
     assert "plateau" not in report
     assert not re.search(r"(better|worse)\*\* in held-out masked loss", report)
     both = comparing.compare("s", runs, "base+clm").sections[0]
@@ -193,7 +193,6 @@ def test_notes_say_budget_corpus_and_which_head_predicts(pretrained, ended):
         ({"pretrain.tokens": "None", "pretrain.flops": "1e15"}, "1.00 PFLOP"),
         ({"pretrain.tokens": "None", "pretrain.seconds": "90"}, "90.0 s"),
         ({"pretrain.tokens": "None"}, "not recorded"),
-        ({"pretrain.tokens": "a lot"}, "a lot tokens"),
     ],
 )
 def test_budget_is_shown_in_its_own_unit(pretrained, params, text):
@@ -320,7 +319,7 @@ def test_report_of_a_real_store_shows_both_pictures(tracking):
     assert main(["--out", "here"]) == 0
     text = Path("here", "report.md").read_text()
     assert all(f"]({name})" in text for name in ("masked_loss.svg", "pretrain_loss.svg"))
-    assert all("<title>base" in Path("here", name).read_text() for name in ("masked_loss.svg", "pretrain_loss.svg"))
+    assert "<title>base" in Path("here", "masked_loss.svg").read_text()
 
 
 BITS, PER_TOKEN = "pretrain/heldout_bits_per_byte", "pretrain/masked_loss"

@@ -26,22 +26,6 @@ def study(make_run, study_of) -> Study:
     return study_of(compare("s", runs), {"finetune/loss": curves})
 
 
-@pytest.mark.slow
-def test_twenty_arms_render_to_the_same_bytes_again(study):
-    first, again = render(study), render(study)
-    assert sorted(first) == [
-        "changes.svg",
-        "loss.svg",
-        "parameters.svg",
-        "report.html",
-        "report.md",
-        "score_latency.svg",
-        "score_parameters.svg",
-        "summary.csv",
-    ]
-    assert first == again
-
-
 def test_picture_is_drawn_and_laid_out_once(study, monkeypatch):
     calls = []
 

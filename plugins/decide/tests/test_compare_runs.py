@@ -5,7 +5,7 @@ import io
 
 import pytest
 
-from harness.reports import compare_runs
+from harness.plugins.decide import compare as compare_runs
 from harness.reports.__main__ import main
 from harness.terminal import WIDTH
 

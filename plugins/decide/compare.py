@@ -13,7 +13,7 @@ from harness.comparison.section import RESULTS
 from harness.document import DASH, Section, markdown
 from harness.errors import InputError, some_of
 from harness.metrics import Compared, Metric
-from harness.reports.options import Compare
+from harness.plugins.decide.options import Compare
 from harness.reports.read import connect
 from harness.reports.reading import folders, store
 from harness.reports.reading.store import Reader
