@@ -58,7 +58,8 @@ def update(arguments: list[str], stamp: Path) -> bool:
 def state_of(options: Report, runs: StudyRuns) -> str:
     """Hash of all that shapes a report: the runs, with their tags and numbers, the arguments, the audit, and the code."""
     asked = {name: value for name, value in vars(options).items() if name not in ("uri", "to", "output", "audit")}
-    parts = [msgspec.json.encode([asked, runs.runs], order="sorted")]
+    stated = msgspec.to_builtins([asked, runs.runs], str_keys=True)  # launches have numbers as keys
+    parts = [msgspec.json.encode(stated, order="sorted")]
     parts += [paths.read(options.audit, paths.LARGEST_RECORD)] if options.audit else []
     parts += [path.read_bytes() for folder in CODE for path in sorted(folder.rglob("*.py"))]
     return hashlib.sha256(b"".join(parts)).hexdigest()

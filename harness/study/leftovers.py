@@ -129,13 +129,14 @@ def _temporary(root: Path) -> Iterator[tuple[Path, str]]:
         *(path for folder in (*_runs(root), *_sessions(root)) for path in paths.below(folder)),
         *(path for folder in written_whole for path in folder.glob(".*.json.*")),
     ]
-    processes = {path: parts["process"] for path in places if (parts := TEMPORARY.fullmatch(path.name))}
-    others = [path for path in root.glob(".*") if STORE_TEMPORARY.fullmatch(path.name)]
+    named = [path for path in places if TEMPORARY.fullmatch(path.name)]
+    named += [path for path in root.glob(".*") if STORE_TEMPORARY.fullmatch(path.name)]
     for path in root.glob("reports/*/.writing*"):
         if (path / paths.MARK).is_file() or (OF_REPORT.fullmatch(path.name) and (path.parent / "report.md").is_file()):
-            others.append(path)
-    for path in (*processes, *others):
-        has_ended = path in processes and not psutil.pid_exists(int(processes[path]))
+            named.append(path)
+    for path in named:
+        parts = TEMPORARY.fullmatch(path.name)
+        has_ended = parts is not None and not psutil.pid_exists(int(parts["process"]))
         if has_ended or (path.exists() and time.time() - path.stat().st_mtime > SETTLED_S):
             yield path, "half-written: its process was killed"
 

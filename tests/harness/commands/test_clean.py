@@ -96,13 +96,11 @@ def results(tmp_path, ended) -> tuple[Path, set[Path], set[Path]]:
     return out, goes, stays
 
 
-def test_what_no_run_needs_is_found_and_nothing_else(results):
-    out, goes, _ = results
-    assert {one.path for one in leftovers.find(out)} == goes
-
-
 def test_it_is_removed_and_the_rest_stays(results, run_harness):
     out, goes, stays = results
+    assert {one.path for one in leftovers.find(out)} == goes
+    asked = run_harness("clean", f"output={out}")
+    assert (asked.returncode, "stdin is no terminal: add --yes, or --dry-run" in asked.stderr) == (2, True)
     done = run_harness("clean", f"output={out}", "--yes")
     assert (done.returncode, done.stderr) == (0, "")
     assert not any(path.exists() for path in goes)
@@ -136,17 +134,6 @@ def test_it_asks_before_it_removes(results, run_harness, monkeypatch, answer, co
     monkeypatch.setattr(sys.stdin, "isatty", lambda: True)
     assert run_harness("clean", f"output={out}").returncode == code
     assert any(path.exists() for path in goes) == (code == 1)
-
-
-def test_where_nobody_can_answer_nothing_is_removed(results, run_harness):
-    out, goes, _ = results
-    done = run_harness("clean", f"output={out}")
-    assert done.returncode == 2
-    assert (
-        done.stderr
-        == "harness clean: clean asks before it removes anything, and stdin is no terminal: add --yes, or --dry-run\n"
-    )
-    assert all(path.exists() for path in goes)
 
 
 def test_beside_a_command_that_has_just_begun_nothing_is_removed(results, run_harness, monkeypatch):
@@ -184,14 +171,6 @@ def test_old_temporary_files_of_another_machine_go_too(tmp_path):
     long_ago = time.time() - 2 * leftovers.SETTLED_S
     os.utime(torn, (long_ago, long_ago))
     assert [one.path for one in leftovers.find(tmp_path)] == [torn]
-
-
-def test_a_folder_that_is_not_there_is_one_line(run_harness):
-    done = run_harness("clean", "output=nowhere")
-    assert (done.returncode, done.stderr) == (
-        2,
-        "harness clean: output='nowhere' is not a folder: expected the one of the runs\n",
-    )
 
 
 @pytest.fixture

@@ -152,12 +152,6 @@ def test_a_search_that_was_killed_between_its_trials_is_not_complete(planned, ru
     assert both.stdout.splitlines()[1] == "s-search: 1 of 1 planned runs complete, the search has not ended"
 
 
-def test_a_run_that_is_measured_by_nobody_needs_no_timing(planned, run_harness, output):
-    for item in planned("measure=none"):
-        laid_out(item, status="finished")
-    assert run_harness("status", f"output={output}").returncode == 0
-
-
 def test_a_running_one_says_where_it_is(planned, run_harness, output):
     (item,) = planned()
     laid_out(item)
@@ -216,13 +210,3 @@ def test_it_loads_neither_torch_nor_mlflow():
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=Path(__file__).parents[3]
     )
     assert done.stdout == "set()\n"
-
-
-def test_a_long_name_leaves_the_reason_a_line_of_its_own(planned, run_harness, output):
-    (item,) = planned("model.attention_window=8", "model.hidden_dropout_prob=0.25", "model.attention_probs_dropout_prob=0.25")
-    laid_out(item)
-    done = run_harness("status", "s", f"output={output}")
-    assert (done.returncode, done.stderr) == (1, "")
-    state, reason = done.stdout.splitlines()[2:4]
-    assert state.split() == [*item.title.split(), "killed"]
-    assert reason.strip().startswith("its command was")

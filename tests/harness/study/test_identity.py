@@ -139,18 +139,6 @@ def test_a_key_that_finished_runs_lack_is_theirs_while_it_has_its_default(config
     assert arms.short_hash(Identity(kept, Inputs()).facts) != arms.short_hash(now.facts)
 
 
-def test_every_key_at_its_default_is_recorded_with_its_value(config):
-    parameters = Identity(config, Inputs()).described([])["parameters"]
-    assert {key: parameters[key] for key in arms.ADDED} == {key: str(value) for key, value in arms.ADDED.items()}
-    assert parameters["finetune.optimizer"] == "adamw"
-
-
-def test_an_arm_with_a_default_is_named_by_its_value():
-    settings = arms.facts({"model_name": "base"}), arms.facts({"model_name": "base", "finetune.optimizer": "sgd"})
-    texts = [arms.setting_texts(one, arms.varying(settings)) for one in settings]
-    assert texts == [["optimizer=adamw"], ["optimizer=sgd"]]
-
-
 @pytest.mark.parametrize("inputs", [{"data": "other"}, {"corpus": "c"}, {"pretraining": "p"}, {"content": {"rows": "other"}}])
 def test_content_changes_the_fingerprint(config, inputs):
     assert Identity(config, replace(INPUTS, **inputs)).fingerprint != Identity(config, INPUTS).fingerprint
@@ -263,16 +251,6 @@ def test_objective_is_named_by_what_differs(compose):
         "base+mlm mask_rate=0.4",
         "base+mlm mask_rate=0.4 static_masks=true",
     ]
-
-
-@pytest.mark.long
-def test_two_keys_of_one_name_are_told_apart(compose):
-    one, two, *_ = compose("-m", "task=bag", "pretrain=mlm", "finetune.learning_rate=1e-3,2e-3", "pretrain.learning_rate=1e-2")
-    assert (one.label, two.label) == ("base+mlm learning_rate=0.001", "base+mlm learning_rate=0.002")
-    (both, *_) = compose(
-        "-m", "task=bag", "pretrain=mlm", "finetune.learning_rate=1e-3,2e-3", "pretrain.learning_rate=1e-2,2e-2"
-    )
-    assert both.label == "base+mlm finetune.learning_rate=0.001 pretrain.learning_rate=0.01"
 
 
 def test_tags_hold_arm_lifted_keys_and_both_seeds(config):

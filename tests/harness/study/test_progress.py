@@ -33,25 +33,12 @@ def test_of_points_in_a_row_the_last_is_shown(capsys, monkeypatch):
     ]
 
 
-def test_nothing_new_says_nothing(capsys):
-    with RunProgress("base") as shown:
-        capsys.readouterr()
-        shown.show([])
-    assert capsys.readouterr().out == ""
-
-
 def test_lines_are_seconds_apart(capsys):
     with RunProgress("base") as shown:
         shown.show([{"time": 0, "stage": "finetune", "steps": 40}])
         for step in range(1, 20):
             shown.show([point(step, step, 10)])
     assert "step" not in capsys.readouterr().out
-
-
-def test_a_failure_says_why(capsys):
-    with RunProgress("base") as shown:
-        shown.end("failed", None, "RuntimeError: no room (see log.txt)")
-    assert capsys.readouterr().out.splitlines()[-1] == "base: failed: RuntimeError: no room (see log.txt)"
 
 
 def test_a_long_stage_without_losses_is_still_heard_of(capsys, monkeypatch):

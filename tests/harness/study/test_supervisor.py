@@ -1,10 +1,8 @@
 """Life and death of runs: skipped, run again, killed, ended, run side by side, and without a tracking store."""
 
-import _thread
 import json
 import os
 import signal
-import subprocess
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -13,22 +11,14 @@ import pytest
 from child_processes import PATIENCE_S, wait_for, workers
 
 from harness import paths, tags
-from harness.study import run_folder
-from harness.study.plan import plan
-from harness.tracking import run_log, trackers
+from harness.tracking import run_log
 
 ENDLESS = ["finetune.epochs=1000000", "finetune.max_steps=1000000", "measure=none"]
 SHORT = ["finetune.max_steps=2", "measure=none"]
-REPEATED = {"eval/accuracy", "eval/score", "eval/loss", "eval/majority_score", "finetune/tokens"}
 
 
 def is_training(output: Path) -> bool:
     return any('"key"' in path.read_text() for path in output.glob("*/*/metrics.jsonl"))
-
-
-def repeated(folder: Path) -> dict[str, float]:
-    """The numbers of a run that do not depend on the clock."""
-    return {key: value for key, value in run_log.result(folder)["metrics"].items() if key in REPEATED}
 
 
 def losses(folder: Path) -> list[float]:
@@ -51,11 +41,6 @@ def test_all_that_a_sweep_leaves_has_the_permissions_that_the_umask_gives(sweep)
     assert modes == {path: (0o777 if path.is_dir() else 0o666) & ~umask for path in modes}
 
 
-def test_a_run_has_the_same_folder_name_in_another_output(sweep, compose, tmp_path):
-    planned = plan(compose(*sweep.arguments, f"output={tmp_path}"))
-    assert {item.folder.name for item in planned} == {sweep.folder(model).name for model in ("base", "enhanced")}
-
-
 def test_plain_lines_tell_of_every_run(sweep):
     lines = sweep.text.splitlines()
     started = [line.split(" ", 1) for line in lines if line.endswith("started")]
@@ -73,32 +58,6 @@ def test_plain_lines_tell_of_every_run(sweep):
     of_noise = ("Timing: the noise floor of ", "Timing: the others take ")
     assert [line for line in lines[lines.index(ended) + 1 :] if not line.startswith(of_noise)] == []  # on a busy machine
     assert "\r" not in sweep.text
-
-
-@pytest.mark.slow
-def test_commands_side_by_side_on_a_fresh_folder_both_succeed_and_repeat_the_sweep(
-    sweep, start_harness, run_harness, small, tmp_path, runs_of, curve_of
-):
-    """Same runs, same seed, another folder, not measured: the same scores and losses bit by bit; and again with rerun=true."""
-    output = tmp_path / "fresh"
-    common = [*small, "measure=none", "study=sweep", "seed=1", f"output={output}"]
-    both = [start_harness(*common, f"model={model}") for model in ("base", "enhanced")]
-    for process in both:
-        out, err = process.communicate()
-        assert process.returncode == 0, out + err
-    for model in ("base", "enhanced"):
-        (folder,) = (output / "sweep").glob(f"{model}-*")
-        assert losses(folder) == losses(sweep.folder(model))
-        assert repeated(folder) == repeated(sweep.folder(model))
-        assert repeated(folder).keys() == REPEATED
-    again = run_harness(*common, "model=base", "rerun=true")
-    assert again.returncode == 0, again.stdout + again.stderr
-    whole = [run for run in runs_of(output, "sweep") if "replicate" not in run.data.tags]
-    runs = [run for run in whole if run.data.tags["arm"] == "base"]
-    assert [run.info.status for run in runs] == ["FINISHED", "FINISHED"]
-    first, second = (sorted(curve_of(output, run.info.run_id)) for run in runs)
-    assert first == second
-    assert len(first) == 12
 
 
 @pytest.mark.long
@@ -175,33 +134,6 @@ def is_told_to_end(worker: psutil.Process) -> bool:
     return bool(int(pending.split()[1], 16) & 1 << (signal.SIGTERM - 1))
 
 
-def interrupted(process: subprocess.Popen, output: Path, times: int) -> tuple[int, str, str]:
-    """Exit code and output of a command that is interrupted while it trains."""
-    wait_for(lambda: is_training(output), process)
-    (worker,) = workers(process.pid)
-    if times > 1:
-        worker.suspend()  # it ends only when it is killed
-        wait_for(lambda: worker.status() == psutil.STATUS_STOPPED, process)  # or, on a busy machine, SIGTERM comes before
-    process.send_signal(signal.SIGINT)
-    for _ in range(times - 1):
-        wait_for(lambda: is_told_to_end(worker), process)  # two signals before Python has seen the first one are one
-        process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=PATIENCE_S)
-    assert psutil.wait_procs([worker], timeout=PATIENCE_S)[1] == []
-    return process.returncode, out, err
-
-
-@pytest.mark.long
-def test_one_interrupt_ends_the_command_and_says_how_to_go_on(start_harness, small, output):
-    process = start_harness(*small, *ENDLESS, "study=s", f"output={output}", "tracking=none")
-    code, out, err = interrupted(process, output, 1)
-    assert (code, err) == (130, "harness: interrupted\n")
-    why = f"python -m harness status s output={output}"
-    assert out.splitlines()[-1] == f"0 of 1 runs have ended; run the same command again to continue; what is left: {why}"
-    (record,) = output.glob("s/*/run.json")
-    assert json.loads(record.read_text())["end"]["state"] == "killed"
-
-
 @pytest.mark.long
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="signals that wait are read from /proc")
 def test_a_second_interrupt_ends_the_command_at_once(start_process, small, output):
@@ -210,31 +142,17 @@ def test_a_second_interrupt_ends_the_command_at_once(start_process, small, outpu
         f"import sys, harness.processes as p; p.ENDS_S = {PATIENCE_S}; from harness.__main__ import main; sys.exit(main())"
     )
     process = start_process("-c", patient, *small, *ENDLESS, "study=s", f"output={output}", "tracking=none")
-    code, out, _ = interrupted(process, output, 2)
-    assert code == 130
+    wait_for(lambda: is_training(output), process)
+    (worker,) = workers(process.pid)
+    worker.suspend()  # it ends only when it is killed
+    wait_for(lambda: worker.status() == psutil.STATUS_STOPPED, process)  # or, on a busy machine, SIGTERM comes before
+    process.send_signal(signal.SIGINT)
+    wait_for(lambda: is_told_to_end(worker), process)  # two signals before Python has seen the first one are one
+    process.send_signal(signal.SIGINT)
+    out, _ = process.communicate(timeout=PATIENCE_S)
+    assert psutil.wait_procs([worker], timeout=PATIENCE_S)[1] == []
+    assert process.returncode == 130
     assert "run the same command again" not in out
-
-
-@pytest.mark.long
-def test_polite_end_of_the_command_ends_the_worker_and_closes_the_run(run_harness, small, output, runs_of, monkeypatch):
-    monkeypatch.setattr(trackers, "ENDED_S", PATIENCE_S)  # a database on a busy machine is slow
-
-    def end() -> psutil.Process:
-        try:
-            wait_for(lambda: is_training(output))
-            (worker,) = workers(os.getpid())
-            return worker
-        finally:  # or the run would never end
-            _thread.interrupt_main(signal.SIGTERM)  # as if the signal had come; nothing where nobody waits for it
-
-    with ThreadPoolExecutor(1) as beside:
-        ended = beside.submit(end)
-        done = run_harness(*small, *ENDLESS, "study=s", f"output={output}")
-    assert (done.returncode, done.stderr) == (130, "harness: interrupted\n")
-    assert not ended.result().is_running()
-    (run,) = runs_of(output, "s")
-    assert (run.info.status, run.data.tags["status"]) == ("KILLED", "killed")
-    assert list(output.glob("s/*/result.json")) == []
 
 
 @pytest.mark.slow
@@ -261,19 +179,6 @@ def test_end_while_networks_are_timed_leaves_a_finished_run_that_the_same_comman
     assert (timed.info.run_id, timed.info.end_time, timed.info.status) == (run.info.run_id, run.info.end_time, "FINISHED")
     assert timed.data.metrics.items() > run.data.metrics.items()
     assert len(curve_of(output, run.info.run_id)) == 12
-
-    (folder,) = (output / "s").glob("base-*")
-    record, values = run_folder.read(folder), run_log.result(folder)
-    session = record["tags"].pop("session")
-    assert timed.data.tags["session"] == session
-    run_folder.write(folder, record)
-    again = run_harness(*command)
-    assert (again.returncode, "Timing" in again.stdout) == (0, False)
-    assert json.loads((folder / "run.json").read_text())["tags"]["session"] == session
-    assert run_log.result(folder) | {"files": values["files"]} == values  # the log has more lines
-    for key in ("timing/latency_ms", "eval/score"):
-        assert len(curve_of(output, run.info.run_id, key)) == len(set(curve_of(output, run.info.run_id, key)))
-    assert len(curve_of(output, run.info.run_id, "timing/latency_ms")) == 1
 
 
 @pytest.mark.long

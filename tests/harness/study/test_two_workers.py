@@ -80,7 +80,7 @@ def test_a_worker_that_lives_on_is_waited_for(run_harness, small, output, monkey
     assert run_harness(*command).returncode == 0
     (folder,) = (output / "s").glob("base-*")
     (folder / "result.json").unlink()
-    lock, said = FileLock(folder / paths.WORKER_LOCK), []
+    lock, said = FileLock(folder / paths.WORKER_LOCK, thread_local=False), []
     lock.acquire()
 
     def say(*texts: str, **options: object) -> None:
