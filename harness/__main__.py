@@ -49,17 +49,14 @@ def _run(name: str, words: list[str]) -> int:
             names = [each.removeprefix(before) for each in commands() if each.startswith(before)]
             one_word = [each for each in names if " " not in each]
             raise unknown("command", words[0], one_word, f"python -m harness {before}".rstrip(), near)
-        return _begin(chosen, words) if name == "run" else _call(name, chosen, words)
-
-
-def _begin(chosen: Command, words: list[str]) -> int:
-    """A run, or what is asked of the command line as a whole."""
-    if not set(grammar.HELP).isdisjoint(words):
-        return _help([word for word in words if word not in grammar.HELP])
-    if "--version" in words:
-        print(f"harness {harness.__version__}")
-        return 0
-    return chosen.function()(words)
+        if name != "run":
+            return _call(name, chosen, words)
+        if not set(grammar.HELP).isdisjoint(words):
+            return _help([word for word in words if word not in grammar.HELP])
+        if "--version" in words:
+            print(f"harness {harness.__version__}")
+            return 0
+        return chosen.function()(words)
 
 
 def _call(name: str, chosen: Command, words: list[str]) -> int:

@@ -12,8 +12,7 @@ from torch.overrides import TorchFunctionMode
 from harness.models.batch import Batch, as_batch
 from harness.models.config import Body, EncoderConfig, Init, Position, class_of
 from harness.models.decoder import EncoderDecoder
-from harness.models.dropout import Dropout
-from harness.models.norms import make_norm
+from harness.models.norms import Dropout, make_norm
 from harness.models.positions import sinusoids
 from harness.models.recurrent import Recurrent, Static
 from harness.models.stack import Stack

@@ -9,11 +9,10 @@ from torch.nn import functional as F
 
 from harness.models.batch import Batch, as_batch
 from harness.models.config import EncoderConfig, Pooling, Position
-from harness.models.dropout import Dropout
 from harness.models.encoder import Encoder, initialise, looked_up, without_values
 from harness.models.layers import ACTIVATIONS
 from harness.models.losses import IGNORED
-from harness.models.norms import make_norm
+from harness.models.norms import Dropout, make_norm
 from harness.models.stack import Stack
 
 PASSES = 2

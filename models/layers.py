@@ -10,8 +10,7 @@ from torch.nn import functional as F
 from harness.models.attention import Attention, make_attention
 from harness.models.attention.products import Context
 from harness.models.config import Activation, EncoderConfig, NormPlace, class_of
-from harness.models.dropout import Dropout
-from harness.models.norms import make_norm
+from harness.models.norms import Dropout, make_norm
 
 ACTIVATIONS: dict[Activation, Callable[[Tensor], Tensor]] = {
     Activation.gelu: F.gelu,

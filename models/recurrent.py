@@ -9,7 +9,7 @@ from torch.nn import functional as F
 
 from harness.models.batch import Batch
 from harness.models.config import EncoderConfig
-from harness.models.dropout import Dropout
+from harness.models.norms import Dropout
 
 
 class Direction(nn.LSTM):

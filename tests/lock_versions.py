@@ -13,7 +13,9 @@ LOCK = Path(__file__).with_name("versions.lock")
 
 def content(files: dict[str, str]) -> str:
     """Hash of these sources, by path; comments, layout and docstrings do not count."""
-    return hashlib.sha256("\n".join(f"{path} {_code(text)}" for path, text in sorted(files.items())).encode()).hexdigest()
+    return hashlib.sha256(
+        "\n".join(f"{path} {_code(text) if path.endswith('.py') else text}" for path, text in sorted(files.items())).encode()
+    ).hexdigest()
 
 
 def _code(text: str) -> str:

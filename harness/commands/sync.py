@@ -9,7 +9,7 @@ from pathlib import Path
 
 from harness import paths, tags
 from harness.commands.options import Sync
-from harness.errors import InputError, on_one_line
+from harness.errors import InputError, on_one_line, present
 from harness.study import status
 from harness.terminal import counted
 from harness.tracking import database, run_log
@@ -43,7 +43,7 @@ def sync(output: str, uri: str | None) -> int:
             if state := _state(output, study, [*of_study]):
                 report = paths.report_folder(output, study)
                 planned = [
-                    run_tags | {"folder": folder.name, tags.STATUS: run_log.result(folder)["status"]}
+                    run_tags | {"folder": folder.name, tags.STATUS: present(run_log.result(folder))["status"]}
                     for folder, run_tags in of_study.items()
                     if tags.REPLICATE not in run_tags
                 ]

@@ -10,7 +10,7 @@ from typing import NoReturn
 
 from harness import paths
 from harness.commands.options import Ui
-from harness.errors import InputError
+from harness.errors import InputError, present
 from harness.tracking import database, pages
 
 
@@ -20,7 +20,7 @@ def main(options: Ui) -> NoReturn:
     if not database.exists(uri):
         raise InputError(f"output={options.output!r} has no tracking store; expected {uri.removeprefix(database.SCHEME)}")
     try:
-        database.refuse_foreign(database.path_of(uri))
+        database.refuse_foreign(present(database.path_of(uri)))
         database.follow_the_folder(uri, paths.artifact_folder(options.output))
         studies = database.studies(uri)
     except database.BrokenStoreError as error:

@@ -421,7 +421,8 @@ def rows_of(measured: Mapping[str, float], headline: str | None) -> float | None
     score, low, high = (measured.get(f"eval/{headline}{end}") for end in ("", "_low", "_high"))
     if items is None or is_share or "eval/exact_match" in measured:
         return items
-    if None not in (score, low, high) and low < high:  # equal where the class neither occurs nor is predicted
+    # its ends are equal where the class neither occurs nor is predicted
+    if score is not None and low is not None and high is not None and low < high:
         variance = (1 - score**2) if headline == "matthews" else score * (1 - score)
         return _rows(variance, half_of(score, low, high, headline) / 1.96)
     constant, own = measured.get("eval/majority_score"), measured.get("eval/score", 0.0)

@@ -53,15 +53,7 @@ def generate(config: CorpusConfig, split: str) -> Iterator[str]:
 
 
 def _document(rng: random.Random) -> str:
-    scene = Scene(
-        hunter=rng.choice(HUNTERS),
-        prey=rng.choice(PREY),
-        place=rng.choice(PLACES),
-        person=rng.choice(PEOPLE),
-        work=rng.choice(WORKS),
-        mood=rng.choice([PRAISE, BLAME]),
-        state=rng.choice([OPEN, SHUT]),
-    )
+    scene = Scene(*map(rng.choice, (HUNTERS, PREY, PLACES, PEOPLE, WORKS, [PRAISE, BLAME], [OPEN, SHUT])))
     topic = rng.choice(TOPICS)
     sentences = []
     for _ in range(rng.randint(*SENTENCES)):

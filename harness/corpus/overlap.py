@@ -59,9 +59,7 @@ def _in_corpus(corpus: Corpus, targets: np.ndarray, length: int) -> np.ndarray:
     sieve[targets >> shift] = True
     overlaps = np.zeros(len(targets), dtype=bool)
     for hashes in _corpus_hashes(corpus, length):
-        candidates = hashes[sieve[hashes >> shift]]
-        indices = np.minimum(np.searchsorted(targets, candidates), len(targets) - 1)
-        overlaps[indices[targets[indices] == candidates]] = True
+        overlaps |= np.isin(targets, hashes[sieve[hashes >> shift]])
     return targets[overlaps]
 
 

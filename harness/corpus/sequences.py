@@ -88,7 +88,7 @@ class Sequences:
         self._shuffled: tuple[tuple[int, int], np.ndarray] | None = None
 
     def __len__(self) -> int:
-        return len(self._source)
+        return self._source.count
 
     def chosen(self, position: int, count: int) -> tuple[np.ndarray, np.ndarray]:
         """Numbers and epochs, both (count,) int64, of `count` sequences from this position of the endless order."""
@@ -138,14 +138,11 @@ class _Windows:
         self._stream, self._starts = corpus.stream(split), corpus.starts(split)
         self._separators = corpus.documents[split] - 1
         total = corpus.tokens[split] + self._separators
-        self._count = total // self._tokens
-        if not self._count:
+        self.count = total // self._tokens
+        if not self.count:
             raise InputError(
                 f"pretrain.length={length} is longer than the {split} text of {total + 2} tokens: reduce it or add text"
             )
-
-    def __len__(self) -> int:
-        return self._count
 
     def batch(self, ids: np.ndarray, epochs: np.ndarray) -> Batch:
         framed = np.full((len(ids), self._tokens + 2), self._corpus.sep, dtype=np.int64)
@@ -173,15 +170,13 @@ class _Pairs:
         self._stream, self._starts = corpus.stream(split), corpus.starts(split)
         windows = np.diff(self._starts) // self._tokens
         self._first = np.concatenate([[0], np.cumsum(windows)])  # (documents + 1,) number of each document's first window
+        self.count = int(self._first[-1])
         needed = 2 if kind is PairKind.next else 1
         if np.count_nonzero(windows) < needed:
             raise InputError(
                 f"pretrain.length={length}: {needed} or more documents of the {split} text must have {self._tokens} tokens, "
                 f"the longest has {int(np.diff(self._starts).max())}: reduce it or add longer documents"
             )
-
-    def __len__(self) -> int:
-        return int(self._first[-1])
 
     def batch(self, ids: np.ndarray, epochs: np.ndarray) -> Batch:
         framed = np.full((len(ids), self._tokens + 3), self._corpus.sep, dtype=np.int64)
@@ -207,7 +202,7 @@ class _Pairs:
             return second, first, 1
         document = self._document(number)
         start, end = int(self._first[document]), int(self._first[document + 1])
-        drawn = int(rng.integers(0, len(self) - (end - start)))  # of a window of another document
+        drawn = int(rng.integers(0, self.count - (end - start)))  # of a window of another document
         other = self._window(drawn if drawn < start else drawn + end - start)
         begin = int(rng.integers(0, len(first) + 1))
         return first, other[begin : begin + len(second)], 1

@@ -27,9 +27,7 @@ def of_rows(task: TaskConfig, splits: dict[str, Examples], leaked: dict[str, flo
         classes = {name: _classes(examples) for name, examples in splits.items()}
         for name, found in classes.items():
             if task.kind is TaskKind.classification and len(found) == 1:
-                (only,) = found
-                what = "nothing else is learned" if name == "train" else "scores say nothing"
-                notes.append(f"warning: all rows of {name} have the label {task.labels[only]!r}: {what}")
+                notes.append(f"warning: all rows of {name} have the label {task.labels[min(found)]!r}: scores say nothing")
             if name != "train" and "train" in classes and (new := sorted(found - classes["train"])):
                 notes.append(f"warning: {name} has rows of {_listed([task.labels[label] for label in new])}, which train lacks")
     if task.kind is TaskKind.multilabel and all(len(labels) < 2 for examples in splits.values() for labels in examples.labels):

@@ -13,7 +13,7 @@ from urllib.parse import quote
 from filelock import FileLock
 
 from harness import paths
-from harness.errors import InputError
+from harness.errors import InputError, present
 
 SCHEME = "sqlite:///"
 
@@ -153,7 +153,7 @@ def _read_only(path: Path) -> Iterator[sqlite3.Connection]:
 
 def studies(uri: str) -> dict[str, str]:
     """Name -> number of each study in a SQLite store, the newest first. BrokenStoreError where it cannot be read."""
-    path = path_of(uri)
+    path = present(path_of(uri))
     query = "select name, experiment_id from experiments where lifecycle_stage = 'active' order by experiment_id desc"
     try:
         with _read_only(path) as connection:

@@ -171,7 +171,7 @@ class Trackers:
             if key != "mlflow":  # which no extra brings: it is imported while the first runs start
                 _backend(key)
         self._threads = {key: Background(MLFLOW if key == "mlflow" else key) for key in chosen}
-        self._backends: dict[tuple[str, ...], Backend] = {}  # of each tracker one for each study
+        self._backends: dict[tuple[str | None, ...], Backend] = {}  # of each tracker one for each study
 
     def send(self, config: "RunConfig", call: Callable[[Backend], object]) -> None:
         """Calls it with every tracker's backend of the config's study, later and in order."""

@@ -11,8 +11,7 @@ from torch import Tensor, nn
 
 from harness.models.attention.products import Context, Heads, MultiHead, attend, over_heads
 from harness.models.config import EncoderConfig, PositionTerms
-from harness.models.dropout import Dropout
-from harness.models.norms import make_norm
+from harness.models.norms import Dropout, make_norm
 
 
 def bucket(distances: Tensor, buckets: int, farthest: int) -> Tensor:

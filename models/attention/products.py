@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from harness.models.config import EncoderConfig
-from harness.models.dropout import dropout as drop
+from harness.models.norms import dropout as drop
 
 
 @dataclass

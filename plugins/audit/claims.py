@@ -314,7 +314,7 @@ def _claim(path: Path, source: str, name: str, value: dict[str, Any], own: dict[
     if not entry.readings:
         raise InputError(f"{path}: {place}: expected at least one reading, NAME: {{measure: ..., ...}}")
     for title, stated in entry.readings.items():
-        key, kind = f"{place}.{title}", KINDS.get(measure := stated.get("measure"))
+        key, kind = f"{place}.{title}", KINDS.get(str(measure := stated.get("measure")))
         if kind is None:
             raise InputError(f"{path}: {unknown('measure', measure, KINDS, f'{key}.measure')}")
         known = {each: own[each] for each in own.keys() & {*kind.__struct_fields__}}

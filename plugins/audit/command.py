@@ -24,7 +24,7 @@ from harness.plugins.audit import glue, record, verdicts
 from harness.plugins.audit.claims import Claim, Reading, Relation, read_all
 from harness.plugins.audit.measures import Instruments, Shapes, measure
 from harness.plugins.audit.options import Audit
-from harness.plugins.audit.verdicts import SETTLED, Measured, Point, Verdict, conditions, shown
+from harness.plugins.audit.verdicts import SETTLED, Measured, Point, Settled, Verdict, conditions, shown
 from harness.terminal import counted, live_line, wrapped
 from harness.tracking.run_log import now_ms
 from harness.tracking.trackers import complaint
@@ -106,7 +106,7 @@ def measured(claim: Claim, tools: Instruments) -> list[Measured]:
 
 def settle(claim: Claim, of_readings: list[Measured]) -> record.Claim:
     """The claim with its verdict, after Holm's correction over the points of each reading."""
-    readings, decided = [], None
+    readings, decided = [], Settled(Verdict.UNDECIDED)
     for (name, reading), raw in zip(claim.readings.items(), of_readings, strict=True):
         each = verdicts.corrected(reading, raw)
         settled = verdicts.of_reading(reading, each)
@@ -128,9 +128,7 @@ def settle(claim: Claim, of_readings: list[Measured]) -> record.Claim:
                 family=f"{tests} tests in one family" if tests > 1 else "",
                 command=each.command if is_open else "",
                 unit=each.unit,
-                points=[
-                    record.Point(point.value, tuple(map(_finite, point.interval)), dict(point.where)) for point in each.points
-                ],
+                points=[recorded(point) for point in each.points],
             )
         )
     note = claim.note if decided.verdict in SETTLED else ""
@@ -149,8 +147,10 @@ def settle(claim: Claim, of_readings: list[Measured]) -> record.Claim:
     )
 
 
-def _finite(end: object) -> object:
-    return None if isinstance(end, float) and not math.isfinite(end) else end
+def recorded(point: Point) -> record.Point:
+    """JSON has no infinity."""
+    low, high = (None if isinstance(end, float) and not math.isfinite(end) else end for end in point.interval)
+    return record.Point(point.value, (low, high), dict(point.where))
 
 
 def write(claims: list[record.Claim], output: str, keep_others: bool) -> Path:
@@ -170,7 +170,8 @@ def write(claims: list[record.Claim], output: str, keep_others: bool) -> Path:
 
 def text(claims: list[record.Claim]) -> str:
     """Claims with their verdicts, commands that would settle the others, how values were measured, and a count of verdicts."""
-    parts, notes = [], {}
+    parts: list[str] = []
+    notes: dict[str, None] = {}
     for claim in claims:
         head = f"{claim.claim} · {claim.reason}" if claim.reason else claim.claim
         parts.append(wrapped(head, VERDICTS, claim.verdict))
@@ -201,7 +202,7 @@ def claimed_text(reading: Reading, unit: str) -> str:
     """The claimed value in the unit of what is measured, with its tolerance."""
     if reading.relation in (Relation.better, Relation.no_difference):
         margin = f" (margin {number(reading.margin, unit).lstrip('+')})" if reading.margin else ""
-        return reading.relation.value.replace("_", " ") + margin
+        return f"{reading.relation.value.replace('_', ' ')}{margin}"
     if reading.claimed is None:
         return "-"
     values = reading.claimed if isinstance(reading.claimed, list) else [reading.claimed]

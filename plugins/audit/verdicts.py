@@ -8,11 +8,12 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
+from typing import Any
 
 from harness.comparison.paired import CONFIDENCE, Difference, holm, smallest_p
 from harness.plugins.audit.claims import Reading, Relation
 
-Where = Mapping[str, object]
+Where = Mapping[str, Any]
 """Condition -> its value, such as {"length": 128}."""
 
 
@@ -24,7 +25,7 @@ PAIRS = "pairs"
 class Point:
     """One value with its interval of 95 % or, where it is one of several tests, of more; counted, it is the value itself."""
 
-    value: object  # a number, or what is only equal or not
+    value: Any  # a number, or what is only equal or not
     where: Where
     low: float = math.nan
     high: float = math.nan

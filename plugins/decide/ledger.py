@@ -167,7 +167,11 @@ class Ledger:
         """Candidates that passed against the present baseline and that neither it nor another beats in all measured means."""
         known = set(self.lines[-1]["baseline"]["runs"]) if self.lines else set()
         passed = [line for line in self.lines if line["verdict"] in PASSED and known & set(line["baseline"]["runs"])]
-        gains = pd.DataFrame([_gains(line) for line in passed]).to_numpy()  # NaN where it was not measured
+        better = {"higher": 1.0, "lower": -1.0}
+        gains = pd.DataFrame(
+            {(one["task"], one["metric"]): better[one["direction"]] * one.get("difference", 0.0) for one in line["tests"]}
+            for line in passed
+        ).to_numpy()  # NaN where it was not measured
 
         def is_beaten(own: Numbers) -> bool:
             measured = ~np.isnan(own)
@@ -176,12 +180,6 @@ class Ledger:
             return bool(((rivals >= own[measured]).all(axis=1) & (rivals > own[measured]).any(axis=1)).any())
 
         return [line for line, own in zip(passed, gains, strict=True) if not is_beaten(own)]
-
-
-def _gains(line: dict[str, Any]) -> dict[tuple[str, str], float]:
-    """(task, metric) -> by how much it is better than the baseline."""
-    signs = {"higher": 1.0, "lower": -1.0}
-    return {(test["task"], test["metric"]): signs[test["direction"]] * test.get("difference", 0.0) for test in line["tests"]}
 
 
 def overview(path: Path | None) -> str:

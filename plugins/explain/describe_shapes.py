@@ -20,10 +20,10 @@ from harness.measure import subject
 from harness.models.batch import Batch
 from harness.models.config import Body, EncoderConfig
 from harness.models.decoder import CrossAttentionBlock
-from harness.models.dropout import Dropout
 from harness.models.encoder import Embeddings, Encoder
 from harness.models.heads import MaskDecoder, Pooler
 from harness.models.layers import AttentionBlock, FeedForwardBlock
+from harness.models.norms import Dropout
 from harness.models.objectives.base import Objective, PretrainBatch, Vocabulary
 from harness.models.objectives.config import ObjectiveName
 from harness.models.objectives.distillation import Distillation

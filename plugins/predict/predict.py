@@ -64,7 +64,8 @@ def main(options: Predict, configs: list[RunConfig]) -> int:
             raise InputError(f"input={str(options.input)!r} has no rows")
     if options.gives_vectors and not options.source:
         print(f"no weights are named: randomly initialised (seed {config.seed})")
-    print(f"wrote {options.to}: {f'{done:,} predictions of task {model.task.name}' if isinstance(model, Predictor) else done}")
+    written = f": {done:,} predictions of task {model.task.name}" if isinstance(model, Predictor) else done
+    print(f"wrote {options.to}{written}")
     return 0
 
 

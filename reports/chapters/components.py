@@ -49,9 +49,10 @@ def chapter(study: Study) -> Chapter:
     if not tables_of_parts:
         return Chapter()
     _, phase, section = tables_of_parts[0]
+    origins = {row.label: {kind: row.mean(name) for name, kind in ORIGINS.items()} for row in _on_weights(section)}
     pictures = {
         "parameters.svg": (parameter_bars, study.comparison, tables_of_parts),
-        "weights.svg": (weights_bars, section),
+        "weights.svg": (lambda: _bars({"": origins}, ORIGIN_COLOURS) if origins else None,),
     }
     files = plots.drawn(pictures)
     drawn = [*plots.drawn_note(study.comparison), *plots.pictured(CAPTIONS, files)] if files else [ALIKE]
@@ -151,12 +152,6 @@ def parameter_bars(comparison: Comparison, tables_of_parts: list[tuple[str, str,
         if any(counts[part] >= LEAST_SHARE * sum(counts.values()) for counts in every)
     }
     return _bars(panels, large) if panels else None
-
-
-def weights_bars(section: Section) -> Figure | None:
-    """Parameters kept from weights, derived from them and random, an arm a bar; None where no arm has derived ones."""
-    arms = {row.label: {kind: row.mean(name) for name, kind in ORIGINS.items()} for row in _on_weights(section)}
-    return _bars({"": arms}, ORIGIN_COLOURS) if arms else None
 
 
 def _bars(panels: Mapping[str, Mapping[str, Mapping[str, float]]], colours: dict[str, str]) -> Figure:

@@ -204,7 +204,8 @@ class ArchiveReader(Reader):
 
     def results(self, run_id: str) -> dict[str, float | None]:
         """The metrics in the result of a run; none where its folder was gone."""
-        return _json(self.rows[run_id]["result"]).get("metrics", {})
+        metrics: dict[str, float | None] = _json(self.rows[run_id]["result"]).get("metrics", {})
+        return metrics
 
 
 def read(folder: Path) -> ArchiveReader:
@@ -234,7 +235,7 @@ def _refuse_other(
             raise InputError(f"{name} has no value in the column {column!r} of a row: expected {EXPECTED}")
 
 
-def _json(text: str | None) -> dict[str, Any]:
+def _json(text: str | None) -> Any:
     """A record or a result; empty where the folder of the run was gone."""
     return json.loads(text or "{}")
 

@@ -18,7 +18,7 @@ CLAUSE = re.compile(
     r"""\s*(?:(?P<kind>tags?|params?|metrics?|attributes?)\.)?
     (?:(?P<quote>[`"])(?P<quoted>.+?)(?P=quote)|(?P<plain>[^\s=!<>`"']+))
     \s*(?P<sign>=|!=|>=|<=|>|<|\blike\b|\bilike\b)\s*
-    (?P<value>'[^']*'|"[^"]*"|[-+]?[0-9.]+(?:[eE][-+]?[0-9]+)?)\s*""",
+    (?P<value>'[^']*'|"[^"]*"|[-+]?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?)\s*""",
     re.VERBOSE | re.IGNORECASE,
 )
 AND = re.compile(r"and\b", re.IGNORECASE)
@@ -86,10 +86,7 @@ def _clause(text: str, match: re.Match[str]) -> Clause:
     if kind == "metrics":
         if quoted or sign not in SIGNS:
             raise InputError(f"where={text!r}: a metric is compared with a number, as in metrics.eval/score > 0.8")
-        try:
-            return Clause(kind, key, sign, float(value))
-        except ValueError as error:
-            raise InputError(f"where={text!r}: {value!r} is no number") from error
+        return Clause(kind, key, sign, float(value))
     if not quoted or sign not in TEXT_SIGNS:
         raise InputError(
             f"where={text!r}: {kind.rstrip('s')} {key!r} is compared with a quoted text by {', '.join(TEXT_SIGNS)}, "

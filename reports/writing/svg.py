@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator
 from xml.sax.saxutils import escape
 
+import numpy as np
 from matplotlib.figure import Figure
 
 from harness.reports.writing import formats
@@ -61,7 +62,7 @@ def marks(figure: Figure) -> Iterator[tuple[float, float, str]]:
             if line.get_marker() in ("None", "none", "") or label.startswith("_"):
                 continue
             name, *words = label.split("\n")
-            for x, y in line.get_xydata():
+            for x, y in np.asarray(line.get_xydata(), dtype=float):
                 if axes.viewLim.contains(x, y):
                     values = words or [f"{axes.get_xlabel()}: {_number(x)}", f"{axes.get_ylabel()}: {_number(y)}"]
                     yield *axes.transData.transform((x, y)), "\n".join([f"{name}, {title}" if title else name, *values])

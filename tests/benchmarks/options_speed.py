@@ -19,7 +19,7 @@ from torch.nn import functional as F
 from harness.config.choices import Dtype, Products
 from harness.config.schema import HardwareConfig, OptimiserConfig, RunConfig
 from harness.hardware.device import Machine
-from harness.models import dropout
+from harness.models import norms as dropout
 from harness.models.attention import products
 from harness.models.batch import Batch
 from harness.models.heads import build_classifier

@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from harness.models.dropout import LEVELS, Dropout, dropout
+from harness.models.norms import LEVELS, Dropout, dropout
 
 PROBABILITIES = [0.1, 0.5]
 SIZE = 1 << 18

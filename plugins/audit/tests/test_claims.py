@@ -55,6 +55,7 @@ DAYS = "{measure: pretraining_days, of: model=base scale=tiny, "
 PAPER = "{measure: published, stated: a paper, "
 WRONG = [
     (WHOLE, "{measure: paramters, of: model=base}", "readings.whole.measure", "did you mean 'parameters'"),
+    (WHOLE, "{measure: [parameters], of: model=base}", "readings.whole.measure", "did you mean 'parameters'"),
     (WHOLE, "{measure: parameters, part: x}", "readings.whole", "did you mean 'parts'?"),
     (WHOLE, "{measure: parameters}", "readings.whole", "missing required field `of`"),
     ("tolerance: 0.1", "tolerance: much", "claims.tiny.tolerance", "`float`"),

@@ -63,12 +63,8 @@ def steps() -> list[tour.Step]:
 # Steps
 
 
-def test_there_are_ten_steps_each_with_a_text_and_a_command():
-    assert len({step.title for step in steps()}) == 10
-    assert all(step.text and step.commands for step in steps())
-
-
-def test_reports_and_pictures_are_of_studies_of_the_tour():
+def test_ten_steps_have_texts_and_their_reports_are_of_studies_of_the_tour():
+    assert len({step.title for step in steps() if step.text and step.commands}) == 10
     words = [word for step in steps() for command in step.commands for word in command]
     studies = {word.removeprefix("study=") for word in words if word.startswith("study=")}
     read = {after for before, after in itertools.pairwise(words) if before == "--study"}
@@ -118,14 +114,8 @@ def test_text_is_that_of_a_file_on_one_line_and_cut(tmp_path):
     first, second = texts(str(file))
     assert first.startswith("One two three. word word")
     assert (len(first.split()), second) == (tour.WORDS, SECOND)
-
-
-def test_second_text_of_the_reader_replaces_the_other():
     assert texts("It rained. ||| We left.") == ("It rained.", "We left.")
-
-
-def test_long_text_is_no_path():
-    assert texts("word " * 5000)[0] == " ".join(["word"] * tour.WORDS)
+    assert texts("word " * 5000)[0] == " ".join(["word"] * tour.WORDS)  # no path
 
 
 # Running
@@ -138,22 +128,18 @@ def test_output_of_the_command_is_printed_and_on_the_page(tour_of):
     assert "a\n<b>\n" in printed
     assert "a\n&lt;b&gt;</pre>" in made
     assert "Has not run yet" not in made
+    assert "Enter" not in printed  # without a terminal nothing waits
 
 
-def test_finished_step_is_kept_and_not_run_again(tour_of):
+def test_finished_step_is_kept_and_not_run_again_by_the_same_code(tour_of, monkeypatch):
     command = "sh -c 'echo once >> log; echo done'"
     first, again = tour_of(command), tour_of(command)
     assert first == again
     assert Path("log").read_text() == "once\n"
     assert tour_of(command.replace("done", "other"))[0] == 0
-    assert Path("log").read_text() == "once\nonce\n"
-
-
-def test_step_of_another_version_of_the_code_runs_again(tour_of, monkeypatch):
-    tour_of("sh -c 'echo once >> log'")
     monkeypatch.setitem(tour.versions.VERSIONS, "models", 1000)
-    tour_of("sh -c 'echo once >> log'")
-    assert Path("log").read_text() == "once\nonce\n"
+    tour_of(command)
+    assert Path("log").read_text() == "once\n" * 3
 
 
 def test_failed_step_is_named_and_the_others_go_on(tour_of):
@@ -204,11 +190,6 @@ def test_own_page_and_all_beside_it_are_written_where_to_says(tour_of):
     assert "commands run in pages" in said
     assert Path("pages", "multirun", "inspect", "picture").exists()  # as all that it keeps and its commands write
     assert not Path("multirun").exists()
-
-
-def test_without_a_terminal_nothing_waits(tour_of):
-    """Standard input of the tests has no end that anyone types."""
-    assert "Enter" not in tour_of("sh -c 'echo one'", "sh -c 'echo two'")[1]
 
 
 def test_variant_of_two_lines_is_a_model(compose, tmp_path, monkeypatch):

@@ -89,9 +89,9 @@ def test_values_that_no_config_has_are_one_line(file, capsys, content, fragment)
 @pytest.mark.parametrize(
     ("row", "fragment"),
     [
-        ('{"sentence": ' + "[" * 100_000, "line 1: lists or objects are nested too deep"),
-        ('{"sentence": "a", "label": ' + "9" * 5000 + "}", "line 1: a number has more than 4,300 digits"),
-        ('{"sentence": "a", "label": }', "line 1: not JSON (Expecting value at column 28)"),
+        ('{"sentence": ' + "[" * 100_000, "line 1: not JSON (maximum recursion depth exceeded"),
+        ('{"sentence": "a", "label": ' + "9" * 5000 + "}", "line 1: not JSON (Exceeds the limit (4300 digits)"),
+        ('{"sentence": "a", "label": }', "line 1: not JSON (Expecting value: line 1 column 28"),
     ],
 )
 def test_rows_that_no_json_has_are_one_line(file, capsys, row, fragment):

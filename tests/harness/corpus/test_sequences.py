@@ -208,3 +208,12 @@ def test_a_real_corpus_gives_the_same_batches_for_every_variant_of_one_vocabular
         batches.append(chosen.batch(*chosen.chosen(0, 8)))
     assert batches[0].input_ids.equal(batches[1].input_ids)
     assert batches[0].labels.equal(batches[1].labels)
+
+
+def test_replaced_segments_begin_anywhere_in_their_window(corpus):
+    """Not at its beginning alone, where a document, too, may begin."""
+    chosen = Sequences(corpus, "train", LENGTH, PairKind.next, seed=0)
+    whole = [chosen._source._window(number).tolist() for number in range(len(chosen))]
+    pairs = [chosen._source._pair(number, epoch) for epoch in range(4) for number in range(len(chosen))]
+    starts = [int(second[0]) for _, second, label in pairs if label and second[0] > STOP]
+    assert len({next(window.index(start) for window in whole if start in window) for start in starts}) > LENGTH // 2

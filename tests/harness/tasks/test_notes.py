@@ -27,7 +27,7 @@ def test_nothing_is_said_of_sound_rows():
 
 def test_one_class_is_said():
     assert said(split("ab", [0, 0]), split("cd", [0, 1])) == [
-        "warning: all rows of train have the label 'bad': nothing else is learned",
+        "warning: all rows of train have the label 'bad': scores say nothing",
         "warning: validation has rows of 'good', which train lacks",
     ]
     assert said(split("ab", [0, 1]), split("cd", [1, 1])) == [

@@ -8,7 +8,7 @@ from transformers import BertConfig, BertForMaskedLM
 
 from harness.config.schema import PretrainConfig, RunConfig
 from harness.models.config import EncoderConfig
-from harness.models.dropout import Dropout
+from harness.models.norms import Dropout
 from harness.models.objectives.base import Vocabulary
 from harness.models.objectives.config import ObjectiveName
 from harness.training.pretrain import build

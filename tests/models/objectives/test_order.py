@@ -1,5 +1,7 @@
 """Which tokens each ordered objective reads, and which it predicts. B sequences, T tokens, K predicted positions."""
 
+import math
+
 import pytest
 import torch
 from order_cases import (
@@ -14,6 +16,7 @@ from order_cases import (
     SEP,
     STATIC,
     STATICS,
+    VOCABULARY,
     WINDOW,
     Case,
     changed,
@@ -27,7 +30,7 @@ from harness.models.batch import Batch
 from harness.models.config import Body, Position
 from harness.models.losses import IGNORED
 from harness.models.objectives.build import refuse_misfit
-from harness.models.objectives.causal import CausalLM
+from harness.models.objectives.causal import BidirectionalLM, CausalLM
 from harness.models.objectives.config import ObjectiveConfig, ObjectiveName
 from harness.models.objectives.permutation import PermutationLM
 
@@ -184,3 +187,43 @@ def test_positions_of_queries_stay_within_the_table():
 def test_impossible_pairs_are_refused_by_both_keys(name, shape, pair):
     with pytest.raises(ValueError, match=f"^pretrain.objective={name} cannot be combined with model.{pair}$"):
         refuse_misfit(ObjectiveConfig(ObjectiveName(name)), small_shape(**shape))
+
+
+# How ordered objectives train, what they cost, and two streams. B sequences, T tokens, K predicted positions, D hidden.
+
+
+# Two streams, written out
+
+
+# How it trains
+
+
+@each(MAIN)
+def test_the_loss_is_the_mean_over_predictions_in_nats(case):
+    objective = case.build()
+    for parameter in objective.lm_head.output.parameters():
+        parameter.data.zero_()
+    assert objective(objective.make_batch(packed(), SEEDS)).item() == pytest.approx(math.log(VOCABULARY), rel=1e-5)
+
+
+@pytest.mark.parametrize(("case", "idle"), [(PERMUTATION[1], ("segment",)), (CAUSAL[5], ("mask", "segment"))], ids=str)
+def test_relative_attention_without_types_leaves_segments_idle_and_without_queries_their_vector(case, idle):
+    objective = case.build()
+    objective(objective.make_batch(Batch(packed().input_ids), SEEDS)).backward()
+    left = {name.rpartition(".")[2].partition("_")[0] for name, p in objective.named_parameters() if p.grad is None}
+    assert left == set(idle)
+
+
+def test_upper_lstm_layers_keep_the_columns_that_read_the_other_direction():
+    objective = Case(BidirectionalLM, LSTM).build()
+    objective(objective.make_batch(packed(), SEEDS)).backward()
+    for there, again in objective.encoder.layers.execution_order()[1:]:
+        own, other = there.weight_ih_l0.grad.chunk(2, dim=1)
+        assert other.abs().max() == 0
+        assert own.abs().amax(dim=0).min() > 0
+        other, own = again.weight_ih_l0.grad.chunk(2, dim=1)
+        assert other.abs().max() == 0
+        assert own.abs().amax(dim=0).min() > 0
+
+
+# What it costs

@@ -55,7 +55,7 @@ def test_filter_keeps_what_fits(runs, text, expected):
         ("params.model.hidden_size = 128", "as in params.model.hidden_size = '128'"),
         ("task > 'a'", "is compared with a quoted text"),
         ("metrics.eval/score = 'high'", "is compared with a number"),
-        ("metrics.eval/score > 1.2.3", "'1.2.3' is no number"),
+        ("metrics.eval/score > 1.2.3", "cannot be read from '.3' on"),
         ("attributes.state = 'x'", "unknown attribute 'state'"),
     ],
 )
