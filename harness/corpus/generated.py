@@ -53,7 +53,8 @@ def generate(config: CorpusConfig, split: str) -> Iterator[str]:
 
 
 def _document(rng: random.Random) -> str:
-    scene = Scene(*map(rng.choice, (HUNTERS, PREY, PLACES, PEOPLE, WORKS, [PRAISE, BLAME], [OPEN, SHUT])))
+    hunter, prey, place, person, work = map(rng.choice, (HUNTERS, PREY, PLACES, PEOPLE, WORKS))
+    scene = Scene(hunter, prey, place, person, work, rng.choice([PRAISE, BLAME]), rng.choice([OPEN, SHUT]))
     topic = rng.choice(TOPICS)
     sentences = []
     for _ in range(rng.randint(*SENTENCES)):

@@ -76,9 +76,10 @@ class Ladder:
     @property
     def most(self) -> int:
         """Steps of the largest shape."""
-        return LARGEST * max(1, math.ceil(getattr(self.model, self.by.value) / self.step))
+        published: int = getattr(self.model, self.by.value)
+        return LARGEST * max(1, math.ceil(published / self.step))
 
-    def keys(self, steps: int) -> dict[str, int]:
+    def keys(self, steps: int) -> dict[str, Any]:
         """Key of the model -> value of this shape."""
         value, published = steps * self.step, getattr(self.model, self.by.value)
         sizes = {key: max(1, round(getattr(self.model, key) * value / published)) for key in keys_of(self.model, self.by)}

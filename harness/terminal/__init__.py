@@ -8,7 +8,7 @@ import sys
 import textwrap
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, TextIO
 
 from rich.cells import cell_len, set_cell_size
@@ -27,7 +27,7 @@ DASH = "-"
 """In place of a value that is missing."""
 
 
-def table(head: Row, rows: list[Row], aligned: str = "lr", keys: int = 1) -> str:
+def table(head: Row, rows: Sequence[Row], aligned: str = "lr", keys: int = 1) -> str:
     """Columns under their heads, which may have several lines; the last letter of `aligned` is for all columns that follow.
 
     `l` to the left, `r` to the right. One that is wider than the terminal is several below each other, each with the first

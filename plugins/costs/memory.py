@@ -44,8 +44,8 @@ def main(options: Memory, configs: list[RunConfig]) -> int:
 
 def measured(options: Memory, config: RunConfig) -> Iterator[str]:
     """The tables of one variant, each as soon as it is measured; InputError for what does not fit this machine."""
-    modes = {"true": (True,), "false": (False,), "both": (False, True), None: (config.finetune.activation_checkpointing,)}
-    modes = modes[options.activation_checkpointing]
+    choices = {"true": (True,), "false": (False,), "both": (False, True), None: (config.finetune.activation_checkpointing,)}
+    modes = choices[options.activation_checkpointing]
     refuse_impossible(options, config, modes)
     conditions = (
         f"{facts.description(config.hardware)}, {config.hardware.device.value}, {config.measure.length} tokens a sequence "
@@ -68,7 +68,9 @@ def measured(options: Memory, config: RunConfig) -> Iterator[str]:
             rows.append(tried.measured)
         yield parts_table(rows) + "\n"
         yield price_table(rows) + "\n"
-        for mode in modes if options.fits is not None else ():
+        if options.fits is None:
+            return
+        for mode in modes:
             tried_within = functools.partial(run, mode=mode, limit=options.fits, timed_steps=0)
             fitting, failing = largest(options.fits, tried_within)
             fits = f"batch {fitting} fits" if fitting else "no batch fits"
@@ -162,8 +164,8 @@ def price_table(rows: list[TrainingStepMemory]) -> str:
                 yes(row.step.checkpointing),
                 DASH if row.step_s is None else f"{1e3 * row.step_s:.1f}",
                 ratio(row.step_s, row.plain_step_s),
-                ratio(row.peak.kernel, against and against.peak.kernel),
-                ratio(row.parts.activations, against and against.parts.activations),
+                ratio(row.peak.kernel, against.peak.kernel if against else None),
+                ratio(row.parts.activations, against.parts.activations if against else None),
                 f"{row.flops.model / 1e9:.3f}",
                 f"{row.flops.hardware / 1e9:.3f}",
                 ratio(row.flops.hardware, row.flops.model if row.step.checkpointing else None),

@@ -316,7 +316,7 @@ def measure(variants: dict[str, RunConfig], rounds: int | None, traces: dict[str
             if rounds is None and number >= LEAST and time.monotonic() - began > SECONDS:
                 countdown.total -= (most - number) * len(timed)
                 break
-            steps = [(label, TIMING) for label in timed]
+            steps: list[tuple[str, tuple[str, ...]]] = [(label, TIMING) for label in timed]
             steps += [(label, FIRST_ROUND) for label in variants if number == 0]
             stream.shuffle(steps)
             for label, instruments in steps:
@@ -353,7 +353,7 @@ def _row(name: str, values: list[float], histories: list[History], again: Histor
     metric, factor, prefix = metrics.get(name), 1.0, ""
     if metric.unit in SHORT and (largest := max(values, default=0.0)):
         factor, prefix = next((pair for pair in PREFIXES if largest >= pair[0]), (1.0, ""))
-    unit = prefix + SHORT.get(metric.unit, metric.unit) if values and max(values) else metric.unit
+    unit = prefix + SHORT.get(metric.unit, metric.unit) if max(values, default=0.0) else metric.unit
     title = f"{'  ' * (name in COMPONENTS)}{TITLES.get(name, metric.title)}{f', {unit}' * (unit != 'parameters')}"
     cells = [spread([one / factor for one in it.get(name, {}).values()], len(histories) == 1) for it in histories]
     if again is None:
@@ -365,7 +365,7 @@ def _row(name: str, values: list[float], histories: list[History], again: Histor
 def _logs(name: str, history: History) -> dict[int, float]:
     """Round -> log of the value as it is compared: device time is divided by that of the reference workload beside it."""
     of_launch = metrics.get(name).launch
-    if of_launch in metrics.DEVICE_TIME.values() and name in history:
+    if of_launch and of_launch in metrics.DEVICE_TIME.values() and name in history:
         return by_launch.corrected(history, of_launch)
     return by_launch.logs_of(history, name)
 
