@@ -115,7 +115,9 @@ def _costs(effects: list[Effect]) -> str:
             )  # measured to be better, and not shown
             verb = f"{'are' if len(equal) > 1 else 'is'} {'better' if ahead else 'best'} in"
             arms = f"{listed([effect.label for effect in equal], most=NAMED - 1)} {verb}"
-            said.append((arms, f"{name} ({_from_to([effect.change.percent for effect in equal])})"))
+            said.append(
+                (arms, f"{name} ({_from_to([change for effect in equal if (change := effect.change.percent) is not None])})")
+            )
         elif verdicts == {Verdict.SAME}:
             said.append((ALL_SAME, name))
         else:
