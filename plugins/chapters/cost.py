@@ -168,7 +168,7 @@ class Ratio:
     """How many times the baseline's cost, over the replicates that both have: geometric mean, and its t interval."""
 
     mean: float
-    interval: tuple[float, float] | None  # None of a single pair, and where the mean is a limit
+    interval: tuple[float, ...] | None  # None of a single pair, and where the mean is a limit
     limit: str = ""  # ≥ or ≤ where the baseline's or the arm's cost is an upper bound
 
 
