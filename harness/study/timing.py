@@ -272,7 +272,8 @@ class Session:
 
     def _launch(self, variant: Timed, number: int, compiled: Path) -> None:
         """One launch, repeated while other processes keep more than measure.foreign_cpus busy; the least disturbed counts."""
-        allowed, tried = variant.config.measure.foreign_cpus, []
+        allowed = variant.config.measure.foreign_cpus
+        tried: list[list[Launch]] = []
         tries = 1 + (variant.config.measure.retries if self._futile < FUTILE_REPEATS else 0)
         hardware, folder = _hardware(variant), variant.folder / f"launch-{number}"
         request = Request(TIMING, number, tuple(variant.tasks), with_peak_flops=hardware not in self._peaks)
