@@ -1,5 +1,6 @@
 """How variants are compared: composing a study, training and measuring each run, tracking the results."""
 
+import importlib.metadata
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -34,9 +35,7 @@ def __getattr__(name: str) -> str:
     """`__version__`, from the metadata of the installed package."""
     if name != "__version__":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib.metadata import PackageNotFoundError, version  # 20 ms, which only this attribute costs
-
     try:
-        return version("encoder-variant-harness")
-    except PackageNotFoundError:
+        return importlib.metadata.version("encoder-variant-harness")
+    except importlib.metadata.PackageNotFoundError:
         return "0+unknown"  # a checkout that is not installed

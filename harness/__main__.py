@@ -10,12 +10,10 @@ from typing import Any
 
 import harness
 from harness import command, grammar, redact
-from harness.commands import Command, commands, find, is_command
+from harness.commands import COMPLETION, Command, commands, find, is_command
 from harness.config.help import GROUPS, meant, page
 from harness.errors import unknown
 from harness.terminal import Inert, live_line
-
-COMPLETION = {"-sc", "--shell-completion"}
 
 
 def main(arguments: list[str] | None = None, called: bool | None = None) -> int:
@@ -39,10 +37,8 @@ def main(arguments: list[str] | None = None, called: bool | None = None) -> int:
 def _run(name: str, words: list[str]) -> int:
     chosen = find(name)
     with contextlib.redirect_stdout(sys.stdout if chosen.is_live else Inert(sys.stdout)):
-        if COMPLETION & set(words):
-            from harness.commands import run  # Hydra
-
-            return run.complete(words, list(commands()))
+        if not COMPLETION.isdisjoint(words):
+            return find("run").function()(words)
         if words and re.fullmatch(r"\w[\w-]*", words[0]) and name in ("run", "report"):
             before = "report " if name == "report" else ""
             near = meant(words[0], commands()) or ([f"python -m harness report study={words[0]}"] if before else [])

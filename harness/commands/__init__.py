@@ -12,6 +12,9 @@ from harness.errors import InputError
 
 GROUP = "harness.commands"
 
+COMPLETION = {"-sc", "--shell-completion"}
+"""Words with which a shell asks `run` what the command line may become."""
+
 
 @dataclass(frozen=True)
 class Command:

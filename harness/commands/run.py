@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness import paths, study
+from harness.commands import COMPLETION, commands
 from harness.config import command_line, compose
 from harness.config.choices import DERIVED
 from harness.hardware import outer_launcher
@@ -29,6 +30,8 @@ def main(arguments: list[str]) -> int:
 
     Where torchrun has started the command in several processes, the first one leads; the others follow and return 0.
     """
+    if not COMPLETION.isdisjoint(arguments):
+        return _complete(arguments)
     if outer_launcher.processes() == 1:
         return _main(arguments)
     from harness.study import ranks  # torch
@@ -60,7 +63,7 @@ def _supervisor() -> Any:
     return supervisor
 
 
-def complete(arguments: list[str], commands: list[str]) -> int:
+def _complete(arguments: list[str]) -> int:
     """Prints what the last word of the shell's command line may become: a command, or by Hydra a key or choice; 0.
 
     Keys that composition sets, and those of Hydra itself, are left out.
@@ -68,10 +71,10 @@ def complete(arguments: list[str], commands: list[str]) -> int:
     line = os.environ.get(LINE, "")
     _, _, rest = line.partition(" ")
     first, space, others = rest.lstrip().partition(" ")
-    if space and first in commands:  # Hydra does not know commands
+    if space and first in commands():  # Hydra does not know commands
         os.environ[LINE] = f"harness {others}"
     elif line and not space:
-        for name in commands:
+        for name in commands():
             if name.startswith(first):
                 print(name)
     found = io.StringIO()

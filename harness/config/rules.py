@@ -1,6 +1,5 @@
 """What no run can do: values that exclude each other, and keys that nothing reads; each in one line, with the cure."""
 
-import functools
 import itertools
 import math
 from collections.abc import Iterator
@@ -271,16 +270,12 @@ def refuse_unread_parts(runs: list[RunConfig], overrides: list[str]) -> None:
             raise InputError(f"{said} has no effect, because {reason}, or leave it out")
 
 
-@functools.cache
-def _refused_everywhere() -> list[tuple[str, object, When]]:
-    """Keys with their defaults and conditions; a sweep checks them for each of its runs."""
-    pairs = ((key, stated.field.default, when) for key, stated in stated_keys().items() for when in stated.read)
-    return [(key, default, when) for key, default, when in pairs if when.refused is Refused.everywhere]
-
-
 def refuse_idle(config: RunConfig) -> None:
     """InputError for a key with another value than its default, in a command or a file, that only other runs could read."""
-    for key, default, when in _refused_everywhere():
-        if (value := attrgetter(key)(config)) != default and not holds(config, key, when):
+    conditions = ((key, stated.field.default, when) for key, stated in stated_keys().items() for when in stated.read)
+    for key, default, when in conditions:
+        if when.refused is not Refused.everywhere or (value := attrgetter(key)(config)) == default:
+            continue
+        if not holds(config, key, when):
             choice = when.choice.format(section=key.partition(".")[0])
             raise InputError(f"{key}={value} is read only by a run that {when.why}: add {choice}, or leave it out")

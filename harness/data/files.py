@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pyarrow
@@ -92,15 +93,20 @@ def torn_parquet(place: Path) -> Path | None:
     return None
 
 
+def load_datasets() -> ModuleType:
+    """The library of Hugging Face, which takes 1 s, and which prepared data does not need."""
+    import datasets
+
+    return datasets
+
+
 def features(path: Path) -> dict[str, Any]:
     """What `datasets` has written of the columns of a Parquet file, names of classes among it; empty for any other file."""
     schema = parquet.read_schema(path) if ending(path) == ".parquet" else None
     if schema is None or b"huggingface" not in (schema.metadata or {}):
         return {}
-    from datasets import Features  # takes 1 s
-
     try:
-        return dict(Features.from_arrow_schema(schema))
+        return dict(load_datasets().Features.from_arrow_schema(schema))
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:  # of another version
         raise InputError(f"{path}: what the file says of its columns is not read by `datasets`: {error}") from error
 

@@ -181,8 +181,7 @@ def library(source: Source) -> Iterator[tuple[ModuleType, str | None]]:
 
     InputError for a data set that cannot be loaded in the block: it names the corrupt file if there is one, else the reason.
     """
-    import datasets  # takes 1 s, and prepared data does not need it
-
+    datasets = own_files.load_datasets()
     datasets.disable_progress_bars()
     datasets.logging.set_verbosity(datasets.logging.CRITICAL)
     logging.getLogger("huggingface_hub").setLevel(logging.CRITICAL)  # errors are our one line
@@ -267,10 +266,8 @@ def _refuse_bad_parts(task: TaskConfig, split: str, where: str, sizes: dict[str,
 
 def _spans(part: str, sizes: dict[str, int], where: str, key: str) -> list[tuple[str, int, int]]:
     """Name, first row and end of every part."""
-    from datasets import ReadInstruction  # takes 1 s, and prepared data does not need it
-
     try:
-        parts = ReadInstruction.from_spec(part).to_absolute(sizes)
+        parts = own_files.load_datasets().ReadInstruction.from_spec(part).to_absolute(sizes)
     except (ValueError, AssertionError) as error:
         raise InputError(f"{where}: {key}={part!r} cannot be cut from {sizes}: {' '.join(str(error).split())}") from error
     spans = [(piece.splitname, piece.from_, piece.to) for piece in parts]

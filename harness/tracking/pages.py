@@ -12,7 +12,7 @@ from typing import Any
 from harness import metrics, tags
 from harness.comparison import arms
 from harness.config import schema
-from harness.document import Block, Document, Picture, is_detail, markdown, without
+from harness.document import Document, Picture, is_detail, markdown, without
 from harness.terminal import counted, scaled
 
 MOST_PARAMETERS = 40
@@ -157,13 +157,10 @@ def _counted(plan: Sequence[Mapping[str, str]]) -> str:
 
 def beginning(report: Document) -> list[str]:
     """Paragraphs of the first chapters in Markdown, without pictures, which this page does not show, and without what folds."""
-
-    def is_left_out(block: Block) -> bool:
-        return isinstance(block, Picture) or is_detail(block)
-
     paragraphs: list[str] = []
     for section in report.sections[: 1 if report.is_small else None]:
-        more = [] if section.detail else [*markdown(without(section, is_left_out))]
+        shown = without(section, lambda block: isinstance(block, Picture) or is_detail(block))
+        more = [] if section.detail else [*markdown(shown)]
         if paragraphs and sum(map(len, [*paragraphs, *more])) > MOST_CHARACTERS:
             break
         paragraphs += more
