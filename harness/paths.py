@@ -11,11 +11,9 @@ import shutil
 import stat
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import BinaryIO, TypeVar
+from typing import Any, BinaryIO
 
 from harness.errors import InputError, on_one_line
-
-Json = TypeVar("Json", dict, list)
 
 PRETRAINED = "pretrained"
 """Folder of all pretrainings, beside the studies, which share them."""
@@ -92,7 +90,7 @@ def named(folder: Path, *names: object) -> Path:
     for name in names:
         if not isinstance(name, str) or not name.isprintable() or name in ("", ".", "..") or {*name} & {*"/\\"}:
             raise InputError(f"{str(name)!r} is no name of a file or folder in {folder}: expected a name without slashes")
-    return folder.joinpath(*names)
+    return folder.joinpath(*map(str, names))
 
 
 def is_linked(path: Path, root: Path) -> bool:
@@ -125,7 +123,7 @@ def read(path: Path, most: int) -> bytes:
     return content
 
 
-def read_object(path: Path, kind: type[Json] = dict) -> Json:
+def read_object(path: Path, kind: type = dict) -> Any:
     """The JSON object, or list, in a regular file of at most LARGEST_RECORD bytes; InputError, with the path, for others."""
     try:
         values = json.loads(read(path, LARGEST_RECORD))

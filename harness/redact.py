@@ -1,8 +1,9 @@
 """Secrets: an address with one is refused, so that none is kept; what libraries print of others goes through `redacted`."""
 
+import functools
 import logging
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 from urllib.parse import quote, quote_plus, urlsplit
 
@@ -91,14 +92,12 @@ def redacted(text: str) -> str:
 def redact_logs() -> None:
     """Passes what libraries log in this process through `redacted`; our own lines have no secrets."""
     make = logging.getLogRecordFactory()
-    if getattr(make, "redacts", False):
-        return
+    if getattr(make, "func", None) is not _redacted_record:
+        logging.setLogRecordFactory(functools.partial(_redacted_record, make))
 
-    def made(*arguments: Any, **options: Any) -> logging.LogRecord:
-        record = make(*arguments, **options)
-        if not record.name.startswith("harness."):
-            record.msg, record.args = redacted(record.getMessage()), ()
-        return record
 
-    made.redacts = True
-    logging.setLogRecordFactory(made)
+def _redacted_record(make: Callable[..., logging.LogRecord], *arguments: Any, **options: Any) -> logging.LogRecord:
+    record = make(*arguments, **options)
+    if not record.name.startswith("harness."):
+        record.msg, record.args = redacted(record.getMessage()), ()
+    return record

@@ -8,7 +8,7 @@ import base64
 import json
 import zlib
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final
 
 STUDY = "study"
 HYPOTHESIS, HYPOTHESIS_TIME = "hypothesis", "hypothesis_time"
@@ -135,16 +135,17 @@ def packed(name: str, values: Mapping[str, str | float]) -> dict[str, str]:
     return {f"{name}.{number}": piece for number, piece in enumerate(pieces)}
 
 
-def unpacked(name: str, tags: Mapping[str, str]) -> dict[str, str | float]:
+def unpacked(name: str, tags: Mapping[str, str]) -> dict[str, Any]:
     """The values that `packed` put into these tags; none where they hold none. ValueError for torn ones."""
     if f"{name}.0" not in tags:
         return {}
     count, _, first = tags[f"{name}.0"].partition(":")
     try:
         content = "".join([first, *(tags[f"{name}.{number}"] for number in range(1, int(count)))])
-        return json.loads(zlib.decompress(base64.b64decode(content)))
+        values: dict[str, Any] = json.loads(zlib.decompress(base64.b64decode(content)))
     except (KeyError, ValueError, zlib.error) as error:
         raise ValueError(f"tag {name!r} is torn ({error!r}); expected what a run of the harness wrote") from error
+    return values
 
 
 def without_packed(tags: Mapping[str, str]) -> dict[str, str]:

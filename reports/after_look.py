@@ -17,8 +17,9 @@ from harness import metrics
 from harness.command import refused
 from harness.comparison.compare import Comparison
 from harness.comparison.overall import of_pretrainings, of_tasks
+from harness.comparison.plateau import LOSS
 from harness.comparison.runs import oldest_first
-from harness.comparison.section import HEADLINE, LOSS
+from harness.comparison.section import HEADLINE
 from harness.comparison.verdicts import Change, Verdict
 from harness.document import DASH, Screen
 from harness.errors import InputError
@@ -39,9 +40,10 @@ def judge(comparison: Comparison, headline: str | None = None) -> dict[str, Any]
     names = (headline,) if headline else (HEADLINE, LOSS if by_token else PER_BYTE[LOSS])
     candidates = [(name, over) for name in names for over in (of_tasks(comparison), of_pretrainings(comparison))]
     having = ((name, over) for name, over in candidates if any(over.having(label, name) for label in over.labels))
-    name, over = next(having, (None, None))
-    if over is None:
+    first = next(having, None)
+    if first is None:
         raise InputError(f"no run has a value of {headline or 'the headline'} (sweep.headline)")
+    name, over = first
     changes = {label: over.change(label, name) for label in comparison.others}
     unit = metrics.get(name).unit
     texts = {

@@ -45,13 +45,13 @@ def load(
 def _frame(found: StudyRuns, along: Iterable[str]) -> pd.DataFrame:
     runs = [run for run in found.runs if not run.is_aa_replicate]
     places: dict[str, Place] = {}
-    has_finished = any(run.status == "finished" for run in runs)
-    comparison = compare(found.study, found.runs, FIRST, along) if has_finished else None
-    for section in comparison.sections if comparison else ():
-        for row in section.rows:
-            why = None if section in comparison.selected else OTHER_CONDITIONS
-            places |= {run.run_id: (row.label, section.conditions, why) for run in row.runs}
-            places |= {run.run_id: (row.label, section.conditions, SUPERSEDED) for run in row.superseded}
+    if any(run.status == "finished" for run in runs):
+        comparison = compare(found.study, found.runs, FIRST, along)
+        for section in comparison.sections:
+            for arm in section.rows:
+                why = None if section in comparison.selected else OTHER_CONDITIONS
+                places |= {run.run_id: (arm.label, section.conditions, why) for run in arm.runs}
+                places |= {run.run_id: (arm.label, section.conditions, SUPERSEDED) for run in arm.superseded}
     differing = [key for key in differing_settings(runs) if key not in NAMED]
     used = [name for name in RESULTS if any(name in run.metrics for run in runs)]
     rows = []

@@ -160,15 +160,12 @@ def render(study: Study, formats: Iterable[str] = DEFAULT, pictures: Container[s
             report = _report(study, names, drawn)
     else:
         report = _report(study, names)
-    report = report if pictures is None else _with(report, pictures)
+    if pictures is not None:
+        parts = report.document.sections
+        sections = [without(part, lambda block: isinstance(block, Picture) and block.file not in pictures) for part in parts]
+        files = {name: content for name, content in report.files.items() if name in pictures or not name.endswith(".svg")}
+        report = replace(report, document=msgspec.structs.replace(report.document, sections=sections), files=files)
     return {name: content for one in names for name, content in FORMATS[one](report).items()}
-
-
-def _with(report: Report, pictures: Container[str]) -> Report:
-    parts = report.document.sections
-    sections = [without(part, lambda block: isinstance(block, Picture) and block.file not in pictures) for part in parts]
-    files = {name: content for name, content in report.files.items() if name in pictures or not name.endswith(".svg")}
-    return replace(report, document=msgspec.structs.replace(report.document, sections=sections), files=files)
 
 
 def _report(study: Study, names: tuple[str, ...], drawn: Callable[[], Chapters] | None = None) -> Report:

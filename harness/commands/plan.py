@@ -11,7 +11,7 @@ from harness.errors import InputError
 from harness.hardware import device, facts
 from harness.study import forecast, replicates, search, supervisor
 from harness.study.forecast import Group, Pace, Timing, Work
-from harness.study.plan import PlannedRun
+from harness.study.plan import PlannedRun, plan, with_workers
 from harness.study.process import LoadCheck
 from harness.study.replicates import Smallest
 from harness.terminal import DASH, console, counted, duration, live_line, scaled, table, wrapped
@@ -19,14 +19,14 @@ from harness.terminal import DASH, console, counted, duration, live_line, scaled
 
 def main(options: Plan, configs: list[RunConfig]) -> int:
     """Prints what the runs are and take; 0. InputError for what cannot be run, or whose data cannot be used."""
-    configs = supervisor.with_workers(configs, facts.cores())
+    configs = with_workers(configs, facts.cores())
     supervisor.refuse_impossible(configs)
     elsewhere = _for_another_machine(configs)
     if elsewhere and options.probe:
         raise InputError(f"{elsewhere}; without --probe the plan is one for another machine")
     load = LoadCheck()
     with live_line("preparing data"):
-        planned = supervisor.plan(configs)
+        planned = plan(configs)
     with live_line("counting") as line:
 
         def probe(run: PlannedRun, work: Work) -> Pace | None:
@@ -41,7 +41,11 @@ def main(options: Plan, configs: list[RunConfig]) -> int:
     said = (f"For another machine: {elsewhere}" if elsewhere else "", announced)
     notes = dict.fromkeys([*(note for run in planned for note in run.notes), *filter(None, said)])
     parts = [rows(groups), "", *(wrapped(note, 2) for note in notes), *([""] if notes else [])]
-    parts += [*summary(groups, timing, planned[0].config.hardware.workers), *extrapolated(groups, options), *shown(planned)]
+    parts += [
+        *summary(groups, timing, planned[0].config.hardware.workers or 1),
+        *extrapolated(groups, options),
+        *shown(planned),
+    ]
     console.plain("\n".join(parts))
     return 0
 
@@ -76,16 +80,17 @@ def extrapolated(groups: list[Group], options: Plan) -> list[str]:
     if not todo or (rate is None and price is None):
         return []
     if rate is None:
-        seconds = [group.pace and group.pace.seconds * count for group, count in todo]
+        seconds = [group.pace.seconds * count if group.pace else None for group, count in todo]
         how = "by the times above"
     else:
-        seconds = [group.work.flops and group.work.flops * count / rate for group, count in todo]
+        seconds = [group.work.flops * count / rate if group.work.flops else None for group, count in todo]
         how = f"training alone, at {scaled(rate, 'FLOP/s')}: FLOPs are counted, the rate is given"
-    if None in seconds:
+    known = [of_group for of_group in seconds if of_group is not None]
+    if len(known) < len(seconds):
         return ["Extrapolated: -, for the time or the FLOPs of some runs are not known"]
-    hours = sum(seconds) / 3600
+    hours = sum(known) / 3600
     cost = "" if price is None else f", {hours * price:,.2f} at {price:g} an hour"
-    return [wrapped(f"Extrapolated: about {duration(sum(seconds))} of one device{cost} ({how})")]
+    return [wrapped(f"Extrapolated: about {duration(sum(known))} of one device{cost} ({how})")]
 
 
 def shown(planned: list[PlannedRun]) -> list[str]:

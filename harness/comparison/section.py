@@ -138,10 +138,11 @@ class Section:
 
     def row_of(self, label: str) -> Row | None:
         """The arm's row, None where it has no run here."""
-        return self._by_label.get(label)
+        return self.by_label.get(label)
 
     @functools.cached_property
-    def _by_label(self) -> dict[str, Row]:
+    def by_label(self) -> dict[str, Row]:
+        """Label -> row."""
         return {row.label: row for row in self.rows}
 
     @property

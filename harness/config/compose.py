@@ -240,7 +240,11 @@ class Source:
 
     def words(self, overrides: Iterable[str]) -> list[str]:
         """The overrides as Hydra takes them, after the settings of Hydra itself."""
-        return [*self.settings, *(word for override in overrides for word in _phases(override))]
+        words = [*self.settings]
+        for override in overrides:  # pretrain=[clm,mlm] -> pretrain=mlm pretrain.phases=[clm,mlm]
+            listed = re.fullmatch(r"(\+*pretrain)=(\[(?:.*,)?\s*(\w+)\s*\])", override)
+            words += [f"{listed[1]}={listed[3]}", f"pretrain.phases={listed[2]}"] if listed else [override]
+        return words
 
     def entries(self, overrides: Iterable[str]) -> list[ResultDefault]:
         """The files of a composition with the section that each one sets."""
@@ -263,12 +267,6 @@ def _settings_without_files(settings: tuple[str, ...], launcher: str) -> dict[st
     words = [*without(settings, ("hydra.searchpath", "hydra/launcher")), f"hydra/launcher={launcher}"]
     node = type(loader)(search_path).load_configuration("config", words, RunMode.RUN)
     return flatten(OmegaConf.to_container(node.hydra, resolve=False, enum_to_str=True))
-
-
-def _phases(override: str) -> list[str]:
-    """`pretrain=[clm,mlm]` -> `pretrain=mlm` and `pretrain.phases=[clm,mlm]`; any other override as it is."""
-    listed = re.fullmatch(r"(\+*pretrain)=(\[(?:.*,)?\s*(\w+)\s*\])", override)
-    return [f"{listed[1]}={listed[3]}", f"pretrain.phases={listed[2]}"] if listed else [override]
 
 
 private: Any = config_loader_impl

@@ -18,7 +18,7 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
-from typing import TextIO
+from typing import IO, TextIO
 
 PR_SET_PDEATHSIG = 1
 """Number of that request in linux/prctl.h."""
@@ -38,7 +38,8 @@ class Forked:
     """A worker that the server has forked, with the interface of subprocess.Popen."""
 
     def __init__(self, pid: int, handle: int, reports: socket.socket) -> None:
-        self.pid, self.returncode = pid, None
+        self.pid = pid
+        self.returncode: int | None = None
         self._handle, self._reports = handle, reports  # a pidfd: it never means another process; the server reports the end
 
     def poll(self) -> int | None:
@@ -50,7 +51,7 @@ class Forked:
     def wait(self, timeout: float | None = None) -> int:
         """The exit code, below zero for a signal; subprocess.TimeoutExpired if it runs longer."""
         if self.returncode is None:
-            if not select.select([self._reports], [], [], timeout)[0]:
+            if timeout is not None and not select.select([self._reports], [], [], timeout)[0]:
                 raise subprocess.TimeoutExpired(f"process {self.pid}", timeout)
             report = self._reports.recv(16)
             self.returncode = int(report) if report else -signal.SIGKILL  # the server was killed, and the worker with it
@@ -72,7 +73,7 @@ class Forked:
                 signal.pidfd_send_signal(self._handle, number)
 
 
-Worker = subprocess.Popen | Forked
+Worker = subprocess.Popen[bytes] | Forked
 
 
 class Server:
@@ -83,17 +84,16 @@ class Server:
         self._requests, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
             arguments = [str(theirs.fileno()), str(os.getpid()), module, *imports]
-            streams = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "pass_fds": [theirs.fileno()]}
-            command = _python("harness.processes.fork_server", arguments)
-            self._process = subprocess.Popen(command, env=_environment(1, passive), stderr=subprocess.PIPE, **streams)
-        self._errors = threading.Thread(target=self._pass_on, name=f"errors of {module}", daemon=True)
+            self._process = subprocess.Popen(
+                _python("harness.processes.fork_server", arguments),
+                env=_environment(1, passive),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.PIPE,
+                pass_fds=[theirs.fileno()],
+            )
+        self._errors = threading.Thread(target=_pass_on, args=[self._process.stderr], name=f"errors of {module}", daemon=True)
         self._errors.start()
-
-    def _pass_on(self) -> None:
-        """What it says, by the error stream of Python: written past that, it would break the lines of a live screen."""
-        with self._process.stderr as lines:
-            for line in lines:
-                print(line.decode(errors="replace"), end="", file=sys.stderr, flush=True)
 
     def start(self, arguments: list[str], threads: int, log: TextIO) -> Forked | None:
         """A worker; None if the server has ended."""
@@ -114,6 +114,13 @@ class Server:
         self._process.kill()
         self._process.wait()
         self._errors.join()
+
+
+def _pass_on(errors: IO[bytes]) -> None:
+    """What it says, by the error stream of Python: written past that, it would break the lines of a live screen."""
+    with errors:
+        for line in errors:
+            print(line.decode(errors="replace"), end="", file=sys.stderr, flush=True)
 
 
 _imports: dict[str, tuple[str, ...]] = {}
@@ -152,9 +159,13 @@ def start(module: str, arguments: list[str], threads: int, log: TextIO, passive:
     worker = None if server is None else server.start(arguments, threads, log)
     if worker is not None:
         return worker
-    streams = {"stdin": subprocess.DEVNULL, "stdout": log, "stderr": subprocess.STDOUT}
-    command = _python("harness.processes.new_worker", [str(os.getpid()), module, *arguments])
-    return subprocess.Popen(command, env=_environment(threads, passive), **streams)
+    return subprocess.Popen(
+        _python("harness.processes.new_worker", [str(os.getpid()), module, *arguments]),
+        env=_environment(threads, passive),
+        stdin=subprocess.DEVNULL,
+        stdout=log,
+        stderr=subprocess.STDOUT,
+    )
 
 
 def _python(module: str, arguments: list[str]) -> list[str]:

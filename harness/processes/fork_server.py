@@ -80,7 +80,7 @@ def _serve(requests: socket.socket) -> dict[str, Any] | None:
     """None at the end of the socket; in each forked process the request for it."""
     running: dict[int, tuple[int, socket.socket]] = {}  # pidfd -> process id and where its end is reported
     while True:
-        for ready in select.select([requests, *running], [], [])[0]:
+        for ready in select.select([requests.fileno(), *running], [], [])[0]:
             if ready in running:
                 pid, reports = running.pop(ready)
                 code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
@@ -96,7 +96,7 @@ def _serve(requests: socket.socket) -> dict[str, Any] | None:
             if pid == 0:
                 for held in (requests, reports, *(other for _, other in running.values())):
                     held.close()
-                request = json.loads(message)
+                request: dict[str, Any] = json.loads(message)
                 _become_worker(request, log, server)
                 return request
             os.close(log)

@@ -227,8 +227,10 @@ def _start_workers(run: PlannedRun, command: Command) -> End:
     record = None if run.config.rerun else run_folder.resumable(run.folder, run.config.pretrain.keep)
     if record is None:
         record = run_folder.new_record(run.config, run.inputs, run.lifted)
-        extra = {tags.PIECES: command.micro_batches.first(run), tags.PEAK: command.peaks.get(str(run.config.hardware))}
-        record |= {key: value for key, value in extra.items() if value}
+        if pieces := command.micro_batches.first(run):
+            record[tags.PIECES] = pieces
+        if peak := command.peaks.get(str(run.config.hardware)):
+            record[tags.PEAK] = peak
         record["tags"] |= {tags.SAME_AS: run.same_as} if run.same_as else {}
         run_folder.prepare(run.folder, run.config, record)
         resumes = run.inputs.is_pretraining and not run.config.rerun  # the same pretraining on other devices
@@ -296,7 +298,7 @@ def _follow(
         finally:
             processes.end(worker)
     show()
-    return watch.ending(worker.returncode, log), complaint
+    return watch.ending(worker.wait(), log), complaint
 
 
 def end_of(ending: Ending, result: Result | None, complaint: str | None) -> End:

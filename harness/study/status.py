@@ -67,22 +67,26 @@ def write_plan(planned: Sequence["PlannedRun"], is_search: bool = False) -> None
     """
     studies = {(run.config.output, run.config.study) for run in planned}
     for output, study in studies:
-        root, entries = Path(output).absolute(), []
+        root = Path(output).absolute()
+        entries: list[Entry] = []
         for run in planned:
             if (run.config.output, run.config.study) == (output, study):
-                entry = {"folder": str(run.folder.relative_to(root)), "title": run.title}
-                entry["timed"] = run.is_to_be_timed and run.config.sweep.timing
-                entry["needs"] = None if run.needs is None else str(run.needs.folder.relative_to(root))
-                entries.append(entry)
+                timed = run.is_to_be_timed and run.config.sweep.timing
+                needs = None if run.needs is None else str(run.needs.folder.relative_to(root))
+                entries.append(
+                    {"folder": str(run.folder.relative_to(root)), "title": run.title, "timed": timed, "needs": needs}
+                )
         paths.made(root)
         folder = paths.study_folder(output, study)
         folder.mkdir(parents=True, exist_ok=True)
         with FileLock(folder / PLAN_LOCK):
             plans = records.read_or_set_aside(folder / paths.PLAN, Plans, {})
-            mine = {"time": run_log.now_ms(), "folder": os.getcwd(), "sweep": command_line.sweep(), "runs": entries}
-            mine |= {"search": True} if is_search else {}
-            before = plans.get(command(), {})
-            if mine["sweep"] is not None and before.get("sweep") == mine["sweep"]:
+            sweep = command_line.sweep()
+            mine: Plan = {"time": run_log.now_ms(), "folder": os.getcwd(), "sweep": sweep, "runs": entries}
+            if is_search:
+                mine["search"] = True
+            before = plans.get(command())
+            if sweep is not None and before and before.get("sweep") == sweep:
                 planned_here = {entry["folder"] for entry in entries}
                 mine["runs"] = [*(entry for entry in before["runs"] if entry["folder"] not in planned_here), *entries]
             records.write(folder / paths.PLAN, {**plans, command(): mine})

@@ -156,9 +156,16 @@ def asked_of_reports(module: str, request: dict[str, Any]) -> Any:
     root = str(Path(__file__).resolve().parents[2])
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, [root, os.environ.get("PYTHONPATH")]))}
     command = [sys.executable, "-P", "-m", "harness.processes.new_worker", str(os.getpid()), module]
-    streams = {"input": json.dumps(request), "capture_output": True, "text": True, "timeout": LONGEST_REPORT_S}
     try:
-        done = subprocess.run(command, env=environment, check=False, **streams)
+        done = subprocess.run(
+            command,
+            env=environment,
+            check=False,
+            input=json.dumps(request),
+            capture_output=True,
+            text=True,
+            timeout=LONGEST_REPORT_S,
+        )
     except subprocess.TimeoutExpired as error:
         raise RuntimeError(f"python -m reports took longer than {LONGEST_REPORT_S:.0f} s") from error
     if done.returncode == -signal.SIGINT:  # Ctrl-C reached that process alone

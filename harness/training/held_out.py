@@ -47,7 +47,7 @@ class HeldOut:
         for kind in (OBJECTIVES[phase.objective] for phase in config.of_phases):
             self._of_phases.append(None)
             try:
-                if kind.has_parts:
+                if kind.evaluate_parts is not Objective.evaluate_parts:  # it trains something beside masked tokens
                     self._of_phases[-1] = Sequences(corpus, "validation", length, kind.segment_pairs, SEED)
             except InputError as error:
                 print(f"pairs are trained on, but not evaluated on held-out text: {error}")

@@ -76,7 +76,6 @@ class Objective(nn.Module, ABC):
     """An encoder and the heads that are trained with it. Subclasses are final, or abstract with final ones."""
 
     segment_pairs: ClassVar[PairKind | None] = None  # how the two segments of a sequence are made; None: it has one
-    has_parts: ClassVar[bool] = False  # whether it trains anything beside masked tokens
 
     def __init__(self, config: ObjectiveConfig, shape: EncoderConfig, vocabulary: Vocabulary) -> None:
         super().__init__()

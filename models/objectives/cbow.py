@@ -27,8 +27,6 @@ class ContinuousBagOfWords(Objective):
     position would be the whole cost of a model without layers. Nothing is masked: the mean leaves its own position out.
     """
 
-    has_parts = True
-
     def __init__(self, config: ObjectiveConfig, shape: EncoderConfig, vocabulary: Vocabulary) -> None:
         super().__init__(config, shape, vocabulary)
         self.lm_head = MaskedLMHead(shape, self.encoder.embeddings.token_embedding)

@@ -47,7 +47,6 @@ class MaskedLM(Objective):
 class LanguageModel(Objective):
     """Predicts tokens that are not masked, each from one of its `states`. Abstract."""
 
-    has_parts = True
     head: ClassVar[type[MaskedLMHead | PlainLMHead]] = MaskedLMHead
     part: ClassVar[str]  # name of what it trains, where it is evaluated on held-out text
 
@@ -103,7 +102,6 @@ def scored(head: MaskedLMHead | PlainLMHead, vectors: Tensor, targets: Tensor) -
 class MaskedLMWithPairs(MaskedLM):
     """Masked tokens, and from the vector of the text whether its two segments are in order. Abstract."""
 
-    has_parts = True
     pooler: Pooler
 
     def __init__(self, config: ObjectiveConfig, shape: EncoderConfig, vocabulary: Vocabulary) -> None:

@@ -45,8 +45,6 @@ class ReplacedTokenDetection(Objective):
     Both share token, position and type embeddings. The generator never samples special tokens.
     """
 
-    has_parts = True
-
     def __init__(self, config: ObjectiveConfig, shape: EncoderConfig, vocabulary: Vocabulary) -> None:
         super().__init__(config, shape, vocabulary)  # the encoder: initial values depend on the first name of a shared tensor
         self.detection_head = DetectionHead(shape)

@@ -60,10 +60,6 @@ class Target:
         phase = "pretrain" if self.metric.startswith("pretrain/") else "finetune"
         return {cost: f"{phase}/{name}" for cost, name in QUANTITIES.items()}
 
-    def met(self, value: float) -> bool:
-        """Whether this value is as good or better."""
-        return self.sign * value >= self.sign * self.value
-
 
 @dataclass(frozen=True)
 class Reach:
@@ -104,7 +100,8 @@ def evaluations(study: Study, run: Run, metric: str) -> dict[int, float]:
 def reach(curve: dict[int, float], costs: dict[str, dict[int, float]], target: Target) -> Reach | None:
     """Between the first evaluation that meets the target and the one before it; None where none does."""
     steps = sorted(curve)
-    index = next((index for index, step in enumerate(steps) if target.met(curve[step])), None)
+    goal = target.sign * target.value
+    index = next((index for index, step in enumerate(steps) if target.sign * curve[step] >= goal), None)
     if index is None:
         return None
     curves = {STEPS: {step: float(step) for step in steps}} | costs
@@ -171,7 +168,7 @@ class Ratio:
     """How many times the baseline's cost, over the replicates that both have: geometric mean, and its t interval."""
 
     mean: float
-    interval: tuple[float, float] | None  # None of a single pair, and where the mean is a limit
+    interval: tuple[float, ...] | None  # None of a single pair, and where the mean is a limit
     limit: str = ""  # ≥ or ≤ where the baseline's or the arm's cost is an upper bound
 
 

@@ -67,8 +67,10 @@ def design(section: Section) -> Design | None:
         return None
     single: dict[str, Settings] = {}
     combined: dict[Combination, Row] = {}
-    by_label = {row.label: row for row in section.rows}
-    changed = {row.label: _changed(section.before, row) for row in section.rows}
+    changed: dict[str, Settings] = {}  # settings in which an arm differs from the baseline, with its values
+    for row in section.rows:
+        keys = arms.varying((section.before.first.facts, row.first.facts))
+        changed[row.label] = frozenset((key, row.first.facts.get(key)) for key in keys if not arms.within(key, NAMES))
     for row in sorted(section.rows, key=lambda row: len(changed[row.label])):
         mine = changed[row.label]
         parts = [name for name, part in single.items() if part <= mine]
@@ -82,22 +84,16 @@ def design(section: Section) -> Design | None:
         return None
     names, of_baseline = {}, section.baseline.split()
     for label in used:  # of an arm that is one enhancement its name, else what its label adds to that of the baseline
-        facts = by_label[label].first.facts
+        facts = section.by_label[label].first.facts
         named = [key.removeprefix(ENHANCEMENT) for key in facts if key.startswith(ENHANCEMENT) and facts[key] == "True"]
         names[label] = named[0] if len(named) == 1 else " ".join(word for word in label.split() if word not in of_baseline)
     if len(set(filter(None, names.values()))) < len(used):
         names = {label: label for label in used}
     rows: dict[Combination, Row] = {frozenset(): section.before}
-    rows |= {frozenset([names[label]]): by_label[label] for label in used}
+    rows |= {frozenset([names[label]]): section.by_label[label] for label in used}
     rows |= {frozenset(names[label] for label in changed): row for changed, row in combined.items()}
     pairs = [pair for pair in combinations(used, 2) if len(dict(both := single[pair[0]] | single[pair[1]])) < len(both)]
     return Design(section, tuple(names.values()), rows, frozenset(frozenset(names[label] for label in pair) for pair in pairs))
-
-
-def _changed(before: Row, row: Row) -> Settings:
-    """The settings in which an arm differs from the baseline, with its values."""
-    ours, theirs = before.first.facts, row.first.facts
-    return frozenset((key, theirs.get(key)) for key in arms.varying((ours, theirs)) if not arms.within(key, NAMES))
 
 
 def effects(study: Design) -> list[Effect]:

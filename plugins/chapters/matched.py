@@ -10,9 +10,11 @@ from harness import metrics
 from harness.comparison import overall
 from harness.comparison.compare import Comparison
 from harness.comparison.overall import Overall
+from harness.comparison.paired import Spread
+from harness.comparison.plateau import LOSS
 from harness.comparison.runs import Run
-from harness.comparison.section import HEADLINE, LOSS
-from harness.document import DASH, Cell, Section, Table
+from harness.comparison.section import HEADLINE
+from harness.document import DASH, Block, Cell, Section, Table
 from harness.reports.chapters import Added, pretraining
 from harness.reports.chapters.overview import cell
 from harness.reports.reading.study import Study
@@ -34,6 +36,8 @@ matter of size. Costs are those that the search compared."""
 CAPTION = (
     "{title} against cost, as a share of the baseline's: hollow as published, filled as resized; bars are standard deviations"
 )
+Point = tuple[float, str, Spread, bool]
+"""Share of the baseline's cost, arm, its scores, and whether it is drawn filled."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +68,7 @@ def chapter(study: Study) -> Chapter:
         over, name = overall.of_pretrainings(comparison), LOSS
     files = plots.drawn({"matched.svg": (picture, over, name, variants)})
     captions = {"matched.svg": CAPTION.format(title=metrics.get(name).title.capitalize())}
-    blocks = [INTRO, table(over, name, variants), *plots.pictured(captions, files)]
+    blocks: list[Block] = [INTRO, table(over, name, variants), *plots.pictured(captions, files)]
     return Chapter([Section("At equal cost", blocks)], files)
 
 
@@ -122,23 +126,26 @@ def _costs(pair: Pair) -> list[Cell]:
 def picture(over: Overall, name: str, variants: list[Pair]) -> Figure | None:
     """One panel: a line from each variant as published to its resized shape; None where no arm has a value."""
     baseline = over.comparison.baseline
-    points: dict[str, list[tuple[float, str, bool]]] = {baseline: [(1.0, baseline, True)]}  # share of the cost, arm, is filled
+    arms: dict[str, list[tuple[float, str | None, bool]]] = {baseline: [(1.0, baseline, True)]}
     for pair in variants:
         before, after = (pair.value(which) / pair.value("target") for which in ("published", "reached"))
-        ends = [(before, pair.published, False), (after, pair.matched, True)]
-        if drawn := [end for end in ends if end[1] and over.spread(end[1], name)]:
-            points[pair.published or pair.matched] = drawn
-    if len(points) < 2 or not over.spread(baseline, name):
+        arms[pair.published or pair.matched] = [(before, pair.published, False), (after, pair.matched, True)]
+    points = {
+        label: [(share, arm, spread, filled) for share, arm, filled in ends if arm and (spread := over.spread(arm, name))]
+        for label, ends in arms.items()
+    }
+    points = {label: drawn for label, drawn in points.items() if drawn}
+    if len(points) < 2 or baseline not in points:
         return None
 
-    def draw(axes: Axes, _: str, contents: Mapping[str, list[tuple[float, str, bool]]], styles: Mapping[str, ArmStyle]) -> None:
+    def draw(axes: Axes, _: str, contents: Mapping[str, list[Point]], styles: Mapping[str, ArmStyle]) -> None:
         axes.axvline(1, color="0.6", linewidth=0.8, linestyle=":", zorder=1)
         for label, drawn in contents.items():
-            for share, arm, filled in drawn:
-                spread, fill = over.spread(arm, name), {} if filled else {"markerfacecolor": "white", "markeredgewidth": 1.2}
+            for share, arm, spread, filled in drawn:
+                fill = {} if filled else {"markerfacecolor": "white", "markeredgewidth": 1.2}
                 look = fill | {"linestyle": "none", "markeredgecolor": styles[label].colour}
                 plots.series(axes, styles[label], arm, [share], [spread.mean], y_bars=[spread.sd or 0.0], **look)
-            means = [over.spread(arm, name).mean for _, arm, _ in drawn]
+            means = [spread.mean for _, _, spread, _ in drawn]
             axes.plot([share for share, *_ in drawn], means, color=styles[label].colour, linewidth=0.9, alpha=0.6, zorder=2)
         plots.scale_axis(axes.xaxis, [share for drawn in contents.values() for share, *_ in drawn])
         costs = sorted({KINDS[pair.cost][1] for pair in variants})

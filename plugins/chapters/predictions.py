@@ -21,10 +21,10 @@ MOST_ARMS = 3
 """Arms of which items are shown."""
 
 
-def on_items(study: Study, title: str, intro: str, of_section: Callable[[Study, Section], list[Block]]) -> Chapter:
+def on_items(study: Study, title: str, intro: str, of_section: Callable[[Study, Section, Row], list[Block]]) -> Chapter:
     """The parts of every comparison on a task, after an introduction that names the baseline; empty if there are none."""
-    sections = [section for section in study.comparison.tasks if section.before]
-    blocks = [part for section in sections for part in of_section(study, section)]
+    sections = [(section, section.before) for section in study.comparison.tasks if section.before]
+    blocks = [part for section, before in sections for part in of_section(study, section, before)]
     intro = intro.format(baseline=escape(study.comparison.baseline), most=MOST_ARMS)
     return Chapter([Part(title, [intro, *blocks], detail=True)] if blocks else [])
 
@@ -51,15 +51,15 @@ def disagreements(study: Study) -> Chapter:
     return on_items(study, "Where they disagree", DISAGREE, _disagreements)
 
 
-def _disagreements(study: Study, section: Section) -> list[Block]:
+def _disagreements(study: Study, section: Section, before: Row) -> list[Block]:
     rows, baseline = drawn_rows(study, section), section.baseline
     paired = paired_errors(section, rows, lambda what: what == CLASSES)
-    damaged = reading.corrupt((run for row in (section.before, *rows) for run in row.runs), study.output)
+    damaged = reading.corrupt((run for row in (before, *rows) for run in row.runs), study.output)
     corrupt = listed("/".join(path.parts[-3:]) for path in damaged)
     left_out: list[Block] = [CORRUPT.format(files=corrupt)] if damaged else []
     if not paired:
         return left_out
-    run = section.before.first
+    run = before.first
     texts = reading.texts(run, study.output, next(iter(paired.values())).count)
     head = ["arm", "replicates", "both right", f"only {escape(baseline)} right", "only the arm right", "both wrong"]
     lines = []
@@ -101,7 +101,7 @@ def errors(study: Study) -> Chapter:
     return on_items(study, "Where their errors differ", ERR, _errors)
 
 
-def _errors(study: Study, section: Section) -> list[Block]:
+def _errors(study: Study, section: Section, before: Row) -> list[Block]:
     paired = paired_errors(section, drawn_rows(study, section), lambda what: what != CLASSES)
     if not paired:
         return []
@@ -120,7 +120,7 @@ def _errors(study: Study, section: Section) -> list[Block]:
         means = [float(values.mean()) for values in (both.before, both.after)]
         cells = [Cell(formats.plain(mean, 3), mean) for mean in means]
         lines.append([escape(label), len(both.before), *cells, *both.counts()])
-    texts = reading.texts(section.before.first, study.output, first.count)
+    texts = reading.texts(before.first, study.output, first.count)
 
     def errors_of(both: Paired, index: int) -> str:
         before, after = (formats.plain(float(values[:, index].mean()), 2) for values in (both.before, both.after))

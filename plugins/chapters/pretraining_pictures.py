@@ -13,7 +13,8 @@ from matplotlib.ticker import MaxNLocator
 
 from harness import metrics
 from harness.comparison import comparable
-from harness.comparison.section import ACCURACY, LOSS, UNIGRAM, Row, Section
+from harness.comparison.plateau import LOSS
+from harness.comparison.section import ACCURACY, UNIGRAM, Row, Section
 from harness.document import Section as Part
 from harness.reports.chapters import Added, diagnostics
 from harness.reports.chapters.pretraining import objective
@@ -87,8 +88,7 @@ def masked_loss(study: Study) -> Figure | None:
             hollow = {"markerfacecolor": "white", "markeredgecolor": styles[label].colour, "markeredgewidth": 1.2}
             plots.series(axes, styles[label], label, line.x / factor, line.y, **(hollow if label in probed else {}))
         if probed & lines.keys():
-            look = {"color": "0.35", "linestyle": "none", "marker": "o", "markerfacecolor": "white"}
-            axes.plot([], [], label="hollow: by a probe", **look)
+            axes.plot([], [], "o", label="hollow: by a probe", color="0.35", markerfacecolor="white")
         if axes.get_xscale() == "linear":
             axes.set_xlim(left=0)
         axes.set(xlabel=plots.with_unit(metrics.get(cost).title, unit))
@@ -96,8 +96,7 @@ def masked_loss(study: Study) -> Figure | None:
         axes.set_title(name if len(names) > 1 and (measure, cost) == (LOSS, TOKENS) else "", loc="left")
 
     levels = {panel: _entropy(sections[panel[0]]) for panel in contents if panel[1] == LOSS}
-    size = {"wide": 3.3, "high": 2.7, "most": len(costs)}
-    figure = plots.panels(study.comparison.labels, contents, draw, levels, **size)
+    figure = plots.panels(study.comparison.labels, contents, draw, levels, wide=3.3, high=2.7, most=len(costs))
     for panel, axes in zip(contents, figure.axes, strict=True):
         plots.same_span([axes], LEAST_SPANS[panel[1]])
     return figure
@@ -137,7 +136,8 @@ def training_line(row: Row, study: Study) -> Line:
 
 def training_loss(study: Study) -> Figure | None:
     """Training loss against tokens, one panel an objective (losses of two do not compare); None without curves."""
-    comparison, contents = study.comparison, {}
+    comparison = study.comparison
+    contents: dict[str, dict[str, Line]] = {}
     for section in comparison.pretrainings:
         for row in section.rows:
             if len(line := training_line(row, study)) > 1:

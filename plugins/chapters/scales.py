@@ -11,7 +11,8 @@ from matplotlib.axes import Axes
 
 from harness import metrics, tags
 from harness.comparison.paired import CONFIDENCE, grouped
-from harness.comparison.section import LOSS, Section
+from harness.comparison.plateau import LOSS
+from harness.comparison.section import Section
 from harness.document import DASH, Block, Cell, Table
 from harness.document import Section as Part
 from harness.plugins.chapters.growth import PowerLaw, Replicates, centres, fit

@@ -93,7 +93,7 @@ def chapter(study: Study) -> Chapter:
     files: dict[str, bytes] = {"scaling.csv": _csv(devices)}
     for number, group in enumerate(devices, 1):
         name = "scaling.svg" if len(devices) == 1 else f"scaling_{number}.svg"
-        files[name] = plots.draw(picture, comparison.labels, group)
+        files |= plots.drawn({name: (picture, comparison.labels, group)})
         where = f"{escape(group.section.name)}, {escape(group.hardware)}"
         caption = f"Cost by length, {where}; bars reach from the least to the largest value"
         parts = [exponents(group), *_crossovers(group), *plots.pictured({name: caption}, files)]

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from harness.comparison.compare import Comparison
-from harness.document import DASH, Cell, Section, Table
+from harness.document import DASH, Block, Cell, Section, Table
 from harness.reports.chapters import Added, pretraining
 from harness.reports.reading.study import Study
 from harness.reports.writing import formats, plots
@@ -70,7 +70,7 @@ def chapter(study: Study) -> Chapter:
     baseline = next((label for label in labels if label.startswith("base")), labels[0])
     intro = INTRO.format(baseline=code(f"--baseline {shlex.quote(baseline)}"))
     pictures = plots.pictured({"tuning.svg": CAPTION}, files)
-    blocks = [intro, table(study.comparison, searches), *notes, *pictures]
+    blocks: list[Block] = [intro, table(study.comparison, searches), *notes, *pictures]
     return Chapter([Section("Tuned settings", blocks)], files)
 
 

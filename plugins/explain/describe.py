@@ -72,7 +72,7 @@ def main(options: Describe, configs: list[RunConfig]) -> int:
                 words = ["model=base", f"scale={config.scale_name}", "task=bag"]
                 other = compose.outside_of_a_command(words, options.config_dir).model
                 is_scale_typed = any(override.startswith("scale=") for override in config.overrides)
-                if config.model.init_from is not None and not is_scale_typed:
+                if checkpoint is not None and not is_scale_typed:
                     other, base, name = replace(started.model, **vars(checkpoint.shape)), started.scale_name, "published"
                 print(describe(started, other, base, out, name))
     return 0

@@ -151,8 +151,7 @@ def _draw_column(axes: Axes, x: float, groups: list[Group]) -> tuple[float, floa
                 crossing = y + height / 2
             y += height + GAP
         if group.note:
-            style = {"facecolor": "#FAFAFA", "edgecolor": "#AAAAAA", "zorder": 0}
-            rounded(axes, x - 0.22, bottom, WIDTH + 0.36, y - bottom, **style)
+            rounded(axes, x - 0.22, bottom, WIDTH + 0.36, y - bottom, facecolor="#FAFAFA", edgecolor="#AAAAAA", zorder=0)
             axes.text(x - 0.35, (bottom + y) / 2, group.note, ha="right", va="center", fontsize=8.5)
             y += GAP
     axes.annotate("", (middle, y), (middle, y - GAP), arrowprops=ARROW)

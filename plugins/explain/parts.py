@@ -16,7 +16,7 @@ from harness.models.attention.relative import RelativeAttention
 from harness.models.config import Pooling, Position
 from harness.models.decoder import CrossAttention, EncoderDecoder
 from harness.models.encoder import Embeddings
-from harness.models.heads import POOLED, Classifier, SequenceClassifier, TextVectors
+from harness.models.heads import POOLED, Classifier, SequenceClassifier
 from harness.models.layers import Block, FeedForward
 from harness.models.reach import ADDED_OR_NONE
 from harness.models.recurrent import Recurrent
@@ -188,7 +188,7 @@ def steps(body: nn.Module) -> list[Part]:
 
 def head_parts(model: Classifier) -> Parts:
     """What is above the encoder."""
-    if isinstance(model, TextVectors):
+    if model.head is None:
         return (_pooling(model.encoder.config.vector_pooling),)
     detail = f"{model.head.in_features:,} → {model.head.out_features}"
     if not isinstance(model, SequenceClassifier):

@@ -19,7 +19,7 @@ from harness.errors import writing
 STYLE = Path(__file__).with_suffix(".mplstyle")
 """Settings of matplotlib under which a picture is drawn and saved."""
 
-CENTRED = {"ha": "center", "va": "center"}
+CENTRED: dict[str, Any] = {"ha": "center", "va": "center"}
 """Alignment of a text whose place is its middle."""
 
 IN_NAME = 24

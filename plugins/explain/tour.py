@@ -149,11 +149,12 @@ def steps_of(text: str, second: str, file: Path) -> list[Step]:
     longest = max(re.findall(r"\w+", text), key=len)
     masked = text if "[MASK]" in text else text.replace(longest, "[MASK]", 1)
     names = {"{text}": text, "{second}": second, "{masked}": masked}
-    steps = [Step(**step) for step in yaml.safe_load(file.read_text(encoding="utf-8"))]
-    for step in steps:
-        words = [shlex.split(command) for command in step.commands]
-        step.commands = [[re.sub("|".join(names), lambda name: names[name[0]], word) for word in each] for each in words]
-    return steps
+
+    def words_of(command: str) -> list[str]:
+        return [re.sub("|".join(names), lambda name: names[name[0]], word) for word in shlex.split(command)]
+
+    steps = yaml.safe_load(file.read_text(encoding="utf-8"))
+    return [Step(**step | {"commands": [*map(words_of, step["commands"])]}) for step in steps]
 
 
 def run_step(step: Step, root: Path, line: LiveLine) -> Result:
@@ -179,12 +180,20 @@ def run_command(words: list[str], root: Path, line: LiveLine) -> Ran:
     """Runs it in a process that ends with this one."""
     program = [sys.executable if word == "python" and not place else word for place, word in enumerate(words)]
     bound = [sys.executable, "-P", "-m", "harness.processes.bound", str(os.getpid()), *program]
-    streams = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
     began, output = time.monotonic(), ""
     # in a group of its own, so that Ctrl-C reaches it once
-    with subprocess.Popen(bound, env=os.environ | ENVIRONMENT, cwd=root, process_group=0, **streams) as process:
+    with subprocess.Popen(
+        bound,
+        env=os.environ | ENVIRONMENT,
+        cwd=root,
+        process_group=0,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    ) as process:
         try:
-            for printed in process.stdout:
+            for printed in process.stdout or ():
                 output += printed
                 line.show(f"{shlex.join(words)}: {printed.strip()}")
         except BaseException:

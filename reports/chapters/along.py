@@ -10,7 +10,8 @@ from matplotlib.axes import Axes
 from harness import metrics
 from harness.comparison.compare import Comparison
 from harness.comparison.labels import unnamed_settings
-from harness.comparison.section import FREQUENCIES, HEADLINE, LOSS, MAJORITY, Section
+from harness.comparison.plateau import LOSS
+from harness.comparison.section import FREQUENCIES, HEADLINE, MAJORITY, Section
 from harness.document import Picture
 from harness.reports.writing import plots
 from harness.reports.writing.plots import ArmStyle

@@ -18,7 +18,8 @@ from harness.comparison import overall
 from harness.comparison.compare import Comparison
 from harness.comparison.overall import Overall
 from harness.comparison.paired import grouped
-from harness.comparison.section import HEADLINE, LOSS, Section
+from harness.comparison.plateau import LOSS
+from harness.comparison.section import HEADLINE, Section
 from harness.comparison.verdicts import Change, Verdict
 from harness.document import DASH, Block, Cell, Screen, Table
 from harness.document import Section as Part

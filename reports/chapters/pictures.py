@@ -7,7 +7,9 @@ from matplotlib.figure import Figure
 
 from harness import metrics
 from harness.comparison.compare import Comparison
-from harness.comparison.section import HEADLINE, MAJORITY, Row, Section
+from harness.comparison.paired import Spread
+from harness.comparison.section import HEADLINE, MAJORITY, Section
+from harness.document import Block
 from harness.document import Section as Part
 from harness.metrics import judged_by
 from harness.reports.reading.study import Curve, Study
@@ -22,6 +24,9 @@ CAPTIONS = {
     "score_latency.svg": "Score against latency; error bars are one standard deviation over replicates (latency: launches)",
     "loss.svg": "Training loss, mean over replicates at the steps that all have, smoothed over a twentieth of the curve",
 }
+Point = tuple[Spread, Spread]
+"""Cost and score of an arm."""
+
 TRAINING_LOSS, TOTAL = "finetune/loss", "model/params_total"
 LEAST_SPAN = 0.10
 """An axis of scores spans at least 10 points, so that small differences look small."""
@@ -41,29 +46,34 @@ def chapter(study: Study) -> Chapter:
     )
     if not files:
         return Chapter()
-    blocks = [*plots.drawn_note(comparison), *plots.pictured(CAPTIONS, files)]
+    blocks: list[Block] = [*plots.drawn_note(comparison), *plots.pictured(CAPTIONS, files)]
     return Chapter([Part("Pictures", blocks)], files)
 
 
 def score_against(comparison: Comparison, metric: str) -> Figure | None:
     """Score against `metric`, one panel a section in which arms differ in it; None where no run has both, or none differ."""
-    drawn, panels = plots.drawn_arms(comparison), {}
+    drawn = plots.drawn_arms(comparison)
+    panels: dict[str, dict[str, Point]] = {}
     for section in comparison.sections:
-        rows = [row for row in section.rows if row.label in drawn and row.spread(HEADLINE) and row.spread(metric)]
-        if len(rows) == 1 or len({row.mean(metric) for row in rows}) > 1:
-            panels[section.name] = {row.label: row for row in rows}
+        points = {
+            row.label: (cost, score)
+            for row in section.rows
+            if row.label in drawn and (cost := row.spread(metric)) and (score := row.spread(HEADLINE))
+        }
+        if len(points) == 1 or len({cost.mean for cost, _ in points.values()}) > 1:
+            panels[section.name] = points
     if not panels:
         return None
-    factor, unit = plots.axis_unit(metric, [row.mean(metric) for rows in panels.values() for row in rows.values()])
+    factor, unit = plots.axis_unit(metric, [cost.mean for points in panels.values() for cost, _ in points.values()])
     sections = {section.name: section for section in comparison.sections}
 
-    def draw(axes: Axes, name: str, rows: Mapping[str, Row], styles: Mapping[str, ArmStyle]) -> None:
-        for place, (label, row) in enumerate(rows.items()):
-            point, bars = (row.mean(metric) / factor, row.mean(HEADLINE)), (_sd(row, metric) / factor, _sd(row, HEADLINE))
+    def draw(axes: Axes, name: str, points: Mapping[str, Point], styles: Mapping[str, ArmStyle]) -> None:
+        for place, (label, (cost, score)) in enumerate(points.items()):
+            point, bars = (cost.mean / factor, score.mean), (_sd(cost, metric) / factor, _sd(score, HEADLINE))
             size = 13 if styles[label].is_baseline else max(5, 10 - place)  # none hides another one
             look = {"linestyle": "none", "clip_on": False, "markersize": size, "zorder": 3 + place / 100}
             plots.series(axes, styles[label], label, *([value] for value in point), *([bar] for bar in bars), **look)
-        plots.scale_axis(axes.xaxis, [row.mean(metric) / factor for row in rows.values()])
+        plots.scale_axis(axes.xaxis, [cost.mean / factor for cost, _ in points.values()])
         axes.margins(x=0.12)
         if axes.get_xscale() == "linear":  # so that costs that are nearly equal look nearly equal
             low, high = axes.get_xlim()
@@ -83,9 +93,9 @@ def constant(section: Section) -> dict[str, float]:
     return {"constant answer": max(scores)} if scores else {}
 
 
-def _sd(row: Row, metric: str) -> float:
+def _sd(spread: Spread, metric: str) -> float:
     """Standard deviation of a measured metric; 0 of a counted one, or of a single value."""
-    return 0.0 if metrics.get(metric).deterministic else row.spread(metric).sd or 0.0
+    return 0.0 if metrics.get(metric).deterministic else spread.sd or 0.0
 
 
 def loss_curves(comparison: Comparison, curves: Curve) -> Figure | None:

@@ -60,11 +60,11 @@ def _lines(sessions: Sessions, name: str, columns: Iterable[str]) -> Iterator[li
     histories = [shared[0].launches for shared in sessions.launched(name)]
     watched = sum(len(history.get(launches.FOREIGN_CPUS, {})) for history in histories)
     disturbed = f"{sum(len(launches.disturbed(history)) for history in histories)} of {watched}" if watched else DASH
-    for pair in sessions.pairs(name) or [None]:
+    for pair in (*sessions.pairs(name),) or (None,):
         measured: list[Cell | str | int] = []
         for column in columns:
             ratio = pair.ratio(compared[column]) if pair and column in compared else None
-            floor = launches.noise_floor(ratio) if ratio else None
+            floor = by_launch.noise_floor(ratio) if ratio else None
             ends = tuple(map(by_launch.percent, ratio.interval)) if ratio and ratio.interval else None
             change = by_launch.percent(ratio.mean) if ratio else None
             measured.append(DASH if change is None else Cell(formats.difference(change, "%", ends), change, "%"))

@@ -18,10 +18,10 @@ RECORD, RESULT = "run.json", "result.json"
 
 def name_of(run: Run) -> str | None:
     """Name of the run's folder; None for an A/A replicate, which has none of its own, and where tags are missing."""
-    values = [run.tags.get(tag) for tag in (tags.MODEL, tags.SCALE, tags.TASK, tags.SEED, tags.FINGERPRINT)]
-    if None in values or run.is_aa_replicate:
+    needed = (tags.MODEL, tags.SCALE, tags.TASK, tags.SEED, tags.FINGERPRINT)
+    if not run.tags.keys() >= {*needed} or run.is_aa_replicate:
         return None
-    model, scale, task, seed, fingerprint = values
+    model, scale, task, seed, fingerprint = (run.tags[tag] for tag in needed)
     what = arms.objective(run.params) or "" if run.is_pretraining else task
     enhancements = [name for name in run.tags.get(tags.ENHANCEMENTS, "").split(",") if name]
     return paths.run_name([model, *enhancements, scale, what, seed], fingerprint)

@@ -8,11 +8,14 @@ import os
 import sqlite3
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 from harness.comparison.runs import Run
 from harness.errors import InputError
 from harness.reports.reading.store import Reader, logged
+
+Values = dict[str, Any]
 
 COLUMNS = {
     "experiments": {"experiment_id", "name", "lifecycle_stage"},
@@ -70,7 +73,7 @@ class SqliteReader(Reader):
                 f"tracking store {str(self._path)!r} cannot be read ({error}); expected an MLflow SQLite file"
             ) from error
 
-    def _rows(self, query: str, *values: object) -> list[tuple]:
+    def _rows(self, query: str, *values: object) -> list[tuple[Any, ...]]:
         with self._one_line_errors():
             return self._database.execute(query, values).fetchall()
 
@@ -88,8 +91,8 @@ class SqliteReader(Reader):
     def _runs(self, which: str, *values: object) -> list[Run]:
         """Runs with their tags, parameters and latest metrics; `which` is a condition on the table `runs`."""
         found = self._rows(f"select run_uuid, name, start_time from runs where {which}", *values)
-        of_runs = {run_id: ({}, {}, {}) for run_id, _, _ in found}
-        same: dict[object, object] = {}  # runs repeat their keys and most of their values: each is kept once
+        of_runs: dict[str, tuple[Values, Values, Values]] = {run_id: ({}, {}, {}) for run_id, _, _ in found}
+        same: Values = {}  # runs repeat their keys and most of their values: each is kept once
         for place, (table, value) in enumerate({"tags": "value", "params": "value", "latest_metrics": VALUE}.items()):
             query = f"select run_uuid, key, {value} from {table} where run_uuid in (select run_uuid from runs where {which})"
             with self._one_line_errors():

@@ -7,8 +7,9 @@ It is applied to the runs as they were read, so that it means the same for every
 import difflib
 import operator
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from harness import tags
 from harness.comparison.runs import Run
@@ -23,7 +24,7 @@ CLAUSE = re.compile(
 )
 AND = re.compile(r"and\b", re.IGNORECASE)
 EXPECTED = "expected clauses such as tags.task = 'sst2' and params.model.hidden_size = '128' and metrics.eval/score > 0.8"
-SIGNS: dict[str, Callable[[float, float], bool]] = {
+SIGNS: dict[str, Callable[[Any, Any], bool]] = {
     "=": operator.eq,
     "!=": operator.ne,
     ">": operator.gt,
@@ -49,7 +50,8 @@ class Clause:
         """The run's value; None where it has none."""
         if self.kind == "attributes":
             return ATTRIBUTES[self.key](run)
-        return getattr(run, self.kind).get(self.key)
+        values: Mapping[str, str | float] = getattr(run, self.kind)
+        return values.get(self.key)
 
     def holds(self, run: Run) -> bool:
         """As in MLflow, a run without the key fits no condition on it."""
@@ -57,7 +59,9 @@ class Clause:
         if value is None:
             return False
         if self.sign in ("like", "ilike"):
-            first, *others = ("".join("." if one == "_" else re.escape(one) for one in part) for part in self.value.split("%"))
+            first, *others = (
+                "".join("." if one == "_" else re.escape(one) for one in part) for part in str(self.value).split("%")
+            )
             between = "".join(f"(?>.*?{part})" for part in others[:-1])  # the first place is enough: none is tried twice
             pattern = first + between + "".join(f".*{part}" for part in others[-1:])
             return bool(re.fullmatch(pattern, str(value), re.DOTALL | (re.IGNORECASE if self.sign == "ilike" else 0)))

@@ -7,7 +7,8 @@ from harness.comparison import overall
 from harness.comparison.compare import Comparison
 from harness.comparison.overall import Overall
 from harness.comparison.paired import Tells, grouped
-from harness.comparison.section import HEADLINE, LOSS
+from harness.comparison.plateau import LOSS
+from harness.comparison.section import HEADLINE
 from harness.comparison.verdicts import Verdict, judge
 from harness.metrics import PER_BYTE, RELATIVE_MARGIN
 from harness.reports.writing import findings, formats, tables
@@ -19,7 +20,7 @@ NAMED = 3
 OUTCOMES = (HEADLINE, LOSS, PER_BYTE[LOSS], *tables.OWN)
 """Metrics of what was learned; all others of the overview are costs."""
 NONE_BETTER, ALL_SAME, NO_VERDICT = "no arm is shown to be better in", "all are the same in", "no verdict on"
-SAID = {
+SAID: dict[Verdict | Tells, tuple[str, str]] = {
     Verdict.BETTER: ("is **better**", "are **better**"),
     Verdict.WORSE: ("is **worse**", "are **worse**"),
     Verdict.SAME: ("is the same", "are the same"),
@@ -90,8 +91,8 @@ def _size(over: Overall, effect: Effect) -> str:
         return size
     decided = []
     for section in over.shared(effect.label, HEADLINE):
-        change = section.change(section.row_of(effect.label), HEADLINE)
-        if change and change.verdict in (Verdict.BETTER, Verdict.WORSE):
+        row = section.row_of(effect.label)
+        if row and (change := section.change(row, HEADLINE)) and change.verdict in (Verdict.BETTER, Verdict.WORSE):
             points = formats.difference(change.absolute, effect.unit)
             decided.append(f"{change.verdict.value} on {escape(section.name)}: {points}")
     return "; ".join([size, *decided[:NAMED]])
@@ -114,7 +115,9 @@ def _costs(effects: list[Effect]) -> str:
             )  # measured to be better, and not shown
             verb = f"{'are' if len(equal) > 1 else 'is'} {'better' if ahead else 'best'} in"
             arms = f"{listed([effect.label for effect in equal], most=NAMED - 1)} {verb}"
-            said.append((arms, f"{name} ({_from_to([effect.change.percent for effect in equal])})"))
+            said.append(
+                (arms, f"{name} ({_from_to([change for effect in equal if (change := effect.change.percent) is not None])})")
+            )
         elif verdicts == {Verdict.SAME}:
             said.append((ALL_SAME, name))
         else:
@@ -163,7 +166,7 @@ def _reached(over: Overall, text: str) -> str:
     tasks = findings.counted(over.having(over.comparison.baseline, HEADLINE))
     section = over.sections[0]
     what = f"mean of {tasks}" if tasks else f"{tables.score_title(section)} on {escape(section.name)}"
-    low = [one for one in over.sections if findings.is_below_constant(one, one.row_of(over.comparison.baseline))]
+    low = [one for one in over.sections if one.before and findings.is_below_constant(one, one.before)]
     on = f" on {listed((one.task for one in low), most=NAMED)}" if tasks else ""
     caution = f", not shown to be better than the constant answer{on}" if low else ""
     return f"{text} ({what}{caution})"

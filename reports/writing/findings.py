@@ -14,8 +14,9 @@ from harness.comparison.items import CLASSES, SPANS, TAGS, Paired
 from harness.comparison.labels import unnamed_settings
 from harness.comparison.overall import Overall
 from harness.comparison.paired import LEVEL, Tells, grouped
+from harness.comparison.plateau import LOSS
 from harness.comparison.runs import Run, states_text
-from harness.comparison.section import HEADLINE, LOSS, Row, Section
+from harness.comparison.section import HEADLINE, Row, Section
 from harness.comparison.verdicts import Change, Verdict
 from harness.document import Bullets
 from harness.errors import some_of

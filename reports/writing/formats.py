@@ -113,7 +113,7 @@ def percent_cell(number: float | None) -> Cell:
     return Cell(percent(number), number, "%")
 
 
-def difference(number: float, unit: str, interval: tuple[float, float] | None = None) -> str:
+def difference(number: float, unit: str, interval: Sequence[float] | None = None) -> str:
     """A signed difference in its unit, scores and shares in points, and its interval in the same scale."""
     largest = max(map(abs, (number, *(interval or ()))))
     factor, name, digits = (1 / POINTS, "points", 1) if unit in SHARES else scaling(unit, largest)

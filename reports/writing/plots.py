@@ -117,12 +117,12 @@ class ArmStyle:
         return self.marker == "*"
 
     @property
-    def line_style(self) -> dict[str, str]:
+    def line_style(self) -> dict[str, Any]:
         """Arguments of `Axes.plot`."""
         return {"color": self.colour, "linestyle": self.line}
 
     @property
-    def line_and_marker(self) -> dict[str, str]:
+    def line_and_marker(self) -> dict[str, Any]:
         """Arguments of `Axes.plot`."""
         return self.line_style | {"marker": self.marker}
 
@@ -265,7 +265,7 @@ def series(axes: Axes, arm: ArmStyle, label: str, x: Any, y: Any, x_bars: Any = 
     axes.errorbar(x, y, y_bars, x_bars, **style | look)[0].set_label(label)
 
 
-def reaching_bars(middles: list[float], values: list[list[float]]) -> tuple[list[float], list[float]] | None:
+def reaching_bars(middles: list[float], values: Sequence[list[float]]) -> tuple[list[float], list[float]] | None:
     """Lengths of bars from the middles down to the least and up to the largest values; None where all are single."""
     below = [max(0.0, middle - min(of_point)) for middle, of_point in zip(middles, values, strict=True)]
     above = [max(0.0, max(of_point) - middle) for middle, of_point in zip(middles, values, strict=True)]

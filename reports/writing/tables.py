@@ -14,7 +14,8 @@ from harness import metrics, tags
 from harness.comparison import arms, by_launch
 from harness.comparison.compare import Comparison
 from harness.comparison.paired import CONFIDENCE, MOST_PAIRS, Replicate, Spread, Tells, pair
-from harness.comparison.section import ACCURACY, FREQUENCIES, HEADLINE, LOSS, MAJORITY, RESULTS, UNIGRAM, Row, Section
+from harness.comparison.plateau import LOSS
+from harness.comparison.section import ACCURACY, FREQUENCIES, HEADLINE, MAJORITY, RESULTS, UNIGRAM, Row, Section
 from harness.comparison.verdicts import Change, Evidence, Verdict
 from harness.document import DASH, Cell, Table
 from harness.metrics import COUNTED_UNITS, PER_BYTE, RELATIVE_MARGIN, Compared, Direction, Metric, judged_by
