@@ -81,12 +81,12 @@ def archive(options: Archive) -> Files:
     if isinstance(runs.reader, ArchiveReader):
         lean, pictures = runs.reader.manifest.lean, runs.reader.manifest.pictures
         if options.lean > lean or options.pictures not in (None, pictures):
-            raise InputError("--lean and --pictures are for a study in a store; --uri is an archive, which stays as it is")
+            raise InputError("lean and pictures= are for a study in a store; tracking.uri is an archive, which stays as it is")
         data, thinned = runs.reader.packed
     else:
         data, thinned = pack(runs, lean)
     data |= {AUDIT: audit} if (audit := audit_of(options, runs)) else {}
-    content = {"study": options.study, "options": words_of(options), "lean": lean, "pictures": pictures}
+    content: dict[str, Any] = {"study": options.study, "options": words_of(options), "lean": lean, "pictures": pictures}
     content |= {"left_out": LEFT_OUT, "thinned": thinned, "data": hashes(data), "report": {}}
     report = report_of(ArchiveReader(str(options.to), Manifest(**content), data))
     return {MANIFEST: json.dumps(content | {"report": hashes(report)}, indent=1).encode()} | data | report
@@ -114,7 +114,10 @@ def report_of(reader: ArchiveReader) -> Files:
 
 def pack(runs: StudyRuns, lean: bool) -> tuple[Files, dict[str, Any]]:
     """The data of an archive; and what is kept of curves: metric -> most points of one of them, of those that were thinned."""
-    rows, curves, predictions, texts, thinned = [], [], {}, {}, {}
+    rows, curves = [], []
+    predictions: dict[str, list[pyarrow.Table]] = {}
+    texts: dict[str, pyarrow.Table] = {}
+    thinned: dict[str, int] = {}
     for run in runs.runs:
         rows.append(_row(run, runs.study, runs.reader.output))
         for metric, points, count in curves_of(runs.reader, run, lean):
@@ -143,7 +146,7 @@ def _row(run: Run, study: str, output: Output) -> dict[str, Any]:
     folder = folders.folder_of(run, output)
     record = folders.record_of(folder) if folder else {}
     recorded = [path for key in ("output", "data.root") if (path := Path(run.params.get(key, ""))).is_absolute()]
-    places = [f"{path.absolute().parent}/" for path in (*([output] if output else []), *recorded)]
+    places = [f"{path.absolute().parent}/" for path in (*([output] if isinstance(output, Path) else []), *recorded)]
 
     def shortened(text: str) -> str:
         """What is below these folders keeps the rest of its path."""
@@ -201,7 +204,7 @@ def _texts(run: Run, output: Output) -> dict[str, pyarrow.Table]:
     """Key of the prepared data -> tokens and text of its items; empty where they or the predictions are gone."""
     folder, errors = folders.folder_of(run, output), items.errors(run, predictions.predictions(run, output))
     texts = predictions.texts(run, output, len(errors.items)) if errors else None
-    if texts is None:
+    if folder is None or texts is None:
         return {}
     key, count = folders.record_of(folder)["inputs"]["data"], len(texts.lengths)
     return {key: pyarrow.table({"data": [key] * count, "tokens": texts.lengths, "text": list(map(texts.of, range(count)))})}

@@ -21,18 +21,18 @@ from harness.reports.reading.store import Output, Reader
 def connect(uri: str | None) -> Reader:
     """A reader of the store, by default of that of `multirun`; InputError where there is none. No file is created."""
     uri = uri or default_uri()
-    refuse_credentials("--uri", uri)
+    refuse_credentials("tracking.uri", uri)
     if os.path.lexists(Path(uri, archive.MANIFEST)):
         return archive.read(Path(uri))
     if "://" not in uri:
         raise InputError(
-            f"--uri {uri!r} has no scheme; expected an address such as sqlite:///multirun/mlflow.db or "
+            f"tracking.uri={uri!r} has no scheme; expected an address such as sqlite:///multirun/mlflow.db or "
             "http://host:5000, or the folder of an archive"
         )
     try:
         _ = urlsplit(uri).port
     except ValueError as error:
-        raise InputError(f"--uri {uri!r} is no address ({error}); expected one such as http://host:5000") from error
+        raise InputError(f"tracking.uri={uri!r} is no address ({error}); expected one such as http://host:5000") from error
     if uri.startswith("sqlite:"):
         reader = SqliteReader(Path(uri.removeprefix("sqlite:///").partition("?")[0]))
         if reader.is_known:

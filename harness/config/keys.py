@@ -15,6 +15,7 @@ from harness.config.choices import DERIVED
 from harness.config.help import GROUPS, choices_of, default_choices, names, synonyms
 from harness.config.schema import REMOVED, default_of, flatten, stated_keys, typed
 from harness.errors import InputError, unknown
+from harness.models.ranges import Range, Role
 from harness.paths import conf_directory
 from harness.terminal import wrapped
 
@@ -138,8 +139,11 @@ def _page_of_section(section: str) -> str:
 
 
 def _page_of_key(written: str, key: str) -> str:
-    (kind, choices), comment = _type(key), _comment(key)[0]
-    lines = [f"{written}={_default(key)}", wrapped(kind, 2), *([wrapped(comment, 2)] if comment else [])]
+    (kind, choices), comment, stated = _type(key), _comment(key)[0], stated_keys()[key]
+    allowed = stated.field.metadata.get("range", Range()).expected(0)
+    lines = [f"{written}={_default(key)}", wrapped(f"{kind}{allowed and ', '}{allowed}", 2)]
+    lines += [wrapped(line, 2) for line in (comment, *(f"read where a run {when.why}" for when in stated.read)) if line]
+    lines.append(wrapped(f"role: {stated.role.value} ({_comments(Role)[stated.role.name][0]})", 2))
     if any(choices.values()):
         width = max(map(len, choices)) + 6
         lines += ["", *(wrapped(its_comment, width, f"    {name}") or f"    {name}" for name, its_comment in choices.items())]
@@ -152,7 +156,7 @@ def _type(key: str) -> tuple[str, dict[str, str]]:
     null = " or null" if NoneType in get_args(hint) else ""
     kind = get_args(hint)[0] if null else hint
     if not (isinstance(kind, type) and issubclass(kind, Enum)):
-        return (kind.__name__ if kind in (bool, float, int, str) else str(kind).replace("typing.", "")) + null, {}
+        return (kind.__name__ if kind in (bool, float, int, str) else re.sub(r"\b(\w+\.)+", "", str(kind))) + null, {}
     choices = {name: _comments(kind)[name][0] for name in kind.__members__}
     return ", ".join(choices) + null, choices
 

@@ -273,7 +273,7 @@ class MatchConfig:
 
 @dataclass
 class SearchConfig:
-    """Each arm is tuned on rows of its training data that its trials are not trained on; read in `harness/study/search/`."""
+    """Each arm is tuned on rows of its training data that its trials are not trained on; read in `harness/study/search.py`."""
 
     space: list[str] = field(
         default_factory=list

@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pyarrow
@@ -93,7 +92,7 @@ def torn_parquet(place: Path) -> Path | None:
     return None
 
 
-def load_datasets() -> ModuleType:
+def load_datasets() -> Any:
     """The library of Hugging Face, which takes 1 s, and which prepared data does not need."""
     import datasets
 

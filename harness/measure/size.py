@@ -10,6 +10,7 @@ from harness.models.config import EncoderConfig
 from harness.models.derive import KINDS, Group, Origin, grouped
 from harness.models.heads import Classifier, SequenceClassifier, on_meta
 from harness.models.objectives.base import Objective
+from harness.models.objectives.build import Phases
 
 
 def count(module: nn.Module | None) -> int:
@@ -82,7 +83,7 @@ def sizes(model: Classifier) -> dict[str, int]:
     return parameters | {f"model/params_component_{name}": value for name, value in parts.items()}
 
 
-def of_objective(objective: Objective | Classifier) -> dict[str, int]:
+def of_objective(objective: Objective | Phases | Classifier) -> dict[str, int]:
     """Metric name -> value for a pretraining objective; a generator counts as a head."""
     embeddings, layers = count(objective.encoder.embeddings), count(objective.encoder.layers)
     return _parameters(objective, layers, count(objective) - embeddings - layers)

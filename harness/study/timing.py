@@ -12,7 +12,7 @@ another shape. Its launches share what torch.compile makes.
 A session ends before its last round where every comparison with the baseline is decided: different, or the same within the
 margin. With each further look at them chance alone would name more differences, so the looks are few, fixed before the first
 round (`by_launch.looks`), and share the level: all verdicts, whenever the session ends, are at the level of one look.
-`test_stopping.py` of the reports simulates it.
+`tests/harness/comparison/test_stopping.py` simulates it.
 
 What it measured of a run is in the run's folder: percentiles over all calls, values per launch, raw calls in a compressed file.
 """
@@ -274,7 +274,8 @@ class Session:
 
     def _launch(self, variant: Timed, number: int, compiled: Path) -> None:
         """One launch, repeated while other processes keep more than measure.foreign_cpus busy; the least disturbed counts."""
-        allowed, tried = variant.config.measure.foreign_cpus, []
+        allowed = variant.config.measure.foreign_cpus
+        tried: list[list[Launch]] = []
         tries = 1 + (variant.config.measure.retries if self._futile < FUTILE_REPEATS else 0)
         hardware, folder = _hardware(variant), variant.folder / f"launch-{number}"
         request = Request(TIMING, number, tuple(variant.tasks), with_peak_flops=hardware not in self._peaks)

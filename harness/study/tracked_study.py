@@ -54,7 +54,7 @@ def write_report(config: RunConfig, first: str) -> Path | None:
     """
     folder, audit = paths.report_folder(config.output, config.study), paths.audit_file(config.output)
     uri = config.tracking.uri or paths.database_uri(config.output)
-    arguments = ["--study", config.study, "--out", str(folder), "--uri", uri, "--baseline", "base", "--baseline", first]
+    arguments = ["--study", config.study, "--to", str(folder), "--tracking.uri", uri, "--baseline", "base", "--baseline", first]
     arguments += ["--audit", str(audit)] if audit.is_file() else []
     began = time.monotonic()
     try:

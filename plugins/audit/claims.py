@@ -171,7 +171,7 @@ class PretrainingDays(Reading, kw_only=True):
                 f"tokens={self.tokens:g} contradicts steps, batch_size and shares, which make {by_steps * length:.4g}: "
                 "leave tokens out"
             )
-        return by_steps or self.tokens / length
+        return by_steps or (self.tokens or 0) / length
 
 
 class Speed(Reading, kw_only=True):
@@ -292,7 +292,7 @@ def read_all(names: list[str], config_dir: str | None) -> list[Claim]:
 def read(path: Path) -> list[Claim]:
     """The claims of one file."""
     try:
-        values = OmegaConf.to_container(own_files.load(path))
+        values: Any = OmegaConf.to_container(own_files.load(path))
     except InputError:
         raise
     except (OSError, YAMLError, ValueError) as error:

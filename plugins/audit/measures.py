@@ -10,9 +10,12 @@ import random
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
+from tokenizers.pre_tokenizers import BertPreTokenizer
 
+from harness.comparison import cached_method
 from harness.comparison.paired import CONFIDENCE, of_differences
 from harness.comparison.runs import Run
 from harness.config import compose
@@ -44,10 +47,7 @@ class Shapes:
 
     config_dir: str | None = None
 
-    def __post_init__(self) -> None:
-        self.config = functools.cache(self.config)
-        self.flops = functools.cache(self.flops)
-
+    @cached_method
     def config(self, choices: str) -> RunConfig:
         """The run of `model=albert scale=base`; InputError for what cannot be composed."""
         words = choices.split()
@@ -68,6 +68,7 @@ class Shapes:
             raise unknown("part", part, [*components, *OF_MODEL, *OF_OBJECTIVE], "parts")
         return OF_MODEL[part](model)
 
+    @cached_method
     def flops(self, choices: str, length: int, training: bool) -> flops.OfParts:
         """Counted over one text of T tokens."""
         return flops.of_parts(flops.Shape(self.config(choices).model, OUTPUTS, 1, length), training)
@@ -110,7 +111,7 @@ def directions(config: EncoderConfig) -> dict[str, str]:
     body = build_classifier(config, OUTPUTS, seed=0).encoder.eval().layers
     batch = Batch(torch.zeros(1, SEVERAL, dtype=torch.int64))
     fixed, direction = torch.randn(2, 1, SEVERAL, config.hidden_size, generator=torch.Generator().manual_seed(0))
-    stacks = {"encoder": body}
+    stacks: dict[str, Callable[..., Any]] = {"encoder": body}
     if isinstance(body, EncoderDecoder):
         stacks = {"encoder": body.encoder, "decoder": lambda hidden, batch: body.decoder(hidden, batch, fixed, None)}
     sides, middle = {}, SEVERAL // 2
@@ -214,7 +215,7 @@ def _(reading: claims.Flops, tools: Instruments) -> Measured:
     def of(choices: str, length: int) -> int:
         if reading.part is ModelPart.visible_pairs:
             return visible_pairs(tools.shapes.config(choices).model, length)
-        return getattr(tools.shapes.flops(choices, length, reading.training), reading.part.value)
+        return int(getattr(tools.shapes.flops(choices, length, reading.training), reading.part.value))
 
     points = []
     for length in reading.lengths:
@@ -277,7 +278,7 @@ def _(reading: claims.ActivationDifference, _: Instruments) -> Measured:
 
 @measure.register
 def _(reading: claims.Ids, _: Instruments) -> Measured:
-    words = [len(tokenizer.BertPreTokenizer().pre_tokenize_str(text)) for text in reading.texts]
+    words = [len(BertPreTokenizer().pre_tokenize_str(text)) for text in reading.texts]
     measured = _each("text", reading.texts, [count + 2 for count in words], "ids")
     return replace(measured, note="each word has at least one id, and [CLS] and [SEP] have theirs")
 
@@ -294,7 +295,8 @@ def _(reading: claims.Encoded, tools: Instruments) -> Measured:
 @measure.register
 def _(reading: claims.Published, _: Instruments) -> Measured:
     """A point for each figure; with `against` the difference, or the relative change of speed."""
-    values, against = reading.values, reading.against
+    values: dict[str, Any] = reading.values
+    against = reading.against
     if against:
         values = {name: change(against[name], one) if reading.rate else one - against[name] for name, one in values.items()}
     points = tuple(Point(one, {reading.by: name} if reading.by else {}) for name, one in values.items())
@@ -402,5 +404,5 @@ def _call(reading: Speed, model: Classifier, length: int) -> Call:
     return _passes(lambda: attention(hidden, stack.context(batch)), reading.training)
 
 
-def _passes(forward: Call, training: bool) -> Call:
+def _passes(forward: Callable[[], torch.Tensor], training: bool) -> Call:
     return (lambda: forward().sum().backward()) if training else torch.inference_mode()(forward)

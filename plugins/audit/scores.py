@@ -19,7 +19,7 @@ from harness.comparison.runs import Run
 from harness.comparison.section import Pairing, Row, Section
 from harness.config.keys import known_keys, unknown_key
 from harness.errors import InputError, unknown
-from harness.metrics import Direction, Metric
+from harness.metrics import FEWEST_REPLICATES, Direction, Metric
 from harness.plugins.audit.claims import Relation, Score, arms_of
 from harness.plugins.audit.verdicts import PAIRS, Measured, Point, Where, conditions
 
@@ -94,7 +94,8 @@ def compare(reading: Score, runs: list[Run]) -> Measured:
     metric = metrics.get(reading.metric)
     if metric.direction is Direction.NEITHER and reading.relation is Relation.better:
         raise InputError(f"metric: of {reading.metric} neither a higher nor a lower value is better; relation: no_difference")
-    points, silent, absent, unlike = [], [], [], True
+    points: list[Point] = []
+    silent, absent, unlike = [], [], True
     for against in arms_of(reading.against):
         named = {"against": against} if isinstance(reading.against, list) else {}
         measured = len(points)
@@ -216,7 +217,9 @@ def _set_keys(pair: Pair, sides: list[dict[str, str]]) -> list[str]:
 
 
 def _has(run: Run, facts: Mapping[str, str]) -> bool:
-    params = run.params | {"pretrain.objective": arms.objective(run.params)} if "pretrain.phases" in run.params else run.params
+    params = run.params
+    if "pretrain.phases" in params:
+        params = params | {"pretrain.objective": arms.objective(params) or ""}
     return all(key in params and plain(params[key]) == plain(value) for key, value in facts.items())
 
 
@@ -242,8 +245,8 @@ def _conditions(match: Match) -> dict[str, object]:
 def _seeds(reading: Score, point: Point) -> int:
     """How many pairs a verdict takes, by the scatter of those that there are, if their mean is the true difference."""
     found, value, margin = point.difference, point.value, reading.margin
-    sd = math.sqrt(max(0.0, found.error**2 - found.items**2) * (found.independent or found.n)) if found.error else 0.0
-    if not sd:
+    sd = math.sqrt(max(0.0, found.error**2 - found.items**2) * (found.independent or found.n)) if found and found.error else 0.0
+    if not found or not sd:
         return seeds_needed(1.0)
     distance = max(value, margin - value) if reading.relation is Relation.better else abs(margin - abs(value))
     beyond_items = distance**2 - (float(ndtri((1 + CONFIDENCE) / 2)) * found.items) ** 2
@@ -252,7 +255,7 @@ def _seeds(reading: Score, point: Point) -> int:
 
 def seeds_needed(effect: float) -> int:
     """Fewest pairs with which a paired t test at 5 % finds an effect of so many standard deviations with a power of 80 %."""
-    for n in range(paired.FEWEST_REPLICATES, MOST_SEEDS):
+    for n in range(FEWEST_REPLICATES, MOST_SEEDS):
         if 1 - nctdtr(n - 1, effect * math.sqrt(n), paired.t_quantile(n - 1)) >= paired.POWER:
             return n
     return MOST_SEEDS

@@ -43,8 +43,11 @@ class Point:
         return self.difference is not None and all(map(math.isfinite, self.interval))
 
     def at(self, confidence: float) -> "Point":
-        """A copy whose interval is at this confidence."""
-        low, high = map(math.expm1 if self.ratio else float, self.difference.interval_at(confidence))
+        """A copy whose interval is at this confidence; the same without a test."""
+        ends = self.difference and self.difference.interval_at(confidence)
+        if not ends:
+            return self
+        low, high = map(math.expm1 if self.ratio else float, ends)
         return replace(self, low=low, high=high)
 
 
@@ -125,8 +128,8 @@ def _of_points(reading: Reading, measured: Measured) -> Settled:
     if len(false) == len(found):
         return Settled(Verdict.REFUTED, measured.scope)
     if true and len(found) > 1:
-        also = f"; undecided where {where(open_, measured.points)}" if open_ else ""
-        return Settled(Verdict.HOLDS_WHERE, where(true, measured.points) + also)
+        undecided = f"; undecided where {where(open_, measured.points)}" if open_ else ""
+        return Settled(Verdict.HOLDS_WHERE, where(true, measured.points) + undecided)
     also = [f"refuted where {where(false, measured.points)}"] if false else []
     also += [f"needs {measured.missing}"] if measured.missing else []
     return Settled(Verdict.UNDECIDED, "; ".join(also))
@@ -149,7 +152,7 @@ def holds(reading: Reading, point: Point, claimed: float) -> bool | None:
             return False
         return True if low > 0 and point.value >= reading.margin else None
     if not isinstance(point.value, int | float) or isinstance(claimed, str):
-        return point.value == claimed
+        return bool(point.value == claimed)
     low, high = accepted(reading, claimed)
     if low <= point.interval[0] and point.interval[1] <= high:
         return True
@@ -177,7 +180,7 @@ def where(selected: list[Point], points: tuple[Point, ...]) -> str:
     return "; ".join(conditions({key: point.where[key] for key in keys if key in point.where}) for point in selected)
 
 
-def _range(key: str, selected: list, values: list) -> str:
+def _range(key: str, selected: list[Any], values: list[Any]) -> str:
     if all(isinstance(value, int | float) for value in values):
         ordered, count = sorted(values), len(selected)
         if sorted(selected) == ordered[-count:]:

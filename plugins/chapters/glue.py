@@ -21,7 +21,7 @@ from harness.reports.chapters import Added, pretraining
 from harness.reports.reading.study import Study
 from harness.reports.writing import formats, section_text, tables
 from harness.reports.writing.formats import Chapter, bullets, escape, listed
-from harness.reports.writing.tables import arm_columns, spread_and_change
+from harness.reports.writing.tables import Line, arm_columns, spread_and_change
 
 SCORES = {
     "cola": ("matthews",),
@@ -56,7 +56,7 @@ class Column:
     def numbers(self, label: str) -> Values:
         """The number of every replicate of the arm that has all scores of all tasks."""
         rows = [(section, section.row_of(label)) for section in self.sections]
-        each = [[row.values(name) for name in scores_of(section)] if row else [{}] for section, row in rows]
+        each: list[list[Values]] = [[row.values(name) for name in scores_of(section)] if row else [{}] for section, row in rows]
         return over_tasks([over_tasks(of_task, logs=False) for of_task in each], logs=False)
 
     def runs(self, label: str) -> list[Run]:
@@ -216,14 +216,14 @@ def chapter(study: Study) -> Chapter:
 
 def summary_line(glue: Glue, label: str) -> dict[str, object] | None:
     """The average of an arm as a row of summary.csv; None where it has none."""
-    averages = list(glue.average.numbers(label).values()) if glue.average else []
-    if not averages:
+    average = glue.average
+    row = average.sections[0].row_of(label) if average else None
+    if average is None or row is None or not (averages := [*average.numbers(label).values()]):
         return None
-    counted = glue.average.sections
-    line = {"task": "glue", "conditions": "+".join(dict.fromkeys(section.conditions for section in counted))}
-    line |= arm_columns(counted[0].row_of(label))
+    line: Line = {"task": "glue", "conditions": "+".join(dict.fromkeys(section.conditions for section in average.sections))}
+    line |= arm_columns(row)
     line |= {"metric": AVERAGE.name, "unit": AVERAGE.unit, "direction": AVERAGE.direction.value}
-    return line | spread_and_change(spread(averages), glue.average.changes[label])
+    return line | spread_and_change(spread(averages), average.changes[label])
 
 
 CHAPTER = Added(chapter, before=pretraining.tasks, order=3)

@@ -55,7 +55,7 @@ class Front:
 
 def front(sections: Sequence[Section], labels: Sequence[str], cost: str) -> Front | None:
     """The front of the means over the sections, of tasks; None where an arm has no such cost."""
-    rows = [[section.row_of(label) for label in labels] for section in sections]
+    rows = [[row for label in labels if (row := section.row_of(label))] for section in sections]
     costs = [[_costs(row, cost) for row in of_section] for of_section in rows]
     if not all(values for of_section in costs for values in of_section):
         return None
@@ -148,7 +148,10 @@ def chapter(study: Study) -> Chapter:
         fronts = [arms for cost in costs if (arms := front(sections, labels, cost))]
         if fronts:
             names = ", ".join(escape(section.name) for section in sections)
-            own = {label: fmean(section.row_of(label).mean(HEADLINE) for section in sections) for label in labels}
+            spreads = {
+                label: [row.spread(HEADLINE) for section in sections if (row := section.row_of(label))] for label in labels
+            }
+            own = {label: fmean(spread.mean for spread in each if spread) for label, each in spreads.items()}
             common = {label: place.score for label, place in fronts[0].places.items() if abs(place.score - own[label]) > TINY}
             blocks: list[Block] = [table(own | common, fronts), *([COMMON] if common else [])]
             replicates = min(arms.replicates for arms in fronts)

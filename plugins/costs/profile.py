@@ -156,7 +156,7 @@ class Column:
 
     def why(self, instrument: str) -> str:
         """Why it lacks a metric of this instrument."""
-        return NO_MARK if instrument in self.records else self.missing.get(instrument, "not measured")
+        return NO_MARK if self.records.get(instrument) else self.missing.get(instrument, "not measured")
 
     def to_json(self) -> dict[str, Any]:
         """Metrics and records of every round, and why others are missing."""
@@ -333,7 +333,7 @@ def render(columns: dict[str, Column]) -> str:
     missing: Reasons = []
     for instrument, names in ROWS.items():
         histories = [column.history(instrument) for column in variants.values()]
-        again = columns[AGAIN].history(instrument) if AGAIN in columns else None
+        again = columns[AGAIN].history(instrument if instrument == "timing" else "") if AGAIN in columns else None
         for name in names:
             lacking = [label for label, history in zip(variants, histories, strict=True) if name not in history]
             values = [value for history in histories for value in history.get(name, {}).values()]
@@ -356,10 +356,9 @@ def _row(name: str, values: list[float], histories: list[History], again: Histor
     unit = prefix + SHORT.get(metric.unit, metric.unit) if max(values, default=0.0) else metric.unit
     title = f"{'  ' * (name in COMPONENTS)}{TITLES.get(name, metric.title)}{f', {unit}' * (unit != 'parameters')}"
     cells = [spread([one / factor for one in it.get(name, {}).values()], len(histories) == 1) for it in histories]
-    if again is None:
-        return (title, *cells)
-    floor, ratios = compared(name, histories, again)
-    return (title, cells[0], floor, *(cell for pair in zip(cells[1:], ratios, strict=True) for cell in pair))
+    floor, ratios = compared(name, histories, again or {})
+    beside = (cell for pair in zip(cells[1:], ratios, strict=True) for cell in pair)
+    return (title, cells[0], *([] if again is None else [floor]), *beside)
 
 
 def _logs(name: str, history: History) -> dict[int, float]:

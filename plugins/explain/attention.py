@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 import torch
@@ -62,7 +63,7 @@ def maps_of(encoder: Encoder, batch: Batch) -> list[AttentionMap]:
 
     `batch` holds one text and no padding. The encoder must be in evaluation mode, or dropout would be in the weights.
     """
-    calls: list[tuple[nn.Module, tuple]] = []
+    calls: list[tuple[nn.Module, tuple[Any, ...]]] = []
     with torch.inference_mode(), ExitStack() as stack:
         for module in encoder.modules():
             if isinstance(module, KINDS):
@@ -79,7 +80,7 @@ def maps_of(encoder: Encoder, batch: Batch) -> list[AttentionMap]:
     return [AttentionMap(title, weights(*call, heads), scores(*call)) for title, call in zip(titles, calls, strict=True)]
 
 
-def weights(attention: nn.Module, inputs: tuple, heads: int) -> Tensor:
+def weights(attention: nn.Module, inputs: tuple[Any, ...], heads: int) -> Tensor:
     """(H, T, T) of an attention for the inputs of its forward, one text.
 
     K unit vectors fit into the values of a pass, so there are T / K passes.
@@ -93,7 +94,7 @@ def weights(attention: nn.Module, inputs: tuple, heads: int) -> Tensor:
     return joined[..., :T].transpose(0, 1).float().cpu()
 
 
-def _mixed(attention: nn.Module, inputs: tuple, values: Tensor) -> Tensor:
+def _mixed(attention: nn.Module, inputs: tuple[Any, ...], values: Tensor) -> Tensor:
     """(T, D): the input of the output projection for these values."""
     captured: list[Tensor] = []
 
@@ -106,15 +107,17 @@ def _mixed(attention: nn.Module, inputs: tuple, values: Tensor) -> Tensor:
         for name, projection in attention.named_modules():
             if parts := OF_VALUES.get(name.rpartition(".")[2]):
                 stack.enter_context(projection.register_forward_hook(replaced(parts)))
-        hook = attention.output.register_forward_pre_hook(lambda module, projected: captured.append(projected[0]))
+        hook = attention.get_submodule("output").register_forward_pre_hook(
+            lambda module, projected: captured.append(projected[0])
+        )
         stack.enter_context(hook)
         attention(*inputs)
     return captured[0][0]
 
 
-def scores(attention: nn.Module, inputs: tuple) -> Tensor | None:
+def scores(attention: nn.Module, inputs: tuple[Any, ...]) -> Tensor | None:
     """(H, T, T) of an attention that calls torch's kernel once for all pairs of pieces; -inf where a pair is masked."""
-    calls: list[tuple] = []
+    calls: list[tuple[Any, ...]] = []
     with torch.inference_mode(), KernelCalls(lambda *call: calls.append(call)):
         attention(*inputs)
     T = inputs[0].shape[1]
@@ -134,7 +137,7 @@ class KernelCalls(TorchFunctionMode):
         super().__init__()
         self._see = see
 
-    def __torch_function__(self, function, types, arguments=(), keywords=None):
+    def __torch_function__(self, function: Callable[..., Any], types: Any, arguments: Any = (), keywords: Any = None) -> Any:
         output = function(*arguments, **(keywords or {}))
         if function is F.scaled_dot_product_attention:
             self._see(*arguments, keywords["attn_mask"], keywords["scale"], output)
@@ -206,7 +209,8 @@ def places_of(word: str, texts: list[str], row: Encoding) -> list[int]:
     """Pieces of the first occurrence of the word, upper and lower case aside; InputError where it is not there whole."""
     for number, text in enumerate(texts):
         if match := re.search(rf"(?<!\w){re.escape(word)}(?!\w)", text, re.IGNORECASE):
-            places = {row.char_to_token(character, number) for character in range(*match.span())} - {None}
+            tokens = (row.char_to_token(character, number) for character in range(*match.span()))
+            places = {place for place in tokens if place is not None}
             if not places:
                 raise InputError(f"word={word!r} is not among the {len(row.ids)} pieces that are read of {text!r}")
             return sorted(places)

@@ -49,7 +49,7 @@ def chapter(study: Study) -> Chapter:
     if not tables_of_parts:
         return Chapter()
     _, phase, section = tables_of_parts[0]
-    origins = {row.label: {kind: row.mean(name) for name, kind in ORIGINS.items()} for row in _on_weights(section)}
+    origins = {row.label: {kind: row.mean(name) or 0.0 for name, kind in ORIGINS.items()} for row in _on_weights(section)}
     pictures = {
         "parameters.svg": (parameter_bars, study.comparison, tables_of_parts),
         "weights.svg": (lambda: _bars({"": origins}, ORIGIN_COLOURS) if origins else None,),
@@ -102,7 +102,7 @@ def groups(comparison: Comparison) -> list[tuple[str, str, Section]]:
     """
     tables_of_parts = []
     for phase, where in PHASES.items():
-        shared: list[tuple[set, list[Section]]] = []
+        shared: list[tuple[set[tuple[object, ...]], list[Section]]] = []
         for section in sorted(comparison.selected, key=lambda section: -len(section.rows)):
             parts = {row.label: parameters_of(row, phase) for row in section.rows}
             counts = {(label, *(of | {"head": 0}).values()) for label, of in parts.items() if of}
@@ -122,17 +122,16 @@ def components(section: Section, phase: str) -> Table:
     titles = {f"{phase}/params_component_{part}": name for part, name in metrics.PARAMETER_COMPONENTS.items()}
     titles |= {f"{phase}/params_total": "total"} | ({"model/params_effective": "effective"} if phase == "model" else {})
     names = present(section, titles)
-    rows = [[escape(row.label), *(_count(section, row, name) for name in names)] for row in section.rows]
-    return formats.table(
-        ["arm", *(titles[name] for name in names)], [row for row in rows if any(cell.unit for cell in row[1:])]
-    )
+    rows = [(escape(row.label), [_count(section, row, name) for name in names]) for row in section.rows]
+    having = [[label, *cells] for label, cells in rows if any(cell.unit for cell in cells)]
+    return formats.table(["arm", *(titles[name] for name in names)], having)
 
 
 def _count(section: Section, row: Row, name: str) -> Cell:
     """The number, and below it the change: in percent, or of what the baseline lacks in full."""
     count, before = row.mean(name), section.before.mean(name) if section.before else None
     cell = formats.cell(count, "parameters")
-    if None in (count, before) or count == before:
+    if count is None or before is None or count == before:
         return cell
     change = formats.percent(100 * (count / before - 1)) if before else formats.difference(count, "parameters")
     return Cell(cell.text, cell.value, cell.unit, change)
@@ -166,8 +165,10 @@ def _bars(panels: Mapping[str, Mapping[str, Mapping[str, float]]], colours: dict
         stacked["others"] = totals - sum(stacked.values())
         start = np.zeros(len(arms))
         for part, counts in stacked.items():
-            style = {"color": colours.get(part, "0.6"), "edgecolor": "white", "linewidth": 0.4, "height": 0.75}
-            panel.barh(range(len(arms)), counts / factor, left=start, label=titles.get(part, part), **style)
+            colour, label = colours.get(part, "0.6"), titles.get(part, part)
+            panel.barh(
+                range(len(arms)), counts / factor, 0.75, start, label=label, color=colour, edgecolor="white", linewidth=0.4
+            )
             start += counts / factor
         for place, total in enumerate(totals / factor):
             panel.annotate(f"{total:.3g}", (total, place), (3, 0), textcoords="offset points", va="center", fontsize=8)

@@ -5,6 +5,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from typing import Any
 
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
@@ -85,11 +86,11 @@ def chapter(study: Study) -> Chapter:
     brackets = [findings.BRACKETS] if comparison.is_small else []
     words = [Part("Arm by arm", [*sentences, *brackets])] if sentences else []
     if not comparison.is_small:
-        pictures = [*plots.drawn_note(comparison), *shown, *alike]
-        return Chapter([Part("", [*before, *tasks_table(comparison), *pictures, *words])], curves.files | files)
-    of_tasks = [*tasks_table(comparison), *bullets(findings.of_tasks(comparison)), *shown[1:], *alike]
+        pictures: list[Block] = [*plots.drawn_note(comparison), *shown, *alike]
+        return Chapter([Part("", [*before, *tasks_table(comparison), *pictures, *words])], {**curves.files, **files})
+    of_tasks: list[Block] = [*tasks_table(comparison), *bullets(findings.of_tasks(comparison)), *shown[1:], *alike]
     rest = [Part("Task by task, arm by arm", [*of_tasks, *words])] if of_tasks or words else []
-    return Chapter([Part("", [*before, *diagnostics.sentence(comparison), *shown[:1]]), *rest], curves.files | files)
+    return Chapter([Part("", [*before, *diagnostics.sentence(comparison), *shown[:1]]), *rest], {**curves.files, **files})
 
 
 def screen(comparison: Comparison) -> Screen | None:
@@ -146,9 +147,9 @@ def _found_of(comparison: Comparison, hypothesis: str) -> Iterator[str]:
         change, unit = effect.change, effect.unit
         why = "" if change.verdict in SHOWN else verdict_text(change, unit).partition(": ")[2]
         size = f"{size_text(change, unit)}{'; ' * bool(why)}{why}"
-        yield f"**{WORD_OF.get(change.verdict, 'Open')}**: {escape(effect.label)} in {effect.name}: {size}."
+        yield f"**{WORD_OF.get(change.verdict or Verdict.OPEN, 'Open')}**: {escape(effect.label)} in {effect.name}: {size}."
     if len(of) > findings.MOST:
-        counts = Counter(WORD_OF.get(effect.change.verdict, "Open") for effect in of)
+        counts = Counter(WORD_OF.get(effect.change.verdict or Verdict.OPEN, "Open") for effect in of)
         yield f"Of its {len(of)} comparisons: {', '.join(f'{count} {word.lower()}' for word, count in counts.items())}."
 
 
@@ -186,7 +187,8 @@ def _head(over: Overall, name: str, text: str) -> str:
         tasks = findings.counted(list(over.sections))
         return f"score, mean of {tasks}" if tasks else f"score: {escape(tables.score_title(over.sections[0]))}"
     unit = metrics.get(name).unit
-    differs = any(len({section.row_of(label).mean(name) for section in over.having(label, name)}) > 1 for label in over.labels)
+    rows = [[row for section in over.having(label, name) if (row := section.row_of(label))] for label in over.labels]
+    differs = any(len({row.mean(name) for row in of_arm}) > 1 for of_arm in rows)
     clock = CLOCKS.get(metrics.get(name).title.rpartition(", ")[2], "")
     return f"{'mean ' * differs}{text}{f', {unit}{clock}' if unit in UNITS_IN_HEAD else ''}"
 
@@ -203,7 +205,7 @@ def cell(over: Overall, label: str, name: str) -> Cell:
     text += f" ({of} of {most} tasks)" if of < most else ""
     text += f" {WARNED}" * (
         name in (HEADLINE, LOSS)
-        and any(findings.is_warned(run) for section in over.having(label, name) for run in section.row_of(label).runs)
+        and any(findings.is_warned(run) for part in over.having(label, name) if (row := part.row_of(label)) for run in row.runs)
     )
     value = Cell(text, spread.mean, metric.unit)
     if label == over.comparison.baseline or not tables.is_judged(metric):
@@ -255,7 +257,7 @@ def _score(section: Section, label: str, with_change: bool) -> Cell:
 
 
 HOLLOW = {"color": "0.35", "markerfacecolor": "white"}
-LOOKS = {
+LOOKS: dict[Verdict, tuple[str, dict[str, Any]]] = {
     Verdict.BETTER: ("better", {"marker": "^", "color": COLOURS[0]}),
     Verdict.WORSE: ("worse", {"marker": "v", "color": COLOURS[1]}),
     Verdict.DIRECTION_BETTER: ("measured once, no evidence", HOLLOW | {"marker": "^"}),
@@ -283,7 +285,7 @@ def change_picture(comparison: Comparison) -> Figure | None:
     short = plots.short_names(comparison.labels)
     names = [short[label] for label in labels]
     figure, axes = plots.rows([names] * len(panels), wide=2.9, margin=1.3 + plots.wider(names), most=3, sharey=True)
-    figure.get_layout_engine().set(w_pad=0.12)  # between the values of a panel and the next one
+    figure.set_layout_engine("constrained", w_pad=0.12)  # between the values of a panel and the next one
     ratios = [1 / LEAST_RATIO, LEAST_RATIO, *(end for effect in effects if is_ratio(effect) for end in ends(effect))]
     room = (max(ratios) / min(ratios)) ** 0.06
     for panel, of_metric in zip(axes, panels.values(), strict=True):
@@ -335,9 +337,9 @@ def _panel(axes: Axes, labels: list[str], effects: list[Effect], limits: tuple[f
         label = f"{effect.label}\n{size_text(change, effect.unit)} {verdict_text(change, effect.unit)}"
         axes.plot([middle], [row], label=label, linestyle="none", markersize=6.5, zorder=3, clip_on=False, **look)
         number = formats.percent(change.percent) if by_ratio else formats.difference(change.absolute, effect.unit)
-        place = {"xycoords": axes.get_yaxis_transform(), "va": "center", "annotation_clip": False}
-        axes.annotate(number, (1.02, row), fontsize=7.5, **place)
-        axes.plot([0, 1.01], [row, row], transform=place["xycoords"], color="0.93", linewidth=0.8, zorder=0, clip_on=False)
+        across = axes.get_yaxis_transform()
+        axes.annotate(number, (1.02, row), fontsize=7.5, xycoords=across, va="center", annotation_clip=False)
+        axes.plot([0, 1.01], [row, row], transform=across, color="0.93", linewidth=0.8, zorder=0, clip_on=False)
     unit = f"%, {plots.LOG}" if by_ratio else "points" if first.unit in SHARES else first.unit
     axes.set_title(f"{first.name} ({unit})", loc="left", fontsize=9)
     axes.spines["left"].set_visible(False)  # beside it, the values of the panel before would read as its ticks

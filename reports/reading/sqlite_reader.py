@@ -42,7 +42,7 @@ class SqliteReader(Reader):
     def __init__(self, path: Path) -> None:
         if not path.is_file():
             raise InputError(
-                f"no tracking store at {str(path)!r}; expected the SQLite file that `python -m harness` writes, or --uri"
+                f"no tracking store at {str(path)!r}; expected the SQLite file that `python -m harness` writes, or tracking.uri"
             )
         self._path = path
         self.output = path.parent

@@ -116,7 +116,8 @@ class Effect:
     @property
     def said_with(self) -> Verdict | None:
         """Its verdict; some share their words."""
-        return ALIKE.get(self.change.verdict, self.change.verdict)
+        verdict = self.change.verdict
+        return verdict and ALIKE.get(verdict, verdict)
 
     def text(self) -> str:
         """`latency (+5.5 % [2.9, 8.1])`."""
@@ -386,10 +387,11 @@ def _without_evidence(changes: list[Effect]) -> Iterator[str]:
         yield f"Scores of {of} are of one seed each and therefore no evidence; `seed=0,1,2` gives some."
     timed = [effect for effect in changes if metrics.get(effect.metric).compared is not Compared.BY_SEED]
     undecided = [effect for effect in timed if effect.change.verdict is Verdict.OPEN]
-    floors = [effect.change.floor for effect in undecided if effect.change.evidence and effect.change.evidence.is_too_noisy]
-    if floors:
+    noisy = [effect for effect in undecided if effect.change.evidence and effect.change.evidence.is_too_noisy]
+    if noisy:
+        highest = max(effect.change.floor or 0.0 for effect in noisy)
         yield (
-            f"The noise floor is up to {max(floors):,.0f} %, which two timings of the same arm may differ by: "
+            f"The noise floor is up to {highest:,.0f} %, which two timings of the same arm may differ by: "
             "too much for a verdict on times. "
             "Time them again while nothing else runs: `sweep.retime=true` trains nothing again."
         )
@@ -405,7 +407,7 @@ def _clocks(comparison: Comparison) -> Iterator[str]:
         wall, device = (over.change(label, name) for name in ("inference/latency_ms_p50", "inference/latency_device_ms"))
         if not (wall and device and wall.interval and device.interval):
             continue
-        ends = [[end / change.baseline_mean for end in change.interval] for change in (wall, device)]
+        ends = [[end / change.baseline_mean for end in change.interval or ()] for change in (wall, device)]
         if ends[0][1] < ends[1][0] or ends[1][1] < ends[0][0]:
             by_wall, by_device = (tables.size_text(change, "ms") for change in (wall, device))
             yield (

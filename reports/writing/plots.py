@@ -50,7 +50,7 @@ def short_names(labels: Iterable[str]) -> dict[str, str]:
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 LINES = ("-", "--", ":", "-.")
-STYLE = {
+STYLE: dict[Any, Any] = {
     "svg.hashsalt": "reports",
     "svg.fonttype": "none",
     "font.size": 9,
@@ -97,7 +97,7 @@ class Picture(bytes):
         picture.figure = figure
         return picture
 
-    def __reduce__(self) -> tuple:
+    def __reduce__(self) -> tuple[type[bytes], tuple[bytes]]:
         """For another process the file alone: figures cannot be pickled."""
         return bytes, (bytes(self),)
 
@@ -176,7 +176,7 @@ def lay_out(figure: Figure) -> None:
 
 
 def grid(
-    count: int, wide: float = 3.7, high: float = 3.1, most: int = 3, margin: float = LEGEND_MARGIN, **sharing: bool
+    count: int, wide: float = 3.7, high: float = 3.1, most: int = 3, margin: float = LEGEND_MARGIN, **sharing: Any
 ) -> tuple[Figure, list[Axes]]:
     """A figure of `count` panels in rows of at most `most`, sizes in inches; `margin` is room for the legend.
 
@@ -211,7 +211,7 @@ def scale_axis(axis: Axis, values: Iterable[float], is_log: bool | None = None) 
     """Logarithmic where the range of the values is large, if it is not said; with few plain numbers at the ticks."""
     low, high = min(values := [*values]), max(values)
     if is_log or (is_log is None and low > 0 and high / low >= LOG_RANGE):
-        axis.axes.set(**{f"{axis.axis_name}scale": "log"})
+        (axis.axes.set_xscale if axis is axis.axes.xaxis else axis.axes.set_yscale)("log")
         ticks = next(ticks for most, ticks in LOG_TICKS if high / low < most)
         axis.set_major_locator(LogLocator(subs=ticks, numticks=6 if len(ticks) == 1 else None))
         axis.set_major_formatter("{x:,g}")
@@ -253,8 +253,8 @@ def _level(axes: Axes, name: str, height: float, dashes: tuple[int, tuple[int, i
         axes.axhline(height, color="0.5", linestyle=dashes, linewidth=1, zorder=1, label=name)
     else:
         arrow, x, y, *alike = ("↓", 0.02, 0.02, "left", "bottom") if height < low else ("↑", 0.98, 0.98, "right", "top")
-        place = {"xycoords": "axes fraction", "ha": alike[0], "va": alike[1], "color": "0.35", "fontsize": 7.5}
-        axes.annotate(f"{arrow} {name} {height:.4g}", (x, y), **place)
+        text = f"{arrow} {name} {height:.4g}"
+        axes.annotate(text, (x, y), xycoords="axes fraction", ha=alike[0], va=alike[1], color="0.35", fontsize=7.5)
 
 
 def series(axes: Axes, arm: ArmStyle, label: str, x: Any, y: Any, x_bars: Any = None, y_bars: Any = None, **look: Any) -> None:
@@ -313,7 +313,7 @@ def axis_unit(metric: str, values: Iterable[float]) -> tuple[float, str]:
 
 def handle(arm: ArmStyle, line: bool = False, marked: bool = False) -> Line2D:
     """A legend's entry: a marker, or a line, with its marker if `marked`."""
-    style = {"linestyle": arm.line if line else "None", "marker": arm.marker if marked or not line else "None"}
+    style: dict[str, Any] = {"linestyle": arm.line if line else "None", "marker": arm.marker if marked or not line else "None"}
     return Line2D([], [], color=arm.colour, markersize=9 if arm.is_baseline else 6, label=arm.name, **style)
 
 
@@ -376,6 +376,6 @@ def pictured(captions: Mapping[str, str], files: Mapping[str, bytes]) -> list[do
     return [document.Picture(name, text) for name, text in captions.items() if name in files]
 
 
-def drawn(pictures: Mapping[str, tuple]) -> dict[str, Picture]:
+def drawn(pictures: Mapping[str, tuple[Any, ...]]) -> dict[str, Picture]:
     """The pictures that have any data: name -> the function that makes the figure, and its arguments."""
     return {name: picture for name, (make, *arguments) in pictures.items() if (picture := draw(make, *arguments))}

@@ -58,7 +58,7 @@ def verdict_text(change: Change, unit: str) -> str:
         if evidence.tells is Tells.NOTHING:
             return "no verdict: no better than the constant answer"
         if evidence.is_too_noisy:
-            return f"no verdict: noise floor {amount(evidence, evidence.floor, unit)}"
+            return f"no verdict: noise floor {amount(evidence, evidence.floor or 0.0, unit)}"
     why = lacking(change, evidence, unit) if evidence and change.verdict is Verdict.NOT_RESOLVED else ""
     return f"{words}: {why}" if why else words
 
@@ -97,7 +97,7 @@ def lacking(change: Change, evidence: Evidence, unit: str) -> str:
     if evidence.tells is Tells.NO_EQUALITY:
         return f"both solve the task{as_measured}"
     if evidence.is_below_floor:
-        floor = amount(evidence, evidence.floor, unit)
+        floor = amount(evidence, evidence.floor or 0.0, unit)
         return (f"noise floor {floor}" if evidence.ratio else f"one item is {floor}") + as_measured
     if change.is_below_items:
         return f"the items leave ± {amount(evidence, evidence.items_reach(change.factor), unit)}{as_measured}"
@@ -111,9 +111,9 @@ def size_text(change: Change, unit: str) -> str:
     """
     exact = change.interval is None or unit in COUNTED_UNITS
     confidence = f" ({100 * change.confidence:.0f} %)" if not exact and change.confidence != CONFIDENCE else ""
-    if unit in SHARES or change.percent is None or not (exact or change.evidence.ratio):
+    if unit in SHARES or change.percent is None or not (exact or (change.evidence and change.evidence.ratio)):
         return formats.difference(change.absolute, unit, change.interval) + confidence
-    if exact:
+    if exact or change.interval is None:
         return formats.percent(change.percent)
     ends = tuple(100 * end / change.baseline_mean for end in change.interval)
     return formats.difference(change.percent, "%", ends) + confidence
@@ -152,7 +152,6 @@ MEASURES = (
 OF_ADAPTATION = ("model/params_trainable", "finetune/optimizer_state_bytes", "finetune/flops")
 ADAPTING = ("finetune.trains", "finetune.lora_rank", "finetune.freeze_layers", "finetune.optimizer")
 """Columns that are shown where arms differ in one of these settings: what they train, and by which optimizer."""
-OF_PRETRAINING = ("model/params_total", "pretrain/tokens", "pretrain/flops", "pretrain/duration_s", "pretrain/tokens_per_s")
 PARTS = ("pretrain/pair_accuracy", "pretrain/detection_accuracy", "pretrain/replaced_accuracy")
 OWN = (
     "pretrain/next_token_loss",
@@ -162,7 +161,10 @@ OWN = (
     "pretrain/span_loss",
 )
 """What objectives train beside masked tokens, and in their place."""
-OF_PRETRAINING += ("pretrain/peak_memory_bytes", *PER_BYTE.values(), LOSS, ACCURACY, *PARTS, *OWN)
+OF_PRETRAINING = (
+    *("model/params_total", "pretrain/tokens", "pretrain/flops", "pretrain/duration_s", "pretrain/tokens_per_s"),
+    *("pretrain/peak_memory_bytes", *PER_BYTE.values(), LOSS, ACCURACY, *PARTS, *OWN),
+)
 """Columns of a pretraining; `pretrain/loss` is on training text, and compares with no other objective."""
 TESTED = "Differences with their tests"
 """Heading above DIFFERENCES and their table."""
@@ -185,8 +187,8 @@ def columns(section: Section) -> list[str]:
     A pretraining's own loss is no column: losses of different objectives are not comparable.
     """
     if section.is_pretraining:
-        hidden = PER_BYTE.values() if section.has_one_vocabulary else ()
-        return present(section, (name for name in OF_PRETRAINING if name not in hidden))
+        shown = (name for name in OF_PRETRAINING if name not in PER_BYTE.values() or not section.has_one_vocabulary)
+        return present(section, shown)
     scores = [name for name, metric in metrics.METRICS.items() if name.startswith("eval/") and metric.unit == "score"]
     hidden = {HEADLINE, MAJORITY, FREQUENCIES, f"eval/{section.headline}", *by_the_wall(section)}
     others = [name for name in scores if name not in hidden and not name.endswith(("_low", "_high"))]

@@ -55,7 +55,7 @@ PARSED = {
     "python -m harness describe model=minilm": "it reads published weights, as in tests/harness/test_published_encoder.py",
     "python -m harness describe coordinates": "it trains, as in plugins/explain/tests/test_coordinates.py",
     "python -m harness export RUN format=onnx": "it traces a model for seconds, as in plugins/export/tests",
-    "python -m reports --uri http://": "it needs a server, as in tests/harness/tracking",
+    "python -m reports tracking.uri=http://": "it needs a server, as in tests/harness/tracking",
 }
 """Beginning of a command -> why it is parsed, and not run."""
 

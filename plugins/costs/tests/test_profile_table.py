@@ -210,7 +210,8 @@ def test_all_that_the_table_shows_has_a_record_that_gives_it(launch_of):
     }
     assert records.keys() == profile.ROWS.keys()
     for instrument in ("flops", "timing", "memory"):
-        assert set(profile.ROWS[instrument]) <= profile.metrics_of(records[instrument]).keys()
+        shown = {*profile.ROWS[instrument]} - {profile.COMPILING}  # where a variant compiles
+        assert shown <= profile.metrics_of(records[instrument]).keys()
 
 
 def test_ratios_of_device_time_are_over_the_reference_workload(launch_of):

@@ -140,11 +140,6 @@ def test_verbose_shows_the_traceback_and_where_configuration_is_read_from(run_mo
     assert done.stderr.splitlines()[-1] == "harness: finetune.epochs=0.0 must be above 0"
 
 
-def test_verbose_without_names_of_loggers_is_refused(capsys):
-    assert main(["task=bag", "hydra.verbose=[null,null]"]) == 2
-    assert capsys.readouterr().err.splitlines()[-1].startswith("harness: hydra.verbose=[None, None] must be true, false or")
-
-
 @pytest.mark.parametrize("value", [None, "0"])
 def test_variables_of_the_user_are_left_alone(monkeypatch, capsys, value):
     monkeypatch.delenv("HYDRA_FULL_ERROR", raising=False)
