@@ -2,10 +2,9 @@
 
 import importlib
 import re
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, cast
+from typing import Any
 
 from harness import extensions
 from harness.errors import InputError
