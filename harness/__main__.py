@@ -10,7 +10,7 @@ from typing import Any
 
 import harness
 from harness import command, grammar, redact
-from harness.commands import COMPLETION, Command, commands, find, is_command
+from harness.commands import COMPLETION, Command, commands, find, imported, is_command
 from harness.config.help import GROUPS, meant, page
 from harness.errors import unknown
 from harness.terminal import Inert, live_line
@@ -38,7 +38,7 @@ def _run(name: str, words: list[str]) -> int:
     chosen = find(name)
     with contextlib.redirect_stdout(sys.stdout if chosen.is_live else Inert(sys.stdout)):
         if not COMPLETION.isdisjoint(words):
-            return find("run").function()(words)
+            return imported(find("run").call)(words)
         if words and re.fullmatch(r"\w[\w-]*", words[0]) and name in ("run", "report"):
             before = "report " if name == "report" else ""
             near = meant(words[0], commands()) or ([f"python -m harness report study={words[0]}"] if before else [])
@@ -52,11 +52,11 @@ def _run(name: str, words: list[str]) -> int:
         if "--version" in words:
             print(f"harness {harness.__version__}")
             return 0
-        return chosen.function()(words)
+        return imported(chosen.call)(words)
 
 
 def _call(name: str, chosen: Command, words: list[str]) -> int:
-    options, call = chosen.options_class(), f"python -m harness {name}"
+    options, call = imported(chosen.options), f"python -m harness {name}"
     if not set(grammar.HELP).isdisjoint(words):
         below = {each: of.help for each, of in commands().items() if each.startswith(f"{name} ")}
         parts = [grammar.page(options, call), grammar.listed("commands, each with a --help", below)]
@@ -64,7 +64,7 @@ def _call(name: str, chosen: Command, words: list[str]) -> int:
         return 0
     parsed = grammar.parse(words, options, call)
     if not isinstance(parsed, grammar.Composed):
-        return chosen.function()(parsed)
+        return imported(chosen.call)(parsed)
     from harness.config import compose, keys  # Hydra takes 0.3 s, which --help does not need
 
     overrides = parsed.overrides()
@@ -73,7 +73,7 @@ def _call(name: str, chosen: Command, words: list[str]) -> int:
 
     def run(configs: list[Any]) -> int:
         with live_line("loading torch"):  # a wrong key is refused before
-            function = chosen.function()
+            function = imported(chosen.call)
         return function(parsed, configs)
 
     return compose.main(overrides, run, reads_as_runs=parsed.reads_as_runs, replicates=parsed.replicates)

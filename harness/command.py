@@ -15,9 +15,9 @@ from harness.errors import (
     SeveralMistakesError,
     has_half_characters,
     is_disk_full,
-    is_out_of_memory,
     on_one_line,
     refused_paths,
+    says_no_memory,
 )
 from harness.redact import redacted
 from harness.terminal import console
@@ -75,10 +75,13 @@ def exit_code(
         return INTERRUPTED
     except Exception as error:
         cures = [
-            (is_disk_full, f"{error}: free some, and the same command continues"),
-            (is_out_of_memory, f"out of memory ({str(error) or type(error).__name__}): give the process more"),
+            (is_disk_full(error), f"{error}: free some, and the same command continues"),
+            (
+                says_no_memory(f"{type(error).__name__}: {error}"),
+                f"out of memory ({str(error) or type(error).__name__}): give the process more",
+            ),
         ]
-        line = next((cure for applies, cure in cures if applies(error)), None)
+        line = next((cure for applies, cure in cures if applies), None)
         if line is None and called:
             raise
         _print([traceback.format_exc()] if line is None else [f"{label}: {' '.join(line.split())}\n"])

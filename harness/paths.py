@@ -335,9 +335,9 @@ def pretrained_weights(folder: Path, tokens: float | None) -> Path:
     return folder / WEIGHTS if tokens is None else folder / KEPT / f"tokens-{tokens:.0f}"
 
 
-def session_folder(output: str, session: str) -> Path:
-    """The results of the launches of one session."""
-    return named(Path(output).absolute() / "sessions", session)
+def sessions_folder(output: str) -> Path:
+    """The results of the launches of all sessions, each in a folder of its own."""
+    return Path(output).absolute() / "sessions"
 
 
 def audit_file(output: str) -> Path:

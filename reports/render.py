@@ -115,10 +115,6 @@ class Report:
         return "\n\n".join([*paragraphs, *left_out]) + "\n"
 
 
-def _markdown(report: Report) -> Files:
-    return {"report.md": report.brief.encode(), document.FILE: msgspec.json.encode(report.document)} | report.files
-
-
 def _csv(report: Report) -> Files:
     tables = {name: content for name, content in report.files.items() if name.endswith(".csv")}
     return {"summary.csv": csv_file(report.summary, list(COLUMNS))} | tables
@@ -132,7 +128,9 @@ def _png(report: Report) -> Files:
 
 
 FORMATS: dict[str, Callable[[Report], Files]] = {
-    "md": _markdown,
+    "md": lambda report: (
+        {"report.md": report.brief.encode(), document.FILE: msgspec.json.encode(report.document)} | report.files
+    ),
     "html": lambda report: {"report.html": html.page(report.document, report.files)},
     "csv": _csv,
     "latex": lambda report: {"report.tex": latex.document(report.document)},

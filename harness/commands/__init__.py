@@ -2,10 +2,9 @@
 
 import importlib
 import re
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, cast
+from typing import Any
 
 from harness import extensions
 from harness.errors import InputError
@@ -25,16 +24,9 @@ class Command:
     call: str  # `module:function`, from the options, and from the runs of `Composed` ones, to the exit code
     is_live: bool = False  # moves on the terminal itself; all others print text alone
 
-    def options_class(self) -> type[Any]:
-        """The dataclass of its options."""
-        return cast(type[Any], _imported(self.options))
 
-    def function(self) -> Callable[..., int]:
-        """What is called."""
-        return cast(Callable[..., int], _imported(self.call))
-
-
-def _imported(where: str) -> object:
+def imported(where: str) -> Any:
+    """The `module:object`; InputError where it cannot be imported."""
     module, _, name = where.partition(":")
     try:
         return getattr(importlib.import_module(module), name)

@@ -3,7 +3,6 @@
 A command line is read into it before the command's module, which may need torch, is imported.
 """
 
-import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
@@ -42,11 +41,6 @@ class Store(OutputFolder):
     def __post_init__(self) -> None:
         """InputError for an address that none can be, or that holds a password."""
         refuse_address(self.uri)
-
-
-def has_values(choice: str) -> bool:
-    """Whether a choice names several values, as `model=base,gpt` does and `enhancement=[swiglu,shared]` does not."""
-    return "," in re.sub(r"\[.*?\]|\{.*?\}|\(.*?\)|'.*?'|\".*?\"", "", choice)
 
 
 # Before a run

@@ -132,15 +132,11 @@ def serve(module: str, *imports: str) -> None:
     """From now on workers of this module are forked where that is possible, with these modules imported as well."""
     if module not in _imports:
         _imports[module] = imports
-        _server(module, passive=False)
+        server(module, passive=False)
 
 
-def serve_passive(module: str) -> None:
-    """Starts what forks workers with passive threads, which otherwise the first of them does."""
-    _server(module, passive=True)
-
-
-def _server(module: str, passive: bool) -> Server | None:
+def server(module: str, passive: bool) -> Server | None:
+    """What forks workers of this module, started now if it was not yet; None where they start as new processes."""
     if sys.platform != "linux" or module not in _imports or os.environ.get(FORK) == "0":
         return None
     if (module, passive) not in _servers:
@@ -155,8 +151,8 @@ def start(module: str, arguments: list[str], threads: int, log: TextIO, passive:
     Passive threads sleep while they wait for each other. Others spin, which is faster, but not beside a process that takes
     a CPU away from one of them.
     """
-    server = _server(module, passive)
-    worker = None if server is None else server.start(arguments, threads, log)
+    forks = server(module, passive)
+    worker = None if forks is None else forks.start(arguments, threads, log)
     if worker is not None:
         return worker
     return subprocess.Popen(

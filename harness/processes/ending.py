@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.errors import NO_MEMORY
+from harness.errors import says_no_memory
 
 INVALID = 2
 """Exit code of a worker that was asked for what cannot be run, as that of the command."""
@@ -44,7 +44,7 @@ class Ending:
         """Whether the kernel ended it for want of memory, or it was refused some and said so."""
         killed = self.code == -signal.SIGKILL and self.oom_kills > 0
         refused = self.code > 0 or self.code == -signal.SIGABRT  # C++ aborts
-        return killed or (refused and any(sign in line for line in self.lines for sign in NO_MEMORY))
+        return killed or (refused and any(map(says_no_memory, self.lines)))
 
     @property
     def last_line(self) -> str:
@@ -61,7 +61,7 @@ class Ending:
             count = f"oom_kill rose by {self.oom_kills}"
             return f"out of memory: the kernel ended it with SIGKILL (exit code {self.code}, {count})"
         if self.out_of_memory:
-            return f"out of memory: {next(line for line in reversed(self.lines) if any(sign in line for sign in NO_MEMORY))}"
+            return f"out of memory: {next(filter(says_no_memory, reversed(self.lines)))}"
         how = "crashed with" if self.crashed else "ended by"
         return f"{how} {self.signal} (exit code {self.code}); its log ends with: {last}"
 

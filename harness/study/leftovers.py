@@ -80,7 +80,7 @@ def _runs(root: Path) -> list[Path]:
 
 def _sessions(root: Path) -> list[Path]:
     """Folders of timing sessions."""
-    folders = (path for path in sorted((root / "sessions").glob("*")) if not paths.is_linked(path, root))
+    folders = (path for path in sorted(paths.sessions_folder(str(root)).glob("*")) if not paths.is_linked(path, root))
     return [path for path in folders if (path / paths.MARK).is_file() or paths.is_session(path / paths.SESSION)]
 
 

@@ -62,7 +62,7 @@ class LoadCheck:
         self._load.start()
         self.is_busy = cpus > BUSY_CPUS
         if self.is_busy:
-            processes.serve_passive(WORKER)
+            processes.server(WORKER, passive=True)
         if self.is_busy and not was_busy:
             console.plain(f"other processes keep {cpus:.1f} CPUs busy: threads sleep while they wait for each other")
         return self.is_busy

@@ -74,7 +74,7 @@ class State(TypedDict):
 
 def unfinished(output: str, begun: State) -> tuple[Path, State] | None:
     """The newest session under the same conditions that has all of these shapes and that no command holds, if there is one."""
-    for path in sorted((Path(output).absolute() / "sessions").glob(f"*/{paths.SESSION}"), reverse=True):
+    for path in sorted(paths.sessions_folder(output).glob(f"*/{paths.SESSION}"), reverse=True):
         try:
             for counted_file in path.parent.glob(f"*/*/{COUNTED}"):
                 records.read(counted_file, dict[str, Launch])
@@ -173,7 +173,7 @@ class Session:
             self.folder, self._state = earlier
         else:
             name = f"{time.strftime('%Y%m%d-%H%M%S')}-{uuid.uuid4().hex[:8]}"
-            self.folder = paths.session_folder(config.output, name)
+            self.folder = paths.named(paths.sessions_folder(config.output), name)
             self.folder.mkdir(parents=True)
             paths.made(self.folder)
             self._write()
@@ -247,7 +247,9 @@ class Session:
 
     def _say_end(self, first: int, seconds: float) -> None:
         """What was decided, the noise, and what failed; the rounds from `first` on took so long."""
-        done, tables, floors = self._state["rounds"], [*self._tables()], self._floors()
+        done, tables = self._state["rounds"], [*self._tables()]
+        known = [(table.metric, floor) for table in tables if (floor := table.floor) is not None]
+        floors = {metric: max(of_metric) for metric, of_metric in grouped(known).items()}  # log ratios of all A/A replicates
         percents = {metric: f"{by_launch.percent(floor):.1f} %" for metric, floor in floors.items()}
         listed = ", ".join(f"{metrics.SHORT[metric]} {percent}" for metric, percent in percents.items())
         comparisons = sum(len(table.arms) for table in tables)
@@ -347,11 +349,6 @@ class Session:
             return True
         number = len(self.looks)
         return rounds in self.looks and not any(table.undecided(number) for table in self._tables())
-
-    def _floors(self) -> dict[str, float]:
-        """Metric of a launch -> the highest noise floor of all A/A replicates, as a log ratio, where there is any."""
-        known = [(table.metric, floor) for table in self._tables() if (floor := table.floor) is not None]
-        return {metric: max(floors) for metric, floors in grouped(known).items()}
 
 
 def is_measured(run: PlannedRun) -> bool:

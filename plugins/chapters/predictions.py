@@ -2,6 +2,7 @@
 
 import itertools
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 
@@ -44,11 +45,6 @@ MISSING = "No predictions are known of {arms}: they are read from the folders of
 NO_TEXTS = "Texts are not known: the cache of prepared data of these runs is gone or cannot be read."
 CORRUPT = "Corrupt files of runs, which are left out: {files}. The command that ran them makes them again."
 SHOWN, WIDTH = 3, 160
-
-
-def disagreements(study: Study) -> Chapter:
-    """Empty where no predictions of a classification are found for two arms of a task."""
-    return on_items(study, "Where they disagree", DISAGREE, _disagreements)
 
 
 def _disagreements(study: Study, section: Section, before: Row) -> list[Block]:
@@ -94,11 +90,6 @@ ERR = """\
 Items of the validation data by how wrong an arm and the baseline {baseline} are on them: means over paired replicates (at most
 five). They speak of these items, and hold no verdict. Items are shown of the {most} arms whose errors differ most."""
 ERRS_MORE = "Where {errs} errs more than {right}, the largest differences first:"
-
-
-def errors(study: Study) -> Chapter:
-    """Empty where no such predictions are found for two arms of a task."""
-    return on_items(study, "Where their errors differ", ERR, _errors)
 
 
 def _errors(study: Study, section: Section, before: Row) -> list[Block]:
@@ -153,5 +144,7 @@ def _examples(
     return blocks
 
 
-DISAGREEMENTS = Added(disagreements, before=timing.chapter)
-ERRORS = Added(errors, before=timing.chapter)
+DISAGREEMENTS = Added(
+    partial(on_items, title="Where they disagree", intro=DISAGREE, of_section=_disagreements), before=timing.chapter
+)
+ERRORS = Added(partial(on_items, title="Where their errors differ", intro=ERR, of_section=_errors), before=timing.chapter)

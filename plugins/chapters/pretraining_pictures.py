@@ -14,7 +14,7 @@ from matplotlib.ticker import MaxNLocator
 from harness import metrics
 from harness.comparison import comparable
 from harness.comparison.plateau import LOSS
-from harness.comparison.section import ACCURACY, UNIGRAM, Row, Section
+from harness.comparison.section import ACCURACY, UNIGRAM, Row
 from harness.document import Section as Part
 from harness.reports.chapters import Added, diagnostics
 from harness.reports.chapters.pretraining import objective
@@ -95,7 +95,11 @@ def masked_loss(study: Study) -> Figure | None:
         axes.set(ylabel=plots.with_unit(metrics.get(measure).title, metrics.get(measure).unit.removeprefix("share")))
         axes.set_title(name if len(names) > 1 and (measure, cost) == (LOSS, TOKENS) else "", loc="left")
 
-    levels = {panel: _entropy(sections[panel[0]]) for panel in contents if panel[1] == LOSS}
+    levels = {}
+    for panel in contents:
+        entropies = [value for row in sections[panel[0]].rows for value in row.values(UNIGRAM).values()]
+        if panel[1] == LOSS and entropies:
+            levels[panel] = {"unigram entropy": max(entropies)}
     figure = plots.panels(study.comparison.labels, contents, draw, levels, wide=3.3, high=2.7, most=len(costs))
     for panel, axes in zip(contents, figure.axes, strict=True):
         plots.same_span([axes], LEAST_SPANS[panel[1]])
@@ -118,11 +122,6 @@ def _scale(axes: Axes, cost: str, lines: list[Line]) -> tuple[float, str]:
     factor, unit = plots.axis_unit(cost, [min(ends)] if is_far else ends)
     plots.scale_axis(axes.xaxis, [x / factor for line in lines for x in line.x if x > 0], is_far)
     return factor, unit
-
-
-def _entropy(section: Section) -> dict[str, float]:
-    entropies = [value for row in section.rows for value in row.values(UNIGRAM).values()]
-    return {"unigram entropy": max(entropies)} if entropies else {}
 
 
 def training_line(row: Row, study: Study) -> Line:

@@ -29,6 +29,7 @@ from harness.models.attention.relative import RelativeAttention
 from harness.models.batch import Batch
 from harness.models.decoder import CrossAttention
 from harness.models.encoder import Encoder
+from harness.models.keys import spaced
 from harness.plugins.explain.pictures import fitted
 from harness.terminal import DASH, table, wrapped
 
@@ -232,7 +233,7 @@ def alike(word: str, texts: str, tokenizer: Tokenizer, encoders: dict[str, Encod
     for name, encoder in encoders.items():
         vectors = torch.stack([vectors_of(encoder, row, mine) for row, mine in zip(rows, places, strict=True)])
         states = vectors.shape[1]
-        shown = sorted({round(step * (states - 1) / (MOST_STATES - 1)) for step in range(MOST_STATES)} | {0, 1})
+        shown = sorted({0, 1, *spaced(states, MOST_STATES)})
         names = ["token", "input", *(f"layer {layer}" for layer in range(1, states - 1))]
         lines = []
         for first, second in combinations(range(len(several)), 2):

@@ -6,6 +6,7 @@ attention of one of its words in numbers, and with texts= compares its vectors i
 sequence, of kind `spans` one a window. B texts, T pieces, K masked pieces, V pieces of the vocabulary.
 """
 
+import zlib
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
@@ -38,7 +39,7 @@ from harness.plugins.explain import attention
 from harness.plugins.explain.attention import AttentionMap, maps_of
 from harness.plugins.explain.options import Inspect
 from harness.plugins.explain.parts import embedding_parts, steps
-from harness.plugins.explain.pictures import CENTRED, STYLE, fitted, name_of_text, rounded, save, sheet
+from harness.plugins.explain.pictures import CENTRED, STYLE, fitted, rounded, save, sheet
 from harness.tasks.base import Examples, Split
 from harness.tasks.batches import collate
 from harness.tasks.prepared import vocabulary_texts
@@ -47,6 +48,9 @@ from harness.tasks.tagging import running_text
 from harness.terminal import table, wrapped
 from harness.training.evaluation import predict
 from harness.training.predictor import Predictor
+
+IN_NAME = 24
+"""Characters of a text that the names of its pictures begin with."""
 
 BEST = 5
 """Pieces that are predicted in the place of a masked one."""
@@ -118,7 +122,9 @@ def main(options: Inspect, configs: list[RunConfig]) -> int:
     with mpl.rc_context(fname=STYLE):
         for sequence in sequences:
             title = sequence.title.replace(", ", "-")
-            name = file_name(title) if is_item else name_of_text(title, options.text)
+            if not is_item:  # how the text begins, and a checksum of the whole
+                title += f"-{options.text[:IN_NAME]}-{zlib.crc32(options.text.encode()):08x}"
+            name = file_name(title)
             figures[name] = draw(sequence)
             if options.attention:
                 maps = _maps(options, sequence, source)

@@ -1,13 +1,17 @@
 """Keys, words and switches of the commands that explain."""
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
-from harness.commands.options import ABOVE_ZERO, RUN, Weights, has_values
+from harness.commands.options import ABOVE_ZERO, RUN, Weights
 from harness.errors import InputError
 from harness.grammar import Composed, group_of, key, word
 from harness.models.ranges import Range
+
+IN_ONE_VALUE = re.compile(r"\[.*?\]|\{.*?\}|\(.*?\)|'.*?'|\".*?\"")
+"""Where a comma does not part values, as in `enhancement=[swiglu,shared]`."""
 
 TOKENIZERS = ("wordpiece", "bpe", "unigram", "words")
 """What `tokenizer` compares; `words` has the most frequent words as its pieces, all others are unknown."""
@@ -58,7 +62,8 @@ class Describe(Composed):
     @property
     def is_implied_sweep(self) -> bool:
         """Whether variants are named with commas, without -m and without a topic."""
-        return self.topic == "variant" and not self.is_sweep and any(map(has_values, self.choices))
+        swept = any("," in IN_ONE_VALUE.sub("", choice) for choice in self.choices)
+        return self.topic == "variant" and not self.is_sweep and swept
 
     def overrides(self) -> list[str]:
         sweep = self.is_implied_sweep or (self.topic == "beside" and not self.is_sweep)

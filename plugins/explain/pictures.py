@@ -1,7 +1,6 @@
 """What the pictures of all commands share: their style, their files, and text that fits its place."""
 
 import io
-import zlib
 from collections.abc import Iterable
 from functools import lru_cache
 from pathlib import Path
@@ -21,9 +20,6 @@ STYLE = Path(__file__).with_suffix(".mplstyle")
 
 CENTRED: dict[str, Any] = {"ha": "center", "va": "center"}
 """Alignment of a text whose place is its middle."""
-
-IN_NAME = 24
-"""Characters of a text that the names of its pictures begin with."""
 
 SMALLEST = 4.5
 """Points of a letter; a text that needs smaller ones is cut."""
@@ -48,11 +44,6 @@ def save(figure: Figure, folder: Path, name: str, endings: Iterable[str] = ("png
             with paths.replaced(file) as temporary:
                 temporary.write_bytes(content(figure, file.suffix[1:]))
     return "\n".join(map(str, files))
-
-
-def name_of_text(before: str, text: str) -> str:
-    """The name of the file of a text of the user: how the text begins, and a checksum of the whole."""
-    return paths.file_name(f"{before}-{text[:IN_NAME]}-{zlib.crc32(text.encode()):08x}")
 
 
 def sheet(width: float, height: float) -> tuple[Figure, Axes]:

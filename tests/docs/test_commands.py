@@ -27,7 +27,7 @@ from torch.distributed.run import get_args_parser
 import harness.__main__ as harness_main
 import harness.reports.__main__ as reports_main
 from harness import grammar
-from harness.commands import find, is_command
+from harness.commands import find, imported, is_command
 from harness.config import compose
 from harness.config.help import GROUPS
 from harness.config.keys import known_keys
@@ -240,7 +240,7 @@ def composed(name: str, words: list[str]) -> list[RunConfig]:
         words = ["--config-dir", "my_conf", *words]  # in place of a file in conf/model
     runs: list[RunConfig] = []
     if name != "run":
-        parsed = grammar.parse(words, find(name).options_class(), name)
+        parsed = grammar.parse(words, imported(find(name).options), name)
         parsed.refuse_misspelt({key.partition(".")[0] for key in (*known_keys(), *GROUPS, "hydra")})
         words = parsed.overrides()
     if not any("task=" in word or "experiment=" in word for word in words):
@@ -319,7 +319,7 @@ def test_a_command_that_is_not_run_is_parsed(command, work):
     name, words = harness_words(command)
     if name == "submission":
         words = [word.removesuffix("...") for word in words]
-    parsed = grammar.parse(filled(words, {}), find(name).options_class(), name)
+    parsed = grammar.parse(filled(words, {}), imported(find(name).options), name)
     if isinstance(parsed, grammar.Composed):
         assert composed(name, words)
 

@@ -14,7 +14,7 @@ from fuzzing import ALL, LONG, changed, changes, tried, values
 from hypothesis import strategies as st
 
 from harness.__main__ import main
-from harness.commands import find, plan, ui
+from harness.commands import find, imported, plan, ui
 from harness.config.help import GROUPS
 from harness.config.keys import known_keys
 from harness.grammar import Composed, Grammar
@@ -74,10 +74,10 @@ WORDS = {
 
 def command_of(name: str) -> Command:
     """A command with all that its options have, and old spellings."""
-    grammar = Grammar(find(name).options_class())
+    grammar = Grammar(imported(find(name).options))
     switches = tuple(option.written for option in grammar.keys.values() if option.written.startswith("-"))
     flags = (*switches, "--out", "--output=x", "--json", *(("s", LONG, "..", "{out}") if grammar.words else ()))
-    composes = issubclass(find(name).options_class(), Composed)
+    composes = issubclass(imported(find(name).options), Composed)
     keys = (*grammar.keys, *(("--config-dir",) if grammar.takes_config else ()))
     return Command(WORDS[name], keys, flags, composes)
 

@@ -9,7 +9,7 @@ import pytest
 from inline_snapshot import snapshot
 
 from harness.__main__ import main
-from harness.commands import commands, find
+from harness.commands import commands, find, imported
 from harness.grammar import Composed, Grammar
 
 NAMES = [name for name in commands() if name != "run"]
@@ -38,15 +38,15 @@ def refused(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Any:
 
 def required(name: str) -> list[str]:
     """Words for what the command cannot do without."""
-    grammar = Grammar(find(name).options_class())
+    grammar = Grammar(imported(find(name).options))
     words = [each for each, option in grammar.words.items() if option.default is MISSING]
     return words + [f"{each}=x" for each, option in grammar.keys.items() if option.default is MISSING]
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_command_names_what_is_called_with_its_options(name):
-    assert is_dataclass(find(name).options_class())
-    assert callable(find(name).function())
+    assert is_dataclass(imported(find(name).options))
+    assert callable(imported(find(name).call))
 
 
 @pytest.mark.parametrize("columns", [80, 120])
@@ -57,7 +57,7 @@ def test_help_says_what_each_option_is_and_fits_the_terminal(name, columns, monk
     out = capsys.readouterr().out
     assert out.startswith(f"usage: python -m harness {name} ")
     assert max(map(len, out.splitlines())) <= columns
-    grammar = Grammar(find(name).options_class())
+    grammar = Grammar(imported(find(name).options))
     for each, option in (grammar.words | grammar.keys).items():
         start = re.escape(option.written)
         assert option.meaning, each
@@ -72,15 +72,15 @@ def test_an_unknown_option_is_named(name, refused):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_an_unknown_key_is_named(name, refused):
-    words = required(name) if not issubclass(find(name).options_class(), Composed) else []
-    near = next((each for each in Grammar(find(name).options_class()).keys if len(each) > 3 and "." not in each), None)
+    words = required(name) if not issubclass(imported(find(name).options), Composed) else []
+    near = next((each for each in Grammar(imported(find(name).options)).keys if len(each) > 3 and "." not in each), None)
     if near is not None:
         assert f"unknown key '{near}s'; did you mean '{near}'?" in refused(name, f"{near}s=1", *words) or words == []
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_an_option_without_a_value_is_named(name, refused):
-    grammar = Grammar(find(name).options_class())
+    grammar = Grammar(imported(find(name).options))
     for each, its in grammar.keys.items():
         written = its.written
         if not written.startswith("-"):
@@ -101,7 +101,7 @@ def test_what_is_required_and_missing_is_named(name, refused):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_number_out_of_its_range_is_named(name, refused):
-    for key, option in Grammar(find(name).options_class()).keys.items():
+    for key, option in Grammar(imported(find(name).options)).keys.items():
         if option.metadata.get("range"):
             assert re.match(rf"{key}='x' must be a (whole|finite) number", refused(name, f"{key}=x"))
             assert re.match(rf"{key}='-1e30' must be ", refused(name, f"{key}=-1e30"))
@@ -109,7 +109,7 @@ def test_a_number_out_of_its_range_is_named(name, refused):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_one_word_too_many_is_named(name, refused):
-    options = find(name).options_class()
+    options = imported(find(name).options)
     if issubclass(options, Composed) or "..." in str(Grammar(options).words):
         return
     line = refused(name, *Grammar(options).words, "many")

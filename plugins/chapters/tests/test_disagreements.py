@@ -57,7 +57,9 @@ def run(make_run, output):
 
 
 def chapter(runs: list, output: Path | None) -> str:
-    return "\n".join(predictions.disagreements(Study(compare("s", runs, errors=errors_in(output)), output=output)).paragraphs)
+    return "\n".join(
+        predictions.DISAGREEMENTS.chapter(Study(compare("s", runs, errors=errors_in(output)), output=output)).paragraphs
+    )
 
 
 def test_items_are_counted_and_shown_with_their_text(run, output):

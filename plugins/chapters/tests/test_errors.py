@@ -59,7 +59,7 @@ def regression(predicted: list[float]) -> dict[str, list]:
 
 
 def chapter(runs: list, output: Path) -> str:
-    return "\n".join(predictions.errors(Study(compare("s", runs, errors=errors_in(output)), output=output)).paragraphs)
+    return "\n".join(predictions.ERRORS.chapter(Study(compare("s", runs, errors=errors_in(output)), output=output)).paragraphs)
 
 
 def test_regression_counts_items_and_shows_those_that_differ_most(run, tmp_path):

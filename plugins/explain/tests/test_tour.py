@@ -23,7 +23,7 @@ from small_disk import fill, mounted
 
 from harness import grammar, paths
 from harness.__main__ import main
-from harness.commands import find, is_command
+from harness.commands import find, imported, is_command
 from harness.paths import conf_directory
 from harness.plugins.explain import tour
 from harness.plugins.explain.options import Tour
@@ -84,7 +84,7 @@ def test_commands_of_a_step_are_understood(number, compose, tmp_path, monkeypatc
         if command[:3] != ["python", "-m", "harness"]:
             assert command[:3] == ["python", "-m", "reports"] or command[0] in ("cat", "head")
         elif is_command(words[0]):
-            parsed = grammar.parse(words[1:], find(words[0]).options_class(), words[0])
+            parsed = grammar.parse(words[1:], imported(find(words[0]).options), words[0])
             assert not isinstance(parsed, grammar.Composed) or compose(*parsed.overrides())
         else:
             assert compose(*words)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.commands import find
+from harness.commands import find, imported
 from harness.errors import InputError
 from harness.grammar import Composed, key, parse, word
 from harness.models.ranges import Range
@@ -88,6 +88,6 @@ def test_options_and_earlier_spellings_are_keys(words, field, value):
 
 
 def test_a_study_may_have_an_equals_sign_and_a_misspelt_key_is_none():
-    assert parse(["lr=1", "output=tests"], find("status").options_class(), "status").study == "lr=1"
+    assert parse(["lr=1", "output=tests"], imported(find("status").options), "status").study == "lr=1"
     with pytest.raises(InputError, match="unknown key 'ouput'; did you mean 'output'"):
-        parse(["ouput=tests"], find("status").options_class(), "status")
+        parse(["ouput=tests"], imported(find("status").options), "status")

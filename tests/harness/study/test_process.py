@@ -90,7 +90,7 @@ def test_checkpoints_that_go_while_it_looks_do_not_end_the_run(tmp_path):
 def check(monkeypatch: pytest.MonkeyPatch) -> LoadCheck:
     """Their load, one look after the other."""
     monkeypatch.delenv("OMP_WAIT_POLICY", raising=False)
-    monkeypatch.setattr(process.processes, "serve_passive", lambda module: None)
+    monkeypatch.setattr(process.processes, "server", lambda module, passive: None)
     loads = iter([None, BUSY_CPUS, BUSY_CPUS + 0.1, 1.7, 0.0, 0.9])
     monkeypatch.setattr(load.ForeignLoad, "foreign_cpus", lambda self: next(loads))
     return LoadCheck()
