@@ -5,7 +5,6 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
-from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +13,7 @@ from tokenizers import Tokenizer
 from harness import paths
 from harness.config.schema import RunConfig
 from harness.corpus.documents import SPLITS, documents, paragraphs, text_hash
+from harness.corpus.encode import encoder
 from harness.data import tokenizer as tokenizers
 from harness.data.cache import write_once
 from harness.data.tokenizer import vocabulary_bytes
@@ -110,14 +110,12 @@ def _write_split(tokenizer: "Tokenizer", texts: Iterable[str], path: Path) -> tu
     Counts of the split, and (V,) occurrences of each piece.
     """
     size = tokenizer.get_vocab_size()
+    encode = encoder(tokenizer)
     pieces, counts = np.zeros(size, dtype=np.int64), Counter[str](dict.fromkeys(COUNTED, 0))
     with path.with_suffix(".tokens").open("wb") as tokens, path.with_suffix(".documents").open("wb") as starts:
         starts.write(np.zeros(1, dtype="<i8").tobytes())
         for batch in _batches(texts):
-            lines = [paragraphs(text) for text in batch]
-            encodings = tokenizer.encode_batch_fast([*chain.from_iterable(lines)], add_special_tokens=False)
-            ids = np.fromiter(chain.from_iterable(encoding.ids for encoding in encodings), np.int64)
-            lengths = np.add.reduceat([*map(len, encodings)], np.cumsum([0, *map(len, lines[:-1])]))
+            ids, lengths = encode(batch)
             lengths = lengths[lengths > 0]
             tokens.write(ids.astype(token_dtype(size)).tobytes())
             starts.write((counts["tokens"] + np.cumsum(lengths)).astype("<i8").tobytes())
