@@ -38,9 +38,17 @@ MOST_WORDS = 24
 """Words of the picture of what is seen."""
 
 NARROW: dict[str, Any] = {
-    **{"num_attention_heads": 1, "hidden_size": 8, "head_size": None, "base_head_size": None, "intermediate_size": 8},
-    **{"feed_forward_size": None, "embedding_size": None, "embedding_fraction": 1.0, "vocab_size": MOST_WORDS + 1},
-    **{"pad_token_id": 0, "mask_decoder": False},
+    "num_attention_heads": 1,
+    "hidden_size": 8,
+    "head_size": None,
+    "base_head_size": None,
+    "intermediate_size": 8,
+    "feed_forward_size": None,
+    "embedding_size": None,
+    "embedding_fraction": 1.0,
+    "vocab_size": MOST_WORDS + 1,
+    "pad_token_id": 0,
+    "mask_decoder": False,
 }
 """Keys of a copy that is built in a moment, with every layer of the variant and its masks."""
 
