@@ -38,7 +38,7 @@ def _run(name: str, words: list[str]) -> int:
     chosen = find(name)
     with contextlib.redirect_stdout(sys.stdout if chosen.is_live else Inert(sys.stdout)):
         if not COMPLETION.isdisjoint(words):
-            return imported(find("run").call)(words)
+            return find("run").function()(words)
         if words and re.fullmatch(r"\w[\w-]*", words[0]) and name in ("run", "report"):
             before = "report " if name == "report" else ""
             near = meant(words[0], commands()) or ([f"python -m harness report study={words[0]}"] if before else [])
@@ -52,7 +52,7 @@ def _run(name: str, words: list[str]) -> int:
         if "--version" in words:
             print(f"harness {harness.__version__}")
             return 0
-        return imported(chosen.call)(words)
+        return chosen.function()(words)
 
 
 def _call(name: str, chosen: Command, words: list[str]) -> int:
@@ -64,7 +64,7 @@ def _call(name: str, chosen: Command, words: list[str]) -> int:
         return 0
     parsed = grammar.parse(words, options, call)
     if not isinstance(parsed, grammar.Composed):
-        return imported(chosen.call)(parsed)
+        return chosen.function()(parsed)
     from harness.config import compose, keys  # Hydra takes 0.3 s, which --help does not need
 
     overrides = parsed.overrides()
@@ -73,7 +73,7 @@ def _call(name: str, chosen: Command, words: list[str]) -> int:
 
     def run(configs: list[Any]) -> int:
         with live_line("loading torch"):  # a wrong key is refused before
-            function = imported(chosen.call)
+            function = chosen.function()
         return function(parsed, configs)
 
     return compose.main(overrides, run, reads_as_runs=parsed.reads_as_runs, replicates=parsed.replicates)

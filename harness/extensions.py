@@ -16,6 +16,7 @@ import tomllib
 from functools import cache
 from importlib.metadata import EntryPoint
 from pathlib import Path
+from types import ModuleType
 from typing import TypeVar
 
 from harness.errors import InputError, unknown
@@ -87,3 +88,11 @@ def load(point: EntryPoint, kind: type[Added]) -> Added:
     if not isinstance(loaded, kind):
         raise InputError(f"{where} is of type {type(loaded).__name__}: expected a {kind.__name__}")
     return loaded
+
+
+def library(name: str, extra: str) -> ModuleType:
+    """A package of an extra, imported where it is first needed; InputError where it is missing."""
+    try:
+        return importlib.import_module(name)
+    except ImportError as error:
+        raise InputError(f"{name} is missing ({error}): pip install '{PACKAGE}[{extra}]'") from error

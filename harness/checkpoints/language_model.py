@@ -4,16 +4,16 @@ from dataclasses import replace
 from pathlib import Path
 
 from harness.checkpoints import huggingface, native
-from harness.config.schema import RunConfig
+from harness.config.schema import PretrainConfig, RunConfig
 from harness.errors import InputError, present
 from harness.models.derive import RANDOM, Origin, derived
 from harness.models.objectives import build
 from harness.models.objectives.base import Objective, Vocabulary
-from harness.models.objectives.config import ObjectiveConfig, ObjectiveName
+from harness.models.objectives.config import ObjectiveName
 from harness.models.objectives.scoring import MASKED, can_score
 
 
-def objective_of(config: RunConfig) -> ObjectiveConfig:
+def objective_of(config: RunConfig) -> PretrainConfig:
     """The objective whose head scores: that of the pretraining, and without one masked tokens, or what the model's paper says.
 
     All heads for masked tokens are read as that of masked language modelling.

@@ -5,17 +5,17 @@ What the trace has fixed shows when the file is run on other shapes, which is do
 """
 
 import copy
-import importlib
 import warnings
 from collections import Counter
+from functools import partial
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
+from harness import extensions
 from harness.errors import InputError, is_disk_full
 from harness.models.batch import Batch, as_batch
 from harness.models.encoder import Encoder
@@ -38,12 +38,8 @@ TRACED, CHECKED = 24, ((1, 24), (1, 1), (3, 7), (2, 200))
 """Tokens of the traced pass, or of a window; texts and tokens that the file is run on, as far as the model reads so many."""
 
 
-def library(name: str) -> ModuleType:
-    """A package of the extra [serve]; InputError where it is missing."""
-    try:
-        return importlib.import_module(name)
-    except ImportError as error:
-        raise InputError(f"{name} is missing ({error}): pip install 'encoder-variant-harness[serve]'") from error
+library = partial(extensions.library, extra="serve")
+"""A package that serving needs."""
 
 
 def _rms_norm(graph: Any, x: Any, sizes: Any, weight: Any, epsilon: Any) -> Any:

@@ -2,9 +2,10 @@
 
 import importlib
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, cast
 
 from harness import extensions
 from harness.errors import InputError
@@ -23,6 +24,10 @@ class Command:
     options: str  # `module:dataclass`, keys, words and switches as `grammar` has them
     call: str  # `module:function`, from the options, and from the runs of `Composed` ones, to the exit code
     is_live: bool = False  # moves on the terminal itself; all others print text alone
+
+    def function(self) -> Callable[..., int]:
+        """What is called."""
+        return cast(Callable[..., int], imported(self.call))
 
 
 def imported(where: str) -> Any:

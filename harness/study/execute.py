@@ -14,7 +14,7 @@ from harness.config.choices import Keep, KeepBest
 from harness.config.conditions import is_only_scored
 from harness.config.schema import RunConfig
 from harness.corpus import sequences
-from harness.errors import InputError
+from harness.errors import InputError, present
 from harness.hardware import energy, facts, peak_flops
 from harness.hardware.device import Machine
 from harness.measure import bytes_moved, flops, latency, serving, size
@@ -134,12 +134,12 @@ def measure_inference(
     sizes = size.sizes(model) | size.published_sizes(config.published, outputs, head)
     run_log.values(sizes | products | {"model/file_bytes": file_bytes})
     if settings.enabled:
-        _write_memory("inference", peak, file_bytes if settings.is_served else size.weights_bytes(model), run_log)
+        _write_memory("inference", peak, present(file_bytes) if settings.is_served else size.weights_bytes(model), run_log)
         shape = step_shape(config, config.finetune.batch_size)
         forward = flops.counted(replace(shape, batch_size=1), backward=False)
         run_log.value("model/flops_forward", forward)
         if not settings.is_served:
-            moved = bytes_moved.moved_forward(model, measured.text(settings.length), machine)
+            moved = bytes_moved.moved_forward(model, measured.text(present(settings.length)), machine)
             run_log.values({"model/bytes_forward": moved.total, "model/operators_forward": moved.operators})
             run_log.value("model/arithmetic_intensity", forward / moved.total)
         run_log.value("model/flops_train_step", flops.counted(shape, backward=True))
@@ -158,7 +158,7 @@ def _peak_of_served(config: RunConfig, measured: Subject, path: Path) -> Peak:
     return peak
 
 
-def _infer(model: Classifier, measured: Subject) -> None:
+def _infer(model: nn.Module, measured: Subject) -> None:
     """Runs the throughput batches once, if measuring is enabled."""
     if measured.config.measure.enabled:
         call = latency.forward(model, measured.machine)
@@ -234,7 +234,7 @@ def train_and_evaluate(
     if machine.compiles:
         with baseline.leave_out():
             compile_ahead(training_of(config, model, prepared, cost, teacher=teacher), Position(), machine)
-    budget, train = config.finetune, prepared.train
+    budget, train = config.finetune, present(prepared.train)
     steps, step = budget.planned_steps(len(train)), step_of_lengths(config.hardware)
     for shape in {*padded_shapes(train, budget.batch_size, config.seed, steps, step)}:
         cost(*shape)  # what has to be counted is counted before the clock starts
@@ -291,7 +291,7 @@ def _gather(peak: Peak, ranks: Ranks) -> int | None:
     return None if peaks is None else int(max(peaks))
 
 
-def _evaluate_more(config: RunConfig, model: Classifier, prepared: Prepared, machine: Machine, run_log: RunLog) -> None:
+def _evaluate_more(config: RunConfig, model: nn.Module, prepared: Prepared, machine: Machine, run_log: RunLog) -> None:
     """Evaluates the additional validation splits and the tuning split, and writes the benchmark's submission."""
     for name in config.task.more_validation:
         answers = evaluate_split(config, model, prepared.more[name], prepared, machine)

@@ -24,6 +24,7 @@ from harness.comparison.paired import Replicate, grouped
 from harness.config.choices import Keep, KeepBest, TaskKind
 from harness.config.conditions import is_only_scored
 from harness.corpus import sequences
+from harness.errors import present
 from harness.hardware import facts
 from harness.measure import flops, pretraining_heads, size
 from harness.measure.launch import TIMING, launch
@@ -197,14 +198,16 @@ def work(run: PlannedRun) -> Work:
         return Work(parameters, 0, 0)
     if config.finetune.seconds is not None:
         return Work(parameters, 0, None, config.finetune.seconds)
-    split = prepared.read(config, run.inputs.rows).train
+    split = present(prepared.read(config, run.inputs.rows).train)
     steps = config.finetune.planned_steps(len(split))
     adapt(model, config.finetune)
     teacher, answers = None, 0
     if config.finetune.teacher is not None:
-        teacher = finetuned.load_finetuned(Path(config.finetune.teacher))[0]
-        if not config.finetune.hidden_weight:  # its answers are computed once
-            teacher, answers = None, finetune.flops_of_answers(teacher, split, config.finetune.eval_batch_size)
+        loaded = finetuned.load_finetuned(Path(config.finetune.teacher))[0]
+        if config.finetune.hidden_weight:
+            teacher = loaded
+        else:  # its answers are computed once
+            answers = finetune.flops_of_answers(loaded, split, config.finetune.eval_batch_size)
     cost = flops.of_training(model, teacher)
     padded = padded_shapes(split, config.finetune.batch_size, config.seed, steps, step_of_lengths(config.hardware))
     return Work(parameters, steps, answers + sum(cost(*shape) for shape in padded))

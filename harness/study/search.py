@@ -17,6 +17,7 @@ from harness.config.rules import refuse_impossible
 from harness.config.schema import FinetuneConfig, RunConfig, SearchConfig, without
 from harness.config.sweep import values_of
 from harness.errors import InputError, unknown
+from harness.extensions import library
 from harness.study import status
 from harness.terminal import console, counted
 from harness.tracking.run_log import Result, State
@@ -290,11 +291,6 @@ def _optuna_study(search: SearchConfig) -> Any:
 
 def _optuna() -> ModuleType:
     """InputError where it is not installed."""
-    try:
-        import optuna  # more than a second, and an extra
-    except ImportError as error:
-        raise InputError(
-            f"search needs a package that is missing ({error}): pip install 'encoder-variant-harness[optuna]'"
-        ) from error
+    optuna = library("optuna", extra="optuna")  # more than a second
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     return optuna

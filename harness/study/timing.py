@@ -129,14 +129,14 @@ class Timed:
 class Session:
     """The launches of one command: the variants of its finished runs that are to be timed, and the A/A replicates.
 
-    `folder` is None where there is nothing to time.
+    `timed` is empty where there is nothing to time; there is a folder otherwise.
     """
 
     def __init__(self, planned: list[PlannedRun]) -> None:
-        self.folder: Path | None = None
+        self.folder = Path()
         self._futile = 0
-        self._timed: dict[str, Timed] = {}
-        self._peaks: dict[str, float] = {}  # hardware -> FLOP/s of its fastest matrix product
+        self.timed: dict[str, Timed] = {}
+        self._peaks: dict[str, float | None] = {}  # hardware -> FLOP/s of its fastest matrix product
         measured = [run for run in planned if is_measured(run)]
         untimed = [run for run in measured if run.config.sweep.retime or not has_timing(run)]
         self.runs = [(run, self._launched_for(run)) for run in untimed]
@@ -145,20 +145,20 @@ class Session:
             if run not in untimed:  # its own launches belong to another session
                 self.replicates.append((run, self._launched_for(run)))
             self.replicates.append((run, self._launched_for(run, is_aa_replicate=True)))
-        if self._timed:
+        if self.timed:
             self._begin_or_resume()
 
     def _launched_for(self, run: PlannedRun, is_aa_replicate: bool = False) -> Timed:
         name = shape_key(run) + ("-again" if is_aa_replicate else "")
-        timed = self._timed.setdefault(name, Timed(run.config, Path(name), is_aa_replicate))
+        timed = self.timed.setdefault(name, Timed(run.config, Path(name), is_aa_replicate))
         timed.tasks[run.inputs.rows] = run.config.task.name
         return timed
 
     def _begin_or_resume(self) -> None:
         """Takes over the launches of an interrupted session that times all of this, or begins a new one."""
-        config = next(iter(self._timed.values())).config
+        config = next(iter(self.timed.values())).config
         self._state: State = {
-            "shapes": {name: sorted(timed.tasks) for name, timed in self._timed.items()},
+            "shapes": {name: sorted(timed.tasks) for name, timed in self.timed.items()},
             "conditions": {
                 "machine": os.uname().nodename,
                 "device": facts.device_name(config.hardware),
@@ -177,7 +177,7 @@ class Session:
             self.folder.mkdir(parents=True)
             paths.made(self.folder)
             self._write()
-        for name, timed in self._timed.items():
+        for name, timed in self.timed.items():
             timed.folder, timed.failed = self.folder / name, self._state["failed"].get(name)
             for number in range(self._state["rounds"]):
                 file = timed.folder / f"launch-{number}" / COUNTED
@@ -219,9 +219,9 @@ class Session:
 
         A variant whose launch fails is left out of later rounds.
         """
-        if self.folder is None:
+        if not self.timed:
             return
-        timed, first = [*self._timed.values()], self._state["rounds"]
+        timed, first = [*self.timed.values()], self._state["rounds"]
         most, replicates = max(it.config.measure.rounds for it in timed), sum(it.is_aa_replicate for it in timed)
         counts = f"{counted(len(timed) - replicates, 'variant')} and {counted(replicates, 'A/A replicate')}"
         resumed = f"; resumes at round {first + 1}" if first else ""
@@ -241,7 +241,7 @@ class Session:
                     progress.launch(f"{variant.title}, round {number + 1} of at most {most}")
                     self._launch(variant, number, Path(place))
                 self._state["rounds"] = number + 1
-                self._state["failed"] = {name: it.failed for name, it in self._timed.items() if it.failed}
+                self._state["failed"] = {name: it.failed for name, it in self.timed.items() if it.failed}
                 self._write()
         self._say_end(first, time.monotonic() - began)
 
@@ -268,7 +268,7 @@ class Session:
                     f"{by_launch.percent(HIGHEST_FLOOR):.0f} %: no verdict on it; the same command with sweep.retime=true on a "
                     "quieter machine times again, and trains nothing"
                 )
-        for variant in self._timed.values():
+        for variant in self.timed.values():
             if variant.failed is not None:
                 console.problem(f"Timing of {variant.title} failed: {variant.failed}")
 
@@ -287,17 +287,18 @@ class Session:
                 started = time.monotonic()
                 outcome = launch(variant.config, request, folder)
             seconds += time.monotonic() - started
-            if outcome.code != 0:
+            measured = outcome.measured.timing
+            if outcome.code != 0 or measured is None:
                 variant.failed = f"{outcome.ending.reason} (see {outcome.log})"
                 return
-            tried.append(outcome.measured.timing)
+            tried.append(measured)
         if len(tried) > 1:
             self._futile = self._futile + 1 if _foreign(tried[-1]) > allowed else 0
         best = min(tried, key=_foreign)
         peak = self._peaks.setdefault(hardware, best[0].peak_flops_per_s)
         launches = {
-            key: replace(measured, round=number, repeated=len(tried) - 1, peak_flops_per_s=peak, seconds=seconds)
-            for key, measured in zip(variant.tasks, best, strict=True)
+            key: replace(record, round=number, repeated=len(tried) - 1, peak_flops_per_s=peak, seconds=seconds)
+            for key, record in zip(variant.tasks, best, strict=True)
         }
         records.write(folder / COUNTED, {key: to_json(one) for key, one in launches.items()})
         self._count(variant, launches)
@@ -305,7 +306,7 @@ class Session:
     @property
     def looks(self) -> tuple[int, ...]:
         """The numbers of rounds after which it may end; the last one is all of them."""
-        settings = [timed.config.measure for timed in self._timed.values()]
+        settings = [timed.config.measure for timed in self.timed.values()]
         return by_launch.looks(max(one.min_rounds for one in settings), max(one.rounds for one in settings))
 
     def _tables(self) -> Iterator[Table]:
@@ -314,7 +315,7 @@ class Session:
         What tasks share, such as latency, stands once.
         """
         shared = []
-        alive = {name: timed for name, timed in self._timed.items() if not timed.failed}
+        alive = {name: timed for name, timed in self.timed.items() if not timed.failed}
         for name, again in alive.items():
             first = alive.get(name.removesuffix("-again"))
             if not again.is_aa_replicate or first is None:
@@ -331,8 +332,8 @@ class Session:
     def values(self) -> dict[tuple[str, str], dict[str, float]]:
         """Shape and key of its data -> metric of a launch -> its value; a shape that was timed twice has the mean of both."""
         histories, pairs = {}, []
-        for name, timed in self._timed.items():
-            again = self._timed.get(f"{name}-again")
+        for name, timed in self.timed.items():
+            again = self.timed.get(f"{name}-again")
             for key in timed.launches:
                 both = [one.history(key) for one in (timed, again) if one and not one.failed and key in one.launches]
                 histories[name, key] = by_launch.merged(both or [timed.history(key)])
@@ -341,9 +342,9 @@ class Session:
 
     def _is_done(self, rounds: int, seconds: float) -> bool:
         """Whether further rounds would add nothing that is needed, or measure.budget_minutes are spent."""
-        if all(variant.failed for variant in self._timed.values() if not variant.is_aa_replicate):
+        if all(variant.failed for variant in self.timed.values() if not variant.is_aa_replicate):
             return True
-        budgets = [budget for timed in self._timed.values() if (budget := timed.config.measure.budget_minutes) is not None]
+        budgets = [budget for timed in self.timed.values() if (budget := timed.config.measure.budget_minutes) is not None]
         if budgets and seconds > 60 * min(budgets):
             return True
         number = len(self.looks)
@@ -419,7 +420,7 @@ def write_timing(folder: Path, timing: Timing, flops_forward: float | None = Non
     The returned log is open. The bytes of the file depend on the timing alone. `flops_forward`: of one timed call.
     """
     launches = timing.launches
-    content = {"unit": "ms", "session": timing.session, "launches": [to_json(launch) for launch in launches]}
+    content: dict[str, object] = {"unit": "ms", "session": timing.session, "launches": [to_json(launch) for launch in launches]}
     content |= {"values": timing.values} if timing.values else {}
     with paths.replaced(folder / run_log.TIMING) as temporary:
         temporary.write_bytes(gzip.compress(json.dumps(content, allow_nan=False).encode(), mtime=0))
@@ -456,7 +457,8 @@ def timing_values(
     p50_ms, tokens_per_s = values[metrics.LATENCY], values[metrics.THROUGHPUT]
     work = [launch.throughput for launch in launches]
     tokens, padded = sum(part.tokens for part in work), sum(part.padded_tokens for part in work)
-    joules = [part.joules for part in work]
+    joules = [part.joules for part in work if part.joules is not None]
+    loads = [launch.load for launch in launches if launch.load]
     compiling, peaks = ([*filter(None, map(attrgetter(name), launches))] for name in ("compile_s", "peak_flops_per_s"))
     raw_ms, fastest = np.concatenate([launch.latency.raw_ms for launch in launches]), max(peaks, default=None)
     return {
@@ -466,12 +468,12 @@ def timing_values(
         "inference/padded_tokens_per_s": tokens_per_s * padded / tokens,
         "inference/samples_per_s": tokens_per_s * sum(part.samples for part in work) / tokens,
         "inference/padding_share": 1 - tokens / padded,
-        "inference/energy_j_per_token": None if None in joules else sum(joules) / tokens,
+        "inference/energy_j_per_token": sum(joules) / tokens if len(joules) == len(work) else None,
         **{name: median(map(attrgetter(field), launches)) for name, field in MEDIANS.items()},
         "setup/compile_s": median(compiling) if compiling else None,
         "inference/peak_flops_per_s": fastest,
         "inference/mfu": _utilisation(flops_forward, p50_ms, fastest),
-        **(of_load([launch.load for launch in launches]) if launches[0].load else {}),
+        **(of_load(loads) if loads else {}),
     }
 
 
@@ -518,7 +520,7 @@ def time_runs(
                 console.problem(f"{error}: kept as *{records.ASIDE}, and timed again")
                 records.set_aside(run.folder / run_log.TIMING)
     session = Session(planned)
-    if session.folder is None:
+    if not session.timed:
         return
     with session.held():
         before()
@@ -562,9 +564,10 @@ def _sync(run: PlannedRun, folder: Path, trackers: Trackers) -> None:
 def _add_timing(run: PlannedRun, timing: Timing, trackers: Trackers) -> None:
     """Adds launches to a finished run: to its folder, then in MLflow. The record of the run names the session last."""
     with FileLock(run.folder / paths.LOCK):
-        if not is_measured(run) or has_timing(run):  # meanwhile another command ran it again, or timed it
+        result = run_log.result(run.folder)
+        if result is None or not is_measured(run) or has_timing(run):  # meanwhile another command ran it again, or timed it
             return
-        record, result = run_folder.read(run.folder), run_log.result(run.folder)
+        record = run_folder.read(run.folder)
         record["tags"] |= _session_tags(run, timing)
         run_log.drop_later(run.folder)  # of another session, or of a command that was killed here
         reader = run_log.Reader(run.folder)

@@ -14,6 +14,7 @@ from typing import Any
 
 from harness import document, paths, records, tags
 from harness.comparison.runs import Run as StudyRun
+from harness.errors import present
 
 os.environ.update(tags.CLIENT | os.environ)  # before MLflow is imported
 
@@ -66,6 +67,8 @@ class Tracker(Backend):
         self._client = MlflowClient(tracking_uri=self.uri)
         is_server = self.uri.startswith("http")  # which keeps files itself; for a database MLflow would take ./mlruns
         self.experiment = self._find_or_create(study, None if is_server else paths.artifact_folder(output))
+        # on the tracking server, or on a UI that is started for the file
+        self.table = pages.table_address(self.experiment, self.uri.rstrip("/") if is_server else pages.ADDRESS)
         self._study_run: str | None = None
         self._states: dict[str, tuple[str | None, ...]] | None = None  # attempt -> state and tags SAME, read once
 
@@ -73,20 +76,15 @@ class Tracker(Backend):
         experiment = self._client.get_experiment_by_name(study)
         if experiment is None:
             try:
-                place = artifacts and paths.named(artifacts, study).as_uri()
+                place = paths.named(artifacts, study).as_uri() if artifacts else None
                 return self._client.create_experiment(study, artifact_location=place)
             except MlflowException as error:
                 if error.error_code != "RESOURCE_ALREADY_EXISTS":  # another process has created it
                     raise
-            experiment = self._client.get_experiment_by_name(study)
+            experiment = present(self._client.get_experiment_by_name(study))
         if experiment.lifecycle_stage != "active":
             self._client.restore_experiment(experiment.experiment_id)
         return experiment.experiment_id
-
-    @property
-    def table(self) -> str:
-        """Address of the study's table in the UI: on the tracking server, or on a UI that is started for the file."""
-        return pages.table_address(self.experiment, self.uri.rstrip("/") if self.uri.startswith("http") else pages.ADDRESS)
 
     def begin(self, record: Record, folder: Path | None = None) -> str:
         """Run id of this attempt, created with its tags and parameters unless it exists; sets its state to RUNNING.
@@ -140,7 +138,7 @@ class Tracker(Backend):
         run_id = self._ids[record["attempt"]]
         result = self._add_result(run_id, folder, status)
         self._set_tags(run_id, {"status": status})
-        self._client.set_terminated(run_id, END_STATES[status], result["time"])
+        self._client.set_terminated(run_id, END_STATES[State(status)], result["time"])
 
     def sync_if_stale(self, record: Record, folder: Path) -> bool:
         """Sends a run again whose result in its folder is another than its state here; whether it was."""
@@ -157,7 +155,11 @@ class Tracker(Backend):
         return True
 
     def _add_result(self, run_id: str, folder: Path, status: str) -> Result:
-        result = run_log.result(folder) or {"metrics": {}, "time": run_log.now_ms()}
+        result: Result = run_log.result(folder) or {
+            "status": State(status),
+            "metrics": {},
+            "time": run_log.now_ms(),
+        }
         last = result.get("steps", {})  # steps of values that end a curve
         task = (run_log.record(folder) or {}).get("tags", {}).get(tags.TASK, "")
         main, details = pages.main_and_details(result["metrics"], last, task)
@@ -182,10 +184,9 @@ class Tracker(Backend):
                 tags.REASON: end.get("reason"),
                 tags.PIECES: ", ".join(f"{phase} {count}" for phase, count in record.get(tags.PIECES, {}).items()),
             }
-            run_tags |= (stated := {key: value for key, value in stated.items() if value})
-            run_tags[NOTE] = pages.of_run(
-                {**record, "tags": record["tags"] | stated}, result["metrics"], status, folder, report
-            )
+            shown = {key: str(value) for key, value in stated.items() if value}
+            run_tags |= shown
+            run_tags[NOTE] = pages.of_run({**record, "tags": record["tags"] | shown}, result["metrics"], status, folder, report)
         self._set_tags(run_id, run_tags)
         for path in run_log.artifacts(folder):
             below = path.parent.relative_to(folder)
@@ -228,7 +229,7 @@ class Tracker(Backend):
         for path in files.values():  # not the folder, where another command may be writing
             self._client.log_artifact(run_id, str(path), pages.REPORT_FOLDER)
         written = files.get(document.FILE)
-        report_read = written and msgspec.json.decode(written.read_bytes(), type=document.Document)
+        report_read = msgspec.json.decode(written.read_bytes(), type=document.Document) if written else None
         link = pages.files_page(self.experiment, run_id, f"/{pages.REPORT_FOLDER}/report.html")
         command = source.get(tags.COMMAND) or self._client.get_run(run_id).data.tags.get(tags.COMMAND, "")
         note = pages.of_study(self.study, plan, command, link, report_read)
@@ -239,7 +240,7 @@ class Tracker(Backend):
         self._set_of_study(NOTE, note)
         view = pages.view({key for run in runs for key in run.data.metrics}, varied, run_log.now_ms())
         self._set_of_study(pages.VIEW_TAG, view)
-        self._client.set_terminated(run_id, END_STATES[status])
+        self._client.set_terminated(run_id, END_STATES[State(status)])
 
     def reap(self) -> int:
         """Ends runs of this study whose process on this machine no longer exists; returns how many.
@@ -262,7 +263,7 @@ class Tracker(Backend):
     def find(self, attempt: str) -> str | None:
         """Run id of an attempt, None where the study has none."""
         run = run_of(attempt, self._client, [self.experiment])
-        return run and run.info.run_id
+        return run.info.run_id if run else None
 
 
 def studies(client: MlflowClient) -> list[str]:
@@ -284,7 +285,8 @@ def client_of(uri: str | None, output: str) -> MlflowClient | None:
 
 def finished_runs(uri: str | None, output: str) -> list[StudyRun]:
     """All finished runs of all studies, oldest first; none where there is no store. MlflowException when it is unreachable."""
-    client, finished = client_of(uri, output), []
+    client = client_of(uri, output)
+    finished: list[StudyRun] = []
     if client is None:
         return finished
     for run in every_run(client, studies(client), "tags.status = 'finished'"):
@@ -317,7 +319,7 @@ def _files(report: Path) -> dict[str, Path]:
     return {path.name: path for path in files if not path.name.startswith(".")}
 
 
-def _again(call: Callable[[], None]) -> None:
+def _again(call: Callable[[], object]) -> None:
     """Calls it once more where another process has set the same new tag in the same moment, which MLflow refuses."""
     try:
         call()

@@ -36,7 +36,7 @@ class Backend(abc.ABC):
         """Opens the study; `uri` is that of MLflow."""
 
     @abc.abstractmethod
-    def begin(self, record: Record, folder: Path) -> None:
+    def begin(self, record: Record, folder: Path) -> object:
         """Begins the run of the folder, or resumes it."""
 
     @abc.abstractmethod
@@ -60,10 +60,10 @@ class Backend(abc.ABC):
         self.end(record, folder, result["status"] if result else "failed")
 
     @abc.abstractmethod
-    def sync_if_stale(self, record: Record, folder: Path) -> None:
+    def sync_if_stale(self, record: Record, folder: Path) -> object:
         """Sends a finished run again if the tracker has another state of it."""
 
-    def reap(self) -> None:  # noqa: B027 - a default
+    def reap(self) -> object:  # noqa: B027 - a default
         """Ends the runs of processes that no longer exist; nothing where the tracker notices that itself."""
 
     def open_study(self, plan: Sequence[dict[str, str]], source: dict[str, str]) -> None:  # noqa: B027

@@ -10,13 +10,13 @@ import numpy as np
 import pyarrow
 import pyarrow.parquet
 import torch
+from torch import nn
 
 from harness import tasks
 from harness.comparison import influences, paired
 from harness.config.choices import TaskKind
 from harness.config.schema import RunConfig, TaskConfig
 from harness.hardware.device import Machine
-from harness.models.heads import Classifier
 from harness.tasks import glue_submission, scores
 from harness.tasks.base import Predictions, Split
 from harness.tasks.batches import collate, evaluation_order
@@ -29,7 +29,7 @@ SAMPLES = 200
 """Samples of the items by which the error of a score is estimated."""
 
 
-def evaluate_split(config: RunConfig, model: Classifier, split: Split, data: Prepared, machine: Machine) -> Predictions:
+def evaluate_split(config: RunConfig, model: nn.Module, split: Split, data: Prepared, machine: Machine) -> Predictions:
     """The model's predictions on a split with known labels."""
     kind, sides = tasks.kind_of(config.task), [split] if split.second is None else [split, split.second]
     logits, *others = (predict(model, side, config.finetune.eval_batch_size, data.pad_token_id, machine) for side in sides)
@@ -38,7 +38,7 @@ def evaluate_split(config: RunConfig, model: Classifier, split: Split, data: Pre
 
 
 @torch.inference_mode()
-def predict(model: Classifier, split: Split, batch_size: int, pad_token_id: int, machine: Machine) -> np.ndarray:
+def predict(model: nn.Module, split: Split, batch_size: int, pad_token_id: int, machine: Machine) -> np.ndarray:
     """The model's float32 logits without dropout, in the order of the data.
 
     (S, C) for every sequence, or (N, C) for every token of all sequences, padding left out.
@@ -155,7 +155,7 @@ def headline(task: TaskConfig, answers: Predictions) -> float | None:
     return scores.compute(task.kind, task.headline, answers.labels, answers.predicted)
 
 
-def submit(config: RunConfig, model: Classifier, data: Prepared, machine: Machine, folder: Path) -> list[Path]:
+def submit(config: RunConfig, model: nn.Module, data: Prepared, machine: Machine, folder: Path) -> list[Path]:
     """Writes predictions of the test splits below the folder in the benchmark's format; test labels are not read."""
     task, written = config.task, []
     for file, split in glue_submission.splits(task).items():

@@ -3,6 +3,7 @@
 import re
 import shlex
 from collections import Counter
+from collections.abc import Mapping
 from datetime import UTC, datetime
 
 import numpy as np
@@ -11,7 +12,7 @@ from matplotlib.ticker import PercentFormatter
 
 from harness.comparison.paired import grouped
 from harness.document import DASH, Block, Cell, Section
-from harness.plugins.audit.record import Claim, Point, Reading, Record
+from harness.plugins.audit.record import Claim, Reading, Record
 from harness.reports.chapters import Added, timing
 from harness.reports.reading.study import Study
 from harness.reports.reading.untrusted import command_of, json_of
@@ -87,7 +88,7 @@ KINDS = {"flops": "counted", "speed": "timed"}
 CAPTION = "{claim}: the relative change by length; bars are 95 % intervals, the dotted line is what is claimed"
 
 
-def by_length(claims: list[Claim]) -> tuple[dict[str, str], dict[str, bytes]]:
+def by_length(claims: list[Claim]) -> tuple[dict[str, str], Mapping[str, bytes]]:
     """Captions and pictures by name of the file, one for each claim with a curve.
 
     Drawn are the readings with a relative change at several lengths, timed ones at two or more where there are any.
@@ -102,13 +103,11 @@ def by_length(claims: list[Claim]) -> tuple[dict[str, str], dict[str, bytes]]:
     return captions, plots.drawn(pictures)
 
 
-def _line(reading: Reading) -> dict[int, Point]:
-    """Length -> point, of those with a number."""
-    points = [point for point in reading.points if set(point.where) == {"length"}]
-    numbers = [(point.where["length"], point.value, *point.interval) for point in points]
-    line = {
-        one[0]: point for one, point in zip(numbers, points, strict=True) if all(type(part) in (int, float) for part in one)
-    }
+def _line(reading: Reading) -> dict[float, list[float]]:
+    """Length -> value and both ends, of points with numbers."""
+    points = [(*point.where.values(), point.value, *point.interval) for point in reading.points if {*point.where} == {"length"}]
+    numbers = [[one for one in parts if isinstance(one, int | float) and not isinstance(one, bool)] for parts in points]
+    line = {length: values for length, *values in numbers if len(values) == 3}
     return line if len(line) > 1 else {}
 
 
@@ -122,8 +121,8 @@ def panels(readings: list[Reading]) -> Figure | None:
     for panel, (kind, of_kind) in zip(axes, groups.items(), strict=True):
         for reading in of_kind:
             line = _line(reading)
-            values = [point.value for point in line.values()]
-            bars = [[point.value - point.interval[0], point.interval[1] - point.value] for point in line.values()]
+            values = [value for value, _, _ in line.values()]
+            bars = [[value - low, high - value] for value, low, high in line.values()]
             style = styles[reading.name].line_and_marker | {"markersize": 5, "capsize": 2, "label": reading.name}
             panel.errorbar(list(line), values, yerr=np.transpose(bars), **style)
             if isinstance(reading.claimed_number, int | float):

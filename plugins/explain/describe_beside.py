@@ -8,6 +8,7 @@ import contextlib
 import zlib
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -16,7 +17,7 @@ from matplotlib.figure import Figure
 
 from harness.config.resolve import MEASURED_LENGTH
 from harness.config.schema import HardwareConfig, RunConfig
-from harness.errors import InputError
+from harness.errors import InputError, present
 from harness.measure import flops, memory_formula, size, subject
 from harness.measure import pretraining_heads as heads
 from harness.models.batch import Batch
@@ -36,9 +37,19 @@ from harness.training.pretrain_steps import BatchSizes
 MOST_WORDS = 24
 """Words of the picture of what is seen."""
 
-NARROW = {"num_attention_heads": 1, "hidden_size": 8, "head_size": None, "base_head_size": None, "intermediate_size": 8}
-NARROW |= {"feed_forward_size": None, "embedding_size": None, "embedding_fraction": 1.0, "vocab_size": MOST_WORDS + 1}
-NARROW |= {"pad_token_id": 0, "mask_decoder": False}
+NARROW: dict[str, Any] = {
+    "num_attention_heads": 1,
+    "hidden_size": 8,
+    "head_size": None,
+    "base_head_size": None,
+    "intermediate_size": 8,
+    "feed_forward_size": None,
+    "embedding_size": None,
+    "embedding_fraction": 1.0,
+    "vocab_size": MOST_WORDS + 1,
+    "pad_token_id": 0,
+    "mask_decoder": False,
+}
 """Keys of a copy that is built in a moment, with every layer of the variant and its masks."""
 
 SUITED = {"encoder only": "understanding", "decoder only": "generation", "encoder and decoder": "one text into another"}
@@ -87,8 +98,8 @@ def beside(configs: list[RunConfig], text: str, flops_per_second: float | None, 
         values = [column[row] for column in columns]
         cells = [DASH if value is None else f"{value:,}" if isinstance(value, int) else value for value in values]
         if len(values) == 2:
-            has_factor = all(isinstance(value, int) for value in values)
-            cells.append(f"{values[1] / values[0]:.3g}x" if has_factor else "")
+            first, second = values
+            cells.append(f"{second / first:.3g}x" if isinstance(first, int) and isinstance(second, int) else "")
         rows.append((row, *cells))
     head = ("", *variants, *(["factor"] if len(variants) == 2 else []))
     batch_size = configs[0].measure.batch_size
@@ -194,12 +205,12 @@ def pretraining(config: RunConfig) -> tuple[int, float]:
         raise InputError(
             "flops_per_second= extrapolates one length: leave pretrain.phases out, or see `python -m harness plan`"
         )
-    rows = min(pretrain.batch_size, flops.COUNTED_TEXTS)
+    rows, length = min(pretrain.batch_size, flops.COUNTED_TEXTS), present(pretrain.length)
     try:
-        objective, batch = describe_shapes.objective_with_batch(config, rows, pretrain.length)
+        objective, batch = describe_shapes.objective_with_batch(config, rows, length)
     except ValueError as error:
         raise InputError(f"{config.label}: {error}") from error
-    of_row = flops.of_objective(objective, batch, pretrain.length) / rows
+    of_row = flops.of_objective(objective, batch, length) / rows
     end = BatchSizes(pretrain, of_row).end(Position())
     return end.tokens, end.flops
 

@@ -5,9 +5,10 @@ values. Two passes of different sizes say which dimensions grow with the batch a
 among the sizes of the model. B texts, T tokens, P predicted positions.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -15,6 +16,7 @@ from torch import Tensor, nn
 from harness.checkpoints import teacher
 from harness.config.resolve import MEASURED_LENGTH
 from harness.config.schema import RunConfig
+from harness.errors import present
 from harness.measure import pretraining_heads as heads
 from harness.measure import subject
 from harness.models.batch import Batch
@@ -79,7 +81,7 @@ class Traced:
     varying: dict[str, int]
     encoders: dict[str, EncoderConfig]
     seen: list[Seen] = field(default_factory=list)
-    order: dict[str, list[tuple]] = field(default_factory=dict)  # of the blocks of each encoder
+    order: Mapping[str, Sequence[tuple[nn.Module, ...]]] = field(default_factory=dict)  # of the blocks of each encoder
     outputs: int = 0
 
 
@@ -113,7 +115,7 @@ def of_objective(run: RunConfig) -> str:
 
     Its encoder is that of the fine-tuning: of it the inputs are listed alone. ValueError for a model that it cannot train.
     """
-    B, T = run.pretrain.batch_size, run.pretrain.length
+    B, T = run.pretrain.batch_size, present(run.pretrain.length)
     first, second = _trained(run, B, T), _trained(run, B + 1, max(T - 1, 1))
     title = (
         f"shapes of what {run.pretrain.objective.value} adds: B={B} sequences of T={T} tokens, "
@@ -138,8 +140,8 @@ def _trained(run: RunConfig, B: int, T: int) -> Traced:
         roots["teacher"] = objective.teacher
     named = ((name, module) for root, top in roots.items() for name, module in top.named_modules(prefix=root))
     encoders = {name: module for name, module in named if isinstance(module, Encoder)}
-    inputs = [tensor.to("meta") for tensor in (batch.inputs, batch.positions, batch.targets)]
-    inputs = PretrainBatch(*inputs, batch.total_predictions, B)
+    ids, positions, targets = batch.inputs.to("meta"), batch.positions.to("meta"), batch.targets.to("meta")
+    inputs = PretrainBatch(ids, positions, targets, batch.total_predictions, B)
     loss: list[Size] = []
     seen = trace(roots, lambda: loss.append(tuple(objective(inputs).shape)))
     varying = {"B": B, "T": T, "P": batch.positions.shape[1]}
@@ -216,7 +218,7 @@ class _Recorder:
 
         setattr(module, method, watched)
 
-    def _begin(self, module: nn.Module, inputs: tuple) -> None:
+    def _begin(self, module: nn.Module, inputs: tuple[Any, ...]) -> None:
         names = self._names[module]  # several where a generator shares the embeddings of the encoder
         name = next((name for name in names if self._open and name.rpartition(".")[0] == self._open[-1]), names[0])
         self._open.append(name)
@@ -231,7 +233,7 @@ class _Recorder:
         encoder = _encoder_of(path)
         self._layer[encoder] = next(self._order[encoder], AGAIN)
 
-    def _end(self, module: nn.Module, inputs: tuple, output: object) -> None:
+    def _end(self, module: nn.Module, inputs: tuple[Any, ...], output: object) -> None:
         name = self._open.pop()
         last = name.rpartition(".")[2]
         if not isinstance(output, Tensor) or isinstance(module, LEFT_OUT):
@@ -243,7 +245,7 @@ class _Recorder:
 
     def attention(self, query: Tensor, key: Tensor, value: Tensor, bias: Tensor | None, _: object, output: Tensor) -> None:
         """The tensors of torch's attention, which no module makes, in the module that runs now."""
-        shapes = {"queries": query.shape, "keys": key.shape, "values": value.shape}
+        shapes: dict[str, Size] = {"queries": query.shape, "keys": key.shape, "values": value.shape}
         if bias is not None and bias.is_floating_point():
             shapes["bias of scores"] = bias.shape
         shapes |= {"scores": (*query.shape[:-1], key.shape[-2]), "context": output.shape}
@@ -342,7 +344,8 @@ def legend(name: str, config: EncoderConfig, outputs: int = 0) -> str:
 
 def rows(first: Traced, second: Traced) -> Iterator[Row]:
     """The rows of the first pass, with symbols by what differs in the second; equal layers once."""
-    both, named = varying_of(first, second), []
+    both = varying_of(first, second)
+    named: list[Seen] = []
     for seen, again in zip(first.seen, second.seen, strict=True):
         symbols = []
         for place, (value, other) in enumerate(zip(seen.shape, again.shape, strict=True)):

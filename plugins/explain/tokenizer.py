@@ -30,7 +30,7 @@ from harness.config.schema import RunConfig, TokenizerConfig
 from harness.corpus.prepare import Lines
 from harness.data import tokenizer as tokenizers
 from harness.data.tokenizer import SPECIAL, special_ids
-from harness.errors import InputError, writing
+from harness.errors import InputError, present, writing
 from harness.paths import replaced
 from harness.plugins.explain.options import TOKENIZERS
 from harness.plugins.explain.options import Tokenizer as Options
@@ -69,7 +69,7 @@ def main(options: Options, configs: list[RunConfig]) -> int:
         config = replace(config, tokenizer=settings)
     elif (checkpoint := checkpoint_of(configs[0])) is not None:
         config = replace(config, tokenizer=checkpoint.tokenizer)
-    print(of_held_out(options, config) if options.text is None else of_own_text(options, config))
+    print(of_held_out(options, config) if options.text is None else of_own_text(options, config, options.text))
     return 0
 
 
@@ -185,8 +185,8 @@ def _trained(kind: str, settings: TokenizerConfig, train: Iterable[str]) -> Toke
     if kind != "words":
         return tokenizers.build(replace(settings, kind=TokenizerKind[kind]), train)
     tokenizer = Tokenizer(WordLevel(unk_token="[UNK]"))
-    tokenizer.normalizer, tokenizer.pre_tokenizer = BertNormalizer(lowercase=settings.lowercase), BertPreTokenizer()
-    size, rarest = settings.vocab_size, settings.min_frequency
+    tokenizer.normalizer, tokenizer.pre_tokenizer = BertNormalizer(lowercase=bool(settings.lowercase)), BertPreTokenizer()
+    size, rarest = present(settings.vocab_size), settings.min_frequency
     trainer = WordLevelTrainer(vocab_size=size, min_frequency=rarest, special_tokens=list(SPECIAL), show_progress=False)
     tokenizer.train_from_iterator(tokenizers.limited(train, settings.train_characters), trainer)
     if (least := tokenizer.get_vocab_size()) > size:
@@ -197,13 +197,13 @@ def _trained(kind: str, settings: TokenizerConfig, train: Iterable[str]) -> Toke
 # A text of the user
 
 
-def of_own_text(options: Options, config: RunConfig) -> str:
+def of_own_text(options: Options, config: RunConfig, text: str) -> str:
     """What is printed of each word of text=, its pieces and ids by each tokenizer."""
     trained_on = f"corpus {config.corpus.name}" if "corpus" in options.texts else f"task {config.task.name}"
     tokenizers = dict(all_tokenizers(options, config))
     added = {piece.content for each in tokenizers.values() for piece in each.get_added_tokens_decoder().values()}
-    words = words_of(options.text, added)
-    parts = [f"text: {options.text}"]
+    words = words_of(text, added)
+    parts = [f"text: {text}"]
     for name, tokenizer in tokenizers.items():
         existing = options.run or config.tokenizer.file or config.tokenizer.vocab_file
         title = f"{EXISTING}: {existing}" if name == EXISTING else f"{name}, trained on {trained_on}"
@@ -312,7 +312,7 @@ def count(name: str, tokenizer: Tokenizer, text: Text) -> Counts:
     return Counts(
         name=name,
         vocab_size=tokenizer.get_vocab_size(),
-        unknown_pieces=sum(row.ids.count(unknown) for row in encoded) / lengths.sum(),
+        unknown_pieces=sum(piece == unknown for row in encoded for piece in row.ids) / lengths.sum(),
         unknown_words=missed.total() / text.words,
         shares=(numbers / text.words).tolist(),
         lengths=lengths,

@@ -19,6 +19,9 @@ from harness.reports.writing.plots import ArmStyle
 TOKENS = "pretrain/tokens"
 NUMBERED = re.compile(r" (\S+?)=([-+]?\d+(?:\.\d+)?(?:e[-+]?\d+)?)(?= |$)")
 """A setting in a label that is a number, such as ` mask_rate=0.3`."""
+POINT = re.compile(r" (pretrain\.)?at=\S+")
+"""In a label the point of the pretraining, as in `base+mlm at=500000 dtype=bf16`."""
+
 FEWEST = 3
 """Values of a setting from which on there is a line."""
 REFERENCES = {"guessing": MAJORITY, "word frequencies": FREQUENCIES}
@@ -130,7 +133,7 @@ def points_of(section: Section) -> dict[str, Points]:
         setting, scores = row.first.setting, row.values(HEADLINE).values()
         tokens = setting("pretrain.at") or setting("pretrain.tokens")
         if tokens and scores and setting("pretrain.objective") not in (None, "none"):
-            lines.setdefault(without_point(row.label), {}).setdefault(float(tokens), []).extend(scores)
+            lines.setdefault(POINT.sub("", row.label), {}).setdefault(float(tokens), []).extend(scores)
     return {label: line for label, line in lines.items() if len(line) > 1}
 
 
@@ -140,8 +143,3 @@ def references(section: Section) -> dict[str, float]:
         name: [run.metrics[metric] for run in section.runs if metric in run.metrics] for name, metric in REFERENCES.items()
     }
     return {name: fmean(of_name) for name, of_name in scores.items()} if all(scores.values()) else {}
-
-
-def without_point(label: str) -> str:
-    """`base+mlm at=500000 dtype=bf16` -> `base+mlm dtype=bf16`."""
-    return re.sub(r" (pretrain\.)?at=\S+", "", label)

@@ -272,7 +272,7 @@ def reaching_bars(middles: list[float], values: Sequence[list[float]]) -> tuple[
     return (below, above) if any(len(of_point) > 1 for of_point in values) else None
 
 
-def ticks_at_lengths(axes: Axes, lengths: list[int]) -> None:
+def ticks_at_lengths(axes: Axes, lengths: Sequence[float]) -> None:
     """Ticks of the logarithmic x axis at these lengths alone."""
     axes.xaxis.set_major_locator(FixedLocator(lengths))
     axes.xaxis.set_major_formatter("{x:,g}")

@@ -46,7 +46,7 @@ def required(name: str) -> list[str]:
 @pytest.mark.parametrize("name", NAMES)
 def test_a_command_names_what_is_called_with_its_options(name):
     assert is_dataclass(imported(find(name).options))
-    assert callable(imported(find(name).call))
+    assert callable(find(name).function())
 
 
 @pytest.mark.parametrize("columns", [80, 120])

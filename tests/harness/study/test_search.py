@@ -61,7 +61,7 @@ def changed(configs, **changes):
 
 def test_a_missing_package_is_one_line_with_the_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "optuna", None)
-    with pytest.raises(InputError, match=r"^search needs a package .*: pip install 'encoder-variant-harness\[optuna\]'$"):
+    with pytest.raises(InputError, match=r"^optuna is missing .*: pip install 'encoder-variant-harness\[optuna\]'$"):
         search._optuna()
 
 

@@ -43,6 +43,6 @@ def test_the_chapter_has_the_picture_only_where_there_are_several_points(make_ru
 
 
 def test_the_point_is_taken_out_of_a_label():
-    assert along.without_point("base+mlm at=500000 dtype=bf16") == "base+mlm dtype=bf16"
-    assert along.without_point("base+mlm pretrain.at=1e6") == "base+mlm"
-    assert along.without_point("base beat=3") == "base beat=3"
+    assert along.POINT.sub("", "base+mlm at=500000 dtype=bf16") == "base+mlm dtype=bf16"
+    assert along.POINT.sub("", "base+mlm pretrain.at=1e6") == "base+mlm"
+    assert along.POINT.sub("", "base beat=3") == "base beat=3"

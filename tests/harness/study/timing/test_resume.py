@@ -60,12 +60,12 @@ def test_the_order_of_a_round_is_that_of_the_session_without_interruption(interr
     items, before = interrupted
     Session(items).run()
     resumed = launches.of_round(3)
-    names = {timed.title: name for name, timed in before._timed.items()}
+    names = {timed.title: name for name, timed in before.timed.items()}
     assert len(names) == len(resumed) == 3
     whole = Session.__new__(Session)
     whole.__dict__ |= before.__dict__ | {"_peaks": {}, "_futile": 0}
     launches.order.clear()
-    for timed in whole._timed.values():
+    for timed in whole.timed.values():
         timed.launches.clear()
     whole._state["rounds"] = 0
     whole.run()
