@@ -7,8 +7,11 @@ and runs `make versions`: a test compares the code with the locked hashes, so th
 VERSIONS = {"models": 3, "tasks": 3, "training": 5, "measure": 11}
 
 FILES = {
-    "models": ("models/**/*.py",),
-    "tasks": ("harness/tasks/**/*.py", "harness/data/**/*.py", "harness/corpus/**/*.py"),
+    "models": ("models/**/*.py", "models/huggingface/*.toml"),
+    "tasks": (
+        *("harness/tasks/**/*.py", "harness/data/**/*.py", "harness/corpus/**/*.py"),
+        *("harness/tasks/**/*.yaml", "harness/data/*.yaml"),
+    ),
     "training": (
         *("harness/training/**/*.py", "harness/checkpoints/**/*.py"),
         "harness/study/execute.py",
