@@ -27,9 +27,7 @@ def test_every_chapter_is_registered():
     assert len(set(chapters.chapters())) == len(chapters.chapters())
 
 
-@pytest.mark.parametrize(
-    "chapter", chapters.chapters(), ids=lambda chapter: f"{chapter.__module__.rpartition('.')[2]}.{chapter.__name__}"
-)
+@pytest.mark.parametrize("chapter", chapters.chapters())
 def test_every_chapter_reads_a_study_and_may_be_empty(make_run, chapter):
     """Of the smallest study, which has one run without any metric."""
     made = chapter(Study(compare("s", [make_run()])))
