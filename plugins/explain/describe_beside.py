@@ -1,7 +1,7 @@
 """Variants beside each other: `python -m harness describe model=base,gpt,encoder_decoder scale=base`.
 
-One table of what each is built of, is suited to and costs, and two pictures: architectures, and which words of a text each
-word sees: where the weights of attention of the built layers are above zero, in a narrow copy of the variant. T words.
+One table of what each is built of, is suited to and costs, and three pictures: architectures, parameters, and which words of a
+text each word sees: where attention of the built layers has weights above zero, in a narrow copy of the variant. T words.
 """
 
 import contextlib
@@ -23,6 +23,7 @@ from harness.measure import pretraining_heads as heads
 from harness.models.batch import Batch
 from harness.models.config import Body, EncoderConfig
 from harness.models.encoder import Encoder
+from harness.models.heads import Classifier
 from harness.models.objectives.config import ObjectiveName
 from harness.paths import file_name
 from harness.plugins.explain import describe_picture, describe_shapes
@@ -33,6 +34,9 @@ from harness.plugins.explain.pictures import fitted, save
 from harness.terminal import DASH, duration, scaled, table, wrapped
 from harness.training.loop import Position
 from harness.training.pretrain_steps import BatchSizes
+
+PARTS = {"embedding": ("embeddings", "#D6E6F4"), "encoder": ("layers", "#FBDDC2"), "head": ("pooler and head", "#BDBDBD")}
+"""Parameters as `size.sizes` divides them -> their name in the picture, and the colour."""
 
 MOST_WORDS = 24
 """Words of the picture of what is seen."""
@@ -219,17 +223,33 @@ def pretraining(config: RunConfig) -> tuple[int, float]:
 
 
 def _pictures(variants: dict[str, RunConfig], seen: dict[str, list[Seen]], words: list[str], out: Path) -> str:
-    """The paths of architectures and of what is seen, which is left out where no variant has attention."""
+    """The paths of architectures, parameters and what is seen, which is left out where no variant has attention."""
     joined = "-".join(variants)
     name = file_name(f"beside-{joined if len(joined) <= 60 else f'{len(variants)}-{zlib.crc32(joined.encode()):08x}'}")
-    architectures = []
-    for label, config in variants.items():
-        model = subject.shapes(config.model, config.task)
-        architectures.append(describe_picture.architecture_of(model, label, f"{size.count(model):,} parameters"))
-    paths = [save(describe_picture.draw(*architectures), out, f"{name}-architecture")]
+    models = {label: subject.shapes(config.model, config.task) for label, config in variants.items()}
+    architectures = [
+        describe_picture.architecture_of(model, label, f"{size.count(model):,} parameters") for label, model in models.items()
+    ]
+    figures = {"architecture": describe_picture.draw(*architectures), "parameters": draw_parameters(models)}
     if any(seen.values()):
-        paths.append(save(draw_seen(seen, words), out, f"{name}-seen"))
-    return "\n".join(paths)
+        figures["seen"] = draw_seen(seen, words)
+    return "\n".join(save(figure, out, f"{name}-{part}") for part, figure in figures.items())
+
+
+def draw_parameters(models: dict[str, Classifier]) -> Figure:
+    """A bar a variant, in millions, from embeddings to head."""
+    figure = Figure(figsize=(max(5.0, 1.8 + 1.5 * len(models)), 4.6), layout="constrained")
+    axes, sizes, places = figure.subplots(), [size.sizes(model) for model in models.values()], range(len(models))
+    bottom = np.zeros(len(models))
+    for part, (label, colour) in PARTS.items():
+        heights = np.array([of[f"model/params_{part}"] for of in sizes]) / 1e6
+        bars = axes.bar(places, heights, 0.6, bottom=bottom, color=colour, edgecolor="#555555", linewidth=0.8, label=label)
+        bottom += heights
+    axes.bar_label(bars, [f"{total:,.1f} M" for total in bottom], padding=3, fontweight="bold")
+    axes.set_xticks(places, [fitted(name, 1.2, 9)[0] for name in models])
+    axes.set(title="Parameters", ylabel="parameters, millions", ylim=(0, 1.25 * bottom.max()))
+    axes.legend(loc="upper left", ncols=3, fontsize=8)
+    return figure
 
 
 def draw_seen(seen: dict[str, list[Seen]], words: list[str]) -> Figure:

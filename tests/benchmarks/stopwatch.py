@@ -72,7 +72,8 @@ class Watched:
         """Seconds until each table with a row for every arm: below a head that begins with `arm` and a line that is drawn."""
         found = []
         for place, (at, line) in enumerate(self.lines[:-1]):
-            if line.split()[:1] == ["arm"] and "─" in {*self.lines[place + 1][1]} <= {"─", " "}:
+            rule = self.lines[place + 1][1].strip()
+            if line.split()[:1] == ["arm"] and rule and {*rule} <= {"-", "─", " "}:
                 below = [*takewhile(bool, (row.strip() for _, row in self.lines[place + 2 :]))]
                 found += [at] if all(any(row.startswith(f"{arm} ") for row in below) for arm in arms) else []
         return found

@@ -23,7 +23,7 @@ misspelt = st.tuples(st.sampled_from(KEYS), st.integers(0, 30)).map(
 )
 keys = st.one_of(
     st.sampled_from(KEYS),
-    st.sampled_from(GROUPS),
+    st.sampled_from([*GROUPS]),
     misspelt,
     st.sampled_from([f"hydra.{name}" for name in ("mode", "job.name", "sweeper.params.seed", "run", "help")]),
     st.text(max_size=8),

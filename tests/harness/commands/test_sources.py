@@ -74,7 +74,7 @@ WITH_VOCABULARY = {
         *("[CLS] the cat sat [SEP]", "segment 0 0 0 0 0 1 1 1 1"),
     ),
     "scores of bank": (f"inspect {BANK} {TINY}", "query · key", "a column adds up to 1", "2 bank", "4 robbed"),
-    "scores of bank from left to right": (f"inspect model=gpt {BANK} {TINY}", "each piece sees itself and those before it"),
+    "scores of bank from left to right": (f"inspect model=gpt {BANK} {TINY}", "causal self-attention"),
     "senses of bank": (f"inspect word=bank {SENSES} {TINY}", "randomly initialised", "1 and 3 1.000"),
 }
 

@@ -168,4 +168,5 @@ def test_timing_counts_the_launches_of_the_session(compose, output):
         run_log.RunLog(item.folder).finish("finished", record["started"])
     found, launched = forecast.of_session(planned, probing=False), timing.Session(planned)
     assert (found.variants, found.replicates) == (2, 1)
-    assert launched._counts() == "2 variants and 1 A/A replicate"
+    assert [timed.is_aa_replicate for timed in launched.timed.values()].count(True) == 1
+    assert len(launched.timed) == 3
