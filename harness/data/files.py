@@ -94,7 +94,7 @@ def torn_parquet(place: Path) -> Path | None:
 
 def load_datasets() -> Any:
     """The library of Hugging Face, which takes 1 s, and which prepared data does not need."""
-    import datasets
+    import datasets  # as above
 
     return datasets
 

@@ -5,10 +5,11 @@ two contexts and two targets; each target is right after its own context, and th
 `task.label` names the column of the paradigm. S items, T tokens.
 """
 
+from collections import defaultdict
+from itertools import count
 from typing import Any
 
 import numpy as np
-import pandas
 from tokenizers import Tokenizer
 
 from harness.config.schema import TaskConfig
@@ -42,7 +43,8 @@ class MinimalPairs(Kind):
 
         InputError for a sentence of more than task.max_length tokens, which cannot be cut.
         """
-        numbers_of = pandas.Series(examples.labels).groupby(examples.labels).cumcount()
+        seen: dict[str, count[int]] = defaultdict(count)
+        numbers_of = np.array([next(seen[paradigm]) for paradigm in examples.labels])
         texts: dict[str, list[Any]] = {"paradigm": examples.labels}
         parts, numbers = {}, {}
         for side, first in (("good", 0), ("bad", 2)):
@@ -61,7 +63,7 @@ class MinimalPairs(Kind):
             ]
             numbers[f"{side}_words"] = np.array(words, dtype=np.int64)
         numbers |= {"bad_ids": parts["bad"][0], "bad_starts": parts["bad"][2]}
-        return Split(*parts["good"], numbers_of.to_numpy() % 2, examples.items, numbers, texts)
+        return Split(*parts["good"], numbers_of % 2, examples.items, numbers, texts)
 
     def predictions(self, task: TaskConfig, split: Split, logits: np.ndarray, majority: int) -> Predictions:
         """From (S, 2, 2) nats, by way of scoring, of the right and of the wrong sentence.

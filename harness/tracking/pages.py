@@ -109,12 +109,13 @@ def files_page(experiment: str, run_id: str, file: str = "") -> str:
 
 def of_run(record: Mapping[str, Any], values: Mapping[str, float], status: str, folder: Path, report: str | None) -> str:
     """What the run is, how it ended, its main numbers, and links to files and report."""
-    run_tags, reason = record["tags"], record.get(tags.END, {}).get("reason")
+    run_tags, reason = record["tags"], (record.get(tags.END) or {}).get("reason")
     kind = "A second timing of " if run_tags.get(tags.REPLICATE) == "true" else ""
     place = ", ".join(f"{name} {run_tags[name]}" for name in (tags.SCALE, tags.SEED) if name in run_tags)
     what = f"{kind}**{run_tags.get(tags.ARM, 'run')}** on *{run_tags.get(tags.TASK, 'no task')}*, {place}"
     score = f": score {values['eval/score']:.3f}" if "eval/score" in values else ""
-    rows = [f"| {metrics.get(key).title} | {value_text(key, values[key])} |" for key in MAIN if key in values]
+    shown = (metrics.judged_by(key, values.get) for key in MAIN)
+    rows = [f"| {metrics.get(key).title} | {value_text(key, values[key])} |" for key in shown if key in values]
     said = run_tags.get(tags.WARNING)
     paragraphs = [
         f"{what}. {status.capitalize().replace('_', ' ')}{score}.",

@@ -56,7 +56,6 @@ def test_models_import_torch_and_the_standard_library_alone_and_what_finds_other
 
 GUARDED = {
     ("plugins/export/checkpoint.py", "transformers"),  # only where `find_spec` finds it
-    ("harness/study/search.py", "optuna"),  # InputError names the extra
     ("plugins/trackers/wandb_log.py", "wandb"),  # InputError names the extra
 }
 """Imports of what a user may not have installed."""
@@ -121,7 +120,7 @@ def test_nothing_imports_a_main_but_the_command_line_of_the_reports():
 
 def test_hydra_is_known_to_what_composes_and_one_name_of_it_is_private():
     found = {path for package in PROJECT for path in importers(package, "hydra")}
-    assert found == {"harness/config/compose.py", "harness/config/sweep.py"}
+    assert found == {f"harness/config/{name}.py" for name in ("compose", "sweep", "mistakes")}
     private = re.findall(r"hydra\._internal\S*|_internal import .*", "".join((ROOT / path).read_text() for path in found))
     assert private == ["hydra._internal"], "one name, config_loader_impl.CachingConfigRepository"
 

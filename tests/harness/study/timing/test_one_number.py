@@ -145,9 +145,6 @@ def every_surface(study: Study, folder: Path) -> dict[str, Found]:
         found.setdefault("note", []).extend(
             (arm, row[0], number_of(row[1])) for row in rows if len(row) == 2 and number_of(row[1])
         )
-        for part in note.splitlines()[0].rstrip(".").split("; ")[-1].split(", "):
-            words, number = re.match(r"([a-z -]+) ([\d.,]+ ?[kMGT]?)", part).groups()
-            found["note"].append((arm, words, number_of(number)))
     return found
 
 
