@@ -375,7 +375,7 @@ HOSTILE = {
     "arm on two lines": ("arm='a\nb'", "arm='a\\nb' must be text on one line"),
     "arm that colours": ("arm='\x1b[31mred'", "must be text on one line"),
     "task on two lines": ("task.name='a\nb'", "task.name='a\\nb' must be text on one line"),
-    "setting on two lines": ("-m task.headline='a\nb',accuracy", "must be text on one line"),
+    "setting on two lines": ("-m task.headline='a\nb',accuracy", "unknown headline score 'a\\nb'"),
     "output on two lines": ("output='a\nb'", "output="),
     "command": ("arm=$(touch executed)", "cannot be read as KEY=VALUE"),
     "tokenizer above": ("tokenizer.file=../../../none.json", "tokenizer.file='../../../none.json' cannot be read"),
