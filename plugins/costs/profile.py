@@ -146,7 +146,7 @@ class Column:
             instrument = instrument.rpartition(":")[2]
             record = getattr(measured, instrument)
             if record is not None:
-                self.records.setdefault(instrument, {})[number] = record[0] if instrument in TIMING else record
+                self.records.setdefault(instrument, {})[number] = record[0] if isinstance(record, list) else record
             else:
                 self.missing[instrument] = reason
 

@@ -291,7 +291,7 @@ def test_enter_begins_the_next_step_in_a_terminal(words, stops, tmp_path):
                 shown += os.read(leader, 1 << 16).decode()
             assert "\r\ntwo\r\n" not in shown
             os.write(leader, b"\n")
-        while "page: " not in shown:
+        while "\r\ntwo\r\n" not in shown:
             shown += os.read(leader, 1 << 16).decode()
         assert process.wait() == 0
     os.close(leader)

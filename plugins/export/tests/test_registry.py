@@ -63,7 +63,9 @@ def test_a_registered_model_predicts_as_the_command_does(tokenizer, store, tmp_p
     for version in (1, 2):
         assert main(["export", str(tmp_path / "run"), "register=mine", f"output={store}"]) == 0
         assert capsys.readouterr().out == f"registered models:/mine/{version}: load it by mlflow.pyfunc.load_model\n"
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{store / 'mlflow.db'}")
+    address = f"sqlite:///{store / 'mlflow.db'}"  # whatever another test of this process has set
+    monkeypatch.setattr("mlflow.tracking._tracking_service.utils._tracking_uri", address)
+    monkeypatch.setattr("mlflow.tracking._model_registry.utils._registry_uri", address)
     loaded = mlflow.pyfunc.load_model("models:/mine/2")
     assert loaded.metadata.get_input_schema().input_names() == columns
     assert [*loaded.input_example.columns] == columns
