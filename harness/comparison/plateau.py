@@ -10,6 +10,7 @@ from typing import Any
 
 import yaml
 
+from harness.errors import InputError
 from harness.paths import REFERENCE, conf_directory
 
 LOSS, ENTROPY, PROBE = "pretrain/masked_loss", "pretrain/unigram_entropy", "pretrain/probe_steps"
@@ -19,6 +20,12 @@ MASKED = (LOSS, "pretrain/masked_accuracy", "pretrain/heldout_bits_per_byte")
 
 SHARE = 0.93
 """Share of the unigram entropy above which a masked loss is on the plateau. A bag of the words around reaches about 0.98."""
+
+KEYS = ("seeds", "torch", "curve", "of")
+"""Keys of a reference: seeds, version of torch, tokens -> [low, high] in nats, parameters of the runs that it is for.
+
+That of a fine-tuning has `metric`, a score, and epochs -> [low, high].
+"""
 
 LATER = (
     *("trains", "lora_rank", "freeze_layers", "layer_decay", "optimizer", "schedule", "momentum", "decay_fraction", "phases"),
@@ -46,13 +53,18 @@ def warning(metrics: Mapping[str, float], parameters: Mapping[str, str], folder:
 
 
 def references(folder: Path | None = None) -> dict[str, dict[str, Any]]:
-    """Name -> reference, of all in the folder, by default conf/reference.
+    """Name -> reference, of all in the folder, by default conf/reference; InputError for a file that is incomplete."""
+    return {path.stem: _read(path) for path in sorted((folder or conf_directory() / REFERENCE).glob("*.yaml"))}
 
-    It has seeds, version of torch, tokens -> [low, high] in nats, and parameters of the runs that it is for; that of a
-    fine-tuning has `metric`, a score, and epochs -> [low, high].
-    """
-    files = sorted((folder or conf_directory() / REFERENCE).glob("*.yaml"))
-    return {path.stem: yaml.safe_load(path.read_text()) for path in files}
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        reference: dict[str, Any] = yaml.safe_load(path.read_text())
+    except yaml.YAMLError as error:
+        raise InputError(f"{path} is not YAML: restore it, or remove it") from error
+    if lacking := [key for key in KEYS if not isinstance(reference, dict) or key not in reference]:
+        raise InputError(f"{path} lacks {', '.join(lacking)}: restore it, or remove it")
+    return reference
 
 
 def _outside(metrics: Mapping[str, float], parameters: Mapping[str, str], folder: Path | None) -> str | None:

@@ -129,9 +129,13 @@ def of_run(record: Mapping[str, Any], values: Mapping[str, float], status: str, 
 
 
 def value_text(key: str, value: float) -> str:
-    """`12.3 ms`, `34.1 MB`, `901 k`: three or more digits and the declared unit."""
+    """`12.3 ms`, `34.1 MB`, `901 k`: three or more digits and the declared unit; of a score, three decimals alone."""
     unit = metrics.get(key).unit
-    return " ".join(scaled(value, PREFIXED[unit]).split()) if unit in PREFIXED else f"{value:.4g} {unit}"
+    if unit in ("score", "share"):
+        return f"{value:.3f}"
+    if unit in PREFIXED:
+        return " ".join(scaled(value, PREFIXED[unit]).split())
+    return f"{value:,.0f} {unit}" if abs(value) >= 1000 else f"{value:.4g} {unit}"
 
 
 def of_study(

@@ -4,6 +4,7 @@ import pytest
 import yaml
 
 from harness.comparison import plateau
+from harness.errors import InputError
 from harness.paths import conf_directory
 
 PARAMETERS = {"model_name": "base", "pretrain.tokens": "8000000.0", "pretrain.neighbour_heads": "True"}
@@ -47,6 +48,34 @@ def test_a_run_with_the_settings_of_a_reference_is_held_against_its_last_band(fo
 )
 def test_a_run_with_other_settings_is_not(folder, other):
     assert plateau.warning(ended(4.7), PARAMETERS | other, folder) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("seeds: 3\ntorch: 2.13.0\ncurve:\n  500736: [4.66, 8.7", "is not YAML"),
+        ("seeds: 3\ntorch: 2.13.0\ncurve:\n  500736: [4.66, 8.71]\n", "lacks of"),
+        ("", "lacks seeds, torch, curve, of"),
+    ],
+    ids=["within a list", "between keys", "empty"],
+)
+def test_an_incomplete_reference_is_one_line_that_names_the_file(folder, text, expected):
+    (folder / "cut.yaml").write_text(text)
+    with pytest.raises(InputError, match=rf"cut\.yaml {expected}: restore it, or remove it") as refused:
+        plateau.warning(ended(4.2), PARAMETERS, folder)
+    assert "\n" not in str(refused.value)
+
+
+def test_an_incomplete_reference_stops_a_pretraining_before_it_starts(run_harness, output, tmp_path, monkeypatch):
+    (tmp_path / plateau.REFERENCE).mkdir()
+    (tmp_path / plateau.REFERENCE / "cut.yaml").write_text("seeds: 3")
+    monkeypatch.setattr(plateau, "conf_directory", lambda: tmp_path)
+    text = ["corpus.documents=60", "tokenizer.vocab_size=200", "pretrain.length=32", "pretrain.steps=2"]
+    refused = run_harness("task=none", "scale=tiny", "pretrain=mlm", *text, f"output={output}")
+    assert refused.returncode == 2
+    assert "cut.yaml lacks torch, curve, of" in refused.stderr
+    assert refused.stderr.count("\n") == 1
+    assert not list(output.glob("pretrained/*/run.json"))
 
 
 def test_the_plateau_is_said_first(folder):

@@ -94,6 +94,8 @@ def test_the_table_mixes_scores_of_no_two_tasks(tasks, columns, first):
         ("pretrain/tokens", 12.0, "12 tokens"),
         ("model/params_total", 238714.0, "239 k"),
         ("inference/peak_memory_bytes", 21.78e6, "21.8 MB"),
+        ("eval/score", 0.36667, "0.367"),
+        ("pretrain/duration_s", 123456.0, "123,456 s"),
     ],
 )
 def test_a_number_has_its_unit_as_it_is_written(key, value, text):
