@@ -46,9 +46,6 @@ BUILT_IN = {
     for name, text in {
         "run": "pretrain, fine-tune and measure what the arguments compose; the default",
         "status": "what of a study is missing and why, and the command that completes it",
-        "clean": "remove data, launches and temporary files that no run needs; asks first",
-        "sync": "send results to MLflow that it has missed",
-        "ui": "look at the results in MLflow's pages: a table of each study, sorted by score",
     }.items()
 } | {
     "report": Command(

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import pytest
 
 from harness import paths, records
-from harness.study import leftovers
+from harness.plugins.upkeep import leftovers
 
 pytestmark = pytest.mark.long
 
