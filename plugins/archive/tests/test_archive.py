@@ -257,7 +257,7 @@ def test_an_archive_names_neither_user_nor_machine_nor_folder_and_stays_small(co
 
 
 def test_files_of_a_run_are_named_from_the_folder_of_its_command_on(make_run, tmp_path):
-    from harness.reports.archive import _row
+    from harness.plugins.archive.pack import _row
 
     run = make_run(
         params={"tokenizer.file": str(tmp_path / "multirun" / "cache" / "a.json"), "output": str(tmp_path / "multirun")}
@@ -269,7 +269,7 @@ def test_files_of_a_run_are_named_from_the_folder_of_its_command_on(make_run, tm
 
 def test_runs_that_came_from_another_folder_do_not_name_it(make_run, tmp_path):
     """They were trained elsewhere, and their folders were copied; commands name the data of that machine, too."""
-    from harness.reports.archive import _row
+    from harness.plugins.archive.pack import _row
 
     command = "python -m harness data.root=/mnt/a/data output=/mnt/b/runs"
     params = {"tokenizer.file": "/mnt/b/runs/cache/a.json", "output": "/mnt/b/runs", "data.root": "/mnt/a/data"}
@@ -281,7 +281,7 @@ def test_runs_that_came_from_another_folder_do_not_name_it(make_run, tmp_path):
 
 @pytest.mark.long
 def test_long_curves_are_thinned_at_the_steps_that_others_share(make_run):
-    from harness.reports.archive import curves_of
+    from harness.plugins.archive.pack import curves_of
 
     histories = {"finetune/loss": [(step, 1 / step) for step in range(1, 1002)], "eval/score": [(7, 0.5), (501, 0.6)]}
     histories["timing/latency_ms"] = [(step, 2.0) for step in range(300)]

@@ -14,7 +14,8 @@ from harness import document, metrics, paths
 from harness.comparison import items
 from harness.comparison.runs import Run
 from harness.errors import InputError, unknown
-from harness.reports.options import Archive, Report
+from harness.plugins.archive.options import Archive
+from harness.reports.options import Report
 from harness.reports.read import StudyRuns
 from harness.reports.read import read as read_store
 from harness.reports.reading import folders, predictions

@@ -4,7 +4,7 @@ import pyarrow
 import pytest
 
 from harness.config.choices import TaskKind
-from harness.reports.verify import Checks, compare_files, compare_predictions
+from harness.plugins.archive.verify import Checks, compare_files, compare_predictions
 
 LOGITS = {"logit_0": [0.1, 2.0, 0.3], "logit_1": [1.0, 0.0, 0.4]}
 KINDS = {

@@ -27,7 +27,7 @@ from harness.reports.__main__ import main
 from harness.reports.reading.archive import COLUMNS, CURVE, Manifest, hashes
 from harness.reports.reading.untrusted import command_of, table_of
 
-EXAMPLES = Path(__file__).parents[2] / "reports" / "examples"
+EXAMPLES = Path(__file__).parents[3] / "reports" / "examples"
 STUDY = "missing"
 """Two finished runs with predictions, of two arms, and planned ones that never started."""
 
