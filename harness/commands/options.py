@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
-from harness import study
 from harness.errors import InputError
 from harness.grammar import Composed, group_of, key, word
 from harness.models.ranges import Range
@@ -41,32 +40,6 @@ class Store(OutputFolder):
     def __post_init__(self) -> None:
         """InputError for an address that none can be, or that holds a password."""
         refuse_address(self.uri)
-
-
-# Before a run
-
-
-@dataclass(frozen=True, kw_only=True)
-class Plan(Composed):
-    """Shows what a command would run, and about how long it would take, without running it.
-
-    Everything else is as for a run: -m model=base,albert task=sst2 ... or +experiment=NAME
-    """
-
-    replicates: ClassVar[bool] = True
-
-    probe: bool = key(False, "times a few steps of what no earlier run tells, some seconds each")
-    flops_per_second: float | None = key(
-        None, "FLOP/s of another device, to extrapolate training from its counted FLOPs", range=ABOVE_ZERO
-    )
-    price: float | None = key(None, "price of an hour of one device, to extrapolate the cost", range=ABOVE_ZERO)
-
-    def overrides(self) -> list[str]:
-        return self.typed()
-
-    def begin(self) -> None:
-        if self.probe:
-            study.prepare_workers()
 
 
 # Inputs of a model
@@ -109,32 +82,3 @@ class Status(OutputFolder):
 
     def __post_init__(self) -> None:
         self.refuse_missing()
-
-
-@dataclass(frozen=True, kw_only=True)
-class Clean(OutputFolder):
-    """Removes what no run needs: unused data, launches of old timing sessions, temporary files; asks first."""
-
-    dry_run: bool = key(False, "only lists what would be removed")
-    yes: bool = key(False, "does not ask")
-
-    def __post_init__(self) -> None:
-        self.refuse_missing()
-
-
-@dataclass(frozen=True, kw_only=True)
-class Sync(Store):
-    """Sends results to MLflow that it has missed, from the folders of the runs; sending them twice changes nothing."""
-
-    def __post_init__(self) -> None:
-        self.refuse_missing()
-        super().__post_init__()
-
-
-@dataclass(frozen=True, kw_only=True)
-class Ui(OutputFolder):
-    """Opens the tracking store in MLflow's UI: prints the address of each study's table, sorted by score, and serves until
-    Ctrl-C.
-    """
-
-    port: int = key(5000, "port on this machine", range=Range(at_least=0, at_most=65535))

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import pytest
 
 from harness import paths, records
-from harness.study import leftovers
+from harness.plugins.upkeep import leftovers
 
 pytestmark = pytest.mark.long
 
@@ -149,7 +149,8 @@ def test_beside_a_command_that_has_just_begun_nothing_is_removed(results, run_ha
 @pytest.mark.parametrize("words", [["model=base"], ["plan", "model=base"]])
 def test_a_command_uses_its_output_from_its_composition_on(words, run_harness, monkeypatch, tmp_path):
     """While it prepares data, no run holds a lock."""
-    from harness.commands import plan, run
+    from harness.commands import run
+    from harness.plugins.costs import plan
 
     def uses(*arguments: object) -> int:
         with pytest.raises(BlockingIOError), paths.in_use(tmp_path / "out", alone=True):

@@ -9,8 +9,8 @@ import sys
 from typing import NoReturn
 
 from harness import paths
-from harness.commands.options import Ui
 from harness.errors import InputError, present
+from harness.plugins.upkeep.options import Ui
 from harness.tracking import database, pages
 
 

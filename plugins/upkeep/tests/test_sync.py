@@ -7,8 +7,8 @@ import pytest
 from filelock import FileLock
 
 from harness import paths, tags
-from harness.commands.sync import sync
 from harness.comparison.compare import compare as reports_compare
+from harness.plugins.upkeep.sync import sync
 from harness.reports.read import read
 
 pytestmark = pytest.mark.long

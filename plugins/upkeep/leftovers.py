@@ -20,9 +20,6 @@ from harness import paths, records
 from harness.records import CorruptError
 from harness.tracking import run_log
 
-TEMPORARY = re.compile(r"\.(?P<name>.+)\.(?P<process>\d+)")
-"""Name of a file or folder while a process writes it: a dot, its later name, the process id."""
-
 STORE_TEMPORARY = re.compile(r"\.mlflow\.db\.making-[0-9a-f]{32}(-\w+)?(\.lock)?")
 
 CACHED = re.compile(r"(corpus-)?[0-9a-f]{8,64}")
@@ -42,13 +39,6 @@ class Leftover:
     path: Path
     size: int
     why: str
-
-
-def remove_temporary(folder: Path) -> None:
-    """Removes what a killed worker left half-written in the folder of a run; to be called under the locks of the run."""
-    for path in paths.below(folder):
-        if TEMPORARY.fullmatch(path.name) and path.is_file():
-            path.unlink(missing_ok=True)
 
 
 def find(output: Path) -> list[Leftover]:
@@ -81,7 +71,11 @@ def _runs(root: Path) -> list[Path]:
 def _sessions(root: Path) -> list[Path]:
     """Folders of timing sessions."""
     folders = (path for path in sorted(paths.sessions_folder(str(root)).glob("*")) if not paths.is_linked(path, root))
-    return [path for path in folders if (path / paths.MARK).is_file() or paths.is_session(path / paths.SESSION)]
+    return [path for path in folders if (path / paths.MARK).is_file() or _is_session(path / paths.SESSION)]
+
+
+def _is_session(path: Path) -> bool:
+    return {"shapes", "conditions", "rounds"} <= {*paths.object_or_empty(path)}
 
 
 def _cache(root: Path) -> Iterator[tuple[Path, str]]:
@@ -129,13 +123,13 @@ def _temporary(root: Path) -> Iterator[tuple[Path, str]]:
         *(path for folder in (*_runs(root), *_sessions(root)) for path in paths.below(folder)),
         *(path for folder in written_whole for path in folder.glob(".*.json.*")),
     ]
-    named = [path for path in places if TEMPORARY.fullmatch(path.name)]
+    named = [path for path in places if paths.TEMPORARY.fullmatch(path.name)]
     named += [path for path in root.glob(".*") if STORE_TEMPORARY.fullmatch(path.name)]
     for path in root.glob("reports/*/.writing*"):
         if (path / paths.MARK).is_file() or (OF_REPORT.fullmatch(path.name) and (path.parent / "report.md").is_file()):
             named.append(path)
     for path in named:
-        parts = TEMPORARY.fullmatch(path.name)
+        parts = paths.TEMPORARY.fullmatch(path.name)
         has_ended = parts is not None and not psutil.pid_exists(int(parts["process"]))
         if has_ended or (path.exists() and time.time() - path.stat().st_mtime > SETTLED_S):
             yield path, "half-written: its process was killed"

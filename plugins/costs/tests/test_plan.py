@@ -3,9 +3,11 @@
 import pytest
 
 from harness.__main__ import main
-from harness.commands import plan
-from harness.commands.options import Plan
-from harness.study.forecast import Group, Pace, Timing, Work
+from harness.plugins.costs import plan
+from harness.plugins.costs.expected import Group, Timing, Work
+from harness.plugins.costs.options import Plan
+from harness.study import forecast
+from harness.study.forecast import Pace
 
 SMALL = ["scale=tiny", "task=bag", "task.grammar.train_examples=60", "task.grammar.validation_examples=20"]
 SMALL += ["finetune.max_steps=2", "hardware.threads=1"]
@@ -122,6 +124,23 @@ def test_resized_shapes_are_shown_beside_those_as_published(run_harness, output)
     assert refused.returncode == 2
     assert refused.stderr.count("\n") == 1
     assert "the nearest is model.num_hidden_layers=" in refused.stderr
+
+
+@pytest.mark.long
+def test_plan_says_what_is_no_study_and_the_smallest_difference(run_harness, output):
+    plain = ["-m", *SMALL, "measure=none", "model=base,albert", f"output={output}", "report=false"]
+    shown = run_harness("plan", *plain, "sweep.until=resolved", "sweep.most_seeds=5")
+    assert shown.returncode == 0, shown.stderr
+    assert "3 replicates  5 replicates  known from" in shown.stdout
+    assert "no earlier replicate: the items alone, at a score of 0.8" in shown.stdout
+    assert "no study" not in shown.stdout
+    two = run_harness("plan", *plain, "seed=0,1")
+    assert "no study: 2 replicates, three are needed for a verdict" in two.stdout
+    assert run_harness(*plain, "seed=0,1,2", "tracking=none").returncode == 0
+    known = run_harness("plan", *plain, "seed=3,4,5,6")
+    assert "4 replicates" in known.stdout
+    assert "spread of 3 earlier replicates" in known.stdout
+    assert len(list(forecast.finished([str(output)]))) == 6
 
 
 def test_other_commands_refuse_to_resize(run_harness):

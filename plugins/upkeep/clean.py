@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from harness import paths
-from harness.commands.options import Clean
 from harness.errors import InputError
-from harness.study import leftovers
+from harness.plugins.upkeep import leftovers
+from harness.plugins.upkeep.options import Clean
 from harness.terminal import scaled, table
 
 MOST = 40

@@ -8,8 +8,8 @@ python -m harness sync [output=multirun] [tracking.uri=URI]
 from pathlib import Path
 
 from harness import paths, tags
-from harness.commands.options import Sync
 from harness.errors import InputError, on_one_line, present
+from harness.plugins.upkeep.options import Sync
 from harness.study import status
 from harness.terminal import counted
 from harness.tracking import database, run_log

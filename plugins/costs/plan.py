@@ -4,16 +4,18 @@ One row for runs that differ in seeds alone, in the order typed: what is done, p
 time of one run. Time and memory are those of earlier runs on this machine; where there are none, `--probe` times a few steps.
 """
 
-from harness.commands.options import Plan
 from harness.comparison.paired import POWER
 from harness.config.schema import RunConfig
 from harness.errors import InputError
 from harness.hardware import device, facts
-from harness.study import forecast, replicates, search, supervisor
-from harness.study.forecast import Group, Pace, Timing, Work
+from harness.plugins.costs import expected
+from harness.plugins.costs.expected import Group, Timing, Work
+from harness.plugins.costs.options import Plan
+from harness.plugins.costs.smallest_difference import Smallest, smallest
+from harness.study import replicates, search, supervisor
+from harness.study.forecast import Pace, training_s
 from harness.study.plan import PlannedRun, plan, with_workers
 from harness.study.process import LoadCheck
-from harness.study.replicates import Smallest
 from harness.terminal import DASH, console, counted, duration, live_line, scaled, table, wrapped
 
 
@@ -31,12 +33,12 @@ def main(options: Plan, configs: list[RunConfig]) -> int:
 
         def probe(run: PlannedRun, work: Work) -> Pace | None:
             line.show(f"probing {run.title}")
-            return forecast.probe(run, work, passive=load.check())
+            return expected.probe(run, work, passive=load.check())
 
-        groups = as_typed(forecast.groups(planned, probe if options.probe else None), configs)
+        groups = as_typed(expected.groups(planned, probe if options.probe else None), configs)
         if options.probe:
             line.show("probing a launch of the timing session")
-        timing = forecast.of_session(planned, options.probe)
+        timing = expected.of_session(planned, options.probe)
     announced = search.announced(configs)
     said = (f"For another machine: {elsewhere}" if elsewhere else "", announced)
     notes = dict.fromkeys([*(note for run in planned for note in run.notes), *filter(None, said)])
@@ -95,7 +97,7 @@ def extrapolated(groups: list[Group], options: Plan) -> list[str]:
 
 def shown(planned: list[PlannedRun]) -> list[str]:
     """Whether the runs are a study, and the smallest difference that they can show."""
-    found, lines = replicates.smallest(planned), [text for text in (replicates.no_study(planned),) if text]
+    found, lines = smallest(planned), [text for text in (replicates.no_study(planned),) if text]
     if not found:
         return lines
     numbers = list(found[0].by_replicates)
@@ -131,7 +133,7 @@ def summary(groups: list[Group], timing: Timing | None, at_once: int = 1) -> lis
     """How many runs are left, and how long they and the timing session take, as far as that is known."""
     todo, every = sum(len(group.open) for group in groups), sum(len(group.runs) for group in groups)
     unknown = sum(len(group.open) for group in groups if group.pace is None)
-    training = forecast.training_s([group.pace.seconds for group in groups if group.pace for _ in group.open], at_once)
+    training = training_s([group.pace.seconds for group in groups if group.pace for _ in group.open], at_once)
     lines = [f"{counted(every, 'run')}: {every - todo} done, {todo} to do"]
     if todo:
         how = "one after the other" if at_once == 1 else f"{at_once} at once"
