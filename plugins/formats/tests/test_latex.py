@@ -13,8 +13,9 @@ from harness.comparison.compare import compare
 from harness.document import Cell, Document, Section
 from harness.plugins.chapters import tuning
 from harness.plugins.chapters.glue import SELECTED
+from harness.plugins.formats import latex
 from harness.reports.render import render
-from harness.reports.writing import formats, latex
+from harness.reports.writing import formats
 from harness.reports.writing.tables import MARKS
 
 HOSTILE = ("<script>alert(1)</script>", "a|b & c\\\\d", "50% #1 $x$ ^ ~ {y}", "\\input{/etc/passwd}", "x_y_z", "[t] `q`", "*")
@@ -83,7 +84,7 @@ def test_names_are_text(document):
 
 def test_overview_and_every_task_have_a_table(timed, study_of):
     runs = [timed(name, [10.0, 10.1, 9.9], values={"eval/score": 0.8}, task=task) for task in ("sst2", "a_b%") for name in ARMS]
-    document = render(study_of(compare("s_1 & more", runs)), ("latex",))["report.tex"].decode()
+    document = render(study_of(compare("s_1 & more", runs)), "latex")["report.tex"].decode()
     captions = re.findall(r"\\caption\{(.*)\}\\tabularnewline", document)
     assert captions[0] == r"Report: s\_1 \& more"
     assert any(caption.startswith("sst2: before and after") for caption in captions)

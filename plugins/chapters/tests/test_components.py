@@ -1,8 +1,10 @@
-"""Where the parameters of arms on changed weights come from."""
+"""Parameters by component, and where those of arms on changed weights come from."""
+
+from texts import md
 
 from harness import tags
 from harness.comparison.compare import compare
-from harness.reports.chapters import components
+from harness.plugins.chapters import components
 
 BASE = {"token_embedding": 4_000_000.0, "layers": 2_000_000.0, "position_embedding": 16_384.0, "head": 258.0}
 
@@ -34,3 +36,15 @@ def test_arms_on_changed_weights_say_where_their_parameters_come_from(make_run, 
     ]
     alone = study_of(compare("s", [make_run("minilm", values=arms["minilm"])], "minilm"))
     assert "### Where the weights come from" not in components.chapter(alone).paragraphs
+
+
+def test_components_show_their_changes_the_total_and_effective(make_run):
+    part, total = "model/params_component_", "model/params_total"
+    big = {f"{part}token_embedding": 800.0, f"{part}layers": 200.0, f"{part}embedding_projection": 0.0}
+    big |= {total: 1000.0, "model/params_effective": 1000.0}
+    small = {f"{part}token_embedding": 100.0, f"{part}layers": 200.0, f"{part}embedding_projection": 50.0, total: 350.0}
+    section = compare("s", [make_run(values=big), make_run("new", values=small)]).sections[0]
+    _, _, base, new = md(components.components(section, "model")).splitlines()
+    assert base == "| base | 800 | 0 | 200 | 1.00 k | 1.00 k |"
+    assert new == "| new | 100<br>−87.5 % | 50<br>+50 | 200 | 350<br>−65.0 % | – |"
+    assert components.components(section, "published").rows == []

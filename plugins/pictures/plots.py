@@ -26,8 +26,9 @@ from harness import document, metrics
 from harness.comparison.compare import Comparison
 from harness.comparison.paired import grouped
 from harness.comparison.section import headline
+from harness.plugins.pictures.svg import lean, with_values
+from harness.reports.reading.study import CURVE_POINTS
 from harness.reports.writing.formats import SCALED, prefix
-from harness.reports.writing.svg import lean, with_values
 
 Key = TypeVar("Key")
 Value = TypeVar("Value")
@@ -74,15 +75,12 @@ DASHES = ((0, (4, 3)), (0, (1, 2)))
 """Of lines at one height."""
 ROW = 0.27
 """Inches from a row of a picture of rows to the next one."""
-CURVE_POINTS = 200
 LEGEND_ROW, LEGEND_LETTER, LEGEND_MARGIN = 0.18, 0.075, 1.9
 """Inches: height of a line, width of a letter, and the room that a figure has for a legend of one column."""
 ROW_NAME = 30
 """Letters of the name of a row for which pictures of rows are wide enough."""
 MOST_ARMS = 30
 """Arms of one picture: more cannot be told apart, and drawing takes longer than all else."""
-PNG_DPI = 192
-"""Twice the 96 pixels that a browser gives an inch."""
 FAINT_LIMIT = 8
 """Up to so many arms the unsmoothed curves are drawn as well."""
 
@@ -361,14 +359,6 @@ def draw(make: Callable[..., Figure | None], *arguments: object) -> Picture | No
             if axis.get_scale() == "log" and (text := axis.get_label_text()):
                 axis.set_label_text(f"{text[:-1]}, {LOG})" if text.endswith(")") else f"{text} ({LOG})")
         return Picture(svg(figure), figure) if figure else None
-
-
-def png(picture: Picture) -> bytes:
-    """The picture as PNG, at PNG_DPI."""
-    buffer = io.BytesIO()
-    with mpl.rc_context(STYLE):
-        picture.figure.savefig(buffer, format="png", dpi=PNG_DPI, metadata={"Software": None})
-    return buffer.getvalue()
 
 
 def pictured(captions: Mapping[str, str], files: Mapping[str, bytes]) -> list[document.Picture]:

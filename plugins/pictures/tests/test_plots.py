@@ -7,10 +7,10 @@ from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 
 from harness.comparison.compare import compare
-from harness.reports.chapters import pictures
+from harness.plugins.chapters import pictures
+from harness.plugins.pictures import plots
 from harness.reports.reading.study import Study
 from harness.reports.render import render
-from harness.reports.writing import plots
 
 TOTAL, LAYERS, LATENCY = "model/params_total", "model/params_component_layers", "inference/latency_ms_p50"
 VALUES = {"eval/score": 0.8, "model/params_total": 1e6, "inference/latency_ms_p50": 3.0, "eval/majority_score": 0.5}
@@ -93,7 +93,7 @@ def test_pictures_of_many_arms_show_the_best_and_say_so(make_run, study_of):
         for seed in (0, 1)
     ]
     curves = {run.run_id: {step: 1 / (step + 1) for step in range(30)} for run in runs}
-    made = render(study_of(compare("s", runs), {"finetune/loss": curves}), ["md"])
+    made = render(study_of(compare("s", runs), {"finetune/loss": curves}), "md")
     text = made["report.md"].decode()
     assert "Pictures show 30 of 40 arms: the baseline and those of the highest mean score." in text
     for name in ("changes.svg", "loss.svg", "parameters.svg", "score_latency.svg", "score_parameters.svg"):

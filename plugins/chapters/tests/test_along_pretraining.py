@@ -3,8 +3,8 @@
 import pytest
 
 from harness.comparison import compare as comparing
+from harness.plugins.chapters import along
 from harness.reports import render
-from harness.reports.chapters import along
 from harness.reports.reading.study import Study
 
 POINTS = {"at=500000": "500000.0", "at=1e6": "1000000.0", "": "None"}

@@ -13,8 +13,8 @@ from harness.comparison.labels import unnamed_settings
 from harness.comparison.plateau import LOSS
 from harness.comparison.section import FREQUENCIES, HEADLINE, MAJORITY, Section
 from harness.document import Picture
-from harness.reports.writing import plots
-from harness.reports.writing.plots import ArmStyle
+from harness.plugins.pictures import plots
+from harness.plugins.pictures.plots import ArmStyle
 
 TOKENS = "pretrain/tokens"
 NUMBERED = re.compile(r" (\S+?)=([-+]?\d+(?:\.\d+)?(?:e[-+]?\d+)?)(?= |$)")

@@ -1,6 +1,6 @@
 """Names of arms in pictures are short and their own."""
 
-from harness.reports.writing.plots import LONGEST, short_names
+from harness.plugins.pictures.plots import LONGEST, short_names
 
 MIDDLES = [f"base {'learning_rate=1e-4 ' * 3}mask_rate=0.{index} {'warmup_share=0.1 ' * 3}end" for index in range(3)]
 

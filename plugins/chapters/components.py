@@ -11,10 +11,12 @@ from harness.comparison.compare import Comparison
 from harness.comparison.section import Row, Section
 from harness.document import DASH, Block, Cell, Table
 from harness.document import Section as Part
+from harness.plugins.pictures import plots
+from harness.plugins.pictures.plots import axis_unit, short_names
+from harness.reports.chapters import Added, timing
 from harness.reports.reading.study import Study
-from harness.reports.writing import formats, plots
+from harness.reports.writing import formats
 from harness.reports.writing.formats import Chapter, escape
-from harness.reports.writing.plots import axis_unit, short_names
 from harness.reports.writing.tables import present
 
 COMPONENTS = """\
@@ -178,3 +180,6 @@ def _bars(panels: Mapping[str, Mapping[str, Mapping[str, float]]], colours: dict
     handles = [Patch(color=colour, label=titles.get(part, part)) for part, colour in shown.items()]
     figure.legend(handles=handles, loc="outside lower center", ncols=min(4, 2 * len(panels)), frameon=False, fontsize=8)
     return figure
+
+
+CHAPTER = Added(chapter, before=timing.chapter)

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from harness.reports.writing import plots
-from harness.reports.writing.svg import lean
+from harness.plugins.pictures import plots
+from harness.plugins.pictures.svg import lean
 
 SVG = "{http://www.w3.org/2000/svg}"
 DRAWN = ("path", "use", "text", "clipPath")

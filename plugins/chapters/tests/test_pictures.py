@@ -6,7 +6,7 @@ import pytest
 
 from harness import tags
 from harness.comparison.compare import compare
-from harness.reports.chapters import pictures
+from harness.plugins.chapters import pictures
 from harness.reports.render import render
 
 
@@ -29,7 +29,7 @@ def test_what_is_the_same_in_all_arms_is_in_no_picture_and_said_in_a_line(make_r
         arm, params = "base" if rate == 1 else f"base learning_rate={rate}", {"finetune.learning_rate": str(rate)}
         own = {"inference/peak_memory_bytes": 1e6 * rate + seed}
         runs.append(make_run(arm, seed, values | own, params, **{tags.LIFTED: '["finetune.learning_rate"]'}))
-    files = render(study_of(compare("s", runs)), ("md",))
+    files = render(study_of(compare("s", runs)), "md")
     assert {"score_parameters.svg", "parameters.svg"}.isdisjoint(files)
     assert b"parameters" not in files["changes.svg"]
     report = files["report.md"].decode()

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator
 
 from harness.document import Document, Section, Table, unmarked
+from harness.reports.render import Format
 
 TEXT_WIDTH = 158
 """Digits beside each other on a page of A4 in landscape; a column takes GAP more than its text."""
@@ -99,3 +100,6 @@ def _tables(caption: str, table: Table) -> Iterator[str]:
 
 def _row(cells: Iterable[list[str]]) -> str:
     return " & ".join(r" \\ ".join(map(_line, cell)) for cell in cells) + " \\tabularnewline\n"
+
+
+LATEX = Format(lambda report: {"report.tex": document(report.document)})

@@ -12,10 +12,11 @@ from harness.comparison.section import HEADLINE, MAJORITY, Section
 from harness.document import Block
 from harness.document import Section as Part
 from harness.metrics import judged_by
+from harness.plugins.pictures import plots
+from harness.plugins.pictures.plots import ArmStyle, Line
+from harness.reports.chapters import Added, timing
 from harness.reports.reading.study import Curve, Study
-from harness.reports.writing import plots
 from harness.reports.writing.formats import Chapter
-from harness.reports.writing.plots import ArmStyle, Line
 from harness.reports.writing.tables import score_title
 
 CAPTIONS = {
@@ -112,3 +113,6 @@ def loss_curves(comparison: Comparison, curves: Curve) -> Figure | None:
         axes.set(title=name, xlabel="training step", ylabel="training loss", ylim=(min(0, axes.get_ylim()[0]), None))
 
     return plots.panels(comparison.labels, panels, draw, marked=False, wide=4.2) if panels else None
+
+
+CHAPTER = Added(chapter, before=timing.chapter, order=4)

@@ -10,9 +10,8 @@ from matplotlib.figure import Figure
 from matplotlib.transforms import Bbox
 
 from harness.comparison.compare import Comparison, compare
-from harness.plugins.chapters import effects, factorial
-from harness.reports.chapters import components, overview, pictures
-from harness.reports.writing import plots
+from harness.plugins.chapters import components, effects, factorial, opening, pictures
+from harness.plugins.pictures import plots
 
 pytestmark = pytest.mark.long
 
@@ -144,17 +143,17 @@ def test_scores_against_cost(comparison: Comparison, metric: str):
 
 def test_changes(comparison: Comparison):
     with mpl.rc_context(plots.STYLE):
-        figure = overview.change_picture(comparison)
+        figure = opening.change_picture(comparison)
         if figure is None:
             assert comparison.labels == ["base"]
             return
         check(drawn(figure))
-    effects_of = {name: of for name, of in overview._panels(comparison).items() if any(map(overview._differs, of))}
+    effects_of = {name: of for name, of in opening._panels(comparison).items() if any(map(opening._differs, of))}
     panels = {axes.get_title("left"): of for axes, of in zip(figure.axes, effects_of.values(), strict=False)}
     for axes in (one for one in figure.axes if one.get_visible()):
         places = marks(axes)
         assert len({place[1].round(1) for place in places}) == len(places)  # a line for each
-        shown = {effect.label: overview.ends(effect)[0] for effect in panels[axes.get_title("left")]}
+        shown = {effect.label: opening.ends(effect)[0] for effect in panels[axes.get_title("left")]}
         assert {label: x for label, (x, _) in values_of(axes).items()} == shown
 
 
@@ -169,7 +168,7 @@ def test_one_panel_of_long_names(make_run):
     counted = [{name: value for name, value in known.items() if name.startswith(TOTAL[:12])} for known in parts]
     comparison = compare("s", [make_run(name, 0, known) for name, known in zip(names, counted, strict=True)], names[0])
     with mpl.rc_context(plots.STYLE):
-        check(drawn(overview.change_picture(comparison)))
+        check(drawn(opening.change_picture(comparison)))
         check(drawn(components.parameter_bars(comparison, components.groups(comparison))))
 
 
