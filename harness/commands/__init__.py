@@ -45,11 +45,7 @@ BUILT_IN = {
     name: Command(text, f"harness.commands.options:{name.title()}", f"harness.commands.{name}:main", name == "run")
     for name, text in {
         "run": "pretrain, fine-tune and measure what the arguments compose; the default",
-        "plan": "what a sweep would run and take: states, parameters, FLOPs, memory, minutes",
         "status": "what of a study is missing and why, and the command that completes it",
-        "clean": "remove data, launches and temporary files that no run needs; asks first",
-        "sync": "send results to MLflow that it has missed",
-        "ui": "look at the results in MLflow's pages: a table of each study, sorted by score",
     }.items()
 } | {
     "report": Command(

@@ -79,6 +79,13 @@ def try_again(folder: Path, run: Record) -> None:
     write(folder, run)
 
 
+def remove_temporary(folder: Path) -> None:
+    """Removes what a killed worker left half-written in the folder of a run; to be called under the locks of the run."""
+    for path in paths.below(folder):
+        if paths.TEMPORARY.fullmatch(path.name) and path.is_file():
+            path.unlink(missing_ok=True)
+
+
 def write(folder: Path, run: Record) -> None:
     """Replaces the record of a run."""
     records.write(folder / run_log.RECORD, run)

@@ -34,10 +34,10 @@ from harness.reports.reading.archive import (
     manifest,
 )
 from harness.reports.reading.store import Output, Reader
+from harness.reports.reading.study import CURVE_POINTS
 from harness.reports.reading.untrusted import LARGEST_TABLES, table_of
 from harness.reports.render import Files
 from harness.reports.report import audit_of, read, rendered, write
-from harness.reports.writing.plots import CURVE_POINTS
 from harness.terminal import still_line
 
 LEFT_OUT = (

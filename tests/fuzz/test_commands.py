@@ -15,12 +15,13 @@ from fuzzing import ALL, LONG, changed, changes, tried, values
 from hypothesis import strategies as st
 
 from harness.__main__ import main
-from harness.commands import find, imported, plan, ui
+from harness.commands import find, imported
 from harness.config.help import GROUPS
 from harness.config.keys import known_keys
 from harness.grammar import Composed, Grammar
-from harness.plugins.costs import memory, profile
+from harness.plugins.costs import memory, plan, profile
 from harness.plugins.explain import tour
+from harness.plugins.upkeep import ui
 
 STUDY = [
     "scale=tiny",

@@ -52,29 +52,29 @@ class MaskedLM(nn.Module):
         return self.output(self.norm(F.gelu(self.dense(hidden[places]))))
 
 
-def arrays(model: nn.Module) -> dict[str, np.ndarray]:
-    return {name: parameter.detach().numpy() for name, parameter in model.named_parameters()}
+def piece_of(model: nn.Module) -> oracle.Piece:
+    return oracle.Piece({name: parameter.detach().numpy() for name, parameter in model.named_parameters()})
 
 
 def classifier(hidden, p):
     """tanh(h0 W^T + b) U^T + c, h0 the first token's vector: (B, T, D) -> (B, C)."""
-    pooled = np.tanh(oracle.linear(hidden[:, 0], p, "pooler.dense."))
-    return oracle.linear(pooled, p, "head."), (hidden, pooled)
+    inner, dense_backward = oracle.linear(hidden[:, 0], p.part("pooler.dense"))
+    pooled = np.tanh(inner)
+    logits, head_backward = oracle.linear(pooled, p.part("head"))
+
+    def backward(dlogits):
+        """tanh' = 1 - tanh^2; -> dhidden (B, T, D), zero but for the first token."""
+        dhidden = np.zeros_like(hidden)
+        dhidden[:, 0] = dense_backward(head_backward(dlogits) * (1 - pooled**2))
+        return dhidden
+
+    return logits, backward
 
 
-def classifier_backward(dlogits, p, trace, gradients):
-    """tanh' = 1 - tanh^2; -> dhidden (B, T, D), zero but for the first token."""
-    hidden, pooled = trace
-    dpooled = oracle.linear_backward(dlogits, pooled, p, "head.", gradients)
-    dhidden = np.zeros_like(hidden)
-    dhidden[:, 0] = oracle.linear_backward(dpooled * (1 - pooled**2), hidden[:, 0], p, "pooler.dense.", gradients)
-    return dhidden
-
-
-def run_encoder(model: Encoder, batch: Batch, parameters: dict[str, np.ndarray], at: str = "encoder."):
+def run_encoder(model: Encoder, batch: Batch, piece: oracle.Piece):
     order = [list(model.layers.attentions).index(block) for block, _ in model.layers.execution_order()]
     ids, types, mask = (x.numpy() for x in (batch.input_ids, batch.token_type_ids, batch.attention_mask))
-    return oracle.encoder(ids, types, mask, parameters, at, model.config.num_attention_heads, order)
+    return oracle.encoder(ids, types, mask, piece, model.config.num_attention_heads, order)
 
 
 def assert_gradients_equal(model: nn.Module, gradients: dict[str, np.ndarray]) -> None:
@@ -89,12 +89,11 @@ def test_encoder_equals_numpy(groups):
     direction = torch.randn(3, LENGTH, 12, dtype=torch.float64, generator=torch.Generator().manual_seed(5))
     hidden = model(batch)
     (hidden * direction).sum().backward()
-    parameters = arrays(model)
-    expected, trace = run_encoder(model, batch, parameters, at="")
+    piece = piece_of(model)
+    expected, backward = run_encoder(model, batch, piece)
     np.testing.assert_allclose(hidden.detach().numpy(), expected, rtol=0, atol=TOLERANCE)
-    gradients = {}
-    oracle.encoder_backward(direction.numpy(), parameters, "", trace, gradients)
-    assert_gradients_equal(model, gradients)
+    backward(direction.numpy())
+    assert_gradients_equal(model, piece.gradients)
 
 
 def test_masked_lm_and_its_gradients_equal_numpy():
@@ -104,15 +103,14 @@ def test_masked_lm_and_its_gradients_equal_numpy():
     loss = F.cross_entropy(model(model.encoder(batch), places), labels)
     loss.backward()
 
-    parameters, labels, gradients = arrays(model), labels.numpy(), {}
-    hidden, encoder_trace = run_encoder(model.encoder, batch, parameters)
-    logits, trace = oracle.masked_lm(hidden, tuple(x.numpy() for x in places), parameters, "")
-    expected, dlogits = oracle.cross_entropy(logits, labels)
+    piece = piece_of(model)
+    hidden, backward = run_encoder(model.encoder, batch, piece.part("encoder"))
+    table = piece.part("encoder.embeddings.token_embedding")
+    logits, head_backward = oracle.masked_lm(hidden, tuple(x.numpy() for x in places), piece, table)
+    expected, dlogits = oracle.cross_entropy(logits, labels.numpy())
     assert loss.item() == pytest.approx(expected, abs=TOLERANCE)
-
-    dhidden = oracle.masked_lm_backward(dlogits, parameters, "", trace, gradients)
-    oracle.encoder_backward(dhidden, parameters, "encoder.", encoder_trace, gradients)
-    assert_gradients_equal(model, gradients)
+    backward(head_backward(dlogits))
+    assert_gradients_equal(model, piece.gradients)
 
 
 def test_classifier_and_its_gradients_equal_numpy():
@@ -121,21 +119,19 @@ def test_classifier_and_its_gradients_equal_numpy():
     outputs = model(batch)
     F.cross_entropy(outputs, labels).backward()
 
-    parameters, gradients = arrays(model), {}
-    hidden, encoder_trace = run_encoder(model.encoder, batch, parameters)
-    logits, trace = classifier(hidden, parameters)
+    piece = piece_of(model)
+    hidden, backward = run_encoder(model.encoder, batch, piece.part("encoder"))
+    logits, head_backward = classifier(hidden, piece)
     np.testing.assert_allclose(outputs.detach().numpy(), logits, rtol=0, atol=TOLERANCE)
     expected, dlogits = oracle.cross_entropy(logits, labels.numpy())
     assert model.loss(outputs, labels).item() == pytest.approx(expected, abs=1e-6)
-
-    dhidden = classifier_backward(dlogits, parameters, trace, gradients)
-    oracle.encoder_backward(dhidden, parameters, "encoder.", encoder_trace, gradients)
-    assert_gradients_equal(model, gradients)
+    backward(head_backward(dlogits))
+    assert_gradients_equal(model, piece.gradients)
 
 
 def test_the_padding_row_gets_no_gradient_from_a_loss_that_reads_no_padding():
     model, batch = scrambled(Encoder(EncoderConfig(**SIZES))), padded_batch()
-    _, trace = run_encoder(model, batch, arrays(model), at="")
-    gradients, of_words = {}, batch.attention_mask.numpy()[..., None] * np.ones((3, LENGTH, 12))
-    oracle.encoder_backward(of_words, arrays(model), "", trace, gradients)
-    assert not gradients["embeddings.token_embedding.weight"][PADDING].any()
+    piece = piece_of(model)
+    _, backward = run_encoder(model, batch, piece)
+    backward(batch.attention_mask.numpy()[..., None] * np.ones((3, LENGTH, 12)))
+    assert not piece.gradients["embeddings.token_embedding.weight"][PADDING].any()
