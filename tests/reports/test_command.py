@@ -3,7 +3,6 @@
 import re
 from pathlib import Path
 
-import pandas as pd
 import pytest
 from matplotlib.image import imread
 
@@ -58,34 +57,6 @@ def test_report_pictures_and_summary_are_written(tracking, typical, capsys):
         "score_parameters.svg",
     }
     assert all(f"]({name})" in text for name in names if name.endswith(".svg"))
-
-
-@pytest.mark.long
-def test_summary_is_read_back_as_it_was(tracking):
-    for seed, score in enumerate((0.80, 0.84)):
-        tracking.log("base", seed, {"eval/score": score, "model/params_total": 100.0})
-        tracking.log("small", seed, {"eval/score": score + 0.02, "model/params_total": 40.0})
-    assert main(["--out", "here"]) == 0
-    table = pd.read_csv("here/summary.csv").set_index(["arm", "metric"])
-    score = table.loc[("small", "eval/score")]
-    assert score[["n", "mean", "baseline_mean", "change", "ci_low", "ci_high"]].tolist() == pytest.approx(
-        [2, 0.84, 0.82, 0.02, 0.02, 0.02]
-    )
-    assert score["sd"] == pytest.approx(0.04 / 2**0.5)
-    assert table.loc[("small", "model/params_total"), "change_percent"] == -60
-    assert table.loc[("base", "eval/score")][["change", "ci_low"]].isna().all()
-    assert table["unit"]["small"].to_dict() == {
-        "model/params_total": "parameters",
-        "eval/score": "score",
-    }
-
-
-@pytest.mark.long
-def test_newest_study_is_the_default(tracking, capsys):
-    tracking.log("base", study="older")
-    tracking.log("base", study="newer")
-    assert main([]) == 0
-    assert "reports/newer/report.md" in capsys.readouterr().out
 
 
 @pytest.mark.long
@@ -215,22 +186,6 @@ def test_report_of_a_file_loads_neither_mlflow_nor_pandas(tracking, typical, run
     code += "print({'mlflow', 'pandas', 'scipy.stats'} & set(sys.modules))"
     done = run_python("-c", code, cwd=Path.cwd())
     assert done.stdout == "multirun/reports/before_after/report.md\nset()\n", done.stderr
-
-
-@pytest.mark.long
-def test_launches_are_read_from_the_store_and_the_aa_replicate_is_no_arm(tracking, capsys):
-    tracking.log_timed("base", [10.0, 10.1, 9.9])
-    tracking.log_timed("base", [10.1, 10.0, 10.0], replicate="true")
-    tracking.log_timed("slow", [15.0, 15.1, 14.9])
-    assert main(["--out", "here"]) == 0
-    text = Path("here/report.md").read_text()
-    assert "- **runs**: 2 counted, 0 left out" in text
-    assert "## Timings: sessions and noise floor" in text
-    table = pd.read_csv("here/summary.csv").set_index(["arm", "metric"])
-    latency = table.loc[("slow", "inference/latency_ms_p50")]
-    assert (latency["verdict"], latency["n"]) == ("worse", 3)
-    assert latency["change_percent"] == pytest.approx(50, abs=1)
-    assert 0 < latency["noise_floor_percent"] < 10
 
 
 @pytest.mark.long
