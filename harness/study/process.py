@@ -260,14 +260,18 @@ def _start_workers(run: PlannedRun, command: Command) -> End:
                 _wait_for_worker(run)
             else:
                 record[tags.PIECES] = smaller
-            run_folder.try_again(run.folder, record)
+            if not any(run.folder.glob(f"{paths.CHECKPOINTS}/step-*")):  # the curves of its training begin anew
+                (run.folder / run_log.LINES).unlink(missing_ok=True)
+            run_folder.write(run.folder, record)
             tracked.forget()
         command.micro_batches.learn(run, record)
         if result is not None and (peak := result["metrics"].get(tags.PEAK)):
             command.peaks[str(run.config.hardware)] = peak
     finally:
         try:
-            run_folder.write_end(run.folder, record, ended)
+            lines = list(ended.lines)
+            record[tags.END] = {"state": ended.state, "reason": ended.reason, "lines": lines, "time": run_log.now_ms()}
+            run_folder.write(run.folder, record)
         finally:
             tracked.end(ended.state)
     return ended

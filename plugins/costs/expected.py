@@ -24,11 +24,12 @@ from harness.config.conditions import is_only_scored
 from harness.corpus import sequences
 from harness.errors import present
 from harness.hardware import facts
-from harness.measure import flops, pretraining_heads, size
+from harness.measure import flops, size
 from harness.measure.launch import TIMING, launch
 from harness.measure.records import Request
 from harness.models.adapt import adapt
 from harness.models.heads import on_meta
+from harness.plugins.shared import pretraining_heads
 from harness.study import WORKER, run_folder, timing
 from harness.study.forecast import Pace, earlier, is_done, kind_of, memory_of
 from harness.study.plan import PlannedRun

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import ClassVar
 
 from harness import study
-from harness.commands.options import ABOVE_ZERO, COUNT
 from harness.errors import InputError
 from harness.grammar import Composed, key
 from harness.models.ranges import Range
+from harness.plugins.shared.options import ABOVE_ZERO, COUNT
 
 BYTES = {"B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30}
 

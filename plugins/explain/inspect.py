@@ -18,7 +18,6 @@ from tokenizers import Encoding, Tokenizer
 
 from harness import tasks
 from harness.checkpoints import find_run, finetuned, native, start, teacher
-from harness.commands.weights import SEPARATOR, Source, source_of
 from harness.config.choices import UNTRAINED, TaskKind, TrainedOn
 from harness.config.conditions import has_task
 from harness.config.resolve import MEASURED_LENGTH, resolve
@@ -38,6 +37,7 @@ from harness.plugins.explain.attention import AttentionMap, maps_of
 from harness.plugins.explain.options import Inspect
 from harness.plugins.explain.parts import Part, embedding_parts, steps
 from harness.plugins.explain.pictures import CENTRED, STYLE, fitted, rounded, save, sheet
+from harness.plugins.shared.weights import SEPARATOR, Source, source_of
 from harness.tasks.base import Examples, Split
 from harness.tasks.batches import collate
 from harness.tasks.prepared import vocabulary_texts

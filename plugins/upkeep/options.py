@@ -2,9 +2,10 @@
 
 from dataclasses import dataclass
 
-from harness.commands.options import OutputFolder, Store
+from harness.commands.options import OutputFolder
 from harness.grammar import key
 from harness.models.ranges import Range
+from harness.plugins.shared.options import Store
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,11 +6,11 @@ from pathlib import Path
 from tokenizers import Tokenizer
 
 from harness.checkpoints import find_run, huggingface, native
-from harness.commands.options import Weights
 from harness.config.schema import RunConfig
 from harness.data import published, tokenizer
 from harness.errors import present
 from harness.models.encoder import Encoder
+from harness.plugins.shared.options import Weights
 
 SEPARATOR = " ||| "
 """Between the texts of a pair."""
