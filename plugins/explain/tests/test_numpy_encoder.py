@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 import torch
-from oracle_models import LENGTH, PADDING, padded_batch, scrambled, small_config
 from torch import nn
 from torch.nn import functional as F
 
@@ -14,6 +13,27 @@ from harness.models.heads import SequenceClassifier
 from harness.plugins.explain import numpy_encoder as oracle
 
 TOLERANCE = 1e-8
+PADDING, LENGTHS, LENGTH = 3, (7, 4, 1), 7
+SIZES = {"vocab_size": 19, "max_position_embeddings": 9, "pad_token_id": PADDING, "hidden_size": 12, "num_hidden_layers": 3}
+SIZES |= {"num_attention_heads": 3, "intermediate_size": 20, "hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
+
+
+def padded_batch() -> Batch:
+    """Three texts of unlike lengths, the shortest of one token, with both types."""
+    generator = torch.Generator().manual_seed(7)
+    mask = torch.arange(LENGTH) < torch.tensor(LENGTHS)[:, None]
+    ids = torch.randint(PADDING + 1, 19, mask.shape, generator=generator).masked_fill(~mask, PADDING)
+    return Batch(ids, torch.randint(0, 2, mask.shape, generator=generator), mask)
+
+
+def scrambled(model: nn.Module) -> nn.Module:
+    """The model in doubles, far from an initialisation, so that biases and norms matter too."""
+    generator = torch.Generator().manual_seed(11)
+    with torch.no_grad():
+        for parameter in model.double().parameters():
+            noise = torch.randn(parameter.shape, generator=generator, dtype=torch.float64) * 0.4
+            parameter.copy_(noise + (1 if parameter.dim() == 1 else 0))
+    return model
 
 
 class MaskedLM(nn.Module):
@@ -65,7 +85,7 @@ def assert_gradients_equal(model: nn.Module, gradients: dict[str, np.ndarray]) -
 
 @pytest.mark.parametrize("groups", [None, 2, 1])
 def test_encoder_equals_numpy(groups):
-    model, batch = scrambled(Encoder(small_config(num_hidden_groups=groups)).double()), padded_batch()
+    model, batch = scrambled(Encoder(EncoderConfig(**SIZES, num_hidden_groups=groups))), padded_batch()
     direction = torch.randn(3, LENGTH, 12, dtype=torch.float64, generator=torch.Generator().manual_seed(5))
     hidden = model(batch)
     (hidden * direction).sum().backward()
@@ -77,7 +97,7 @@ def test_encoder_equals_numpy(groups):
 
 
 def test_masked_lm_and_its_gradients_equal_numpy():
-    model, batch = scrambled(MaskedLM(small_config()).double()), padded_batch()
+    model, batch = scrambled(MaskedLM(EncoderConfig(**SIZES))), padded_batch()
     places = (torch.tensor([0, 0, 1, 2]), torch.tensor([1, 6, 3, 0]))
     labels = torch.tensor([5, 18, 5, 0])
     loss = F.cross_entropy(model(model.encoder(batch), places), labels)
@@ -94,7 +114,7 @@ def test_masked_lm_and_its_gradients_equal_numpy():
 
 
 def test_classifier_and_its_gradients_equal_numpy():
-    model, batch = scrambled(SequenceClassifier(small_config(), 4).double()), padded_batch()
+    model, batch = scrambled(SequenceClassifier(EncoderConfig(**SIZES), 4)), padded_batch()
     labels = torch.tensor([3, 0, 1])
     outputs = model(batch)
     F.cross_entropy(outputs, labels).backward()
@@ -110,7 +130,7 @@ def test_classifier_and_its_gradients_equal_numpy():
 
 
 def test_the_padding_row_gets_no_gradient_from_a_loss_that_reads_no_padding():
-    model, batch = scrambled(Encoder(small_config()).double()), padded_batch()
+    model, batch = scrambled(Encoder(EncoderConfig(**SIZES))), padded_batch()
     piece = piece_of(model)
     _, backward = run_encoder(model, batch, piece)
     backward(batch.attention_mask.numpy()[..., None] * np.ones((3, LENGTH, 12)))

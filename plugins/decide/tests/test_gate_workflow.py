@@ -14,7 +14,7 @@ from harness.grammar import parse
 from harness.plugins.decide import gate
 from harness.plugins.decide.options import Gate
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 FOLDER = ROOT / "docs" / "gate"
 
 
