@@ -9,7 +9,8 @@ from torch.nn import functional as F
 
 from harness.models.batch import Batch, as_batch
 from harness.models.config import EncoderConfig, Pooling, Position
-from harness.models.encoder import Encoder, initialise, looked_up, without_values
+from harness.models.encoder import Encoder, initialise, looked_up, seeded, without_values
+from harness.models.foreign import make_encoder
 from harness.models.layers import ACTIVATIONS
 from harness.models.losses import IGNORED
 from harness.models.norms import Dropout, make_norm
@@ -165,7 +166,7 @@ class Classifier(nn.Module, ABC):
 
     def __init__(self, config: EncoderConfig, num_outputs: int = 0) -> None:
         super().__init__()
-        self.encoder = Encoder(config)
+        self.encoder = make_encoder(config)
         self.pooler: Pooler | None = None
         self.head: nn.Linear | None = None
         self.register_buffer("class_weights", None, persistent=False)
@@ -279,6 +280,7 @@ def build_classifier(
     config: EncoderConfig, num_outputs: int, seed: int, head: type[Classifier] = SequenceClassifier
 ) -> Classifier:
     """A classifier on CPU, randomly initialised from `seed`."""
-    model = head(config, num_outputs)
+    with seeded(seed):
+        model = head(config, num_outputs)
     initialise(model, config.initializer_range, seed, config.init, config.init_depth)
     return model

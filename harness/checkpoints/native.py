@@ -21,11 +21,12 @@ from harness.config.own_files import as_text
 from harness.errors import InputError, writing
 from harness.models.config import EncoderConfig
 from harness.models.encoder import Encoder, without_values
+from harness.models.foreign import make_encoder
 from harness.models.ranges import refuse_out_of_range
 
 Kind = TypeVar("Kind")
 
-ADDED = {"vector_pooling": "mean"}
+ADDED = {"vector_pooling": "mean", "encoder": None, "options": {}, "layers_kept": []}
 """Fields of EncoderConfig that earlier versions have not written -> their value there."""
 
 LARGEST_BYTES = 1 << 37
@@ -99,7 +100,7 @@ def refuse_larger(shape: EncoderConfig, *files: Path) -> None:
         raise InputError(f"{path} has {len(sizes):,} tensors, and the config beside it {shape.num_hidden_layers:,} layers")
     with naming(f"the model of {path} cannot be built"), without_values():
         refuse_out_of_range(shape)
-        needed = sum(tensor.numel() for tensor in Encoder(shape).state_dict().values())
+        needed = sum(tensor.numel() for tensor in make_encoder(shape).state_dict().values())
     if needed > MOST_MORE * stored + FEWEST:
         raise InputError(f"{path} has {stored:,} numbers, and the config beside it states an encoder of {needed:,}")
 
@@ -128,7 +129,7 @@ def part(state: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
 
 def encoder_of(state: dict[str, Tensor], shape: EncoderConfig) -> Encoder:
     """The encoder of a checkpoint with any head; InputError for tensors of another one."""
-    encoder = Encoder(shape)
+    encoder = make_encoder(shape)
     with naming("the weights do not fit the encoder"):
         encoder.load_state_dict(part(state, "encoder."))
     return encoder

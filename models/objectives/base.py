@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from harness.models.batch import Batch
 from harness.models.config import EncoderConfig
-from harness.models.encoder import Encoder
+from harness.models.foreign import make_encoder
 from harness.models.heads import MaskedLMHead, Pooler
 from harness.models.losses import IGNORED
 from harness.models.objectives.config import ObjectiveConfig, PairKind
@@ -80,7 +80,7 @@ class Objective(nn.Module, ABC):
     def __init__(self, config: ObjectiveConfig, shape: EncoderConfig, vocabulary: Vocabulary) -> None:
         super().__init__()
         self._config, self.vocabulary = config, vocabulary
-        self.encoder = Encoder(shape)
+        self.encoder = make_encoder(shape)
         self.masked_head: MaskedLMHead | None = None  # where the objective predicts [MASK] tokens itself
         self.pooler: Pooler | None = None  # where the objective trains the vector of a text
 
