@@ -177,7 +177,9 @@ class EncoderConfig:
     options: dict[str, Any] = option(
         dict, earlier=..., needs={"encoder": NOT_NULL}
     )  # of its constructor; of transformers its config.json
-    layers_kept: list[int] = option(list, earlier=..., needs={"encoder": NOT_NULL})  # of its layers, from 0; empty: all
+    layers_kept: list[int] = option(
+        list, earlier=..., needs={"encoder": NOT_NULL}, at_least=0, limit=MOST_LAYERS
+    )  # of its layers, counted from 0; empty: all
     body: Body = Body.transformer  # layers between embeddings and heads
     layers: str | None = option(None, earlier=...)  # of another package, in place of body, by their name
     hidden_size: int = option(768, at_least=1, limit=LARGEST_SIZE)  # features of a token in every layer
