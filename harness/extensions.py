@@ -143,7 +143,7 @@ def code_of(name: str, key: str) -> Any:
 
 @cache
 def source_of(name: str) -> str:
-    """Package, version and a hash of the source of `MODULE:CLASS` or of what an entry point names, for the identity of a run."""
+    """Package, version and a hash of the source of `MODULE:CLASS`, for the identity of a run."""
     module = name.partition(":")[0].partition(".")[0]
     packages = importlib.metadata.packages_distributions().get(module, [PACKAGE])
     found = importlib.util.find_spec(module)

@@ -152,9 +152,7 @@ class Foreign(Encoder):
     def _called(self, blocks: list[nn.Module]) -> list[int]:
         """Places of the blocks in the order in which a pass calls them; RuntimeError of a class that cannot run."""
         order: list[int] = []
-        hooks = [
-            block.register_forward_hook(lambda *_, place=place: order.append(place)) for place, block in enumerate(blocks)
-        ]
+        hooks = [block.register_forward_hook(lambda *_, place=place: order.append(place)) for place, block in enumerate(blocks)]
         was_training = self.training
         try:
             with torch.no_grad():

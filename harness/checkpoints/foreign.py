@@ -239,7 +239,9 @@ def _refuse_lacking(part: nn.Module, lacking: set[int], said: str) -> None:
 def masked_lm(folder: Path, shape: EncoderConfig, said: str) -> dict[str, Tensor]:
     """Tensors of a published encoder and of its head for masked tokens, under our names; InputError without such a head."""
     if not hasattr(Foreign(shape).body, "make_masked_head"):
-        raise InputError(f"{said}: model_type={shape.options.get('model_type')!r} has no head for masked tokens in transformers")
+        raise InputError(
+            f"{said}: model_type={shape.options.get('model_type')!r} has no head for masked tokens in transformers"
+        )
     with _quiet():
         model, lacking = _read(_library().AutoModelForMaskedLM, folder, said)
         part = _encoder_part(getattr(model, model.base_model_prefix), model.config)
