@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pyarrow
 import pytest
+from published_bert import save_bert
 from pyarrow import parquet
 from refusals import assert_refused
 
@@ -52,15 +53,7 @@ def test_the_payloads_would_write_the_file():
 @pytest.fixture
 def published(tmp_path: Path) -> Path:
     """A small published model, with the files of others that may lie beside its weights."""
-    import torch
-    from transformers import BertConfig, BertForMaskedLM
-
-    torch.manual_seed(0)
-    pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefghijklmnopqrstuvwxyz"]
-    shape = {"hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 32}
-    BertForMaskedLM(BertConfig(vocab_size=len(pieces), max_position_embeddings=64, **shape)).save_pretrained("published")
-    folder = tmp_path / "published"
-    (folder / "vocab.txt").write_text("\n".join(pieces))
+    folder = save_bert(tmp_path / "published", "BertForMaskedLM", num_hidden_layers=1)
     pickled(*(folder / name for name in ("pytorch_model.bin", "training_args.bin", "optimizer.pt", "pytorch_model.pt")))
     (folder / "modeling_evil.py").write_text(CODE)
     (folder / "__init__.py").write_text(CODE)

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 import torch
+from published_bert import save_bert
 from safetensors.torch import load_file, save_file
-from transformers import BertConfig, BertForSequenceClassification
 
 from harness import tags
 from harness.checkpoints import huggingface, start
@@ -16,20 +16,14 @@ from harness.models.config import Pooling
 from harness.models.heads import build_classifier
 from harness.study.plan import PlannedRun, plan
 
-LETTERS = "abcdefghijklmnopqrstuvwxyz"
-PIECES = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *LETTERS, *(f"##{letter}" for letter in LETTERS)]
-SHAPE = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 32}
 KEY = "model.init_from"
 
 
 @pytest.fixture
 def published(tmp_path: Path) -> Path:
     """A small classifier whose first row is good."""
-    torch.manual_seed(0)
-    config = BertConfig(vocab_size=len(PIECES), max_position_embeddings=64, id2label={0: "good", 1: "bad"}, **SHAPE)
-    BertForSequenceClassification(config).save_pretrained(tmp_path / "published")
-    (tmp_path / "published" / "vocab.txt").write_text("\n".join(PIECES))
-    return tmp_path / "published"
+    small = {"hidden_size": 16, "num_hidden_layers": 1, "intermediate_size": 32}
+    return save_bert(tmp_path / "published", id2label={0: "good", 1: "bad"}, **small)
 
 
 @pytest.fixture

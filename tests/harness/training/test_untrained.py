@@ -7,8 +7,9 @@ import pyarrow.parquet
 import pytest
 import torch
 from in_process import metrics_of
+from published_bert import save_bert
 from tokenizers import Tokenizer
-from transformers import BertConfig, BertForMaskedLM
+from transformers import BertForMaskedLM
 
 from harness import tasks
 from harness.checkpoints import huggingface, language_model
@@ -39,13 +40,11 @@ TASK = TaskConfig(
 @pytest.fixture
 def published(tmp_path: Path) -> Path:
     """A folder as transformers saves a masked language model, whose head is not that of the embedding alone."""
-    torch.manual_seed(0)
-    sizes = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 48}
-    model = BertForMaskedLM(BertConfig(vocab_size=len(PIECES), max_position_embeddings=40, initializer_range=0.3, **sizes))
+    folder = save_bert(tmp_path / "published", "BertForMaskedLM", PIECES, max_position_embeddings=40, initializer_range=0.3)
+    model = BertForMaskedLM.from_pretrained(folder)
     torch.nn.init.normal_(model.cls.predictions.bias)
-    model.save_pretrained(tmp_path / "published")
-    (tmp_path / "published" / "vocab.txt").write_text("\n".join(PIECES))
-    return tmp_path / "published"
+    model.save_pretrained(folder)
+    return folder
 
 
 def config_of(published: Path, **keys) -> RunConfig:
