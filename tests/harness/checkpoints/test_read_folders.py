@@ -159,17 +159,6 @@ def test_an_adapter_is_refused_with_the_name_of_its_model(planned, published):
         planned(["bad", "good"])
 
 
-def test_describe_names_a_tensor_that_is_missing(run_harness, published, tmp_path):
-    state = load_file(published / "model.safetensors")
-    del state["bert.encoder.layer.0.output.dense.weight"]
-    save_file(state, published / "model.safetensors")
-    done = run_harness("describe", f"{KEY}={published}", "task=sst2", f"to={tmp_path / 'pictures'}")
-    (line,) = done.stderr.splitlines()
-    assert done.returncode == 2
-    assert line.startswith(f"harness describe: {KEY}=")
-    assert "missing: encoder.layers.feed_forwards.0.feed_forward.output.weight" in line
-
-
 @pytest.mark.parametrize("typed", [(), ("model.vector_pooling=max",)])
 def test_pooling_of_sentence_transformers_is_that_of_vectors_unless_it_is_typed(compose, published, typed):
     inner = published / "0_Transformer"

@@ -122,9 +122,3 @@ def test_resized_shapes_are_shown_beside_those_as_published(run_harness, output)
     assert refused.returncode == 2
     assert refused.stderr.count("\n") == 1
     assert "the nearest is model.num_hidden_layers=" in refused.stderr
-
-
-def test_other_commands_refuse_to_resize(run_harness):
-    refused = run_harness("describe", "model=albert", "match=params")
-    assert (refused.returncode, refused.stderr.count("\n")) == (2, 1)
-    assert "match= has no effect here" in refused.stderr

@@ -35,9 +35,9 @@ def run_in(folder: Path, *command: str) -> subprocess.CompletedProcess:
 
 @pytest.mark.long
 def test_command_does_not_import_the_models_of_the_working_directory(foreign):
-    done = run_in(foreign, "-m", "harness", "describe", "scale=tiny", "to=pictures")
+    done = run_in(foreign, "-m", "harness", "plan", "scale=tiny", "task=bag", "output=out")
     assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.startswith("base at scale tiny\n")
+    assert "1 run: 0 done, 1 to do" in done.stdout
 
 
 def test_without_pythonpath_the_checkout_is_searched_and_not_the_working_directory(foreign):
@@ -98,10 +98,10 @@ def test_package_has_no_other_attributes_by_name():
 @pytest.mark.parametrize(
     ("line", "completed"),
     [
-        ("harness desc", {"describe"}),
-        ("harness s", {"sync", "submission", "scale=", "seed=", "study="}),
+        ("harness pl", {"plan"}),
+        ("harness s", {"sync", "status", "scale=", "seed=", "study="}),
         ("harness model=alb", {"model=albert"}),
-        ("harness describe model=alb", {"model=albert"}),
+        ("harness plan model=alb", {"model=albert"}),
         ("harness -m hardware.dt", {"hardware.dtype="}),
         ("harness modle=alb", set()),
     ],
