@@ -83,6 +83,7 @@ def test_describe_names_a_tensor_that_is_missing(capsys, tmp_path):
     state = load_file(weights)
     del state["bert.encoder.layer.0.output.dense.weight"]
     save_file(state, weights)
+    capsys.readouterr()  # the bar of transformers
     assert main(["describe", "model.init_from=published", "task=sst2", "to=pictures"]) == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith("harness describe: model.init_from=")
