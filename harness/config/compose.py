@@ -617,6 +617,8 @@ def named(
     if config.pretrain.objective is not ObjectiveName.none:
         parts.append(config.pretrain.title)
     from_run = config.pretrain.checkpoint is not None  # named after that run
+    dimensions = {f"model.{key}" for key in _loaded(conf_directory() / "scale" / "base.yaml")}
+    shaping = (word for word in overrides if within(key_of(word), ("model", "enhancement", "model.")))
     return replace(
         config,
         arm=config.arm or ("" if from_run else "+".join(parts)),
@@ -627,7 +629,7 @@ def named(
         said_keys=said | files,
         model_name=choices["model"],
         scale_name=choices["scale"],
-        published=published_model(source, overrides),
+        published=_published(source, tuple(without(shaping, dimensions))),
     )
 
 
@@ -654,8 +656,10 @@ def settings(composed: Composed, source: Source, overrides: Sequence[str], swept
             candidates[override] = (key, value)
     if not candidates:
         return {}
-    plain = _composed(source, tuple(override for override in overrides if override not in candidates))
-    changed = {key: value for key, value in candidates.values() if _value(composed, key) != _value(plain, key)}
+    changed = dict(candidates.values())
+    with contextlib.suppress(ValueError):  # what is left makes no model: then every value changes something
+        plain = _composed(source, tuple(override for override in overrides if override not in candidates))
+        changed = {key: value for key, value in changed.items() if _value(composed, key) != _value(plain, key)}
     return {key: value.lower() if value in ("True", "False") else value for key, value in changed.items()}
 
 
@@ -675,15 +679,9 @@ def _composed(source: Source, overrides: tuple[str, ...]) -> Composed:
     return dict(of_hydra.runtime.choices), unchecked(node)
 
 
-def published_model(source: Source, overrides: Sequence[str]) -> ModelConfig:
-    """The same model at scale base, without the dimensions on the command line."""
-    dimensions = {f"model.{key}" for key in _loaded(conf_directory() / "scale" / "base.yaml")}
-    shaping = (one for one in overrides if within(key_of(one), ("model", "enhancement", "model.")))
-    return _published(source, tuple(without(shaping, dimensions)))
-
-
 @functools.lru_cache(maxsize=256)
 def _published(source: Source, overrides: tuple[str, ...]) -> ModelConfig:
+    """The same model at scale base."""
     model: Any = OmegaConf.to_object(hydra.compose(source.name, [*source.settings, *overrides, "task=bag", "scale=base"]).model)
     return model if isinstance(model, ModelConfig) else ModelConfig(**model)
 

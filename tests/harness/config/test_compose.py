@@ -260,6 +260,11 @@ def test_base_at_scale_base_is_bert_base_as_published(compose):
     assert run.model == run.published == ModelConfig()
 
 
+def test_an_arm_is_named_after_keys_without_which_its_choices_make_no_model(compose):
+    (run,) = compose("task=bag", "scale=tiny", "enhancement=[three_groups]", "model.num_hidden_layers=6")
+    assert (run.label, run.model.depth) == ("base+three_groups num_hidden_layers=6", 6)
+
+
 def test_published_twin_leaves_typed_dimensions_out_and_keeps_the_rest(compose):
     (run,) = compose("task=bag", "model.hidden_size=64", "model.num_hidden_layers=3", "model.attention_window=32")
     assert (run.model.hidden_size, run.model.num_hidden_layers) == (64, 3)

@@ -14,6 +14,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+from harness import paths
 from harness.comparison import arms
 from harness.config.schema import FinetuneConfig, HardwareConfig, RunConfig
 from harness.hardware import facts
@@ -25,7 +26,6 @@ from harness.models.adapt import adapt, merge
 from harness.models.batch import Batch
 from harness.models.config import EncoderConfig, Trains
 from harness.models.heads import SequenceClassifier, build_classifier
-from harness.study import leftovers
 from harness.study.identity import Identity, Inputs
 from harness.tracking import run_log
 from harness.tracking.run_log import Reader, RunLog
@@ -127,7 +127,7 @@ def test_the_compiler_finds_an_empty_cache_and_the_old_one_afterwards(monkeypatc
         inside = Path(os.environ[COMPILER_CACHE])
         assert (inside.parent, killed.exists(), inside.exists()) == (tmp_path, False, False)
         inside.mkdir()
-        assert leftovers.TEMPORARY.fullmatch(inside.name)
+        assert paths.TEMPORARY.fullmatch(inside.name)
     assert not inside.exists()
     assert os.environ[COMPILER_CACHE] == "of_before"
 
