@@ -141,3 +141,10 @@ def test_plan_says_what_is_no_study_and_the_smallest_difference(run_harness, out
     assert "4 replicates" in known.stdout
     assert "spread of 3 earlier replicates" in known.stdout
     assert len(list(forecast.finished([str(output)]))) == 6
+
+
+@pytest.mark.long
+def test_timing_that_is_left_to_later_is_left_out(run_harness, output):
+    given = ["plan", *SMALL, f"output={output}"]
+    assert "Timing:" not in run_harness(*given, "sweep.timing=false").stdout
+    assert "Timing:" in run_harness(*given).stdout

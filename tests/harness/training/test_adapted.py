@@ -9,7 +9,6 @@ import pytest
 import torch
 
 from harness.checkpoints.finetuned import load_finetuned
-from harness.comparison import arms
 from harness.config.choices import DeviceSharding, Keep, Optimizer, Products, Schedule
 from harness.config.rules import refuse_impossible
 from harness.config.schema import FinetuneConfig, HardwareConfig, RunConfig
@@ -19,7 +18,6 @@ from harness.measure import flops, subject
 from harness.models.adapt import adapt
 from harness.models.config import AdaptationConfig, EncoderConfig, Trains
 from harness.models.heads import build_classifier
-from harness.study.identity import Identity, Inputs
 
 KINDS = {"all": {}, "lora": {"lora_rank": 4}, "bitfit": {}, "head": {}, "frozen": {"trains": Trains.all, "freeze_layers": 1}}
 
@@ -120,13 +118,6 @@ def test_a_sharded_model_is_trained_whole_and_by_adamw(small_config, keys):
     hardware = replace(small_config.hardware, devices=2, sharding=DeviceSharding.full)
     with pytest.raises(InputError, match=r"set hardware\.sharding=none"):
         refuse_impossible(replace(small_config, hardware=hardware, finetune=replace(small_config.finetune, **keys)))
-
-
-def test_runs_that_set_none_of_these_keys_are_the_runs_that_they_were(small_config):
-    parameters = arms.hashed(Identity(small_config, Inputs()).parameters)
-    new = ("trains", "lora_rank", "freeze_layers", "layer_decay", "optimizer", "schedule", "momentum", "ema_decay")
-    assert not {f"{phase}.{key}" for phase in ("finetune", "pretrain") for key in new} & {*parameters}
-    assert "finetune.decay_fraction" not in parameters
 
 
 def test_layers_that_a_model_lacks_are_refused_before_anything_runs(tell):
