@@ -70,12 +70,13 @@ class Foreign(Encoder):
         takes = inspect.signature(self.body.forward).parameters
         self._takes, self._needs_mask = {*takes}, "attention_mask" in takes and takes["attention_mask"].default is not None
         blocks = self._blocks()
+        self._runs_on_meta: bool | None = True if next(self.parameters()).is_meta else None
         try:
             self._order = self._called(blocks)
         except Exception:  # whatever an operator without shapes raises
             if not next(self.parameters()).is_meta:
                 raise
-            self.runs_on_meta, self._order = False, [*range(len(blocks))]
+            self._runs_on_meta, self._order = False, [*range(len(blocks))]
         self._counted: dict[int, int] = {}
 
     def forward(self, inputs: Batch | Tensor) -> Tensor:
@@ -115,6 +116,14 @@ class Foreign(Encoder):
             for hook in hooks:
                 hook.remove()
         return [*states[:-1], last]
+
+    @property
+    def runs_on_meta(self) -> bool:  # type: ignore[override]
+        """Whether every operator has shapes alone; found out where it is first asked."""
+        if self._runs_on_meta is None:
+            with without_values():
+                self._runs_on_meta = Foreign(self.config).runs_on_meta
+        return self._runs_on_meta
 
     @property
     def token_embedding(self) -> nn.Embedding | None:
@@ -172,9 +181,8 @@ class Foreign(Encoder):
     def flops(self, length: int) -> int:
         """FLOPs of one forward pass over one text of `length` tokens, counted from its operators: there is no formula."""
         if length not in self._counted:
-            with without_values():
-                shapes = Foreign(self.config)
-            shapes = (shapes if shapes.runs_on_meta else Foreign(self.config)).eval()
+            with without_values() if self.runs_on_meta else seeded(0):
+                shapes = Foreign(self.config).eval()
             ids = torch.zeros(1, length, dtype=torch.int64, device=next(shapes.parameters()).device)
             with sdpa_kernel(SDPBackend.MATH), FlopCounterMode(display=False) as counter, torch.no_grad():
                 shapes(ids)
