@@ -35,7 +35,9 @@ from harness.measure.flops import ModelFlops
 from harness.measure.launch import TIMING, launch
 from harness.measure.records import TRACE, Launch, Measured, MemoryPeaks, Request, Trace, TracedCall, to_json
 from harness.paths import file_name, replaced
+from harness.plugins.costs.components import COMPONENTS as PARTS
 from harness.plugins.costs.options import Profile
+from harness.plugins.costs.trace import PHASES
 from harness.plugins.shared.countdown import Countdown
 from harness.study import timing_session
 from harness.study.match import note as match_note
@@ -114,13 +116,6 @@ SHORT = {"bytes": "B", "FLOP": "FLOP"}
 
 TRACED = "harness.plugins.costs.trace:trace"
 """The instrument that traces."""
-
-CALLS = ("forward", "training_step")
-"""Fields of a trace."""
-
-PHASES = ("forward", "backward", "optimiser", "other")
-PARTS = ("embeddings", "attention", "feed-forward", "norms", "head", "other")
-"""Phases and components of time, as a trace names them, in the order of rows."""
 
 WHOLE_PHASES = {"optimiser": "optimiser", "other": "between the phases"}
 """Phases that are no sum of components, as a row names them."""
@@ -428,7 +423,7 @@ def component_rows(columns: dict[str, Column]) -> str:
     """Time by component under the profiler: a row for each phase and component, milliseconds and share for each variant."""
     traces: dict[str, Trace] = {label: it.records["trace"][0] for label, it in columns.items() if "trace" in it.records}
     rows = []
-    for call in CALLS:
+    for call in ("forward", "training_step"):
         calls: list[TracedCall] = [getattr(trace, call) for trace in traces.values()]
         rows.append((call.replace("_", " "), "ms", *(number(timed.whole_ms) for timed in calls)))
         for phase, component in [(phase, component) for phase in PHASES for component in PARTS]:
