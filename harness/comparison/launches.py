@@ -214,11 +214,6 @@ class Sessions:
         shift = math.exp(-DRIFT[launch] * (typical or 0.0))
         return {step: shift * value for step, value in levels(launch, history, typical is not None).items()}
 
-    def round_seconds(self, session: str) -> float | None:
-        """Wall clock of a round, in which every arm is launched once; None where it was not measured."""
-        times = [each[0].launches.get(LAUNCH_SECONDS, {}).values() for each in self.launched(session)]
-        return math.fsum(map(fmean, times)) if times and all(times) else None
-
     @cached_method
     def floor(self, session: str, place: SectionKey, launch: str) -> float | None:
         """Noise floor of a session: of the A/A replicate in the same section, else the highest; None without any."""
