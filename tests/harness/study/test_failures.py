@@ -4,7 +4,8 @@ import pytest
 
 from harness.errors import InputError
 from harness.processes.ending import Ending
-from harness.study import process, supervisor
+from harness.study import runner as process
+from harness.study import supervisor
 from harness.study.schedule import End
 from harness.tracking.run_log import State
 
@@ -27,7 +28,7 @@ def ended(compose, output, monkeypatch, capsys):
             return left.pop(0), True
 
         monkeypatch.setattr(process, "run_to_end", run_to_end)
-        monkeypatch.setattr(supervisor.timing, "time_runs", lambda planned, *_: timed.append(len(planned)))
+        monkeypatch.setattr(supervisor.timing_session, "time_runs", lambda planned, *_: timed.append(len(planned)))
         seeds = ",".join(str(seed) for seed in range(1, 1 + len(ends)))
         sweeps = [] if any(one.startswith("seed=") for one in arguments) else [f"seed={seeds}"]
         configs = compose("-m", *SMALL, "hardware.workers=1", "tracking=none", *sweeps, *arguments, f"output={output}")
