@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
+from hostile import copied, obey_nothing, private  # noqa: F401 - fixtures
 from refusals import Printed
 
 from harness import redact, tags

@@ -2,7 +2,6 @@
 
 import pytest
 
-from harness.errors import InputError
 from harness.processes.ending import Ending
 from harness.study import runner as process
 from harness.study import supervisor
@@ -94,11 +93,6 @@ def test_runs_without_their_pretraining_are_skipped_and_counted(ended):
     code, started, _, said = ended([BROKEN, *[FINISHED] * 4], "seed=1,2,3", *text)
     assert (code, len(started)) == (1, 5)  # three pretrainings, two of which finish
     assert said[-1] == "2 of 6 runs did not finish: 1 failed, 1 without its pretraining"
-
-
-def test_a_wrong_value_names_the_choices(compose):
-    with pytest.raises(InputError, match=r"unknown value 'halt'; choices for `sweep.on_failure`: continue, stop"):
-        compose(*SMALL, "sweep.on_failure=halt")
 
 
 @pytest.mark.parametrize(
