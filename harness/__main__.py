@@ -9,7 +9,7 @@ import sys
 from typing import Any
 
 import harness
-from harness import command, grammar, redact
+from harness import command, extensions, grammar, redact
 from harness.commands import COMPLETION, Command, commands, find, imported, is_command
 from harness.config.help import GROUPS, meant, page
 from harness.errors import unknown
@@ -35,7 +35,7 @@ def main(arguments: list[str] | None = None, called: bool | None = None) -> int:
 
 
 def _run(name: str, words: list[str]) -> int:
-    chosen = find(name)
+    chosen, words = find(name), extensions.without_allowed(words)
     with contextlib.redirect_stdout(sys.stdout if chosen.is_live else Inert(sys.stdout)):
         if not COMPLETION.isdisjoint(words):
             return find("run").function()(words)

@@ -6,19 +6,23 @@
 | `harness.chapters` | a `harness.reports.chapters.Added` |
 | `harness.formats` | a `harness.reports.render.Format`; its name is one for --format |
 | `harness.trackers` | a class of `harness.tracking.trackers.Backend`, by tracking.plugins=[NAME]; ours by tracking.NAME=true |
-| `harness.encoders` | a `torch.nn.Module`: `attention.NAME` for model.attention=NAME, likewise `feed_forward.` and `layers.` |
+| `harness.encoders` | a `torch.nn.Module`: `encoder.NAME` for model.encoder=NAME, likewise `attention.`, `layers.` and others |
 | `harness.tasks` | a class of `harness.tasks.base.Kind`, chosen by task.plugin=NAME beside the task.kind that it is like |
 
 A checkout that is not installed has the entry points of its own `pyproject.toml`.
 """
 
+import hashlib
 import importlib.metadata
+import importlib.util
+import os
 import tomllib
+from collections.abc import Iterable
 from functools import cache
 from importlib.metadata import EntryPoint
 from pathlib import Path
 from types import ModuleType
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from harness.errors import InputError, unknown
 
@@ -89,6 +93,66 @@ def load(point: EntryPoint, kind: type[Added]) -> Added:
     if not isinstance(loaded, kind):
         raise InputError(f"{where} is of type {type(loaded).__name__}: expected a {kind.__name__}")
     return loaded
+
+
+ALLOWED = "HARNESS_ALLOW_CODE"
+"""Environment variable with what may be imported because a command names it, separated by commas."""
+
+OPTION = "--allow-code"
+
+
+def allow(names: Iterable[str]) -> None:
+    """Lets this process and those that it starts import `MODULE:CLASS` or a package of these names."""
+    os.environ[ALLOWED] = ",".join(dict.fromkeys([*filter(None, os.environ.get(ALLOWED, "").split(",")), *names]))
+
+
+def without_allowed(arguments: list[str]) -> list[str]:
+    """The arguments without each `--allow-code PACKAGE`, which is allowed; InputError for one without a package."""
+    rest, others = [], iter(arguments)
+    for argument in others:
+        name, equals, package = argument.partition("=")
+        if name != OPTION:
+            rest.append(argument)
+            continue
+        package = package if equals else next(others, "")
+        if not package:
+            raise InputError(f"{OPTION} needs the name of an installed package")
+        allow([package])
+    return rest
+
+
+def code_of(name: str, key: str) -> Any:
+    """What `MODULE:CLASS` of an installed package is.
+
+    A command that types the name, or that has --allow-code with its package, says that its code may run: a file does not.
+    InputError for another name, for a module of no installed package, and for one that cannot be imported.
+    """
+    module, _, attribute = name.partition(":")
+    packages = importlib.metadata.packages_distributions().get(module.partition(".")[0], [])
+    if not packages or not module.replace(".", "").isidentifier() or not attribute.isidentifier():
+        raise InputError(
+            f"{key}={name}: no installed package has the module {module!r}: expected MODULE:CLASS of one, after pip install "
+            "(a folder of one's own: pip install -e FOLDER)"
+        )
+    if not {name, *packages} & {*os.environ.get(ALLOWED, "").split(",")}:
+        raise InputError(
+            f"{key}={name} stands in a file, and is code of package {packages[0]}: add {OPTION} {packages[0]} to run it"
+        )
+    return load(EntryPoint(attribute, name, key), object)
+
+
+@cache
+def source_of(name: str) -> str:
+    """Package, version and a hash of the source of `MODULE:CLASS`, for the identity of a run."""
+    module = name.partition(":")[0].partition(".")[0]
+    packages = importlib.metadata.packages_distributions().get(module, [PACKAGE])
+    found = importlib.util.find_spec(module)
+    folders = [Path(folder) for folder in (found and found.submodule_search_locations) or ()]
+    files = sorted(file for folder in folders for file in folder.rglob("*.py"))
+    digest = hashlib.sha256()
+    for file in files or [Path(str(found and found.origin))]:
+        digest.update(file.read_bytes())
+    return f"{packages[0]} {importlib.metadata.version(packages[0])} {digest.hexdigest()[:16]}"
 
 
 def library(name: str, extra: str) -> ModuleType:

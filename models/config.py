@@ -18,13 +18,20 @@ GROUP = "harness.encoders"
 
 
 def class_of(key: str, name: str) -> Callable[..., Any]:
-    """The class; InputError where no package adds it, or it cannot be imported, or is no module that counts its FLOPs."""
+    """The class; InputError where no package adds it, or it cannot be imported, or is no module that counts its FLOPs.
+
+    An encoder may also be MODULE:CLASS of an installed package, or a function that makes one; it need not count its FLOPs.
+    """
+    if key == "encoder" and ":" in name:
+        return extensions.code_of(name, f"model.{key}")
     points = {
         point.removeprefix(f"{key}."): of for point, of in extensions.declared(GROUP).items() if point.startswith(f"{key}.")
     }
     if name not in points:
         raise unknown(key, name, points, f"model.{key}")
     point = points[name]
+    if key == "encoder":
+        return extensions.load(point, object)  # type: ignore[return-value]
     loaded = extensions.load(point, type)
     if not all(callable(getattr(loaded, method, None)) for method in ("forward", "flops")):
         raise InputError(f"{GROUP}: {point.name} = {point.value} must be a torch.nn.Module with forward and flops(length)")
@@ -49,6 +56,7 @@ class Body(Enum):
     encoder_decoder = "encoder_decoder"  # arXiv:1706.03762
     lstm = "lstm"  # two directions, in ELMo's place (arXiv:1802.05365)
     static = "static"  # nothing, in word2vec's place (arXiv:1301.3781)
+    foreign = "foreign"  # an encoder class of another package, embeddings included, which model.encoder names
 
 
 class Init(Enum):
@@ -147,6 +155,13 @@ LARGEST_TABLE = 10**8
 MOST_LAYERS = 10**5
 """More than any machine has memory for: features, rows of a table, layers."""
 
+OF_FOREIGN = (
+    *("encoder", "options", "layers_kept", "vocab_size", "pad_token_id", "initializer_range", "layer_norm_eps", "norm"),
+    *("hidden_act", "hidden_dropout_prob", "classifier_dropout", "pooling", "vector_pooling", "pooler", "pooler_norm"),
+    *("pooler_bias", "classifier_bias"),
+)
+"""Keys that the heads on an encoder of another package read; its sizes follow from its options."""
+
 OF_HEADS = ("num_attention_heads", "head_size", "attention_bias", "attention_scale", "attention_probs_dropout_prob")
 """Keys that an attention of another package reads unless its class has `reads`."""
 
@@ -156,6 +171,15 @@ class EncoderConfig:
     """Names are those of the papers' own configuration files; lengths count tokens, sizes count features."""
 
     # Encoder
+    encoder: str | None = option(
+        None, earlier=...
+    )  # class of another package in place of ours: MODULE:CLASS, a name that it registers, or transformers
+    options: dict[str, Any] = option(
+        dict, earlier=..., needs={"encoder": NOT_NULL}
+    )  # of its constructor; of transformers its config.json
+    layers_kept: list[int] = option(
+        list, earlier=..., needs={"encoder": NOT_NULL}, at_least=0, limit=MOST_LAYERS
+    )  # of its layers, counted from 0; empty: all
     body: Body = Body.transformer  # layers between embeddings and heads
     layers: str | None = option(None, earlier=...)  # of another package, in place of body, by their name
     hidden_size: int = option(768, at_least=1, limit=LARGEST_SIZE)  # features of a token in every layer
@@ -277,6 +301,9 @@ class EncoderConfig:
 
     def __post_init__(self) -> None:
         refuse_out_of_range(self, "model.")
+        if self.encoder is not None or self.body is Body.foreign:
+            self.body = Body.foreign if self.encoder is not None else Body.transformer
+            return
         for key in ("attention", "feed_forward", "layers"):
             if (name := getattr(self, key)) is not None:
                 class_of(key, name)

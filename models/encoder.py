@@ -3,7 +3,7 @@
 import contextlib
 import hashlib
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -100,6 +100,8 @@ BODIES: dict[Body, type[Layers]] = {
 class Encoder(nn.Module):
     """Embeddings and layers."""
 
+    is_foreign: ClassVar[bool] = False  # a class of another package, which gives its parameters their first values itself
+
     def __init__(self, config: EncoderConfig) -> None:
         super().__init__()
         self.config = config
@@ -154,11 +156,15 @@ def initialise(model: nn.Module, initializer_range: float, seed: int, init: Init
 
     `depth` is the number of layers of a stack.
     Every parameter draws from its own stream, keyed by seed and name: two variants of one seed start from the same values
-    wherever they have the same tensor. Rows that stand for padding, and for nothing else, are zero.
+    wherever they have the same tensor. Rows that stand for padding, and for nothing else, are zero. An encoder of another
+    package has its own first values, which `seeded` makes those of a seed.
     """
     kinds = (nn.LayerNorm, nn.RMSNorm)
     norms = {id(p) for module in model.modules() if isinstance(module, kinds) for p in module.parameters()}
+    foreign = {id(p) for one in model.modules() if isinstance(one, Encoder) and one.is_foreign for p in one.parameters()}
     for name, parameter in model.named_parameters():
+        if id(parameter) in foreign:
+            continue
         if name.rpartition(".")[2].startswith("bias"):
             parameter.zero_()
         elif id(parameter) in norms:
@@ -170,6 +176,14 @@ def initialise(model: nn.Module, initializer_range: float, seed: int, init: Init
     for module in model.modules():
         if isinstance(module, Embeddings) and module.pads_alone:
             module.token_embedding.weight[module.padding_row].zero_()
+
+
+@contextlib.contextmanager
+def seeded(seed: int) -> Iterator[None]:
+    """What draws random numbers on the CPU in this block, draws those of the seed; outside of it nothing changes."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        yield
 
 
 def generator_of(seed: int, name: str) -> torch.Generator:

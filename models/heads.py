@@ -1,15 +1,19 @@
 """The heads above an encoder, and the mask decoder before one. B sequences, T tokens, D hidden, C outputs."""
 
+import copy
 from abc import ABC, abstractmethod
+from types import SimpleNamespace
 from typing import ClassVar, cast
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
+from torch.utils.flop_counter import FlopCounterMode
 
 from harness.models.batch import Batch, as_batch
 from harness.models.config import EncoderConfig, Pooling, Position
-from harness.models.encoder import Encoder, initialise, looked_up, without_values
+from harness.models.encoder import Encoder, initialise, looked_up, seeded, without_values
+from harness.models.foreign import Foreign, make_encoder
 from harness.models.layers import ACTIVATIONS
 from harness.models.losses import IGNORED
 from harness.models.norms import Dropout, make_norm
@@ -136,6 +140,47 @@ class MaskedLMHead(nn.Module):
         return 0 if self.decoder is None else self.decoder.flops(encoder, length)
 
 
+class ForeignMaskedHead(nn.Module):
+    """Scores over the vocabulary by the head for masked tokens of the encoder's package, `make_masked_head` of its class."""
+
+    decoder = None
+
+    def __init__(self, encoder: Foreign) -> None:
+        super().__init__()
+        self.model = encoder.body.make_masked_head(encoder.body)
+        self.output = SimpleNamespace(out_features=encoder.config.vocab_size)
+        self._size, self._flops = encoder.config.hidden_size, 0
+
+    def read(self, encoder: Encoder, batch: Batch) -> tuple[Tensor, Tensor]:
+        """As of `MaskedLMHead`."""
+        hidden = encoder(batch)
+        return hidden, hidden
+
+    def forward(self, hidden: Tensor) -> Tensor:
+        """(..., D) -> (..., V) logits."""
+        return self.model(hidden.reshape(1, -1, hidden.shape[-1])).reshape(*hidden.shape[:-1], -1)
+
+    def flops(self) -> int:
+        """FLOPs of one token, counted."""
+        if not self._flops:
+            shapes = copy.deepcopy(self.model).to("meta")
+            with FlopCounterMode(display=False) as counter, torch.no_grad():
+                shapes(torch.zeros(1, 1, self._size, device="meta"))
+            self._flops = counter.get_total_flops()
+        return self._flops
+
+    def flops_of_decoder(self, encoder: Encoder, length: int) -> int:
+        """None: it has none."""
+        return 0
+
+
+def make_masked_head(config: EncoderConfig, encoder: Encoder) -> "MaskedLMHead | ForeignMaskedHead":
+    """The head for masked tokens: that of the encoder's package where it has one, else ours."""
+    if isinstance(encoder, Foreign) and hasattr(encoder.body, "make_masked_head"):
+        return ForeignMaskedHead(encoder)
+    return MaskedLMHead(config, encoder.embeddings.token_embedding, make_mask_decoder(config))
+
+
 class PlainLMHead(nn.Module):
     """Scores over the vocabulary by one matrix alone, as in T5 (arXiv:1910.10683, section 2.1).
 
@@ -165,7 +210,7 @@ class Classifier(nn.Module, ABC):
 
     def __init__(self, config: EncoderConfig, num_outputs: int = 0) -> None:
         super().__init__()
-        self.encoder = Encoder(config)
+        self.encoder = make_encoder(config)
         self.pooler: Pooler | None = None
         self.head: nn.Linear | None = None
         self.register_buffer("class_weights", None, persistent=False)
@@ -279,6 +324,7 @@ def build_classifier(
     config: EncoderConfig, num_outputs: int, seed: int, head: type[Classifier] = SequenceClassifier
 ) -> Classifier:
     """A classifier on CPU, randomly initialised from `seed`."""
-    model = head(config, num_outputs)
+    with seeded(seed):
+        model = head(config, num_outputs)
     initialise(model, config.initializer_range, seed, config.init, config.init_depth)
     return model

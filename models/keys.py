@@ -7,7 +7,7 @@ from dataclasses import fields, replace
 from enum import Enum
 from typing import Any
 
-from harness.models.config import NOT_NULL, OF_HEADS, Body, EncoderConfig, Position, class_of
+from harness.models.config import NOT_NULL, OF_FOREIGN, OF_HEADS, Body, EncoderConfig, Position, class_of
 
 NEEDS: dict[str, dict[str, Any]] = {field.name: field.metadata.get("needs", {}) for field in fields(EncoderConfig)}
 """Key -> other keys with the values that it needs to be read."""
@@ -39,6 +39,8 @@ def built(config: EncoderConfig) -> dict[str, Any]:
     read = {key: getattr(config, key) for key in keys_read(config)}
     sees_all = 2 * (config.longest_text - 1)  # a window of that width
     windows = [window if (window or sees_all) < sees_all else None for window in map(config.window_of, range(config.depth))]
+    if config.encoder is not None:
+        return read
     follows = {name: windows if name == "windows" else getattr(config, name) for name in RULED}
     follows = {name: follows[name] for name, keys in RULED.items() if read.keys() & {*keys}}
     stated = {"classifier_dropout": config.hidden_dropout_prob, "rotary_global_theta": config.rotary_theta}
@@ -52,6 +54,8 @@ def built(config: EncoderConfig) -> dict[str, Any]:
 def unmet(config: EncoderConfig, key: str) -> dict[str, Any]:
     """What the key needs and this config does not have."""
     missing = {}
+    if config.encoder is not None and key not in OF_FOREIGN:
+        return {"encoder": (None,)}
     for other, values in NEEDS[key].items():
         value = getattr(config, other)
         if value is None if values is NOT_NULL else value not in values:

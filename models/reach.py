@@ -37,7 +37,7 @@ ADDED_OR_NONE = (Position.learned, Position.sinusoidal, Position.none)
 
 def receptive_field(config: EncoderConfig) -> Reach:
     """How far one token reads through all layers."""
-    if config.layers is not None:
+    if config.layers is not None or config.encoder is not None:
         return _stated(config, "receptive_field", EVERYWHERE)
     if config.body is not Body.transformer:
         return NOWHERE if config.body is Body.static else EVERYWHERE
@@ -71,7 +71,11 @@ def of_layer(config: EncoderConfig, number: int) -> Reach:
 
 def depends_on_order(config: EncoderConfig) -> bool:
     """Whether the layers are more than a function of the set of their inputs."""
-    if config.layers is not None or (config.body is Body.transformer and config.attention is not None):
+    if (
+        config.layers is not None
+        or config.encoder is not None
+        or (config.body is Body.transformer and config.attention is not None)
+    ):
         return _stated(config, "depends_on_order", True)
     if config.body is not Body.transformer:
         return config.body is not Body.static
@@ -81,5 +85,5 @@ def depends_on_order(config: EncoderConfig) -> bool:
 
 def _stated(config: EncoderConfig, name: str, default: Any) -> Any:
     """What the class of another package says of itself."""
-    key = "attention" if config.layers is None else "layers"
+    key = next(key for key in ("encoder", "layers", "attention") if getattr(config, key) is not None)
     return getattr(class_of(key, getattr(config, key)), name, default)

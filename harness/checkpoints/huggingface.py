@@ -13,7 +13,8 @@ from typing import Any
 
 from torch import Tensor
 
-from harness.checkpoints import native, sentence_transformers
+from harness.checkpoints import foreign, native, sentence_transformers
+from harness.config.choices import Provider
 from harness.config.conditions import has_task
 from harness.config.resolve import Checkpoint
 from harness.config.schema import RunConfig, TokenizerConfig
@@ -22,10 +23,11 @@ from harness.data import tokenizer as tokenizers
 from harness.data.tokenizer import pad_token_id
 from harness.errors import InputError, present
 from harness.models.config import Body, EncoderConfig, Pooling
-from harness.models.derive import RANDOM, Origin, derived
+from harness.models.derive import KEPT, RANDOM, Origin, derived
 from harness.models.encoder import Encoder
+from harness.models.foreign import Foreign
 from harness.models.heads import POOLED, Classifier, SequenceClassifier, TextVectors, on_meta
-from harness.models.huggingface import config_of, family_of, listed, masked_head_of, plain, translated, with_decoder
+from harness.models.huggingface import FAMILIES, config_of, family_of, listed, masked_head_of, plain, translated, with_decoder
 from harness.models.huggingface.task_heads import names_of_rows
 from harness.models.keys import OF_HEAD
 from harness.models.ranges import refuse_out_of_range
@@ -35,19 +37,22 @@ from harness.tasks import kind_of
 WEIGHTS, INDEX = "model.safetensors", "model.safetensors.index.json"
 FILES = ["config.json", "model*.safetensors", INDEX, *published_tokenizer.FILES]
 ADAPTER = "adapter_config.json"
-FILES += [ADAPTER, *sentence_transformers.FILES]
+FILES += [ADAPTER, "pytorch_model*.bin", "*.index.json", "*.model", *sentence_transformers.FILES]
 PICKLES = ("pytorch_model.bin", "pytorch_model.bin.index.json")
 CONVERTED = "from_pretrained(FOLDER) and save_pretrained(NEW) of its class in transformers write them"
 
-NAME = re.compile(r"\w[\w.-]*/\w[\w.-]*")
-"""A name on the hub: its owner and its own."""
+NAME = re.compile(r"(\w[\w.-]*/\w[\w.-]*)(?:@([\w./-]+))?")
+"""A name on the hub, its owner and its own, and the revision that it may have."""
 
 PUBLISHED = conf_directory().parent / ".cache" / "published"
 """What `make published` fills: read in place of the hub's where it is there."""
 
 
-def folder_of(init_from: str, key: str = "model.init_from") -> Path:
-    """The folder of the encoder; InputError if it is neither a folder nor on the hub, or lacks a file."""
+def folder_of(init_from: str, key: str = "model.init_from", pickles: bool = False) -> Path:
+    """The folder of the encoder; InputError if it is neither a folder nor on the hub, or lacks a file.
+
+    `pickles`: weights in one, of which the library reads tensors alone, will do.
+    """
     root = root_of(init_from, key)
     folder = sentence_transformers.encoder_folder(root, key)
     if (root / ADAPTER).is_file():
@@ -58,7 +63,7 @@ def folder_of(init_from: str, key: str = "model.init_from") -> Path:
         )
     if not (folder / "config.json").is_file():
         raise InputError(f"{key}={init_from!r} lacks config.json; only config.json with {WEIGHTS} can be read")
-    if not (folder / WEIGHTS).is_file() and not (folder / INDEX).is_file():
+    if not any((folder / name).is_file() for name in (WEIGHTS, INDEX, *(PICKLES if pickles else ()))):
         pickled = next((f" and has a pickle, {name}" for name in PICKLES if (folder / name).exists()), "")
         raise InputError(f"{key}={init_from!r} lacks {WEIGHTS}{pickled}: only safetensors can be read; {CONVERTED}")
     return folder
@@ -69,7 +74,7 @@ def root_of(init_from: str, key: str) -> Path:
     folder = Path(init_from)
     if folder.is_dir():
         return folder
-    here = PUBLISHED / init_from
+    here = PUBLISHED / init_from.partition("@")[0]
     return here if NAME.fullmatch(init_from) and here.is_dir() else _downloaded(init_from, key)
 
 
@@ -77,7 +82,9 @@ def _downloaded(name: str, key: str) -> Path:
     from huggingface_hub import errors, snapshot_download  # takes 0.5 s, and only names on the hub need it
 
     try:
-        return Path(snapshot_download(name, allow_patterns=FILES))
+        found = NAME.fullmatch(name)
+        repository, revision = found.groups() if found else (name, None)
+        return Path(snapshot_download(repository, revision=revision, allow_patterns=FILES))
     except (errors.HfHubHTTPError, errors.HFValidationError, errors.OfflineModeIsEnabled, OSError) as error:
         raise InputError(
             f"{key}={name!r} is not a folder and cannot be downloaded from the hub ({type(error).__name__}); set it to a folder"
@@ -111,16 +118,32 @@ def checkpoint_of(config: RunConfig) -> Checkpoint:
 
     InputError for an unknown family or a checkpoint without tokenizer files.
     """
-    folder = folder_of(present(config.model.init_from))
-    shape = _shape(_read_for(config, folder), "model.init_from", present(config.model.init_from))
-    native.refuse_larger(shape, *_weight_files(folder, "model.init_from"))
+    folder = folder_of(present(config.model.init_from), pickles=True)
+    config_json, said = _read_for(config, folder), present(config.model.init_from)
+    if provider_of(config, config_json) is Provider.transformers:
+        shape = foreign.published_shape(config_json, f"model.init_from={said!r}")
+    else:
+        folder_of(said)
+        shape = _shape(config_json, "model.init_from", said)
+        native.refuse_larger(shape, *_weight_files(folder, "model.init_from"))
     name, tokenizer = Path(present(config.model.init_from)).name, tokenizer_of(config, folder)
     if kind_of(config.task).head() is TextVectors and (pooling := _pooling(config)):
         shape = replace(shape, vector_pooling=pooling)
     rows = rows_of(tokenizer, folder)
     part = {} if rows is None else {"vocab_size": len(rows), "pad_token_id": pad_token_id(tokenizers.build(tokenizer, ())) or 0}
     longest = published_tokenizer.longest_text(folder) if tokenizer.file == str(folder) else None
-    return Checkpoint(name, str(folder), shape, tokenizer, vocabulary=part, longest_text=longest)
+    changeable = tuple(sorted(FAMILIES))
+    return Checkpoint(name, str(folder), shape, tokenizer, vocabulary=part, longest_text=longest, changeable=changeable)
+
+
+def provider_of(config: RunConfig, config_json: dict[str, Any]) -> Provider:
+    """Whose code computes the weights that this config.json belongs to."""
+    provider = config.model.provider
+    if provider is not Provider.auto:
+        return provider
+    kind = config_json.get("model_type")
+    is_ours = not isinstance(kind, str) or kind in FAMILIES
+    return Provider.native if is_ours or not foreign.is_installed() else Provider.transformers
 
 
 def rows_of(tokenizer: TokenizerConfig, folder: Path) -> list[int] | None:
@@ -165,9 +188,13 @@ def notes(config: RunConfig) -> list[str]:
     """
     if config.model.init_from is None:
         return []
-    folder, kind = folder_of(present(config.model.init_from)), kind_of(config.task)
-    head = SequenceClassifier if kind.head() is TextVectors else kind.head()
-    decided = _as_published(config, folder, on_meta(config.model, kind.num_outputs(config.task), head)).notes
+    kind = kind_of(config.task)
+    if config.model.encoder is not None:
+        folder, decided = _foreign_folder(config), foreign.notes(_foreign_folder(config), config.model)
+    else:
+        folder = folder_of(present(config.model.init_from))
+        head = SequenceClassifier if kind.head() is TextVectors else kind.head()
+        decided = _as_published(config, folder, on_meta(config.model, kind.num_outputs(config.task), head)).notes
     if kind.head() is TextVectors:
         stated, pooling = _pooling(config), config.model.vector_pooling
         source = "modules.json" if stated is pooling else "model.vector_pooling" if stated else "nothing states another"
@@ -189,8 +216,8 @@ def load_weights(config: RunConfig, model: Classifier) -> dict[str, Origin]:
     """Loads the weights into a classifier, changed to its shape; where each of its tensors comes from."""
     if config.model.random_weights:
         return dict.fromkeys(model.state_dict(), RANDOM)
-    if model.head is None:
-        return load_encoder(config, model.encoder)
+    if model.head is None or isinstance(model.encoder, Foreign):
+        return dict.fromkeys(model.state_dict(), RANDOM) | load_encoder(config, model.encoder)
     folder = folder_of(present(config.model.init_from))
     published = _as_published(config, folder, model)
     rows = rows_of(config.tokenizer, folder)
@@ -204,6 +231,9 @@ def load_encoder(config: RunConfig, encoder: Encoder) -> dict[str, Origin]:
 
     InputError naming tensors of the encoder that are missing, left over or of another shape.
     """
+    if isinstance(encoder, Foreign):
+        foreign.load_published(_foreign_folder(config), encoder, f"model.init_from={config.model.init_from!r}")
+        return dict.fromkeys(encoder.state_dict(prefix="encoder."), KEPT)
     folder = folder_of(present(config.model.init_from))
     state, shape = encoder_of(folder, "model.init_from", _read_for(config, folder))
     state = {name: tensor for name, tensor in state.items() if name.startswith("encoder.")}
@@ -216,6 +246,10 @@ def load_encoder(config: RunConfig, encoder: Encoder) -> dict[str, Origin]:
     return origins
 
 
+def _foreign_folder(config: RunConfig) -> Path:
+    return folder_of(present(config.model.init_from), pickles=True)
+
+
 def with_head_of(model: EncoderConfig, shape: EncoderConfig) -> EncoderConfig:
     """The shape of weights, with those keys of the model that its head reads."""
     return replace(shape, **{key: getattr(model, key) for key in OF_HEAD})
@@ -223,7 +257,7 @@ def with_head_of(model: EncoderConfig, shape: EncoderConfig) -> EncoderConfig:
 
 def pooler_of(config: RunConfig) -> dict[str, Tensor]:
     """Tensors of the published pooler under our names, for what is fine-tuned after a pretraining that trains none."""
-    if config.model.init_from is None or config.model.random_weights:
+    if config.model.init_from is None or config.model.random_weights or config.model.encoder is not None:
         return {}
     folder = folder_of(present(config.model.init_from))
     state, _ = encoder_of(folder, "model.init_from", _read_for(config, folder))
@@ -297,6 +331,8 @@ def _weight_files(folder: Path, key: str) -> list[Path]:
     """Those of the index where there is no single one; InputError for an index that names no files of the folder."""
     if (folder / WEIGHTS).is_file():
         return [folder / WEIGHTS]
+    if not (folder / INDEX).is_file():  # tensors in a pickle, which the library reads
+        return sorted(folder.glob("pytorch_model*.bin"))
     names = native.json_of(folder / INDEX, key).get("weight_map")
     names = sorted({*map(str, names.values())}) if isinstance(names, dict) else []
     wrong = [name for name in names if Path(name).name != name or not (folder / name).is_file()]
@@ -309,7 +345,7 @@ def content_hash(init_from: str | None) -> str | None:
     """Hash of the checkpoint's weights and of the names of its head's rows, for the identity of a run."""
     if init_from is None:
         return None
-    folder, hashed = folder_of(init_from), hashlib.sha256()
+    folder, hashed = folder_of(init_from, pickles=True), hashlib.sha256()
     for path in _weight_files(folder, "model.init_from"):
         with path.open("rb") as file:
             hashlib.file_digest(file, lambda: hashed)

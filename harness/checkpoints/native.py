@@ -21,11 +21,12 @@ from harness.config.own_files import as_text
 from harness.errors import InputError, writing
 from harness.models.config import EncoderConfig
 from harness.models.encoder import Encoder, without_values
+from harness.models.foreign import make_encoder
 from harness.models.ranges import refuse_out_of_range
 
 Kind = TypeVar("Kind")
 
-ADDED = {"vector_pooling": "mean"}
+ADDED = {"vector_pooling": "mean", "encoder": None, "options": {}, "layers_kept": []}
 """Fields of EncoderConfig that earlier versions have not written -> their value there."""
 
 LARGEST_BYTES = 1 << 37
@@ -45,7 +46,10 @@ def save(folder: Path, state: dict[str, Tensor], shape: EncoderConfig) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     tied = {"masked_head.output.weight"} if shape.tie_masked_lm_head else set()
     whole = {name: tensor.detach().cpu().contiguous() for name, tensor in state.items() if name not in tied}
-    values = plain(shape)
+    values, first = plain(shape), {}
+    for name in list(whole):  # one tensor under two names, which a class of another package ties itself
+        if first.setdefault(whole[name].data_ptr() or name, name) != name:
+            del whole[name]
     with paths.replaced(folder / WEIGHTS) as temporary:
         save_file(whole, temporary, metadata={"format": "pt", "shape": json.dumps(values)})
         paths.share(temporary)
@@ -99,7 +103,7 @@ def refuse_larger(shape: EncoderConfig, *files: Path) -> None:
         raise InputError(f"{path} has {len(sizes):,} tensors, and the config beside it {shape.num_hidden_layers:,} layers")
     with naming(f"the model of {path} cannot be built"), without_values():
         refuse_out_of_range(shape)
-        needed = sum(tensor.numel() for tensor in Encoder(shape).state_dict().values())
+        needed = sum(tensor.numel() for tensor in make_encoder(shape).state_dict().values())
     if needed > MOST_MORE * stored + FEWEST:
         raise InputError(f"{path} has {stored:,} numbers, and the config beside it states an encoder of {needed:,}")
 
@@ -128,7 +132,7 @@ def part(state: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
 
 def encoder_of(state: dict[str, Tensor], shape: EncoderConfig) -> Encoder:
     """The encoder of a checkpoint with any head; InputError for tensors of another one."""
-    encoder = Encoder(shape)
+    encoder = make_encoder(shape)
     with naming("the weights do not fit the encoder"):
         encoder.load_state_dict(part(state, "encoder."))
     return encoder

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from harness.checkpoints import huggingface, pretrained, teacher
+from harness.checkpoints import foreign, huggingface, pretrained, teacher
 from harness.config.resolve import Checkpoint, Found, refuse_changes
 from harness.config.schema import RunConfig
 from harness.errors import InputError
@@ -31,4 +31,6 @@ def read(config: RunConfig) -> Found:
     InputError for weights that do not exist, and for two checkpoints to start from.
     """
     checkpoint, taught = checkpoint_of(config), teacher.read(config)
-    return Found(checkpoint, taught, threads=facts.threads(config.hardware), dtype=facts.chosen_dtype(config.hardware))
+    own = checkpoint is None and config.model.encoder is not None
+    shape = foreign.shape_of(config.model) if own else None
+    return Found(checkpoint, taught, facts.threads(config.hardware), facts.chosen_dtype(config.hardware), shape)

@@ -49,6 +49,14 @@ class TrainedOn(Enum):
     corpus = "corpus"
 
 
+class Provider(Enum):
+    """Whose code computes published weights."""
+
+    auto = "auto"  # native where it reads the family, else transformers
+    native = "native"  # harness/models, whose keys can be changed
+    transformers = "transformers"  # the library's own code, as it is
+
+
 class Rule(Enum):
     """What decides the label of a generated row; `harness/tasks/synthetic/` says what each one requires of a model."""
 

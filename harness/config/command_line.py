@@ -83,6 +83,7 @@ def _override(argument: str) -> str:
     if not re.match(r"(\+\+?|~)?[^=+~]+=|~[^=]", argument):
         raise InputError(f"{argument!r} is not a setting: expected KEY=VALUE, and a command only as the first word")
     argument = re.sub(r"^(pretrain|finetune)\.from=", "pretrain.checkpoint=", argument)  # `from` is no name in Python
+    argument = re.sub(r"^\+*model\.options\.", "++model.options.", argument)  # keys that no schema lists
     part_of_split = r"^(\+*task\.(?:\w+_split|more_validation\.\w+|languages\.\w+)=)([\w.:-]+\[.*\].*)$"
     if found := re.fullmatch(r"(\+*hypothesis=)([^'\"].*)", argument, re.DOTALL):
         argument = found[1] + "'" + found[2].replace("'", r"\'") + "'"  # a text, whatever it holds

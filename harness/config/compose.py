@@ -38,6 +38,7 @@ from hydra.types import HydraContext, RunMode
 from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import OmegaConfBaseException
 
+from harness import extensions
 from harness.config import command_line, mistakes, own_files
 from harness.config.choices import TrainedOn, Until
 from harness.config.conditions import depends_on_seed, has_task, starts_from_weights
@@ -169,6 +170,10 @@ def _refuse_typed(overrides: list[Override]) -> None:
         if group == "output" and isinstance(value, str) and "${" not in value:
             command_line.refuse_output(value)
         choices = value.list if isinstance(value, ChoiceSweep) else [] if override.is_sweep_override() else [value]
+        if group in ("model", "model.encoder") and (classes := [one for one in choices if isinstance(one, str) and ":" in one]):
+            extensions.allow(classes)
+            for name in classes if group == "model" else ():  # model=MODULE:CLASS
+                ConfigStore.instance().store(name=f"{name}.yaml", group="model", node={"encoder": name}, package="model")
         for choice in choices if group in GROUPS and not override.is_delete() else []:
             mistakes.refuse_choices(str(override.input_line), group, choice)
 

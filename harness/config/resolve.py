@@ -41,7 +41,7 @@ from harness.config.schema import (
 )
 from harness.errors import InputError
 from harness.models.config import EncoderConfig
-from harness.models.keys import UNSHAPED, refuse_underived, refuse_unread, with_own_head_size
+from harness.models.keys import OF_HEAD, UNSHAPED, refuse_underived, refuse_unread, spaced, with_own_head_size
 from harness.models.objectives.config import ObjectiveName
 from harness.paths import conf_directory
 
@@ -94,6 +94,7 @@ class Checkpoint:
     run: RunConfig | None = None
     vocabulary: dict[str, Any] = field(default_factory=dict)  # keys of the shape, where the tokenizer has part of the pieces
     longest_text: int | None = None  # tokens that the published tokenizer allows, where it names a limit
+    changeable: tuple[str, ...] = ()  # families whose weights can be changed
 
     @property
     def key(self) -> str:
@@ -109,6 +110,7 @@ class Found:
     teacher: tuple[str, TokenizerConfig] | None = None  # its folder and its tokenizer
     threads: int | None = None  # CPU threads of each process of training if hardware.threads is null
     dtype: Dtype | None = None  # that of the run; differs from hardware.dtype where that is auto
+    shape: EncoderConfig | None = None  # of an encoder of another package without weights, with the sizes that its class has
 
 
 def resolve(composed: RunConfig, found: Found) -> RunConfig:
@@ -117,6 +119,9 @@ def resolve(composed: RunConfig, found: Found) -> RunConfig:
     A pure function; only its result is hashed, saved, tracked, shown and run. InputError for a value that no run could use.
     """
     config = started_from(composed, found.checkpoint)
+    if found.shape is not None:
+        model = replace(config.model, **vars(found.shape))
+        config = replace(config, model=model, published=model, scale_name=f"L{model.depth}-H{model.hidden_size}")
     if found.teacher is not None:
         folder, tokenizer = found.teacher
         config = replace(config, pretrain=replace(config.pretrain, teacher=folder), tokenizer=tokenizer)
@@ -414,6 +419,8 @@ def started_from(config: RunConfig, checkpoint: Checkpoint | None) -> RunConfig:
 def _shape_of(config: RunConfig, checkpoint: Checkpoint) -> EncoderConfig:
     """The shape of the weights, with what the command says of the encoder; InputError for what cannot change."""
     own = [key for key in config.model_keys if key in NAMES]
+    if checkpoint.shape.encoder is not None:
+        return _shape_of_foreign(config, checkpoint, own)
     chosen = _chosen(config)
     said = [*own, *(key for group in GROUPS if group in chosen for key in said_by(config, group) & NAMES)]
     changes = {key: getattr(config.model, key) for key in said if key not in UNSHAPED}
@@ -430,6 +437,25 @@ def _shape_of(config: RunConfig, checkpoint: Checkpoint) -> EncoderConfig:
         raise InputError(f"{checkpoint.key}={checkpoint.folder}: {error}") from error
     refuse_unread(shape, own)
     return shape
+
+
+def _shape_of_foreign(config: RunConfig, checkpoint: Checkpoint, said: list[str]) -> EncoderConfig:
+    """Of weights that another package computes: keys of the head, and fewer layers; InputError for other changes."""
+    shape, layers = checkpoint.shape, config.model.keep_layers
+    depth = config.model.num_hidden_layers if "num_hidden_layers" in said else shape.num_hidden_layers
+    depth = depth if layers is None else len(layers)
+    fixed = [key for key in said if key not in (*OF_HEAD, "num_hidden_layers", "encoder", "options")]
+    if fixed or not 1 <= depth <= shape.num_hidden_layers:
+        wrong = f"model.{fixed[0]}" if fixed else f"model.num_hidden_layers={depth}, of {shape.num_hidden_layers}"
+        raise InputError(
+            f"{wrong} cannot be changed in {checkpoint.key}={checkpoint.folder}, which {shape.encoder} computes: expected keys "
+            "of the head, model.num_hidden_layers or model.keep_layers; other keys change weights of "
+            f"{', '.join(checkpoint.changeable)}"
+        )
+    own = {key: getattr(config.model, key) for key in said if key in OF_HEAD}
+    if depth < shape.num_hidden_layers:
+        own |= {"num_hidden_layers": depth, "layers_kept": layers or spaced(shape.num_hidden_layers, depth)}
+    return replace(shape, **own)
 
 
 def said_by(config: RunConfig, group: str) -> set[str]:

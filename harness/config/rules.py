@@ -148,7 +148,7 @@ def _of_training(config: RunConfig) -> Lines:
     if finetune.batch_size % finetune.accumulation:
         yield f"finetune.batch_size={finetune.batch_size} must be a multiple of finetune.accumulation={finetune.accumulation}"
     for phase, options in (("finetune", finetune), ("pretrain", config.pretrain)):
-        if options.activation_checkpointing and body in (Body.lstm, Body.static):
+        if options.activation_checkpointing and body in (Body.lstm, Body.static, Body.foreign):
             yield f"{phase}.activation_checkpointing=true needs layers, but model.body={body.value} has none: leave it out"
         name, is_other = f"{phase}.optimizer={options.optimizer.value}", options.optimizer is not Optimizer.adamw
         if is_other and config.hardware.sharding is not DeviceSharding.none:

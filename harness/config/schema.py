@@ -27,6 +27,7 @@ from harness.config.choices import (
     Optimizer,
     Precision,
     Products,
+    Provider,
     Rule,
     Sampler,
     Scenario,
@@ -323,6 +324,7 @@ class ModelConfig(EncoderConfig):
     init_from: str | None = option(
         None, role=Role.place
     )  # name on the hub or folder of weights; other keys say what changes in their shape
+    provider: Provider = option(Provider.auto, earlier=...)  # whose code computes published weights; auto: ours where it can
     keep_layers: list[int] | None = option(
         None, FROM_WEIGHTS, earlier=...
     )  # of the weights, counted from 0; None: evenly spaced

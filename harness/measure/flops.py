@@ -135,7 +135,8 @@ def _run(shape: Shape, backward: bool) -> tuple[Classifier, FlopCounterMode]:
         _refuse_unseen_layers(model, counter)
         if backward:
             logits.sum().backward()
-    _refuse_disagreement(counter.get_total_flops(), formula(shape, backward), "this variant", model.head is not None)
+    if not (backward and model.encoder.is_foreign):  # whose backward pass has no formula
+        _refuse_disagreement(counter.get_total_flops(), formula(shape, backward), "this variant", model.head is not None)
     return model, counter
 
 
@@ -234,25 +235,27 @@ def of_model(model: Classifier, batch_size: int, length: int, backward: bool = F
 def of_training(model: Classifier, teacher: Classifier | None = None) -> Callable[[int, int], int]:
     """FLOPs of forward and backward over (texts, tokens of the longest): padding is computed like everything else.
 
-    By the formula; where a part of the parameters is trained, times the share of it that is counted at powers of two, and
-    straight between them. Those of a teacher's forward pass are added.
+    By the formula, of an encoder of another package counted. Where a part of the parameters is trained, times the share of it
+    that is counted at powers of two, and straight between them. Those of a teacher's forward pass are added.
 
     InputError for an operator without a formula.
     """
     with counting(), torch.no_grad():
         on_meta(model.encoder.config, 1, type(model))(_ids(1, 2))
     taught = [] if teacher is None else [teacher]
-    is_whole = all(parameter.requires_grad for parameter in model.parameters())
+    is_whole, is_foreign = all(parameter.requires_grad for parameter in model.parameters()), model.encoder.is_foreign
     without_data = {id(one): nn.Parameter(one.detach().to("meta"), one.requires_grad) for one in model.parameters()}
-    partly = model if is_whole else copy.deepcopy(model, without_data).to("meta").train()
+    partly = model if is_whole and not is_foreign else copy.deepcopy(model, without_data).to("meta").train()
 
     @functools.cache
     def share(length: int) -> float:
         return _of_step(partly, COUNTED_TEXTS, length) / of_model(model, COUNTED_TEXTS, length, backward=True)
 
+    of_text = functools.cache(lambda length: _of_step(partly, 1, length))
+
     def count(texts: int, length: int) -> int:
-        ours = of_model(model, texts, length, backward=True)
-        if not is_whole:
+        ours = texts * of_text(length) if is_foreign else of_model(model, texts, length, backward=True)
+        if not (is_whole or is_foreign):
             low = 2 ** max(2, length.bit_length() - 1)
             low, high = (min(one, model.encoder.config.longest_text) for one in (low, 2 * low))
             further = (length - low) / max(1, high - low)

@@ -10,8 +10,8 @@ from torch import Tensor, nn
 
 from harness.models.batch import Batch
 from harness.models.config import EncoderConfig
-from harness.models.encoder import Encoder
-from harness.models.heads import MaskedLMHead, Pooler
+from harness.models.foreign import make_encoder
+from harness.models.heads import ForeignMaskedHead, MaskedLMHead, Pooler
 from harness.models.losses import IGNORED
 from harness.models.objectives.config import ObjectiveConfig, PairKind
 
@@ -80,8 +80,8 @@ class Objective(nn.Module, ABC):
     def __init__(self, config: ObjectiveConfig, shape: EncoderConfig, vocabulary: Vocabulary) -> None:
         super().__init__()
         self._config, self.vocabulary = config, vocabulary
-        self.encoder = Encoder(shape)
-        self.masked_head: MaskedLMHead | None = None  # where the objective predicts [MASK] tokens itself
+        self.encoder = make_encoder(shape)
+        self.masked_head: MaskedLMHead | ForeignMaskedHead | None = None  # where the objective predicts [MASK] tokens itself
         self.pooler: Pooler | None = None  # where the objective trains the vector of a text
 
     @property

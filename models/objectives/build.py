@@ -9,7 +9,7 @@ from typing import cast
 from torch import Tensor, nn
 
 from harness.models.config import EncoderConfig
-from harness.models.encoder import Encoder, initialise
+from harness.models.encoder import Encoder, initialise, seeded
 from harness.models.heads import MaskedLMHead
 from harness.models.objectives.base import Objective, PretrainBatch, Vocabulary, refuse_combinations
 from harness.models.objectives.causal import BidirectionalLM, CausalLM
@@ -86,7 +86,8 @@ def build(
     """
     refuse_misfit(config, shape)
     arguments = () if teacher is None else (teacher,)
-    phases = [OBJECTIVES[phase.objective](phase, shape, vocabulary, *arguments) for phase in config.of_phases]
+    with seeded(seed):
+        phases = [OBJECTIVES[phase.objective](phase, shape, vocabulary, *arguments) for phase in config.of_phases]
     whole = phases[0] if len(phases) == 1 else Phases(phases)
     for phase in reversed(phases):
         initialise(phase, shape.initializer_range, seed, shape.init, shape.init_depth)

@@ -26,7 +26,7 @@ class CausalLM(LanguageModel):
     def misfits(shape: EncoderConfig) -> dict[str, bool]:
         """Bodies that read later tokens in ways that no attention mask prevents."""
         return {
-            f"body={shape.body.value}": shape.body in (Body.lstm, Body.encoder_decoder),
+            f"body={shape.body.value}": shape.body in (Body.lstm, Body.encoder_decoder, Body.foreign),
             f"global_tokens={shape.global_tokens}": shape.global_tokens > 0,
         }
 
@@ -77,7 +77,7 @@ class BidirectionalLM(LanguageModel):
     def misfits(shape: EncoderConfig) -> dict[str, bool]:
         """Bodies without two directions, or that no attention mask restricts to one."""
         return {
-            f"body={shape.body.value}": shape.body in (Body.static, Body.encoder_decoder),
+            f"body={shape.body.value}": shape.body in (Body.static, Body.encoder_decoder, Body.foreign),
             "causal=true": shape.causal,
             f"global_tokens={shape.global_tokens}": shape.global_tokens > 0,
         }

@@ -57,7 +57,7 @@ class ReplacedTokenDetection(Objective):
     @staticmethod
     def misfits(shape: EncoderConfig) -> dict[str, bool]:
         """A body without layers: the vector of a token does not depend on its neighbours."""
-        return {"body=static": shape.body is Body.static}
+        return {f"body={shape.body.value}": shape.body in (Body.static, Body.foreign)}
 
     def make_batch(self, batch: Batch, seeds: list[int]) -> PretrainBatch:
         """Masked tokens for the generator; its replacements are sampled in the forward pass."""

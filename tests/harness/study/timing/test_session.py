@@ -17,9 +17,9 @@ from harness.comparison import launches as reports
 from harness.comparison.verdicts import Verdict
 from harness.measure.records import Launch, Measured
 from harness.metrics import LATENCY, THROUGHPUT
-from harness.study import timing
+from harness.study import timing_session as timing
 from harness.study.plan import PlannedRun, plan
-from harness.study.timing import Session, Timed
+from harness.study.timing_session import Session, Timed
 
 
 def run(items: list[PlannedRun]) -> Session:

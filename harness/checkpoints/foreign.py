@@ -1,0 +1,252 @@
+"""Encoders whose code is that of another package: of `transformers` with published weights, or a class that a user names.
+
+`transformers` is imported where it is first needed. What its `config.json` says is kept in `model.options`, so that a run's
+weights are read again without the folder that they came from.
+"""
+
+import contextlib
+import functools
+import importlib.util
+import json
+import logging
+from collections.abc import Iterator
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from harness import extensions
+from harness.errors import InputError
+from harness.models.config import GROUP, EncoderConfig, Pooling
+from harness.models.foreign import Foreign, keep_layers, with_shape
+
+TRANSFORMERS = "transformers"
+"""Value of model.encoder for published weights that the library computes."""
+
+UNREAD = (
+    *("architectures", "auto_map", "dtype", "torch_dtype", "transformers_version", "_name_or_path", "id2label", "label2id"),
+    *("problem_type", "finetuning_task", "task_specific_params", "use_cache", "vocab_size", "pad_token_id", "num_labels"),
+)
+"""Keys of a config.json that the encoder does not depend on, or that are given beside it."""
+
+EXTRA = "hub"
+"""What installs it."""
+
+
+_shapes: dict[str, EncoderConfig] = {}
+
+
+def shape_of(config: EncoderConfig) -> EncoderConfig:
+    """The config with the sizes of the class that it names; InputError for one that cannot be built or does not fit."""
+    plain = {one.name: getattr(config, one.name) for one in fields(EncoderConfig)}
+    key = json.dumps(plain, sort_keys=True, default=str)
+    if key not in _shapes:
+        try:
+            _shapes[key] = with_shape(EncoderConfig(**plain))
+        except ValueError as error:
+            raise error if isinstance(error, InputError) else InputError(str(error)) from error
+    return _shapes[key]
+
+
+def code_facts(encoder: str) -> str:
+    """Package, version and, but for transformers, a hash of the source of the class that model.encoder names."""
+    if encoder == TRANSFORMERS:
+        return f"{TRANSFORMERS} {_library().__version__}"
+    points = extensions.declared(GROUP)
+    return extensions.source_of(encoder if ":" in encoder else points[f"encoder.{encoder}"].value)
+
+
+def make(vocab_size: int, pad_token_id: int, model_type: str = "", **options: Any) -> nn.Module:
+    """The encoder of a `model_type` of transformers, by its own code, with the values of its own initialisation.
+
+    Of an encoder-decoder the encoder alone. A pooler is left out: heads are the harness's. ValueError for an unknown type.
+    """
+    config = _config({"model_type": model_type, **options, "vocab_size": vocab_size})
+    config.use_cache = False
+    if pad_token_id != getattr(config, "pad_token_id", pad_token_id):
+        config.pad_token_id = pad_token_id
+    with _quiet():
+        return _encoder_part(_library().AutoModel.from_config(config, dtype=torch.float32), config)
+
+
+def is_installed() -> bool:
+    """Whether the library is there; it is not imported."""
+    return importlib.util.find_spec(TRANSFORMERS) is not None
+
+
+def _library() -> Any:
+    return extensions.library(TRANSFORMERS, EXTRA)
+
+
+def _config(config_json: dict[str, Any]) -> Any:
+    """The library's config; ValueError for a type that it does not have."""
+    known, kind = _library().CONFIG_MAPPING, config_json.get("model_type")
+    if not kind or kind not in known:
+        raise ValueError(f"model_type={kind!r} is none of transformers {_library().__version__}")
+    return known[kind].from_dict({key: value for key, value in config_json.items() if key != "model_type"})
+
+
+def _encoder_part(model: Any, config: Any) -> nn.Module:
+    part = model.get_encoder() if getattr(config, "is_encoder_decoder", False) else model
+    for module in [one for one in part.modules() if isinstance(getattr(one, "pooler", None), nn.Module)]:
+        module.pooler = nn.Identity()
+    types = getattr(config, "type_vocab_size", None)
+    part.takes_segments = isinstance(types, int) and types > 1
+    masked = _library().models.auto.modeling_auto.MODEL_FOR_MASKED_LM_MAPPING_NAMES
+    if config.model_type in masked and part is model:
+        part.make_masked_head = functools.partial(_masked_head, config)
+    longest = _longest(part, config)
+    if longest is not None:
+        part.longest_text = longest
+    return part
+
+
+class _Given(nn.Module):
+    """Stands for the encoder in a model with a head: gives the vectors that it was given."""
+
+    def __init__(self, config: Any) -> None:
+        super().__init__()
+        self.config, self.hidden = config, torch.empty(0)
+
+    def forward(self, *_: Any, **__: Any) -> Any:
+        return _library().modeling_outputs.BaseModelOutput(last_hidden_state=self.hidden)
+
+
+class MaskedHead(nn.Module):
+    """(B, T, D) -> (B, T, V) logits by the masked-LM head of a type of transformers."""
+
+    def __init__(self, model: Any, table: nn.Module | None) -> None:
+        super().__init__()
+        given = _Given(model.config)
+        setattr(model, model.base_model_prefix, given)
+        self.model, output = model, model.get_output_embeddings()
+        if table is not None and output is not None and getattr(model.config, "tie_word_embeddings", True):
+            output.weight = table.weight
+
+    def forward(self, hidden: Tensor) -> Tensor:
+        """As the class says."""
+        given = getattr(self.model, self.model.base_model_prefix)
+        given.hidden = hidden
+        try:
+            ids = torch.zeros(hidden.shape[:2], dtype=torch.int64, device=hidden.device)
+            return self.model(input_ids=ids).logits
+        finally:
+            given.hidden = torch.empty(0)
+
+
+def _masked_head(config: Any, part: Any) -> MaskedHead:
+    with _quiet():
+        model = _library().AutoModelForMaskedLM.from_config(config, dtype=torch.float32)
+    return MaskedHead(model, part.get_input_embeddings())
+
+
+def _longest(part: nn.Module, config: Any) -> int | None:
+    """Tokens of the longest text: rows of the table of positions, without those up to the padding row, as RoBERTa counts."""
+    rows = getattr(config, "max_position_embeddings", None)
+    if not isinstance(rows, int) or rows < 1:
+        return None
+    tables = [one for name, one in part.named_modules() if isinstance(one, nn.Embedding) and "position" in name]
+    padded = next((one.padding_idx for one in tables if one.padding_idx is not None and one.num_embeddings == rows), None)
+    return rows if padded is None else rows - padded - 1
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Without the library's warnings and bars, which would stand among the lines of a run."""
+    log = logging.getLogger(TRANSFORMERS)
+    before, shows = log.level, _library().utils.logging.is_progress_bar_enabled()
+    log.setLevel(logging.ERROR)
+    _library().utils.logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        log.setLevel(before)
+        if shows:
+            _library().utils.logging.enable_progress_bar()
+
+
+def published_shape(config_json: dict[str, Any], said: str) -> EncoderConfig:
+    """The shape of published weights that the library computes; InputError, which begins with `said`, for an unknown type."""
+    kind = str(config_json.get("model_type"))
+    try:
+        known = _config(config_json)
+    except ValueError as error:
+        raise InputError(f"{said}: {error}{_of_remote_code(config_json)}") from error
+    options = {key: value for key, value in config_json.items() if key not in UNREAD}
+    auto = _library().models.auto.modeling_auto
+    is_masked = kind in auto.MODEL_FOR_MASKED_LM_MAPPING_NAMES and not known.is_encoder_decoder
+    is_causal = kind in auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES and not is_masked and not known.is_encoder_decoder
+    text = known.get_text_config()
+    shape = EncoderConfig(
+        encoder=TRANSFORMERS,
+        options=options,
+        vocab_size=text.vocab_size,
+        pad_token_id=text.pad_token_id if isinstance(text.pad_token_id, int) and text.pad_token_id >= 0 else 0,
+        pooling=Pooling.last if is_causal else Pooling.mean if known.is_encoder_decoder else Pooling.cls,
+        vector_pooling=Pooling.last if is_causal else Pooling.mean,
+    )
+    return shape_of(shape)
+
+
+def _of_remote_code(config_json: dict[str, Any]) -> str:
+    return "; it has code of its own (auto_map), which is not run" if config_json.get("auto_map") else ""
+
+
+def notes(folder: Path, shape: EncoderConfig) -> list[str]:
+    """What is said of published weights that the library computes; InputError for layers that cannot be kept."""
+    shape_of(shape)
+    said = [f"computed by transformers {_library().__version__}, model_type={shape.options.get('model_type')}"]
+    pickled = not any(folder.glob("*.safetensors"))
+    return said + (["tensors of a pickle, read by torch.load(weights_only=True)"] if pickled else [])
+
+
+def load_published(folder: Path, encoder: Foreign, said: str) -> None:
+    """Loads published weights into the encoder.
+
+    Weights are safetensors, whole or in shards, or a pickle, of which only tensors are read. InputError where they do not fit.
+    """
+    with _quiet():
+        model, lacking = _read(_library().AutoModel, folder, said)
+        part, kept = _encoder_part(model, model.config), encoder.config.layers_kept
+    _refuse_lacking(part, lacking, said)
+    if kept:
+        keep_layers(part, kept)
+    encoder.body.load_state_dict(part.state_dict())
+
+
+def _read(auto: Any, folder: Path, said: str) -> tuple[Any, set[int]]:
+    """The model that the files have, and the ids of its parameters that they lack; InputError for files that cannot be read."""
+    try:
+        model, info = auto.from_pretrained(
+            folder, dtype=torch.float32, local_files_only=True, output_loading_info=True, trust_remote_code=False
+        )
+    except Exception as error:  # of files of others, and the library raises no narrower one
+        raise InputError(f"{said}: {type(error).__name__}: {' '.join(str(error).split())[:300]}") from error
+    if info["mismatched_keys"]:
+        raise InputError(f"{said}: tensors are of another shape: {', '.join(sorted(map(str, info['mismatched_keys']))[:8])}")
+    named = model.state_dict(keep_vars=True)
+    return model, {id(named[name]) for name in info["missing_keys"] if name in named}
+
+
+def _refuse_lacking(part: nn.Module, lacking: set[int], said: str) -> None:
+    missing = [name for name, tensor in part.state_dict(keep_vars=True).items() if id(tensor) in lacking]
+    if missing:
+        raise InputError(f"{said}: the files lack tensors of {type(part).__name__}: {', '.join(sorted(missing)[:8])}")
+
+
+def masked_lm(folder: Path, shape: EncoderConfig, said: str) -> dict[str, Tensor]:
+    """Tensors of a published encoder and of its head for masked tokens, under our names; InputError without such a head."""
+    if not hasattr(Foreign(shape).body, "make_masked_head"):
+        raise InputError(
+            f"{said}: model_type={shape.options.get('model_type')!r} has no head for masked tokens in transformers"
+        )
+    with _quiet():
+        model, lacking = _read(_library().AutoModelForMaskedLM, folder, said)
+        part = _encoder_part(getattr(model, model.base_model_prefix), model.config)
+        head = MaskedHead(model, None)
+    for one in (part, head):
+        _refuse_lacking(one, lacking, said)
+    state = {f"encoder.body.{name}": tensor for name, tensor in part.state_dict().items()}
+    return state | {f"masked_head.model.{name}": tensor for name, tensor in head.state_dict().items()}

@@ -1,0 +1,236 @@
+"""An encoder class of another package behind the interface of `Encoder`. B sequences, T tokens, D hidden.
+
+`model.encoder` names it. It is made by `CLASS(vocab_size=..., pad_token_id=..., **options)` and called by
+`forward(input_ids, attention_mask)`, both (B, T) int64, where the mask has 1 for real tokens; it gives (B, T, D), alone, first
+in a tuple, or as `last_hidden_state`. A `forward` that takes `token_type_ids` or `position_ids` gets them where there are some.
+"""
+
+import inspect
+from dataclasses import replace
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor, nn
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.utils.flop_counter import FlopCounterMode
+
+from harness.errors import InputError
+from harness.models.batch import Batch, as_batch
+from harness.models.config import LARGEST_TABLE, EncoderConfig, class_of
+from harness.models.encoder import Encoder, without_values
+
+PROBED = 8
+"""Tokens of the text by which an encoder's shapes are found."""
+
+TABLES = {"position_embedding": ("position", "wpe"), "type_embedding": ("token_type", "segment", "type_embed")}
+"""Component of the embeddings -> parts of the names that tables of it have."""
+
+
+def make_encoder(config: EncoderConfig) -> Encoder:
+    """Ours, or that of another package where `config.encoder` names one."""
+    return Encoder(config) if config.encoder is None else Foreign(config)
+
+
+class ForeignEmbeddings(nn.Module):
+    """What of an encoder is no layer: a view, made anew at each call, under the names of `Embeddings`."""
+
+    projection = mask_embedding = None
+
+    def __init__(self, table: nn.Embedding | None, tables: dict[str, nn.Embedding], rest: list[nn.Parameter]) -> None:
+        super().__init__()
+        self.token_embedding = table
+        self.position_embedding, self.type_embedding = (tables.get(name) for name in TABLES)
+        self.norm = nn.ParameterList(rest)  # norms, projections and whatever else there is
+
+
+class ForeignLayers(nn.Module):
+    """The layers of an encoder in their order of execution: a view, made anew at each call."""
+
+    def __init__(self, layers: list[nn.Module], order: list[int]) -> None:
+        super().__init__()
+        self.layers, self._order = nn.ModuleList(layers), order
+
+    def execution_order(self) -> list[tuple[nn.Module, ...]]:
+        """The module that each of the layers runs; one that is shared stands more than once."""
+        return [(self.layers[place],) for place in self._order]
+
+
+class Foreign(Encoder):
+    """The encoder, built as its class says; parameters are found by what it is made of."""
+
+    is_foreign: ClassVar[bool] = True
+
+    def __init__(self, config: EncoderConfig) -> None:
+        nn.Module.__init__(self)
+        self.config = config
+        make = class_of("encoder", str(config.encoder))
+        self.body: nn.Module = make(vocab_size=config.vocab_size, pad_token_id=config.pad_token_id, **config.options)
+        if config.layers_kept:
+            keep_layers(self.body, config.layers_kept)
+        takes = inspect.signature(self.body.forward).parameters
+        self._takes, self._needs_mask = {*takes}, "attention_mask" in takes and takes["attention_mask"].default is not None
+        self._order = self._called(self._blocks())
+        self._counted: dict[int, int] = {}
+
+    def forward(self, inputs: Batch | Tensor) -> Tensor:
+        """Batch, or (B, T) ids without padding -> (B, T, D); ValueError for what the class cannot read."""
+        batch = as_batch(inputs)
+        mask = batch.attention_mask
+        if mask is not None and mask.dim() != 2:
+            raise ValueError(f"model.encoder={self.config.encoder}: expected an objective whose attention mask is (B, T)")
+        if batch.position_ids is not None and "position_ids" not in self._takes:
+            raise ValueError(f"model.encoder={self.config.encoder} does not take position_ids, which this objective needs")
+        if mask is None and self._needs_mask:
+            mask = torch.ones_like(batch.input_ids, dtype=torch.bool)
+        given = {
+            "attention_mask": None if mask is None else mask.long(),
+            "token_type_ids": batch.token_type_ids if getattr(self.body, "takes_segments", True) else None,
+            "position_ids": batch.position_ids,
+        }
+        return _first(self.body(batch.input_ids, **{k: v for k, v in given.items() if v is not None and k in self._takes}))
+
+    def hidden_states(self, inputs: Batch | Tensor) -> list[Tensor]:
+        """What the first layer reads and the output of every layer, each (B, T, D); the last one is that of the encoder."""
+        states: list[Tensor] = []
+
+        def keep_input(_: nn.Module, arguments: tuple[Any, ...], named: dict[str, Any]) -> None:
+            if not states:
+                states.append(_first(arguments or tuple(named.values())))
+
+        def keep_output(_: nn.Module, arguments: tuple[Any, ...], output: Any) -> None:
+            states.append(_first(output))
+
+        modules = dict.fromkeys(self._blocks())
+        hooks = [module.register_forward_pre_hook(keep_input, with_kwargs=True) for module in modules]
+        hooks += [module.register_forward_hook(keep_output) for module in modules]
+        try:
+            last = self(inputs)
+        finally:
+            for hook in hooks:
+                hook.remove()
+        return [*states[:-1], last]
+
+    @property
+    def token_embedding(self) -> nn.Embedding | None:
+        """The table of pieces; None where there is none."""
+        named = getattr(self.body, "get_input_embeddings", None)
+        try:
+            table = named() if callable(named) else None
+        except (NotImplementedError, AttributeError):
+            table = None
+        if isinstance(table, nn.Embedding):
+            return table
+        tables = (module for module in self.body.modules() if isinstance(module, nn.Embedding))
+        return next((table for table in tables if table.num_embeddings == self.config.vocab_size), None)
+
+    @property
+    def embeddings(self) -> Any:  # type: ignore[override]
+        """View of all that is in no layer."""
+        inside = {id(one) for block in self._blocks() for one in block.modules()}
+        table = self.token_embedding
+        tables: dict[str, nn.Embedding] = {}
+        for name, module in self.body.named_modules():
+            if isinstance(module, nn.Embedding) and module is not table and id(module) not in inside:
+                part = next((part for part, words in TABLES.items() if any(word in name.lower() for word in words)), None)
+                if part is not None and part not in tables:
+                    tables[part] = module
+        named = [parameter for one in (table, *tables.values()) if one is not None for parameter in one.parameters()]
+        taken = {id(parameter) for parameter in (*named, *self.layers.parameters())}
+        return ForeignEmbeddings(table, tables, [one for one in self.body.parameters() if id(one) not in taken])
+
+    @property
+    def layers(self) -> Any:  # type: ignore[override]
+        """View of the layers."""
+        return ForeignLayers(self._blocks(), self._order)
+
+    def _blocks(self) -> list[nn.Module]:
+        """The modules of its first list of layers; without a list, its parts that hold no table of embeddings."""
+        if (name := list_of_layers(self.body)) is not None:
+            return list(self.body.get_submodule(name))
+        return [part for part in self.body.children() if not any(isinstance(one, nn.Embedding) for one in part.modules())]
+
+    def _called(self, blocks: list[nn.Module]) -> list[int]:
+        """Places of the blocks in the order in which a pass calls them; RuntimeError of a class that cannot run."""
+        order: list[int] = []
+        hooks = [block.register_forward_hook(lambda *_, place=place: order.append(place)) for place, block in enumerate(blocks)]
+        was_training = self.training
+        try:
+            with torch.no_grad():
+                self.eval()(torch.zeros(1, PROBED, dtype=torch.int64, device=next(self.parameters()).device))
+        finally:
+            self.train(was_training)
+            for hook in hooks:
+                hook.remove()
+        return order
+
+    def flops(self, length: int) -> int:
+        """FLOPs of one forward pass over one text of `length` tokens, counted from its operators: there is no formula."""
+        if length not in self._counted:
+            with without_values():
+                shapes = Foreign(self.config).eval()
+            ids = torch.zeros(1, length, dtype=torch.int64, device="meta")
+            with sdpa_kernel(SDPBackend.MATH), FlopCounterMode(display=False) as counter, torch.no_grad():
+                shapes(ids)
+            self._counted[length] = counter.get_total_flops()
+        return self._counted[length]
+
+
+def list_of_layers(body: nn.Module) -> str | None:
+    """Name of its first list of layers; None where there is none."""
+    lists = [name for name, module in body.named_modules() if isinstance(module, nn.ModuleList) and len(module)]
+    return "layers" if "layers" in lists else next(iter(lists), None)
+
+
+def keep_layers(body: nn.Module, kept: list[int]) -> None:
+    """Leaves these layers of its list; ValueError where it has others."""
+    name = list_of_layers(body)
+    layers = [] if name is None else list(body.get_submodule(name))
+    if name is None or not {*kept} <= {*range(len(layers))}:
+        raise ValueError(f"keeping layers {kept} needs a list of them: {type(body).__name__} has {len(layers)}")
+    parent, _, last = name.rpartition(".")
+    setattr(body.get_submodule(parent), last, nn.ModuleList(layers[place] for place in kept))
+    config = getattr(body, "config", None)
+    for key, value in list(vars(config).items()) if config is not None else ():
+        if isinstance(value, list) and len(value) == len(layers):  # one value for each layer
+            setattr(config, key, [value[place] for place in kept])
+    if hasattr(config, "num_hidden_layers"):
+        config.num_hidden_layers = len(kept)
+
+
+def _first(output: Any) -> Tensor:
+    """The (B, T, D) tensor of what a module gives."""
+    found = getattr(output, "last_hidden_state", output)
+    return found[0] if isinstance(found, tuple | list) else found
+
+
+def with_shape(config: EncoderConfig) -> EncoderConfig:
+    """The config with the sizes that the built class has; ValueError, naming `model.encoder`, for one that does not fit."""
+    said = f"model.encoder={config.encoder}"
+    try:
+        with without_values():
+            encoder = Foreign(config).eval()
+            with torch.no_grad():
+                hidden = encoder(torch.zeros(1, PROBED, dtype=torch.int64, device="meta"))
+            layers = len(encoder.layers.execution_order())
+    except InputError:
+        raise
+    except Exception as error:  # whatever the code of another package raises
+        reason = " ".join(str(error).split())
+        raise ValueError(f"{said} cannot be built and run ({type(error).__name__}: {reason})") from error
+    if not isinstance(hidden, Tensor) or hidden.dim() != 3 or hidden.shape[:2] != (1, PROBED):
+        given = tuple(hidden.shape) if isinstance(hidden, Tensor) else type(hidden).__name__
+        raise ValueError(f"{said} gives {given} for (1, {PROBED}) ids: expected one vector per token, (1, {PROBED}, D)")
+    if not hidden.is_floating_point():
+        raise ValueError(f"{said} gives {hidden.dtype}: expected floating-point vectors")
+    table, longest = encoder.token_embedding, getattr(encoder.body, "longest_text", None)
+    width = None if table is None else table.embedding_dim
+    types = encoder.embeddings.type_embedding
+    return replace(
+        config,
+        hidden_size=hidden.shape[-1],
+        num_hidden_layers=max(1, layers),
+        embedding_size=None if width == hidden.shape[-1] else width,
+        max_position_embeddings=longest or LARGEST_TABLE,
+        type_vocab_size=0 if types is None else types.num_embeddings,
+        tie_masked_lm_head=table is not None and table.num_embeddings == config.vocab_size,
+    )
