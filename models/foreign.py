@@ -17,7 +17,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from harness.errors import InputError
 from harness.models.batch import Batch, as_batch
 from harness.models.config import LARGEST_TABLE, EncoderConfig, class_of
-from harness.models.encoder import Encoder, without_values
+from harness.models.encoder import Encoder, seeded, without_values
 
 PROBED = 8
 """Tokens of the text by which an encoder's shapes are found."""
@@ -69,7 +69,14 @@ class Foreign(Encoder):
             keep_layers(self.body, config.layers_kept)
         takes = inspect.signature(self.body.forward).parameters
         self._takes, self._needs_mask = {*takes}, "attention_mask" in takes and takes["attention_mask"].default is not None
-        self._order = self._called(self._blocks())
+        blocks = self._blocks()
+        self._runs_on_meta: bool | None = True if next(self.parameters()).is_meta else None
+        try:
+            self._order = self._called(blocks)
+        except Exception:  # whatever an operator without shapes raises
+            if not next(self.parameters()).is_meta:
+                raise
+            self._runs_on_meta, self._order = False, [*range(len(blocks))]
         self._counted: dict[int, int] = {}
 
     def forward(self, inputs: Batch | Tensor) -> Tensor:
@@ -109,6 +116,14 @@ class Foreign(Encoder):
             for hook in hooks:
                 hook.remove()
         return [*states[:-1], last]
+
+    @property
+    def runs_on_meta(self) -> bool:  # type: ignore[override]
+        """Whether every operator has shapes alone; found out where it is first asked."""
+        if self._runs_on_meta is None:
+            with without_values():
+                self._runs_on_meta = Foreign(self.config).runs_on_meta
+        return self._runs_on_meta
 
     @property
     def token_embedding(self) -> nn.Embedding | None:
@@ -166,9 +181,9 @@ class Foreign(Encoder):
     def flops(self, length: int) -> int:
         """FLOPs of one forward pass over one text of `length` tokens, counted from its operators: there is no formula."""
         if length not in self._counted:
-            with without_values():
+            with without_values() if self.runs_on_meta else seeded(0):
                 shapes = Foreign(self.config).eval()
-            ids = torch.zeros(1, length, dtype=torch.int64, device="meta")
+            ids = torch.zeros(1, length, dtype=torch.int64, device=next(shapes.parameters()).device)
             with sdpa_kernel(SDPBackend.MATH), FlopCounterMode(display=False) as counter, torch.no_grad():
                 shapes(ids)
             self._counted[length] = counter.get_total_flops()
@@ -208,10 +223,13 @@ def with_shape(config: EncoderConfig) -> EncoderConfig:
     said = f"model.encoder={config.encoder}"
     try:
         with without_values():
-            encoder = Foreign(config).eval()
-            with torch.no_grad():
-                hidden = encoder(torch.zeros(1, PROBED, dtype=torch.int64, device="meta"))
-            layers = len(encoder.layers.execution_order())
+            encoder = Foreign(config)
+        if not encoder.runs_on_meta:
+            with seeded(0):
+                encoder = Foreign(config)
+        with torch.no_grad():
+            hidden = encoder.eval()(torch.zeros(1, PROBED, dtype=torch.int64, device=next(encoder.parameters()).device))
+        layers = len(encoder.layers.execution_order())
     except InputError:
         raise
     except Exception as error:  # whatever the code of another package raises
