@@ -161,7 +161,7 @@ class Foreign(Encoder):
     def _blocks(self) -> list[nn.Module]:
         """The modules of its first list of layers; without a list, its parts that hold no table of embeddings."""
         if (name := list_of_layers(self.body)) is not None:
-            return list(self.body.get_submodule(name))
+            return list(self.body.get_submodule(name).children())
         return [part for part in self.body.children() if not any(isinstance(one, nn.Embedding) for one in part.modules())]
 
     def _called(self, blocks: list[nn.Module]) -> list[int]:
@@ -199,12 +199,12 @@ def list_of_layers(body: nn.Module) -> str | None:
 def keep_layers(body: nn.Module, kept: list[int]) -> None:
     """Leaves these layers of its list; ValueError where it has others."""
     name = list_of_layers(body)
-    layers = [] if name is None else list(body.get_submodule(name))
+    layers = [] if name is None else list(body.get_submodule(name).children())
     if name is None or not {*kept} <= {*range(len(layers))}:
         raise ValueError(f"keeping layers {kept} needs a list of them: {type(body).__name__} has {len(layers)}")
     parent, _, last = name.rpartition(".")
     setattr(body.get_submodule(parent), last, nn.ModuleList(layers[place] for place in kept))
-    config = getattr(body, "config", None)
+    config: Any = getattr(body, "config", None)
     for key, value in list(vars(config).items()) if config is not None else ():
         if isinstance(value, list) and len(value) == len(layers):  # one value for each layer
             setattr(config, key, [value[place] for place in kept])
