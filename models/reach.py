@@ -71,7 +71,11 @@ def of_layer(config: EncoderConfig, number: int) -> Reach:
 
 def depends_on_order(config: EncoderConfig) -> bool:
     """Whether the layers are more than a function of the set of their inputs."""
-    if config.layers is not None or config.encoder is not None or (config.body is Body.transformer and config.attention is not None):
+    if (
+        config.layers is not None
+        or config.encoder is not None
+        or (config.body is Body.transformer and config.attention is not None)
+    ):
         return _stated(config, "depends_on_order", True)
     if config.body is not Body.transformer:
         return config.body is not Body.static

@@ -86,7 +86,9 @@ def parts(shape: Shape, hardware: HardwareConfig, checkpointing: bool) -> Parts:
     weights = FLOAT * sum(parameter.numel() for parameter in model.parameters())
     sizes = [parameter.numel() for parameter in model.parameters() if parameter.requires_grad]
     gradients = FLOAT * sum(sizes)
-    known = hardware.device is Device.cpu and hardware.dtype is Dtype.fp32 and shape.config.body not in (Body.lstm, Body.foreign)
+    known = (
+        hardware.device is Device.cpu and hardware.dtype is Dtype.fp32 and shape.config.body not in (Body.lstm, Body.foreign)
+    )
     activations = _activations(model, shape, checkpointing) if known else None
     return Parts(weights, gradients, (2 + shape.averaged) * gradients + FLOAT * len(sizes), activations)
 
