@@ -17,9 +17,9 @@ from typing import Any
 import torch
 from torch import nn
 
+from harness import extensions
 from harness.errors import InputError
-from harness.extensions import library
-from harness.models.config import EncoderConfig, Pooling
+from harness.models.config import GROUP, EncoderConfig, Pooling
 from harness.models.foreign import Foreign, keep_layers, with_shape
 
 TRANSFORMERS = "transformers"
@@ -60,6 +60,14 @@ def shape_of(config: EncoderConfig) -> EncoderConfig:
     return _shapes[key]
 
 
+def code_facts(encoder: str) -> str:
+    """Package, version and, but for transformers, a hash of the source of the class that model.encoder names."""
+    if encoder == TRANSFORMERS:
+        return f"{TRANSFORMERS} {_library().__version__}"
+    points = extensions.declared(GROUP)
+    return extensions.source_of(encoder if ":" in encoder else points[f"encoder.{encoder}"].value)
+
+
 def make(vocab_size: int, pad_token_id: int, model_type: str = "", **options: Any) -> nn.Module:
     """The encoder of a `model_type` of transformers, by its own code, with the values of its own initialisation.
 
@@ -81,7 +89,7 @@ def is_installed() -> bool:
 
 
 def _library() -> Any:
-    return library(TRANSFORMERS, EXTRA)
+    return extensions.library(TRANSFORMERS, EXTRA)
 
 
 def _config(config_json: dict[str, Any]) -> Any:

@@ -41,8 +41,8 @@ FILES += [ADAPTER, "pytorch_model*.bin", "*.index.json", "*.model", *sentence_tr
 PICKLES = ("pytorch_model.bin", "pytorch_model.bin.index.json")
 CONVERTED = "from_pretrained(FOLDER) and save_pretrained(NEW) of its class in transformers write them"
 
-NAME = re.compile(r"\w[\w.-]*/\w[\w.-]*")
-"""A name on the hub: its owner and its own."""
+NAME = re.compile(r"(\w[\w.-]*/\w[\w.-]*)(?:@([\w./-]+))?")
+"""A name on the hub, its owner and its own, and the revision that it may have."""
 
 PUBLISHED = conf_directory().parent / ".cache" / "published"
 """What `make published` fills: read in place of the hub's where it is there."""
@@ -74,7 +74,7 @@ def root_of(init_from: str, key: str) -> Path:
     folder = Path(init_from)
     if folder.is_dir():
         return folder
-    here = PUBLISHED / init_from
+    here = PUBLISHED / init_from.partition("@")[0]
     return here if NAME.fullmatch(init_from) and here.is_dir() else _downloaded(init_from, key)
 
 
@@ -82,7 +82,9 @@ def _downloaded(name: str, key: str) -> Path:
     from huggingface_hub import errors, snapshot_download  # takes 0.5 s, and only names on the hub need it
 
     try:
-        return Path(snapshot_download(name, allow_patterns=FILES))
+        found = NAME.fullmatch(name)
+        repository, revision = found.groups() if found else (name, None)
+        return Path(snapshot_download(repository, revision=revision, allow_patterns=FILES))
     except (errors.HfHubHTTPError, errors.HFValidationError, errors.OfflineModeIsEnabled, OSError) as error:
         raise InputError(
             f"{key}={name!r} is not a folder and cannot be downloaded from the hub ({type(error).__name__}); set it to a folder"

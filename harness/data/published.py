@@ -5,6 +5,7 @@ pieces alone, whatever else that says; a class without code of its own, such as 
 """
 
 import functools
+import importlib.util
 import json
 import stat
 from collections import Counter
@@ -15,7 +16,8 @@ from typing import Any
 import yaml
 from tokenizers import AddedToken, Tokenizer, models, processors
 
-from harness.errors import InputError
+from harness import extensions
+from harness.errors import InputError, on_one_line
 
 WHOLE, WORDS, PAIRS, MERGES = "tokenizer.json", "vocab.txt", "vocab.json", "merges.txt"
 SETTINGS, SPECIAL, ADDED = "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json"
@@ -247,6 +249,10 @@ def _frame(kind: dict[str, Any], said: _Settings, tokenizer: Tokenizer) -> Any:
     return processors.TemplateProcessing(**texts, special_tokens=[(name, ids[name]) for name in used])
 
 
+class _OfLibraryError(InputError):
+    """What is read here does not suffice, and transformers may read the folder."""
+
+
 def _class_of(folder: Path) -> str:
     """Name of the class; InputError for an unknown one, and where nothing names one."""
     model, settings, classes = _object(folder / "config.json"), _object(folder / SETTINGS), _classes()
@@ -259,13 +265,13 @@ def _class_of(folder: Path) -> str:
     if registered == GENERIC or stated is None:
         if registered or (folder / WHOLE).is_file():
             return registered or GENERIC
-        raise InputError(
+        raise _OfLibraryError(
             f"{folder / SETTINGS} names no tokenizer_class and config.json no known model_type: set tokenizer.file"
         )
     name = of_names.get(str(stated).removesuffix("Fast").removesuffix("Tokenizer"))
     if name is None:
         place = SETTINGS if settings.get("tokenizer_class") else "config.json"
-        raise InputError(
+        raise _OfLibraryError(
             f"{folder / place}: tokenizer_class={stated!r} cannot be read: expected {', '.join(classes)} or "
             f"PreTrainedTokenizerFast{_cure(folder)}"
         )
@@ -285,11 +291,29 @@ def _cure(folder: Path) -> str:
 def _read(folder: Path, _: tuple[Any, ...]) -> tuple[str, tuple[str, ...]]:
     try:
         return _assembled(folder)
+    except _OfLibraryError as error:
+        if importlib.util.find_spec("transformers") is None:
+            raise
+        return _by_library(folder, error)
     except InputError:
         raise
     except Exception as error:  # of files with other types than are expected, and the library raises no narrower one
         reason = " ".join(str(error).split())
         raise InputError(f"{folder}: no tokenizer can be built of its files ({type(error).__name__}: {reason})") from error
+
+
+def _by_library(folder: Path, reason: InputError) -> tuple[str, tuple[str, ...]]:
+    """As `AutoTokenizer` of transformers reads it; InputError, the `reason` that it is asked, where it cannot either."""
+    auto = extensions.library("transformers", "hub").AutoTokenizer
+    try:
+        read = auto.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+    except Exception as error:  # of files of others, and the library raises no narrower one
+        raise InputError(f"{reason}; nor by transformers ({type(error).__name__}: {on_one_line(str(error), 200)})") from error
+    if (backend := getattr(read, "backend_tokenizer", None)) is None:
+        raise InputError(f"{reason}; {type(read).__name__} of transformers is Python code, which is not run")
+    backend.no_padding()
+    backend.no_truncation()
+    return backend.to_str(), (f"tokenizer: {type(read).__name__} of transformers",)
 
 
 def _assembled(folder: Path) -> tuple[str, tuple[str, ...]]:
@@ -346,9 +370,8 @@ def _vocabulary(folder: Path, name: str, pieces: str, whole: dict[str, Any]) -> 
         return {"vocab": model["vocab"]} | ({"merges": merges} if pieces == "BPE" else {})
     if pieces == "Unigram":
         found = ", ".join(sorted(path.name for path in folder.glob("*.model"))) or "SentencePiece's file"
-        raise InputError(
-            f"{folder} has no {WHOLE}, and {found} cannot be read: save it once by "
-            "transformers.AutoTokenizer.from_pretrained(FOLDER).save_pretrained(FOLDER)"
+        raise _OfLibraryError(
+            f"{folder} has no {WHOLE}, and {found} cannot be read without pip install 'encoder-variant-harness[hub]'"
         )
     files = [folder / file for file in ((WORDS,) if pieces == "WordPiece" else (PAIRS, MERGES))]
     if not all(file.is_file() for file in files):

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from harness import paths, tags, versions
-from harness.checkpoints import huggingface, teacher
+from harness.checkpoints import foreign, huggingface, teacher
 from harness.comparison import arms
 from harness.config import rules
 from harness.config.choices import Backend, Precision
@@ -78,7 +78,8 @@ def content_of(
     `recipe` is the fingerprint, without the seed, of the pretraining that the run starts from.
     """
     taught = {} if config.finetune.teacher is None else {"finetune_teacher": teacher.hash_of(Path(config.finetune.teacher))}
-    return taught | {
+    code = {} if config.model.encoder is None else {"code": foreign.code_facts(config.model.encoder)}
+    return taught | code | {
         "rows": rows,
         "text": text,
         "tokenizer_file": tokenizer_file,
