@@ -1,0 +1,119 @@
+"""Every type of encoder of transformers as an arm: its hidden states, and a whole run with all instruments."""
+
+import inspect
+import json
+from pathlib import Path
+
+import pytest
+import torch
+import zoo
+from in_process import metrics_of
+from pyarrow import parquet
+
+from harness import paths
+from harness.checkpoints import finetuned, foreign
+from harness.config.schema import HardwareConfig
+from harness.errors import InputError
+from harness.hardware.device import Machine
+from harness.measure import latency
+from harness.measure.subject import Subject
+from harness.models.batch import Batch
+from harness.models.foreign import Foreign, make_encoder
+from harness.models.heads import build_classifier
+from harness.study import execute
+from harness.study.plan import plan
+from harness.tasks import prepared as cache
+from harness.tracking.run_log import RunLog
+from harness.training.evaluation import predict
+
+FEW = ("esm", "mpnet", "funnel", "t5", "xlm")
+"""One of each kind: learned positions, a shared table of distances, pooled lengths, a decoder left out, lists beside each other."""
+
+LENGTH = 16
+
+
+@pytest.fixture
+def few_rows(tmp_path: Path) -> list[str]:
+    """Texts of two classes, which differ in their words."""
+    for split, rows in (("train", 12), ("validation", 6)):
+        texts = [" ".join(f"w{20 + 40 * (row % 2) + word}" for word in range(3 + row % 4)) for row in range(rows)]
+        lines = ["text,label", *(f"{text},{'ab'[row % 2]}" for row, text in enumerate(texts))]
+        (tmp_path / f"{split}.csv").write_text("\n".join(lines))
+    files = [f"task.{split}_file={tmp_path / split}.csv" for split in ("train", "validation")]
+    return ["task=own", "task.fields=[text]", "task.label=label", f"task.max_length={LENGTH}", *files]
+
+
+def padded() -> Batch:
+    """Three texts, of which one is shorter than the others."""
+    ids = torch.randint(10, 100, (3, LENGTH), generator=torch.Generator().manual_seed(1))
+    mask = torch.ones(3, LENGTH, dtype=torch.bool)
+    ids[0, 9:], mask[0, 9:] = 0, False
+    return Batch(ids, attention_mask=mask)
+
+
+def states_of(model: torch.nn.Module, batch: Batch) -> torch.Tensor:
+    """The last hidden states of a class of transformers."""
+    has_mask = "attention_mask" in inspect.signature(model.forward).parameters
+    with torch.no_grad():
+        return model(batch.input_ids, **({"attention_mask": batch.attention_mask.long()} if has_mask else {})).last_hidden_state
+
+
+def refuse_wrong_states(folder: Path, encoder: Foreign, expected: torch.Tensor) -> None:
+    batch = padded()
+    with torch.no_grad():
+        found = encoder.eval()(batch)
+    assert torch.allclose(found[batch.attention_mask], expected[batch.attention_mask], atol=1e-6), folder
+
+
+def walk(model_type: str, tmp_path: Path, compose, few_rows) -> None:
+    """From a folder to a run that is measured, trained, kept, read again and asked."""
+    folder = tmp_path / "published"
+    expected = states_of(zoo.saved(model_type, folder), padded())
+    own = ["finetune.max_steps=3", "finetune.keep=last", "measure.lengths=[8]", "measure.length=16", "hardware.threads=1"]
+    (run,) = plan(compose(*few_rows, f"model.init_from={folder}", "model.provider=transformers", *own, f"output={tmp_path / 'out'}"))
+    config, shape = run.config, run.config.model
+
+    encoder = make_encoder(shape)
+    foreign.load_published(folder, encoder, "model.init_from")
+    refuse_wrong_states(folder, encoder, expected)
+
+    (run_folder := tmp_path / "run").mkdir()
+    log, machine = RunLog(run_folder), Machine(HardwareConfig(threads=1))
+    execute.run_task(config, run.inputs, machine, log)
+    log.finish("finished")
+    metrics = metrics_of(run_folder)
+    print(json.dumps(metrics, indent=0))
+    assert metrics["model/flops_forward"] > 2 * LENGTH * shape.hidden_size**2
+    assert metrics["inference/peak_memory_bytes"] or metrics["inference/process_peak_memory_bytes"]
+    assert metrics["finetune/steps"] == 3 if "finetune/steps" in metrics else True
+
+    model, _, _ = finetuned.load_finetuned(run_folder / paths.WEIGHTS)
+    prepared = cache.read(config, run.inputs.rows)
+    logits = predict(model, prepared.validation, config.finetune.eval_batch_size, prepared.pad_token_id, machine)
+    kept = parquet.read_table(run_folder / "predictions.parquet").to_pydict()
+    print(metrics, kept.keys(), logits[:2])
+    call = latency.forward(machine.prepare(model.to(machine.device)), machine)
+    call(Subject(config, machine, prepared).text(LENGTH))
+
+
+def test_every_type_with_a_classifier_stands_in_the_table():
+    rows = [*zoo.TABLE["encoders"], *zoo.TABLE["decoders"], *zoo.TABLE["refused"]]
+    assert sorted(rows) == sorted(zoo.CLASSIFIERS), "tests/helpers/zoo.yaml: a row for each model_type, and none for others"
+
+
+@pytest.mark.parametrize("model_type", FEW)
+def test_an_arm_of_a_few_types(model_type, tmp_path, compose, few_rows):
+    walk(model_type, tmp_path, compose, few_rows)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("model_type", [one for one in (*zoo.TABLE["encoders"], *zoo.TABLE["decoders"]) if one not in FEW])
+def test_an_arm_of_every_type(model_type, tmp_path, compose, few_rows):
+    walk(model_type, tmp_path, compose, few_rows)
+
+
+@pytest.mark.parametrize("model_type", foreign.REFUSED)
+def test_types_that_cannot_be_arms_are_refused_with_their_reason(model_type):
+    with pytest.raises(InputError) as error:
+        foreign.published_shape(json.loads(zoo.tiny(model_type).to_json_string()), "model.init_from")
+    assert f"model_type={model_type}: {foreign.REFUSED[model_type]}" in str(error.value)
