@@ -186,6 +186,10 @@ def _unfinished(path: Path, flags: int) -> Iterator[tuple[Path, int]]:
         _remove(temporary)
 
 
+TEMPORARY = re.compile(r"\.(?P<name>.+)\.(?P<process>\d+)")
+"""Name of a file or folder while a process writes it: a dot, its later name, the process id."""
+
+
 def _temporary(path: Path) -> Path:
     return path.with_name(f".{path.name}.{os.getpid()}")
 
@@ -265,23 +269,18 @@ def is_ours(output: Path) -> bool:
 
 def is_record(path: Path) -> bool:
     """Whether the file is a record of a run."""
-    return {"attempt", "tags", "parameters", "inputs"} <= {*_json(path)}
-
-
-def is_session(path: Path) -> bool:
-    """Whether the file says what a timing session times, and whether it is done."""
-    return {"shapes", "conditions", "rounds"} <= {*_json(path)}
+    return {"attempt", "tags", "parameters", "inputs"} <= {*object_or_empty(path)}
 
 
 def planned(path: Path) -> list[str]:
     """Names of the folders beside this plan that it plans; none where it is no plan of ours."""
-    plans = [one for one in _json(path).values() if isinstance(one, dict) and {"time", "folder", "runs"} <= {*one}]
+    plans = [one for one in object_or_empty(path).values() if isinstance(one, dict) and {"time", "folder", "runs"} <= {*one}]
     entries = (entry for plan in plans if isinstance(plan["runs"], list) for entry in plan["runs"])
     places = (Path(entry["folder"]) for entry in entries if isinstance(entry, dict) and isinstance(entry.get("folder"), str))
     return [place.name for place in places if place.parts[:-1] == (path.parent.name,)]
 
 
-def _json(path: Path) -> dict[str, object]:
+def object_or_empty(path: Path) -> dict[str, object]:
     """Empty for what is no JSON object."""
     try:
         value = json.loads(read(path, LARGEST_PLAN))

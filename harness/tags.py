@@ -71,6 +71,10 @@ NOTES = "notes"
 
 LEAKED = "leaked"
 """Share of the rows of validation that are in train, too, case and blanks aside; absent where there are none."""
+
+ORIGIN = "data_set"
+"""Name, revision, configuration and licence of the data set of the task; absent for files of the user and generated rows."""
+
 OF_SESSION = "timing_of_session"
 """Of a run whose timings have their values in the session of all arms: `true`. Those of older versions are of its launches."""
 

@@ -69,6 +69,10 @@ def derived(
     token table that are kept, by default all. Tensors that only `target` has are absent. ValueError naming the keys that cannot
     derive.
     """
+    if target.encoder is not None:  # computed by another package, and read as it is
+        if source.encoder != target.encoder or layers is not None:
+            raise ValueError(f"cannot derive from these weights: model.encoder={target.encoder} is read as it is")
+        return dict(state), dict.fromkeys(state, KEPT)
     refuse_underived(source, target, layers)
     weights = Weights(dict(state), dict.fromkeys(state, KEPT))
     _keep_layers(weights, source, target, layers)

@@ -1,16 +1,19 @@
 """The heads above an encoder, and the mask decoder before one. B sequences, T tokens, D hidden, C outputs."""
 
+import copy
 from abc import ABC, abstractmethod
+from types import SimpleNamespace
 from typing import ClassVar, cast
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
+from torch.utils.flop_counter import FlopCounterMode
 
 from harness.models.batch import Batch, as_batch
 from harness.models.config import EncoderConfig, Pooling, Position
 from harness.models.encoder import Encoder, initialise, looked_up, seeded, without_values
-from harness.models.foreign import make_encoder
+from harness.models.foreign import Foreign, make_encoder
 from harness.models.layers import ACTIVATIONS
 from harness.models.losses import IGNORED
 from harness.models.norms import Dropout, make_norm
@@ -135,6 +138,47 @@ class MaskedLMHead(nn.Module):
     def flops_of_decoder(self, encoder: Encoder, length: int) -> int:
         """FLOPs of the mask decoder on one text."""
         return 0 if self.decoder is None else self.decoder.flops(encoder, length)
+
+
+class ForeignMaskedHead(nn.Module):
+    """Scores over the vocabulary by the head that the encoder's package has for masked tokens: `make_masked_head` of its class."""
+
+    decoder = None
+
+    def __init__(self, encoder: Foreign) -> None:
+        super().__init__()
+        self.model = encoder.body.make_masked_head(encoder.body)
+        self.output = SimpleNamespace(out_features=encoder.config.vocab_size)
+        self._size, self._flops = encoder.config.hidden_size, 0
+
+    def read(self, encoder: Encoder, batch: Batch) -> tuple[Tensor, Tensor]:
+        """As of `MaskedLMHead`."""
+        hidden = encoder(batch)
+        return hidden, hidden
+
+    def forward(self, hidden: Tensor) -> Tensor:
+        """(..., D) -> (..., V) logits."""
+        return self.model(hidden.reshape(1, -1, hidden.shape[-1])).reshape(*hidden.shape[:-1], -1)
+
+    def flops(self) -> int:
+        """FLOPs of one token, counted."""
+        if not self._flops:
+            shapes = copy.deepcopy(self.model).to("meta")
+            with FlopCounterMode(display=False) as counter, torch.no_grad():
+                shapes(torch.zeros(1, 1, self._size, device="meta"))
+            self._flops = counter.get_total_flops()
+        return self._flops
+
+    def flops_of_decoder(self, encoder: Encoder, length: int) -> int:
+        """None: it has none."""
+        return 0
+
+
+def make_masked_head(config: EncoderConfig, encoder: Encoder) -> "MaskedLMHead | ForeignMaskedHead":
+    """The head for masked tokens: that of the encoder's package where it has one, else ours."""
+    if isinstance(encoder, Foreign) and hasattr(encoder.body, "make_masked_head"):
+        return ForeignMaskedHead(encoder)
+    return MaskedLMHead(config, encoder.embeddings.token_embedding, make_mask_decoder(config))
 
 
 class PlainLMHead(nn.Module):

@@ -21,9 +21,10 @@ from harness.comparison.plateau import LOSS
 from harness.comparison.runs import oldest_first
 from harness.comparison.section import HEADLINE
 from harness.comparison.verdicts import Change, Verdict
-from harness.document import DASH, Screen
+from harness.document import DASH
 from harness.errors import InputError
 from harness.metrics import PER_BYTE, Compared, has_one_vocabulary
+from harness.reports.chapters import overview
 from harness.reports.read import compare_with_first
 from harness.reports.reading import folders
 from harness.reports.writing import tables
@@ -58,13 +59,6 @@ def is_open(change: Change | None) -> bool:
     return change is None or (change.verdict not in RESOLVED and change.evidence is not None)
 
 
-def first_screen(comparison: Comparison) -> Screen | None:
-    """What the report opens with, where it compares arms."""
-    from harness.reports.chapters import overview  # with all that draws, which a look does without
-
-    return overview.screen(comparison)
-
-
 def main() -> int:
     """0; 2 and one line on stderr for runs that cannot be judged."""
     request = json.load(sys.stdin)
@@ -75,7 +69,7 @@ def main() -> int:
             runs = [replace(run, metrics={key: run.metrics[key] for key in run.metrics if key in shown}) for run in runs]
         runs = oldest_first(runs)
         comparison = compare_with_first(request["study"], runs, Path(request["output"]), request["baselines"])
-        looked = judge(comparison, request["headline"]) if "headline" in request else first_screen(comparison)
+        looked = judge(comparison, request["headline"]) if "headline" in request else overview.screen(comparison)
         print(msgspec.json.encode(looked).decode())
         return 0
     except InputError as error:

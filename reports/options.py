@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.grammar import key, word
+from harness.grammar import key
 from harness.reports.reading import default_uri
 
 GC_THRESHOLDS = (100_000, 50, 50)
@@ -59,20 +59,3 @@ class Report(Compared):
     study: tuple[str, ...] = key((), f"{STUDIES} {NEWEST}", whole=True)
     to: Path | None = key(None, "folder to write to (reports/STUDY in `output`)")
     format: str = key("md,html,csv", "what to write, of md, html, csv, latex, parquet, png")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Archive(Compared):
-    """Writes all that the report of a study reads, without weights, and the report made from that."""
-
-    study: str = word("STUDY", meaning="name of the study")
-    to: Path = key(meaning="new folder, or an archive to replace")
-    lean: bool = key(False, "no logits, pairs of sentences and summary.csv; of long curves the steps of shorter ones")
-    pictures: str | None = key(None, "which pictures to keep, such as changes.svg,loss.svg (all)")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Verify:
-    """Recomputes every number of an archived report; exit code 1 where one differs."""
-
-    folder: Path = word("FOLDER", meaning="an archive, as `python -m reports archive` writes it")

@@ -9,27 +9,26 @@ import multiprocessing
 import os
 import sys
 import threading
-from collections.abc import Callable, Container, Iterable, Iterator
+from collections.abc import Callable, Container, Iterator
 from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection
 
 import msgspec
 
-from harness import document
+from harness import document, extensions
 from harness.document import Document, Picture, is_detail, markdown, without
 from harness.errors import InputError, unknown
 from harness.processes import end_with_parent
 from harness.reports import html
-from harness.reports.chapters import added, chapters, components, overview, pictures
+from harness.reports.chapters import added, chapters, overview
 from harness.reports.reading.study import Study
-from harness.reports.writing import latex, plots
 from harness.reports.writing.formats import Chapter, csv_file, escape
-from harness.reports.writing.tables import COLUMNS, Line, parquet_file, summary
+from harness.reports.writing.tables import COLUMNS, Line, summary
 
 
 def drawn_chapters() -> list[Callable[[Study], Chapter]]:
-    """Those that take more time to draw than to compute, or share little of what they compute with others."""
-    return [components.chapter, pictures.chapter, *(one.chapter for one in added())]
+    """Those of plug-ins: they draw pictures, which takes half of a report's time."""
+    return [one.chapter for one in added() if one.before]
 
 
 Chapters = dict[Callable[[Study], Chapter], Chapter]
@@ -120,57 +119,57 @@ def _csv(report: Report) -> Files:
     return {"summary.csv": csv_file(report.summary, list(COLUMNS))} | tables
 
 
-def _png(report: Report) -> Files:
-    pictures = {name: content for name, content in report.files.items() if isinstance(content, plots.Picture)}
-    if not pictures:
-        raise InputError(f"--format png: study {report.study!r} has no pictures; expected another format")
-    return {f"{name.removesuffix('.svg')}.png": plots.png(content) for name, content in pictures.items()}
+@dataclass(frozen=True)
+class Format:
+    """A format of the report."""
+
+    files: Callable[[Report], Files]  # the one to open first
+    of_figures: bool = False  # whether it takes the pictures as this process has drawn them
 
 
-FORMATS: dict[str, Callable[[Report], Files]] = {
-    "md": lambda report: (
-        {"report.md": report.brief.encode(), document.FILE: msgspec.json.encode(report.document)} | report.files
+GROUP = "harness.formats"
+FORMATS = {
+    "md": Format(
+        lambda report: {"report.md": report.brief.encode(), document.FILE: msgspec.json.encode(report.document)} | report.files
     ),
-    "html": lambda report: {"report.html": html.page(report.document, report.files)},
-    "csv": _csv,
-    "latex": lambda report: {"report.tex": latex.document(report.document)},
-    "parquet": lambda report: {"summary.parquet": parquet_file(report.summary)},
-    "png": _png,
+    "html": Format(lambda report: {"report.html": html.page(report.document, report.files)}),
+    "csv": Format(_csv),
 }
-"""Name for `--format` -> the files of that format, the one to open first."""
-DEFAULT = ("md", "html", "csv")
+"""Name for `--format` -> a format of this package."""
+DEFAULT = "md,html,csv"
 
 
-def formats(text: str) -> tuple[str, ...]:
-    """The names in `md,csv`, each once; InputError for one that is no format."""
-    names = tuple(dict.fromkeys(name.strip() for name in text.split(",")))
+def formats(text: str) -> dict[str, Format]:
+    """The formats in `md,csv`, by name; InputError for one that neither this package nor a plug-in has."""
+    names = dict.fromkeys(name.strip() for name in text.split(","))
+    added = extensions.declared(GROUP)
     for name in names:
-        if name not in FORMATS:
-            raise unknown("format", name, FORMATS, "format")
-    return names
+        if name not in FORMATS and name not in added:
+            raise unknown("format", name, [*FORMATS, *added], "format")
+    return {name: FORMATS.get(name) or extensions.load(added[name], Format) for name in names}
 
 
-def render(study: Study, formats: Iterable[str] = DEFAULT, pictures: Container[str] | None = None) -> Files:
+def render(study: Study, names: str = DEFAULT, pictures: Container[str] | None = None) -> Files:
     """File name -> content, of all files in these formats; with these of the pictures alone where they are named."""
-    names = tuple(formats)
-    if study.forkable and "png" not in names and can_fork():  # PNG files are made from the figures themselves
+    shown = formats(names)
+    if study.forkable and not any(one.of_figures for one in shown.values()) and can_fork():
         with draw_in_child(study) as drawn:
-            report = _report(study, names, drawn)
+            report = _report(study, drawn)
     else:
-        report = _report(study, names)
+        report = _report(study)
     if pictures is not None:
         parts = report.document.sections
         sections = [without(part, lambda block: isinstance(block, Picture) and block.file not in pictures) for part in parts]
         files = {name: content for name, content in report.files.items() if name in pictures or not name.endswith(".svg")}
         report = replace(report, document=msgspec.structs.replace(report.document, sections=sections), files=files)
-    return {name: content for one in names for name, content in FORMATS[one](report).items()}
+    return {name: content for one in shown.values() for name, content in one.files(report).items()}
 
 
-def _report(study: Study, names: tuple[str, ...], drawn: Callable[[], Chapters] | None = None) -> Report:
+def _report(study: Study, drawn: Callable[[], Chapters] | None = None) -> Report:
     """All chapters; what is `drawn` elsewhere is asked for last."""
     made = {chapter: chapter(study) for chapter in chapters() if drawn is None or chapter not in drawn_chapters()}
     comparison = study.comparison
-    lines = summary(comparison) if {"csv", "parquet"} & {*names} else []
+    lines = summary(comparison)
     made |= drawn() if drawn else {}
     ordered = [made[chapter] for chapter in chapters()]
     title, sections = f"Report: {escape(comparison.study)}", [section for chapter in ordered for section in chapter.sections]

@@ -11,7 +11,7 @@ import psutil
 from harness import paths
 from harness.errors import InputError, writing
 from harness.reports import render
-from harness.reports.chapters import added
+from harness.reports.chapters.added import added
 from harness.reports.options import Compared, Report
 from harness.reports.read import StudyRuns, compare_with_first
 from harness.reports.read import read as read_store
@@ -86,7 +86,7 @@ def rendered(options: Report, runs: StudyRuns, pictures: Container[str] | None =
             output=runs.reader.output,
             forkable=runs.reader.forkable,
         )
-        return render.render(study, render.formats(options.format), pictures)
+        return render.render(study, options.format, pictures)
 
 
 def report(options: Report) -> Path:

@@ -5,6 +5,7 @@ weights are read again without the folder that they came from.
 """
 
 import contextlib
+import functools
 import importlib.util
 import json
 import logging
@@ -15,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from harness import extensions
 from harness.errors import InputError
@@ -119,10 +120,52 @@ def _encoder_part(model: Any, config: Any) -> nn.Module:
         module.pooler = nn.Identity()
     types = getattr(_text(config), "type_vocab_size", None)
     part.takes_segments = isinstance(types, int) and types > 1
+    masked = _library().models.auto.modeling_auto.MODEL_FOR_MASKED_LM_MAPPING_NAMES
+    if config.model_type in masked and part is model:
+        part.make_masked_head = functools.partial(_masked_head, config)
     longest = _longest(part, _text(config))
     if longest is not None:
         part.longest_text = longest
     return part
+
+
+class _Given(nn.Module):
+    """Stands for the encoder in a model with a head: gives the vectors that it was given."""
+
+    def __init__(self, config: Any) -> None:
+        super().__init__()
+        self.config, self.hidden = config, torch.empty(0)
+
+    def forward(self, *_: Any, **__: Any) -> Any:
+        return _library().modeling_outputs.BaseModelOutput(last_hidden_state=self.hidden)
+
+
+class MaskedHead(nn.Module):
+    """(B, T, D) -> (B, T, V) logits by the masked-LM head of a type of transformers."""
+
+    def __init__(self, model: Any, table: nn.Module | None) -> None:
+        super().__init__()
+        given = _Given(model.config)
+        setattr(model, model.base_model_prefix, given)
+        self.model, output = model, model.get_output_embeddings()
+        if table is not None and output is not None and getattr(model.config, "tie_word_embeddings", True):
+            output.weight = table.weight
+
+    def forward(self, hidden: Tensor) -> Tensor:
+        """As the class says."""
+        given = getattr(self.model, self.model.base_model_prefix)
+        given.hidden = hidden
+        try:
+            ids = torch.zeros(hidden.shape[:2], dtype=torch.int64, device=hidden.device)
+            return self.model(input_ids=ids).logits
+        finally:
+            given.hidden = torch.empty(0)
+
+
+def _masked_head(config: Any, part: Any) -> MaskedHead:
+    with _quiet():
+        model = _library().AutoModelForMaskedLM.from_config(config, dtype=torch.float32)
+    return MaskedHead(model, part.get_input_embeddings())
 
 
 def _longest(part: nn.Module, config: Any) -> int | None:
@@ -191,26 +234,44 @@ def load_published(folder: Path, encoder: Foreign, said: str) -> None:
     Weights are safetensors, whole or in shards, or a pickle, of which only tensors are read. InputError where they do not fit.
     """
     with _quiet():
-        try:
-            config = _config(json.loads((folder / "config.json").read_text()))
-            model, info = _library().AutoModel.from_pretrained(
-                folder,
-                config=config,
-                dtype=torch.float32,
-                local_files_only=True,
-                output_loading_info=True,
-                trust_remote_code=False,
-            )
-        except Exception as error:  # of files of others, and the library raises no narrower one
-            raise InputError(f"{said}: {type(error).__name__}: {' '.join(str(error).split())[:300]}") from error
-    part = _encoder_part(model, model.config)
-    names = {id(tensor): name for name, tensor in model.state_dict(keep_vars=True).items()}
-    lacking = {*info["missing_keys"]}
-    state, kept = part.state_dict(keep_vars=True), encoder.config.layers_kept
-    missing = sorted(name for name, tensor in state.items() if names.get(id(tensor)) in lacking)
-    if missing or info["mismatched_keys"]:
-        wrong = missing or [str(one) for one in info["mismatched_keys"]]
-        raise InputError(f"{said}: tensors are missing or of another shape: {', '.join(wrong[:8])}")
+        model, lacking = _read(_library().AutoModel, folder, said)
+        part, kept = _encoder_part(model, model.config), encoder.config.layers_kept
+    _refuse_lacking(part, lacking, said)
     if kept:
         keep_layers(part, kept)
     encoder.body.load_state_dict(part.state_dict())
+
+
+def _read(auto: Any, folder: Path, said: str) -> tuple[Any, set[int]]:
+    """The model that the files have, and the ids of its parameters that they lack; InputError for files that cannot be read."""
+    try:
+        config = _config(json.loads((folder / "config.json").read_text()))
+        model, info = auto.from_pretrained(
+            folder, config=config, dtype=torch.float32, local_files_only=True, output_loading_info=True, trust_remote_code=False
+        )
+    except Exception as error:  # of files of others, and the library raises no narrower one
+        raise InputError(f"{said}: {type(error).__name__}: {' '.join(str(error).split())[:300]}") from error
+    if info["mismatched_keys"]:
+        raise InputError(f"{said}: tensors are of another shape: {', '.join(sorted(map(str, info['mismatched_keys']))[:8])}")
+    named = model.state_dict(keep_vars=True)
+    return model, {id(named[name]) for name in info["missing_keys"] if name in named}
+
+
+def _refuse_lacking(part: nn.Module, lacking: set[int], said: str) -> None:
+    missing = [name for name, tensor in part.state_dict(keep_vars=True).items() if id(tensor) in lacking]
+    if missing:
+        raise InputError(f"{said}: the files lack tensors of {type(part).__name__}: {', '.join(sorted(missing)[:8])}")
+
+
+def masked_lm(folder: Path, shape: EncoderConfig, said: str) -> dict[str, Tensor]:
+    """Tensors of a published encoder and of its head for masked tokens, under our names; InputError without such a head."""
+    if not hasattr(Foreign(shape).body, "make_masked_head"):
+        raise InputError(f"{said}: model_type={shape.options.get('model_type')!r} has no head for masked tokens in transformers")
+    with _quiet():
+        model, lacking = _read(_library().AutoModelForMaskedLM, folder, said)
+        part = _encoder_part(getattr(model, model.base_model_prefix), model.config)
+        head = MaskedHead(model, None)
+    for one in (part, head):
+        _refuse_lacking(one, lacking, said)
+    state = {f"encoder.body.{name}": tensor for name, tensor in part.state_dict().items()}
+    return state | {f"masked_head.model.{name}": tensor for name, tensor in head.state_dict().items()}

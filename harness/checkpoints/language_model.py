@@ -3,9 +3,12 @@
 from dataclasses import replace
 from pathlib import Path
 
-from harness.checkpoints import huggingface, native
+from torch import Tensor
+
+from harness.checkpoints import foreign, huggingface, native
 from harness.config.schema import PretrainConfig, RunConfig
 from harness.errors import InputError, present
+from harness.models.config import EncoderConfig
 from harness.models.derive import RANDOM, Origin, derived
 from harness.models.objectives import build
 from harness.models.objectives.base import Objective, Vocabulary
@@ -38,11 +41,20 @@ def refuse_misfit(config: RunConfig) -> None:
         and config.pretrain.objective is ObjectiveName.none
         and not config.model.random_weights
     ):
-        huggingface.masked_lm(huggingface.folder_of(config.model.init_from), "model.init_from")
+        _published(config)
     try:
         build.refuse_misfit(objective_of(config), config.model)
     except ValueError as error:
         raise InputError(str(error)) from error
+
+
+def _published(config: RunConfig) -> tuple[dict[str, Tensor], EncoderConfig]:
+    """Encoder and head for masked tokens under our names, and their shape; InputError without a head."""
+    named = present(config.model.init_from)
+    if config.model.encoder is None:
+        return huggingface.masked_lm(huggingface.folder_of(named), "model.init_from")
+    folder = huggingface.folder_of(named, pickles=True)
+    return foreign.masked_lm(folder, config.model, f"model.init_from={named!r}"), config.model
 
 
 def load(config: RunConfig, vocabulary: Vocabulary, weights: Path | None) -> tuple[Objective, dict[str, Origin]]:
@@ -60,12 +72,13 @@ def load(config: RunConfig, vocabulary: Vocabulary, weights: Path | None) -> tup
     if weights is not None:
         state, source = native.read(weights)
     else:
-        weights = huggingface.folder_of(present(shape.init_from))
-        state, source = huggingface.masked_lm(weights, "model.init_from")
+        weights = huggingface.folder_of(present(shape.init_from), pickles=True)
+        state, source = _published(config)
         pieces = huggingface.rows_of(config.tokenizer, weights)
     source = huggingface.with_head_of(shape, source)
     state, origins = derived(state, source, shape, shape.keep_layers, pieces)
-    tied = {name for name in expected if name.endswith("_head.output.weight") and shape.tie_masked_lm_head}
+    first: dict[int, str] = {}
+    tied = {name for name, tensor in expected.items() if first.setdefault(tensor.data_ptr(), name) != name}
     wrong = [n for n, tensor in expected.items() if n not in tied and (n not in state or state[n].shape != tensor.shape)]
     if wrong:
         raise InputError(

@@ -46,7 +46,10 @@ def save(folder: Path, state: dict[str, Tensor], shape: EncoderConfig) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     tied = {"masked_head.output.weight"} if shape.tie_masked_lm_head else set()
     whole = {name: tensor.detach().cpu().contiguous() for name, tensor in state.items() if name not in tied}
-    values = plain(shape)
+    values, first = plain(shape), {}
+    for name in list(whole):  # one tensor under two names, which a class of another package ties itself
+        if first.setdefault(whole[name].data_ptr() or name, name) != name:
+            del whole[name]
     with paths.replaced(folder / WEIGHTS) as temporary:
         save_file(whole, temporary, metadata={"format": "pt", "shape": json.dumps(values)})
         paths.share(temporary)

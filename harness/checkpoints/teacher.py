@@ -4,12 +4,15 @@ import hashlib
 from dataclasses import replace
 from pathlib import Path
 
+from torch import Tensor
+
 from harness import paths
 from harness.checkpoints import find_run, finetuned, huggingface, native
 from harness.config.choices import DeviceSharding
 from harness.config.schema import RunConfig, TokenizerConfig
 from harness.data.published import LARGEST_BYTES
 from harness.errors import InputError, present
+from harness.models.encoder import Encoder
 from harness.models.heads import MaskedLMHead, make_mask_decoder
 from harness.models.objectives.config import ObjectiveConfig, ObjectiveName
 from harness.models.objectives.distillation import Teacher, refuse_unlike
@@ -95,17 +98,25 @@ def load(folder: Path, options: ObjectiveConfig, tokenizer: TokenizerConfig | No
         return Teacher(native.encoder_of(state, shape), None)
     try:
         state, shape = native.read(folder) if ours else huggingface.masked_lm(folder, "pretrain.teacher")
+        encoder, name = native.encoder_of(state, shape), f"pretrain.teacher={str(folder)!r}"
+        if (head := masked_head(state, encoder, name)) is None:
+            raise InputError(f"{name} has no masked-LM head")
     except InputError as error:
         raise InputError(f"{error}{WITHOUT}") from error
-    if not any(name.startswith(HEAD) for name in state):
-        raise InputError(f"pretrain.teacher={str(folder)!r} has no masked-LM head{WITHOUT}")
-    encoder = native.encoder_of(state, shape)
-    decoder = make_mask_decoder(shape) if any(name.startswith(f"{HEAD}decoder.") for name in state) else None
-    head = MaskedLMHead(shape, encoder.embeddings.token_embedding, decoder)
-    missing = head.load_state_dict(native.part(state, HEAD), strict=False).missing_keys
-    if set(missing) - ({"output.weight"} if shape.tie_masked_lm_head else set()):
-        raise InputError(f"pretrain.teacher={str(folder)!r} lacks {', '.join(missing)} of its masked-LM head{WITHOUT}")
     return Teacher(encoder, head)
+
+
+def masked_head(state: dict[str, Tensor], encoder: Encoder, name: str) -> MaskedLMHead | None:
+    """The masked-LM head among these weights, on their encoder; None without one, and InputError for a part of one."""
+    if not (mine := native.part(state, HEAD)):
+        return None
+    shape = encoder.config
+    decoder = make_mask_decoder(shape) if any(key.startswith("decoder.") for key in mine) else None
+    head = MaskedLMHead(shape, encoder.embeddings.token_embedding, decoder)
+    missing = head.load_state_dict(mine, strict=False).missing_keys
+    if set(missing) - ({"output.weight"} if shape.tie_masked_lm_head else set()):
+        raise InputError(f"{name} lacks {', '.join(missing)} of its masked-LM head")
+    return head.eval()
 
 
 def with_finetuned(config: RunConfig, tokenizer: Path) -> RunConfig:

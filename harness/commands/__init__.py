@@ -45,23 +45,16 @@ BUILT_IN = {
     name: Command(text, f"harness.commands.options:{name.title()}", f"harness.commands.{name}:main", name == "run")
     for name, text in {
         "run": "pretrain, fine-tune and measure what the arguments compose; the default",
-        "plan": "what a sweep would run and take: states, parameters, FLOPs, memory, minutes",
         "status": "what of a study is missing and why, and the command that completes it",
-        "clean": "remove data, launches and temporary files that no run needs; asks first",
-        "sync": "send results to MLflow that it has missed",
-        "ui": "look at the results in MLflow's pages: a table of each study, sorted by score",
     }.items()
 } | {
-    f"report {name}".rstrip(): Command(
-        text, f"harness.reports.options:{(name or 'report').title()}", f"harness.reports.{call}:main"
+    "report": Command(
+        "compare the arms of a study with its baseline: pages, pictures and tables",
+        "harness.reports.options:Report",
+        "harness.reports.report:main",
     )
-    for name, (call, text) in {
-        "": ("report", "compare the arms of a study with its baseline: pages, pictures and tables"),
-        "archive": ("archive", "all that the report of a study reads, and the report, in one folder to keep and share"),
-        "verify": ("verify", "recompute the report of an archive; exit code 1 where a number differs"),
-    }.items()
 }
-"""Name -> command of this package; `python -m reports verify` is `python -m harness report verify`."""
+"""Name -> command of this package."""
 
 
 def is_command(word: str) -> bool:

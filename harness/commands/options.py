@@ -1,23 +1,13 @@
-"""The keys, words and switches of every command but `run`, each command's as a dataclass: what `--help` prints is from here.
+"""The keys, words and switches of `status`, and those that commands share; `--help` prints what is stated here.
 
-A command line is read into it before the command's module, which may need torch, is imported.
+A command line is read into such a dataclass before the module of its command, which may need torch, is imported.
 """
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar
 
-from harness import study
 from harness.errors import InputError
-from harness.grammar import Composed, group_of, key, word
-from harness.models.ranges import Range
-from harness.redact import refuse_address
-
-RUN = "folder or name of a run, or its id in the tracking store"
-OF_MODEL = ("model", "scale", "enhancement")
-"""Groups of choices that say which model is meant."""
-
-ABOVE_ZERO, COUNT = Range(above=0, limit=float("inf")), Range(at_least=1)
+from harness.grammar import key, word
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,75 +23,6 @@ class OutputFolder:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Store(OutputFolder):
-    """Where the runs and the tracking store are."""
-
-    uri: str | None = key(None, "tracking store (SQLite in the folder of the runs)", name="tracking.uri")
-
-    def __post_init__(self) -> None:
-        """InputError for an address that none can be, or that holds a password."""
-        refuse_address(self.uri)
-
-
-# Before a run
-
-
-@dataclass(frozen=True, kw_only=True)
-class Plan(Composed):
-    """Shows what a command would run, and about how long it would take, without running it.
-
-    Everything else is as for a run: -m model=base,albert task=sst2 ... or +experiment=NAME
-    """
-
-    replicates: ClassVar[bool] = True
-
-    probe: bool = key(False, "times a few steps of what no earlier run tells, some seconds each")
-    flops_per_second: float | None = key(
-        None, "FLOP/s of another device, to extrapolate training from its counted FLOPs", range=ABOVE_ZERO
-    )
-    price: float | None = key(None, "price of an hour of one device, to extrapolate the cost", range=ABOVE_ZERO)
-
-    def overrides(self) -> list[str]:
-        return self.typed()
-
-    def begin(self) -> None:
-        if self.probe:
-            study.prepare_workers()
-
-
-# Inputs of a model
-
-
-@dataclass(frozen=True, kw_only=True)
-class Weights(Composed):
-    """A command that reads weights, of a run of ours or from elsewhere."""
-
-    reads_as_runs: ClassVar[bool] = False
-
-    run: str | None = word("RUN", None, RUN)
-    checkpoint: str | None = key(None, "in place of RUN: a folder of weights, ours or published, or a name on the hub")
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if len(models := self.models) > 1:
-            raise InputError(f"{models[0]} and {models[1]} both name a model: give one of them")
-
-    @property
-    def models(self) -> list[str]:
-        """What on the command line says which model is meant."""
-        choices = [choice for choice in self.choices if group_of(choice) in OF_MODEL]
-        return [*(["RUN"] if self.run else []), *(["checkpoint="] if self.checkpoint else []), *choices[:1]]
-
-    @property
-    def source(self) -> tuple[str, str] | None:
-        """Where the weights are: `RUN` or `checkpoint`, and which."""
-        return ("RUN", self.run) if self.run else ("checkpoint", self.checkpoint) if self.checkpoint else None
-
-
-# Runs that are finished
-
-
-@dataclass(frozen=True, kw_only=True)
 class Status(OutputFolder):
     """What of a study has finished, what is missing and why, and the command that completes it."""
 
@@ -109,32 +30,3 @@ class Status(OutputFolder):
 
     def __post_init__(self) -> None:
         self.refuse_missing()
-
-
-@dataclass(frozen=True, kw_only=True)
-class Clean(OutputFolder):
-    """Removes what no run needs: unused data, launches of old timing sessions, temporary files; asks first."""
-
-    dry_run: bool = key(False, "only lists what would be removed")
-    yes: bool = key(False, "does not ask")
-
-    def __post_init__(self) -> None:
-        self.refuse_missing()
-
-
-@dataclass(frozen=True, kw_only=True)
-class Sync(Store):
-    """Sends results to MLflow that it has missed, from the folders of the runs; sending them twice changes nothing."""
-
-    def __post_init__(self) -> None:
-        self.refuse_missing()
-        super().__post_init__()
-
-
-@dataclass(frozen=True, kw_only=True)
-class Ui(OutputFolder):
-    """Opens the tracking store in MLflow's UI: prints the address of each study's table, sorted by score, and serves until
-    Ctrl-C.
-    """
-
-    port: int = key(5000, "port on this machine", range=Range(at_least=0, at_most=65535))

@@ -622,6 +622,8 @@ def named(
     if config.pretrain.objective is not ObjectiveName.none:
         parts.append(config.pretrain.title)
     from_run = config.pretrain.checkpoint is not None  # named after that run
+    dimensions = {f"model.{key}" for key in _loaded(conf_directory() / "scale" / "base.yaml")}
+    shaping = (word for word in overrides if within(key_of(word), ("model", "enhancement", "model.")))
     return replace(
         config,
         arm=config.arm or ("" if from_run else "+".join(parts)),
@@ -632,7 +634,7 @@ def named(
         said_keys=said | files,
         model_name=choices["model"],
         scale_name=choices["scale"],
-        published=published_model(source, overrides),
+        published=_published(source, tuple(without(shaping, dimensions))),
     )
 
 
@@ -680,15 +682,9 @@ def _composed(source: Source, overrides: tuple[str, ...]) -> Composed:
     return dict(of_hydra.runtime.choices), unchecked(node)
 
 
-def published_model(source: Source, overrides: Sequence[str]) -> ModelConfig:
-    """The same model at scale base, without the dimensions on the command line."""
-    dimensions = {f"model.{key}" for key in _loaded(conf_directory() / "scale" / "base.yaml")}
-    shaping = (one for one in overrides if within(key_of(one), ("model", "enhancement", "model.")))
-    return _published(source, tuple(without(shaping, dimensions)))
-
-
 @functools.lru_cache(maxsize=256)
 def _published(source: Source, overrides: tuple[str, ...]) -> ModelConfig:
+    """The same model at scale base."""
     model: Any = OmegaConf.to_object(hydra.compose(source.name, [*source.settings, *overrides, "task=bag", "scale=base"]).model)
     return model if isinstance(model, ModelConfig) else ModelConfig(**model)
 

@@ -190,7 +190,7 @@ def _without_placeholders(config: RunConfig) -> RunConfig:
     lengths = dict.fromkeys([*config.measure.lengths, length]) if config.measure.lengths else ()
     measure = replace(config.measure, length=length, lengths=list(lengths))
     task = config.task
-    is_own = task.name == OWN or bool(task.train_file or task.validation_file)
+    is_own = task.name == OWN or bool(task.dataset or task.train_file or task.validation_file)
     if is_own and not task.scores:
         task = replace(task, scores=SCORES[task.kind])
     if is_own and not task.headline:

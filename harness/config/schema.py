@@ -125,6 +125,9 @@ class TaskConfig:
     grammar: GrammarConfig | None = None  # the rows are generated, whatever `data` says
     hub: str = option("", OF_ROWS, role=Role.place)  # data set on the hub
     folder: str = option("", OF_ROWS, role=Role.place)  # the same data set's folder below data.root
+    dataset: str = option(
+        "", OF_ROWS, role=Role.place, earlier=...
+    )  # in place of hub and folder: OWNER/NAME or OWNER/NAME@REVISION of the hub, or a folder, also one of save_to_disk
     subset: str = option("", OF_ROWS, role=Role.place)  # configuration of the data set; "*": all of them, one after the other
     train_split: str = option("train", OF_ROWS)  # a split or a part of one: train[:80%]
     validation_split: str = option("validation", OF_ROWS)  # a split or, in the notation of `datasets`, a part: train[80%:]

@@ -42,9 +42,10 @@ class Wanted:
 
     @cached_property
     def names(self) -> list[str]:
-        """Each column once; `a+b` names three: itself and both of its parts."""
+        """Each column once; `a+b` names three: itself and both of its parts; `a.b` also the column a."""
         parts = [part for name in self.fields for part in (name, *name.split("+"))]
-        return list(dict.fromkeys([*parts, *([self.label] if self.label else []), *self.others]))
+        names = [*parts, *([self.label] if self.label else []), *self.others]
+        return list(dict.fromkeys([*names, *(name.split(".")[0] for name in names)]))
 
 
 def refuse_unreadable(path: Path, key: str, words: bool) -> None:

@@ -2,6 +2,7 @@
 
 import contextlib
 import difflib
+import importlib
 import itertools
 import logging
 import os
@@ -40,6 +41,9 @@ TEXT = (".csv", ".tsv", ".json", ".jsonl")
 PLACE = {"name", "version", "data_dir", "data_files", "description", "features"}
 """What a data set's config says that is no option of its loader."""
 
+NAME = re.compile(r"([\w.-]+(?:/[\w.-]+)?)(?:@([\w./-]+))?")
+"""A data set of the hub, and its revision."""
+
 UNCUT = (TaskKind.spans, TaskKind.retrieval)
 """Kinds whose rows share paragraphs: a part of a split is cut in the order of its rows."""
 
@@ -54,6 +58,7 @@ class Loaded:
     lines: list[int] | None = None  # of the file, at which each row begins; None where there are none
     unread: list[str] = field(default_factory=list)  # names of the other columns
     count: int = 0
+    origin: str = ""  # name, revision, configuration and licence of the data set; empty for files of the user
 
     def __post_init__(self) -> None:
         self.count = self.count or len(next(iter(self.columns.values()), ()))
@@ -70,7 +75,7 @@ class Loaded:
 
 @dataclass
 class Source:
-    """Arguments of `load_dataset_builder`, or files that are read here."""
+    """Arguments of `load_dataset_builder`, a folder of `save_to_disk`, or files that are read here."""
 
     path: str
     subset: str | None
@@ -78,6 +83,7 @@ class Source:
     cached: bool = False  # on the hub
     key: str = "subset"  # with the name of the subset
     files: dict[str, list[Path]] = field(default_factory=dict)  # split -> its files
+    revision: str | None = None  # on the hub
 
 
 def load(config: RunConfig, split: str) -> Loaded:
@@ -87,11 +93,26 @@ def load(config: RunConfig, split: str) -> Loaded:
     """
     source = _source(config, split)
     if source.files:
-        return _joined(_read(config, source, split))
+        return _joined(_read(config, source, split), config.task)
     with library(source) as (datasets, cache):
-        every = datasets.get_dataset_config_names(source.path) if source.subset == EVERY else [source.subset]
-        builders = [datasets.load_dataset_builder(source.path, subset, cache_dir=cache) for subset in every]
-        return _joined([part for builder in builders for part in _built(config, source, split, builder)])
+        if is_saved(source.path):
+            return _joined(_saved(config, source, split, datasets.load_from_disk(source.path)), config.task)
+        where: dict[str, Any] = {"revision": source.revision} if source.revision else {}
+        every = datasets.get_dataset_config_names(source.path, **where) if source.subset == EVERY else [source.subset]
+        builders = [datasets.load_dataset_builder(source.path, subset, cache_dir=cache, **where) for subset in every]
+        return _joined([part for builder in builders for part in _built(config, source, split, builder)], config.task)
+
+
+def is_saved(folder: str) -> bool:
+    """Whether `save_to_disk` of `datasets` has written it."""
+    return any(Path(folder, name).is_file() for name in ("dataset_dict.json", "state.json"))
+
+
+def _saved(config: RunConfig, source: Source, split: str, saved: Any) -> list[Loaded]:
+    """The parts of a split of a folder of `save_to_disk`: of all splits, or of one alone, which is train."""
+    splits = saved if isinstance(saved, dict) else {"train": saved}
+    sizes = {name: len(rows) for name, rows in splits.items()}
+    return _parts(config, split, source.where, sizes, lambda name: _of_rows(config.task, source, splits[name]))
 
 
 def _built(config: RunConfig, source: Source, split: str, builder: Any) -> list[Loaded]:
@@ -99,16 +120,47 @@ def _built(config: RunConfig, source: Source, split: str, builder: Any) -> list[
     label, found = config.task.label, {name: [*map(Path, paths)] for name, paths in (builder.config.data_files or {}).items()}
     files = {name: found.get(name, [Path()]) for name in _names(_cut_of(config.task, split)[1])}
     is_text = all(ending(path) in TEXT for paths in files.values() for path in paths)
+    source = replace(source, subset=builder.config.name, revision=builder.hash if source.cached else None)
     if is_text and not (source.cached or _options(builder.config)):
-        known = _class_names((builder.info.features or {}).get(label))
-        return [replace(part, class_names=known) for part in _read(config, replace(source, files=files), split)]
+        known, origin = _class_names(builder.info.features, label), _origin(source, builder.info)
+        return [replace(part, class_names=known, origin=origin) for part in _read(config, replace(source, files=files), split)]
     builder.download_and_prepare()
+    sizes = {name: kept.num_examples for name, kept in builder.info.splits.items()}
+    return _parts(
+        config, split, source.where, sizes, lambda name: _of_rows(config.task, source, builder.as_dataset(split=name))
+    )
 
-    def whole(name: str) -> Loaded:
-        rows = builder.as_dataset(split=name)
-        return Loaded(rows.to_dict(), _class_names(rows.features.get(label)), source.where)
 
-    return _parts(config, split, source.where, {name: kept.num_examples for name, kept in builder.info.splits.items()}, whole)
+def _of_rows(task: TaskConfig, source: Source, rows: Any) -> Loaded:
+    """The columns of a data set that the task reads, and the names of its classes; InputError where its features do not fit."""
+    named = {name: "task.fields" for field in task.fields for name in field.split("+")} | {task.label: "task.label"}
+    for name, key in named.items():
+        if "." in name and _feature(rows.features, name) is None:
+            raise unknown(f"column of {source.where}:", name, rows.features.flatten(), key)
+    if hasattr(_feature(rows.features, task.label), "feature") and task.kind in (TaskKind.classification, TaskKind.regression):
+        raise InputError(
+            f"{source.where}: column {task.label!r} of task.label has lists: set task.kind=tokens for a label of each word, "
+            "task.kind=multilabel for several labels of a text"
+        )
+    read = [name for name in rows.column_names if name in _wanted(task).names]
+    unread = [name for name in rows.column_names if name not in read]
+    columns, names = rows.select_columns(read).to_dict() if read else {}, _class_names(rows.features, task.label)
+    return Loaded(columns, names, source.where, None, unread, len(rows), _origin(source, rows.info))
+
+
+def _origin(source: Source, info: Any) -> str:
+    """Name, revision, configuration and licence of a data set, as its card says."""
+    hub = importlib.import_module("huggingface_hub")  # which `datasets` has imported
+    card, licence = Path(source.path, "README.md"), info.license
+    if source.cached:
+        with contextlib.suppress(OSError):  # it has no card
+            card = Path(hub.hf_hub_download(source.path, card.name, repo_type="dataset", revision=source.revision))
+    if not licence and card.is_file():
+        licence = hub.DatasetCard.load(card, ignore_metadata_errors=True).data.license
+    name = source.path if source.cached else Path(source.path).name
+    stated = [name + (f"@{source.revision}" if source.revision else ""), source.subset and f"configuration {source.subset}"]
+    licences = ", ".join(map(str, licence)) if isinstance(licence, list) else licence
+    return on_one_line(", ".join(filter(None, [*stated, f"licence {licences or 'not stated'}"])))
 
 
 def _parts(config: RunConfig, split: str, where: str, sizes: dict[str, int], whole: Callable[[str], Loaded]) -> list[Loaded]:
@@ -131,17 +183,41 @@ def _options(config: Any) -> dict[str, Any]:
     return {name: value for name, value in options.items() if value not in (getattr(default, name), "\t")}
 
 
-def _class_names(kept: Any) -> list[str] | None:
+def _feature(features: Any, name: str) -> Any:
+    """That of a column, or of what a dotted name reaches in it; None without it."""
+    for part in [name] if name in (features or ()) else name.split("."):
+        features = getattr(features, "feature", features)
+        features = features.get(part) if isinstance(features, dict) else None
+    return features
+
+
+def _class_names(features: Any, label: str) -> list[str] | None:
     """Of the class numbers of a column, or of those in its lists."""
+    kept = _feature(features, label)
     return getattr(getattr(kept, "feature", kept), "names", None)
+
+
+def _wanted(task: TaskConfig) -> own_files.Wanted:
+    several = tuple(task.labels) if task.kind is TaskKind.multilabel else ()
+    return own_files.Wanted(
+        tuple(task.fields), task.label, (*filter(None, [task.item]), *several), task.kind is TaskKind.tokens
+    )
+
+
+def _inner(value: Any, names: list[str]) -> Any:
+    """What a dotted name reaches in a value, in each element of a list; None where there is nothing."""
+    if not names or value is None:
+        return value
+    if isinstance(value, list):
+        return [_inner(element, names) for element in value]
+    return _inner(value.get(names[0]), names[1:]) if isinstance(value, dict) else None
 
 
 def _read(config: RunConfig, source: Source, split: str) -> list[Loaded]:
     """The parts of a split from files of the user; InputError with all of their rows that are wrong."""
     task, mistakes, whole = config.task, Mistakes(), {}
     several = tuple(task.labels) if task.kind is TaskKind.multilabel else ()
-    others = (*filter(None, [task.item]), *several)
-    wanted = own_files.Wanted(tuple(task.fields), task.label, others, task.kind is TaskKind.tokens)
+    wanted = _wanted(task)
     for name, paths in source.files.items():
         key = f"task.{name}_file" if is_own(task) else "task.folder"
         rows: list[tuple[int | None, list[Any]]] = []
@@ -158,18 +234,27 @@ def _read(config: RunConfig, source: Source, split: str) -> list[Loaded]:
         whole[name] = Loaded(columns, None, source.where, lines, [name for name in names if name not in columns], len(rows))
     mistakes.refuse()
     for name, loaded in whole.items():
-        loaded.class_names = _class_names(own_files.features(source.files[name][0]).get(task.label))
+        loaded.class_names = _class_names(own_files.features(source.files[name][0]), task.label)
         if several and task.label not in loaded.columns and {*several} <= {*loaded.columns}:  # a column for each label
             loaded.columns[task.label] = labels.of_columns(task.labels, loaded.columns, loaded.place)
     return _parts(config, split, source.where, {name: loaded.count for name, loaded in whole.items()}, whole.__getitem__)
 
 
-def _joined(parts: list[Loaded]) -> Loaded:
-    """One after the other, in the columns of the first one."""
+def _joined(parts: list[Loaded], task: TaskConfig) -> Loaded:
+    """One after the other, in the columns of the first one, and in those that dotted names of the task reach in them."""
     first = parts[0]
     columns = {
         name: [value for part in parts for value in part.columns.get(name, [None] * part.count)] for name in first.columns
     }
+    for name in _wanted(task).names:
+        outer, *inner = name.split(".")
+        if (
+            inner
+            and name not in columns
+            and "+" not in name
+            and any(isinstance(value, list | dict) for value in columns.get(outer, ()))
+        ):
+            columns[name] = [_inner(value, inner) for value in columns[outer]]
     known = [part.lines for part in parts if part.lines is not None]
     lines = [line for part in known for line in part] if len(known) == len(parts) else None
     return replace(first, columns=columns, lines=lines, count=sum(part.count for part in parts))
@@ -250,7 +335,7 @@ def _refuse_bad_parts(task: TaskConfig, split: str, where: str, sizes: dict[str,
         if name not in sizes:
             raise unknown(f"split of {where}:", name, sizes, _said(task)[split][0])
     spans = {split: _spans(part, sizes, where, _said(task)[split][0])}
-    splits = ("validation", *(["test"] if task.test_split else []), *task.more_validation)
+    splits = ("validation", *(["test"] if task.test_split and not task.dataset else []), *task.more_validation)
     splits = splits if task.kind in UNTRAINED else ("train", *splits)
     for other in splits:
         other_subset, part = _cut_of(task, other)
@@ -287,8 +372,10 @@ def _source(config: RunConfig, split: str) -> Source:
     if is_own(task):
         return _own(task, split, where)
     subset, _ = _cut_of(task, split)
+    if task.dataset:
+        return data_set(config, subset or None, where)
     if not task.hub and not task.folder:
-        raise InputError(f"{where}: nothing says where the rows are: set task.train_file, task.hub or task.folder")
+        raise InputError(f"{where}: nothing says where the rows are: set task.train_file or task.dataset")
     if config.data.source is DataSource.hub:
         if not task.hub:
             raise InputError(f"{where}: task.hub names no data set: set it, or data=local data.root=FOLDER")
@@ -296,8 +383,22 @@ def _source(config: RunConfig, split: str) -> Source:
     return Source(local_folder(config.data, task.folder, "task.folder"), subset or None, where)
 
 
+def data_set(config: RunConfig, subset: str | None, where: str) -> Source:
+    """What `task.dataset` names: a folder, also below data.root, or a data set of the hub."""
+    name, key = config.task.dataset, "task.dataset"
+    if Path(name).is_dir():
+        return Source(name, subset, where)
+    if config.data.source is DataSource.local:
+        return Source(local_folder(config.data, name, key), subset, where)
+    if (of_hub := NAME.fullmatch(name)) is None:
+        raise InputError(f"{key}={name!r} is neither a folder nor OWNER/NAME or OWNER/NAME@REVISION of the hub")
+    return Source(of_hub[1], subset, where, cached=True, revision=of_hub[2])
+
+
 def _own(task: TaskConfig, split: str, where: str) -> Source:
     """The user's own files of this split."""
+    if task.dataset:
+        raise InputError(f"task {task.name!r}: task.dataset and task.train_file both say where the rows are: leave one out")
     stated = {name: getattr(task, f"{name}_file") for name in OWN_SPLITS}
     paths = {name: Path(path) for name, path in stated.items() if path}
     for (one, path), (two, other) in itertools.combinations(paths.items(), 2):

@@ -119,12 +119,6 @@ class Machine:
             products.use_onednn(model)
         return model
 
-    def uncompiled(self) -> contextlib.AbstractContextManager[object]:
-        """Context in which all calls run operator by operator, so that operators can be counted."""
-        if self.compiles:
-            return torch.compiler.set_stance("force_eager")
-        return contextlib.nullcontext()
-
     def compiling_s(self) -> float:
         """Seconds that this process has spent compiling so far."""
         return 0.0 if self._compiling is None else self._compiling.seconds

@@ -7,6 +7,7 @@ outputs.
 """
 
 from collections.abc import Iterator
+from contextlib import nullcontext
 from typing import Any
 
 import torch
@@ -74,6 +75,7 @@ def _tensors(tree: Any) -> Iterator[Tensor]:
 def moved_forward(model: Classifier, batch: Batch, machine: Machine) -> MovedBytes:
     """What the operators of one forward pass move, in the dtype and with the kernels of the run."""
     model.eval()
-    with machine.autocast(), machine.uncompiled(), torch.no_grad(), MovedBytes() as counter:
+    by_operator = torch.compiler.set_stance("force_eager") if machine.compiles else nullcontext()
+    with machine.autocast(), by_operator, torch.no_grad(), MovedBytes() as counter:
         model(batch)
     return counter

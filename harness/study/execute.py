@@ -1,5 +1,6 @@
 """A run in its worker: a pretraining, or a task that is measured, trained and evaluated; alone, or as one of its ranks."""
 
+import os
 import shutil
 import sys
 from dataclasses import replace
@@ -32,7 +33,7 @@ from harness.tasks import scores
 from harness.tasks.batches import padded_shapes, step_of_lengths
 from harness.tasks.prepared import Prepared
 from harness.tracking.run_log import RunLog, State, now_ms
-from harness.training import distributed, untrained
+from harness.training import untrained
 from harness.training.distributed import ALONE, Ranks
 from harness.training.evaluation import (
     evaluate_split,
@@ -57,7 +58,7 @@ def execute(folder: Path, config: RunConfig, ranks: Ranks = ALONE) -> None:
     if ranks.first:
         records.write(folder / "environment.json", facts.environment(config.hardware))
     try:
-        inputs, machine = Inputs(**record["inputs"]), Machine(config.hardware, distributed.local_rank())
+        inputs, machine = Inputs(**record["inputs"]), Machine(config.hardware, int(os.environ.get("LOCAL_RANK", "0")))
         if inputs.is_pretraining:
             corpus = sequences.read(config.output, inputs.text)
             run_log.values({"corpus/tokens": corpus.tokens["train"], "corpus/documents": corpus.documents["train"]})

@@ -45,6 +45,7 @@ class Inputs:
     pretrained: str | None = None  # that pretraining's folder
     overlap: float | None = None  # share of the evaluation items that have an n-gram of the text
     leaked: float | None = None  # share of the rows of validation that are in train, too
+    origin: str = ""  # name, revision, configuration and licence of the task's data set
     content: dict[str, str | None] = field(default_factory=dict)  # hashes of rows, text, weights: see `content_of`
     weights_read: str = ""  # what was decided when a published folder was read
 
@@ -193,6 +194,7 @@ class Identity:
             named |= theory.tags(config) | {"selected_on": config.finetune.keep_best.value}
         of_inputs = {
             tags.LEAKED: self.inputs.leaked and f"{self.inputs.leaked:.4g}",
+            tags.ORIGIN: self.inputs.origin,
             tags.WEIGHTS_READ: self.inputs.weights_read,
             tags.PRETRAINING: self.inputs.pretraining,
         }

@@ -269,7 +269,9 @@ def _on_task(
     content = identity.content_of(config, data.rows, corpus.text if corpus else None, tokenizer_file, recipe)
     content |= {} if data.trained_rows is None else {"trained_rows": data.trained_rows}
     text = corpus.key if corpus else None
-    inputs = Inputs(data=key, corpus=text, content=content, leaked=data.leaked, weights_read="; ".join(read))
+    inputs = Inputs(
+        data=key, corpus=text, content=content, leaked=data.leaked, origin=data.origin, weights_read="; ".join(read)
+    )
     if needed is not None:
         inputs = replace(
             inputs,

@@ -16,7 +16,7 @@ from harness import paths, processes, tags
 from harness.config.schema import SweepConfig
 from harness.hardware import facts, load
 from harness.processes.ending import INVALID, Ending, Watch
-from harness.study import WORKER, leftovers, micro_batches, run_folder
+from harness.study import WORKER, micro_batches, run_folder
 from harness.study.micro_batches import FittingMicroBatches
 from harness.study.plan import PlannedRun
 from harness.study.progress import RunProgress, Screen
@@ -223,7 +223,7 @@ def _start_workers(run: PlannedRun, command: Command) -> End:
 
     A worker resumes from the checkpoint of an earlier one if there is one.
     """
-    leftovers.remove_temporary(run.folder)
+    run_folder.remove_temporary(run.folder)
     record = None if run.config.rerun else run_folder.resumable(run.folder, run.config.pretrain.keep)
     if record is None:
         record = run_folder.new_record(run.config, run.inputs, run.lifted)
@@ -256,18 +256,22 @@ def _start_workers(run: PlannedRun, command: Command) -> End:
                 break
             if smaller is None:
                 record[tags.RETRIES] = [*record.get(tags.RETRIES, []), ended.reason]
-                leftovers.remove_temporary(run.folder)
+                run_folder.remove_temporary(run.folder)
                 _wait_for_worker(run)
             else:
                 record[tags.PIECES] = smaller
-            run_folder.try_again(run.folder, record)
+            if not any(run.folder.glob(f"{paths.CHECKPOINTS}/step-*")):  # the curves of its training begin anew
+                (run.folder / run_log.LINES).unlink(missing_ok=True)
+            run_folder.write(run.folder, record)
             tracked.forget()
         command.micro_batches.learn(run, record)
         if result is not None and (peak := result["metrics"].get(tags.PEAK)):
             command.peaks[str(run.config.hardware)] = peak
     finally:
         try:
-            run_folder.write_end(run.folder, record, ended)
+            lines = list(ended.lines)
+            record[tags.END] = {"state": ended.state, "reason": ended.reason, "lines": lines, "time": run_log.now_ms()}
+            run_folder.write(run.folder, record)
         finally:
             tracked.end(ended.state)
     return ended

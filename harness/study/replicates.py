@@ -1,4 +1,4 @@
-"""How many seeds a sweep has: within a budget of time, until every arm is resolved, and as many as a verdict takes.
+"""How many seeds a sweep has: within a budget of time, and until every arm is resolved.
 
 Within a budget, a block is one task with one seed: all its arms, so that every arm of a comparison has the same seeds. First
 come two blocks of every task. Each further one goes to the task where the 95 % interval of the *mean over all arms* is widest,
@@ -12,9 +12,6 @@ judged are fixed before the first run (`by_launch.looks`): interim analyses. At 
 runs as the report does, with an equal part of the level: however a study ends, at most one in twenty holds a false difference
 (`test_looks.py` of the reports simulates it). The runs carry the number of analyses as a tag, by which every later report
 corrects, too. All is read from the folders of the runs, so that the same command after a kill decides the same again.
-
-How many a verdict takes, and the smallest difference that a sweep can show, is known before it runs: how replicates scatter,
-from earlier ones of the same arms and conditions, how the items of the validation data leave a score open, from any run.
 """
 
 import functools
@@ -28,12 +25,11 @@ from filelock import FileLock
 
 from harness import metrics, paths, tags
 from harness.comparison import by_launch, paired
-from harness.comparison.paired import LEVEL, Replicate, compare_paired, grouped, t_quantile
-from harness.config.choices import TaskKind, Until
+from harness.comparison.paired import LEVEL, Replicate, grouped, t_quantile
+from harness.config.choices import Until
 from harness.metrics import FEWEST_REPLICATES
 from harness.study import forecast, run_folder, tracked_study
 from harness.study.plan import PlannedRun, not_needed
-from harness.tasks import prepared
 from harness.terminal import counted, duration
 from harness.tracking import run_log
 from harness.tracking.run_log import Record
@@ -229,15 +225,10 @@ def beyond_budget(planned: list[PlannedRun], following: list[PlannedRun]) -> str
     )
 
 
-# As many as a verdict takes
-
-ASSUMED_SCORE = 0.8
-"""Score at which the items are counted where no earlier run says one."""
+# What is compared
 
 Arms = dict[str, list[PlannedRun]]
 """Label -> the runs of an arm on one task."""
-Values = dict[tuple[str, ...], dict[Replicate, dict[str, float]]]
-"""Kind of a run -> replicate -> results of the finished run."""
 
 
 def trained(planned: list[PlannedRun]) -> dict[str, Arms]:
@@ -250,88 +241,12 @@ def trained(planned: list[PlannedRun]) -> dict[str, Arms]:
 
 def no_study(planned: list[PlannedRun]) -> str:
     """Why what is planned is no study; empty where it is, and where nothing is compared."""
-    counts = [_replicates(runs) for arms in trained(planned).values() for runs in arms.values()]
+    counts = [replicates_of(runs) for arms in trained(planned).values() for runs in arms.values()]
     return paired.no_study(min(counts)) if counts else ""
 
 
-def _replicates(runs: list[PlannedRun]) -> int:
+def replicates_of(runs: list[PlannedRun]) -> int:
     return paired.replicates(
         Replicate(str(run.config.pretrain.seed) if run.needs or run.inputs.is_pretraining else "", str(run.config.seed))
         for run in runs
     )
-
-
-@dataclass(frozen=True)
-class Smallest:
-    """The smallest true difference that is shown with a power of 80 %, by the number of replicates, and how that is known.
-
-    None for too few replicates, and where nothing is known of how they scatter.
-    """
-
-    task: str
-    unit: str
-    by_replicates: dict[int, float | None]
-    source: str
-
-
-def smallest(planned: list[PlannedRun]) -> list[Smallest]:
-    """The mean score over tasks where there are several, and each task; or the held-out masked loss."""
-    tasks = trained(planned)
-    baselines = [name for name in ("base", tracked_study.first_arm(planned)) if all(name in arms for arms in tasks.values())]
-    if not tasks or not baselines:
-        return []
-    values: Values = {}
-    for run in forecast.finished({run.config.output for run in planned}):
-        values.setdefault(run.kind, {})[run.replicate] = run.result["metrics"]
-    by_look = parts(planned)
-    counts = (
-        list(by_look) if len(by_look) > 1 else [min(_replicates(runs) for arms in tasks.values() for runs in arms.values())]
-    )
-    scored = {task: arms for task, arms in tasks.items() if task != tags.PRETRAINING_TASK}
-    families = [scored] * (len(scored) > 1) + [{task: arms} for task, arms in tasks.items()]
-    return [_of_family(family, baselines[0], values, counts, len(by_look)) for family in families]
-
-
-def _of_family(tasks: dict[str, Arms], baseline: str, values: Values, counts: list[int], number: int) -> Smallest:
-    """Over these tasks; `number`: of looks."""
-    metric = metrics.get(LOSS if tags.PRETRAINING_TASK in tasks else SCORE)
-    others = dict.fromkeys(label for arms in tasks.values() for label in arms if label != baseline)
-    variances, items, pairs = [], [], []
-    for label in others:
-        shared = [arms for arms in tasks.values() if label in arms]
-        sides = [[_found(arms[arm][0], metric.name, values) for arms in shared] for arm in (baseline, label)]
-        means = [{one: fmean(task[one] for task in side) for one in set(side[0]).intersection(*side)} for side in sides]
-        difference = compare_paired(*means)
-        if difference is not None and difference.error is not None and difference.independent:
-            variances.append(difference.replicates_error**2 * difference.independent)
-            pairs.append(difference.n)
-        if metric.unit == "score":
-            items.append(
-                paired.over_tasks([_items_error([arms[arm][0] for arm in (baseline, label)], values) for arms in shared])
-            )
-    sd, item = math.sqrt(fmean(variances)) if variances else 0.0, max(items, default=0.0)
-    sizes = {n: paired.smallest_difference(n, sd, len(others), number, item) for n in counts if not paired.no_study(n)}
-    by_replicates = {n: sizes.get(n) if variances or item else None for n in counts}
-    source = f"spread of {counted(min(pairs), 'earlier replicate')}" if pairs else "no earlier replicate"
-    if item and pairs:
-        source += " and the items"
-    elif item:
-        source += f": the items alone, at a score of {ASSUMED_SCORE:g}; seeds scatter beside them"
-    return Smallest(next(iter(tasks)) if len(tasks) == 1 else f"mean of {len(tasks)} tasks", metric.unit, by_replicates, source)
-
-
-def _found(run: PlannedRun, name: str, values: Values) -> dict[Replicate, float]:
-    """What finished replicates of the run have measured."""
-    return {one: results[name] for one, results in values.get(forecast.kind_of(run), {}).items() if name in results}
-
-
-def _items_error(both: list[PlannedRun], values: Values) -> float:
-    """Standard error of a difference over the validation items of the runs, as of arms that err on different ones."""
-    task, split = both[0].config.task, prepared.read(both[0].config, both[0].inputs.rows).validation
-    assumed = {"eval/examples": len(split), SCORE: ASSUMED_SCORE}
-    if task.headline == "f1" and task.kind is TaskKind.classification:
-        assumed["eval/majority_score"] = 2 * split.labels.mean() / (1 + split.labels.mean())
-    sides = [[one for one in values.get(forecast.kind_of(run), {}).values() if SCORE in one] or [assumed] for run in both]
-    before, after = (fmean(one[SCORE] for one in side) for side in sides)
-    counts = [fmean(paired.rows_of(assumed | one, task.headline) or 0.0 for one in side) for side in sides]
-    return paired.items_error(before, after, counts, task.headline)

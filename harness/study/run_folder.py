@@ -22,7 +22,6 @@ from harness.records import CorruptError
 from harness.redact import words
 from harness.study import hypothesis
 from harness.study.identity import Identity, Inputs
-from harness.study.schedule import End
 from harness.terminal import console
 from harness.tracking import run_log
 from harness.tracking.run_log import Record
@@ -72,22 +71,16 @@ def prepare(folder: Path, config: RunConfig, run: Record) -> None:
     write(folder, run)
 
 
-def try_again(folder: Path, run: Record) -> None:
-    """Lays the folder out for another worker of the same attempt; the curves of a training without a checkpoint begin anew."""
-    if not any(folder.glob(f"{paths.CHECKPOINTS}/step-*")):
-        (folder / run_log.LINES).unlink(missing_ok=True)
-    write(folder, run)
+def remove_temporary(folder: Path) -> None:
+    """Removes what a killed worker left half-written in the folder of a run; to be called under the locks of the run."""
+    for path in paths.below(folder):
+        if paths.TEMPORARY.fullmatch(path.name) and path.is_file():
+            path.unlink(missing_ok=True)
 
 
 def write(folder: Path, run: Record) -> None:
     """Replaces the record of a run."""
     records.write(folder / run_log.RECORD, run)
-
-
-def write_end(folder: Path, run: Record, end: End) -> None:
-    """Adds the end to the record of the run, in its folder."""
-    run[tags.END] = {"state": end.state, "reason": end.reason, "lines": list(end.lines), "time": run_log.now_ms()}
-    write(folder, run)
 
 
 def read(folder: Path) -> Record:

@@ -123,7 +123,9 @@ class Tables:
         self._planned = planned if config.report and of_one_study and command_line.sweep() is None else []
         self._first = [run for run in tasks if run.identity.seed == tasks[0].identity.seed] if self._planned else []
         self._open = {id(run) for run in self._first} if len(self._first) < len(tasks) else set()
-        self._thread = threading.Thread(target=self._show_first, name="first table", daemon=True)
+        seed = tasks[0].identity.seed
+        title = f"After {counted(len(self._first), 'run')} of {len(planned)}, those of seed {seed}:"
+        self._thread = threading.Thread(target=show_table, args=[self._first, title], name="first table", daemon=True)
 
     def end(self, run: PlannedRun, ran: bool) -> None:
         """The run has ended, or was skipped: with the last one of the first seed the table is made, beside the runs."""
@@ -131,10 +133,6 @@ class Tables:
             self._open.discard(id(run))
             if not self._open and ran:
                 self._thread.start()
-
-    def _show_first(self) -> None:
-        seed = self._first[0].identity.seed
-        show_table(self._first, f"After {counted(len(self._first), 'run')} of {len(self._planned)}, those of seed {seed}:")
 
     def show(self) -> None:
         """That of all runs."""

@@ -76,8 +76,9 @@ def prepare(config: RunConfig) -> str:
     said = {name: examples for name, examples in splits.items() if name not in _submitted(config).values()}
     leaked = notes.leaks(config.task, said)
     noted = [*(note for table in tables.values() for note in table.notes), *notes.of_rows(config.task, said, leaked)]
-    facts: dict[str, Any] = {"notes": noted, "leaked": leaked.get("validation")}
-    key = _key(config, tables, [*more_text, *noted])
+    origin = next(iter(tables.values())).origin
+    facts: dict[str, Any] = {"notes": noted, "leaked": leaked.get("validation"), "origin": origin}
+    key = _key(config, tables, [*more_text, *noted, *filter(None, [origin])])
     folder = paths.cache_folder(config.output) / key
     facts |= _row_hashes(config, tables)
     write_once(folder, lambda temporary: _fill(config, splits, more_text, temporary, facts))
@@ -120,6 +121,7 @@ class Facts:
     labels: list[str] = field(default_factory=list)  # names of the classes; earlier versions have not kept them
     notes: list[str] = field(default_factory=list)  # what is said of the rows before a run
     leaked: float | None = None  # share of the rows of validation that are in train, too
+    origin: str = ""  # name, revision, configuration and licence of a data set
     trained_rows: str | None = None  # hash of those of kind retrieval, which may be scored without them; not in `rows`
 
 

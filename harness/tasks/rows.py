@@ -44,6 +44,7 @@ class Table:
     where: str  # prefix of error messages: task and split
     places: list[str] = field(default_factory=list)  # of each row in error messages; empty: their numbers
     notes: list[str] = field(default_factory=list)  # what is read otherwise than it stands there
+    origin: str = ""  # of `Loaded`
 
     def place(self, row: int) -> str:
         """The row in error messages."""
@@ -56,7 +57,7 @@ def with_labels(config: RunConfig) -> RunConfig:
     Labels that are whole numbers are in their order, others in that of Unicode. InputError for a column of numbers.
     """
     task = config.task
-    if task.labels or task.kind not in WITH_CLASSES or not (sources.is_own(task) or task.hub or task.folder):
+    if task.labels or task.kind not in WITH_CLASSES or not (sources.is_own(task) or task.dataset or task.hub or task.folder):
         return config
     loaded = sources.load(config, "train")
     column, stated = _label_column(task, loaded, "train"), loaded.class_names or []
@@ -103,7 +104,7 @@ def load_table(config: RunConfig, split: str) -> Table:
         mistakes.refuse()
     selected = _chosen(config, split, loaded, columns)
     columns = {name: [values[row] for row in selected] for name, values in columns.items()}
-    table = Table(columns, [items[row] for row in selected], loaded.where, [*map(loaded.place, selected)])
+    table = Table(columns, [items[row] for row in selected], loaded.where, [*map(loaded.place, selected)], [], loaded.origin)
     for name in task.fields:
         with mistakes.collected():
             _refuse_other_than_text(task, name, table)

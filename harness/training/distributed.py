@@ -131,8 +131,3 @@ def join(hardware: HardwareConfig, store: Any = None) -> Ranks:
 def leave() -> None:
     """Ends the threads of the communication that nothing holds any more: at the exit of the process they may abort it."""
     distributed.destroy_process_group()
-
-
-def local_rank() -> int:
-    """Number of this process among those of its host: that of its GPU."""
-    return int(os.environ.get("LOCAL_RANK", "0"))

@@ -18,7 +18,7 @@ from harness.config.choices import TaskKind
 from harness.config.schema import RunConfig, TaskConfig
 from harness.hardware.device import Machine
 from harness.tasks import glue_submission, scores
-from harness.tasks.base import Predictions, Split
+from harness.tasks.base import Kind, Predictions, Split
 from harness.tasks.batches import collate, evaluation_order
 from harness.tasks.classification import Classification
 from harness.tasks.prepared import Prepared
@@ -31,10 +31,15 @@ SAMPLES = 200
 
 def evaluate_split(config: RunConfig, model: nn.Module, split: Split, data: Prepared, machine: Machine) -> Predictions:
     """The model's predictions on a split with known labels."""
-    kind, sides = tasks.kind_of(config.task), [split] if split.second is None else [split, split.second]
-    logits, *others = (predict(model, side, config.finetune.eval_batch_size, data.pad_token_id, machine) for side in sides)
-    logits = kind.compared(logits, *others) if others and isinstance(kind, Similarity) else logits
-    return kind.predictions(config.task, split, logits, data.majority)
+    logits = answers(tasks.kind_of(config.task), model, split, config.finetune.eval_batch_size, data.pad_token_id, machine)
+    return tasks.kind_of(config.task).predictions(config.task, split, logits, data.majority)
+
+
+def answers(kind: Kind, model: nn.Module, split: Split, batch_size: int, pad_token_id: int, machine: Machine) -> np.ndarray:
+    """The model's logits, or how alike both sides are where the kind of task compares two."""
+    sides = [split] if split.second is None else [split, split.second]
+    logits, *others = (predict(model, side, batch_size, pad_token_id, machine) for side in sides)
+    return kind.compared(logits, *others) if others and isinstance(kind, Similarity) else logits
 
 
 @torch.inference_mode()

@@ -13,12 +13,13 @@ from matplotlib.ticker import PercentFormatter
 from harness.comparison.paired import grouped
 from harness.document import DASH, Block, Cell, Section
 from harness.plugins.audit.record import Claim, Reading, Record
+from harness.plugins.pictures import plots
+from harness.plugins.pictures.plots import arm_styles, grid, handle, legend
 from harness.reports.chapters import Added, timing
 from harness.reports.reading.study import Study
 from harness.reports.reading.untrusted import command_of, json_of
-from harness.reports.writing import formats, plots
+from harness.reports.writing import formats
 from harness.reports.writing.formats import SHOWN_VALUES, Chapter, bullets, code, escape, listed
-from harness.reports.writing.plots import arm_styles, grid, handle, legend
 
 HEADING = "Claims and what is measured here"
 COMMANDS = "Commands that would settle the undecided ones:"
@@ -134,4 +135,4 @@ def panels(readings: list[Reading]) -> Figure | None:
     return figure
 
 
-CHAPTER = Added(chapter, before=timing.chapter, order=1)
+CHAPTER = Added(chapter, before=timing.chapter, order=6)

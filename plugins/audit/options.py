@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 
-from harness.commands.options import Store
 from harness.errors import InputError, unknown
 from harness.grammar import key
+from harness.plugins.shared.options import Store
 
 AUDIT_FILTERS = ("verdict", "source", "measure")
 

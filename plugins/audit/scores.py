@@ -21,7 +21,7 @@ from harness.config.keys import known_keys, unknown_key
 from harness.errors import InputError, unknown
 from harness.metrics import FEWEST_REPLICATES, Direction, Metric
 from harness.plugins.audit.claims import Relation, Score, arms_of
-from harness.plugins.audit.verdicts import PAIRS, Measured, Point, Where, conditions
+from harness.plugins.audit.verdicts import PAIRS, Measured, Point, conditions
 
 PARAMETERS = {
     "model": "model_name",
@@ -106,7 +106,9 @@ def compare(reading: Score, runs: list[Run]) -> Measured:
                 held, study = arms.facts(match.run.params), facts_of(reading.study)  # of which another may be able to tell
                 unlike &= any(key in held and plain(held[key]) != plain(value) for key, value in study.items())
             elif found is not None:
-                points.append(_point(found, where | {PAIRS: found.n}))
+                point = Point(found.mean, where | {PAIRS: found.n}, -math.inf, math.inf, difference=found)
+                # too few replicates, or equal ones, leave no scatter to judge by
+                points.append(point.at(CONFIDENCE) if paired.has_enough(found) and found.error else point)
         there = {point.where["task"] for point in points[measured:]}
         absent += [conditions(named | {"task": task}) for task in reading.tasks if task not in there]
         absent += [conditions(named)] if named and not there and not reading.tasks else []
@@ -120,13 +122,6 @@ def compare(reading: Score, runs: list[Run]) -> Measured:
         incomplete=", ".join(dict.fromkeys([*silent, *absent])) if points else "",
         scope="; ".join(conditions(point.where) for point in points),
     )
-
-
-def _point(difference: Difference, where: Where) -> Point:
-    """Without a finite interval where there are too few replicates, or all are equal: there is no scatter to judge by."""
-    if not paired.has_enough(difference) or not difference.error:
-        return Point(difference.mean, where, -math.inf, math.inf, difference=difference)
-    return Point(difference.mean, where, difference=difference).at(CONFIDENCE)
 
 
 def _matches(reading: Score, against: str, runs: list[Run]) -> list[Match]:

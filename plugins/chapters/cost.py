@@ -18,7 +18,7 @@ from harness.document import DASH, Block, Cell
 from harness.document import Section as Part
 from harness.errors import InputError, unknown
 from harness.metrics import Direction
-from harness.reports.chapters import Added, pictures
+from harness.reports.chapters import Added, timing
 from harness.reports.reading.study import Study
 from harness.reports.writing import formats
 from harness.reports.writing.formats import SHARES, Chapter, escape, listed
@@ -263,4 +263,4 @@ def cost_cell(row: Paid, before: Paid | None, cost: str) -> Cell:
     return Cell(text, over.mean, UNITS[cost], below)
 
 
-CHAPTER = Added(chapter, before=pictures.chapter, order=3, check=parse)
+CHAPTER = Added(chapter, before=timing.chapter, order=3, check=parse)

@@ -9,11 +9,12 @@ from harness.document import Block, Section, Table
 from harness.metrics import judged_by
 from harness.plugins.chapters import factorial
 from harness.plugins.chapters.factorial import Design
+from harness.plugins.pictures import plots
+from harness.plugins.pictures.plots import short_names
 from harness.reports.chapters import Added, pretraining
 from harness.reports.reading.study import Study
-from harness.reports.writing import formats, plots, tables
+from harness.reports.writing import formats, tables
 from harness.reports.writing.formats import POINTS, Chapter, escape, listed
-from harness.reports.writing.plots import short_names
 from harness.reports.writing.tables import size_text
 
 COUNTED = ("model/params_total", "model/flops_forward")

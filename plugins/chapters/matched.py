@@ -15,12 +15,13 @@ from harness.comparison.plateau import LOSS
 from harness.comparison.runs import Run
 from harness.comparison.section import HEADLINE
 from harness.document import DASH, Block, Cell, Section, Table
+from harness.plugins.pictures import plots
+from harness.plugins.pictures.plots import ArmStyle
 from harness.reports.chapters import Added, pretraining
 from harness.reports.chapters.overview import cell
 from harness.reports.reading.study import Study
-from harness.reports.writing import formats, plots
+from harness.reports.writing import formats
 from harness.reports.writing.formats import Chapter, escape
-from harness.reports.writing.plots import ArmStyle
 
 KINDS = {
     "params": ("params", "parameters", "parameters"),

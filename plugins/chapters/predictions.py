@@ -11,11 +11,12 @@ from harness.comparison.items import CLASSES, NO_ERROR, Paired
 from harness.comparison.section import Row, Section
 from harness.document import DASH, Block, Bullets, Cell
 from harness.document import Section as Part
+from harness.plugins.pictures import plots
 from harness.reports.chapters import Added, timing
 from harness.reports.reading import predictions as reading
 from harness.reports.reading.predictions import Texts
 from harness.reports.reading.study import Study
-from harness.reports.writing import formats, plots
+from harness.reports.writing import formats
 from harness.reports.writing.formats import Chapter, escape, listed
 
 MOST_ARMS = 3
@@ -145,6 +146,6 @@ def _examples(
 
 
 DISAGREEMENTS = Added(
-    partial(on_items, title="Where they disagree", intro=DISAGREE, of_section=_disagreements), before=timing.chapter
+    partial(on_items, title="Where they disagree", intro=DISAGREE, of_section=_disagreements), timing.chapter, order=5
 )
-ERRORS = Added(partial(on_items, title="Where their errors differ", intro=ERR, of_section=_errors), before=timing.chapter)
+ERRORS = Added(partial(on_items, title="Where their errors differ", intro=ERR, of_section=_errors), timing.chapter, order=5)

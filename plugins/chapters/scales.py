@@ -16,11 +16,12 @@ from harness.comparison.section import Section
 from harness.document import DASH, Block, Cell, Table
 from harness.document import Section as Part
 from harness.plugins.chapters.growth import PowerLaw, Replicates, centres, fit
-from harness.reports.chapters import Added, pictures
+from harness.plugins.pictures import plots
+from harness.plugins.pictures.plots import ArmStyle
+from harness.reports.chapters import Added, timing
 from harness.reports.reading.study import Study
-from harness.reports.writing import formats, plots
+from harness.reports.writing import formats
 from harness.reports.writing.formats import Chapter, escape, listed
-from harness.reports.writing.plots import ArmStyle
 
 FLOPS = "pretrain/flops"
 FEWEST = 3
@@ -113,4 +114,4 @@ def _draw_laws(axes: Axes, title: str, laws: Mapping[str, Law], styles: Mapping[
     axes.set(title=title, xlabel=plots.with_unit(metrics.get(FLOPS).title, unit), ylabel=f"{metrics.get(LOSS).title} (nats)")
 
 
-CHAPTER = Added(chapter, before=pictures.chapter, order=1)
+CHAPTER = Added(chapter, before=timing.chapter, order=1)

@@ -15,11 +15,12 @@ from harness.comparison.section import Section
 from harness.document import DASH, Block, Cell, Table
 from harness.document import Section as Part
 from harness.plugins.chapters.growth import Crossing, PowerLaw, Race, Replicates, centres, fit, race
-from harness.reports.chapters import Added, pictures
+from harness.plugins.pictures import plots
+from harness.plugins.pictures.plots import ArmStyle
+from harness.reports.chapters import Added, timing
 from harness.reports.reading.study import Study
-from harness.reports.writing import formats, plots
+from harness.reports.writing import formats
 from harness.reports.writing.formats import Chapter, escape
-from harness.reports.writing.plots import ArmStyle
 
 INTRO = """\
 An exponent is the slope on logarithmic axes: 1 is linear in the length, 2 quadratic (0 and −1 for throughput in tokens). In
@@ -212,4 +213,4 @@ def picture(labels: list[str], group: Group) -> Figure | None:
     return plots.panels(labels, contents, draw, wide=4.0, high=3.3, most=2) if contents else None
 
 
-CHAPTER = Added(chapter, before=pictures.chapter, order=2)
+CHAPTER = Added(chapter, before=timing.chapter, order=2)

@@ -12,9 +12,10 @@ from matplotlib.ticker import MaxNLocator
 
 from harness.comparison.compare import Comparison
 from harness.document import DASH, Block, Cell, Section, Table
+from harness.plugins.pictures import plots
 from harness.reports.chapters import Added, pretraining
 from harness.reports.reading.study import Study
-from harness.reports.writing import formats, plots
+from harness.reports.writing import formats
 from harness.reports.writing.formats import Chapter, code, escape
 
 

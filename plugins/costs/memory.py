@@ -24,7 +24,8 @@ from harness.measure import subject
 from harness.measure.launch import launch
 from harness.measure.records import Request, StepRequest, TrainingStepMemory
 from harness.plugins.costs.options import Memory
-from harness.terminal import DASH, Countdown, Row, live_line, table, wrapped
+from harness.plugins.shared.countdown import Countdown
+from harness.terminal import DASH, Row, live_line, table, wrapped
 
 STEP = "harness.plugins.costs.step_memory:training_step"
 """The instrument."""

@@ -1,13 +1,15 @@
-"""Keys, words and switches of `profile` and `memory`."""
+"""Keys, words and switches of `plan`, `profile` and `memory`."""
 
 import re
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
-from harness.commands.options import COUNT
+from harness import study
 from harness.errors import InputError
 from harness.grammar import Composed, key
 from harness.models.ranges import Range
+from harness.plugins.shared.options import ABOVE_ZERO, COUNT
 
 BYTES = {"B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30}
 
@@ -19,6 +21,31 @@ def bytes_of(name: str, text: str) -> int:
     if not 0 < size < float("inf"):
         raise InputError(f"{name}={text!r} must be a size above 0 with its unit, such as 800MB, 2GB or 1.5GiB")
     return int(size)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan(Composed):
+    """Shows what a command would run, and about how long it would take, without running it.
+
+    Everything else is as for a run: -m model=base,albert task=sst2 ... or +experiment=NAME
+    """
+
+    replicates: ClassVar[bool] = True
+
+    probe: bool = key(False, "times a few steps of what no earlier run tells, some seconds each")
+    flops_per_second: float | None = key(
+        None,
+        "FLOP/s of another device, to extrapolate training from its counted FLOPs",
+        range=ABOVE_ZERO,
+    )
+    price: float | None = key(None, "price of an hour of one device, to extrapolate the cost", range=ABOVE_ZERO)
+
+    def overrides(self) -> list[str]:
+        return self.typed()
+
+    def begin(self) -> None:
+        if self.probe:
+            study.prepare_workers()
 
 
 @dataclass(frozen=True, kw_only=True)

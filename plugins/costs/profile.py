@@ -36,10 +36,11 @@ from harness.measure.launch import TIMING, launch
 from harness.measure.records import TRACE, Launch, Measured, MemoryPeaks, Request, Trace, TracedCall, to_json
 from harness.paths import file_name, replaced
 from harness.plugins.costs.options import Profile
+from harness.plugins.shared.countdown import Countdown
 from harness.study import timing
 from harness.study.match import note as match_note
 from harness.study.match import resized
-from harness.terminal import DASH, PREFIXES, Countdown, live_line, table, wrapped
+from harness.terminal import DASH, PREFIXES, live_line, table, wrapped
 
 IN_LABEL = ("task.name", "hardware.", "measure.", "finetune.batch_size")
 """Keys that are added to the name of a column where variants are the same but for them."""

@@ -17,9 +17,9 @@ from torch.profiler import ProfilerActivity, profile
 
 from harness.errors import present
 from harness.measure import latency, subject, warmup
-from harness.measure.components import OTHER, of_range, ranges
 from harness.measure.records import TRACE, Request, Trace, TracedCall
 from harness.measure.subject import Subject
+from harness.plugins.costs.components import OTHER, of_range, ranges
 from harness.training.measured_steps import TrainingSteps
 
 PASS, STEP = "forward pass", "training step"

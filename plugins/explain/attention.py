@@ -21,7 +21,6 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.overrides import TorchFunctionMode
 
-from harness.commands.weights import SEPARATOR
 from harness.errors import InputError
 from harness.models.attention.disentangled import DisentangledAttention
 from harness.models.attention.full import SelfAttention
@@ -31,6 +30,7 @@ from harness.models.decoder import CrossAttention
 from harness.models.encoder import Encoder
 from harness.models.keys import spaced
 from harness.plugins.explain.pictures import fitted
+from harness.plugins.shared.weights import SEPARATOR
 from harness.terminal import DASH, table, wrapped
 
 KINDS = (SelfAttention, DisentangledAttention, RelativeAttention, CrossAttention)

@@ -18,7 +18,6 @@ from harness.config.command_line import read
 from harness.config.resolve import MEASURED_LENGTH, started_from
 from harness.config.schema import ModelConfig, RunConfig, TaskConfig, typed
 from harness.errors import InputError
-from harness.measure import pretraining_heads as heads
 from harness.measure import size, subject
 from harness.models.config import EncoderConfig
 from harness.models.objectives.build import refuse_misfit
@@ -27,6 +26,7 @@ from harness.paths import conf_directory, file_name
 from harness.plugins.explain import describe_beside, describe_curves, describe_numpy, describe_picture, describe_shapes
 from harness.plugins.explain.options import Describe
 from harness.plugins.explain.pictures import STYLE, save
+from harness.plugins.shared import pretraining_heads as heads
 from harness.terminal import DASH, Row, table, wrapped
 
 ONE_VARIANT = ("scales", "positions", "coordinates", "numpy")

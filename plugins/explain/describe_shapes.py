@@ -17,7 +17,6 @@ from harness.checkpoints import teacher
 from harness.config.resolve import MEASURED_LENGTH
 from harness.config.schema import RunConfig
 from harness.errors import present
-from harness.measure import pretraining_heads as heads
 from harness.measure import subject
 from harness.models.batch import Batch
 from harness.models.config import Body, EncoderConfig
@@ -33,6 +32,7 @@ from harness.models.objectives.span_corruption import SpanCorruption
 from harness.models.recurrent import Direction
 from harness.plugins.explain.attention import KernelCalls
 from harness.plugins.explain.describe_picture import numbered
+from harness.plugins.shared import pretraining_heads as heads
 from harness.terminal import Row, table, wrapped
 
 Size = tuple[int, ...]

@@ -14,39 +14,37 @@ import matplotlib as mpl
 import numpy as np
 import torch
 from matplotlib.figure import Figure
-from tokenizers import Tokenizer
+from tokenizers import Encoding, Tokenizer
 
 from harness import tasks
-from harness.checkpoints import find_run, finetuned, native, start
-from harness.commands.weights import SEPARATOR, Source, source_of
+from harness.checkpoints import find_run, finetuned, native, start, teacher
 from harness.config.choices import UNTRAINED, TaskKind, TrainedOn
 from harness.config.conditions import has_task
 from harness.config.resolve import MEASURED_LENGTH, resolve
 from harness.config.schema import HardwareConfig, RunConfig, TaskConfig
 from harness.corpus.prepare import Lines
 from harness.data.tokenizer import build, pad_token_id, special_ids
-from harness.errors import InputError, on_one_line
+from harness.errors import InputError, on_one_line, present
 from harness.grammar import group_of
 from harness.hardware.device import Machine
 from harness.measure import subject
 from harness.models.batch import Batch
 from harness.models.config import Position
-from harness.models.encoder import Encoder
-from harness.models.heads import MaskedLMHead, make_mask_decoder
 from harness.models.losses import IGNORED
 from harness.paths import file_name
 from harness.plugins.explain import attention
 from harness.plugins.explain.attention import AttentionMap, maps_of
 from harness.plugins.explain.options import Inspect
-from harness.plugins.explain.parts import embedding_parts, steps
+from harness.plugins.explain.parts import Part, embedding_parts, steps
 from harness.plugins.explain.pictures import CENTRED, STYLE, fitted, rounded, save, sheet
+from harness.plugins.shared.weights import SEPARATOR, Source, source_of
 from harness.tasks.base import Examples, Split
 from harness.tasks.batches import collate
 from harness.tasks.prepared import vocabulary_texts
 from harness.tasks.rows import HIDDEN, load_table, with_labels
 from harness.tasks.tagging import running_text
 from harness.terminal import table, wrapped
-from harness.training.evaluation import predict
+from harness.training.evaluation import answers
 from harness.training.predictor import Predictor
 
 IN_NAME = 24
@@ -54,8 +52,6 @@ IN_NAME = 24
 
 BEST = 5
 """Pieces that are predicted in the place of a masked one."""
-
-HEAD = "masked_head."
 
 LISTED = 5
 """Ids of items that an error lists."""
@@ -96,41 +92,39 @@ def main(options: Inspect, configs: list[RunConfig]) -> int:
         raise InputError("task=none has no items: expected the task whose item is shown, such as task=mrpc")
     subject.refuse_scored(configs[0].task)
     config = with_labels(resolve(configs[0], start.read(configs[0])))
-    is_item, predicted, source = options.item is not None, [], None
-    weights = Named("") if is_item else named(options, config)
+    weights, predicted, source = named(options, config), [], None
     if options.source:
         source = source_of(options, config)
         config = replace(config, model=replace(config.model, **asdict(source.encoder.config)))
-    elif not is_item:
-        config = replace(config, corpus=configs[0].corpus)  # without a pretraining no corpus is kept
-        source, config = random_source(options, config)
+    elif options.item is None:
+        source, config = random_source(options, replace(config, corpus=configs[0].corpus))  # of no pretraining it is not kept
     if options.texts is not None:
-        print(alike_in_texts(options, config, source, weights))
+        print(alike_in_texts(options, config, present(source), weights))
         return 0
-    if is_item:
-        sequences = sequences_of(config, options.split, options.item, source and source.tokenizer)
+    if options.item is not None:
+        sequences, ending = sequences_of(config, options.split, options.item, source.tokenizer if source else None), ""
     else:
-        sequences = text_sequences(options, config, source, weights)
-        predicted = predictions(options, config.hardware, source, weights, sequences)
-    if options.word is not None:
-        texts = options.text.split(SEPARATOR)
-        row = source.tokenizer.encode(*texts)
-        if [row.ids] != sequences[0].batch.input_ids.tolist() or len(sequences) > 1:
-            raise InputError("word= needs a text that is one sequence of pieces: shorten text=, or leave word= out")
-        predicted += attention.of_word(options.word, options.layer, texts, row, _maps(options, sequences[0], source))
+        text = present(options.text)
+        texts, source = text.split(SEPARATOR), present(source)
+        sequences = text_sequences(texts, config, source, weights)
+        predicted = predictions(texts, config.hardware, source, weights, sequences[0].batch)
+        ending = f"-{text[:IN_NAME]}-{zlib.crc32(text.encode()):08x}"  # how the text begins, and a checksum of the whole
+        if options.word is not None:
+            row = encoded(source.tokenizer, texts)
+            if [row.ids] != sequences[0].batch.input_ids.tolist() or len(sequences) > 1:
+                raise InputError("word= needs a text that is one sequence of pieces: shorten text=, or leave word= out")
+            predicted += attention.of_word(options.word, options.layer, texts, row, _maps(options, sequences[0], source))
     figures: dict[str, Figure] = {}
     with mpl.rc_context(fname=STYLE):
         for sequence in sequences:
-            title = sequence.title.replace(", ", "-")
-            if not is_item:  # how the text begins, and a checksum of the whole
-                title += f"-{options.text[:IN_NAME]}-{zlib.crc32(options.text.encode()):08x}"
-            name = file_name(title)
+            name = file_name(sequence.title.replace(", ", "-") + ending)
             figures[name] = draw(sequence)
             if options.attention:
-                maps = _maps(options, sequence, source)
+                maps = _maps(options, sequence, present(source))
                 figures[f"{name}-attention"] = attention.draw(maps, sequence.rows["piece"], sequence.title)
-        endings = ("svg", "png") if options.png else ("svg",)
-        paths = [save(figure, options.to, name, endings) for name, figure in figures.items()]
+        paths = [
+            save(figure, options.to, name, ("svg", "png") if options.png else ("svg",)) for name, figure in figures.items()
+        ]
     print("\n\n".join([*map(as_table, sequences), *predicted, "\n".join(paths)]))
     return 0
 
@@ -205,50 +199,52 @@ def named(options: Inspect, config: RunConfig) -> Named:
 # A text of the user
 
 
-def text_sequences(options: Inspect, config: RunConfig, source: Source, weights: Named) -> list[InputSequence]:
+def text_sequences(texts: list[str], config: RunConfig, source: Source, weights: Named) -> list[InputSequence]:
     """The text as the model reads it, a window each for tasks of kind `spans`; InputError for a pair that does not fit."""
-    texts = options.text.split(SEPARATOR)
     longest = min(config.measure.length or MEASURED_LENGTH, source.longest)
     task = weights.task or TaskConfig(name="text", fields=["text", "second text"][: len(texts)], max_length=longest)
     if any(not text.strip() for text in texts):
         raise InputError(f"text= is empty: expected a text, or two with {SEPARATOR!r} between them")
-    is_tagged = task.kind is TaskKind.tokens
-    if not is_tagged and len(texts) != len(task.fields):
+    if task.kind is not TaskKind.tokens and len(texts) != len(task.fields):
         raise InputError(
             f"text= has {len(texts)} texts, task {task.name!r} reads {len(task.fields)} ({', '.join(task.fields)}): "
             f"separate the texts of a pair by {SEPARATOR!r}"
         )
-    words = " ".join(texts).split() if is_tagged else texts
-    example = _example(task, words)
-    encoded = tasks.kind_of(task).encode(task, source.tokenizer, example)
+    example = unlabelled(task, texts)
+    split = tasks.kind_of(task).encode(task, source.tokenizer, example)
     notes = []
     if task.kind is not TaskKind.spans:  # of which a long text has several windows
         source.tokenizer.no_truncation()
-        pieces = len(source.tokenizer.encode(*([running_text(words)] if is_tagged else texts)).ids)
+        (read,) = example.texts
+        pieces = len(encoded(source.tokenizer, [running_text(read)] if task.kind is TaskKind.tokens else read).ids)
         notes = [f"cut: the first {task.max_length} of {pieces} pieces"] if pieces > task.max_length else []
-    return sequences_from(replace(config, task=task), source.tokenizer, example, encoded, f"text, {weights.title}", notes)
+    return sequences_from(replace(config, task=task), source.tokenizer, example, split, f"text, {weights.title}", notes)
 
 
-def _example(task: TaskConfig, texts: list[str]) -> Examples:
-    """Without a label."""
-    listed = task.kind in (TaskKind.spans, TaskKind.multilabel)
-    label = [0] * len(texts) if task.kind is TaskKind.tokens else [] if listed else HIDDEN
-    return Examples([texts], [label], [0], "text")
+def encoded(tokenizer: Tokenizer, texts: list[str]) -> Encoding:
+    """One text or a pair, with special pieces."""
+    return tokenizer.encode(texts[0], texts[1] if len(texts) > 1 else None)
 
 
-def predictions(
-    options: Inspect, hardware: HardwareConfig, source: Source, weights: Named, sequences: list[InputSequence]
-) -> list[str]:
+def unlabelled(task: TaskConfig, texts: list[str]) -> Examples:
+    """The row of these texts, without a label."""
+    if task.kind is TaskKind.tokens:
+        words = " ".join(texts).split()
+        return Examples([words], [[0] * len(words)], [0], "text")
+    return Examples([texts], [[] if task.kind in (TaskKind.spans, TaskKind.multilabel) else HIDDEN], [0], "text")
+
+
+def predictions(texts: list[str], hardware: HardwareConfig, source: Source, weights: Named, batch: Batch) -> list[str]:
     """What a fine-tuned run predicts, or the pieces of a masked-LM head in the place of masked ones; a line each."""
-    if weights.task is not None:
-        texts = options.text.split(SEPARATOR)
-        words = " ".join(texts).split() if weights.task.kind is TaskKind.tokens else texts
-        return [f"prediction: {on_one_line(_of_task(words, weights, hardware))}"]
-    batch, mask = sequences[0].batch, special_ids(source.tokenizer)["mask"]
-    places = [place for place, number in enumerate(batch.input_ids[0].tolist()) if number == mask]
-    if not places or weights.folder is None:
+    if weights.folder is None:
         return []
-    if (head := masked_head(weights.folder, source.encoder)) is None:
+    if weights.task is not None:
+        return [f"prediction: {on_one_line(of_task(weights.task, weights.folder, texts, hardware))}"]
+    mask = special_ids(source.tokenizer)["mask"]
+    places = [place for place, number in enumerate(batch.input_ids[0].tolist()) if number == mask]
+    if not places:
+        return []
+    if (head := teacher.masked_head(native.read(weights.folder)[0], source.encoder, str(weights.folder))) is None:
         return ["prediction: none, these weights have no masked-LM head"]
     with torch.inference_mode():
         _, read = head.read(source.encoder, batch)
@@ -260,38 +256,25 @@ def predictions(
     return lines
 
 
-def _of_task(texts: list[str], weights: Named, hardware: HardwareConfig) -> str:
-    """What the fine-tuned model predicts of the text."""
-    task, kind = weights.task, tasks.kind_of(weights.task)
+def of_task(task: TaskConfig, folder: Path, texts: list[str], hardware: HardwareConfig) -> str:
+    """What the fine-tuned model in this folder predicts of the text."""
+    kind, example = tasks.kind_of(task), unlabelled(task, texts)
     if task.kind not in (*UNTRAINED, TaskKind.spans):
-        (row,) = Predictor(weights.folder, hardware, 1).rows([texts], 0)
+        (row,) = Predictor(folder, hardware, 1).rows(example.texts, 0)
         if "probabilities" in row:
             shares = sorted(row["probabilities"].items(), key=lambda pair: -pair[1])
             return ", ".join(f"{label} {share:.3f}" for label, share in shares)
         if "words" in row:
             return " ".join(f"{word}/{tag}" for word, tag in zip(row["words"], row["prediction"], strict=True))
         return f"{row['prediction']:.3f}"
-    model, _, file = finetuned.load_finetuned(weights.folder)
+    model, _, file = finetuned.load_finetuned(folder)
     tokenizer, machine = finetuned.tokenizer_of(file, model.encoder.config), Machine(hardware)
-    split = kind.encode(task, tokenizer, _example(task, texts))
-    sides = [split] if split.second is None else [split, split.second]
-    logits = [predict(model.to(machine.device), side, 1, pad_token_id(tokenizer) or 0, machine) for side in sides]
-    if len(logits) > 1:
-        return f"cosine {kind.compared(*logits).item():.3f}"
-    (answer,) = kind.predictions(task, split, logits[0], 0).predicted
+    split = kind.encode(task, tokenizer, example)
+    logits = answers(kind, model.to(machine.device), split, 1, pad_token_id(tokenizer) or 0, machine)
+    if task.kind is not TaskKind.spans:
+        return f"cosine {logits.item():.3f}"
+    (answer,) = kind.predictions(task, split, logits, 0).predicted
     return repr(answer) if answer else "no answer"
-
-
-def masked_head(folder: Path, encoder: Encoder) -> MaskedLMHead | None:
-    """The head of a pretraining of ours on this encoder; None where it has none."""
-    state, shape = native.read(folder)
-    mine = {name.removeprefix(HEAD): tensor for name, tensor in state.items() if name.startswith(HEAD)}
-    if not mine:
-        return None
-    decoder = make_mask_decoder(shape) if any(name.startswith("decoder.") for name in mine) else None
-    head = MaskedLMHead(shape, encoder.embeddings.token_embedding, decoder)
-    head.load_state_dict(mine, strict=False)
-    return head.eval()
 
 
 def alike_in_texts(options: Inspect, config: RunConfig, source: Source, weights: Named) -> str:
@@ -301,7 +284,7 @@ def alike_in_texts(options: Inspect, config: RunConfig, source: Source, weights:
     if options.source:
         encoders[weights.title] = source.encoder
     longest = min(config.measure.length or MEASURED_LENGTH, config.model.longest_text)
-    return attention.alike(options.word, options.texts, source.tokenizer, encoders, longest)
+    return attention.alike(present(options.word), present(options.texts), source.tokenizer, encoders, longest)
 
 
 # Sequences
@@ -319,7 +302,7 @@ def sequences_of(config: RunConfig, split: str, item: str, tokenizer: Tokenizer 
             f"item={item!r} is not among the {len(names):,} of task {task.name!r}, {split}; the first ids are {first}"
         )
     place = names.index(item)
-    example = type(examples)([examples.texts[place]], [examples.labels[place]], [examples.items[place]], examples.where)
+    example = Examples([examples.texts[place]], [examples.labels[place]], [place], examples.where)
     if task.max_length > config.model.longest_text:
         raise InputError(
             f"task.max_length={task.max_length} must be at most the {config.model.longest_text} that the model takes"
@@ -335,15 +318,15 @@ def sequences_from(
     """Each encoded window with the labels of its row, or with notes in their place."""
     model, task = config.model, config.task
     parts = subject.shapes(model, task).encoder
-    of_model = [f"{part.title.lower()}: {part.detail}" for part in embedding_parts(parts.embeddings) if part.detail]
-    of_model += [f"{part.title.lower()}: {part.detail}" for part in steps(parts.layers)] or ["attention: none"]
-    is_tagged = task.kind is TaskKind.tokens
-    texts = zip(task.fields, [" ".join(example.texts[0])] if is_tagged else example.texts[0], strict=False)
-    shown = tuple(texts)
+    added_up = [part for part in embedding_parts(parts.embeddings) if part.detail]
+    layers = steps(parts.layers) or [Part("Attention", "attention", "none")]
+    of_model = [f"{part.title.lower()}: {part.detail}" for part in (*added_up, *layers)]
+    (read,) = example.texts
+    texts = tuple(zip(task.fields, [" ".join(read)] if task.kind is TaskKind.tokens else read, strict=False))
     sequences = []
     for window in range(len(split)):
         batch = collate(split, np.array([window]), pad_token_id(tokenizer) or 0)
-        ids, segments = batch.input_ids[0].tolist(), batch.token_type_ids[0].tolist()
+        ids, segments = batch.input_ids[0].tolist(), present(batch.token_type_ids)[0].tolist()
         rows = {"piece": [tokenizer.id_to_token(number) for number in ids], "id": ids}
         added = ["id"]
         if model.type_vocab_size:
@@ -356,14 +339,14 @@ def sequences_from(
             rows["position"] = [*range(first, first + len(ids))]
             added.append("position")
         rows["mask"] = [1] * len(ids)
-        of_window = notes
+        of_window = notes or []
         if notes is None:
             labels, note = _labels(task, split, window)
             rows |= {"label": labels} if labels else {}
             of_window = [f"label: {note}"]
         which = f", window {window + 1} of {len(split)}" if len(split) > 1 else ""
         of_pieces = {name: tuple(map(str, row)) for name, row in rows.items()}
-        sequences.append(InputSequence(title + which, shown, of_pieces, tuple(added), (*of_window, *of_model), batch))
+        sequences.append(InputSequence(title + which, texts, of_pieces, tuple(added), (*of_window, *of_model), batch))
     return sequences
 
 

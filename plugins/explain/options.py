@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
-from harness.commands.options import ABOVE_ZERO, RUN, Weights
 from harness.errors import InputError
 from harness.grammar import Composed, group_of, key, word
 from harness.models.ranges import Range
+from harness.plugins.shared.options import ABOVE_ZERO, RUN, Weights
 
 IN_ONE_VALUE = re.compile(r"\[.*?\]|\{.*?\}|\(.*?\)|'.*?'|\".*?\"")
 """Where a comma does not part values, as in `enhancement=[swiglu,shared]`."""

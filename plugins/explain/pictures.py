@@ -66,8 +66,8 @@ def fitted(text: str, width: float, size: float) -> tuple[str, float]:
 
     A letter that the font lacks is a box.
     """
-    letters = _letters()
-    text = "".join(letter if ord(letter) in letters else "□" for letter in text)
+    font = get_font(findfont("DejaVu Sans"))
+    text = "".join(letter if font.get_char_index(ord(letter)) else "□" for letter in text)
     size = min(size, size * width / max(breadth(text, size), 1e-3))
     if size >= SMALLEST:
         return text, size
@@ -83,8 +83,3 @@ def breadth(text: str, size: float) -> float:
         return 0.0
     outline = TextPath((0, 0), text, size=size, prop=FontProperties(weight="bold"))
     return outline.get_extents().x1 / 72 * ROUNDING
-
-
-@lru_cache(maxsize=1)
-def _letters() -> frozenset[int]:
-    return frozenset(get_font(findfont("DejaVu Sans")).get_charmap())

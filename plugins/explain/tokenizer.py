@@ -36,8 +36,9 @@ from harness.plugins.explain.options import TOKENIZERS
 from harness.plugins.explain.options import Tokenizer as Options
 from harness.plugins.explain.pictures import STYLE, save
 from harness.plugins.explain.used_pieces import restricted
+from harness.plugins.shared.countdown import Countdown
 from harness.tasks.rows import load_table, with_labels
-from harness.terminal import Countdown, LiveLine, live_line, table, wrapped
+from harness.terminal import LiveLine, live_line, table, wrapped
 
 EXISTING = "this one"
 """Name of the tokenizer that is not trained here."""

@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.commands.options import RUN, Store
 from harness.errors import InputError
 from harness.grammar import key, word
+from harness.plugins.shared.options import RUN, Store
 
 EXPORTS = ("transformers", "onnx")
 

@@ -3,11 +3,11 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.commands.options import COUNT, OF_MODEL, RUN, Weights
 from harness.errors import InputError
 from harness.grammar import group_of, key
 from harness.models.ranges import Range
 from harness.paths import TABLES, WORDS, ending
+from harness.plugins.shared.options import COUNT, OF_MODEL, RUN, Weights
 
 ROWS = (".txt", *TABLES, *WORDS)
 """Endings of files with texts of a user; .gz may follow."""

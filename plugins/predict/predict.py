@@ -20,7 +20,6 @@ from tqdm import tqdm
 
 from harness import paths
 from harness.checkpoints import find_run
-from harness.commands.weights import SEPARATOR
 from harness.config.choices import TaskKind
 from harness.config.schema import RunConfig, TaskConfig
 from harness.data.files import Wanted, text_lines
@@ -30,6 +29,7 @@ from harness.errors import InputError, Mistakes, has_half_characters, on_one_lin
 from harness.paths import TABLES, ending
 from harness.plugins.predict import vectors
 from harness.plugins.predict.options import Predict
+from harness.plugins.shared.weights import SEPARATOR
 from harness.tasks.rows import joined
 from harness.training.predictor import Predictor
 

@@ -17,7 +17,6 @@ import torch
 from pyarrow import parquet
 
 from harness.checkpoints import huggingface, native
-from harness.commands.weights import Source, source_of
 from harness.config.schema import RunConfig
 from harness.data import tokenizer
 from harness.errors import InputError
@@ -25,6 +24,7 @@ from harness.hardware.device import Machine
 from harness.measure import subject
 from harness.models.batch import Batch
 from harness.plugins.predict.options import Predict
+from harness.plugins.shared.weights import Source, source_of
 from harness.terminal import table
 
 DEFAULT_LAYERS = 4

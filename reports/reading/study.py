@@ -11,6 +11,8 @@ from harness.reports.reading.store import Output
 
 Curve = dict[str, dict[int, float]]
 """Run id -> {step: value}, of one metric."""
+CURVE_POINTS = 200
+"""Most points of a curve that a report shows."""
 
 
 def _curve(metric: str, history: History) -> Curve:

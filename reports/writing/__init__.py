@@ -1,1 +1,1 @@
-"""What chapters are written with: numbers in words, tables, notes, pictures, and the formats of files."""
+"""What chapters are written with: numbers in words, tables, notes and cells."""

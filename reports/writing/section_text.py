@@ -312,6 +312,8 @@ def chapter(comparison: Comparison, section: Section, first: list[str], last: li
     several = len(comparison.selected_tasks) > 1 and not section.is_pretraining
     before_after = document.Section("", [*tables.before_after(section)], detail=several)  # the first tables have all scores
     blocks: list[Block] = [f"Conditions {escape(section.conditions)}.", *conditions_differences(comparison, section)]
+    origins = {run.tags[tags.ORIGIN]: None for run in section.runs if tags.ORIGIN in run.tags}
+    blocks += [f"Data set: {escape('; '.join(origins))}."] if origins else []
     blocks += [before_after, *bullets(sentences)]
     if differences := tables.differences(section):
         tested: list[Block] = [tables.differences_intro(section), *differences]

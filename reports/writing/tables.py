@@ -1,14 +1,10 @@
-"""The report's tables: values, changes and verdicts; and the rows of `summary.csv` and `summary.parquet`.
+"""The report's tables: values, changes and verdicts; and the rows of `summary.csv`.
 
 A column that no row has is left out; a missing number is a dash.
 """
 
-import io
 from collections import Counter
 from collections.abc import Iterable
-
-import pyarrow
-from pyarrow import parquet
 
 from harness import metrics, tags
 from harness.comparison import arms, by_launch
@@ -371,15 +367,6 @@ def summary(comparison: Comparison) -> list[Line]:
             line |= {"metric": name, "unit": metric.unit, "direction": metric.direction.value}
             lines.append(line | spread_and_change(spread, section.change(row, name)))
     return lines
-
-
-def parquet_file(lines: Iterable[Line]) -> bytes:
-    """Content of a Parquet file with these rows: text, int64 and float64, null where a row has no value."""
-    types = {str: pyarrow.string(), int: pyarrow.int64(), float: pyarrow.float64()}
-    schema = pyarrow.schema([(column, types[kind]) for column, kind in COLUMNS.items()])
-    content = io.BytesIO()
-    parquet.write_table(pyarrow.Table.from_pylist(list(lines), schema), content, compression="zstd", compression_level=19)
-    return content.getvalue()
 
 
 def arm_columns(row: Row) -> Line:

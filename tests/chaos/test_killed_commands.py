@@ -18,7 +18,8 @@ import psutil
 import pytest
 from child_processes import PATIENCE_S, started, wait_for, workers
 
-from harness.study import leftovers
+from harness import paths
+from harness.plugins.upkeep import leftovers
 from harness.tracking import run_log
 
 HARNESS, REPORTS = [sys.executable, "-m", "harness"], [sys.executable, "-m", "reports"]
@@ -61,7 +62,7 @@ def running(folder: Path) -> list[list[str]]:
 
 def left(folder: Path) -> list[Path]:
     """Files and folders that are half-written, and what `clean` would remove."""
-    half = [path for path in folder.rglob("*") if leftovers.TEMPORARY.fullmatch(path.name) or path.suffix == ".tmp"]
+    half = [path for path in folder.rglob("*") if paths.TEMPORARY.fullmatch(path.name) or path.suffix == ".tmp"]
     found = leftovers.find(folder / "out")
     return half + [one.path for one in found if "timing session" not in one.why]  # which undisturbed commands keep, too
 

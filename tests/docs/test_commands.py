@@ -2,9 +2,10 @@
 
 - `python -m harness` and `plan`, `profile`, `memory`, `tokenizer`, which train, measure or read data sets: every run is
   composed and checked, and nothing begins. Of several seeds the first is composed, of the default tasks one.
-- The other commands of `python -m harness`, and all of `python -m reports`, run on a small study; those in PARSED are parsed.
+- The other commands of `python -m harness`, and all of `python -m reports`, run on a small study;
+  those that not_run.yaml names are parsed.
 - torchrun and sbatch: the command that they start is composed; the options of torchrun are parsed by torchrun.
-- make, pip: the target or the extra exists. Lines in OTHERS are not run; each has its reason.
+- make, pip: the target or the extra exists. Other lines that not_run.yaml names are not run; each has its reason.
 
 Placeholders (RUN, STUDY, FOLDER, ...) and files of a user (a.csv) stand for those of the small study.
 """
@@ -22,6 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+import yaml
 from torch.distributed.run import get_args_parser
 
 import harness.__main__ as harness_main
@@ -42,39 +44,8 @@ PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").g
 COMPOSED = ("run", "plan", "profile", "memory", "tokenizer")
 """Commands that train, measure, or read data sets that may be absent; tests of their own run each."""
 
-PARSED = {
-    "python -m harness ui": "it serves pages until it is interrupted",
-    "python -m harness tour": "it trains for minutes, as in plugins/explain/tests/test_tour.py",
-    "python -m harness sync output=THEIRS": "it needs runs of two people, as in tests/harness/commands/test_sync.py",
-    "python -m harness sync tracking.uri=http://": "it needs a server, as in tests/harness/tracking",
-    "python -m harness submission RUN...": "it needs predictions of GLUE, as in plugins/export/tests/test_submission.py",
-    "python -m harness inspect text=": "it trains a tokenizer on MRPC; plugins/explain/tests/test_inspect_text.py runs it",
-    "python -m harness audit claims=distilbert-60-percent-faster --measure": "it times models for minutes",
-    "python -m harness audit": "a file of claims takes ten seconds of computing; plugins/audit/tests has all of them",
-    "python -m harness clean": "it asks on a terminal, as in tests/harness/commands/test_clean.py",
-    "python -m harness describe model=minilm": "it reads published weights, as in tests/harness/test_published_encoder.py",
-    "python -m harness describe coordinates": "it trains, as in plugins/explain/tests/test_coordinates.py",
-    "python -m harness export RUN format=onnx": "it traces a model for seconds, as in plugins/export/tests",
-    "python -m reports tracking.uri=http://": "it needs a server, as in tests/harness/tracking",
-}
-"""Beginning of a command -> why it is parsed, and not run."""
-
-TEAM = "it starts or prepares a server of a team; tests/docs/test_tracker.py checks its options, variables and services"
-OTHERS = {
-    "cd docs/tracker": TEAM,
-    "for name in POSTGRES_PASSWORD": TEAM,
-    "chmod 600 .env": TEAM,
-    "docker compose up": TEAM,
-    "export MLFLOW_": TEAM,
-    "initdb ": TEAM,
-    "postgres ": TEAM,
-    "createdb ": TEAM,
-    "printf ": TEAM,
-    "mlflow server": TEAM,
-    ".ci/tools": "it installs packages of Debian",
-    ".ci/wheel": "it builds an environment; .ci/run runs it",
-}
-"""Beginning of a line in a block of commands -> why it is not run."""
+NOT_RUN = yaml.safe_load(Path(__file__).with_name("not_run.yaml").read_text())
+PARSED, OTHERS = NOT_RUN["parsed"], NOT_RUN["others"]
 
 OF_A_COPY = "docs/new_mathematics.md"
 """Its variant is in the package that tests/docs/test_new_mathematics.py types in; it runs the commands there."""

@@ -10,16 +10,18 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+import yaml
 from fuzzing import ALL, LONG, changed, changes, tried, values
 from hypothesis import strategies as st
 
 from harness.__main__ import main
-from harness.commands import find, imported, plan, ui
+from harness.commands import find, imported
 from harness.config.help import GROUPS
 from harness.config.keys import known_keys
 from harness.grammar import Composed, Grammar
-from harness.plugins.costs import memory, profile
+from harness.plugins.costs import memory, plan, profile
 from harness.plugins.explain import tour
+from harness.plugins.upkeep import ui
 
 STUDY = [
     "scale=tiny",
@@ -31,8 +33,8 @@ STUDY = [
     "study=s",
 ]
 STUDY += ["task.grammar.train_examples=20", "task.grammar.validation_examples=10", "report=false"]
-
-OUTPUT = ("output={out}",)
+DATA = yaml.safe_load(Path(__file__).with_name("commands.yaml").read_text())
+WORDS, READERS, WRITTEN = DATA["words"], DATA["readers"], DATA["written"]
 
 
 @dataclass(frozen=True)
@@ -43,33 +45,6 @@ class Command:
     keys: tuple[str, ...] = ()
     flags: tuple[str, ...] = ()
     composes: bool = False  # takes groups and keys of a run too
-
-
-TEXTS = ("{run}", "input={rows}", "to={free}/p.jsonl")
-WORDS = {
-    "plan": ("scale=tiny", "task=bag", "output={free}"),
-    "describe": ("scale=tiny", "to={free}"),
-    "profile": ("scale=tiny",),
-    "memory": ("scale=tiny",),
-    "audit": ("claims={claims}", *OUTPUT),
-    "inspect": ("scale=tiny", "task=bag", "text=a ||| b", "to={free}"),
-    "tokenizer": ("scale=tiny", "task=bag", "to={free}", "kinds=words"),
-    "predict": TEXTS,
-    "export": ("{run}", "to={free}/e"),
-    "status": OUTPUT,
-    "clean": (*OUTPUT, "--dry-run"),
-    "sync": OUTPUT,
-    "ui": OUTPUT,
-    "submission": ("{run}", "to={free}/s.zip"),
-    "tour": ("text=a bank", "to={free}/t.html"),
-    "report": (*OUTPUT, "to={free}"),
-    "report archive": ("s", "to={free}", *OUTPUT),
-    "report verify": ("{folder}",),
-    "report compare": ("base", "base", *OUTPUT),
-    "report gate": ("study=s", "against=s", "max_drop=0.5%", *OUTPUT),
-    "report pick": ("max_params=20e6", *OUTPUT),
-}
-"""Words with which each command succeeds, but `verify`, which needs an archive."""
 
 
 def command_of(name: str) -> Command:
@@ -89,39 +64,6 @@ COMMANDS = {
 }
 """By name."""
 
-VALUES = (
-    *(
-        "{run}",
-        "{out}",
-        "{rows}",
-        "{deep}",
-        "{half}",
-        "{claims}",
-        "{yaml}",
-        "{free}/new",
-        "{folder}",
-        "s",
-        "base",
-        "albert",
-        "\udcff",
-    ),
-    *("eval/score=0.5", "params=nan", "verdict=refuted", "tags.task = 'bag'", "tags.task = ", "hardware.dtype", "0.5%", "inf%"),
-    *(
-        "2GB",
-        "[1,4]",
-        "[0]",
-        "[-1,-2]",
-        "9" * 5000,
-        "-5",
-        "1e999",
-        "md,xyz",
-        "jsonl",
-        "wordpiece,",
-        "both",
-        "a ||| b",
-        "a ||| ",
-    ),
-)
 files = {
     "rows": "a film ||| b\nno film ||| c\n",
     "deep": '{"text": ' + "[" * 5000 + "]" * 5000 + "}\n",
@@ -131,7 +73,7 @@ files = {
 }
 ENDINGS = {"rows": "txt", "deep": "jsonl", "half": "jsonl", "claims": "yaml", "yaml": "yaml"}
 
-drawn_values = st.one_of(st.sampled_from(VALUES), values)
+drawn_values = st.one_of(st.sampled_from([*DATA["values"], "9" * 5000]), values)
 keys_of_runs = st.sampled_from([*known_keys(), *GROUPS, "settings", "published", "swept"])
 
 
@@ -206,24 +148,6 @@ def test_a_few_drawn_arguments(answer, name):
 def test_all_drawn_arguments(answer, name):
     share = max(1, int(os.environ.get("FUZZ_EXAMPLES", ALL)) // 20)
     tried(lambda drawn: answer(name, drawn), share, words_of(COMMANDS[name]))
-
-
-READERS = (
-    *(["status", *OUTPUT], ["status", "s", *OUTPUT], ["clean", *OUTPUT, "--dry-run"]),
-    *(["sync", *OUTPUT], ["export", "{out}/s/{base}", "to={free}/e", *OUTPUT]),
-    *(
-        ["predict", "{out}/s/{base}", "input={rows}", "to={free}.jsonl"],
-        ["report", "output={out}", "to={free}"],
-    ),
-    ["run", "scale=tiny", "task=bag", "pretrain.from={out}/s/{base}", "output={free}"],
-)
-"""Commands that read what a study has written."""
-
-WRITTEN = (
-    *("s/{base}/run.json", "s/{base}/result.json", "s/{base}/config.yaml", "s/plan.json"),
-    *("s/{base}/checkpoint/model.json", "s/{base}/checkpoint/task.json"),
-)
-"""What they read."""
 
 
 @pytest.fixture

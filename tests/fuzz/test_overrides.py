@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import yaml
 from fuzzing import ALL, tried, values
 from hypothesis import strategies as st
 
@@ -36,20 +37,7 @@ words = st.one_of(
 )
 commands = st.tuples(st.booleans(), st.lists(words, min_size=1, max_size=3)).map(lambda drawn: [*["-m"][: drawn[0]], *drawn[1]])
 
-FOUND = [
-    ["-m", "measure=[null]"],
-    ["@study=1e-400"],
-    ["task.fields.y.z=@x"],
-    ["++hydra.launcher=0x10"],
-    ["~=null"],
-    ["-m", "++arm=glob(*)"],
-    ["hydra.run=[null,range(3)]"],
-    ["study=${no.key}"],
-    ["-m", "study='${'"],
-    ["-m", "model.body='${}'"],
-    [""],
-]
-"""Command lines that once ended in a traceback, or in a line that did not name them."""
+DATA = yaml.safe_load(Path(__file__).with_name("overrides.yaml").read_text())
 
 
 def is_of_the_shell(words: list[str]) -> bool:
@@ -92,7 +80,7 @@ def names_one_of(drawn: list[str], err: str) -> bool:
     )
 
 
-@pytest.mark.parametrize("drawn", FOUND, ids=" ".join)
+@pytest.mark.parametrize("drawn", DATA["found"], ids=" ".join)
 def test_what_was_found_is_one_line(answer, drawn):
     answer(drawn)
 
@@ -107,35 +95,9 @@ def test_all_drawn_commands(answer):
     tried(answer, int(os.environ.get("FUZZ_EXAMPLES", ALL)), commands)
 
 
-CHOSEN = {
-    "finetune.trains": "all head bitfit lora",
-    "finetune.lora_rank": "1 4 64",
-    "finetune.freeze_layers": "0 1 2",
-    "finetune.layer_decay": "0.5 1",
-    "finetune.optimizer": "adamw sgd muon adafactor",
-    "finetune.ema_decay": "0.9",
-    "finetune.keep": "none last best",
-    "finetune.teacher": "{run}",
-    "measure.precision": "fp32 int8_dynamic bf16",
-    "measure.backend": "torch onnxruntime",
-    "measure.load": "[server] [offline,single_stream]",
-    "measure.load_share": "0.1 0.9",
-    "measure.load_texts": "10",
-    "model.keep_layers": "[0] [0,1]",
-    "model.init_from": "{run}",
-    "model": "base albert static xlnet t5 longformer",
-    "pretrain": "mlm rtd distillation span_corruption",
-    "pretrain.teacher": "{run}",
-    "pretrain.keep": "[1e3]",
-    "pretrain.optimizer": "muon",
-    "tokenizer": "bpe unigram words",
-    "tokenizer.vocab_size": "300",
-    "task": "order bag minimal_pairs none",
-}
-"""Keys that say how models are adapted, served and derived, with values that each of them takes."""
-
+CHOSEN = {key: values.split() for key, values in DATA["chosen"].items()}
 chosen = st.sampled_from(sorted(CHOSEN)).flatmap(
-    lambda key: st.one_of(st.sampled_from(CHOSEN[key].split()), st.sampled_from(CHOSEN[key].split()), values).map(
+    lambda key: st.one_of(st.sampled_from(CHOSEN[key]), st.sampled_from(CHOSEN[key]), values).map(
         lambda value: f"{key}={value}"
     )
 )

@@ -77,8 +77,8 @@ def test_what_is_imported_is_a_dependency_of_the_project_and_no_extra():
     assert found == GUARDED
 
 
-def test_harness_never_imports_reports():
-    assert importers("harness", "reports") == []
+def test_harness_never_imports_reports_and_what_draws_is_a_plug_in():
+    assert importers("harness", "reports") == importers("harness", "matplotlib") == importers("reports", "matplotlib") == []
 
 
 def test_a_timed_process_imports_nothing_of_a_study():

@@ -1,4 +1,4 @@
-"""Another package adds a command, a chapter, a tracker, an attention and a kind of task by entry points."""
+"""Another package adds a command, a chapter and a format, a tracker, an attention and a kind of task by entry points."""
 
 import os
 import re
@@ -74,9 +74,10 @@ def test_a_run_uses_attention_task_and_tracker_and_the_report_has_the_chapter(in
     assert done.returncode == 0, done.stderr
     began, ended = (output / "lines.txt").read_text().splitlines()
     assert (began.split()[0], ended.split()[0]) == ("began", "finished")
-    assert run_harness("report", "--study", "added", "--output", str(output), "--format", "md").returncode == 0
+    assert run_harness("report", "--study", "added", "--output", str(output), "--format", "md,names").returncode == 0
     (report,) = output.glob("reports/*/report.md")
     assert "## Greeting" in report.read_text()
+    assert "changes.svg" not in (report.parent / "names.txt").read_text()
     described = run_harness("describe", "model.attention=mean", "scale=tiny", f"output={output}").stdout
     assert re.search(r"^attention +null +mean$", described, re.MULTILINE)
 
@@ -84,6 +85,7 @@ def test_a_run_uses_attention_task_and_tracker_and_the_report_has_the_chapter(in
 WRONG = {
     "harness.commands": ("broken", ["broken"]),
     "harness.chapters": ("broken", ["report", "--uri", "sqlite:///nothing.db"]),
+    "harness.formats": ("broken", ["report", "--format", "broken"]),
     "harness.trackers": ("broken", [*RUN, "tracking.plugins=[broken]"]),
     "harness.encoders": ("attention.broken", [*RUN, "model.attention=broken"]),
     "harness.tasks": ("broken", [*RUN, "task.plugin=broken"]),

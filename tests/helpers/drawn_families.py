@@ -15,147 +15,62 @@ SPECIAL = {"bos_token_id": 1, "cls_token_id": 1, "eos_token_id": 2, "sep_token_i
 TEXT, TOKENS, SPANS, MASKED = "SequenceClassification", "TokenClassification", "QuestionAnswering", "MaskedLM"
 
 
-def bert(draw: random.Random) -> dict:
-    heads = draw.choice([2, 4])
-    return {
-        "vocab_size": VOCABULARY,
-        "num_attention_heads": heads,
-        "hidden_size": heads * draw.choice([4, 6, 8]),
-        "num_hidden_layers": draw.choice([1, 2, 3]),
-        "intermediate_size": draw.choice([20, 48]),
-        "max_position_embeddings": 40,
-        "type_vocab_size": draw.choice([1, 2, 3]),
-        "hidden_act": draw.choice(["gelu", "gelu", "relu", "silu", "gelu_new"]),
-        "layer_norm_eps": draw.choice([1e-12, 1e-5]),
-    }
+Choices = dict[str, object]
+"""Key -> its value, a list of values to draw from, or a function that makes such a list of what is drawn already."""
 
 
-def albert(draw: random.Random) -> dict:
-    drawn = bert(draw)
-    groups = draw.choice(range(1, drawn["num_hidden_layers"] + 1))
-    return drawn | {
-        "embedding_size": draw.choice([6, 10]),
-        "num_hidden_groups": groups,
-        "inner_group_num": draw.choice([1, 1, 1, 2]),
-    }
+def per_head(key: str, *sizes: int) -> Callable[[dict], list[int]]:
+    return lambda drawn: [drawn[key] * size for size in sizes]
 
 
-def roberta(draw: random.Random) -> dict:
-    return bert(draw) | {"pad_token_id": draw.choice([0, 1]), "type_vocab_size": 1}
+BERT: Choices = {
+    "vocab_size": VOCABULARY,
+    "num_attention_heads": [2, 4],
+    "hidden_size": per_head("num_attention_heads", 4, 6, 8),
+}
+BERT |= {"num_hidden_layers": [1, 2, 3], "intermediate_size": [20, 48], "max_position_embeddings": 40}
+BERT |= {
+    "type_vocab_size": [1, 2, 3],
+    "hidden_act": ["gelu", "gelu", "relu", "silu", "gelu_new"],
+    "layer_norm_eps": [1e-12, 1e-5],
+}
+ALBERT = BERT | {"embedding_size": [6, 10], "inner_group_num": [1, 1, 1, 2]}
+ALBERT |= {"num_hidden_groups": lambda drawn: range(1, drawn["num_hidden_layers"] + 1)}
+ROBERTA = BERT | {"pad_token_id": [0, 1], "type_vocab_size": 1}
+DISTILBERT: Choices = {"vocab_size": VOCABULARY, "n_heads": [2, 4], "dim": per_head("n_heads", 4, 6, 8), "n_layers": [1, 2, 3]}
+DISTILBERT |= {"hidden_dim": [20, 48], "max_position_embeddings": 40, "activation": ["gelu", "relu"]}
+DISTILBERT |= {"sinusoidal_pos_embds": [True, False]}
+ELECTRA = BERT | {"embedding_size": [6, 16, 24]}
+LONGFORMER = BERT | {"pad_token_id": 1, "type_vocab_size": 1, "attention_window": [4, 8, 32]}
+MODERNBERT = {key: of for key, of in BERT.items() if key not in ("type_vocab_size", "hidden_act", "layer_norm_eps")} | SPECIAL
+MODERNBERT |= {"pad_token_id": 0, "hidden_size": per_head("num_attention_heads", 4), "local_attention": [4, 8, 64]}
+MODERNBERT |= {"global_attn_every_n_layers": [1, 2, 3], "classifier_pooling": ["cls", "mean"]}
+MODERNBERT |= {"classifier_activation": ["gelu", "relu"], "hidden_activation": ["gelu", "silu"]}
+MODERNBERT |= {key: [True, False] for key in ("norm_bias", "mlp_bias", "attention_bias", "classifier_bias")}
+GPT2: Choices = {"vocab_size": VOCABULARY, "n_head": [2, 4], "n_embd": per_head("n_head", 4, 8), "n_layer": [1, 2, 3]}
+GPT2 |= {"n_positions": 40, "pad_token_id": 0}
+GPT = GPT2 | {"afn": ["gelu", "relu"]}
+GPT2 |= {"n_inner": [None, 20], "scale_attn_weights": [True, False], "activation_function": ["gelu_new", "relu"]}
+GPT2 |= {"scale_attn_by_inverse_layer_idx": [False, False, False, True], "bos_token_id": 1, "eos_token_id": 2}
+T5: Choices = {"vocab_size": VOCABULARY, "d_model": 16, "d_kv": [4, 6, 8], "num_heads": [2, 4], "d_ff": [20, 40]}
+T5 |= {"num_layers": [1, 2, 3], "feed_forward_proj": ["relu", "gated-gelu", "gated-silu"]}
+T5 |= {"relative_attention_num_buckets": [8, 32]}
+DEBERTA = BERT | {"type_vocab_size": [0, 2], "relative_attention": True, "position_biased_input": [False, False, False, True]}
+DEBERTA |= {"pos_att_type": [["c2p"], ["p2c"], ["c2p", "p2c"]], "max_relative_positions": [-1, 12], "pooler_dropout": 0}
+DEBERTA |= {"pooler_hidden_act": ["gelu", "tanh"], "pooler_hidden_size": lambda drawn: [drawn["hidden_size"]]}
+DEBERTA_V2 = DEBERTA | {"share_att_key": [True, False], "norm_rel_ebd": ["none", "layer_norm"], "position_buckets": [-1, 8]}
+XLNET: Choices = {"vocab_size": VOCABULARY, "n_head": [2, 4], "d_model": per_head("n_head", 4, 8), "n_layer": [1, 2, 3]}
+XLNET |= {"d_inner": [20, 40], "ff_activation": ["gelu", "relu"], "summary_type": ["last", "first", "mean"]}
+XLNET |= {"summary_use_proj": [True, True, False], "summary_activation": ["tanh", "gelu"], "summary_first_dropout": 0}
 
 
-def distilbert(draw: random.Random) -> dict:
-    drawn = bert(draw)
-    return {
-        "vocab_size": VOCABULARY,
-        "dim": drawn["hidden_size"],
-        "n_layers": drawn["num_hidden_layers"],
-        "n_heads": drawn["num_attention_heads"],
-        "hidden_dim": drawn["intermediate_size"],
-        "max_position_embeddings": 40,
-        "activation": draw.choice(["gelu", "relu"]),
-        "sinusoidal_pos_embds": draw.choice([True, False]),
-    }
-
-
-def electra(draw: random.Random) -> dict:
-    return bert(draw) | {"embedding_size": draw.choice([6, 16, 24])}
-
-
-def longformer(draw: random.Random) -> dict:
-    return bert(draw) | {"pad_token_id": 1, "type_vocab_size": 1, "attention_window": draw.choice([4, 8, 32])}
-
-
-def modernbert(draw: random.Random) -> dict:
-    drawn = {key: value for key, value in bert(draw).items() if key not in ("type_vocab_size", "hidden_act", "layer_norm_eps")}
-    return (
-        drawn
-        | SPECIAL
-        | {
-            "pad_token_id": 0,
-            "hidden_size": 4 * drawn["num_attention_heads"],
-            "local_attention": draw.choice([4, 8, 64]),
-            "global_attn_every_n_layers": draw.choice([1, 2, 3]),
-            "norm_bias": draw.choice([True, False]),
-            "mlp_bias": draw.choice([True, False]),
-            "attention_bias": draw.choice([True, False]),
-            "classifier_bias": draw.choice([True, False]),
-            "classifier_pooling": draw.choice(["cls", "mean"]),
-            "classifier_activation": draw.choice(["gelu", "relu"]),
-            "hidden_activation": draw.choice(["gelu", "silu"]),
-        }
-    )
-
-
-def gpt(draw: random.Random) -> dict:
-    heads = draw.choice([2, 4])
-    return {
-        "vocab_size": VOCABULARY,
-        "n_embd": heads * draw.choice([4, 8]),
-        "n_layer": draw.choice([1, 2, 3]),
-        "n_head": heads,
-        "n_positions": 40,
-        "pad_token_id": 0,
-        "afn": draw.choice(["gelu", "relu"]),
-    }
-
-
-def gpt2(draw: random.Random) -> dict:
-    drawn = {key: value for key, value in gpt(draw).items() if key != "afn"}
-    more = {"n_inner": draw.choice([None, 20]), "scale_attn_weights": draw.choice([True, False])}
-    unread = {"scale_attn_by_inverse_layer_idx": draw.choice([False, False, False, True])}
-    return (
-        drawn | more | unread | {"bos_token_id": 1, "eos_token_id": 2, "activation_function": draw.choice(["gelu_new", "relu"])}
-    )
-
-
-def t5(draw: random.Random) -> dict:
-    heads = draw.choice([2, 4])
-    return {
-        "vocab_size": VOCABULARY,
-        "d_model": 16,
-        "d_kv": draw.choice([4, 6, 8]),
-        "num_heads": heads,
-        "d_ff": draw.choice([20, 40]),
-        "num_layers": draw.choice([1, 2, 3]),
-        "feed_forward_proj": draw.choice(["relu", "gated-gelu", "gated-silu"]),
-        "relative_attention_num_buckets": draw.choice([8, 32]),
-    }
-
-
-def deberta(draw: random.Random) -> dict:
-    more = {
-        "type_vocab_size": draw.choice([0, 2]),
-        "relative_attention": True,
-        "position_biased_input": draw.choice([False, False, False, True]),
-        "pos_att_type": draw.choice([["c2p"], ["p2c"], ["c2p", "p2c"]]),
-        "max_relative_positions": draw.choice([-1, 12]),
-        "pooler_hidden_act": draw.choice(["gelu", "tanh"]),
-        "pooler_dropout": 0,
-    }
-    drawn = bert(draw) | more
-    return drawn | {"pooler_hidden_size": drawn["hidden_size"]}
-
-
-def deberta_v2(draw: random.Random) -> dict:
-    later = {"share_att_key": draw.choice([True, False]), "norm_rel_ebd": draw.choice(["none", "layer_norm"])}
-    return deberta(draw) | later | {"position_buckets": draw.choice([-1, 8])}
-
-
-def xlnet(draw: random.Random) -> dict:
-    heads = draw.choice([2, 4])
-    return {
-        "vocab_size": VOCABULARY,
-        "d_model": heads * draw.choice([4, 8]),
-        "n_layer": draw.choice([1, 2, 3]),
-        "n_head": heads,
-        "d_inner": draw.choice([20, 40]),
-        "ff_activation": draw.choice(["gelu", "relu"]),
-        "summary_type": draw.choice(["last", "first", "mean"]),
-        "summary_use_proj": draw.choice([True, True, False]),
-        "summary_activation": draw.choice(["tanh", "gelu"]),
-        "summary_first_dropout": 0,
-    }
+def drawn(choices: Choices, draw: random.Random) -> dict:
+    """A config: one of the values of each key."""
+    found: dict = {}
+    for key, value in choices.items():
+        of = value(found) if callable(value) else value
+        found[key] = draw.choice(of) if isinstance(of, list | range) else of
+    return found
 
 
 @dataclass(frozen=True)
@@ -163,7 +78,7 @@ class Family:
     """How a family of transformers is drawn."""
 
     name: str  # in the names of its classes
-    draw: Callable[[random.Random], dict]
+    choices: Choices
     heads: tuple[str, ...]
     lengths: tuple[int, ...] = LENGTHS
     spread: float = 0.25
@@ -171,21 +86,21 @@ class Family:
 
 ALL = (TEXT, TOKENS, SPANS, MASKED)
 FAMILY = {
-    "bert": Family("Bert", bert, ALL),
-    "albert": Family("Albert", albert, ALL),
-    "roberta": Family("Roberta", roberta, ALL),
-    "xlm-roberta": Family("XLMRoberta", roberta, ALL),
-    "camembert": Family("Camembert", roberta, ALL),
-    "distilbert": Family("DistilBert", distilbert, ALL),
-    "electra": Family("Electra", electra, ALL),
-    "longformer": Family("Longformer", longformer, ALL),
-    "modernbert": Family("ModernBert", modernbert, ALL, spread=0.15),
-    "openai-gpt": Family("OpenAIGPT", gpt, (TEXT,)),
-    "gpt2": Family("GPT2", gpt2, (TEXT, TOKENS, SPANS), spread=0.15),
-    "t5": Family("T5", t5, (TEXT, TOKENS, SPANS), spread=0.15),
-    "deberta": Family("Deberta", deberta, ALL),
-    "deberta-v2": Family("DebertaV2", deberta_v2, ALL),
-    "xlnet": Family("XLNet", xlnet, (TEXT, TOKENS, SPANS, "QuestionAnsweringSimple"), lengths=(24,) * 3),  # it pools padding
+    "bert": Family("Bert", BERT, ALL),
+    "albert": Family("Albert", ALBERT, ALL),
+    "roberta": Family("Roberta", ROBERTA, ALL),
+    "xlm-roberta": Family("XLMRoberta", ROBERTA, ALL),
+    "camembert": Family("Camembert", ROBERTA, ALL),
+    "distilbert": Family("DistilBert", DISTILBERT, ALL),
+    "electra": Family("Electra", ELECTRA, ALL),
+    "longformer": Family("Longformer", LONGFORMER, ALL),
+    "modernbert": Family("ModernBert", MODERNBERT, ALL, spread=0.15),
+    "openai-gpt": Family("OpenAIGPT", GPT, (TEXT,)),
+    "gpt2": Family("GPT2", GPT2, (TEXT, TOKENS, SPANS), spread=0.15),
+    "t5": Family("T5", T5, (TEXT, TOKENS, SPANS), spread=0.15),
+    "deberta": Family("Deberta", DEBERTA, ALL),
+    "deberta-v2": Family("DebertaV2", DEBERTA_V2, ALL),
+    "xlnet": Family("XLNet", XLNET, (TEXT, TOKENS, SPANS, "QuestionAnsweringSimple"), lengths=(24,) * 3),  # it pools padding
 }
 UNREADABLE = {
     *(("modernbert", head) for head in (TOKENS, SPANS, MASKED)),
@@ -200,7 +115,7 @@ def reference_of(family: Family, head: str, seed: int) -> transformers.PreTraine
     """A drawn model with weights so large that attention is far from uniform."""
     draw = random.Random(seed)
     outputs = 2 if head.startswith(SPANS) else draw.choice([1, 2, 3])
-    config = getattr(transformers, f"{family.name}Config")(**family.draw(draw), num_labels=outputs)
+    config = getattr(transformers, f"{family.name}Config")(**drawn(family.choices, draw), num_labels=outputs)
     model = getattr(transformers, f"{family.name}For{head}")(config).eval()
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():

@@ -1,6 +1,8 @@
 """What fuzz tests draw, and how often they try: a few fixed examples in the suite, all of them where they are marked slow."""
 
+import json
 from collections.abc import Callable
+from pathlib import Path
 
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
@@ -9,124 +11,8 @@ from hypothesis.strategies import SearchStrategy
 LONG = "x" * 300
 """No file system has a name of so many bytes."""
 
-SPELLINGS = [
-    *(
-        "null",
-        "true",
-        "off",
-        "nan",
-        "-nan",
-        "inf",
-        "-inf",
-        ".inf",
-        "0",
-        "-1",
-        "1e999",
-        "1e-400",
-        "9" * 400,
-        "0x10",
-        "0b1",
-        "1_0",
-    ),
-    *(
-        "''",
-        '""',
-        "'",
-        '"',
-        "\\",
-        "a b",
-        "a,b",
-        "a:b",
-        "[",
-        "]",
-        "[]",
-        "[[]]",
-        "[a,[b]]",
-        "{}",
-        "{",
-        "}",
-        "{a:1}",
-        "{a:{b:[1]}}",
-    ),
-    *(
-        "${seed}",
-        "${seed",
-        "${no.key}",
-        "${oc.env:HOME}",
-        "${oc.env:NO_VARIABLE}",
-        "${oc.decode:'['}",
-        "${now:%Y}",
-        "$",
-        "${}",
-        "???",
-    ),
-    *(
-        "é",
-        "中",
-        "\u202e",
-        "\x00",
-        "\n",
-        "\t",
-        "\udcff",
-        "😀",
-        "range(3)",
-        "range(0,1e9)",
-        "glob(*)",
-        "choice(1,2)",
-        "sort(b,a)",
-    ),
-    *(
-        "shuffle(1,2)",
-        "interval(0,1)",
-        "tag(x,1)",
-        "int(x)",
-        "float([a])",
-        "str(1)",
-        "json_str('{')",
-        "sin(1)",
-        "__import__('os')",
-    ),
-    *(
-        "${model}",
-        "${finetune.adam_betas}",
-        "${task.fields}",
-        "${tokenizer}",
-        LONG,
-        f"/tmp/{LONG}/x",
-        "http://[::1",
-        "http://h:99999999",
-        "sqlite:///",
-        "range(0,10000000)",
-        "range(0,inf)",
-        "1e30",
-        "1e-9",
-        "0.999999",
-        "12345678901234567890",
-        "yes",
-    ),
-    *(
-        "base",
-        "tiny",
-        "fp32",
-        "1",
-        "2",
-        "0.5",
-        "1.0",
-        "1e3",
-        "@x",
-        "!!int 1",
-        "!x",
-        "&a",
-        "*a",
-        "%s",
-        "{0}",
-        "..",
-        "/",
-        "~",
-        "=",
-        "==",
-    ),
-]
+SPELLINGS = [*json.loads(Path(__file__).with_name("spellings.json").read_text("utf-8")), LONG, f"/tmp/{LONG}/x", "9" * 400]
+"""Numbers, words of YAML, of Hydra and of shells, and texts that no terminal or file system takes."""
 numbers = st.one_of(st.integers(), st.floats(), st.integers(1, 9), st.floats(0, 1)).map(str)
 simple = st.one_of(st.sampled_from(SPELLINGS), numbers, st.text(max_size=6))
 several = st.lists(simple, min_size=2, max_size=3)

@@ -10,7 +10,7 @@ from torch import nn
 from variant_files import merged
 
 from harness.models.batch import Batch
-from harness.models.config import Body, EncoderConfig, NormPlace, Position
+from harness.models.config import EncoderConfig, NormPlace, Position
 from harness.models.encoder import initialise
 from harness.models.heads import Pooler, SequenceClassifier, build_classifier
 from harness.models.recurrent import Direction
@@ -63,24 +63,6 @@ def test_padding_changes_nothing_at_real_tokens(name, side):
         for state, expected in zip(states, model.encoder.hidden_states(alone), strict=True):
             assert_close(state[row, shift : shift + length], expected[0])
         assert_close(logits[row], model(alone)[0])
-
-
-@pytest.mark.parametrize(
-    ("body", "change", "key"),
-    [
-        (Body.lstm, {"attention_window": 8}, "attention_window=8"),
-        (Body.lstm, {"position": Position.rotary}, "position=rotary"),
-        (Body.lstm, {"gated_feed_forward": True}, "gated_feed_forward=true"),
-        (Body.lstm, {"hidden_size": 33, "num_attention_heads": 3}, "hidden_size=33"),
-        (Body.static, {"position": Position.alibi}, "position=alibi"),
-        (Body.static, {"causal": True}, "causal=true"),
-        (Body.encoder_decoder, {"position": Position.relative}, "position=relative"),
-        (Body.encoder_decoder, {"num_hidden_groups": 1}, "num_hidden_groups=1"),
-    ],
-)
-def test_key_that_a_body_cannot_follow_is_refused(body, change, key):
-    with pytest.raises(ValueError, match=f"model.body={body.value} cannot be combined with model.{key}"):
-        EncoderConfig(body=body, **change)
 
 
 # Two LSTM directions

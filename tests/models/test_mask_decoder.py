@@ -14,7 +14,7 @@ from harness.measure import size
 from harness.models.batch import Batch
 from harness.models.config import Activation, EncoderConfig, NormPlace, Position
 from harness.models.encoder import Encoder, initialise, set_activation_checkpointing
-from harness.models.heads import PASSES, MaskDecoder, MaskedLMHead
+from harness.models.heads import MaskDecoder, MaskedLMHead
 from harness.models.huggingface import config_of, exported, family_of, homeless, published
 from harness.models.objectives.base import Objective, Vocabulary
 from harness.models.objectives.build import OBJECTIVES
@@ -174,12 +174,6 @@ def test_positions_are_those_of_the_batch_and_end_with_the_table():
     assert not torch.allclose(decoder(encoder, keys, batch), decoder(encoder, keys, moved), atol=1e-3)
     with pytest.raises(ValueError, match=r"25 tokens are more than model.max_position_embeddings=24"):
         decoder(encoder, torch.randn(1, 25, 32), Batch(torch.ones(1, 25, dtype=torch.int64)))
-
-
-def test_it_needs_positions_that_attention_alone_knows_by_distance():
-    with pytest.raises(ValueError, match=r"model\.mask_decoder=true cannot be combined with model\.position=learned"):
-        EncoderConfig(mask_decoder=True)
-    assert PASSES == 2
 
 
 def test_head_that_reads_it_is_left_out_of_an_export():

@@ -63,7 +63,7 @@ def test_files_are_the_same_byte_for_byte(study, monkeypatch):
 
 def test_png_files_are_made_by_this_process(study, monkeypatch):
     calls = _in_another_process(monkeypatch, lambda: None)
-    assert "loss.png" in render.render(study, ("md", "png"))
+    assert "loss.png" in render.render(study, "md,png")
     assert calls == [os.getpid()]
 
 

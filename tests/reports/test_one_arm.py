@@ -17,7 +17,7 @@ def files(make_run, study_of, typical) -> Files:
         for task in ("sst2", "cola")
         for seed in range(3)
     ]
-    return render(study_of(compare("s", runs, "albert")), ["html", "md"])
+    return render(study_of(compare("s", runs, "albert")), "html,md")
 
 
 @pytest.fixture
@@ -42,7 +42,7 @@ def test_nothing_compares(text, files):
 
 def test_the_only_arm_needs_no_name_and_the_first_sentence_says_what_it_reached(make_run, study_of, typical):
     runs = [make_run("albert", values=typical(1, 0.80))]
-    text = render(study_of(compare("s", runs)), ["md"])["report.md"].decode()
+    text = render(study_of(compare("s", runs)), "md")["report.md"].decode()
     first = text.split("\n\n")[1]
     assert first.startswith(
         "**albert**: score 0.800 (accuracy on sst2); one arm, so that nothing is compared. **Cost**: parameters"

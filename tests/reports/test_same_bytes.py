@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.reports.render import FORMATS
+from harness import extensions
+from harness.reports.render import FORMATS, GROUP
 
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAM = "from harness.reports.__main__ import main; raise SystemExit(main(['--format', '{}', '--out', '{}']))"
@@ -18,7 +19,9 @@ def test_every_format_is_the_same_again(tracking, typical, run_python):
         tracking.log_timed("small <b>|", [8.0, 8.1, 8.2], seed, typical(2, 0.79 + seed / 50))
     for study in ("first", "again"):
         environment = os.environ | {"PYTHONPATH": str(ROOT), "PYTHONHASHSEED": "1" if study == "first" else "2"}
-        done = run_python("-c", PROGRAM.format(",".join(FORMATS), study), cwd=Path.cwd(), env=environment)
+        done = run_python(
+            "-c", PROGRAM.format(",".join([*FORMATS, *extensions.names(GROUP)]), study), cwd=Path.cwd(), env=environment
+        )
         assert (done.returncode, done.stderr) == (0, "")
     names = {path.name for path in Path("first").iterdir()}
     assert {"report.md", "report.html", "report.tex", "summary.csv", "summary.parquet", "loss.svg", "loss.png"} <= names

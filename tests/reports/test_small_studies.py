@@ -86,7 +86,7 @@ def test_the_first_page_is_an_answer_a_table_a_sentence_of_theory_and_a_picture(
 @pytest.mark.parametrize("columns", ["80", "120"])
 def test_the_end_of_its_sweep_fits_on_a_screen(default, study_of, monkeypatch, columns):
     monkeypatch.setenv("COLUMNS", columns)
-    shown = first_screen(msgspec.json.decode(render(study_of(default), ["md"])[document.FILE], type=document.Document).screen)
+    shown = first_screen(msgspec.json.decode(render(study_of(default), "md")[document.FILE], type=document.Document).screen)
     assert 10 < len(shown.splitlines()) <= MOST_LINES
     assert max(map(len, shown.splitlines())) <= int(columns)
 

@@ -21,7 +21,7 @@ def runs(make_run, timed, typical) -> list:
 
 
 def text_of(comparison, study_of) -> str:
-    return render(study_of(comparison), ["md", "html", "csv"])["report.md"].decode()
+    return render(study_of(comparison), "md,html,csv")["report.md"].decode()
 
 
 @pytest.mark.parametrize("name", [None, "base"])
@@ -44,7 +44,7 @@ def test_the_first_line_names_error_command_and_other_baselines(runs, study_of):
 
 @pytest.mark.long
 def test_one_arm_beside_it_is_reported_alone(runs, study_of):
-    files = render(study_of(compare("s", [run for run in runs if run.tags[tags.ARM] != "new"])), ["md", "html"])
+    files = render(study_of(compare("s", [run for run in runs if run.tags[tags.ARM] != "new"])), "md,html")
     assert "no run of the baseline base finished" in files["report.md"].decode()
     assert "albert is the only arm" in files["report.html"].decode()
 

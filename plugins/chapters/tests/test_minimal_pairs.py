@@ -10,8 +10,7 @@ from texts import md
 
 from harness import paths
 from harness.comparison.compare import compare
-from harness.plugins.chapters import minimal_pairs
-from harness.reports.chapters import along
+from harness.plugins.chapters import along, minimal_pairs
 from harness.reports.reading.predictions import errors_in, predictions
 from harness.reports.reading.study import Study
 from harness.reports.writing import tables

@@ -9,9 +9,9 @@ import pytest
 from harness.comparison import compare as comparing
 from harness.comparison.section import ACCURACY, LOSS
 from harness.plugins.chapters import pretraining_pictures
+from harness.plugins.pictures import plots
 from harness.reports import render
 from harness.reports.reading.study import Study
-from harness.reports.writing import plots
 
 
 @pytest.fixture

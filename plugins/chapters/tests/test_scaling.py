@@ -14,11 +14,11 @@ from harness.metrics import Direction
 from harness.plugins.chapters import scaling
 from harness.plugins.chapters.growth import fit, race
 from harness.plugins.chapters.scaling import race_text
+from harness.plugins.pictures import plots
 from harness.reports.__main__ import main
 from harness.reports.read import connect
 from harness.reports.reading import store
 from harness.reports.reading.study import Study
-from harness.reports.writing import plots
 
 LENGTHS = (128, 256, 512, 1024, 2048, 4096)
 LATENCY, FLOPS, MEMORY = "scaling/latency_ms", "scaling/flops_forward", "scaling/peak_memory_bytes"

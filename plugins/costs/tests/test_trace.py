@@ -12,11 +12,11 @@ from variants import VARIANTS
 from harness.config.schema import HardwareConfig, MeasureConfig, ModelConfig, RunConfig, TaskConfig
 from harness.hardware.device import Machine
 from harness.measure import subject
-from harness.measure.components import COMPONENTS, component_of, of_range, ranges
 from harness.measure.records import Request
 from harness.measure.subject import Subject
 from harness.models.heads import build_classifier
 from harness.plugins.costs import trace
+from harness.plugins.costs.components import COMPONENTS, component_of, of_range, ranges
 from harness.training.measured_steps import TrainingSteps
 
 CONF = Path(__file__).parents[3] / "conf"

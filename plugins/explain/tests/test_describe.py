@@ -12,8 +12,6 @@ from variants import VARIANTS, variant
 
 from harness.__main__ import main
 from harness.config.schema import RunConfig
-from harness.measure import pretraining_heads as heads
-from harness.measure.pretraining_heads import TIED
 from harness.measure.size import count
 from harness.models.config import EncoderConfig, NormPlace, Position, Sharing
 from harness.models.heads import on_meta
@@ -21,6 +19,8 @@ from harness.models.objectives.config import ObjectiveName
 from harness.plugins.explain import describe, describe_picture
 from harness.plugins.explain.describe_picture import Architecture, Group, architecture_of
 from harness.plugins.explain.pictures import STYLE, content
+from harness.plugins.shared import pretraining_heads as heads
+from harness.plugins.shared.pretraining_heads import TIED
 
 SMALL = {"num_hidden_layers": 6, "hidden_size": 32, "num_attention_heads": 2, "intermediate_size": 64, "vocab_size": 90}
 

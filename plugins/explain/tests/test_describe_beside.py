@@ -10,10 +10,10 @@ from variants import VARIANTS, variant
 
 from harness.config.compose import outside_of_a_command
 from harness.corpus import sequences
-from harness.measure import pretraining_heads as heads
 from harness.models.config import Body, EncoderConfig
 from harness.plugins.explain import describe_beside
 from harness.plugins.explain.describe_beside import Seen, draw_seen, pretraining, seen_by
+from harness.plugins.shared import pretraining_heads as heads
 from harness.study.plan import plan
 from harness.terminal import duration
 from harness.training.loop import Position

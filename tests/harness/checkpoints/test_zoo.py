@@ -4,11 +4,14 @@ import inspect
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 import zoo
 from in_process import metrics_of
 from pyarrow import parquet
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.utils.flop_counter import FlopCounterMode
 
 from harness import paths
 from harness.checkpoints import finetuned, foreign
@@ -70,30 +73,45 @@ def walk(model_type: str, tmp_path: Path, compose, few_rows) -> None:
     folder = tmp_path / "published"
     expected = states_of(zoo.saved(model_type, folder), padded())
     own = ["finetune.max_steps=3", "finetune.keep=last", "measure.lengths=[8]", "measure.length=16", "hardware.threads=1"]
-    (run,) = plan(compose(*few_rows, f"model.init_from={folder}", "model.provider=transformers", *own, f"output={tmp_path / 'out'}"))
+    (run,) = plan(
+        compose(*few_rows, f"model.init_from={folder}", "model.provider=transformers", *own, f"output={tmp_path / 'out'}")
+    )
     config, shape = run.config, run.config.model
 
     encoder = make_encoder(shape)
     foreign.load_published(folder, encoder, "model.init_from")
     refuse_wrong_states(folder, encoder, expected)
+    assert encoder.flops(LENGTH) == counted(encoder)
 
     (run_folder := tmp_path / "run").mkdir()
     log, machine = RunLog(run_folder), Machine(HardwareConfig(threads=1))
     execute.run_task(config, run.inputs, machine, log)
     log.finish("finished")
     metrics = metrics_of(run_folder)
-    print(json.dumps(metrics, indent=0))
-    assert metrics["model/flops_forward"] > 2 * LENGTH * shape.hidden_size**2
-    assert metrics["inference/peak_memory_bytes"] or metrics["inference/process_peak_memory_bytes"]
-    assert metrics["finetune/steps"] == 3 if "finetune/steps" in metrics else True
+    parts = [value for name, value in metrics.items() if name.startswith("model/params_component_")]
+    total = sum(one.numel() for one in build_classifier(shape, 2, seed=0).parameters())
+    assert (sum(parts), metrics["model/params_total"], metrics["model/params_trainable"]) == (total, total, total)
+    assert metrics["model/flops_forward"] > encoder.flops(LENGTH)
+    assert metrics["model/flops_train_step"] > 2 * metrics["model/flops_forward"]
+    assert (
+        min(metrics["model/bytes_forward"], metrics["inference/peak_memory_bytes"], metrics["finetune/peak_memory_bytes"]) > 0
+    )
+    assert metrics["eval/examples"] == 6
 
     model, _, _ = finetuned.load_finetuned(run_folder / paths.WEIGHTS)
-    prepared = cache.read(config, run.inputs.rows)
-    logits = predict(model, prepared.validation, config.finetune.eval_batch_size, prepared.pad_token_id, machine)
-    kept = parquet.read_table(run_folder / "predictions.parquet").to_pydict()
-    print(metrics, kept.keys(), logits[:2])
-    call = latency.forward(machine.prepare(model.to(machine.device)), machine)
-    call(Subject(config, machine, prepared).text(LENGTH))
+    assert not torch.equal(next(model.encoder.parameters()), next(encoder.parameters()))  # it is trained
+    prepared, kept = cache.read(config, run.inputs.rows), parquet.read_table(run_folder / "predictions.parquet").to_pydict()
+    found = predict(model, prepared.validation, config.finetune.eval_batch_size, prepared.pad_token_id, machine)
+    assert np.allclose(found, np.array([kept["logit_0"], kept["logit_1"]]).T, atol=1e-5)
+    latency.forward(machine.prepare(model), machine)(Subject(config, machine, prepared).text(LENGTH))
+
+
+def counted(encoder: Foreign) -> int:
+    """FLOPs of a pass with values."""
+    ids = torch.full((1, LENGTH), 7)
+    with sdpa_kernel(SDPBackend.MATH), FlopCounterMode(display=False) as counter, torch.no_grad():
+        encoder(Batch(ids, attention_mask=torch.ones_like(ids, dtype=torch.bool)))
+    return counter.get_total_flops()
 
 
 def test_every_type_with_a_classifier_stands_in_the_table():

@@ -205,7 +205,7 @@ def test_a_wrong_name_is_one_line(planned, run_harness, output, arguments, said)
 
 def test_it_loads_neither_torch_nor_mlflow():
     """The state of a sweep is looked up while it runs, on the CPUs that it uses."""
-    code = "import sys; from harness.commands import clean, status; print({'torch', 'mlflow', 'hydra'} & {*sys.modules})"
+    code = "import sys; from harness.commands import status; print({'torch', 'mlflow', 'hydra'} & {*sys.modules})"
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=Path(__file__).parents[3]
     )

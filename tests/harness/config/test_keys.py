@@ -57,4 +57,4 @@ def test_error_names_what_may_be_meant_and_the_choices_of_the_section():
     line = str(unknown_key("finetune.lr"))
     assert line.startswith("unknown key 'finetune.lr'; did you mean 'finetune.learning_rate'? choices for `finetune`: ")
     assert line.endswith("; all 35: python -m harness --help finetune")
-    assert "choices for `task`: task.grammar, " in str(unknown_key("task.gramar.seed"))
+    assert "choices for `task`: task.dataset, task.grammar, " in str(unknown_key("task.gramar.seed"))

@@ -120,7 +120,17 @@ def test_the_keys_of_each_role():
     }
     assert SEEDS == ("seed", "pretrain.seed")
     assert {key for key in PATH_KEYS if not key.endswith(".")} == {
-        *("data.source", "data.root", "task.hub", "task.folder", "task.subset", "corpus.hub", "corpus.folder", "corpus.subset"),
+        *(
+            "data.source",
+            "data.root",
+            "task.hub",
+            "task.folder",
+            "task.subset",
+            "task.dataset",
+            "corpus.hub",
+            "corpus.folder",
+            "corpus.subset",
+        ),
         *("task.train_file", "task.validation_file", "task.test_file", "corpus.files", "corpus.validation_files"),
         *("tokenizer.vocab_file", "tokenizer.file", "model.init_from", "pretrain.checkpoint", "pretrain.teacher"),
         "finetune.teacher",
@@ -164,6 +174,7 @@ def test_values_of_records_that_lack_a_key():
         **{f"{phase}.{key}": value for phase in ("finetune", "pretrain") for key, value in optimiser.items()},
         "task.pairs": None,
         "task.plugin": None,
+        "task.dataset": "",
         "task.label_separator": None,
         "corpus.shuffled_words": False,
         "pretrain.hidden_weight": 0.0,

@@ -14,6 +14,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+from harness import paths
 from harness.__main__ import main
 from harness.comparison import arms
 from harness.config.schema import FinetuneConfig, HardwareConfig, RunConfig
@@ -28,7 +29,6 @@ from harness.models.config import EncoderConfig, Trains
 from harness.models.heads import SequenceClassifier, build_classifier
 from harness.plugins.costs import profile
 from harness.plugins.costs.profile import Column
-from harness.study import leftovers
 from harness.study.identity import Identity, Inputs
 from harness.tracking import run_log
 from harness.tracking.run_log import Reader, RunLog
@@ -139,7 +139,7 @@ def test_the_compiler_finds_an_empty_cache_and_the_old_one_afterwards(monkeypatc
         inside = Path(os.environ[COMPILER_CACHE])
         assert (inside.parent, killed.exists(), inside.exists()) == (tmp_path, False, False)
         inside.mkdir()
-        assert leftovers.TEMPORARY.fullmatch(inside.name)
+        assert paths.TEMPORARY.fullmatch(inside.name)
     assert not inside.exists()
     assert os.environ[COMPILER_CACHE] == "of_before"
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from harness.study import leftovers
+from harness.study import run_folder
 
 
 @pytest.mark.long
@@ -25,5 +25,5 @@ def test_nothing_else_is_removed(tmp_path):
     for name in (*kept, ".run.json.12"):
         (tmp_path / name).write_text("")
     (tmp_path / ".folder.12").mkdir()
-    leftovers.remove_temporary(tmp_path)
+    run_folder.remove_temporary(tmp_path)
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted([*kept, ".folder.12"])

@@ -7,7 +7,7 @@ import pytest
 from harness import paths, tags
 from harness.config.choices import Until
 from harness.errors import InputError
-from harness.study import forecast, replicates, run_folder, supervisor
+from harness.study import replicates, run_folder, supervisor
 from harness.study.identity import Inputs
 
 
@@ -92,21 +92,3 @@ def test_runs_of_an_earlier_command_are_marked_and_the_report_corrects_for_the_l
     assert "no study: 2 replicates, three are needed for a verdict" in first.stdout
     assert run_harness(*sweep, "report=true").returncode == 0
     assert "in at most 2 looks" in (paths.report_folder(str(output), "s") / "report.md").read_text()
-
-
-@pytest.mark.long
-def test_plan_says_what_is_no_study_and_the_smallest_difference(run_harness, sweep, output):
-    plan = ["plan", *sweep]
-    shown = run_harness(*plan)
-    assert shown.returncode == 0, shown.stderr
-    assert "3 replicates  5 replicates  known from" in shown.stdout
-    assert "no earlier replicate: the items alone, at a score of 0.8" in shown.stdout
-    assert "no study" not in shown.stdout
-    plain = [word for word in sweep if not word.startswith("sweep.")]
-    two = run_harness("plan", *plain, "seed=0,1")
-    assert "no study: 2 replicates, three are needed for a verdict" in two.stdout
-    assert run_harness(*plain, "seed=0,1,2", "tracking=none").returncode == 0
-    known = run_harness("plan", *plain, "seed=3,4,5,6")
-    assert "4 replicates" in known.stdout
-    assert "spread of 3 earlier replicates" in known.stdout
-    assert len(list(forecast.finished([str(output)]))) == 6

@@ -12,7 +12,7 @@ from harness.data import tokenizer
 from harness.models.batch import Batch
 from harness.models.config import EncoderConfig
 from harness.models.heads import build_classifier
-from harness.reports import verify
+from harness.plugins.archive import verify
 from harness.tasks import scores
 from harness.tasks.base import Split
 from harness.tasks.rows import Table

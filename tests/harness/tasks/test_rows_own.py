@@ -222,7 +222,7 @@ def test_what_is_no_name_is_no_class(place, refused):
     [
         ("nowhere.csv", {}, "task.train_file='nowhere.csv' is not a file"),
         ("a.txt", {}, ".csv, .iob, .json, .jsonl, .parquet, .tsv"),
-        (None, {}, "task 'own', train: nothing says where the rows are: set task.train_file, task.hub or task.folder"),
+        (None, {}, "task 'own', train: nothing says where the rows are: set task.train_file or task.dataset"),
         ("a.csv", {"split": "validation"}, "set task.validation_file, or cut it from train: task.train_split='train[:80%]'"),
         ("a.csv", {"validation_file": "a.csv"}, "task.train_file and task.validation_file are both"),
         ("a.csv", {"fields": ["texd"]}, "unknown column of task 'own', train (a.csv): 'texd'; did you mean 'text'?"),

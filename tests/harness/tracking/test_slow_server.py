@@ -14,7 +14,7 @@ from child_processes import wait_for
 from tracking_server import serving
 
 from harness import tags
-from harness.commands.sync import sync
+from harness.plugins.upkeep.sync import sync
 from harness.study import run_folder
 from harness.tracking import run_log
 from harness.tracking.mlflow_store import MlflowClient, Tracker

@@ -12,12 +12,12 @@ from pyarrow import parquet
 from harness import paths
 from harness.checkpoints import find_run, native, pretrained
 from harness.checkpoints.finetuned import load_finetuned, read_task
-from harness.commands.options import Weights
-from harness.commands.weights import source_of
 from harness.config.choices import Keep, KeepBest, TaskKind
 from harness.config.schema import FinetuneConfig, HardwareConfig, RunConfig
 from harness.errors import InputError
 from harness.hardware.device import Machine
+from harness.plugins.shared.options import Weights
+from harness.plugins.shared.weights import source_of
 from harness.tasks import prepared as cache
 from harness.training.evaluation import predict
 

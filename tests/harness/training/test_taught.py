@@ -16,7 +16,7 @@ from harness.models.batch import Batch
 from harness.models.config import EncoderConfig
 from harness.models.heads import build_classifier
 from harness.models.losses import IGNORED
-from harness.study import forecast
+from harness.plugins.costs import expected
 from harness.study.plan import plan
 from harness.tasks.base import Kind, Split
 from harness.tasks.batches import collate
@@ -156,11 +156,11 @@ def test_a_run_is_taught_by_another_one(teacher: Path):
 def test_a_forecast_has_the_cost_of_the_teacher(teacher: Path, compose, weight):
     given = [f"finetune.teacher={teacher}", f"finetune.hidden_weight={weight}", "seed=2"]
     (run,) = plan(compose(*SMALL, *given, f"output={teacher.parents[1]}"))
-    needed = forecast.work(run)
+    needed = expected.work(run)
     metrics = metrics_of(finetuning(teacher.parents[1], *given))
     assert needed.flops == metrics["finetune/flops"]
     seen = {"finetune/duration_s": 2.0, "finetune/samples_per_s": 32 / 3, "steps": 2.0, "finetune/flops": needed.flops / 2}
-    assert forecast._extrapolated(run, replace(needed, steps=300), 3.0, seen).seconds == pytest.approx(1 + 4 + 1)
+    assert expected._extrapolated(run, replace(needed, steps=300), 3.0, seen).seconds == pytest.approx(1 + 4 + 1)
 
 
 @pytest.mark.long

@@ -159,29 +159,6 @@ def test_unknown_tensor_is_refused_by_name():
         load(ours, state, bare.config.to_dict())
 
 
-@pytest.mark.parametrize(
-    ("key", "value"),
-    [
-        ("relative_attention", False),
-        ("position_biased_input", True),
-        ("pos_att_type", "c2p|p2p"),
-        ("pos_att_type", []),
-        ("talking_head", True),
-        ("conv_kernel_size", 3),
-        ("embedding_size", 16),
-        ("attention_head_size", 16),
-        ("pooler_hidden_size", 16),
-        ("pooler_dropout", 0.1),
-        ("hidden_act", "selu"),
-        ("pooler_hidden_act", "selu"),
-    ],
-)
-def test_config_refuses_what_ours_cannot_express(key, value):
-    given = DebertaV2Config(**{**SIZES, **V3}).to_dict()
-    with pytest.raises(ValueError, match=key):
-        config_of({**given, key: value})
-
-
 @pytest.mark.parametrize(("family", "file"), [("deberta", "deberta"), ("deberta-v2", "deberta_v3")])
 def test_silent_keys_mean_the_defaults_of_their_family(family, file):
     given = {"model_type": family, **TERMS, **V3, "position_buckets": 256}
@@ -226,13 +203,6 @@ def test_longer_table_costs_nothing_that_a_short_text_does_not_reach():
 
     assert count(max_relative_distance=9) == count(max_relative_distance=500) == count(position_buckets=18)
     assert count(max_relative_distance=8) < count(max_relative_distance=9) < count(position_buckets=16)
-
-
-@pytest.mark.parametrize(("buckets", "farthest"), [(1, 512), (256, 129), (512, 200)])
-def test_buckets_without_room_for_far_tokens_are_refused(buckets, farthest):
-    changes = {"position": Position.disentangled, "position_buckets": buckets, "max_relative_distance": farthest}
-    with pytest.raises(ValueError, match=rf"model\.position_buckets={buckets} .*model\.max_relative_distance={farthest}"):
-        EncoderConfig(**changes)
 
 
 def test_keys_of_attention_are_read():

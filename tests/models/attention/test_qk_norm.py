@@ -10,7 +10,7 @@ from harness.measure.flops import Shape, counted
 from harness.measure.size import count
 from harness.models.attention.full import SelfAttention
 from harness.models.attention.products import Context
-from harness.models.config import Body, EncoderConfig, Norm, Position
+from harness.models.config import EncoderConfig, Norm, Position
 from harness.models.encoder import initialise
 from harness.models.heads import on_meta
 
@@ -50,17 +50,3 @@ def test_only_norms_are_added(changes):
     vectors = 1 if normed.norm is Norm.rms else 2  # weight and bias
     assert count(on_meta(normed, 2)) - count(on_meta(plain, 2)) == 2 * 2 * vectors * normed.head_width
     assert counted(Shape(normed, 2, 2, T), backward=False) == counted(Shape(plain, 2, 2, T), backward=False)
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"position": Position.disentangled}, "model.qk_norm=true cannot be combined with model.position=disentangled"),
-        ({"position": Position.relative}, "model.qk_norm=true cannot be combined with model.position=relative"),
-        ({"body": Body.static}, "model.qk_norm=true cannot be combined with model.body=static"),
-        ({"body": Body.encoder_decoder}, "model.qk_norm=true cannot be combined with model.body=encoder_decoder"),
-    ],
-)
-def test_other_attention_or_none_is_refused(changes, message):
-    with pytest.raises(ValueError, match=message):
-        replace(NORMED, **changes)

@@ -17,21 +17,16 @@ from order_cases import (
     STATIC,
     STATICS,
     VOCABULARY,
-    WINDOW,
     Case,
     changed,
     each,
     packed,
     same,
-    small_shape,
 )
 
 from harness.models.batch import Batch
-from harness.models.config import Body, Position
 from harness.models.losses import IGNORED
-from harness.models.objectives.build import refuse_misfit
 from harness.models.objectives.causal import BidirectionalLM, CausalLM
-from harness.models.objectives.config import ObjectiveConfig, ObjectiveName
 from harness.models.objectives.permutation import PermutationLM
 
 # What is read
@@ -158,35 +153,6 @@ def test_positions_of_queries_stay_within_the_table():
 
 
 # What cannot be
-
-
-@pytest.mark.parametrize(
-    ("name", "shape", "pair"),
-    [
-        ("clm", LSTM, "body=lstm"),
-        ("clm", {"body": Body.encoder_decoder}, "body=encoder_decoder"),
-        ("clm", {**WINDOW, "global_tokens": 1}, "global_tokens=1"),
-        ("bidirectional_lm", {"causal": True}, "causal=true"),
-        ("bidirectional_lm", STATIC, "body=static"),
-        ("bidirectional_lm", {"body": Body.encoder_decoder}, "body=encoder_decoder"),
-        ("bidirectional_lm", {**WINDOW, "global_tokens": 2}, "global_tokens=2"),
-        ("plm", WINDOW, "attention_window=4"),
-        ("plm", {**WINDOW, "global_tokens": 2}, "global_tokens=2"),
-        ("plm", {"causal": True}, "causal=true"),
-        ("plm", {"position": Position.alibi}, "position=alibi"),
-        ("plm", {"position": Position.bucketed}, "position=bucketed"),
-        ("plm", {"position": Position.disentangled}, "position=disentangled"),
-        ("plm", LSTM, "body=lstm"),
-        ("plm", STATIC, "body=static"),
-        ("plm", {"body": Body.encoder_decoder}, "body=encoder_decoder"),
-        ("cbow", {}, "body=transformer"),
-        ("cbow", LSTM, "body=lstm"),
-    ],
-    ids=lambda value: value if isinstance(value, str) else "",
-)
-def test_impossible_pairs_are_refused_by_both_keys(name, shape, pair):
-    with pytest.raises(ValueError, match=f"^pretrain.objective={name} cannot be combined with model.{pair}$"):
-        refuse_misfit(ObjectiveConfig(ObjectiveName(name)), small_shape(**shape))
 
 
 # How ordered objectives train, what they cost, and two streams. B sequences, T tokens, K predicted positions, D hidden.

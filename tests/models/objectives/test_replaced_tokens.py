@@ -13,7 +13,6 @@ from harness.models.encoder import initialise
 from harness.models.heads import build_classifier
 from harness.models.losses import IGNORED
 from harness.models.objectives.base import PretrainBatch, Vocabulary
-from harness.models.objectives.build import refuse_misfit
 from harness.models.objectives.config import ObjectiveConfig, ObjectiveName
 from harness.models.objectives.masked_lm import MaskedLM
 from harness.models.objectives.replaced_tokens import ReplacedTokenDetection, generator_shape, replaced, sample
@@ -210,12 +209,6 @@ def test_batches_are_those_of_masked_tokens_with_masks_alone():
     assert not (theirs.inputs.input_ids.gather(1, theirs.positions) == VOCABULARY.mask).all()
     assert torch.equal(ours.positions, theirs.positions)
     assert torch.equal(ours.targets, theirs.targets)
-
-
-def test_a_body_without_layers_is_refused():
-    shape = EncoderConfig(body=Body.static, position=Position.none)
-    with pytest.raises(ValueError, match=r"^pretrain\.objective=rtd cannot be combined with model\.body=static$"):
-        refuse_misfit(ObjectiveConfig(ObjectiveName.rtd), shape)
 
 
 def test_a_detector_that_says_never_is_mostly_right_and_finds_nothing():

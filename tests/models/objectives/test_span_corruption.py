@@ -12,7 +12,7 @@ from variant_files import variant
 
 from harness.measure import flops
 from harness.models.batch import Batch
-from harness.models.config import Body, EncoderConfig
+from harness.models.config import EncoderConfig
 from harness.models.encoder import initialise
 from harness.models.huggingface import FAMILIES, config_of, with_decoder
 from harness.models.objectives.base import Vocabulary
@@ -225,18 +225,6 @@ def test_parameters_equal_the_published_count(name):
 
 
 # What cannot be
-
-
-@pytest.mark.parametrize("body", [Body.transformer, Body.static])
-def test_a_model_without_a_decoder_is_refused_by_both_keys(body):
-    said = f"^pretrain.objective=span_corruption cannot be combined with model.body={body.value}: it needs a decoder"
-    with pytest.raises(ValueError, match=said):
-        refuse_misfit(CONFIG, variant("static" if body is Body.static else "base"))
-
-
-def test_a_tied_table_of_another_width_is_refused():
-    with pytest.raises(ValueError, match=r"cannot be combined with model\.embedding_size=8"):
-        built(embedding_size=8)
 
 
 def test_too_few_sentinels_are_refused_with_the_number_that_is_needed():

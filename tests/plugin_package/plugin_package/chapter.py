@@ -1,7 +1,7 @@
 """A chapter that greets the arms of a study."""
 
 from harness.document import Section
-from harness.reports.chapters import Added, pictures
+from harness.reports.chapters import Added, timing
 from harness.reports.reading.study import Study
 from harness.reports.writing.formats import Chapter
 
@@ -11,4 +11,4 @@ def greeting(study: Study) -> Chapter:
     return Chapter([Section("Greeting", [f"Hello, {', '.join(study.comparison.labels)}."])])
 
 
-GREETING = Added(greeting, before=pictures.chapter)
+GREETING = Added(greeting, before=timing.chapter)

@@ -1,6 +1,5 @@
-"""The first screen: the table over all tasks, sentences, and the picture of changes."""
+"""The first screen: the table over all tasks, and sentences."""
 
-import itertools
 import json
 import re
 from dataclasses import replace
@@ -8,16 +7,15 @@ from pathlib import Path
 
 import pyarrow
 import pytest
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from pyarrow import parquet
 from texts import md, parts
 
 from harness import paths, tags
 from harness.comparison.compare import Comparison, compare
-from harness.reports.chapters import along, overview
+from harness.reports.chapters import overview
 from harness.reports.reading.predictions import errors_in
 from harness.reports.reading.study import Study
-from harness.reports.writing import findings, plots
+from harness.reports.writing import findings
 
 SCORE, TOTAL, MEMORY, MAJORITY = "eval/score", "model/params_total", "inference/peak_memory_bytes", "eval/majority_score"
 LATENCY, ITEMS = "inference/latency_ms_p50", "eval/examples"
@@ -334,7 +332,6 @@ def test_runs_that_did_not_finish_are_named(make_run):
 
 def test_alone_the_baseline_has_no_findings(make_run):
     assert paragraphs(compare("s", runs_of(make_run, "base", {"sst2": [0.8]}))) == ["**base** on sst2; 1 seed each."]
-    assert overview.change_picture(compare("s", [make_run(values={SCORE: 0.8})])) is None
 
 
 def test_what_was_pretrained_stands_beside_the_scores(make_run, pretrained):
@@ -351,33 +348,6 @@ def test_pretraining_alone_has_sizes_and_losses(pretrained, ended):
     result = compare("s", [pretrained(), pretrained("new+mlm", ends=ended(2.5))], "base+mlm")
     assert rows(md(overview.overview(result)))["arm"] == ["parameters", "pretraining FLOPs", "held-out masked loss, nats"]
     assert rows(md(overview.overview(result)))["new+mlm"][2] == "2.500<br>−16.7 % △"
-
-
-def test_picture_has_a_panel_a_metric_and_ratios_share_their_axis(result):
-    figure = overview.change_picture(result)
-    panels = [axes for axes in figure.axes if axes.get_visible()]
-    assert [axes.get_title(loc="left") for axes in panels] == [
-        "score (points)",
-        "parameters (%, log scale)",
-        "inference memory (%, log scale)",
-    ]
-    assert panels[0].get_xlim() != panels[1].get_xlim() == panels[2].get_xlim()
-    assert [text.get_text() for text in panels[0].get_yticklabels()] == ["small", "worse"]
-    assert [text.get_text() for text in panels[0].texts] == ["0.0 points", "−5.2 points"]
-    assert panels[0].get_xlim()[0] < 0 < panels[0].get_xlim()[1]
-    assert panels[1].get_xlim()[0] < 1 < panels[1].get_xlim()[1]
-
-
-def test_values_beside_a_panel_are_no_ticks_of_the_next_one(result):
-    """A panel has no axis line to the left, and its values end before the next panel begins."""
-    figure = overview.change_picture(result)
-    plots.lay_out(figure)
-    panels = [axes for axes in figure.axes if axes.get_visible()]
-    assert not any(axes.spines["left"].get_visible() or axes.yaxis.get_tick_params()["length"] for axes in panels)
-    renderer = FigureCanvasAgg(figure).get_renderer()
-    for panel, following in itertools.pairwise(panels):
-        ends = [text.get_window_extent(renderer).x1 for text in panel.texts]
-        assert max(ends) + 0.1 * figure.dpi < following.get_window_extent().x0
 
 
 def kinds_of(paragraphs: list[str]) -> list[str]:
@@ -464,41 +434,6 @@ def test_beside_a_hypothesis_stand_the_verdicts_on_what_it_names(result, hypothe
     starts = [text.removeprefix("- ") for text in found]
     assert len(lines) == len(starts), lines
     assert all(any(line.startswith(start) for line in lines) for start in starts), lines
-
-
-def test_the_first_picture_of_a_swept_number_is_its_curve(make_run, study_of):
-    """Arms are points on the axis of the number; the default has its value without naming it, and the control none."""
-    lifted = {tags.LIFTED: '["pretrain.mask_rate"]'}
-    runs = []
-    for seed in range(3):
-        for rate in (0.15, 0.3, 0.4, 0.6):
-            arm = "base+mlm" if rate == 0.15 else f"base+mlm mask_rate={rate}"
-            params = {"pretrain.mask_rate": str(rate)}
-            runs.append(make_run(arm, seed, {SCORE: 0.5 + rate / 4 + seed / 1000}, params, **lifted))
-        runs.append(make_run("base random_weights=true", seed, {SCORE: 0.4}, {"pretrain.mask_rate": "0.15"}))
-    comparison = compare("s", runs, "base+mlm")
-    key, values = along._swept(comparison)
-    assert (key, sorted(value for _, value in values.values())) == ("mask_rate", [0.15, 0.3, 0.4, 0.6])
-    assert {name for name, _ in values.values()} == {"base+mlm"}
-    chapter = overview.chapter(study_of(comparison))
-    assert [name for name in chapter.files if name.endswith(".svg")] == ["along_setting.svg", "changes.svg"]
-    text = "\n".join(chapter.paragraphs)
-    assert text.index("](along_setting.svg)") < text.index("](changes.svg)")
-    assert b"mask_rate" in chapter.files["along_setting.svg"]
-    assert b"<title>base+mlm, sst2\nmask_rate: 0.600\nscore: 0.651" in chapter.files["along_setting.svg"]
-
-
-@pytest.mark.parametrize("second", ["2", "gelu"])
-def test_two_swept_settings_or_two_values_are_no_axis(make_run, study_of, second):
-    names = (
-        ("base", *(f"base learning_rate={rate} other={second}{rate}" for rate in (2, 3, 4)))
-        if second == "2"
-        else ("base", "base act=gelu", "base act=relu")
-    )
-    runs = [
-        make_run(name, seed, {SCORE: 0.5 + seed / 100 + index / 50}) for index, name in enumerate(names) for seed in range(3)
-    ]
-    assert "along_setting.svg" not in overview.chapter(study_of(compare("s", runs))).files
 
 
 WARNED = {tags.WARNING: "the loss still fell: raise finetune.epochs (2)", tags.NOTES: "falling"}

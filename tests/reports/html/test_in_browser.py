@@ -83,7 +83,7 @@ def report(folder: Path, timed: Callable, study_of: Callable) -> Path:
                 times = [10.0 + number, 10.1 + number, 9.9 + number]
                 runs.append(timed(name, times, values=values, task=task))
         curves = {run.run_id: {step: 1 / (step + 1) for step in range(50)} for run in runs}
-        path.write_bytes(render(study_of(compare("many", runs), {"finetune/loss": curves}), ("html",))["report.html"])
+        path.write_bytes(render(study_of(compare("many", runs), {"finetune/loss": curves}), "html")["report.html"])
     return path
 
 

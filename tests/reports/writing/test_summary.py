@@ -21,7 +21,7 @@ def files(make_run) -> dict[str, bytes]:
     """Both files of a study with a change, a missing value and a name that looks like a formula."""
     runs = [make_run(seed=seed, values=VALUES | {"eval/score": 0.8 + seed / 100}) for seed in (0, 1)]
     runs += [make_run("=1+1", seed=seed, values={"eval/score": 0.7 + seed / 50}) for seed in (0, 1)]
-    return render(Study(compare("s", runs)), ("csv", "parquet"))
+    return render(Study(compare("s", runs)), "csv,parquet")
 
 
 def cells(content: bytes) -> list[dict[str, object]]:

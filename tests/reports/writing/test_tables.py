@@ -4,7 +4,7 @@ import pytest
 from texts import md
 
 from harness.comparison.compare import compare
-from harness.reports.chapters import appendix, components
+from harness.reports.chapters import appendix
 from harness.reports.reading.study import Study
 from harness.reports.writing import section_text, tables
 
@@ -71,18 +71,6 @@ def test_constant_answer_stands_below_the_scores(make_run):
 def test_one_pair_has_no_table_of_differences(make_run):
     (section,) = compare("s", [make_run(values={SCORE: 0.8}), make_run("b", values={SCORE: 0.9})]).sections
     assert tables.differences(section) == []
-
-
-def test_components_show_their_changes_the_total_and_effective(make_run):
-    part = "model/params_component_"
-    big = {f"{part}token_embedding": 800.0, f"{part}layers": 200.0, f"{part}embedding_projection": 0.0}
-    big |= {TOTAL: 1000.0, "model/params_effective": 1000.0}
-    small = {f"{part}token_embedding": 100.0, f"{part}layers": 200.0, f"{part}embedding_projection": 50.0, TOTAL: 350.0}
-    section = compare("s", [make_run(values=big), make_run("new", values=small)]).sections[0]
-    table = md(components.components(section, "model"))
-    assert line(table, "base") == ["base", "800", "0", "200", "1.00 k", "1.00 k"]
-    assert line(table, "new") == ["new", "100<br>−87.5 %", "50<br>+50", "200", "350<br>−65.0 %", "–"]
-    assert components.components(section, "published").rows == []
 
 
 def test_names_cannot_break_a_table(make_run):

@@ -1,0 +1,153 @@
+"""What the report opens with beside its table: a picture of all changes, and a curve along the number that is swept."""
+
+import math
+from typing import Any
+
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
+from matplotlib.ticker import FixedLocator, LogLocator, MaxNLocator, NullLocator
+
+from harness.comparison.compare import Comparison
+from harness.comparison.paired import grouped
+from harness.comparison.verdicts import Verdict
+from harness.document import Block, Section
+from harness.plugins.chapters import along
+from harness.plugins.pictures import plots
+from harness.plugins.pictures.plots import COLOURS
+from harness.reports.chapters import Added
+from harness.reports.reading.study import Study
+from harness.reports.writing import findings, formats
+from harness.reports.writing.findings import Effect
+from harness.reports.writing.formats import POINTS, SHARES, Chapter, listed
+from harness.reports.writing.tables import size_text, verdict_text
+
+CAPTIONS = {
+    "changes.svg": "Changes against the baseline with 95 % intervals (90 % of what is shown to be the same). Filled: better or "
+    "worse; hollow: not resolved or the same; grey: within the noise floor or one validation item"
+}
+HOLLOW = {"color": "0.35", "markerfacecolor": "white"}
+LOOKS: dict[Verdict, tuple[str, dict[str, Any]]] = {
+    Verdict.BETTER: ("better", {"marker": "^", "color": COLOURS[0]}),
+    Verdict.WORSE: ("worse", {"marker": "v", "color": COLOURS[1]}),
+    Verdict.DIRECTION_BETTER: ("measured once, no evidence", HOLLOW | {"marker": "^"}),
+    Verdict.DIRECTION_WORSE: ("measured once, no evidence", HOLLOW | {"marker": "v"}),
+    Verdict.SAME: ("same within the margin", HOLLOW | {"marker": "s"}),
+    Verdict.EQUAL: ("same within the margin", HOLLOW | {"marker": "s"}),
+    Verdict.NOT_RESOLVED: ("not resolved", HOLLOW | {"marker": "o"}),
+    Verdict.OPEN: ("no verdict", HOLLOW | {"marker": "x"}),
+}
+"""Verdict -> what the legend says, and the look of the mark."""
+LEAST = {"score": 2.0, "share": 2.0, "nats": 0.05, "bits/byte": 0.05}
+"""Unit -> half the width of its axis at least, so that small changes are shown as small; other units are drawn as ratios."""
+LEAST_RATIO = 1.1
+
+
+def chapter(study: Study) -> Chapter:
+    """Pictures, of a number that is swept first, and what is the same in all arms."""
+    comparison = study.comparison
+    curves, files = along.curves(comparison), plots.drawn({"changes.svg": (change_picture, comparison)})
+    constant = listed(metric for metric, of_metric in _panels(comparison).items() if not any(map(_differs, of_metric)))
+    alike = [f"The same in all arms, and in no picture: {constant}."] if constant else []
+    shown: list[Block] = [*plots.drawn_note(comparison), *curves.pictures, *plots.pictured(CAPTIONS, files), *alike]
+    return Chapter([Section("", shown)], {**curves.files, **files})
+
+
+def change_picture(comparison: Comparison) -> Figure | None:
+    """Without what is the same in all arms; None where nothing has changed against a baseline."""
+    drawn = plots.drawn_arms(comparison)
+    differing = [of_metric for of_metric in _panels(comparison).values() if any(map(_differs, of_metric))]
+    effects = [effect for of_metric in differing for effect in of_metric if effect.label in drawn]
+    if not effects:
+        return None
+    panels = grouped((effect.name, effect) for effect in effects)
+    labels = [label for label in comparison.labels if any(effect.label == label for effect in effects)]
+    short = plots.short_names(comparison.labels)
+    names = [short[label] for label in labels]
+    figure, axes = plots.rows([names] * len(panels), wide=2.9, margin=1.3 + plots.wider(names), most=3, sharey=True)
+    figure.set_layout_engine("constrained", w_pad=0.12)  # between the values of a panel and the next one
+    ratios = [1 / LEAST_RATIO, LEAST_RATIO, *(end for effect in effects if is_ratio(effect) for end in ends(effect))]
+    room = (max(ratios) / min(ratios)) ** 0.06
+    for panel, of_metric in zip(axes, panels.values(), strict=True):
+        _panel(panel, labels, of_metric, (min(ratios) / room, max(ratios) * room))
+    looks = dict(LOOKS[effect.change.verdict or Verdict.OPEN] for effect in effects)
+    handles: list[Artist] = [Line2D([], [], label=text, linestyle="None", **look) for text, look in looks.items()]
+    band = any(effect.change.evidence and effect.change.evidence.least for effect in effects)
+    handles += [Patch(color="0.88", label="noise floor, or one item")] if band else []
+    figure.legend(handles=handles, loc="outside lower center", ncols=4, frameon=False, fontsize=8)
+    return figure
+
+
+def _panels(comparison: Comparison) -> dict[str, list[Effect]]:
+    """Name of a metric -> its effects."""
+    return grouped((effect.name, effect) for effect in findings.effects(comparison))
+
+
+def _differs(effect: Effect) -> bool:
+    return effect.change.absolute != 0
+
+
+def is_ratio(effect: Effect) -> bool:
+    """Whether it is drawn on the axis of ratios that all panels share."""
+    return effect.unit not in LEAST and effect.change.baseline_mean > 0
+
+
+def ends(effect: Effect) -> list[float]:
+    """Places of the change and of its interval's ends: a ratio, points, or its own unit."""
+    change = effect.change
+    values = (change.absolute, *(change.interval or ()))
+    if is_ratio(effect):
+        return [1 + value / change.baseline_mean for value in values]
+    return [POINTS * value if effect.unit in SHARES else value for value in values]
+
+
+def _panel(axes: Axes, labels: list[str], effects: list[Effect], limits: tuple[float, float]) -> None:
+    """One line for each of the arms; limits are those of ratios."""
+    first, by_ratio = effects[0], is_ratio(effects[0])
+    axes.axvline(float(by_ratio), color="0.2", linewidth=0.8, zorder=1)
+    for effect in effects:
+        row, change, (middle, *interval) = labels.index(effect.label), effect.change, ends(effect)
+        if change.evidence and change.evidence.least:
+            half = POINTS * change.evidence.least if effect.unit in SHARES and not by_ratio else change.evidence.least
+            band = (math.exp(-half), math.exp(half)) if by_ratio else (-half, half)
+            axes.fill_betweenx([row - 0.4, row + 0.4], *band, color="0.88", linewidth=0, zorder=0)
+        look = LOOKS[change.verdict or Verdict.OPEN][1]
+        if interval:
+            axes.plot(interval, [row, row], color=look["color"], linewidth=1.4, solid_capstyle="butt", zorder=2)
+        label = f"{effect.label}\n{size_text(change, effect.unit)} {verdict_text(change, effect.unit)}"
+        axes.plot([middle], [row], label=label, linestyle="none", markersize=6.5, zorder=3, clip_on=False, **look)
+        number = formats.percent(change.percent) if by_ratio else formats.difference(change.absolute, effect.unit)
+        across = axes.get_yaxis_transform()
+        axes.annotate(number, (1.02, row), fontsize=7.5, xycoords=across, va="center", annotation_clip=False)
+        axes.plot([0, 1.01], [row, row], transform=across, color="0.93", linewidth=0.8, zorder=0, clip_on=False)
+    unit = f"%, {plots.LOG}" if by_ratio else "points" if first.unit in SHARES else first.unit
+    axes.set_title(f"{first.name} ({unit})", loc="left", fontsize=9)
+    axes.spines["left"].set_visible(False)  # beside it, the values of the panel before would read as its ticks
+    axes.tick_params(axis="y", length=0)
+    if by_ratio:
+        axes.set(xscale="log", xlim=limits)
+        decades = math.log10(limits[1] / limits[0])
+        powers = FixedLocator([10.0 ** (place * math.ceil(decades / 4)) for place in range(-9, 10)])
+        if decades < 0.4:
+            axes.xaxis.set_major_locator(MaxNLocator(4, steps=[1, 2, 5, 10]))  # all of these have a tick at 1
+        else:
+            axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if decades < 1.3 else (1, 3)) if decades < 2 else powers)
+        axes.xaxis.set_minor_locator(NullLocator())
+        axes.xaxis.set_major_formatter(lambda ratio, _: _ratio_text(ratio))
+    else:
+        half = 1.12 * max(LEAST.get(first.unit, 0.0), *(abs(end) for effect in effects for end in ends(effect)))
+        axes.set_xlim(-half, half)
+        axes.locator_params(axis="x", nbins=5)
+
+
+def _ratio_text(ratio: float) -> str:
+    """`−50`, `+200`, `×10`, `÷1000`."""
+    if not (0 < ratio < 0.02 or ratio > 9):
+        return formats.signed(100 * (ratio - 1), 0)
+    factor, letter = formats.prefix(max(ratio, 1 / ratio))
+    return f"{'×' if ratio > 1 else '÷'}{max(ratio, 1 / ratio) / factor:.3g}{letter}"
+
+
+CHAPTER = Added(chapter, before=None)

@@ -1,0 +1,151 @@
+"""What a command would run, and what that takes: `python -m harness plan -m model=base,albert task=sst2 [--probe]`.
+
+One row for runs that differ in seeds alone, in the order typed: what is done, parameters, FLOPs of training, memory, and the
+time of one run. Time and memory are those of earlier runs on this machine; where there are none, `--probe` times a few steps.
+"""
+
+from harness.comparison.paired import POWER
+from harness.config.schema import RunConfig
+from harness.errors import InputError
+from harness.hardware import device, facts
+from harness.plugins.costs import expected
+from harness.plugins.costs.expected import Group, Timing, Work
+from harness.plugins.costs.options import Plan
+from harness.plugins.costs.smallest_difference import Smallest, smallest
+from harness.study import replicates, search, supervisor
+from harness.study.forecast import Pace, training_s
+from harness.study.plan import PlannedRun, plan, with_workers
+from harness.study.process import LoadCheck
+from harness.terminal import DASH, console, counted, duration, live_line, scaled, table, wrapped
+
+
+def main(options: Plan, configs: list[RunConfig]) -> int:
+    """Prints what the runs are and take; 0. InputError for what cannot be run, or whose data cannot be used."""
+    configs = with_workers(configs, facts.cores())
+    supervisor.refuse_impossible(configs)
+    elsewhere = _for_another_machine(configs)
+    if elsewhere and options.probe:
+        raise InputError(f"{elsewhere}; without --probe the plan is one for another machine")
+    load = LoadCheck()
+    with live_line("preparing data"):
+        planned = plan(configs)
+    with live_line("counting") as line:
+
+        def probe(run: PlannedRun, work: Work) -> Pace | None:
+            line.show(f"probing {run.title}")
+            return expected.probe(run, work, passive=load.check())
+
+        groups = as_typed(expected.groups(planned, probe if options.probe else None), configs)
+        if options.probe:
+            line.show("probing a launch of the timing session")
+        timing = expected.of_session(planned, options.probe)
+    announced = search.announced(configs)
+    said = (f"For another machine: {elsewhere}" if elsewhere else "", announced)
+    notes = dict.fromkeys([*(note for run in planned for note in run.notes), *filter(None, said)])
+    parts = [rows(groups), "", *(wrapped(note, 2) for note in notes), *([""] if notes else [])]
+    parts += [
+        *summary(groups, timing, planned[0].config.hardware.workers or 1),
+        *extrapolated(groups, options),
+        *shown(planned),
+    ]
+    console.plain("\n".join(parts))
+    return 0
+
+
+def _for_another_machine(configs: list[RunConfig]) -> str:
+    """Why the runs cannot run here; empty where they can."""
+    try:
+        for config in configs:
+            device.refuse_missing(config.hardware)
+            device.refuse_absent(config.hardware)
+    except InputError as error:
+        return str(error)
+    return ""
+
+
+def as_typed(groups: list[Group], configs: list[RunConfig]) -> list[Group]:
+    """In the order of the command line, pretrainings before what needs them."""
+    typed = [(config.label, config.scale_name, config.task.name) for config in configs]
+
+    def place(group: Group) -> int:
+        first = group.runs[0]
+        key = (first.config.label, first.config.scale_name, first.identity.task)
+        return typed.index(key) if key in typed else -1
+
+    return sorted(groups, key=place)
+
+
+def extrapolated(groups: list[Group], options: Plan) -> list[str]:
+    """Time and cost of what is to do on another device, in any currency; devices that share it divide the time alone."""
+    todo = [(group, len(group.open)) for group in groups if group.open]
+    rate, price = options.flops_per_second, options.price
+    if not todo or (rate is None and price is None):
+        return []
+    if rate is None:
+        seconds = [group.pace.seconds * count if group.pace else None for group, count in todo]
+        how = "by the times above"
+    else:
+        seconds = [group.work.flops * count / rate if group.work.flops else None for group, count in todo]
+        how = f"training alone, at {scaled(rate, 'FLOP/s')}: FLOPs are counted, the rate is given"
+    known = [of_group for of_group in seconds if of_group is not None]
+    if len(known) < len(seconds):
+        return ["Extrapolated: -, for the time or the FLOPs of some runs are not known"]
+    hours = sum(known) / 3600
+    cost = "" if price is None else f", {hours * price:,.2f} at {price:g} an hour"
+    return [wrapped(f"Extrapolated: about {duration(sum(known))} of one device{cost} ({how})")]
+
+
+def shown(planned: list[PlannedRun]) -> list[str]:
+    """Whether the runs are a study, and the smallest difference that they can show."""
+    found, lines = smallest(planned), [text for text in (replicates.no_study(planned),) if text]
+    if not found:
+        return lines
+    numbers = list(found[0].by_replicates)
+    head = (f"shown {100 * POWER:.0f} % of the time", *(f"{number} replicates" for number in numbers), "known from")
+    cells = [(one.task, *(_size(one, size) for size in one.by_replicates.values()), one.source) for one in found]
+    note = "Smallest true differences that have a verdict; arms that err on the same items show smaller ones."
+    return [*lines, *replicates.announced(planned), "", wrapped(note), "", table(head, cells, "l" + "r" * len(numbers) + "l")]
+
+
+def _size(one: Smallest, size: float | None) -> str:
+    if size is None:
+        return DASH
+    return f"{100 * size:.2g} points" if one.unit == "score" else f"{size:.2g} {one.unit}"
+
+
+def rows(groups: list[Group]) -> str:
+    """The table: a row for runs that differ in seeds alone."""
+    head = ("runs", "to do", "parameters", "training FLOPs", "memory", "time of one", "known from")
+    return table(head, [_row(group) for group in groups], "lrrrrrl")
+
+
+def _row(group: Group) -> tuple[str, ...]:
+    first, pace = group.runs[0], group.pace
+    flops = DASH if group.work.flops is None else scaled(group.work.flops, "FLOP")
+    memory = DASH if pace is None or pace.memory_bytes is None else scaled(pace.memory_bytes, "B")
+    time, source = (DASH, DASH) if pace is None else (f"about {duration(pace.seconds)}", pace.source)
+    name = first.title.rpartition(", seed ")[0] if len(group.runs) > 1 else first.title
+    todo = f"{len(group.open)} of {len(group.runs)}"
+    return (name, todo, scaled(group.work.parameters, ""), flops, memory, time, source)
+
+
+def summary(groups: list[Group], timing: Timing | None, at_once: int = 1) -> list[str]:
+    """How many runs are left, and how long they and the timing session take, as far as that is known."""
+    todo, every = sum(len(group.open) for group in groups), sum(len(group.runs) for group in groups)
+    unknown = sum(len(group.open) for group in groups if group.pace is None)
+    training = training_s([group.pace.seconds for group in groups if group.pace for _ in group.open], at_once)
+    lines = [f"{counted(every, 'run')}: {every - todo} done, {todo} to do"]
+    if todo:
+        how = "one after the other" if at_once == 1 else f"{at_once} at once"
+        rest = f" (without {unknown} whose time is not known)" if unknown else ""
+        known = f"about {duration(training)}, {how}{rest}"
+        time = known if unknown < todo else "their time is not known; --probe times a few steps"
+        lines.append(f"Training and evaluation: {time}")
+    if timing is not None:
+        count = f"{counted(timing.variants, 'shape')} and {counted(timing.replicates, 'A/A replicate')}"
+        rounds, ends = f"{timing.rounds[0]} to {timing.rounds[1]} rounds", timing.seconds()
+        took = f": about {duration(ends[0])} to {duration(ends[1])}" if ends else ""
+        lines.append(f"Timing: {count}, {rounds}{took} (measure=none skips it)")
+        if ends and todo and not unknown:
+            lines.append(f"In all about {duration(training + ends[0])} to {duration(training + ends[1])}")
+    return [*map(wrapped, lines)]

@@ -1,0 +1,1 @@
+"""Formats of the report for a paper and for other programs: LaTeX, Parquet."""

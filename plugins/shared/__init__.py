@@ -1,0 +1,1 @@
+"""What several plug-ins use, and nothing of the harness itself."""

@@ -1,0 +1,53 @@
+"""Keys and words that commands of several plug-ins have."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from harness.commands.options import OutputFolder
+from harness.errors import InputError
+from harness.grammar import Composed, group_of, key, word
+from harness.models.ranges import Range
+from harness.redact import refuse_address
+
+RUN = "folder or name of a run, or its id in the tracking store"
+OF_MODEL = ("model", "scale", "enhancement")
+"""Groups of choices that say which model is meant."""
+
+ABOVE_ZERO, COUNT = Range(above=0, limit=float("inf")), Range(at_least=1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Store(OutputFolder):
+    """Where the runs and the tracking store are."""
+
+    uri: str | None = key(None, "tracking store (SQLite in the folder of the runs)", name="tracking.uri")
+
+    def __post_init__(self) -> None:
+        """InputError for an address that none can be, or that holds a password."""
+        refuse_address(self.uri)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Weights(Composed):
+    """A command that reads weights, of a run of ours or from elsewhere."""
+
+    reads_as_runs: ClassVar[bool] = False
+
+    run: str | None = word("RUN", None, RUN)
+    checkpoint: str | None = key(None, "in place of RUN: a folder of weights, ours or published, or a name on the hub")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if len(models := self.models) > 1:
+            raise InputError(f"{models[0]} and {models[1]} both name a model: give one of them")
+
+    @property
+    def models(self) -> list[str]:
+        """What on the command line says which model is meant."""
+        choices = [choice for choice in self.choices if group_of(choice) in OF_MODEL]
+        return [*(["RUN"] if self.run else []), *(["checkpoint="] if self.checkpoint else []), *choices[:1]]
+
+    @property
+    def source(self) -> tuple[str, str] | None:
+        """Where the weights are: `RUN` or `checkpoint`, and which."""
+        return ("RUN", self.run) if self.run else ("checkpoint", self.checkpoint) if self.checkpoint else None

@@ -1,0 +1,19 @@
+"""What keeps a folder of results and its store in order: `clean`, `sync`, `ui`."""
+
+from harness.commands import Command
+
+CLEAN = Command(
+    "remove data, launches and temporary files that no run needs; asks first",
+    "harness.plugins.upkeep.options:Clean",
+    "harness.plugins.upkeep.clean:main",
+)
+SYNC = Command(
+    "send results to MLflow that it has missed",
+    "harness.plugins.upkeep.options:Sync",
+    "harness.plugins.upkeep.sync:main",
+)
+UI = Command(
+    "look at the results in MLflow's pages: a table of each study, sorted by score",
+    "harness.plugins.upkeep.options:Ui",
+    "harness.plugins.upkeep.ui:main",
+)

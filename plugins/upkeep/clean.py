@@ -1,0 +1,70 @@
+"""Removes what no run needs: unused data, launches of old timing sessions, temporary files; asks first.
+
+python -m harness clean [output=multirun] [--dry-run] [--yes]
+"""
+
+import contextlib
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from harness import paths
+from harness.errors import InputError
+from harness.plugins.upkeep import leftovers
+from harness.plugins.upkeep.options import Clean
+from harness.terminal import scaled, table
+
+MOST = 40
+"""Lines of the list; the others are summed up."""
+
+
+def main(options: Clean) -> int:
+    """0, also where nothing is to be removed; 1 where the answer was no, or something stays.
+
+    InputError for a folder that the harness has not made, and while a command runs in it.
+    """
+    output = Path(options.output)
+    if not paths.is_ours(output):
+        raise InputError(f"output={options.output!r} was not made by the harness: expected the `output` of a run")
+    with _alone(paths.made(output)):
+        unused = leftovers.find(output)
+    if not unused:
+        print(f"nothing to remove in {options.output}")
+        return 0
+    total = sum(leftover.size for leftover in unused)
+    print(_listed(unused, output))
+    print(f"{len(unused)} files and folders, {scaled(total, 'B')}")
+    if options.dry_run:
+        return 0
+    if not options.yes:
+        if not sys.stdin.isatty():
+            raise InputError("clean asks before it removes anything, and stdin is no terminal: add --yes, or --dry-run")
+        if input("remove them? [y/N] ").strip().lower() not in ("y", "yes"):
+            print("nothing was removed")
+            return 1
+    with _alone(output):
+        still = {leftover.path for leftover in leftovers.find(output)}  # a run may have begun meanwhile
+        left = [leftover for leftover in unused if leftover.path in still and not leftovers.remove(leftover)]
+    print(f"removed {scaled(total - sum(leftover.size for leftover in left), 'B')}")
+    for leftover in left:
+        print(f"could not be removed: {leftover.path}")
+    return 1 if left else 0
+
+
+@contextlib.contextmanager
+def _alone(output: Path) -> Iterator[None]:
+    """InputError where a command runs in the folder; those that begin meanwhile wait."""
+    with contextlib.ExitStack() as stack:
+        try:
+            stack.enter_context(paths.in_use(output, alone=True))
+        except BlockingIOError as error:
+            raise InputError(f"output={str(output)!r} is used by a command that runs: wait for its end") from error
+        yield
+
+
+def _listed(unused: list[leftovers.Leftover], output: Path) -> str:
+    largest = sorted(unused, key=lambda leftover: -leftover.size)
+    rows = [(str(it.path.relative_to(output.absolute())), scaled(it.size, "B"), it.why) for it in largest[:MOST]]
+    if len(largest) > MOST:
+        rows.append((f"{len(largest) - MOST} smaller ones", scaled(sum(it.size for it in largest[MOST:]), "B"), ""))
+    return table(("below the folder", "size", "why"), rows, "lrl")
