@@ -8,10 +8,10 @@ in a tuple, or as `last_hidden_state`. A `forward` that takes `token_type_ids` o
 import contextlib
 import inspect
 import operator
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from itertools import takewhile
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -23,8 +23,6 @@ from harness.errors import InputError
 from harness.models.batch import Batch, as_batch
 from harness.models.config import LARGEST_TABLE, EncoderConfig, class_of
 from harness.models.encoder import Encoder, without_values
-
-Value = TypeVar("Value")
 
 PROBED = 8
 """Tokens of the text by which an encoder's shapes are found."""
@@ -164,14 +162,14 @@ class Foreign(Encoder):
             block[0].register_forward_hook(lambda *_, place=place: order.append(place))
             for place, block in enumerate(self._blocks())
         ]
-        was_training, device = self.training, next(self.parameters()).device
+        was_training = self.training
         try:
             with torch.no_grad():
-                self.eval()(_probe(device))
+                self.eval()(_probe(self))
         except Exception:  # whatever the code of another package raises
-            if device.type != "meta":
+            if not next(self.parameters()).is_meta:
                 raise
-            order = list(range(len(self._blocks())))
+            self.needs_values = True
         finally:
             self.train(was_training)
             for hook in hooks:
@@ -181,7 +179,13 @@ class Foreign(Encoder):
     def flops(self, length: int) -> int:
         """FLOPs of one forward pass over one text of `length` tokens, counted from its operators: there is no formula."""
         if length not in self._counted:
-            self._counted[length] = _of_shapes(self.config, lambda encoder, device: _count(encoder, _probe(device, length)))
+            with without_values():
+                shapes = Foreign(self.config).eval()
+            if shapes.needs_values:
+                shapes = Foreign(self.config).eval()
+            with sdpa_kernel(SDPBackend.MATH), FlopCounterMode(display=False) as counter, torch.no_grad():
+                shapes(_probe(shapes, length))
+            self._counted[length] = counter.get_total_flops()
         return self._counted[length]
 
 
@@ -189,32 +193,17 @@ class _UnpaddedText(TorchFunctionMode):
     """Answers what a pass without values asks of them, as for a text without padding: all is real, nothing is padding."""
 
     def __torch_function__(self, function: Any, types: Any, arguments: Any = (), keywords: Any = None) -> Any:
-        asked = {"all": True, "any": False}.get(getattr(function, "__name__", ""))
-        if asked is not None and len(arguments) == 1 and not keywords and arguments[0].is_meta:
-            return torch.tensor(asked, device="cpu")
+        name, is_whole = getattr(function, "__name__", ""), len(arguments) == 1 and not keywords
+        if name == "__contains__":
+            return False
+        if name in ("all", "any") and is_whole and arguments[0].is_meta:
+            return torch.tensor(name == "all", device="cpu")
         return function(*arguments, **(keywords or {}))
 
 
-def _probe(device: torch.device | str, length: int = PROBED) -> Batch:
-    ids = torch.zeros(1, length, dtype=torch.int64, device=device)
+def _probe(model: nn.Module, length: int = PROBED) -> Batch:
+    ids = torch.zeros(1, length, dtype=torch.int64, device=next(model.parameters()).device)
     return Batch(input_ids=ids, attention_mask=torch.ones_like(ids, dtype=torch.bool))
-
-
-def _of_shapes(config: EncoderConfig, what: Callable[[Foreign, str], Value]) -> Value:
-    """What a built encoder says on a device: without values, or with them where its code reads some."""
-    try:
-        with without_values():
-            return what(Foreign(config).eval(), "meta")
-    except Exception as error:  # whatever the code of another package raises, here or below
-        if isinstance(error, InputError):
-            raise
-        return what(Foreign(config).eval(), "cpu")
-
-
-def _count(encoder: Foreign, batch: Batch) -> int:
-    with sdpa_kernel(SDPBackend.MATH), FlopCounterMode(display=False) as counter, torch.no_grad():
-        encoder(batch)
-    return counter.get_total_flops()
 
 
 def lists_of_layers(body: nn.Module) -> list[str]:
@@ -274,16 +263,16 @@ def _first(output: Any) -> Tensor:
     return found[0] if isinstance(found, tuple | list) else found
 
 
-def _read(encoder: Foreign, device: str) -> tuple[Foreign, Tensor]:
-    with torch.no_grad():
-        return encoder, encoder(_probe(device))
-
-
 def with_shape(config: EncoderConfig) -> EncoderConfig:
     """The config with the sizes that the built class has; ValueError, naming `model.encoder`, for one that does not fit."""
     said = f"model.encoder={config.encoder}"
     try:
-        encoder, hidden = _of_shapes(config, _read)
+        with without_values():
+            encoder = Foreign(config).eval()
+        if encoder.needs_values:
+            encoder = Foreign(config).eval()
+        with torch.no_grad():
+            hidden = encoder(_probe(encoder))
         layers = len(encoder.layers.execution_order())
     except InputError:
         raise

@@ -94,11 +94,12 @@ class Shape:
         return self.batch_size * self.length
 
     def model(self) -> Classifier:
-        """The model without values, all of whose parameters are trained."""
-        return on_meta(self.config, self.num_outputs, self.head)
+        """The model without values but where its code reads some, all of whose parameters are trained."""
+        model = on_meta(self.config, self.num_outputs, self.head)
+        return self.head(self.config, self.num_outputs) if model.encoder.needs_values else model
 
     def adapted(self) -> Classifier:
-        """The model without values, with what the adaptation adds and freezes."""
+        """The model as `model`, with what the adaptation adds and freezes."""
         model = self.model()
         adapt(model, self.adaptation)
         return model
@@ -116,14 +117,14 @@ def counted(shape: Shape, backward: bool) -> int:
     return counter.get_total_flops()
 
 
-def _ids(batch_size: int, length: int) -> Tensor:
-    return torch.zeros(batch_size, length, dtype=torch.int64, device="meta")
+def _ids(model: Classifier, batch_size: int, length: int) -> Tensor:
+    return torch.zeros(batch_size, length, dtype=torch.int64, device=next(model.parameters()).device)
 
 
 def _of_step(model: Classifier, batch_size: int, length: int) -> int:
-    """Counted FLOPs of forward and backward of a model on the meta device."""
+    """Counted FLOPs of forward and backward of a model."""
     with counting() as counter:
-        model(_ids(batch_size, length)).sum().backward()
+        model(_ids(model, batch_size, length)).sum().backward()
     return counter.get_total_flops()
 
 
@@ -131,7 +132,7 @@ def _run(shape: Shape, backward: bool) -> tuple[Classifier, FlopCounterMode]:
     """The model after its passes, and what was counted; RuntimeError as `counted`."""
     model = shape.model().train(backward)
     with counting() as counter, torch.set_grad_enabled(backward):
-        logits = model(_ids(shape.batch_size, shape.length))
+        logits = model(_ids(model, shape.batch_size, shape.length))
         _refuse_unseen_layers(model, counter)
         if backward:
             logits.sum().backward()
@@ -235,17 +236,22 @@ def of_model(model: Classifier, batch_size: int, length: int, backward: bool = F
 def of_training(model: Classifier, teacher: Classifier | None = None) -> Callable[[int, int], int]:
     """FLOPs of forward and backward over (texts, tokens of the longest): padding is computed like everything else.
 
-    By the formula, of an encoder of another package counted; where a part of the parameters is trained, times the share of it that is counted at powers of two, and
-    straight between them. Those of a teacher's forward pass are added.
+    By the formula, of an encoder of another package counted; where a part of the parameters is trained, times the share of it
+    that is counted at powers of two, and straight between them. Those of a teacher's forward pass are added.
 
     InputError for an operator without a formula.
     """
-    with counting(), torch.no_grad():
-        on_meta(model.encoder.config, 1, type(model))(_ids(1, 2))
+    shapes = on_meta(model.encoder.config, 1, type(model))
+    if not shapes.encoder.is_foreign:
+        with counting(), torch.no_grad():
+            shapes(_ids(shapes, 1, 2))
     taught = [] if teacher is None else [teacher]
     is_whole, is_foreign = all(parameter.requires_grad for parameter in model.parameters()), model.encoder.is_foreign
     without_data = {id(one): nn.Parameter(one.detach().to("meta"), one.requires_grad) for one in model.parameters()}
-    partly = model if is_whole and not is_foreign else copy.deepcopy(model, without_data).to("meta").train()
+    if shapes.encoder.needs_values:
+        partly = copy.deepcopy(model).to("cpu").train()
+    else:
+        partly = model if is_whole and not is_foreign else copy.deepcopy(model, without_data).to("meta").train()
 
     @functools.cache
     def share(length: int) -> float:

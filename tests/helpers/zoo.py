@@ -8,8 +8,9 @@ import transformers
 import yaml
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 from torch import nn
-from transformers.models.auto.modeling_auto import MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING_NAMES as CLASSIFIERS
+from transformers.models.auto import modeling_auto
 
+CLASSIFIERS = modeling_auto.MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING_NAMES
 TABLE = yaml.safe_load((Path(__file__).parent / "zoo.yaml").read_text())
 SIZES = {name: size for size, names in TABLE["sizes"].items() for name in names.split()}
 WORDS = ["<pad>", "<s>", "</s>", "<unk>", "<mask>", *(f"w{number}" for number in range(123))]

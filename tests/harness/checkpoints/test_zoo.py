@@ -30,7 +30,7 @@ from harness.tracking.run_log import RunLog
 from harness.training.evaluation import predict
 
 FEW = ("esm", "mpnet", "funnel", "t5", "xlm")
-"""One of each kind: learned positions, a shared table of distances, pooled lengths, a decoder left out, lists beside each other."""
+"""One of each kind: learned positions, shared distances, pooled lengths, a decoder left out, lists beside each other."""
 
 LENGTH = 16
 
