@@ -141,7 +141,8 @@ def provider_of(config: RunConfig, config_json: dict[str, Any]) -> Provider:
     provider = config.model.provider
     if provider is not Provider.auto:
         return provider
-    is_ours = config_json.get("model_type") in FAMILIES
+    kind = config_json.get("model_type")
+    is_ours = not isinstance(kind, str) or kind in FAMILIES
     return Provider.native if is_ours or not foreign.is_installed() else Provider.transformers
 
 
