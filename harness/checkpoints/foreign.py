@@ -19,6 +19,7 @@ import torch
 from torch import Tensor, nn
 
 from harness import extensions
+from harness.checkpoints import native
 from harness.errors import InputError
 from harness.models.config import GROUP, EncoderConfig, Pooling
 from harness.models.foreign import Foreign, keep_layers, with_shape
@@ -74,14 +75,37 @@ def make(vocab_size: int, pad_token_id: int, model_type: str = "", **options: An
 
     Of an encoder-decoder the encoder alone. A pooler is left out: heads are the harness's. ValueError for an unknown type.
     """
-    config = _config({"model_type": model_type, **options})
+    return _built(vocab_size, pad_token_id, {"model_type": model_type, **options})[1]
+
+
+def _built(vocab_size: int, pad_token_id: int, options: dict[str, Any]) -> tuple[Any, nn.Module]:
+    """The whole model and the part of it that encodes texts."""
+    config = _config(options)
     text = _text(config)
     config.use_cache = text.use_cache = False
     text.pad_token_id = pad_token_id
     if hasattr(text, "vocab_size"):
         text.vocab_size = vocab_size
     with _quiet():
-        return _encoder_part(_library().AutoModel.from_config(config, dtype=torch.float32), config)
+        model = _library().AutoModel.from_config(config, dtype=torch.float32)
+        return model, _encoder_part(model, config)
+
+
+def write_published(folder: Path, state: dict[str, Tensor], shape: EncoderConfig) -> None:
+    """Writes config.json and the tensors of an encoder of transformers to the folder; none of a decoder.
+
+    ValueError for layers that its config.json cannot leave out.
+    """
+    model, part = _built(shape.vocab_size, shape.pad_token_id, shape.options)
+    if shape.layers_kept:
+        keep_layers(part, shape.layers_kept)
+        if part.config is not model.config:
+            raise ValueError(f"config.json of model_type={model.config.model_type} cannot say which layers were kept")
+    part.load_state_dict(native.part(state, "encoder.body."))
+    own = {id(tensor) for tensor in part.state_dict(keep_vars=True).values()}
+    tensors = {name: tensor for name, tensor in model.state_dict(keep_vars=True).items() if id(tensor) in own}
+    with _quiet():
+        model.save_pretrained(folder, state_dict=tensors)
 
 
 def is_installed() -> bool:
@@ -266,7 +290,9 @@ def _refuse_lacking(part: nn.Module, lacking: set[int], said: str) -> None:
 def masked_lm(folder: Path, shape: EncoderConfig, said: str) -> dict[str, Tensor]:
     """Tensors of a published encoder and of its head for masked tokens, under our names; InputError without such a head."""
     if not hasattr(Foreign(shape).body, "make_masked_head"):
-        raise InputError(f"{said}: model_type={shape.options.get('model_type')!r} has no head for masked tokens in transformers")
+        raise InputError(
+            f"{said}: model_type={shape.options.get('model_type')!r} has no head for masked tokens in transformers"
+        )
     with _quiet():
         model, lacking = _read(_library().AutoModelForMaskedLM, folder, said)
         part = _encoder_part(getattr(model, model.base_model_prefix), model.config)

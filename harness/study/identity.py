@@ -80,14 +80,18 @@ def content_of(
     """
     taught = {} if config.finetune.teacher is None else {"finetune_teacher": teacher.hash_of(Path(config.finetune.teacher))}
     code = {} if config.model.encoder is None else {"code": foreign.code_facts(config.model.encoder)}
-    return taught | code | {
-        "rows": rows,
-        "text": text,
-        "tokenizer_file": tokenizer_file,
-        "weights": huggingface.content_hash(config.model.init_from),
-        "teacher": teacher.content_hash(config),
-        "recipe": recipe,
-    }
+    return (
+        taught
+        | code
+        | {
+            "rows": rows,
+            "text": text,
+            "tokenizer_file": tokenizer_file,
+            "weights": huggingface.content_hash(config.model.init_from),
+            "teacher": teacher.content_hash(config),
+            "recipe": recipe,
+        }
+    )
 
 
 @dataclass(frozen=True, eq=False)

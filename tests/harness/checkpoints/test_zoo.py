@@ -23,6 +23,7 @@ from harness.measure.subject import Subject
 from harness.models.batch import Batch
 from harness.models.foreign import Foreign, make_encoder
 from harness.models.heads import build_classifier
+from harness.plugins.export.checkpoint import export
 from harness.study import execute
 from harness.study.plan import plan
 from harness.tasks import prepared as cache
@@ -72,7 +73,7 @@ def walk(model_type: str, tmp_path: Path, compose, few_rows) -> None:
     """From a folder to a run that is measured, trained, kept, read again and asked."""
     folder = tmp_path / "published"
     expected = states_of(zoo.saved(model_type, folder), padded())
-    own = ["finetune.max_steps=3", "finetune.keep=last", "measure.lengths=[8]", "measure.length=16", "hardware.threads=1"]
+    own = ["finetune.max_steps=3", "finetune.keep=last", "measure.lengths=[]", "measure.length=16", "hardware.threads=1"]
     (run,) = plan(
         compose(*few_rows, f"model.init_from={folder}", "model.provider=transformers", *own, f"output={tmp_path / 'out'}")
     )
@@ -104,6 +105,12 @@ def walk(model_type: str, tmp_path: Path, compose, few_rows) -> None:
     found = predict(model, prepared.validation, config.finetune.eval_batch_size, prepared.pad_token_id, machine)
     assert np.allclose(found, np.array([kept["logit_0"], kept["logit_1"]]).T, atol=1e-5)
     latency.forward(machine.prepare(model), machine)(Subject(config, machine, prepared).text(LENGTH))
+
+    export(run_folder / paths.WEIGHTS, out := tmp_path / "exported")
+    again = make_encoder(foreign.published_shape(json.loads((out / "config.json").read_text()), "model.init_from"))
+    foreign.load_published(out, again, "model.init_from")
+    with torch.no_grad():
+        refuse_wrong_states(out, again, model.encoder(padded()))
 
 
 def counted(encoder: Foreign) -> int:
